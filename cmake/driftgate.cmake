@@ -1,0 +1,58 @@
+# Flags and helpers that every folder shares.
+
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+# -g1 keeps line numbers in stack traces at a fraction of the size of -g.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+
+find_program(DRIFTGATE_CCACHE ccache)
+if(DRIFTGATE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${DRIFTGATE_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${DRIFTGATE_CCACHE})
+endif()
+find_program(DRIFTGATE_MOLD mold)
+if(DRIFTGATE_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+find_package(Threads REQUIRED)
+
+add_library(driftgate_flags INTERFACE)
+target_include_directories(driftgate_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(driftgate_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
+  $<$<BOOL:${DRIFTGATE_WERROR}>:-Werror>)
+target_compile_definitions(driftgate_flags INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_HAS_CO_AWAIT)
+target_link_libraries(driftgate_flags INTERFACE Threads::Threads)
+if(DRIFTGATE_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(DRIFTGATE_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -Wno-tsan -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+endif()
+
+# driftgate_add_library(NAME SOURCES ... LIBS ... PRIVATE_LIBS ...): target driftgate_NAME.
+function(driftgate_add_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
+  add_library(driftgate_${name} STATIC ${arg_SOURCES})
+  target_link_libraries(driftgate_${name} PUBLIC driftgate_flags ${arg_LIBS} PRIVATE ${arg_PRIVATE_LIBS})
+endfunction()
+
+# driftgate_add_tests(NAME SOURCES ... LIBS ... [LABELS ...]): one executable with doctest's
+# main, one CTest test for each test case. The working directory is the source root.
+function(driftgate_add_tests name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBS;LABELS" ${ARGN})
+  add_executable(driftgate_${name}_tests ${arg_SOURCES})
+  target_link_libraries(driftgate_${name}_tests PRIVATE driftgate_doctest_main driftgate_flags ${arg_LIBS})
+  set(labels ${name} ${arg_LABELS})
+  doctest_discover_tests(driftgate_${name}_tests
+    TEST_PREFIX "${name}: "
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    PROPERTIES TIMEOUT 300 LABELS "${labels}")
+endfunction()
