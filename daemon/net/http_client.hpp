@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "daemon/net/message.hpp"
+#include "daemon/net/url.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::net {
+
+/// Limits and policy of a client. A time of 0 means no such limit.
+struct ClientOptions {
+  std::chrono::milliseconds connect_timeout{2'000};  ///< resolve and connect
+  std::chrono::milliseconds total_timeout{30'000};   ///< whole exchange, connect included
+  std::chrono::milliseconds idle_timeout{0};         ///< between two reads; for streams without a total
+  std::size_t max_head_bytes = 64 * 1024;
+  std::size_t max_body_bytes = 16 * 1024 * 1024;  ///< also of all streamed bytes; 0 = no limit
+  bool keep_alive = false;                        ///< keep the connection for the next request
+  /// Asked with each resolved numeric address ("127.0.0.1", "::1") before connecting; false skips the
+  /// address. Empty accepts all. See outgoing.hpp for the policy of engines and webhooks.
+  std::function<bool(std::string_view address)> accept_address;
+};
+
+struct ClientRequest {
+  std::string method = "GET";
+  std::string target = "/";  ///< path and query
+  Headers headers;           ///< Host, Content-Length and Connection are added by the client
+  std::string body;
+};
+
+struct ClientResponse {
+  int status = 0;
+  Headers headers;
+  std::string body;  ///< empty for streamed exchanges that had a 2xx status
+  [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const {
+    return find_header(headers, name);
+  }
+};
+
+/// Called with body bytes as they come; false ends the exchange (which is no error).
+using OnBody = std::function<bool(std::string_view bytes)>;
+
+/// A small blocking HTTP/1.1 client for one host. Follows no redirects, sends no cookies, speaks no
+/// TLS. One thread at a time; make one client per thread.
+///
+/// Errors: `unavailable` (cannot resolve or connect, connection cut), `deadline_exceeded`,
+/// `limit_exceeded` (answer larger than allowed), `forbidden` (address refused by the policy),
+/// `invalid_document` (the answer is not HTTP/1.1). Every HTTP status is a response, not an error.
+class HttpClient {
+ public:
+  explicit HttpClient(Url base, ClientOptions options = {});
+  ~HttpClient();
+  HttpClient(HttpClient&&) noexcept;
+  HttpClient& operator=(HttpClient&&) noexcept;
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  /// One exchange, the answer held in memory. With `keep_alive`, a connection that the server closed
+  /// between two requests is opened once more.
+  [[nodiscard]] schema::Result<ClientResponse> send(const ClientRequest& request);
+
+  /// One exchange whose body goes to `on_body` piece by piece (de-chunked) when the status is 2xx;
+  /// other bodies are collected in the response. Used for server-sent events (see sse.hpp).
+  [[nodiscard]] schema::Result<ClientResponse> stream(const ClientRequest& request, const OnBody& on_body);
+
+  [[nodiscard]] const Url& base() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace driftgate::net
