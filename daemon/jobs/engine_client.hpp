@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/net/outgoing.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::jobs {
+
+/// What an engine was seen to do when it was probed. An ability that is absent is never guessed later.
+struct EngineAbilities {
+  std::vector<std::string> models;  ///< ids of /v1/models
+  std::string stated_checkpoint;    ///< `checkpoint_digest` of the model entry, if stated
+  std::string stated_kernel;        ///< `kernel` of the model entry, if stated
+  bool health = false;              ///< GET /health answered 2xx
+  bool completions = false;         ///< POST /v1/completions answered as promised
+  bool logprobs = false;            ///< completions shape: token_logprobs parallel to tokens
+  bool echo_rescoring = false;  ///< echo + max_tokens 0 + logprobs gives the prompt's token log-probabilities
+  bool stream = false;          ///< server-sent events that end with [DONE]
+  bool token_ids = false;       ///< prompts given as lists of token ids are accepted
+  std::vector<std::string> notes;  ///< one sentence for each ability that is missing: what was seen
+};
+[[nodiscard]] std::string to_json(const EngineAbilities& abilities);
+[[nodiscard]] schema::Result<EngineAbilities> abilities_from_json(std::string_view json);
+
+/// Probes `base_url` ("http://host:port[/path]"); `model` is the id to ask for, empty = the engine's
+/// first. Errors: `invalid_argument` (URL), `forbidden` (host), `unavailable` (nothing listens, or
+/// /v1/models and /v1/completions do not answer).
+[[nodiscard]] schema::Result<EngineAbilities> probe_engine(const std::string& base_url,
+                                                           const std::string& model,
+                                                           const net::OutgoingPolicy& policy);
+
+/// A text's tokens and their log-probabilities under one engine. Unknown values (null, −9999, −∞) are NaN.
+struct ScoredText {
+  std::vector<std::string> tokens;
+  std::vector<double> logprobs;
+  std::vector<std::int64_t> text_offsets;
+};
+
+/// Teacher forcing of `text` by `echo`, `max_tokens: 0`, `logprobs: 0|1`.
+class EngineClient {
+ public:
+  EngineClient(std::string base_url, std::string model, net::OutgoingPolicy policy);
+  [[nodiscard]] schema::Result<ScoredText> score(std::string_view text) const;
+
+ private:
+  std::string base_url_, model_;
+  net::OutgoingPolicy policy_;
+};
+
+/// Reads the `logprobs` object of a completions answer (OpenAI completions shape). `invalid_document` when
+/// the arrays differ in length or are of another shape.
+[[nodiscard]] schema::Result<ScoredText> parse_logprobs(std::string_view completion_json);
+
+}  // namespace driftgate::jobs

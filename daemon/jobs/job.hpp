@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/error.hpp"
+
+namespace driftgate::jobs {
+
+enum class JobKind : std::uint8_t { drift, capture, rescore };
+[[nodiscard]] std::string_view to_string(JobKind kind);
+[[nodiscard]] std::optional<JobKind> kind_from_name(std::string_view name);
+
+/// Limits that a worker and its children run under. A value of 0 means the limit is not set.
+struct JobLimits {
+  std::uint64_t address_space_bytes = 0;
+  std::uint64_t cpu_seconds = 0;
+  std::int64_t wall_ms = 3'600'000;
+  std::uint64_t output_bytes = 1'048'576;  ///< of an adapter's stdout and stderr together; more is cut
+};
+
+/// What `spec.json` of a job's folder says. `payload` is the kind's own JSON object (see worker.hpp).
+struct JobSpec {
+  std::string key;  ///< "promotion/stage/attempt/step": doing it twice changes nothing
+  JobKind kind{};
+  JobLimits limits;
+  std::string payload;
+};
+[[nodiscard]] std::string to_json(const JobSpec& spec);
+[[nodiscard]] schema::Result<JobSpec> job_spec_from_json(std::string_view json);
+
+/// What `result.json` says. On success `summary` is the kind's JSON object and `files` maps a name
+/// ("table", "pairs", "capture") to a file in the job's folder; `digests` has "sha256:…" of each.
+struct JobResult {
+  bool ok = false;
+  std::optional<schema::Error> error;
+  std::string summary;  ///< JSON object; "{}" when there is nothing to say
+  std::map<std::string, std::string> files;
+  std::map<std::string, std::string> digests;  ///< of inputs ("train", "inf", "corpus") and files
+  std::int64_t wall_ms = 0;
+};
+[[nodiscard]] std::string to_json(const JobResult& result);
+[[nodiscard]] schema::Result<JobResult> job_result_from_json(std::string_view json);
+
+/// How far a running job is, from the last line of its progress.jsonl.
+struct JobProgress {
+  std::uint64_t done = 0, total = 0;
+  std::string unit, text;
+};
+
+/// A finished job, told once on a thread of the runner.
+struct JobDone {
+  std::string key;
+  JobResult result;
+};
+
+/// Runs jobs outside the daemon's process. The pipeline knows only this, tests use a fake.
+class JobRunner {
+ public:
+  virtual ~JobRunner() = default;
+  /// Where finished jobs are told. Set once, before the first start.
+  virtual void on_done(std::function<void(JobDone)> callback) = 0;
+  /// Starts the job, or adopts the one that a process before this one started under the same key, or
+  /// tells its stored result again. Returns at once; a full queue is `unavailable`.
+  virtual schema::Result<void> start(const JobSpec& spec) = 0;
+  /// Kills the job's process group if it runs. The job then ends with an error; no callback is lost.
+  virtual void cancel(const std::string& key) = 0;
+  [[nodiscard]] virtual std::optional<JobProgress> progress(const std::string& key) = 0;
+  /// Deletes the folders of all jobs whose key starts with `prefix`; running ones are cancelled.
+  virtual void forget(const std::string& prefix) = 0;
+  [[nodiscard]] virtual std::size_t running() const = 0;
+  /// Folder of a job's files: absolute path.
+  [[nodiscard]] virtual std::string folder(const std::string& key) const = 0;
+};
+
+}  // namespace driftgate::jobs

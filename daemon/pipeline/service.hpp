@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/pipeline/request.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::pipeline {
+
+/// A resource as JSON text. `id` is its name or id, `seq` the evidence sequence number of its last
+/// change (an ETag can be made of it), `created` false when an equal registration existed already.
+struct View {
+  std::string id;
+  std::uint64_t seq = 0;
+  bool created = false;
+  std::string json;
+};
+
+/// A page of views, in creation order (newest first for promotions). `next` is empty on the last page.
+struct Page {
+  std::vector<View> items;
+  std::string next;
+};
+
+struct PageRequest {
+  std::string after;       ///< `next` of the page before; empty = first page
+  std::size_t limit = 50;  ///< at most kMaxPageItems
+};
+inline constexpr std::size_t kMaxPageItems = 500;
+
+struct PromotionFilter {
+  std::string model;  ///< empty = all
+  std::string state;  ///< state name; empty = all
+};
+
+/// One committed evidence entry, told after its COMMIT.
+struct Event {
+  std::uint64_t seq = 0;
+  std::string kind;
+  std::string model, promotion;  ///< as in the entry's subject; may be empty
+  std::string json;              ///< the entry's exact bytes
+};
+
+/// Ends its subscription when destroyed. No callback runs after the destructor returned.
+class Subscription {
+ public:
+  virtual ~Subscription() = default;
+};
+
+/// What `wait` found.
+struct Outcome {
+  std::string state;  ///< "succeeded", "rejected", … or "running", …
+  bool terminal = false;
+};
+
+/// Figures for /metrics.
+struct ServiceFigures {
+  std::map<std::string, std::uint64_t> promotions_by_state;
+  std::uint64_t models = 0, queue_length = 0, jobs_running = 0, transitions = 0, windows = 0;
+  std::int64_t telemetry_age_ms = -1;  ///< of the newest window; -1 = none seen
+  bool route_agrees = false;           ///< every model's route was read back as desired
+};
+
+/// The promotion pipeline as the API and the CLI see it. Every call is safe from any thread. Calls that
+/// change something block until their transaction is committed (and, for abort and rollback, until weight
+/// 0 was applied and read back or that failed); `register_engine` also blocks on the engine's probe,
+/// at most about 30 s. `actor` is the name of the authenticated principal; scopes are checked by the caller,
+/// except that an approver must differ from the requester, which is checked here.
+///
+/// Errors: `invalid_document`, `invalid_argument`, `not_found`, `already_exists`, `conflict` (the state
+/// does not allow it; the message says what does), `forbidden`, `unavailable` (queue full or stopping).
+class Service {
+ public:
+  virtual ~Service() = default;
+
+  /// Parses and registers a contract (YAML or JSON). The same document again gives created = false.
+  /// `invalid_document`: the message has one fault a line, "NAME:line:column: …".
+  virtual schema::Result<View> register_contract(const std::string& actor, std::string_view text,
+                                                 const std::string& name) = 0;
+  /// {"name": …, "engine": …, "dtype": …, …}: a flat or nested JSON object; identity = digest of its RFC
+  /// 8785.
+  virtual schema::Result<View> register_kernel(const std::string& actor, std::string_view json) = 0;
+  /// Probes the engine and keeps what it can do as evidence. Registering a name again with other
+  /// contents makes a new version of the engine when no promotion uses it, else `conflict`.
+  virtual schema::Result<View> register_engine(const std::string& actor, const EngineRequest& request) = 0;
+  /// Installs a model's first version at 100% (evidence `model_bootstrapped`, no claim of conformity).
+  virtual schema::Result<View> create_model(const std::string& actor, const ModelRequest& request) = 0;
+
+  /// What a promotion would do: stages, clauses, windows, locks, needed samples. Changes nothing.
+  virtual schema::Result<View> plan_promotion(const std::string& actor, const PromotionRequest& request) = 0;
+  virtual schema::Result<View> request_promotion(const std::string& actor,
+                                                 const PromotionRequest& request) = 0;
+  /// `evidence_digest` is the `approval.evidence_digest` of the promotion's view that was read.
+  virtual schema::Result<View> approve(const std::string& actor, const std::string& promotion,
+                                       const std::string& evidence_digest, const std::string& reason) = 0;
+  virtual schema::Result<View> abort(const std::string& actor, const std::string& promotion,
+                                     const std::string& reason) = 0;
+  /// While the promotion runs: weight 0, rejected, hold set. After it succeeded: the version before
+  /// it is restored as incumbent and a hold is set.
+  virtual schema::Result<View> rollback(const std::string& actor, const std::string& promotion,
+                                        const std::string& reason) = 0;
+  virtual schema::Result<View> pause(const std::string& actor, const std::string& promotion,
+                                     const std::string& reason) = 0;
+  virtual schema::Result<View> resume(const std::string& actor, const std::string& promotion,
+                                      const std::string& reason) = 0;
+  /// Lifts the hold that a rollback set on a model (scope: operator).
+  virtual schema::Result<View> lift_hold(const std::string& actor, const std::string& model,
+                                         const std::string& reason) = 0;
+
+  virtual schema::Result<View> contract(const std::string& digest_or_name) = 0;
+  virtual schema::Result<View> kernel(const std::string& name) = 0;
+  virtual schema::Result<View> engine(const std::string& name) = 0;
+  /// {"name", "incumbent": {"version", "engine", "kernel", "url", "checkpoint"}, "promotion": id | null,
+  ///  "hold": {"reason", "since_us", "promotion"} | null, "route": {"desired": {…}, "observed": {…},
+  ///  "agree"}}
+  virtual schema::Result<View> model(const std::string& name) = 0;
+  /// {"id", "model", "engine", "contract", "contract_name", "requester", "state", "stage", "attempt",
+  ///  "traffic": "never_exposed" | "reverted" | "live", "reason", "created_us", "updated_us",
+  ///  "candidate", "baseline", "request", "stages": [{"stage", "attempt", "state", "verdict", "started_us",
+  ///  "ended_us", "summary", "report_digest", "progress": {"done", "total", "unit", "text"}}],
+  ///  "canary": {"step", "steps", "share_bp", "phase", "keys", "failures", "e_value", …} | null,
+  ///  "approval": {"needed", "evidence_digest", "deadline_us"} | null, "paused", "frozen", "outcome"}
+  virtual schema::Result<View> promotion(const std::string& id) = 0;
+  /// A stage's report (verdicts, bounds, slices, worst rows) as JSON; the newest attempt.
+  virtual schema::Result<View> report(const std::string& promotion, const std::string& stage) = 0;
+
+  virtual schema::Result<Page> contracts(const PageRequest& page) = 0;
+  virtual schema::Result<Page> kernels(const PageRequest& page) = 0;
+  virtual schema::Result<Page> engines(const PageRequest& page) = 0;
+  virtual schema::Result<Page> models(const PageRequest& page) = 0;
+  virtual schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) = 0;
+
+  /// Calls `on_event` for every entry that this service commits from now on, in order, on the driver's
+  /// thread: it must return at once (post to your own executor). Entries before are read from evidence.
+  virtual std::unique_ptr<Subscription> subscribe(std::function<void(const Event&)> on_event) = 0;
+  /// The promotion's state now, for `Prefer: wait` and exit codes.
+  virtual schema::Result<Outcome> outcome(const std::string& promotion) = 0;
+  virtual ServiceFigures figures() = 0;
+};
+
+}  // namespace driftgate::pipeline
