@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/auth/principal.hpp"
+#include "daemon/store/sql.hpp"
+#include "daemon/store/store.hpp"
+
+namespace driftgate::auth {
+
+using TokenSecret = std::array<std::uint8_t, 32>;
+
+/// A token as listed: never the secret, of which only the SHA-256 is stored.
+struct TokenInfo {
+  std::string id{};    ///< "tok-…"
+  std::string name{};  ///< whose
+  Scopes scopes{};
+  std::string granted_by{};
+  std::int64_t created_us = 0;
+  std::optional<std::int64_t> expires_us{};
+  std::optional<std::int64_t> revoked_us{};
+};
+
+struct TokenRequest {
+  std::string name{};  ///< 1 … 64 of [A-Za-z0-9._@-]
+  Scopes scopes{};
+  std::optional<std::int64_t> expires_us{};
+  std::string granted_by{};  ///< principal's name, "driftgate" for the first
+};
+
+struct IssuedToken {
+  TokenInfo info{};
+  std::string bearer{};  ///< "dg_" + 64 hex digits: shown once
+};
+
+/// 256 bits from the kernel's random number generator.
+[[nodiscard]] TokenSecret random_secret();
+
+/// Stores a token and the entry `token_granted`, in the caller's transaction. `invalid_argument` for a bad
+/// name, no scope, admin with approver, or an expiry that has passed.
+Result<IssuedToken> issue_token(store::Tx& tx, const TokenRequest& request, const TokenSecret& secret,
+                                std::int64_t now_us);
+/// Newest first. Every token, revoked and expired ones too.
+Result<std::vector<TokenInfo>> list_tokens(store::Reader& reader);
+/// Ends a token and writes `token_revoked`. `not_found` without such a token, `conflict` when it was revoked
+/// before.
+Result<void> revoke_token(store::Tx& tx, std::string_view id, std::string_view revoked_by,
+                          std::int64_t now_us);
+
+/// Who the bearer of "dg_…" is. `unauthenticated`, always with the same message, for a malformed, unknown,
+/// expired or revoked one.
+Result<Principal> authenticate(store::Reader& reader, std::string_view bearer, std::int64_t now_us);
+
+/// When no token was ever issued: issues one with the scope admin to "admin" and writes the bearer to `file`
+/// (0600, synced, in place before the COMMIT). Returns whether it did.
+Result<bool> ensure_first_admin(store::Store& store, const std::filesystem::path& file, std::int64_t now_us);
+
+}  // namespace driftgate::auth

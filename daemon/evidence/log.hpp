@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/evidence/merkle.hpp"
+#include "daemon/store/sql.hpp"
+#include "schema/evidence_entry.hpp"
+
+namespace driftgate::evidence {
+
+struct Appended {
+  std::int64_t seq = 0;
+  Hash leaf{};
+};
+
+/// Appends an entry and the tree nodes that it completes, in the caller's transaction: write the state change
+/// that it records in the same one. Errors of schema::encode_entry; `storage_full`, `io`.
+Result<Appended> append(store::Tx& tx, const schema::EntryDraft& draft);
+
+/// Leaves in the log.
+Result<std::uint64_t> tree_size(store::Reader& reader);
+/// Root of the first `size` leaves; `not_found` when the log is smaller.
+Result<Hash> root_at(store::Reader& reader, std::uint64_t size);
+Result<std::vector<Hash>> inclusion_proof(store::Reader& reader, std::uint64_t seq, std::uint64_t size);
+Result<std::vector<Hash>> consistency_proof(store::Reader& reader, std::uint64_t from, std::uint64_t to);
+
+/// The exact bytes of an entry.
+struct StoredEntry {
+  std::int64_t seq = 0;
+  std::string bytes{};
+};
+Result<std::optional<StoredEntry>> find_entry(store::Reader& reader, std::int64_t seq);
+
+/// Recomputes every leaf and node from the entries' bytes and compares with what is stored, in the one
+/// transaction of `reader`. Returns the number of entries; `corrupt` names the first that differs.
+Result<std::uint64_t> verify_log(store::Reader& reader);
+
+}  // namespace driftgate::evidence

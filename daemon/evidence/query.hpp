@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/evidence/log.hpp"
+#include "daemon/store/sql.hpp"
+#include "schema/evidence_entry.hpp"
+
+namespace driftgate::evidence {
+
+inline constexpr std::int64_t kMaxPage = 1'000;
+
+/// Which entries: every given field must match. Pages go by seq: `after` (ascending) or `before` (newest
+/// first).
+struct EntryFilter {
+  std::optional<std::string> model{};
+  std::optional<std::string> promotion{};
+  std::optional<std::string> stage{};
+  std::optional<std::string> checkpoint{};
+  std::optional<std::string> contract{};
+  std::optional<schema::EvidenceKind> kind{};
+  std::optional<std::string> actor{};
+  std::optional<std::string> clause{};    ///< body.clause
+  std::optional<std::string> verdict{};   ///< body.verdict
+  std::optional<std::int64_t> from_us{};  ///< time_us ≥
+  std::optional<std::int64_t> to_us{};    ///< time_us <
+  bool newest_first = false;
+  std::optional<std::int64_t> cursor{};  ///< seq of the last entry of the previous page; exclusive
+  std::int64_t limit = 100;              ///< 1 … kMaxPage
+};
+
+struct EntryPage {
+  std::uint64_t tree_size = 0;  ///< of the log that the page was read from
+  std::vector<StoredEntry> entries{};
+  std::optional<std::int64_t> next{};  ///< cursor of the next page; nothing when this is the last one
+};
+
+/// One page. `invalid_argument` for a limit out of range.
+Result<EntryPage> query_entries(store::Reader& reader, const EntryFilter& filter);
+
+}  // namespace driftgate::evidence

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/store/sql.hpp"
+
+namespace driftgate::store {
+
+/// Notes that window `number` of a router process is consumed, in the transaction that consumes it. True when
+/// it is the next one; false when it was consumed before (replay); `conflict` when a window between is
+/// missing.
+Result<bool> consume_window(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us);
+/// The newest consumed window of a router process, 0 when none: what may be acknowledged.
+Result<std::uint64_t> window_watermark(Reader& reader, std::string_view router_id);
+
+}  // namespace driftgate::store
