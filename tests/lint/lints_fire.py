@@ -11,7 +11,7 @@ BAD = [
     (layering, "schema/x.cpp", '#include "gpu/drift.hpp"\n'),
     (layering, "daemon/store/x.cpp", '#include "daemon/pipeline/service.hpp"\n'),
     (layering, "daemon/api/x.cpp", "#include <sqlite3.h>\n"),
-    (layering, "daemon/net/x.hpp", "#include <boost/asio.hpp>\n"),
+    (layering, "daemon/net/x.hpp", "#include <boost/beast/core.hpp>\n"),
     (coroutines, "x.cpp", "task f() { if (co_await g()) h(); }\n"),
     (coroutines, "x.cpp", "task f() { auto x = c ? co_await g() : 0; }\n"),
     (coroutines, "x.cpp", "task f() { h(co_await g()); }\n"),
