@@ -1,0 +1,18 @@
+#pragma once
+
+#include "gpu/measurement.hpp"
+#include "schema/contract.hpp"
+#include "stages/report.hpp"
+
+namespace driftgate::stages {
+
+/// Decides the clauses whose stages include statistical-slice (family S by default) on the table of the
+/// slice corpus: on the corpus, on each critical slice (each must pass at α; violated by Holm over
+/// clauses × slices) and on each monitored slice (harm by Holm at family level α; inconclusive ones are
+/// listed and do not block). Outcome clauses pair `correct_train` and `correct_inf` of the infos.
+/// Reports rank slices by excess and name what the average hid.
+[[nodiscard]] StageReport evaluate_statistical_slice(const schema::Contract& contract,
+                                                     const gpu::MeasurementTable& table,
+                                                     const StageInputs& inputs);
+
+}  // namespace driftgate::stages
