@@ -15,6 +15,7 @@ struct ContractRow {
   std::string canonical{};  ///< RFC 8785 bytes of the parsed document
   std::string registrant{};
   std::int64_t registered_us = 0;
+  std::int64_t evidence_seq = -1;  ///< of the entry that recorded its last change
   bool operator==(const ContractRow&) const = default;
 };
 

@@ -18,6 +18,7 @@ struct EngineRow {
   std::string abilities{};       ///< JSON: what the probe found
   std::int64_t probed_us = 0;
   std::int64_t registered_us = 0;
+  std::int64_t evidence_seq = -1;  ///< of the entry that recorded its last change
   bool operator==(const EngineRow&) const = default;
 };
 

@@ -15,6 +15,7 @@ struct KernelRow {
   std::string canonical{};  ///< canonical JSON of the kernel's description
   std::string registrant{};
   std::int64_t registered_us = 0;
+  std::int64_t evidence_seq = -1;  ///< of the entry that recorded its last change
   bool operator==(const KernelRow&) const = default;
 };
 

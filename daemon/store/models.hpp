@@ -19,7 +19,8 @@ struct ModelRow {
   std::int64_t hold_us = 0;
   std::int64_t created_us = 0;
   std::int64_t updated_us = 0;
-  std::uint64_t revision = 1;  ///< grows with every change: the ETag
+  std::uint64_t revision = 1;      ///< grows with every change: the ETag
+  std::int64_t evidence_seq = -1;  ///< of the entry that recorded its last change
   bool operator==(const ModelRow&) const = default;
 };
 

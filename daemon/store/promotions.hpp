@@ -29,9 +29,10 @@ struct PromotionRow {
   std::optional<std::int64_t> deadline_us{};     ///< of an approval, pause or inconclusive state
   std::optional<PromotionState> resume_state{};  ///< where `resume` leads back to
   std::optional<std::int64_t> ended_us{};
-  std::string outcome{};       ///< JSON of the decision at the end, or ""
-  std::string reason{};        ///< one sentence for people: why this state
-  std::uint64_t revision = 1;  ///< grows with every change: the ETag
+  std::string outcome{};           ///< JSON of the decision at the end, or ""
+  std::string reason{};            ///< one sentence for people: why this state
+  std::uint64_t revision = 1;      ///< grows with every change: the ETag
+  std::int64_t evidence_seq = -1;  ///< of the entry that recorded its last change
   bool operator==(const PromotionRow&) const = default;
 };
 

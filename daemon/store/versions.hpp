@@ -15,11 +15,12 @@ struct VersionRow {
   std::string kernel{};
   std::string engine{};
   std::int64_t created_us = 0;
+  std::string base_url{};  ///< the engine's, as it was: an engine may be registered anew elsewhere
   bool operator==(const VersionRow&) const = default;
 };
 
-/// The version of (checkpoint, kernel, engine) as stored: `version` itself when it was new, the older one
-/// with its id when the triple was there.
+/// The version of (checkpoint, kernel, engine, base_url) as stored: `version` itself when it was new, the
+/// older one with its id when the triple was there.
 Result<VersionRow> ensure_version(Tx& tx, const VersionRow& version);
 Result<std::optional<VersionRow>> find_version(Reader& reader, std::string_view id);
 Result<std::vector<VersionRow>> list_versions(Reader& reader, std::string_view after, std::int64_t limit);
