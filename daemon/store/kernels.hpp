@@ -23,7 +23,7 @@ struct KernelRow {
 /// stands for another identity.
 Result<bool> insert_kernel(Tx& tx, const KernelRow& kernel);
 Result<std::optional<KernelRow>> find_kernel(Reader& reader, std::string_view name);
-/// By name, names after `after` ("" = from the start), at most `limit`.
+/// In the order of creation, those after `after` ("" = from the start), at most `limit`.
 Result<std::vector<KernelRow>> list_kernels(Reader& reader, std::string_view after, std::int64_t limit);
 
 }  // namespace driftgate::store

@@ -16,6 +16,7 @@ struct ModelRow {
   std::string lock_owner{};           ///< who took the epoch: a daemon's instance id
   std::optional<std::string> hold{};  ///< the reason when automation is blocked
   std::string held_by{};              ///< who set the hold
+  std::string hold_promotion{};       ///< the promotion that led to it, or ""
   std::int64_t hold_us = 0;
   std::int64_t created_us = 0;
   std::int64_t updated_us = 0;
@@ -29,7 +30,7 @@ Result<void> insert_model(Tx& tx, const ModelRow& model);
 Result<std::optional<ModelRow>> find_model(Reader& reader, std::string_view name);
 /// find_model, or `not_found` with a message for people.
 Result<ModelRow> get_model(Reader& reader, std::string_view name);
-/// By name, names after `after` ("" = from the start), at most `limit`.
+/// In the order of creation, those after `after` ("" = from the start), at most `limit`.
 Result<std::vector<ModelRow>> list_models(Reader& reader, std::string_view after, std::int64_t limit);
 
 /// Takes the lock for `owner` with epoch + 1 and returns the new epoch.
@@ -40,8 +41,11 @@ Result<void> set_incumbent(Tx& tx, std::string_view name, std::uint64_t epoch, s
                            std::int64_t now_us);
 /// Sets or replaces the hold. Needs no epoch: a person may always hold.
 Result<void> set_hold(Tx& tx, std::string_view name, std::string_view reason, std::string_view by,
-                      std::int64_t now_us);
+                      std::int64_t now_us, std::string_view promotion = {});
 /// `conflict` when there is no hold.
 Result<void> lift_hold(Tx& tx, std::string_view name, std::int64_t now_us);
+
+/// Notes the entry that recorded the last change; does not change the revision.
+Result<void> set_model_evidence(Tx& tx, std::string_view name, std::int64_t seq);
 
 }  // namespace driftgate::store

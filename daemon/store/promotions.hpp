@@ -45,8 +45,8 @@ Result<PromotionRow> get_promotion(Reader& reader, std::string_view id);
 
 /// Writes every field that may change (state, stage, attempt, traffic, baseline, updated, deadline,
 /// resume_state, ended, outcome, reason) and increases the revision, in the row and in `promotion`.
-/// `conflict` when `promotion.revision` is not the stored one, when the stored state is terminal, or when
-/// another promotion holds the model.
+/// `conflict` when `promotion.revision` is not the stored one, when the stored state is terminal and another
+/// one is asked for, or when another promotion holds the model.
 Result<void> update_promotion(Tx& tx, PromotionRow& promotion);
 
 struct PromotionFilter {

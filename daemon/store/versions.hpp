@@ -20,9 +20,10 @@ struct VersionRow {
 };
 
 /// The version of (checkpoint, kernel, engine, base_url) as stored: `version` itself when it was new, the
-/// older one with its id when the triple was there.
+/// older one with its id when it was there.
 Result<VersionRow> ensure_version(Tx& tx, const VersionRow& version);
 Result<std::optional<VersionRow>> find_version(Reader& reader, std::string_view id);
+/// In the order of creation, those after `after` ("" = from the start), at most `limit`.
 Result<std::vector<VersionRow>> list_versions(Reader& reader, std::string_view after, std::int64_t limit);
 
 }  // namespace driftgate::store
