@@ -24,14 +24,14 @@ struct ClientOptions {
   bool keep_alive = false;                        ///< keep the connection for the next request
   /// Asked with each resolved numeric address ("127.0.0.1", "::1") before connecting; false skips the
   /// address. Empty accepts all. See outgoing.hpp for the policy of engines and webhooks.
-  std::function<bool(std::string_view address)> accept_address;
+  std::function<bool(std::string_view address)> accept_address{};
 };
 
 struct ClientRequest {
   std::string method = "GET";
   std::string target = "/";  ///< path and query
-  Headers headers;           ///< Host, Content-Length and Connection are added by the client
-  std::string body;
+  Headers headers{};         ///< Host, Content-Length and Connection are added by the client
+  std::string body{};
 };
 
 struct ClientResponse {
@@ -61,8 +61,8 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  /// One exchange, the answer held in memory. With `keep_alive`, a connection that the server closed
-  /// between two requests is opened once more.
+  /// One exchange, the answer held in memory. With `keep_alive`, a kept connection that breaks
+  /// before the first byte of the answer is opened once more and the request sent again.
   [[nodiscard]] schema::Result<ClientResponse> send(const ClientRequest& request);
 
   /// One exchange whose body goes to `on_body` piece by piece (de-chunked) when the status is 2xx;

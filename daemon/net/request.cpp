@@ -1,0 +1,189 @@
+#include "daemon/net/request.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "daemon/net/url.hpp"
+
+namespace driftgate::net {
+namespace {
+
+using schema::ErrorCode;
+using schema::fail;
+using schema::Result;
+
+constexpr std::size_t kMaxMethodBytes = 16;
+constexpr std::size_t kMaxQueryPairs = 50;
+
+std::unexpected<schema::Error> refuse(std::string message) {
+  return fail(ErrorCode::invalid_argument, std::move(message));
+}
+
+bool is_alnum(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/// tchar of RFC 9110, section 5.6.2.
+bool is_token_char(char c) {
+  return is_alnum(c) || (c != '\0' && std::string_view("!#$%&'*+-.^_`|~").contains(c));
+}
+
+bool is_host_char(char c) {
+  return is_alnum(c) || (c != '\0' && std::string_view("-._:[]").contains(c));
+}
+
+bool is_control(char c) {
+  return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+}
+
+std::string_view trim(std::string_view text) {
+  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// Takes one line ended by CRLF off `bytes`; a bare CR or LF in it is refused.
+Result<std::string_view> take_line(std::string_view& bytes) {
+  const std::size_t end = bytes.find("\r\n");
+  if (end == std::string_view::npos) return refuse("the request head does not end with an empty line");
+  const std::string_view line = bytes.substr(0, end);
+  if (line.find_first_of("\r\n") != std::string_view::npos)
+    return refuse("a line of the request head holds a bare CR or LF");
+  bytes.remove_prefix(end + 2);
+  return line;
+}
+
+Result<void> parse_query(std::string_view text, RequestHead& head) {
+  while (!text.empty()) {
+    const std::size_t amp = text.find('&');
+    const std::string_view item = text.substr(0, amp);
+    text = amp == std::string_view::npos ? std::string_view{} : text.substr(amp + 1);
+    if (item.empty()) continue;
+    if (head.query.size() == kMaxQueryPairs)
+      return refuse(fmt::format("the query has more than {} parameters", kMaxQueryPairs));
+    const std::size_t equals = item.find('=');
+    auto name = percent_decode(item.substr(0, equals), true);
+    if (!name) return std::unexpected(name.error());
+    auto value = percent_decode(equals == std::string_view::npos ? "" : item.substr(equals + 1), true);
+    if (!value) return std::unexpected(value.error());
+    head.query.emplace_back(std::move(*name), std::move(*value));
+  }
+  return {};
+}
+
+Result<void> parse_request_line(std::string_view line, RequestHead& head) {
+  const std::size_t first = line.find(' ');
+  const std::size_t last = line.rfind(' ');
+  if (first == std::string_view::npos || first == last)
+    return refuse("the request line is not 'METHOD target HTTP/1.1'");
+  const std::string_view method = line.substr(0, first);
+  const std::string_view target = line.substr(first + 1, last - first - 1);
+  const std::string_view version = line.substr(last + 1);
+  const auto upper = [](char c) { return c >= 'A' && c <= 'Z'; };
+  if (method.empty() || method.size() > kMaxMethodBytes || !std::ranges::all_of(method, upper))
+    return refuse("the request's method is not a word of capital letters");
+  if (version != "HTTP/1.1" && version != "HTTP/1.0")
+    return refuse("only HTTP/1.1 and HTTP/1.0 are spoken here");
+  if (!target.starts_with('/'))
+    return refuse("the request target must be a path: absolute form is not accepted");
+  for (const char c : target)
+    if (c <= ' ' || c >= 0x7f || c == '#' || c == '\\')
+      return refuse("the request target holds a character that must be percent-encoded");
+  head.method = method;
+  head.minor_version = version.back() - '0';
+  head.keep_alive = head.minor_version == 1;
+  const std::size_t question = target.find('?');
+  head.path = target.substr(0, question);
+  return question == std::string_view::npos ? Result<void>{} : parse_query(target.substr(question + 1), head);
+}
+
+Result<void> parse_field(std::string_view line, RequestHead& head) {
+  if (line.front() == ' ' || line.front() == '\t') return refuse("folded header lines are not accepted");
+  const std::size_t colon = line.find(':');
+  if (colon == std::string_view::npos || colon == 0) return refuse("a header line has no name or no colon");
+  const std::string_view name = line.substr(0, colon);
+  if (!std::ranges::all_of(name, is_token_char)) return refuse("a header name holds a forbidden character");
+  const std::string_view value = trim(line.substr(colon + 1));
+  if (std::ranges::any_of(value, is_control)) return refuse("a header value holds a control character");
+  if (head.headers.size() == kMaxHeaderFields)
+    return refuse(fmt::format("more than {} headers", kMaxHeaderFields));
+  head.headers.push_back({std::string(name), std::string(value)});
+  return {};
+}
+
+Result<void> parse_length(std::string_view value, RequestHead& head) {
+  constexpr std::size_t kMaxDigits = 18;
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (value.empty() || value.size() > kMaxDigits || !std::ranges::all_of(value, digit))
+    return refuse("Content-Length must be one decimal number");
+  std::from_chars(value.data(), value.data() + value.size(), head.content_length);
+  return {};
+}
+
+void apply_connection(std::string_view value, RequestHead& head) {
+  while (!value.empty()) {
+    const std::size_t comma = value.find(',');
+    const std::string_view token = trim(value.substr(0, comma));
+    if (equal_ignoring_case(token, "close")) head.keep_alive = false;
+    value = comma == std::string_view::npos ? std::string_view{} : value.substr(comma + 1);
+  }
+}
+
+Result<void> interpret_fields(RequestHead& head) {
+  int hosts = 0;
+  int lengths = 0;
+  for (const Header& header : head.headers) {
+    if (equal_ignoring_case(header.name, "host")) {
+      ++hosts;
+      if (!std::ranges::all_of(header.value, is_host_char))
+        return refuse("the Host header holds a forbidden character");
+    } else if (equal_ignoring_case(header.name, "content-length")) {
+      ++lengths;
+      const auto parsed = parse_length(header.value, head);
+      if (!parsed) return parsed;
+    } else if (equal_ignoring_case(header.name, "transfer-encoding")) {
+      return refuse("Transfer-Encoding is not accepted: send the body with Content-Length");
+    } else if (equal_ignoring_case(header.name, "connection")) {
+      apply_connection(header.value, head);
+    } else if (equal_ignoring_case(header.name, "expect")) {
+      if (!equal_ignoring_case(header.value, "100-continue"))
+        return refuse("only 'Expect: 100-continue' is known");
+      head.expects_continue = head.minor_version == 1;
+    }
+  }
+  if (hosts > 1 || (hosts == 0 && head.minor_version == 1))
+    return refuse("exactly one Host header is needed");
+  if (lengths > 1) return refuse("more than one Content-Length header");
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::string_view> RequestHead::query_value(std::string_view name) const {
+  for (const auto& [key, value] : query)
+    if (key == name) return value;
+  return std::nullopt;
+}
+
+Result<RequestHead> parse_request_head(std::string_view bytes) {
+  RequestHead head;
+  auto line = take_line(bytes);
+  if (!line) return std::unexpected(line.error());
+  auto parsed = parse_request_line(*line, head);
+  if (!parsed) return std::unexpected(parsed.error());
+  for (;;) {
+    line = take_line(bytes);
+    if (!line) return std::unexpected(line.error());
+    if (line->empty()) break;
+    parsed = parse_field(*line, head);
+    if (!parsed) return std::unexpected(parsed.error());
+  }
+  if (!bytes.empty()) return refuse("bytes after the request head");
+  parsed = interpret_fields(head);
+  if (!parsed) return std::unexpected(parsed.error());
+  return head;
+}
+
+}  // namespace driftgate::net

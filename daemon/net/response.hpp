@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/net/message.hpp"
+#include "daemon/net/sse.hpp"
+
+namespace driftgate::net {
+
+/// The source of a stream of server-sent events. The server pulls: a slow client costs one connection
+/// and no queue. `next` runs on the worker pool, never twice at the same time for one feed.
+class EventFeed {
+ public:
+  static constexpr std::size_t kMaxBatch = 64;
+  struct Batch {
+    std::vector<SseEvent> events;  ///< at most kMaxBatch; a full batch is followed by another pull
+    bool ended = false;            ///< nothing more will come: the stream is closed after these
+  };
+  virtual ~EventFeed() = default;
+  /// What is new since the last call. Called after Server::wake_streams and at each heartbeat.
+  virtual Batch next() = 0;
+};
+
+class Deferred;
+
+/// What a handler answers: a body; or a feed of events; or a deferred answer.
+struct Response {
+  int status = 200;
+  Headers headers;  ///< Content-Length and Connection are the server's
+  std::string body;
+  std::shared_ptr<EventFeed> feed;
+  std::shared_ptr<Deferred> deferred;
+  bool close = false;  ///< end the connection after this answer
+};
+
+/// An answer that waits for something without holding a thread (`Prefer: wait=`). `poll` runs on the
+/// worker pool, at once, after each Server::wake_streams, and a last time with `last` when `wait` is over.
+class Deferred {
+ public:
+  virtual ~Deferred() = default;
+  virtual std::optional<Response> poll(bool last) = 0;
+  [[nodiscard]] virtual std::chrono::milliseconds wait() const = 0;
+};
+
+/// "Not Found" for 404; "Unknown" for codes that driftgate does not use.
+[[nodiscard]] std::string_view reason_phrase(int status);
+
+/// An RFC 9457 problem (application/problem+json) with the members status, title, code, detail.
+[[nodiscard]] Response plain_problem(int status, std::string_view code, std::string_view detail);
+
+/// Status line, header fields and the empty line; Content-Length unless `response` is a feed.
+[[nodiscard]] std::string format_response_head(const Response& response, bool keep_alive);
+
+}  // namespace driftgate::net

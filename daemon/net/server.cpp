@@ -1,0 +1,199 @@
+#include "daemon/net/server.hpp"
+
+#include <fmt/core.h>
+
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
+#include <condition_variable>
+#include <exception>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "daemon/net/session.hpp"
+
+namespace driftgate::net {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using tcp = asio::ip::tcp;
+using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
+
+constexpr std::chrono::milliseconds kSweepInterval{250};
+constexpr std::chrono::milliseconds kAcceptRetry{100};
+constexpr int kBacklog = 512;
+
+}  // namespace
+
+struct Server::Impl {
+  Impl(ServerOptions options, Handler& handler)
+      : io(1), acceptor(io.get_executor()), sweeper(io.get_executor()), state(std::move(options), handler) {}
+
+  asio::io_context io;
+  Acceptor acceptor;
+  Timer sweeper;
+  ServerState state;
+  std::uint64_t next_session = 1;
+  std::uint16_t port = 0;
+  std::thread thread;
+  std::mutex mutex;
+  std::condition_variable none_left;
+  bool drained = false;  ///< stopping, and no session is left
+
+  schema::Result<void> listen();
+  Awaitable<void> accept_loop();
+  void admit(TcpSocket socket);
+  void forget(std::uint64_t id, const std::string& address);
+  Awaitable<void> sweep_loop();
+  void check_drained();
+  void for_each_session(const std::function<void(Session&)>& action);
+};
+
+schema::Result<void> Server::Impl::listen() {
+  boost::system::error_code error;
+  const auto address = asio::ip::make_address(state.options.address, error);
+  if (error)
+    return schema::fail(schema::ErrorCode::invalid_argument,
+                        fmt::format("'{}' is not a numeric address to listen on", state.options.address));
+  const tcp::endpoint endpoint(address, state.options.port);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(kBacklog, error);
+  if (error)
+    return schema::fail(schema::ErrorCode::io,
+                        fmt::format("cannot listen on {} port {}: {}; is another daemon running there?",
+                                    state.options.address, state.options.port, error.message()));
+  port = acceptor.local_endpoint().port();
+  return {};
+}
+
+Awaitable<void> Server::Impl::accept_loop() {
+  while (acceptor.is_open()) {
+    TcpSocket socket(io.get_executor());
+    auto [error] = co_await acceptor.async_accept(socket, kAwait);
+    if (!error) {
+      admit(std::move(socket));
+      continue;
+    }
+    if (error == asio::error::operation_aborted) break;
+    state.log(fmt::format("cannot accept a connection: {}", error.message()));
+    Timer pause(io.get_executor(), kAcceptRetry);
+    co_await pause.async_wait(kAwait);
+  }
+}
+
+void Server::Impl::admit(TcpSocket socket) {
+  boost::system::error_code error;
+  const auto peer = socket.remote_endpoint(error);
+  if (error) return;
+  const std::string address = peer.address().to_string();
+  std::size_t& from_address = state.per_address[address];
+  if (state.stopping || state.sessions.size() >= state.options.max_connections ||
+      from_address >= state.options.max_connections_per_address) {
+    if (from_address == 0) state.per_address.erase(address);
+    Response full = plain_problem(503, "unavailable", "Too many connections. Close some or try again later.");
+    const std::string bytes = format_response_head(full, false) + full.body;
+    socket.non_blocking(true, error);
+    socket.write_some(asio::buffer(bytes), error);
+    return;
+  }
+  ++from_address;
+  socket.set_option(tcp::no_delay(true), error);
+  const std::uint64_t id = next_session++;
+  auto session = std::make_shared<Session>(state, std::move(socket), address);
+  state.sessions.emplace(id, session);
+  asio::co_spawn(io.get_executor(), session->run(), [this, id, session](const std::exception_ptr& failure) {
+    if (failure) state.log("a connection ended by an exception inside the server");
+    session->close();
+    forget(id, session->remote_address());
+  });
+}
+
+void Server::Impl::forget(std::uint64_t id, const std::string& address) {
+  state.sessions.erase(id);
+  const auto count = state.per_address.find(address);
+  if (count != state.per_address.end() && --count->second == 0) state.per_address.erase(count);
+  check_drained();
+}
+
+void Server::Impl::check_drained() {
+  if (!state.stopping || !state.sessions.empty()) return;
+  const std::lock_guard lock(mutex);
+  drained = true;
+  none_left.notify_all();
+}
+
+void Server::Impl::for_each_session(const std::function<void(Session&)>& action) {
+  for (const auto& [id, weak] : state.sessions)
+    if (const auto session = weak.lock()) action(*session);
+}
+
+Awaitable<void> Server::Impl::sweep_loop() {
+  for (;;) {
+    sweeper.expires_after(kSweepInterval);
+    co_await sweeper.async_wait(kAwait);
+    if (state.stopping && state.sessions.empty()) break;
+    const auto now = Clock::now();
+    for_each_session([now](Session& session) { session.sweep(now); });
+  }
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+schema::Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler& handler) {
+  auto impl = std::make_unique<Impl>(std::move(options), handler);
+  const auto listening = impl->listen();
+  if (!listening) return std::unexpected(listening.error());
+  Impl& server = *impl;
+  const auto on_end = [&server](const std::exception_ptr& failure) {
+    if (failure) server.state.log("a loop of the HTTP server ended by an exception");
+  };
+  asio::co_spawn(server.io.get_executor(), server.accept_loop(), on_end);
+  asio::co_spawn(server.io.get_executor(), server.sweep_loop(), on_end);
+  server.thread = std::thread([&server] {
+    const auto guard = asio::make_work_guard(server.io);
+    server.io.run();
+  });
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::~Server() {
+  stop(std::chrono::milliseconds{0});
+}
+
+std::uint16_t Server::port() const {
+  return impl_->port;
+}
+
+void Server::wake_streams() {
+  asio::post(impl_->io,
+             [impl = impl_.get()] { impl->for_each_session([](Session& session) { session.wake(); }); });
+}
+
+void Server::stop(std::chrono::milliseconds deadline) {
+  if (!impl_->thread.joinable()) return;
+  asio::post(impl_->io, [impl = impl_.get()] {
+    impl->state.stopping = true;
+    boost::system::error_code ignored;
+    impl->acceptor.close(ignored);
+    impl->for_each_session([](Session& session) { session.stop(); });
+    impl->check_drained();
+  });
+  std::unique_lock lock(impl_->mutex);
+  const auto none_left = [this] { return impl_->drained; };
+  if (!impl_->none_left.wait_for(lock, deadline, none_left)) {
+    asio::post(impl_->io,
+               [impl = impl_.get()] { impl->for_each_session([](Session& session) { session.close(); }); });
+    impl_->none_left.wait(lock, none_left);
+  }
+  lock.unlock();
+  impl_->io.stop();
+  impl_->thread.join();
+}
+
+}  // namespace driftgate::net

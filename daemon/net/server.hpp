@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/net/request.hpp"
+#include "daemon/net/response.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::net {
+
+/// What answers requests. Both functions run on the worker pool, on any of its threads, and may block
+/// for a bounded time. An exception becomes a 500 and a log line.
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  /// Asked when the head is complete and before any byte of the body matters: credentials, unknown
+  /// paths. An answer here refuses the request; it may leave something in `head.context`.
+  virtual std::optional<Response> before_body(RequestHead& head) = 0;
+  virtual Response handle(const Request& request) = 0;
+};
+
+/// Where to listen and the limits of evidence.md, section 4.
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;  ///< 0 picks a free one, see Server::port
+  std::size_t worker_threads = 4;
+  std::size_t queue_limit = 256;  ///< requests waiting for a worker; beyond it 503
+  std::size_t max_connections = 1024;
+  std::size_t max_connections_per_address = 256;
+  std::size_t max_head_bytes = 16 * 1024;
+  std::size_t max_body_bytes = 1024 * 1024;
+  std::chrono::milliseconds head_timeout{10'000};  ///< from its first byte, absolute
+  std::chrono::milliseconds body_timeout{30'000};
+  std::chrono::milliseconds idle_timeout{60'000};
+  std::chrono::milliseconds write_timeout{30'000};
+  std::chrono::milliseconds heartbeat{15'000};        ///< comment line on silent event streams
+  std::function<void(std::string_view message)> log;  ///< failures that no client sees; may be empty
+};
+
+/// An HTTP/1.1 server: one thread for all sockets, a pool for the handler.
+class Server {
+ public:
+  /// Binds, listens and serves. `io` or `invalid_argument` when the address cannot be had. `handler`
+  /// must outlive the server.
+  static schema::Result<std::unique_ptr<Server>> start(ServerOptions options, Handler& handler);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const;
+  /// Something changed that event streams or deferred answers may wait for. Any thread, never blocks.
+  void wake_streams();
+  /// Takes no new connections, ends streams, lets requests in flight finish until the deadline, then
+  /// closes everything. Afterwards no handler call is running.
+  void stop(std::chrono::milliseconds deadline);
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace driftgate::net

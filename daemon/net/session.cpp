@@ -1,0 +1,328 @@
+#include "daemon/net/session.hpp"
+
+#include <fmt/core.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <exception>
+#include <utility>
+
+namespace driftgate::net {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kReadBytes = 16 * 1024;
+constexpr std::size_t kLingerBytes = 2 * 1024 * 1024;
+constexpr std::chrono::milliseconds kLingerTime{1'000};
+constexpr std::chrono::milliseconds kPoolRetry{100};
+constexpr int kProceed = 0;  ///< status of a Response that lets the request go on
+
+Response proceed() {
+  Response response;
+  response.status = kProceed;
+  return response;
+}
+
+enum class HeadState { incomplete, complete, broken };
+
+/// Whether `bytes` holds a head; `size` is its length. Broken: it can no longer become a valid one.
+HeadState find_head(const std::string& bytes, std::size_t& size) {
+  if (!bytes.empty() && (bytes.front() < 'A' || bytes.front() > 'Z')) return HeadState::broken;
+  const std::size_t end = bytes.find("\r\n\r\n");
+  size = end == std::string::npos ? bytes.size() : end + 4;
+  for (std::size_t at = bytes.find('\n'); at < size; at = bytes.find('\n', at + 1))
+    if (at == 0 || bytes[at - 1] != '\r') return HeadState::broken;
+  return end == std::string::npos ? HeadState::incomplete : HeadState::complete;
+}
+
+Response guarded(const ServerState& state, const std::function<Response()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& e) {
+    state.log(fmt::format("a request handler threw: {}", e.what()));
+    return plain_problem(500, "internal",
+                         "A fault inside the daemon; its log has the details. Please report it.");
+  }
+}
+
+}  // namespace
+
+Session::Session(ServerState& state, TcpSocket socket, std::string remote_address)
+    : state_(state),
+      socket_(std::move(socket)),
+      remote_address_(std::move(remote_address)),
+      finished_(socket_.get_executor()),
+      wake_(socket_.get_executor()),
+      deadline_(Clock::now() + state.options.idle_timeout) {}
+
+void Session::enter(Phase phase, std::chrono::milliseconds limit) {
+  phase_ = phase;
+  deadline_ = Clock::now() + limit;
+}
+
+void Session::close() {
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  wake();
+}
+
+void Session::sweep(Clock::time_point now) {
+  if (!socket_.is_open() || phase_ == Phase::working || now < deadline_) return;
+  if (phase_ == Phase::reading) {
+    const Response late =
+        plain_problem(408, "request_timeout", "The request did not arrive within its time limit.");
+    const std::string bytes = format_response_head(late, false) + late.body;
+    boost::system::error_code ignored;
+    socket_.non_blocking(true, ignored);
+    socket_.write_some(asio::buffer(bytes), ignored);
+  }
+  close();
+}
+
+void Session::wake() {
+  woken_ = true;
+  wake_.cancel();
+}
+
+void Session::stop() {
+  if (phase_ == Phase::idle)
+    close();
+  else
+    wake();
+}
+
+bool Session::peer_gone() {
+  if (!socket_.is_open()) return true;
+  char byte = 0;
+  return ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+Awaitable<void> Session::run() {
+  for (;;) {
+    const bool again = co_await serve_one();
+    if (!again || state_.stopping || !socket_.is_open()) break;
+  }
+  close();
+}
+
+Awaitable<bool> Session::serve_one() {
+  Request request;
+  const bool has_head = co_await read_head(request);
+  if (!has_head) co_return false;
+  request.remote_address = remote_address_;
+  Handler& handler = state_.handler;
+  if (request.content_length > 0) {
+    Work check = [&handler, &request] {
+      auto refusal = handler.before_body(request);
+      return refusal ? std::move(*refusal) : proceed();
+    };
+    Response verdict = co_await on_pool(std::move(check));
+    if (verdict.status != kProceed) {
+      const bool sent = co_await refuse(std::move(verdict));
+      co_return sent;
+    }
+    const bool has_body = co_await read_body(request);
+    if (!has_body) co_return false;
+  }
+  Work work = [&handler, &request] {
+    if (request.content_length == 0) {
+      auto refusal = handler.before_body(request);
+      if (refusal) return std::move(*refusal);
+    }
+    return handler.handle(request);
+  };
+  Response response = co_await on_pool(std::move(work));
+  if (response.deferred) {
+    auto deferred = response.deferred;
+    response = co_await resolve(std::move(deferred));
+  }
+  if (response.feed) {
+    co_await stream(std::move(response));
+    co_return false;
+  }
+  const bool keep = request.keep_alive && !response.close && !state_.stopping;
+  std::string head = format_response_head(response, keep);
+  const bool sent = co_await send(std::move(head), std::move(response.body));
+  co_return sent&& keep;
+}
+
+Awaitable<bool> Session::fill() {
+  std::array<char, kReadBytes> bytes;
+  auto [error, size] = co_await socket_.async_read_some(asio::buffer(bytes), kAwait);
+  if (!error) buffer_.append(bytes.data(), size);
+  co_return !error;
+}
+
+Awaitable<bool> Session::read_head(RequestHead& head) {
+  if (buffer_.empty())
+    enter(Phase::idle, state_.options.idle_timeout);
+  else
+    enter(Phase::reading, state_.options.head_timeout);
+  std::size_t size = 0;
+  HeadState found = find_head(buffer_, size);
+  while (found == HeadState::incomplete && buffer_.size() <= state_.options.max_head_bytes) {
+    const bool more = co_await fill();
+    if (!more) co_return false;
+    if (phase_ == Phase::idle) enter(Phase::reading, state_.options.head_timeout);
+    found = find_head(buffer_, size);
+  }
+  if (found != HeadState::broken && size > state_.options.max_head_bytes) {
+    Response large = plain_problem(
+        431, "limit_exceeded",
+        fmt::format("The request's head is larger than {} bytes.", state_.options.max_head_bytes));
+    co_await refuse(std::move(large));
+    co_return false;
+  }
+  auto parsed = parse_request_head(std::string_view(buffer_).substr(0, size));
+  if (!parsed) {
+    Response bad = plain_problem(400, "bad_request", "Not accepted: " + parsed.error().message + ".");
+    co_await refuse(std::move(bad));
+    co_return false;
+  }
+  buffer_.erase(0, size);
+  head = std::move(*parsed);
+  co_return true;
+}
+
+Awaitable<bool> Session::read_body(Request& request) {
+  if (request.content_length > state_.options.max_body_bytes) {
+    Response large = plain_problem(
+        413, "limit_exceeded",
+        fmt::format("The request's body is larger than {} bytes.", state_.options.max_body_bytes));
+    co_await refuse(std::move(large));
+    co_return false;
+  }
+  enter(Phase::reading, state_.options.body_timeout);
+  if (request.expects_continue && buffer_.empty()) {
+    std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    const bool sent = co_await send(std::move(interim), {});
+    if (!sent) co_return false;
+    enter(Phase::reading, state_.options.body_timeout);
+  }
+  while (buffer_.size() < request.content_length) {
+    const bool more = co_await fill();
+    if (!more) co_return false;
+  }
+  request.body = buffer_.substr(0, request.content_length);
+  buffer_.erase(0, request.content_length);
+  co_return true;
+}
+
+Awaitable<Response> Session::on_pool(Work work) {
+  phase_ = Phase::working;
+  finished_.expires_at(Clock::time_point::max());
+  // The socket thread reads `result` only after the pool has posted back to it.
+  auto result = std::make_shared<std::optional<Response>>();
+  auto self = shared_from_this();
+  const bool taken = state_.pool.submit([self, result, work = std::move(work)]() mutable {
+    *result = guarded(self->state_, work);
+    const Executor executor = self->socket_.get_executor();
+    asio::post(executor, [session = std::move(self)] { session->finished_.cancel(); });
+  });
+  if (!taken) {
+    Response busy =
+        plain_problem(503, "unavailable", "The daemon is busy: its queue is full. Try again in a second.");
+    busy.headers.push_back({"Retry-After", "1"});
+    co_return busy;
+  }
+  co_await finished_.async_wait(kAwait);
+  co_return std::move(**result);
+}
+
+Awaitable<bool> Session::sleep_until(Clock::time_point when) {
+  if (!woken_) {
+    wake_.expires_at(when);
+    co_await wake_.async_wait(kAwait);
+  }
+  const bool woken = std::exchange(woken_, false);
+  co_return woken;
+}
+
+Awaitable<Response> Session::resolve(std::shared_ptr<Deferred> deferred) {
+  const auto until = Clock::now() + deferred->wait();
+  for (;;) {
+    woken_ = false;
+    const bool last = Clock::now() >= until || state_.stopping || peer_gone();
+    Work poll = [deferred, last] {
+      auto answer = deferred->poll(last);
+      return answer ? std::move(*answer) : proceed();
+    };
+    Response answer = co_await on_pool(std::move(poll));
+    if (answer.status != kProceed) co_return answer;
+    if (last) {
+      Response missing =
+          plain_problem(500, "internal", "A deferred answer gave none at its end. Please report it.");
+      co_return missing;
+    }
+    co_await sleep_until(until);
+  }
+}
+
+Awaitable<void> Session::stream(Response response) {
+  const auto feed = response.feed;
+  std::string head = format_response_head(response, false);
+  bool open = co_await send(std::move(head), {});
+  while (open && !peer_gone()) {
+    woken_ = false;
+    auto batch = std::make_shared<EventFeed::Batch>();
+    Work pull = [feed, batch] {
+      *batch = feed->next();
+      return proceed();
+    };
+    const Response pulled = co_await on_pool(std::move(pull));
+    const bool busy = pulled.status == 503;
+    if (pulled.status != kProceed && !busy) break;
+    std::string bytes;
+    for (const SseEvent& event : batch->events) bytes += format_sse(event);
+    if (!bytes.empty()) {
+      open = co_await send(std::move(bytes), {});
+    }
+    if (!open || batch->ended || state_.stopping) break;
+    if (batch->events.size() >= EventFeed::kMaxBatch) continue;
+    phase_ = Phase::working;
+    const auto pause = busy ? kPoolRetry : state_.options.heartbeat;
+    const bool woken = co_await sleep_until(Clock::now() + pause);
+    if (!woken && !busy) {
+      std::string heartbeat = ": heartbeat\n\n";
+      open = co_await send(std::move(heartbeat), {});
+    }
+  }
+  co_await linger();
+}
+
+Awaitable<bool> Session::send(std::string head, std::string body) {
+  enter(Phase::writing, state_.options.write_timeout);
+  const std::array<asio::const_buffer, 2> bytes{asio::buffer(head), asio::buffer(body)};
+  auto [error, size] = co_await asio::async_write(socket_, bytes, kAwait);
+  co_return !error;
+}
+
+/// Answers without having read the whole request, so the connection cannot be used again.
+Awaitable<bool> Session::refuse(Response problem) {
+  std::string head = format_response_head(problem, false);
+  const bool sent = co_await send(std::move(head), std::move(problem.body));
+  if (sent) {
+    co_await linger();
+  }
+  co_return false;
+}
+
+/// Closing with unread bytes resets the connection and may destroy the answer on its way, so what
+/// the client still sends is read and dropped for a moment.
+Awaitable<void> Session::linger() {
+  enter(Phase::writing, kLingerTime);
+  boost::system::error_code ignored;
+  socket_.shutdown(asio::socket_base::shutdown_send, ignored);
+  for (std::size_t dropped = 0; dropped < kLingerBytes; dropped += buffer_.size()) {
+    buffer_.clear();
+    const bool more = co_await fill();
+    if (!more) break;
+  }
+}
+
+}  // namespace driftgate::net

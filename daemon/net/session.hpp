@@ -1,0 +1,98 @@
+#pragma once
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "daemon/net/server.hpp"
+#include "daemon/net/worker_pool.hpp"
+
+namespace driftgate::net {
+
+namespace asio = boost::asio;
+/// The concrete executor: no type-erased any_io_executor on the way of each operation.
+using Executor = asio::io_context::executor_type;
+using TcpSocket = asio::basic_stream_socket<asio::ip::tcp, Executor>;
+using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
+                                         asio::wait_traits<std::chrono::steady_clock>, Executor>;
+template <typename T>
+using Awaitable = asio::awaitable<T, Executor>;
+inline constexpr auto kAwait = asio::as_tuple(asio::use_awaitable_t<Executor>{});
+
+class Session;
+
+/// What the listener and its sessions share. Only the socket thread touches it, but for `pool`.
+struct ServerState {
+  ServerState(ServerOptions server_options, Handler& request_handler)
+      : options(std::move(server_options)),
+        handler(request_handler),
+        pool(options.worker_threads, options.queue_limit) {}
+
+  ServerOptions options;
+  Handler& handler;
+  WorkerPool pool;
+  std::map<std::uint64_t, std::weak_ptr<Session>> sessions;
+  std::map<std::string, std::size_t> per_address;
+  bool stopping = false;
+
+  void log(const std::string& message) const {
+    if (options.log) options.log(message);
+  }
+};
+
+/// One connection: reads requests one after the other, asks the handler, writes the answers.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(ServerState& state, TcpSocket socket, std::string remote_address);
+  /// Serves until the connection ends. The caller keeps the session alive meanwhile.
+  Awaitable<void> run();
+  /// Closes the connection when its deadline is over; a half-read request is told so first.
+  void sweep(std::chrono::steady_clock::time_point now);
+  /// Looks again at what a stream or a deferred answer waits for.
+  void wake();
+  /// The server stops: idle connections close now, others after their answer.
+  void stop();
+  void close();
+  [[nodiscard]] const std::string& remote_address() const { return remote_address_; }
+
+ private:
+  enum class Phase { idle, reading, working, writing };
+  using Work = std::function<Response()>;
+
+  Awaitable<bool> serve_one();
+  Awaitable<bool> read_head(RequestHead& head);
+  Awaitable<bool> read_body(Request& request);
+  Awaitable<Response> on_pool(Work work);
+  Awaitable<Response> resolve(std::shared_ptr<Deferred> deferred);
+  Awaitable<void> stream(Response response);
+  Awaitable<bool> send(std::string head, std::string body);
+  Awaitable<bool> refuse(Response problem);
+  Awaitable<void> linger();
+  Awaitable<bool> fill();
+  Awaitable<bool> sleep_until(std::chrono::steady_clock::time_point when);
+  void enter(Phase phase, std::chrono::milliseconds limit);
+  [[nodiscard]] bool peer_gone();
+
+  ServerState& state_;
+  TcpSocket socket_;
+  std::string remote_address_;
+  Timer finished_;  ///< cancelled when the pool has done the work
+  Timer wake_;      ///< cancelled to look again
+  std::string buffer_;
+  Phase phase_ = Phase::idle;
+  std::chrono::steady_clock::time_point deadline_;
+  bool woken_ = false;
+};
+
+}  // namespace driftgate::net

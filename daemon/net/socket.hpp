@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "schema/error.hpp"
+
+namespace driftgate::net {
+
+/// A point on the monotonic clock, or never.
+class Deadline {
+ public:
+  Deadline() = default;
+  /// `after` from now; 0 means never.
+  explicit Deadline(std::chrono::milliseconds after);
+  /// The earlier of the two.
+  [[nodiscard]] Deadline sooner(const Deadline& other) const;
+  /// Milliseconds left for poll(2): -1 for never, 0 when over.
+  [[nodiscard]] int remaining_ms() const;
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> at_;
+};
+
+/// A connected, non-blocking TCP socket, owned. All waits end at a deadline.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket();
+  Socket(Socket&& other) noexcept;
+  Socket& operator=(Socket&& other) noexcept;
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  using AcceptAddress = std::function<bool(std::string_view address)>;
+  /// Resolves and connects to the first address that `accept` allows and that answers. Resolving a
+  /// name takes the resolver's own time limits. `unavailable`, `forbidden`, `deadline_exceeded`.
+  static schema::Result<Socket> connect(const std::string& host, std::uint16_t port,
+                                        const AcceptAddress& accept, const Deadline& deadline);
+
+  /// Writes all bytes. `unavailable` when the peer is gone.
+  schema::Result<void> write(std::string_view bytes, const Deadline& deadline);
+  /// At least one byte into `buffer`; 0 at the end of the stream.
+  schema::Result<std::size_t> read(char* buffer, std::size_t size, const Deadline& deadline);
+
+  [[nodiscard]] bool open() const { return fd_ >= 0; }
+  void close();
+
+ private:
+  schema::Result<void> wait(short events, const Deadline& deadline) const;
+  int fd_ = -1;
+};
+
+}  // namespace driftgate::net

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace driftgate::net {
+
+/// A fixed number of threads behind a bounded queue. Work must not throw.
+class WorkerPool {
+ public:
+  WorkerPool(std::size_t threads, std::size_t queue_limit);
+  /// Runs what is queued, then joins.
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  /// False when the queue is full or the pool is stopping; the work is then not taken.
+  [[nodiscard]] bool submit(std::function<void()> work);
+
+ private:
+  void run();
+  const std::size_t queue_limit_;
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<std::function<void()>> queue_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace driftgate::net

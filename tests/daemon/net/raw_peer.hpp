@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "daemon/net/server.hpp"
+#include "daemon/net/socket.hpp"
+
+namespace driftgate::net::test {
+
+/// Sends bytes as they are and reads until the peer closes or `until` came, at most 10 s.
+std::string exchange(std::uint16_t port, std::string_view bytes, std::string_view until = {});
+/// An open connection on which `bytes` were sent.
+Socket connect_and_send(std::uint16_t port, std::string_view bytes);
+/// Reads until the peer closes or `until` came, at most 10 s.
+std::string read_until(Socket& socket, std::string_view until = {});
+
+/// A server that answers every connection with the same bytes and closes it.
+class CannedServer {
+ public:
+  explicit CannedServer(std::string answer);
+  ~CannedServer();
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+
+ private:
+  int listener_ = -1;
+  std::uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+/// A handler made of two functions.
+class FunctionHandler : public Handler {
+ public:
+  std::function<std::optional<Response>(RequestHead&)> check;
+  std::function<Response(const Request&)> answer;
+  std::optional<Response> before_body(RequestHead& head) override {
+    return check ? check(head) : std::nullopt;
+  }
+  Response handle(const Request& request) override { return answer(request); }
+};
+
+}  // namespace driftgate::net::test

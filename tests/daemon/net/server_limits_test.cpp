@@ -1,0 +1,158 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "daemon/net/server.hpp"
+#include "raw_peer.hpp"
+
+using namespace driftgate::net;
+using driftgate::net::test::FunctionHandler;
+
+namespace {
+
+FunctionHandler ok_handler() {
+  FunctionHandler handler;
+  handler.answer = [](const Request&) { return Response{}; };
+  return handler;
+}
+
+}  // namespace
+
+TEST_CASE("a head above the limit is refused with 431, whether it ends or not") {
+  FunctionHandler handler = ok_handler();
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  const std::string padding(17 * 1024, 'x');
+  CHECK(test::exchange((*server)->port(), "GET / HTTP/1.1\r\nHost: a\r\nX: " + padding)
+            .starts_with("HTTP/1.1 431 "));
+  CHECK(test::exchange((*server)->port(), "GET / HTTP/1.1\r\nHost: a\r\nX: " + padding + "\r\n\r\n")
+            .starts_with("HTTP/1.1 431 "));
+}
+
+TEST_CASE("a body above the limit is refused with 413 and one at the limit is taken") {
+  FunctionHandler handler;
+  handler.answer = [](const Request& request) {
+    Response response;
+    response.body = std::to_string(request.body.size());
+    return response;
+  };
+  ServerOptions options;
+  options.max_body_bytes = 1000;
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  const auto post = [&](std::size_t size) {
+    return test::exchange((*server)->port(),
+                          "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: " +
+                              std::to_string(size) + "\r\n\r\n" + std::string(size, 'x'));
+  };
+  CHECK(post(1001).starts_with("HTTP/1.1 413 "));
+  CHECK(post(1000).ends_with("\r\n\r\n1000"));
+}
+
+TEST_CASE("a head that trickles in is cut at its absolute deadline and told so") {
+  FunctionHandler handler = ok_handler();
+  ServerOptions options;
+  options.head_timeout = std::chrono::milliseconds(100);
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  CHECK(test::exchange((*server)->port(), "GET / HTTP/1.1\r\nHost: a\r\n").starts_with("HTTP/1.1 408 "));
+}
+
+TEST_CASE("a body that does not come is cut at its deadline") {
+  FunctionHandler handler = ok_handler();
+  ServerOptions options;
+  options.body_timeout = std::chrono::milliseconds(100);
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  CHECK(test::exchange((*server)->port(), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc")
+            .starts_with("HTTP/1.1 408 "));
+}
+
+TEST_CASE("an idle connection is closed without a word") {
+  FunctionHandler handler = ok_handler();
+  ServerOptions options;
+  options.idle_timeout = std::chrono::milliseconds(100);
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  CHECK(test::exchange((*server)->port(), "").empty());
+}
+
+TEST_CASE("bytes that can never become a request are refused at once, not at the deadline") {
+  FunctionHandler handler = ok_handler();
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  for (const char* bytes : {"\x16\x03\x01", "\r\n", "GET / HTTP/1.1\nHost: a\n\n", "get"}) {
+    CAPTURE(bytes);
+    CHECK(test::exchange((*server)->port(), bytes).starts_with("HTTP/1.1 400 "));
+  }
+}
+
+TEST_CASE("connections above the cap of one address get 503 and a freed place can be used again") {
+  FunctionHandler handler = ok_handler();
+  ServerOptions options;
+  options.max_connections_per_address = 2;
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  const std::string request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+  std::vector<Socket> held;
+  for (int i = 0; i < 2; ++i) {
+    held.push_back(test::connect_and_send((*server)->port(), request));
+    CHECK(test::read_until(held.back(), "\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  }
+  CHECK(test::exchange((*server)->port(), "").starts_with("HTTP/1.1 503 "));
+  held.clear();
+  bool served = false;
+  for (int attempt = 0; attempt < 1000 && !served; ++attempt)
+    served = test::exchange((*server)->port(), request, "\r\n\r\n").starts_with("HTTP/1.1 200 ");
+  CHECK(served);
+}
+
+TEST_CASE("a full queue answers 503 with Retry-After") {
+  std::promise<void> entered;
+  std::promise<void> leave;
+  std::atomic<int> calls = 0;
+  FunctionHandler handler;
+  handler.answer = [&](const Request&) {
+    if (calls++ == 0) {
+      entered.set_value();
+      leave.get_future().wait();
+    }
+    return Response{};
+  };
+  ServerOptions options;
+  options.worker_threads = 1;
+  options.queue_limit = 1;
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  const std::string request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+  Socket running = test::connect_and_send((*server)->port(), request);
+  entered.get_future().wait();
+  // One of the next two finds the only place in the queue taken by the other.
+  Socket second = test::connect_and_send((*server)->port(), request);
+  Socket third = test::connect_and_send((*server)->port(), request);
+  const std::string refused = test::read_until(third, "\r\n\r\n");
+  CHECK(refused.starts_with("HTTP/1.1 503 "));
+  CHECK(refused.find("Retry-After: 1") != std::string::npos);
+  leave.set_value();
+  CHECK(test::read_until(running, "\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  CHECK(test::read_until(second, "\r\n\r\n").starts_with("HTTP/1.1 200 "));
+}
+
+TEST_CASE("Expect: 100-continue is answered once the head is accepted") {
+  FunctionHandler handler;
+  handler.answer = [](const Request& request) {
+    Response response;
+    response.body = request.body;
+    return response;
+  };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  Socket socket = test::connect_and_send(
+      (*server)->port(), "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  CHECK(test::read_until(socket, "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
+  REQUIRE(socket.write("hi", Deadline(std::chrono::seconds(10))));
+  CHECK(test::read_until(socket, "hi").ends_with("\r\n\r\nhi"));
+}

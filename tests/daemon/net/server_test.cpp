@@ -1,0 +1,272 @@
+#include "daemon/net/server.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <future>
+#include <string>
+
+#include "daemon/net/http_client.hpp"
+#include "raw_peer.hpp"
+
+using namespace driftgate::net;
+using driftgate::net::test::FunctionHandler;
+
+namespace {
+
+Response text(std::string body) {
+  Response response;
+  response.body = std::move(body);
+  return response;
+}
+
+HttpClient client_for(const Server& server, bool keep_alive = false) {
+  ClientOptions options;
+  options.keep_alive = keep_alive;
+  return HttpClient(Url{"127.0.0.1", server.port(), "/"}, options);
+}
+
+/// Events 1 … `last`, then nothing; ends when told.
+class CountingFeed : public EventFeed {
+ public:
+  std::atomic<int> last = 0;
+  std::atomic<bool> ended = false;
+  Batch next() override {
+    Batch batch;
+    while (sent_ < last && batch.events.size() < kMaxBatch) {
+      ++sent_;
+      batch.events.push_back({std::to_string(sent_), "count", "x"});
+    }
+    batch.ended = ended && sent_ == last;
+    return batch;
+  }
+
+ private:
+  int sent_ = 0;
+};
+
+class LaterAnswer : public Deferred {
+ public:
+  std::atomic<bool> ready = false;
+  std::optional<Response> poll(bool last) override {
+    if (ready) return text("ready");
+    if (last) return text("not yet");
+    return std::nullopt;
+  }
+  std::chrono::milliseconds wait_time{10'000};
+  [[nodiscard]] std::chrono::milliseconds wait() const override { return wait_time; }
+};
+
+}  // namespace
+
+TEST_CASE("a request is answered with its body, and the connection serves the next one") {
+  FunctionHandler handler;
+  handler.answer = [](const Request& request) {
+    return text(request.method + " " + request.path + " " + request.body);
+  };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  auto client = client_for(**server, true);
+  for (int i = 0; i < 3; ++i) {
+    const auto response =
+        client.send({.method = "POST", .target = "/a", .headers = {}, .body = "b" + std::to_string(i)});
+    REQUIRE(response);
+    CHECK(response->status == 200);
+    CHECK(response->body == "POST /a b" + std::to_string(i));
+  }
+}
+
+TEST_CASE("requests sent in one piece are answered in order") {
+  FunctionHandler handler;
+  handler.answer = [](const Request& request) { return text(request.path + ";"); };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  const std::string answers = test::exchange(
+      (*server)->port(),
+      "GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"
+      "GET /3 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  const auto first = answers.find("/1;");
+  const auto second = answers.find("/2;");
+  const auto third = answers.find("/3;");
+  CHECK(first < second);
+  CHECK(second < third);
+  CHECK(third != std::string::npos);
+}
+
+TEST_CASE("a smuggled second request is never seen by the handler") {
+  std::atomic<int> calls = 0;
+  FunctionHandler handler;
+  handler.answer = [&](const Request&) {
+    ++calls;
+    return text("");
+  };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  const std::string inner = "GET /admin HTTP/1.1\r\nHost: a\r\n\r\n";
+  const std::string answers = test::exchange(
+      (*server)->port(),
+      "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+          inner);
+  CHECK(answers.starts_with("HTTP/1.1 400 "));
+  CHECK(answers.find("\"code\":\"bad_request\"") != std::string::npos);
+  CHECK(answers.find("HTTP/1.1", 5) == std::string::npos);
+  CHECK(calls == 0);
+}
+
+TEST_CASE("a refusal before the body answers without reading it") {
+  std::atomic<int> calls = 0;
+  FunctionHandler handler;
+  handler.check = [](RequestHead&) { return plain_problem(401, "unauthenticated", "no token"); };
+  handler.answer = [&](const Request&) {
+    ++calls;
+    return text("");
+  };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  const std::string answer = test::exchange(
+      (*server)->port(), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n", "no token");
+  CHECK(answer.starts_with("HTTP/1.1 401 "));
+  CHECK(answer.find("Connection: close") != std::string::npos);
+  CHECK(calls == 0);
+}
+
+TEST_CASE("an exception in the handler is a 500 and a log line, and the server lives on") {
+  FunctionHandler handler;
+  handler.answer = [](const Request& request) {
+    if (request.path == "/bad") throw std::runtime_error("secret detail");
+    return text("good");
+  };
+  std::promise<std::string> logged;
+  ServerOptions options;
+  options.log = [&](std::string_view line) { logged.set_value(std::string(line)); };
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  auto client = client_for(**server, true);
+  const auto bad = client.send({.method = "GET", .target = "/bad"});
+  REQUIRE(bad);
+  CHECK(bad->status == 500);
+  CHECK(bad->body.find("secret") == std::string::npos);
+  CHECK(logged.get_future().get().find("secret detail") != std::string::npos);
+  CHECK(client.send({})->body == "good");
+}
+
+TEST_CASE("an event stream delivers what is new after each wake-up and ends when its feed does") {
+  auto feed = std::make_shared<CountingFeed>();
+  feed->last = 100;  // more than a batch
+  FunctionHandler handler;
+  handler.answer = [&](const Request&) {
+    Response response;
+    response.headers.push_back({"Content-Type", "text/event-stream"});
+    response.feed = feed;
+    return response;
+  };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  SseParser parser;
+  int seen = 0;
+  const auto response = client_for(**server).stream({}, [&](std::string_view bytes) {
+    const auto fed = parser.feed(bytes, [&](const SseEvent& event) {
+      ++seen;
+      CHECK(event.id == std::to_string(seen));
+      if (seen == 100) {
+        feed->last = 103;
+        (*server)->wake_streams();
+      }
+      if (seen == 103) {
+        feed->ended = true;
+        (*server)->wake_streams();
+      }
+      return true;
+    });
+    return fed.has_value();
+  });
+  REQUIRE(response);
+  CHECK(seen == 103);
+}
+
+TEST_CASE("a silent event stream carries heartbeats") {
+  auto feed = std::make_shared<CountingFeed>();
+  FunctionHandler handler;
+  handler.answer = [&](const Request&) {
+    Response response;
+    response.feed = feed;
+    return response;
+  };
+  ServerOptions options;
+  options.heartbeat = std::chrono::milliseconds(20);
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  const std::string bytes =
+      test::exchange((*server)->port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", ": heartbeat\n\n");
+  CHECK(bytes.find(": heartbeat\n\n") != std::string::npos);
+}
+
+TEST_CASE("a deferred answer waits for a wake-up without holding a worker") {
+  auto later = std::make_shared<LaterAnswer>();
+  FunctionHandler handler;
+  handler.answer = [&](const Request& request) {
+    if (request.path != "/later") return text("at once");
+    Response response;
+    response.deferred = later;
+    return response;
+  };
+  ServerOptions options;
+  options.worker_threads = 1;
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  auto waiting = std::async(std::launch::async,
+                            [&] { return client_for(**server).send({.method = "GET", .target = "/later"}); });
+  CHECK(client_for(**server).send({})->body == "at once");
+  later->ready = true;
+  (*server)->wake_streams();
+  // The wake-up may come before the request: the bounded wait then ends it.
+  const auto answer = waiting.get();
+  REQUIRE(answer);
+  CHECK(answer->body == "ready");
+}
+
+TEST_CASE("a deferred answer is polled a last time when its wait is over") {
+  auto later = std::make_shared<LaterAnswer>();
+  later->wait_time = std::chrono::milliseconds(20);
+  FunctionHandler handler;
+  handler.answer = [&](const Request&) {
+    Response response;
+    response.deferred = later;
+    return response;
+  };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  CHECK(client_for(**server).send({})->body == "not yet");
+}
+
+TEST_CASE("stopping lets a request in flight finish and ends streams") {
+  std::promise<void> entered;
+  std::promise<void> leave;
+  FunctionHandler handler;
+  handler.answer = [&](const Request&) {
+    entered.set_value();
+    leave.get_future().wait();
+    return text("finished");
+  };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  auto answer = std::async(std::launch::async, [&] { return client_for(**server).send({}); });
+  entered.get_future().wait();
+  auto stopped = std::async(std::launch::async, [&] { (*server)->stop(std::chrono::seconds(10)); });
+  leave.set_value();
+  stopped.get();
+  const auto response = answer.get();
+  REQUIRE(response);
+  CHECK(response->body == "finished");
+}
+
+TEST_CASE("an address that is taken is an error that names it") {
+  FunctionHandler handler;
+  auto first = Server::start({}, handler);
+  REQUIRE(first);
+  ServerOptions options;
+  options.port = (*first)->port();
+  const auto second = Server::start(options, handler);
+  REQUIRE_FALSE(second);
+  CHECK(second.error().message.find(std::to_string(options.port)) != std::string::npos);
+}
