@@ -1,0 +1,207 @@
+#include "schema/verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "schema/json.hpp"
+
+namespace driftgate::schema {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::array<std::string_view, 4> kVerdicts{"pass", "violated", "inconclusive", "error"};
+constexpr std::array kRoles{SliceRole::corpus, SliceRole::critical, SliceRole::monitored,
+                            SliceRole::discovered, SliceRole::described};
+
+// Monitored and discovered slices look for harm: they block when they found it, not when they lack data.
+bool blocks(const ClauseVerdict& item) {
+  if (item.severity == Severity::soft || item.role == SliceRole::described) return false;
+  const bool watched = item.role == SliceRole::monitored || item.role == SliceRole::discovered;
+  return !(watched && item.verdict == Verdict::inconclusive);
+}
+
+void put(Json& out, const char* name, const std::optional<double>& value) {
+  if (value) out[name] = *value;
+}
+
+// Reads the members of one object and keeps the first fault.
+class Members {
+ public:
+  explicit Members(const Json& object) : object_(object) {}
+
+  [[nodiscard]] const std::string& fault() const { return fault_; }
+
+  const Json* find(const char* name, bool required) {
+    const auto it = object_.find(name);
+    if (it != object_.end()) return &*it;
+    if (required) refuse(name, "is missing");
+    return nullptr;
+  }
+  std::string text(const char* name) {
+    const Json* value = find(name, true);
+    if (value == nullptr) return {};
+    if (!value->is_string()) return refuse(name, "must be a string"), std::string();
+    return value->get<std::string>();
+  }
+  bool flag(const char* name) {
+    const Json* value = find(name, true);
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) return refuse(name, "must be true or false"), false;
+    return value->get<bool>();
+  }
+  std::uint64_t count(const char* name) {
+    const Json* value = find(name, true);
+    if (value == nullptr) return 0;
+    if (!value->is_number_unsigned()) return refuse(name, "must be a whole number that is not negative"), 0;
+    return value->get<std::uint64_t>();
+  }
+  std::optional<double> number(const char* name, bool required = false) {
+    const Json* value = find(name, required);
+    if (value == nullptr) return std::nullopt;
+    const auto parsed = number_from_json(*value);
+    if (!parsed) refuse(name, "must be a number");
+    return parsed;
+  }
+  void refuse(std::string_view name, std::string_view why) {
+    if (fault_.empty()) fault_ = fmt::format("{} {}", name, why);
+  }
+
+ private:
+  const Json& object_;
+  std::string fault_;
+};
+
+SliceWhere read_where(Members& members) {
+  SliceWhere where;
+  const Json* value = members.find("where", true);
+  if (value == nullptr) return where;
+  if (!value->is_object()) return members.refuse("where", "must be an object"), where;
+  for (const auto& item : value->items()) {
+    if (!item.value().is_string()) return members.refuse("where", "must hold strings"), where;
+    where[item.key()] = item.value().get<std::string>();
+  }
+  return where;
+}
+
+std::map<std::string, double> read_details(Members& members) {
+  std::map<std::string, double> details;
+  const Json* value = members.find("details", true);
+  if (value == nullptr) return details;
+  if (!value->is_object()) return members.refuse("details", "must be an object"), details;
+  for (const auto& item : value->items()) {
+    const auto number = number_from_json(item.value());
+    if (!number) return members.refuse("details", "must hold numbers"), details;
+    details[item.key()] = *number;
+  }
+  return details;
+}
+
+void read_names(Members& members, ClauseVerdict& verdict) {
+  const std::string severity = members.text("severity");
+  if (severity != "hard" && severity != "soft") members.refuse("severity", "must be hard or soft");
+  verdict.severity = severity == "soft" ? Severity::soft : Severity::hard;
+
+  const std::string role = members.text("role");
+  const auto found =
+      std::find_if(kRoles.begin(), kRoles.end(), [&](SliceRole value) { return to_string(value) == role; });
+  if (found == kRoles.end()) return members.refuse("role", "is not a role of a slice");
+  verdict.role = *found;
+
+  const auto named = verdict_from_name(members.text("verdict"));
+  if (!named) return members.refuse("verdict", "must be pass, violated, inconclusive or error");
+  verdict.verdict = *named;
+
+  // 64 bits do not fit a JSON number, so a seed is written as text.
+  const std::string seed = members.text("seed");
+  const auto end = std::from_chars(seed.data(), seed.data() + seed.size(), verdict.seed);
+  if (seed.empty() || end.ec != std::errc{} || end.ptr != seed.data() + seed.size()) {
+    members.refuse("seed", "must be a whole number written as a string");
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  return kVerdicts.at(static_cast<std::size_t>(verdict));
+}
+
+std::optional<Verdict> verdict_from_name(std::string_view name) {
+  const auto found = std::find(kVerdicts.begin(), kVerdicts.end(), name);
+  if (found == kVerdicts.end()) return std::nullopt;
+  return static_cast<Verdict>(found - kVerdicts.begin());
+}
+
+Verdict combine(const std::vector<ClauseVerdict>& verdicts) {
+  const auto any = [&](Verdict wanted) {
+    return std::any_of(verdicts.begin(), verdicts.end(),
+                       [&](const ClauseVerdict& item) { return item.verdict == wanted && blocks(item); });
+  };
+  for (const Verdict verdict : {Verdict::violated, Verdict::error, Verdict::inconclusive}) {
+    if (any(verdict)) return verdict;
+  }
+  return Verdict::pass;
+}
+
+std::string to_json(const ClauseVerdict& verdict) {
+  Json out = {{"clause", verdict.clause},
+              {"severity", to_string(verdict.severity)},
+              {"where", verdict.where},
+              {"role", to_string(verdict.role)},
+              {"verdict", to_string(verdict.verdict)},
+              {"n", verdict.n},
+              {"clusters", verdict.clusters},
+              {"limit_kind", verdict.limit_kind},
+              {"alpha", verdict.alpha},
+              {"method", verdict.method},
+              {"approximate", verdict.approximate},
+              {"no_harm_only", verdict.no_harm_only},
+              {"seed", std::to_string(verdict.seed)},
+              {"details", verdict.details},
+              {"message", verdict.message}};
+  put(out, "estimate", verdict.estimate);
+  put(out, "lower", verdict.lower);
+  put(out, "upper", verdict.upper);
+  put(out, "e_value", verdict.e_value);
+  put(out, "p_value", verdict.p_value);
+  put(out, "threshold", verdict.threshold);
+  return canonical_json(out);
+}
+
+Result<ClauseVerdict> clause_verdict_from_json(std::string_view json) {
+  auto parsed = parse_json(json, {}, "the clause verdict");
+  if (!parsed) return std::unexpected(parsed.error());
+  if (!parsed->is_object()) {
+    return fail(ErrorCode::invalid_document, "a clause verdict must be a JSON object");
+  }
+  Members members(*parsed);
+  ClauseVerdict verdict;
+  verdict.clause = members.text("clause");
+  verdict.where = read_where(members);
+  read_names(members, verdict);
+  verdict.n = members.count("n");
+  verdict.clusters = members.count("clusters");
+  verdict.limit_kind = members.text("limit_kind");
+  verdict.alpha = members.number("alpha", true).value_or(0);
+  verdict.method = members.text("method");
+  verdict.approximate = members.flag("approximate");
+  verdict.no_harm_only = members.flag("no_harm_only");
+  verdict.details = read_details(members);
+  verdict.message = members.text("message");
+  verdict.estimate = members.number("estimate");
+  verdict.lower = members.number("lower");
+  verdict.upper = members.number("upper");
+  verdict.e_value = members.number("e_value");
+  verdict.p_value = members.number("p_value");
+  verdict.threshold = members.number("threshold");
+  if (!members.fault().empty()) {
+    return fail(ErrorCode::invalid_document, "not a clause verdict: " + members.fault());
+  }
+  return verdict;
+}
+
+}  // namespace driftgate::schema
