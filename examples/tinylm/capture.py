@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+"""K_train: the float32 autograd forward of PyTorch over a corpus, written as a capture file.
+
+  capture.py --model model/ --corpus data/slice.jsonl --positions 16 --out data/captures/slice_train.safetensors
+"""
+import argparse
+import hashlib
+import json
+import pathlib
+
+import numpy as np
+import torch
+
+from model import load_model, save_safetensors, tokens_of
+
+
+def checkpoint_digest(folder):
+    """SHA-256 of the canonical JSON (RFC 8785) of every file's path, SHA-256 and size, in path order."""
+    entries = []
+    for name in ("config.json", "model.safetensors"):
+        data = (pathlib.Path(folder) / name).read_bytes()
+        entries.append({"path": name, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)})
+    return "sha256:" + hashlib.sha256(json.dumps(entries, separators=(",", ":")).encode()).hexdigest()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="model")
+    parser.add_argument("--corpus", required=True)
+    parser.add_argument("--positions", type=int, default=16, help="scored tokens at the end of each sequence")
+    parser.add_argument("--out", required=True)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    model = load_model(args.model)
+    corpus = pathlib.Path(args.corpus).read_bytes()
+    rows = [json.loads(line) for line in corpus.splitlines()]
+    logits, tokens, sequences, positions = [], [], [], []
+    for row in rows:
+        ids = tokens_of(row)
+        first = row.get("score_from") or max(1, len(ids) - args.positions)
+        out = model(torch.tensor([ids[:-1]]))[0]
+        assert out.requires_grad  # the training program's forward: nothing is switched off
+        logits.append(out[first - 1:].detach().numpy())
+        tokens += ids[first:]
+        sequences += [row["sequence"]] * (len(ids) - first)
+        positions += range(first - 1, len(ids) - 1)
+    all_logits = np.concatenate(logits)
+    shifted = torch.log_softmax(torch.from_numpy(all_logits), -1)
+    i32 = lambda values: np.array(values, np.int32)
+    save_safetensors(args.out, {
+        "logits": all_logits, "logprobs": shifted[torch.arange(len(tokens)), torch.tensor(tokens)].numpy(),
+        "token_ids": i32(tokens), "sequence_ids": i32(sequences), "positions": i32(positions),
+    }, {
+        "capture.version": "1", "kernel": "tinylm-train", "token_source": rows[0].get("token_source", "corpus"),
+        "checkpoint.digest": checkpoint_digest(args.model),
+        "corpus.digest": "sha256:" + hashlib.sha256(corpus).hexdigest(), "temperature": "1.0", "sampling_filter": "none",
+    })
+    print(f"{args.out}: {len(tokens)} rows of {len(rows)} sequences")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+#pragma once
+/// Capture files, rollouts and calibration: the offline work of a kernel.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "corpus.hpp"
+#include "engine.hpp"
+
+namespace tinylm {
+
+struct CaptureOptions {
+  std::string corpus, out;
+  std::string like;            ///< a capture whose rows are taken; empty: none
+  std::size_t positions = 16;  ///< scored tokens at the end of each sequence
+  std::size_t batch = 1;       ///< sequences in one step
+};
+
+/// Scores a corpus by teacher forcing and writes the capture. Returns the number of rows.
+Result<std::size_t> write_capture(Engine& engine, const std::string& checkpoint_digest,
+                                  const CaptureOptions& options);
+
+struct RolloutOptions {
+  std::string prompts, out, capture;
+  std::size_t max_tokens = 16;
+  std::uint64_t seed = 1;
+};
+
+/// Samples a continuation of each prompt (temperature 1, unfiltered), writes them as a corpus with
+/// `token_source` set to the kernel and, beside it, the capture of the logits that were sampled from.
+Result<std::size_t> write_rollouts(Engine& engine, const std::string& checkpoint_digest,
+                                   const RolloutOptions& options);
+
+/// Per-channel maxima of every layer's input over a corpus, as a safetensors file.
+Result<void> write_calibration(Engine& engine, const std::string& corpus, const std::string& out);
+Result<ActivationMaxima> read_calibration(const std::string& path);
+
+/// "tinylm-int8" and the like: the name in captures and rollouts.
+std::string kernel_name(const Engine& engine);
+
+}  // namespace tinylm

@@ -1,0 +1,35 @@
+#include "capture_file.hpp"
+
+#include "safetensors.hpp"
+#include "sampler.hpp"
+
+namespace tinylm {
+
+void CaptureRows::add(std::int32_t sequence, std::size_t index, std::int32_t token, std::span<const float> logits) {
+  sequences_.push_back(sequence);
+  positions_.push_back(static_cast<std::int32_t>(index) - 1);
+  tokens_.push_back(token);
+  logits_.insert(logits_.end(), logits.begin(), logits.end());
+  logprobs_.push_back(static_cast<float>(log_softmax(logits)[static_cast<std::size_t>(token)]));
+}
+
+Result<void> CaptureRows::write(const std::string& path, const CaptureIdentity& identity) const {
+  if (tokens_.empty()) return fail("no row to write to " + path + ": the corpus has no scored token");
+  const std::size_t n = tokens_.size();
+  TensorFile file;
+  file.metadata = {{"capture.version", "1"},
+                   {"kernel", identity.kernel},
+                   {"token_source", identity.token_source},
+                   {"checkpoint.digest", identity.checkpoint_digest},
+                   {"corpus.digest", identity.corpus_digest},
+                   {"temperature", "1.0"},
+                   {"sampling_filter", "none"}};
+  file.tensors["logits"] = {{n, logits_.size() / n}, logits_, {}};
+  file.tensors["logprobs"] = {{n}, logprobs_, {}};
+  file.tensors["sequence_ids"] = {{n}, {}, sequences_};
+  file.tensors["positions"] = {{n}, {}, positions_};
+  file.tensors["token_ids"] = {{n}, {}, tokens_};
+  return write_safetensors(path, file);
+}
+
+}  // namespace tinylm

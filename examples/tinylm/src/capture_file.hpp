@@ -1,0 +1,30 @@
+#pragma once
+/// Rows of a capture, collected in order and written as one safetensors file.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "result.hpp"
+
+namespace tinylm {
+
+struct CaptureIdentity {
+  std::string kernel, token_source, checkpoint_digest, corpus_digest;
+};
+
+class CaptureRows {
+ public:
+  /// `index` is that of the realised token in its sequence; its row's position is the token before it.
+  void add(std::int32_t sequence, std::size_t index, std::int32_t token, std::span<const float> logits);
+  std::size_t size() const { return tokens_.size(); }
+  Result<void> write(const std::string& path, const CaptureIdentity& identity) const;
+
+ private:
+  std::vector<std::int32_t> sequences_, positions_, tokens_;
+  std::vector<float> logits_, logprobs_;
+};
+
+}  // namespace tinylm

@@ -1,0 +1,204 @@
+// Compiled once for each instruction set with TINYLM_ISA_NAME set. Nothing of the standard library is
+// included beyond plain declarations: an inline function compiled here with wide instructions could be
+// the copy that the linker keeps for everyone.
+#include "kernels.hpp"
+
+namespace tinylm::TINYLM_ISA_NAME {
+extern const Kernels kTable;
+}
+
+namespace {
+
+using std::size_t;
+using tinylm::Attention;
+using tinylm::kPanel;
+typedef float Vec __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int IntVec __attribute__((vector_size(64), aligned(4), may_alias));
+
+inline Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
+inline void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
+
+inline float sum(Vec v) {
+  float total = 0;
+  for (int lane = 0; lane < 8; ++lane) total += v[lane] + v[lane + 8];
+  return total;
+}
+
+// Rows * panels accumulators stay in registers for a whole block of the inner dimension.
+template <size_t Rows, size_t Panels>
+inline void tile(const float* x, const float* packed, float* y, size_t in, size_t out, size_t block) {
+  Vec total[Rows][Panels] = {};
+  for (size_t begin = 0; begin < in; begin += block) {
+    const size_t end = begin + block < in ? begin + block : in;
+    Vec part[Rows][Panels] = {};
+    for (size_t k = begin; k < end; ++k)
+      for (size_t p = 0; p < Panels; ++p) {
+        const Vec w = load(packed + (p * in + k) * kPanel);
+        for (size_t r = 0; r < Rows; ++r) part[r][p] += x[r * in + k] * w;
+      }
+    for (size_t r = 0; r < Rows; ++r)
+      for (size_t p = 0; p < Panels; ++p) total[r][p] += part[r][p];
+  }
+  for (size_t r = 0; r < Rows; ++r)
+    for (size_t p = 0; p < Panels; ++p) store(y + r * out + p * kPanel, total[r][p]);
+}
+
+// One row alone: four chains hide the latency of the additions.
+inline void single(const float* x, const float* packed, float* y, size_t in) {
+  Vec chain[4] = {};
+  size_t k = 0;
+  for (; k + 4 <= in; k += 4)
+    for (size_t c = 0; c < 4; ++c) chain[c] += x[k + c] * load(packed + (k + c) * kPanel);
+  for (; k < in; ++k) chain[0] += x[k] * load(packed + k * kPanel);
+  store(y, (chain[0] + chain[1]) + (chain[2] + chain[3]));
+}
+
+void matmul(const float* x, const float* packed, float* y, size_t rows, size_t in, size_t out, size_t block) {
+  const size_t panels = out / kPanel;
+  if (block == 0) {
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t p = 0; p < panels; ++p)
+        single(x + r * in, packed + p * in * kPanel, y + r * out + p * kPanel, in);
+    return;
+  }
+  for (size_t p = 0; p < panels; p += 2) {
+    const float* w = packed + p * in * kPanel;
+    const bool pair = p + 2 <= panels;
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4) {
+      if (pair) tile<4, 2>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
+      else tile<4, 1>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
+    }
+    for (; r < rows; ++r) {
+      if (pair) tile<1, 2>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
+      else tile<1, 1>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
+    }
+  }
+}
+
+// exp on [-87, 88]: powers of two by bits, the rest by a polynomial of degree 6 on [-ln2/2, ln2/2].
+inline Vec exp_vec(Vec x) {
+  const Vec low = Vec{} - 87.0f, high = Vec{} + 88.0f;
+  x = x < low ? low : x;
+  x = x > high ? high : x;
+  const float magic = 12582912.0f;  // 1.5 * 2^23: adding and removing it rounds to an integer
+  const Vec shifted = x * 1.44269504f + magic;
+  const Vec n = shifted - magic;
+  const Vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  Vec poly = r * 1.3981999e-3f + 8.3334519e-3f;
+  poly = poly * r + 4.1665796e-2f;
+  poly = poly * r + 1.6666665e-1f;
+  poly = poly * r + 0.5f;
+  poly = poly * r * r + r + 1.0f;
+  const IntVec bits = (__builtin_convertvector(n, IntVec) + 127) << 23;
+  Vec scale;
+  __builtin_memcpy(&scale, &bits, sizeof scale);
+  return poly * scale;
+}
+
+// Applies `op` to 16 lanes at a time; a short end goes through a padded copy.
+template <typename Op>
+inline void for_lanes(const float* x, float* out, size_t n, Op op) {
+  size_t i = 0;
+  for (; i + kPanel <= n; i += kPanel) store(out + i, op(load(x + i)));
+  if (i < n) {
+    float rest[kPanel] = {};
+    for (size_t j = i; j < n; ++j) rest[j - i] = x[j];
+    store(rest, op(load(rest)));
+    for (size_t j = i; j < n; ++j) out[j] = rest[j - i];
+  }
+}
+
+inline Vec round_bf16_vec(Vec v) {
+  IntVec bits;
+  __builtin_memcpy(&bits, &v, sizeof bits);
+  bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & static_cast<int>(0xFFFF0000U);
+  __builtin_memcpy(&v, &bits, sizeof v);
+  return v;
+}
+
+void round_bf16(float* x, size_t n) {
+  for_lanes(x, x, n, [](Vec v) { return round_bf16_vec(v); });
+}
+
+void score(const Attention& job) {
+  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(job.head_dim));
+  for (size_t i = 0; i < job.count; ++i) {
+    Vec part = {};
+    for (size_t d = 0; d < job.head_dim; d += kPanel)
+      part += load(job.query + d) * load(job.keys + i * job.stride + d);
+    job.scores[i] = sum(part) * scale;
+  }
+}
+
+void attend(const Attention& job) {
+  score(job);
+  float top = job.scores[0];
+  for (size_t i = 1; i < job.count; ++i) top = job.scores[i] > top ? job.scores[i] : top;
+  for_lanes(job.scores, job.scores, job.count, [top](Vec v) { return exp_vec(v - top); });
+  const size_t step = (job.count + job.splits - 1) / job.splits;
+  float total = 0;
+  for (size_t begin = 0; begin < job.count; begin += step) {
+    float part = 0;
+    for (size_t i = begin; i < begin + step && i < job.count; ++i) part += job.scores[i];
+    total += part;
+  }
+  const float inverse = 1.0f / total;
+  for_lanes(job.scores, job.scores, job.count, [inverse](Vec v) { return v * inverse; });
+  if (job.round_probabilities) round_bf16(job.scores, job.count);
+  for (size_t d = 0; d < job.head_dim; d += kPanel) {
+    Vec out = {};
+    for (size_t begin = 0; begin < job.count; begin += step) {
+      Vec part = {};
+      for (size_t i = begin; i < begin + step && i < job.count; ++i)
+        part += job.scores[i] * load(job.values + i * job.stride + d);
+      out += part;
+    }
+    store(job.out + d, out);
+  }
+}
+
+inline Vec to_int8(Vec v) {
+  const float magic = 12582912.0f;
+  const Vec low = Vec{} - 127.0f, high = Vec{} + 127.0f;
+  v = v < low ? low : v;
+  v = v > high ? high : v;
+  return (v + magic) - magic;
+}
+
+float quantise_row(const float* x, float* q, size_t n) {
+  float top = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const float size = x[i] < 0 ? -x[i] : x[i];
+    top = size > top ? size : top;
+  }
+  const float inverse = top > 0 ? 127.0f / top : 0.0f;
+  for_lanes(x, q, n, [inverse](Vec v) { return to_int8(v * inverse); });
+  return top / 127.0f;
+}
+
+void quantise_static(const float* x, const float* inverse_scale, float* q, size_t n) {
+  for (size_t i = 0; i < n; i += kPanel) store(q + i, to_int8(load(x + i) * load(inverse_scale + i)));
+}
+
+void silu_mul(const float* x, float* out, size_t n) {
+  for (size_t i = 0; i < n; i += kPanel) {
+    const Vec gate = load(x + i);
+    store(out + i, gate / (1.0f + exp_vec(-gate)) * load(x + n + i));
+  }
+}
+
+void rms_norm(const float* x, const float* weight, float eps, float* out, size_t n) {
+  Vec squares = {};
+  for (size_t i = 0; i < n; i += kPanel) squares += load(x + i) * load(x + i);
+  const float scale = 1.0f / __builtin_sqrtf(sum(squares) / static_cast<float>(n) + eps);
+  for (size_t i = 0; i < n; i += kPanel) store(out + i, load(x + i) * scale * load(weight + i));
+}
+
+#define TINYLM_TEXT_OF(name) #name
+#define TINYLM_TEXT(name) TINYLM_TEXT_OF(name)
+
+}  // namespace
+
+const tinylm::Kernels tinylm::TINYLM_ISA_NAME::kTable = {
+    TINYLM_TEXT(TINYLM_ISA_NAME), matmul, attend, round_bf16, quantise_row, quantise_static, silu_mul, rms_norm};
