@@ -1,0 +1,86 @@
+/* The interface between driftgate and the programs that evaluate rows: the CPU engine in this tree and
+ * the CUDA plugin library, through one table of C functions. Descriptors are plain, buffers belong to the
+ * caller, every call returns a status and may write a message; no C++ type, exception or ownership
+ * crosses. A table grows at its end: `struct_size` tells how much of it a backend filled in. */
+#ifndef DRIFTGATE_GPU_BACKEND_H
+#define DRIFTGATE_GPU_BACKEND_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DRIFTGATE_BACKEND_VERSION 1u
+/** Name of the one exported symbol of a plugin library; its type is driftgate_backend_fn. */
+#define DRIFTGATE_BACKEND_SYMBOL "driftgate_backend_table"
+#define DRIFTGATE_ROW_VALUES 18
+
+/** Status of a call. */
+enum { DRIFTGATE_OK = 0, DRIFTGATE_INVALID = 1, DRIFTGATE_UNAVAILABLE = 2, DRIFTGATE_FAILED = 3 };
+
+/** Element types of logits. */
+enum { DRIFTGATE_F32 = 0, DRIFTGATE_F16 = 1, DRIFTGATE_BF16 = 2 };
+
+/** What became of one row. Only DRIFTGATE_ROW_OK rows have all their figures. */
+enum {
+  DRIFTGATE_ROW_OK = 0,
+  DRIFTGATE_ROW_NONFINITE = 1,   /**< NaN or infinite logits: every figure is NaN but `nonfinite` */
+  DRIFTGATE_ROW_ALL_MASKED = 2,  /**< -Inf everywhere in both kernels: no distribution */
+  DRIFTGATE_ROW_TOKEN_MASKED = 3 /**< the realised token is -Inf in both kernels */
+};
+
+typedef struct driftgate_config {
+  uint32_t struct_size;
+  int32_t device;   /**< index of the device; ignored by the CPU */
+  uint32_t threads; /**< CPU threads, at least 1 */
+  uint32_t top_k;   /**< k of topk_overlap, 1 to 1024 */
+} driftgate_config;
+
+/** `rows` rows of `vocabulary` logits; any alignment. */
+typedef struct driftgate_logits {
+  const void* data;
+  uint64_t row_stride_bytes;
+  uint32_t dtype;
+  uint32_t reserved;
+} driftgate_logits;
+
+typedef struct driftgate_batch {
+  uint32_t struct_size;
+  uint32_t vocabulary;
+  uint64_t rows;
+  driftgate_logits train;
+  driftgate_logits inf;
+  const int64_t* tokens; /**< realised token of each row, in [0, vocabulary), or NULL */
+  double temperature;    /**< logits are divided by it; greater than 0 */
+} driftgate_batch;
+
+/** Figures of a row in the order of schema::Metric; NaN where there is none. */
+typedef struct driftgate_row {
+  double values[DRIFTGATE_ROW_VALUES];
+  uint32_t status;
+  uint32_t reserved;
+} driftgate_row;
+
+/** `message` receives at most `message_bytes` bytes, terminated, when the status is not DRIFTGATE_OK. */
+typedef struct driftgate_backend {
+  uint32_t struct_size;
+  uint32_t version; /**< DRIFTGATE_BACKEND_VERSION */
+  const char* name; /**< "cpu", "cuda" */
+  int32_t (*open)(const driftgate_config* config, void** engine, char* message, uint64_t message_bytes);
+  /** One line about device and code path, for reports. */
+  int32_t (*describe)(void* engine, char* text, uint64_t text_bytes);
+  /** Writes batch->rows results. The same batch gives the same bytes whatever `threads` is. One call at a
+   *  time per engine. */
+  int32_t (*measure)(void* engine, const driftgate_batch* batch, driftgate_row* results, char* message,
+                     uint64_t message_bytes);
+  void (*close)(void* engine);
+} driftgate_backend;
+
+typedef const driftgate_backend* (*driftgate_backend_fn)(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,124 @@
+#include "gpu/cpu/cpu_backend.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "gpu/cpu/row_engine.hpp"
+
+namespace driftgate::gpu::cpu {
+
+namespace {
+
+constexpr std::uint32_t kMaxThreads = 1'024;
+constexpr double kLeastTemperature = 1e-6;
+
+struct Engine {
+  const TileKernel& kernel;
+  std::uint32_t threads, top_k;
+  std::uint32_t vocabulary = 0;
+  std::vector<std::unique_ptr<RowEngine>> rows;  // one for each thread, made at the first batch of a shape
+};
+
+std::int32_t refuse(std::int32_t status, const char* text, char* message, std::uint64_t message_bytes) {
+  if (message != nullptr && message_bytes > 0) std::snprintf(message, message_bytes, "%s", text);
+  return status;
+}
+
+std::int32_t open_engine(const driftgate_config* config, void** engine, char* message, std::uint64_t bytes) {
+  if (config == nullptr || engine == nullptr || config->struct_size < sizeof(driftgate_config)) {
+    return refuse(DRIFTGATE_INVALID, "the configuration is of an older interface", message, bytes);
+  }
+  if (config->top_k == 0 || config->top_k > kMaxTopK) {
+    return refuse(DRIFTGATE_INVALID, "top_k must be between 1 and 1024", message, bytes);
+  }
+  if (config->threads == 0 || config->threads > kMaxThreads) {
+    return refuse(DRIFTGATE_INVALID, "threads must be between 1 and 1024", message, bytes);
+  }
+  try {
+    *engine = new Engine{best_kernel(), config->threads, config->top_k, 0, {}};
+  } catch (const std::exception& error) {
+    return refuse(DRIFTGATE_FAILED, error.what(), message, bytes);
+  }
+  return DRIFTGATE_OK;
+}
+
+std::int32_t describe_engine(void* engine, char* text, std::uint64_t bytes) {
+  const auto& self = *static_cast<const Engine*>(engine);
+  if (bytes > 0) std::snprintf(text, bytes, "cpu, %s kernel, %u thread(s)", self.kernel.name, self.threads);
+  return DRIFTGATE_OK;
+}
+
+const char* fault_of(const driftgate_batch& batch) {
+  if (batch.struct_size < sizeof(driftgate_batch)) return "the batch is of an older interface";
+  if (batch.vocabulary == 0 || batch.vocabulary > kMaxVocabulary)
+    return "the vocabulary must be between 1 and 4194304";
+  if (!std::isfinite(batch.temperature) || batch.temperature < kLeastTemperature) {
+    return "the temperature must be a number of at least 1e-6";
+  }
+  if (batch.train.dtype > DRIFTGATE_BF16 || batch.inf.dtype > DRIFTGATE_BF16) return "unknown element type";
+  if (batch.rows > 0 && (batch.train.data == nullptr || batch.inf.data == nullptr))
+    return "a batch without logits";
+  for (std::uint64_t i = 0; batch.tokens != nullptr && i < batch.rows; ++i) {
+    if (batch.tokens[i] < 0 || batch.tokens[i] >= batch.vocabulary)
+      return "a token id outside the vocabulary";
+  }
+  return nullptr;
+}
+
+void measure_rows(Engine& self, const driftgate_batch& batch, driftgate_row* results) {
+  if (self.vocabulary != batch.vocabulary) {
+    self.rows.clear();
+    self.vocabulary = batch.vocabulary;
+  }
+  const auto threads = static_cast<std::size_t>(std::clamp<std::uint64_t>(batch.rows, 1, self.threads));
+  while (self.rows.size() < threads) {
+    self.rows.push_back(std::make_unique<RowEngine>(self.kernel, batch.vocabulary, self.top_k));
+  }
+  const auto work = [&](std::size_t thread) {
+    const std::uint64_t begin = batch.rows * thread / threads;
+    const std::uint64_t end = batch.rows * (thread + 1) / threads;
+    for (std::uint64_t row = begin; row < end; ++row) self.rows[thread]->measure(batch, row, results[row]);
+  };
+  std::vector<std::jthread> others;
+  for (std::size_t thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
+  work(0);
+}
+
+std::int32_t measure_batch(void* engine, const driftgate_batch* batch, driftgate_row* results, char* message,
+                           std::uint64_t bytes) {
+  if (engine == nullptr || batch == nullptr || results == nullptr) {
+    return refuse(DRIFTGATE_INVALID, "engine, batch and results are needed", message, bytes);
+  }
+  if (const char* fault = fault_of(*batch)) return refuse(DRIFTGATE_INVALID, fault, message, bytes);
+  try {
+    measure_rows(*static_cast<Engine*>(engine), *batch, results);
+  } catch (const std::exception& error) {
+    return refuse(DRIFTGATE_FAILED, error.what(), message, bytes);
+  }
+  return DRIFTGATE_OK;
+}
+
+void close_engine(void* engine) {
+  delete static_cast<Engine*>(engine);
+}
+
+constexpr driftgate_backend kTable = {sizeof(driftgate_backend),
+                                      DRIFTGATE_BACKEND_VERSION,
+                                      "cpu",
+                                      open_engine,
+                                      describe_engine,
+                                      measure_batch,
+                                      close_engine};
+
+}  // namespace
+
+const driftgate_backend* backend_table() {
+  return &kTable;
+}
+
+}  // namespace driftgate::gpu::cpu

@@ -1,0 +1,228 @@
+#include "gpu/cpu/row_engine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numbers>
+
+#include "gpu/cpu/half.hpp"
+#include "schema/metrics.hpp"
+
+namespace driftgate::gpu::cpu {
+
+namespace {
+
+using schema::Metric;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double& at(driftgate_row& row, Metric metric) {
+  return row.values[static_cast<std::size_t>(metric)];
+}
+
+/// Moves the pivot of `part` to `c`.
+void recentre(Pass1& part, double c) {
+  const double delta = c - part.c;
+  if (delta == 0) return;
+  const double g = part.g + part.l_p * phi(delta) + std::expm1(delta) * (part.g - part.s);
+  const double h = part.h + part.l_q * phi(-delta) + std::expm1(-delta) * (part.h + part.t);
+  part.s -= delta * part.l_p;
+  part.t -= delta * part.l_q;
+  part.g = g;
+  part.h = h;
+  part.c = c;
+}
+
+/// Expresses the sums of `part` over maxima `m_p` and `m_q`, which are at least its own.
+void rescale(Pass1& part, double m_p, double m_q) {
+  const double p = std::exp(part.m_p - m_p);
+  const double q = std::exp(part.m_q - m_q);
+  part.a_p = p * (part.a_p + part.l_p * (part.m_p - m_p));
+  part.a_q = q * (part.a_q + part.l_q * (part.m_q - m_q));
+  part.l_p *= p, part.s *= p, part.g *= p;
+  part.l_q *= q, part.t *= q, part.h *= q;
+  part.m_p = m_p;
+  part.m_q = m_q;
+}
+
+std::size_t element_bytes(std::uint32_t dtype) {
+  return dtype == DRIFTGATE_F32 ? 4 : 2;
+}
+
+double logit_at(const unsigned char* row, std::uint32_t dtype, std::int64_t column) {
+  const unsigned char* from = row + static_cast<std::size_t>(column) * element_bytes(dtype);
+  if (dtype == DRIFTGATE_F32) {
+    float value = 0;
+    std::memcpy(&value, from, sizeof(value));
+    return static_cast<double>(value);
+  }
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, from, sizeof(bits));
+  return static_cast<double>(dtype == DRIFTGATE_BF16 ? from_bf16(bits) : from_f16(bits));
+}
+
+void sorted_ids(const TopList& list, std::uint32_t k, std::vector<std::uint32_t>& ids) {
+  ids.clear();
+  for (std::uint32_t i = 0; i < std::min(k, list.size); ++i) ids.push_back(list.entries[i].id);
+  std::ranges::sort(ids);
+}
+
+}  // namespace
+
+double phi(double x) {
+  if (std::abs(x) > 1) return std::expm1(x) - x;
+  // Σ x^n/n!, n ≥ 2, from the small end.
+  double sum = 0;
+  for (int n = 20; n > 2; --n) sum = (sum + 1.0) * x / n;
+  return (sum + 1.0) * x * x / 2;
+}
+
+void merge(Pass1& into, const Pass1& other) {
+  Pass1 b = other;
+  if (b.m_p > into.m_p) {
+    recentre(into, b.c);
+  } else {
+    recentre(b, into.c);
+  }
+  const double m_p = std::max(into.m_p, b.m_p);
+  const double m_q = std::max(into.m_q, b.m_q);
+  rescale(into, m_p, m_q);
+  rescale(b, m_p, m_q);
+  into.l_p += b.l_p, into.s += b.s, into.g += b.g, into.a_p += b.a_p;
+  into.l_q += b.l_q, into.t += b.t, into.h += b.h, into.a_q += b.a_q;
+  into.min_drift = std::min(into.min_drift, b.min_drift);
+  into.max_drift = std::max(into.max_drift, b.max_drift);
+  const double n = into.n + b.n;
+  const double gap = b.mean_drift - into.mean_drift;
+  into.mean_drift += gap * b.n / n;
+  into.m2 += b.m2 + gap * gap * into.n * b.n / n;
+  into.n = n;
+}
+
+double offset_of(const Pass1& sums) {
+  const double u = (sums.g - sums.s) / sums.l_p;
+  const double x = (sums.h + sums.t) / sums.l_q;
+  constexpr double kWellConditioned = -0.5;
+  if (std::isfinite(u) && u >= 0) return std::log1p(u);
+  if (std::isfinite(x) && x > kWellConditioned) return -std::log1p(x);
+  if (std::isfinite(u) && u > kWellConditioned) return std::log1p(u);
+  // Only drifts of hundreds of nats come here: the sums overflowed, and the cancellation is harmless.
+  return sums.c - ((sums.m_p + std::log(sums.l_p)) - (sums.m_q + std::log(sums.l_q)));
+}
+
+RowEngine::RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k)
+    : kernel_(kernel), vocabulary_(vocabulary), top_k_(top_k) {
+  const std::size_t tiles = (vocabulary + kTileColumns - 1) / kTileColumns;
+  scratch_.resize(3 * tiles * kTileColumns);
+  tiles_.resize(tiles);
+  for (std::size_t i = 0; i < tiles; ++i) {
+    double* base = scratch_.data() + 3 * i * kTileColumns;
+    tiles_[i] = {base, base + kTileColumns, base + 2 * kTileColumns, 0, 0, 0, 0};
+  }
+  const std::uint32_t capacity = std::max<std::uint32_t>(top_k, 2);  // top1_margin needs two
+  train_entries_.resize(capacity);
+  inf_entries_.resize(capacity);
+  top_train_ = {train_entries_.data(), capacity, 0};
+  top_inf_ = {inf_entries_.data(), capacity, 0};
+}
+
+RowEngine::Located RowEngine::first_pass(const driftgate_batch& batch, const unsigned char* train,
+                                         const unsigned char* inf) {
+  Located out;
+  top_train_.size = top_inf_.size = 0;
+  for (std::size_t i = 0; i < tiles_.size(); ++i) {
+    const std::size_t first = i * kTileColumns;
+    const TileInput input{
+        train + first * element_bytes(batch.train.dtype),
+        inf + first * element_bytes(batch.inf.dtype),
+        batch.train.dtype,
+        batch.inf.dtype,
+        static_cast<std::uint32_t>(std::min<std::size_t>(kTileColumns, vocabulary_ - first)),
+        static_cast<std::uint32_t>(first),
+        batch.temperature};
+    Pass1 sums{};
+    const std::uint64_t nonfinite = kernel_.pass1(input, tiles_[i], top_train_, top_inf_, sums);
+    out.nonfinite += nonfinite;
+    if (nonfinite > 0 || tiles_[i].count == 0) continue;
+    if (out.any) {
+      merge(out.sums, sums);
+    } else {
+      out.sums = sums;
+    }
+    out.any = true;
+  }
+  return out;
+}
+
+Pass2 RowEngine::second_pass(double c, double offset, double lse) const {
+  Pass2 out{};
+  for (const Tile& tile : tiles_) {
+    if (tile.count > 0) kernel_.pass2(tile, c, offset, lse, out);
+  }
+  return out;
+}
+
+void RowEngine::top_figures(double temperature, double unmasked, driftgate_row& out) {
+  at(out, Metric::top1_flip) = top_train_.entries[0].id == top_inf_.entries[0].id ? 0.0 : 1.0;
+  // With one token left there is no other to flip to.
+  at(out, Metric::top1_margin) =
+      top_train_.size < 2 ? std::numeric_limits<double>::infinity()
+                          : (top_train_.entries[0].value - top_train_.entries[1].value) / temperature;
+  sorted_ids(top_train_, top_k_, train_ids_);
+  sorted_ids(top_inf_, top_k_, inf_ids_);
+  std::size_t shared = 0;
+  for (auto a = train_ids_.begin(), b = inf_ids_.begin(); a != train_ids_.end() && b != inf_ids_.end();) {
+    if (*a == *b)
+      ++shared, ++a, ++b;
+    else if (*a < *b)
+      ++a;
+    else
+      ++b;
+  }
+  at(out, Metric::topk_overlap) = static_cast<double>(shared) / std::min<double>(top_k_, unmasked);
+}
+
+void RowEngine::measure(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
+  std::ranges::fill(out.values, kNaN);
+  out.status = DRIFTGATE_ROW_OK;
+  out.reserved = 0;
+  const auto* train =
+      static_cast<const unsigned char*>(batch.train.data) + index * batch.train.row_stride_bytes;
+  const auto* inf = static_cast<const unsigned char*>(batch.inf.data) + index * batch.inf.row_stride_bytes;
+  const auto [sums, nonfinite, any] = first_pass(batch, train, inf);
+  at(out, Metric::nonfinite) = static_cast<double>(nonfinite);
+  if (nonfinite > 0 || !any) {
+    out.status = nonfinite > 0 ? DRIFTGATE_ROW_NONFINITE : DRIFTGATE_ROW_ALL_MASKED;
+    return;
+  }
+  const double offset = offset_of(sums);
+  const double lse = sums.m_p + std::log(sums.l_p);
+  const Pass2 terms = second_pass(sums.c, offset, lse);
+  at(out, Metric::logit_max_abs) = std::max(std::abs(sums.min_drift), std::abs(sums.max_drift));
+  at(out, Metric::logit_rms) = std::sqrt(sums.m2 / sums.n);
+  at(out, Metric::logit_span) = sums.max_drift - sums.min_drift;
+  // Rounding of long sums may step over the ends of a range.
+  at(out, Metric::tv) = std::min(terms.tv, 1.0);
+  at(out, Metric::kl_train_inf) = terms.kl_train_inf;
+  at(out, Metric::kl_inf_train) = terms.kl_inf_train;
+  at(out, Metric::js) = std::min(terms.js, std::numbers::ln2);
+  at(out, Metric::hellinger2) = std::min(terms.hellinger2, 1.0);
+  at(out, Metric::chi2) = terms.chi2;
+  at(out, Metric::entropy_train) = std::max(0.0, std::log(sums.l_p) - sums.a_p / sums.l_p);
+  at(out, Metric::entropy_inf) = std::max(0.0, std::log(sums.l_q) - sums.a_q / sums.l_q);
+  top_figures(batch.temperature, sums.n, out);
+  if (batch.tokens == nullptr) return;
+  const double z = logit_at(train, batch.train.dtype, batch.tokens[index]);
+  const double y = logit_at(inf, batch.inf.dtype, batch.tokens[index]);
+  if (!std::isfinite(z)) {
+    out.status = DRIFTGATE_ROW_TOKEN_MASKED;
+    return;
+  }
+  const double log_ratio = ((z - y) / batch.temperature - sums.c) + offset;
+  at(out, Metric::logprob_train) = std::min(0.0, z / batch.temperature - lse);
+  at(out, Metric::logprob_inf) = std::min(0.0, y / batch.temperature - (sums.m_q + std::log(sums.l_q)));
+  at(out, Metric::log_ratio) = log_ratio;
+}
+
+}  // namespace driftgate::gpu::cpu

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "gpu/backend.h"
+#include "gpu/cpu/tile_kernel.hpp"
+
+namespace driftgate::gpu::cpu {
+
+/// Largest vocabulary of a row; its scratch is 24 bytes for each column and thread.
+inline constexpr std::uint32_t kMaxVocabulary = 1U << 22;
+
+/// φ(x) = e^x − 1 − x, without cancellation.
+[[nodiscard]] double phi(double x);
+
+/// Adds the columns of `other`, which follow those of `into`: rescales both to the larger maximum and
+/// moves the pivot of the lesser exactly (measurement.md, section 2).
+void merge(Pass1& into, const Pass1& other);
+
+/// o in log p − log q = ((z − y) − c) + o: log E_p[e^{−d'}], never a difference of two log-sum-exps as
+/// long as a double holds the alternative.
+[[nodiscard]] double offset_of(const Pass1& sums);
+
+/// Evaluates rows of one shape with one thread. Owns the scratch of a row.
+class RowEngine {
+ public:
+  RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k);
+  /// Row `index` of the batch; its figures depend on nothing else.
+  void measure(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
+
+ private:
+  struct Located {
+    Pass1 sums{};
+    std::uint64_t nonfinite = 0;
+    bool any = false;
+  };
+  Located first_pass(const driftgate_batch& batch, const unsigned char* train, const unsigned char* inf);
+  Pass2 second_pass(double c, double offset, double lse) const;
+  void top_figures(double temperature, double unmasked, driftgate_row& out);
+
+  const TileKernel& kernel_;
+  std::uint32_t vocabulary_, top_k_;
+  std::vector<double> scratch_;
+  std::vector<Tile> tiles_;
+  std::vector<TopEntry> train_entries_, inf_entries_;
+  TopList top_train_{}, top_inf_{};
+  std::vector<std::uint32_t> train_ids_, inf_ids_;
+};
+
+}  // namespace driftgate::gpu::cpu

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+/// The vector code of the CPU engine: what is done with one tile of at most 2,048 columns. One
+/// translation unit for each instruction set compiles gpu/cpu/tile_kernel.inl and offers this table.
+namespace driftgate::gpu::cpu {
+
+inline constexpr std::size_t kTileColumns = 2'048;
+inline constexpr std::size_t kLanes = 8;
+inline constexpr std::uint32_t kMaxTopK = 1'024;
+
+/// One of a row's largest logits, before the temperature.
+struct TopEntry {
+  double value;
+  std::uint32_t id;
+};
+
+/// The k largest logits of a row: value descending, then id ascending. Columns arrive by ascending id.
+struct TopList {
+  TopEntry* entries;  ///< room for `capacity`
+  std::uint32_t capacity;
+  std::uint32_t size;
+};
+
+/// Pass 1 over some columns (measurement.md, section 2), mergeable. With pivot c and d' = (z − y) − c:
+/// sums over e^{z−m_p} and e^{y−m_q}. `m_q` is a reference within e^1 of the true maximum, not always it.
+struct Pass1 {
+  double m_p, l_p, s, g, a_p;  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m_p)
+  double m_q, l_q, t, h, a_q;  ///< Σe, Σe·d', Σe·φ(d'),  Σe·(y − m_q)
+  double c;
+  double min_drift, max_drift;  ///< of z − y
+  double n, mean_drift, m2;     ///< of z − y: count, mean, centred sum of squares
+};
+
+/// Pass 2: additive sums of non-negative terms.
+struct Pass2 {
+  double kl_train_inf, kl_inf_train, tv, js, hellinger2, chi2;
+};
+
+/// Row scratch of one tile: `count` columns that are not masked, padded to whole vectors.
+struct Tile {
+  double* z;      ///< logits of K_train over the temperature
+  double* drift;  ///< z − y
+  double* e;      ///< e^{z − m_p of the tile}
+  std::size_t count;
+  double m_p;
+  double min_drift, max_drift;
+};
+
+struct TileInput {
+  const unsigned char* train;  ///< first element of the tile
+  const unsigned char* inf;
+  std::uint32_t train_dtype, inf_dtype;
+  std::uint32_t columns;
+  std::uint32_t first_id;
+  double temperature;
+};
+
+struct TileKernel {
+  const char* name;
+  /// Fills `tile` and `out`, updates the top lists and returns the number of nonfinite logits. With any,
+  /// or with tile.count == 0 (all masked), `out` is not written.
+  std::uint64_t (*pass1)(const TileInput& input, Tile& tile, TopList& top_train, TopList& top_inf,
+                         Pass1& out);
+  /// Adds the tile to `out`. d = (drift − c) + offset; lse = log Σ e^z of the row.
+  void (*pass2)(const Tile& tile, double c, double offset, double lse, Pass2& out);
+};
+
+extern const TileKernel kPortableKernel;
+#ifdef DRIFTGATE_X86
+extern const TileKernel kAvx2Kernel;
+extern const TileKernel kAvx512Kernel;
+#endif
+
+/// The fastest kernel that this processor runs.
+[[nodiscard]] const TileKernel& best_kernel();
+
+}  // namespace driftgate::gpu::cpu

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "schema/error.hpp"
+
+namespace driftgate::gpu {
+
+inline constexpr std::size_t kMaxSafetensorsHeaderBytes = 16'000'000;  ///< measurement.md, section 7
+inline constexpr std::size_t kMaxSafetensorsTensors = 200'000;
+inline constexpr std::size_t kMaxSafetensorsRank = 8;
+inline constexpr std::size_t kMaxSafetensorsNameBytes = 4'096;  ///< of a tensor's name or a metadata key
+
+enum class DType : std::uint8_t {
+  boolean,
+  u8,
+  i8,
+  f8_e4m3,
+  f8_e5m2,
+  i16,
+  u16,
+  f16,
+  bf16,
+  i32,
+  u32,
+  f32,
+  f64,
+  i64,
+  u64
+};
+[[nodiscard]] std::string_view to_string(DType dtype);  ///< "F32" …
+[[nodiscard]] std::size_t size_bytes(DType dtype);
+
+/// Where one tensor lies. `begin` and `end` count from the end of the header.
+struct TensorInfo {
+  std::string name;
+  DType dtype{};
+  std::vector<std::uint64_t> shape;
+  std::uint64_t begin = 0, end = 0;
+};
+
+/// The header of a safetensors file: tensors in the order of their bytes, metadata.
+struct SafetensorsHeader {
+  std::vector<TensorInfo> tensors;
+  std::map<std::string, std::string> metadata;
+  std::uint64_t data_offset = 0;  ///< of the first tensor byte in the file
+};
+
+/// Checks the first bytes of a file against every rule of measurement.md, section 7. `bytes` starts at
+/// the file's start and holds at least the header; `file_bytes` is the size of the whole file. Errors are
+/// invalid_capture and read `rule "…": …` with the tensor's name where there is one.
+[[nodiscard]] schema::Result<SafetensorsHeader> parse_safetensors_header(std::string_view bytes,
+                                                                         std::uint64_t file_bytes);
+
+/// A safetensors file mapped into memory, read-only. The bytes of a file that someone shortens while it
+/// is mapped can not be read any more (the system sends SIGBUS): nobody may write to a capture in use, and
+/// `check_unchanged` tells, before each batch, whether somebody did.
+class SafetensorsFile {
+ public:
+  [[nodiscard]] static schema::Result<SafetensorsFile> open(const std::filesystem::path& path);
+  SafetensorsFile(SafetensorsFile&& other) noexcept;
+  SafetensorsFile& operator=(SafetensorsFile&& other) noexcept;
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+  ~SafetensorsFile();
+
+  [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Nothing when there is no tensor of that name.
+  [[nodiscard]] const TensorInfo* find(std::string_view name) const;
+  [[nodiscard]] std::span<const std::byte> bytes(const TensorInfo& tensor) const;
+  /// All bytes of the file, for digests.
+  [[nodiscard]] std::span<const std::byte> file_bytes() const;
+  /// An io error when the file has another size than when it was opened.
+  [[nodiscard]] schema::Result<void> check_unchanged() const;
+
+ private:
+  SafetensorsFile() = default;
+  void close() noexcept;
+  std::filesystem::path path_;
+  SafetensorsHeader header_;
+  const std::byte* map_ = nullptr;
+  std::size_t size_ = 0;
+  int fd_ = -1;
+};
+
+/// Writes a safetensors file whose tensors are declared first and appended in that order, so that files
+/// larger than memory can be written.
+class SafetensorsWriter {
+ public:
+  struct Tensor {
+    std::string name;
+    DType dtype{};
+    std::vector<std::uint64_t> shape;
+  };
+  /// Writes the header to `path` + ".partial"; `finish` renames it into place.
+  [[nodiscard]] static schema::Result<SafetensorsWriter> create(
+      const std::filesystem::path& path, const std::vector<Tensor>& tensors,
+      const std::map<std::string, std::string>& metadata);
+  SafetensorsWriter(SafetensorsWriter&& other) noexcept
+      : path_(std::move(other.path_)),
+        partial_(std::move(other.partial_)),
+        ranges_(std::move(other.ranges_)),
+        fd_(std::exchange(other.fd_, -1)) {}
+  SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+  ~SafetensorsWriter();
+
+  /// Writes bytes of tensor `index` (in the order of `create`) at `offset_bytes` within it.
+  [[nodiscard]] schema::Result<void> write(std::size_t index, std::uint64_t offset_bytes,
+                                           std::span<const std::byte> bytes);
+  [[nodiscard]] schema::Result<void> finish();
+
+ private:
+  SafetensorsWriter() = default;
+  std::filesystem::path path_, partial_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges_;  ///< of each tensor, from the file's start
+  int fd_ = -1;
+};
+
+}  // namespace driftgate::gpu
