@@ -29,8 +29,14 @@ class EntryValue {
   using Array = std::vector<EntryValue>;
   using Object = std::map<std::string, EntryValue, std::less<>>;
 
-  EntryValue() = default;
-  EntryValue(std::nullptr_t) {}
+  // Defined in entry_value.cpp: when it inlines them, g++ 12 warns falsely (-Wmaybe-uninitialized).
+  EntryValue();
+  ~EntryValue();
+  EntryValue(const EntryValue&);
+  EntryValue(EntryValue&&) noexcept;
+  EntryValue& operator=(const EntryValue&);
+  EntryValue& operator=(EntryValue&&) noexcept;
+  EntryValue(std::nullptr_t) : EntryValue() {}
   EntryValue(bool value) : value_(value) {}
   template <std::integral T>
   requires(!std::same_as<T, bool> && !std::same_as<T, char>) EntryValue(T value) : value_(clamped(value)) {}
@@ -55,7 +61,7 @@ class EntryValue {
   /// The member of an object, or nullptr.
   [[nodiscard]] const EntryValue* find(std::string_view key) const;
 
-  friend bool operator==(const EntryValue& a, const EntryValue& b) { return a.value_ == b.value_; }
+  friend bool operator==(const EntryValue& a, const EntryValue& b);
 
  private:
   template <std::integral T>
@@ -68,6 +74,10 @@ class EntryValue {
 
   std::variant<std::monostate, bool, std::int64_t, std::string, Array, Object> value_;
 };
+
+/// Of an object with the members "dec" and "hex" only, whether both are texts of the same number; true for
+/// every other object.
+[[nodiscard]] bool measured_is_consistent(const EntryValue::Object& object);
 
 /// The canonical bytes of a value: no white space, members sorted by byte, keys `[a-z][a-z0-9_]{0,63}`,
 /// integers within ±(2^53 − 1), strings escaped as in RFC 8785 section 3.2.2.2 and valid UTF-8,

@@ -130,7 +130,7 @@ class Tx : public Reader {
  public:
   using Reader::Reader;
   /// Runs an INSERT, UPDATE or DELETE and returns the number of rows that changed. A broken UNIQUE or PRIMARY
-  /// KEY is `already_exists`, another broken constraint `conflict`.
+  /// KEY is `already_exists`, a broken FOREIGN KEY `not_found`, another broken constraint `conflict`.
   Result<std::int64_t> run(const Sql& sql, Params params);
 };
 

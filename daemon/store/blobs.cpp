@@ -1,0 +1,42 @@
+#include "daemon/store/blobs.hpp"
+
+#include <fmt/format.h>
+
+#include "schema/sha256.hpp"
+
+namespace driftgate::store {
+
+namespace {
+
+constexpr Sql kPut{"put blob",
+                   "INSERT INTO blobs(digest, media_type, bytes, created_us) VALUES(?1, ?2, ?3, ?4) "
+                   "ON CONFLICT(digest) DO NOTHING"};
+constexpr Sql kFind{"find blob", "SELECT digest, media_type, bytes, created_us FROM blobs WHERE digest = ?1"};
+
+}  // namespace
+
+Result<std::string> put_blob(Tx& tx, std::string_view bytes, std::string_view media_type,
+                             std::int64_t now_us) {
+  if (bytes.size() > kMaxBlobBytes) {
+    return schema::fail(ErrorCode::limit_exceeded, fmt::format("a blob of {} bytes; at most {} are stored",
+                                                               bytes.size(), kMaxBlobBytes));
+  }
+  std::string digest = schema::sha256_digest(bytes);
+  auto changed = tx.run(kPut, {digest, media_type, Blob{bytes}, now_us});
+  if (!changed) return std::unexpected(std::move(changed.error()));
+  return digest;
+}
+
+Result<std::optional<BlobRow>> find_blob(Reader& reader, std::string_view digest) {
+  auto found = reader.one(kFind, {digest}, [](const Row& row) {
+    return BlobRow{
+        .digest = row.text(0), .media_type = row.text(1), .bytes = row.text(2), .created_us = row.integer(3)};
+  });
+  if (found && *found && schema::sha256_digest((*found)->bytes) != digest) {
+    return schema::fail(ErrorCode::corrupt,
+                        fmt::format("blob {} no longer has that digest: restore a backup", digest));
+  }
+  return found;
+}
+
+}  // namespace driftgate::store

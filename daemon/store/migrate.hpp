@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "schema/error.hpp"
+
+namespace driftgate::store {
+
+class Connection;
+
+/// One file of migrations/: "0001_initial" with version 1. Its SHA-256 is kept in the database.
+struct Migration {
+  std::int64_t version = 0;
+  std::string_view name;
+  const char* sql = "";
+};
+
+/// The files of migrations/, in order, as they were when this program was built.
+[[nodiscard]] std::span<const Migration> embedded_migrations();
+
+/// Brings the database to the newest version: each migration in one transaction, with its row in
+/// schema_migrations. `unsupported` when the database has a version that this program does not know,
+/// `corrupt` when an applied migration differs from the program's or the file belongs to another program.
+[[nodiscard]] schema::Result<void> migrate(Connection& connection, std::span<const Migration> migrations,
+                                           std::int64_t now_us);
+
+}  // namespace driftgate::store
