@@ -1,5 +1,8 @@
 #include "daemon/net/http_client.hpp"
 
+// g++ 12.2 with -fsanitize=address sees an uninitialised boost::optional in Beast where there is none.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
 #include <fmt/core.h>
 
 #include <array>

@@ -1,0 +1,208 @@
+#include "daemon/api/api.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <any>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "daemon/api/problem.hpp"
+#include "daemon/api/promotion_feed.hpp"
+#include "daemon/api/rate_limiter.hpp"
+#include "daemon/api/routes.hpp"
+#include "schema/sha256.hpp"
+
+namespace driftgate::api {
+namespace {
+
+using schema::ErrorCode;
+
+/// What before_body found out and handle needs.
+struct Admitted {
+  Match match;
+  auth::Principal principal;
+};
+
+std::optional<net::Response> check_query(const Route& route, const net::RequestHead& head) {
+  for (const auto& [name, value] : head.query) {
+    const auto known = [&name](const QueryParameter& parameter) { return parameter.name == name; };
+    if (std::ranges::any_of(route.query, known)) continue;
+    std::string names;
+    for (const QueryParameter& parameter : route.query)
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", parameter.name);
+    return problem(ErrorCode::invalid_argument, fmt::format("unknown query parameter '{}'; {} takes {}", name,
+                                                            route.path, names.empty() ? "none" : names));
+  }
+  return std::nullopt;
+}
+
+schema::Result<auth::Principal> authenticate(Context& context, const net::RequestHead& head) {
+  const auto value = head.header("authorization");
+  if (!value)
+    return schema::fail(ErrorCode::unauthenticated,
+                        "no token: send 'Authorization: Bearer dg_…' (driftgate token issue)");
+  constexpr std::string_view kBearer = "Bearer ";
+  if (value->size() < kBearer.size() || !net::equal_ignoring_case(value->substr(0, kBearer.size()), kBearer))
+    return schema::fail(ErrorCode::unauthenticated, "only 'Authorization: Bearer dg_…' is known here");
+  return context.tokens.authenticate(value->substr(kBearer.size()));
+}
+
+std::string request_digest(const net::Request& request) {
+  schema::Sha256 hash;
+  hash.update(request.method).update("\n").update(request.path).update("\n");
+  for (const auto& [name, value] : request.query) hash.update(name).update("=").update(value).update("\n");
+  hash.update("\n").update(request.body);
+  return schema::digest_text(hash.finish());
+}
+
+store::StoredResponse to_stored(const net::Response& response) {
+  nlohmann::json headers = nlohmann::json::object();
+  for (const net::Header& header : response.headers) headers[header.name] = header.value;
+  return {response.status, headers.dump(), response.body};
+}
+
+net::Response from_stored(const store::StoredResponse& stored) {
+  net::Response response;
+  response.status = stored.status;
+  response.body = stored.body;
+  const auto headers = nlohmann::json::parse(stored.headers, nullptr, false);
+  if (headers.is_object())
+    for (const auto& [name, value] : headers.items())
+      if (value.is_string()) response.headers.push_back({name, value.get<std::string>()});
+  response.headers.push_back({"Idempotency-Replayed", "true"});
+  return response;
+}
+
+net::Response idempotency_problem(const schema::Error& error) {
+  if (error.code == ErrorCode::invalid_argument)
+    return api_problem(422, "idempotency_key_reused", error.describe());
+  return problem(error);
+}
+
+}  // namespace
+
+struct Api::Impl {
+  Context context;
+  RateLimiter limiter;
+
+  std::optional<net::Response> admit(net::RequestHead& head);
+  net::Response dispatch(const net::Request& request);
+  net::Response wait_for_end(const net::Request& request, net::Response response);
+  net::Response call_once(const Admitted& admitted, const net::Request& request, std::string_view key);
+  void record(const net::RequestHead& head, const std::string& principal, int status,
+              std::int64_t started_us);
+};
+
+std::optional<net::Response> Api::Impl::admit(net::RequestHead& head) {
+  std::string allowed;
+  auto match = match_route(head.method, head.path, allowed);
+  if (!match && allowed.empty())
+    return api_problem(404, "not_found",
+                       fmt::format("There is no '{}'; /openapi.json lists what there is.", head.path));
+  if (!match) {
+    net::Response response = api_problem(
+        405, "method_not_allowed", fmt::format("'{}' takes {}, not {}.", head.path, allowed, head.method));
+    response.headers.push_back({"Allow", allowed});
+    return response;
+  }
+  const Route& route = *match->route;
+  Admitted admitted{std::move(*match), {}};
+  if (route.scope) {
+    auto principal = authenticate(context, head);
+    if (!principal) return problem(principal.error());
+    const auto granted = auth::require(*principal, *route.scope);
+    if (!granted) return problem(granted.error());
+    if (!limiter.allow(principal->token_id, context.now_us())) {
+      net::Response response =
+          api_problem(429, "rate_limited", "Too many requests with this token. Try again in a second.");
+      response.headers.push_back({"Retry-After", "1"});
+      return response;
+    }
+    admitted.principal = std::move(*principal);
+  }
+  auto bad_query = check_query(route, head);
+  if (bad_query) return bad_query;
+  head.context = std::move(admitted);
+  return std::nullopt;
+}
+
+net::Response Api::Impl::dispatch(const net::Request& request) {
+  const auto* admitted = std::any_cast<Admitted>(&request.context);
+  if (admitted == nullptr) return problem(ErrorCode::internal, "a request reached its handler unchecked");
+  const auto key = request.header("idempotency-key");
+  const Route& route = *admitted->match.route;
+  const bool dry = request.query_value("dry_run") == "true";
+  net::Response response =
+      key && route.idempotent && !dry
+          ? call_once(*admitted, request, *key)
+          : route.handler(context, {request, admitted->principal, admitted->match.values});
+  return route.waits && !dry ? wait_for_end(request, std::move(response)) : response;
+}
+
+/// What is kept under an idempotency key is the answer without the wait.
+net::Response Api::Impl::wait_for_end(const net::Request& request, net::Response response) {
+  const std::chrono::seconds wait = preferred_wait(request);
+  if (wait.count() == 0 || response.status >= 300) return response;
+  const auto view = nlohmann::json::parse(response.body, nullptr, false);
+  if (!view.is_object() || !view.contains("id") || !view["id"].is_string()) return response;
+  net::Response deferred;
+  deferred.status = response.status;
+  deferred.deferred =
+      promotion_wait(context.service, view["id"].get<std::string>(), std::move(response), wait);
+  return deferred;
+}
+
+net::Response Api::Impl::call_once(const Admitted& admitted, const net::Request& request,
+                                   std::string_view key) {
+  const std::string& principal = admitted.principal.name;
+  const auto begun = context.idempotency.begin(principal, key, request_digest(request));
+  if (!begun) return idempotency_problem(begun.error());
+  if (*begun) return from_stored(**begun);
+  net::Response response;
+  try {
+    response = admitted.match.route->handler(context, {request, admitted.principal, admitted.match.values});
+  } catch (...) {
+    // The caller sees a 500 and may try again with the same key.
+    static_cast<void>(context.idempotency.abandon(principal, key));
+    throw;
+  }
+  const bool succeeded = response.status >= 200 && response.status < 300;
+  const auto kept = succeeded ? context.idempotency.finish(principal, key, to_stored(response))
+                              : context.idempotency.abandon(principal, key);
+  if (!kept) return problem(kept.error());
+  return response;
+}
+
+void Api::Impl::record(const net::RequestHead& head, const std::string& principal, int status,
+                       std::int64_t started_us) {
+  if (!context.log) return;
+  context.log({head.method, head.path, principal, head.remote_address, status,
+               std::chrono::microseconds(context.now_us() - started_us)});
+}
+
+Api::Api(Context context) {
+  const double rate = context.requests_per_second;
+  const double burst = context.burst;
+  impl_.reset(new Impl{std::move(context), {rate, burst}});
+}
+Api::~Api() = default;
+
+std::optional<net::Response> Api::before_body(net::RequestHead& head) {
+  const std::int64_t started_us = impl_->context.now_us();
+  auto refusal = impl_->admit(head);
+  if (refusal) impl_->record(head, "", refusal->status, started_us);
+  return refusal;
+}
+
+net::Response Api::handle(const net::Request& request) {
+  const std::int64_t started_us = impl_->context.now_us();
+  net::Response response = impl_->dispatch(request);
+  response.headers.push_back({"Cache-Control", "no-store"});
+  response.headers.push_back({"X-Content-Type-Options", "nosniff"});
+  const auto* admitted = std::any_cast<Admitted>(&request.context);
+  impl_->record(request, admitted == nullptr ? "" : admitted->principal.name, response.status, started_us);
+  return response;
+}
+
+}  // namespace driftgate::api

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "daemon/pipeline/service.hpp"
+
+namespace driftgate::api {
+
+/// Appends one figure in the Prometheus text format 0.0.4; `labels` is `name="value"` pairs or empty.
+void append_metric(std::string& out, std::string_view name, std::string_view labels, double value);
+/// Appends the HELP and TYPE lines of a metric.
+void append_metric_head(std::string& out, std::string_view name, std::string_view type,
+                        std::string_view help);
+
+/// The pipeline's figures.
+[[nodiscard]] std::string service_metrics(const pipeline::ServiceFigures& figures);
+
+}  // namespace driftgate::api

@@ -1,0 +1,145 @@
+#include "daemon/api/openapi_schemas.hpp"
+
+namespace driftgate::api {
+
+std::string_view component_schemas() {
+  static constexpr std::string_view kSchemas = R"json({
+"Problem": {"type": "object", "required": ["type", "title", "status", "code", "detail"],
+  "description": "RFC 9457. `code` is stable; `detail` says what, where and what to do.",
+  "properties": {"type": {"type": "string"}, "title": {"type": "string"},
+    "status": {"type": "integer", "minimum": 400, "maximum": 599},
+    "code": {"type": "string", "pattern": "^[a-z][a-z_]*$"}, "detail": {"type": "string"},
+    "errors": {"type": "array", "items": {"type": "object", "required": ["detail"], "properties": {
+      "detail": {"type": "string"}, "pointer": {"type": "string", "description": "JSON pointer to the fault"},
+      "where": {"type": "string"}}}}}},
+"Health": {"type": "object", "required": ["status"], "properties": {"status": {"type": "string", "enum": ["ok"]}}},
+"Ready": {"type": "object", "required": ["ready", "checks"], "properties": {"ready": {"type": "boolean"},
+  "checks": {"type": "array", "items": {"type": "object", "required": ["name", "ok", "detail"], "properties": {
+    "name": {"type": "string"}, "ok": {"type": "boolean"}, "detail": {"type": "string"}}}}}},
+"Document": {"type": "object"},
+"Digest": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
+"Scope": {"type": "string", "enum": ["viewer", "promoter", "approver", "operator", "auditor", "admin"]},
+"Cursor": {"type": ["string", "null"], "description": "give it back as `after`; null on the last page"},
+"Principal": {"type": "object", "required": ["name", "scopes", "token"], "properties": {"name": {"type": "string"},
+  "scopes": {"type": "array", "items": {"$ref": "#/components/schemas/Scope"}}, "token": {"type": "string"}}},
+
+"ContractDocument": {"type": "object", "description": "a KernelContract; see /schemas/contract.json"},
+"LintReport": {"type": "object", "required": ["valid", "digest", "faults", "warnings"], "properties": {
+  "valid": {"type": "boolean"}, "digest": {"type": ["string", "null"]},
+  "faults": {"type": "array", "items": {"$ref": "#/components/schemas/Fault"}},
+  "warnings": {"type": "array", "items": {"$ref": "#/components/schemas/Fault"}}}},
+"Fault": {"type": "object", "required": ["line", "column", "pointer", "message"], "properties": {
+  "line": {"type": "integer"}, "column": {"type": "integer"}, "pointer": {"type": "string"},
+  "message": {"type": "string"}}},
+"Contract": {"type": "object", "required": ["digest", "name"], "properties": {
+  "digest": {"$ref": "#/components/schemas/Digest"}, "name": {"type": "string"}}},
+"ContractPage": {"type": "object", "required": ["items", "next"], "properties": {
+  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Contract"}},
+  "next": {"$ref": "#/components/schemas/Cursor"}}},
+
+"KernelRequest": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}},
+  "description": "a kernel's description; its canonical JSON's digest is its identity"},
+"Kernel": {"type": "object", "required": ["name", "digest"], "properties": {"name": {"type": "string"},
+  "digest": {"$ref": "#/components/schemas/Digest"}}},
+"KernelPage": {"type": "object", "required": ["items", "next"], "properties": {
+  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Kernel"}},
+  "next": {"$ref": "#/components/schemas/Cursor"}}},
+"EngineRequest": {"type": "object", "required": ["name", "url", "kernel", "checkpoint"], "additionalProperties": false,
+  "properties": {"name": {"type": "string"}, "url": {"type": "string"}, "kernel": {"type": "string"},
+    "checkpoint": {"type": "object", "additionalProperties": false, "properties": {
+      "uri": {"type": "string", "description": "folder below a configured root, hashed at registration"},
+      "digest": {"$ref": "#/components/schemas/Digest"}}}}},
+"Engine": {"type": "object", "required": ["name", "url", "kernel"], "properties": {"name": {"type": "string"},
+  "url": {"type": "string"}, "kernel": {"type": "string"}}},
+"EnginePage": {"type": "object", "required": ["items", "next"], "properties": {
+  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Engine"}},
+  "next": {"$ref": "#/components/schemas/Cursor"}}},
+"ModelRequest": {"type": "object", "required": ["name", "engine", "reason"], "additionalProperties": false,
+  "properties": {"name": {"type": "string"}, "engine": {"type": "string"}, "reason": {"type": "string"}}},
+"Model": {"type": "object", "required": ["name", "incumbent", "promotion", "hold"], "properties": {
+  "name": {"type": "string"}, "incumbent": {"type": ["object", "null"]}, "promotion": {"type": ["string", "null"]},
+  "hold": {"type": ["object", "null"]}, "route": {"type": ["object", "null"]}}},
+"RouteState": {"type": "object", "required": ["desired", "observed", "agree"], "properties": {
+  "desired": {"type": ["object", "null"]}, "observed": {"type": ["object", "null"]}, "agree": {"type": "boolean"}}},
+"ModelPage": {"type": "object", "required": ["items", "next"], "properties": {
+  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Model"}},
+  "next": {"$ref": "#/components/schemas/Cursor"}}},
+"ReasonRequest": {"type": "object", "required": ["reason"], "additionalProperties": false, "properties": {
+  "reason": {"type": "string", "minLength": 1, "maxLength": 1000}}},
+
+"CaptureSource": {"description": "a path below a configured root, or an adapter of the daemon's settings",
+  "anyOf": [{"type": "string"}, {"type": "object", "required": ["adapter"], "additionalProperties": false,
+    "properties": {"adapter": {"type": "string"}}}]},
+"StageCaptures": {"type": "object", "required": ["train", "inf"], "additionalProperties": false, "properties": {
+  "train": {"$ref": "#/components/schemas/CaptureSource"}, "inf": {"$ref": "#/components/schemas/CaptureSource"},
+  "corpus": {"type": "string"}, "floor": {"$ref": "#/components/schemas/CaptureSource"}}},
+"PromotionRequest": {"type": "object", "required": ["model", "engine", "contract"], "additionalProperties": false,
+  "properties": {"model": {"type": "string"}, "engine": {"type": "string"},
+    "contract": {"type": "string", "description": "digest, or a name = its newest registration"},
+    "captures": {"type": "object", "additionalProperties": false, "properties": {
+      "numeric": {"$ref": "#/components/schemas/StageCaptures"},
+      "slice": {"$ref": "#/components/schemas/StageCaptures"}}},
+    "note": {"type": "string"}}},
+"Plan": {"type": "object", "description": "stages, clauses, windows, locks and needed samples"},
+"Promotion": {"type": "object",
+  "required": ["id", "model", "engine", "contract", "requester", "state", "stage", "traffic", "reason", "created_us",
+    "updated_us", "stages"],
+  "properties": {"id": {"type": "string"}, "model": {"type": "string"}, "engine": {"type": "string"},
+    "contract": {"$ref": "#/components/schemas/Digest"}, "contract_name": {"type": "string"},
+    "requester": {"type": "string"},
+    "state": {"type": "string", "enum": ["queued", "running", "paused", "awaiting_approval", "inconclusive",
+      "rolling_back", "finalizing", "succeeded", "rejected", "errored", "aborted", "expired", "superseded"]},
+    "stage": {"type": ["string", "null"]}, "attempt": {"type": "integer"},
+    "traffic": {"type": "string", "enum": ["never_exposed", "reverted", "live"]}, "reason": {"type": "string"},
+    "created_us": {"type": "integer"}, "updated_us": {"type": "integer"},
+    "stages": {"type": "array", "items": {"$ref": "#/components/schemas/StageRun"}},
+    "canary": {"type": ["object", "null"]},
+    "approval": {"anyOf": [{"type": "null"}, {"$ref": "#/components/schemas/Approval"}]}}},
+"StageRun": {"type": "object", "required": ["stage", "attempt", "state"], "properties": {
+  "stage": {"type": "string", "enum": ["offline-numeric", "statistical-slice", "shadow-runtime", "canary"]},
+  "attempt": {"type": "integer"}, "state": {"type": "string"}, "verdict": {"type": ["string", "null"]},
+  "summary": {"type": ["string", "object", "null"]}, "progress": {"type": ["object", "null"]}}},
+"Approval": {"type": "object", "required": ["evidence_digest"], "properties": {
+  "evidence_digest": {"type": "string", "description": "what an approval must name"},
+  "deadline_us": {"type": ["integer", "null"]}}},
+"ApprovalRequest": {"type": "object", "required": ["evidence_digest", "reason"], "additionalProperties": false,
+  "properties": {"evidence_digest": {"type": "string"}, "reason": {"type": "string", "minLength": 1, "maxLength": 1000}}},
+"PromotionPage": {"type": "object", "required": ["items", "next"], "properties": {
+  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Promotion"}},
+  "next": {"$ref": "#/components/schemas/Cursor"}}},
+
+"Entry": {"type": "object", "required": ["v", "seq", "time_us", "kind", "actor", "subject", "body"],
+  "additionalProperties": false, "description": "the exact bytes are what is hashed: leaf = SHA-256(0x00 || entry)",
+  "properties": {"v": {"type": "integer"}, "seq": {"type": "integer"}, "time_us": {"type": "integer"},
+    "kind": {"type": "string"}, "actor": {"type": "string"}, "subject": {"type": "object"}, "body": {"type": "object"}}},
+"EvidencePage": {"type": "object", "required": ["items", "tree_size", "next"], "properties": {
+  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Entry"}},
+  "tree_size": {"type": "integer", "description": "of the log that the page was read from"},
+  "next": {"$ref": "#/components/schemas/Cursor"}}},
+"Hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+"Proof": {"type": "object", "required": ["seq", "tree_size", "leaf_hash", "root_hash", "path", "checkpoint"],
+  "properties": {"seq": {"type": "integer"}, "tree_size": {"type": "integer"},
+    "leaf_hash": {"$ref": "#/components/schemas/Hash"}, "root_hash": {"$ref": "#/components/schemas/Hash"},
+    "path": {"type": "array", "items": {"$ref": "#/components/schemas/Hash"}}, "checkpoint": {"type": "string"}}},
+"Consistency": {"type": "object", "required": ["from", "to", "path", "checkpoint"], "properties": {
+  "from": {"type": "integer"}, "to": {"type": "integer"},
+  "path": {"type": "array", "items": {"$ref": "#/components/schemas/Hash"}}, "checkpoint": {"type": "string"}}},
+
+"TokenRequest": {"type": "object", "required": ["name", "scopes"], "additionalProperties": false, "properties": {
+  "name": {"type": "string"}, "scopes": {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/Scope"}},
+  "expires_in_s": {"type": "integer", "minimum": 1}}},
+"Token": {"type": "object", "required": ["id", "name", "scopes", "granted_by", "created_us", "expires_us", "revoked_us"],
+  "properties": {"id": {"type": "string"}, "name": {"type": "string"},
+    "scopes": {"type": "array", "items": {"$ref": "#/components/schemas/Scope"}}, "granted_by": {"type": "string"},
+    "created_us": {"type": "integer"}, "expires_us": {"type": ["integer", "null"]},
+    "revoked_us": {"type": ["integer", "null"]}}},
+"IssuedToken": {"allOf": [{"$ref": "#/components/schemas/Token"}, {"type": "object", "required": ["bearer"],
+  "properties": {"bearer": {"type": "string", "pattern": "^dg_[0-9a-f]{64}$"}}}]},
+"TokenPage": {"type": "object", "required": ["items", "next"], "properties": {
+  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Token"}},
+  "next": {"$ref": "#/components/schemas/Cursor"}}}
+})json";
+  return kSchemas;
+}
+
+}  // namespace driftgate::api

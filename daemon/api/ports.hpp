@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/auth/principal.hpp"
+#include "daemon/auth/tokens.hpp"
+#include "daemon/evidence/query.hpp"
+#include "daemon/store/idempotency.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::api {
+
+using schema::Result;
+
+/// Who may come in. The daemon's is over the store, the tests' is in memory.
+class TokenPort {
+ public:
+  virtual ~TokenPort() = default;
+  virtual Result<auth::Principal> authenticate(std::string_view bearer) = 0;
+  virtual Result<auth::IssuedToken> issue(const auth::TokenRequest& request) = 0;
+  virtual Result<std::vector<auth::TokenInfo>> list() = 0;
+  virtual Result<void> revoke(std::string_view id, std::string_view revoked_by) = 0;
+};
+
+/// An inclusion proof for one entry in the tree of a signed head.
+struct EntryProof {
+  std::uint64_t seq = 0, tree_size = 0;
+  std::string leaf_hash, root_hash;  ///< hex
+  std::vector<std::string> path;     ///< hex, leaf to root
+  std::string checkpoint;            ///< the signed note of `tree_size`
+};
+
+struct ConsistencyProof {
+  std::uint64_t from = 0, to = 0;
+  std::vector<std::string> path;  ///< hex
+  std::string checkpoint;         ///< the signed note of `to`
+};
+
+/// The log, for those who read it.
+class EvidencePort {
+ public:
+  virtual ~EvidencePort() = default;
+  virtual Result<evidence::EntryPage> page(const evidence::EntryFilter& filter) = 0;
+  /// `not_found` when the log is shorter.
+  virtual Result<std::string> entry(std::uint64_t seq) = 0;
+  virtual Result<std::string> checkpoint() = 0;
+  virtual Result<EntryProof> proof(std::uint64_t seq) = 0;
+  virtual Result<ConsistencyProof> consistency(std::uint64_t from, std::uint64_t to) = 0;
+  virtual std::string verifier_key() = 0;
+  /// Records that `actor` read the log (entry `evidence_read`).
+  virtual Result<void> note_read(const std::string& actor, const std::string& what) = 0;
+};
+
+/// Answers kept under idempotency keys; see daemon/store/idempotency.hpp for the rules and errors.
+class IdempotencyPort {
+ public:
+  virtual ~IdempotencyPort() = default;
+  virtual Result<std::optional<store::StoredResponse>> begin(std::string_view principal, std::string_view key,
+                                                             std::string_view request_digest) = 0;
+  virtual Result<void> finish(std::string_view principal, std::string_view key,
+                              const store::StoredResponse& response) = 0;
+  virtual Result<void> abandon(std::string_view principal, std::string_view key) = 0;
+};
+
+}  // namespace driftgate::api

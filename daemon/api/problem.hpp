@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "daemon/net/response.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::api {
+
+/// The HTTP status that each code becomes (architecture.md, section 4).
+[[nodiscard]] int status_of(schema::ErrorCode code);
+
+/// An RFC 9457 problem: `type`, `title`, `status`, `code` (the error's stable name), `detail` (what, where,
+/// what to do) and `errors`, one {detail, pointer?} for each line of the message.
+[[nodiscard]] net::Response problem(const schema::Error& error);
+[[nodiscard]] net::Response problem(schema::ErrorCode code, std::string message, std::string where = {});
+
+/// A problem of this API alone, which no error of the library stands for (404 of a path, 405, 429, 422 of
+/// an idempotency key).
+[[nodiscard]] net::Response api_problem(int status, std::string_view code, std::string_view detail);
+
+}  // namespace driftgate::api

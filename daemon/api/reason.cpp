@@ -1,0 +1,56 @@
+#include "daemon/api/reason.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "schema/json.hpp"
+
+namespace driftgate::api {
+namespace {
+
+using schema::ErrorCode;
+using schema::fail;
+
+/// The values of `members`, all strings that must be there, in an object that has no others.
+schema::Result<std::vector<std::string>> read_strings(std::string_view text,
+                                                      std::initializer_list<std::string_view> members) {
+  const auto body = schema::parse_json(text, {}, "the request body");
+  if (!body) return std::unexpected(body.error());
+  if (!body->is_object()) return fail(ErrorCode::invalid_document, "the request body must be a JSON object");
+  for (const auto& [name, value] : body->items())
+    if (std::ranges::find(members, name) == members.end())
+      return fail(ErrorCode::invalid_document, fmt::format("unknown member '{}'", name),
+                  "/" + schema::pointer_token(name));
+  std::vector<std::string> values;
+  for (const std::string_view member : members) {
+    const auto found = body->find(std::string(member));
+    const std::string pointer = "/" + std::string(member);
+    if (found == body->end() || !found->is_string())
+      return fail(ErrorCode::invalid_document, fmt::format("'{}' must be given as a string", member),
+                  pointer);
+    values.push_back(found->get<std::string>());
+    if (values.back().empty() || values.back().size() > kMaxReasonBytes)
+      return fail(ErrorCode::invalid_document,
+                  fmt::format("'{}' must have 1 to {} bytes", member, kMaxReasonBytes), pointer);
+  }
+  return values;
+}
+
+}  // namespace
+
+schema::Result<std::string> parse_reason(std::string_view json) {
+  auto values = read_strings(json, {"reason"});
+  if (!values) return std::unexpected(values.error());
+  return std::move((*values)[0]);
+}
+
+schema::Result<ApprovalBody> parse_approval(std::string_view json) {
+  auto values = read_strings(json, {"evidence_digest", "reason"});
+  if (!values) return std::unexpected(values.error());
+  return ApprovalBody{std::move((*values)[0]), std::move((*values)[1])};
+}
+
+}  // namespace driftgate::api

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "schema/error.hpp"
+
+namespace driftgate::api {
+
+inline constexpr std::size_t kMaxReasonBytes = 1000;
+
+/// Reads {"reason": "…"}: why a person does what the path says. `invalid_document` with a pointer.
+[[nodiscard]] schema::Result<std::string> parse_reason(std::string_view json);
+
+struct ApprovalBody {
+  std::string evidence_digest, reason;
+};
+/// Reads {"evidence_digest": "…", "reason": "…"}.
+[[nodiscard]] schema::Result<ApprovalBody> parse_approval(std::string_view json);
+
+}  // namespace driftgate::api

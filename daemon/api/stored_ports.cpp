@@ -1,0 +1,160 @@
+#include "daemon/api/stored_ports.hpp"
+
+#include <fmt/core.h>
+
+#include "daemon/evidence/log.hpp"
+#include "schema/sha256.hpp"
+
+namespace driftgate::api {
+namespace {
+
+using schema::ErrorCode;
+using schema::fail;
+using store::Reader;
+using store::Store;
+using store::Tx;
+
+std::string hex(const evidence::Hash& hash) {
+  return schema::to_hex(hash);
+}
+
+std::vector<std::string> hex(const std::vector<evidence::Hash>& path) {
+  std::vector<std::string> out;
+  for (const evidence::Hash& hash : path) out.push_back(hex(hash));
+  return out;
+}
+
+class StoredTokens final : public TokenPort {
+ public:
+  StoredTokens(Store& store, NowFunction now_us) : store_(store), now_us_(std::move(now_us)) {}
+
+  Result<auth::Principal> authenticate(std::string_view bearer) override {
+    const std::int64_t now = now_us_();
+    return store_.read([&](Reader& reader) { return auth::authenticate(reader, bearer, now); });
+  }
+  Result<auth::IssuedToken> issue(const auth::TokenRequest& request) override {
+    const auth::TokenSecret secret = auth::random_secret();
+    const std::int64_t now = now_us_();
+    return store_.write("issue token", [&](Tx& tx) { return auth::issue_token(tx, request, secret, now); });
+  }
+  Result<std::vector<auth::TokenInfo>> list() override {
+    return store_.read([](Reader& reader) { return auth::list_tokens(reader); });
+  }
+  Result<void> revoke(std::string_view id, std::string_view revoked_by) override {
+    const std::int64_t now = now_us_();
+    return store_.write("revoke token", [&](Tx& tx) { return auth::revoke_token(tx, id, revoked_by, now); });
+  }
+
+ private:
+  Store& store_;
+  NowFunction now_us_;
+};
+
+class StoredEvidence final : public EvidencePort {
+ public:
+  StoredEvidence(Store& store, evidence::HeadPublisher& heads, NowFunction now_us)
+      : store_(store), heads_(heads), now_us_(std::move(now_us)) {}
+
+  Result<evidence::EntryPage> page(const evidence::EntryFilter& filter) override {
+    return store_.read([&](Reader& reader) { return evidence::query_entries(reader, filter); });
+  }
+  Result<std::string> entry(std::uint64_t seq) override {
+    auto found = store_.read(
+        [&](Reader& reader) { return evidence::find_entry(reader, static_cast<std::int64_t>(seq)); });
+    if (!found) return std::unexpected(found.error());
+    if (!*found) return fail(ErrorCode::not_found, fmt::format("the log has no entry {}", seq));
+    return std::move((*found)->bytes);
+  }
+  Result<std::string> checkpoint() override { return heads_.signed_head(); }
+
+  Result<EntryProof> proof(std::uint64_t seq) override {
+    auto proof = store_.read([&](Reader& reader) { return proof_of(reader, seq); });
+    if (!proof) return proof;
+    auto note = heads_.signed_head_at(proof->tree_size);
+    if (!note) return std::unexpected(note.error());
+    proof->checkpoint = std::move(*note);
+    return proof;
+  }
+  Result<ConsistencyProof> consistency(std::uint64_t from, std::uint64_t to) override {
+    const auto path =
+        store_.read([&](Reader& reader) { return evidence::consistency_proof(reader, from, to); });
+    if (!path) return std::unexpected(path.error());
+    auto note = heads_.signed_head_at(to);
+    if (!note) return std::unexpected(note.error());
+    return ConsistencyProof{from, to, hex(*path), std::move(*note)};
+  }
+  std::string verifier_key() override { return heads_.verifier_key(); }
+
+  Result<void> note_read(const std::string& actor, const std::string& what) override {
+    schema::EntryDraft draft;
+    draft.time_us = now_us_();
+    draft.kind = schema::EvidenceKind::evidence_read;
+    draft.actor = actor;
+    draft.body.emplace("what", schema::EntryValue(what));
+    const auto done = store_.write("note read", [&](Tx& tx) { return evidence::append(tx, draft); });
+    if (!done) return std::unexpected(done.error());
+    return {};
+  }
+
+ private:
+  static Result<EntryProof> proof_of(Reader& reader, std::uint64_t seq) {
+    const auto size = evidence::tree_size(reader);
+    if (!size) return std::unexpected(size.error());
+    if (seq >= *size) return fail(ErrorCode::not_found, fmt::format("the log has no entry {}", seq));
+    const auto entry = evidence::find_entry(reader, static_cast<std::int64_t>(seq));
+    if (!entry) return std::unexpected(entry.error());
+    if (!*entry) return fail(ErrorCode::corrupt, fmt::format("entry {} is missing from the log", seq));
+    const auto root = evidence::root_at(reader, *size);
+    if (!root) return std::unexpected(root.error());
+    const auto path = evidence::inclusion_proof(reader, seq, *size);
+    if (!path) return std::unexpected(path.error());
+    return EntryProof{seq, *size, hex(evidence::leaf_hash((*entry)->bytes)), hex(*root), hex(*path), {}};
+  }
+
+  Store& store_;
+  evidence::HeadPublisher& heads_;
+  NowFunction now_us_;
+};
+
+class StoredIdempotency final : public IdempotencyPort {
+ public:
+  StoredIdempotency(Store& store, NowFunction now_us) : store_(store), now_us_(std::move(now_us)) {}
+
+  Result<std::optional<store::StoredResponse>> begin(std::string_view principal, std::string_view key,
+                                                     std::string_view request_digest) override {
+    const std::int64_t now = now_us_();
+    return store_.write("begin idempotent request", [&](Tx& tx) {
+      return store::idempotency_begin(tx, principal, key, request_digest, now);
+    });
+  }
+  Result<void> finish(std::string_view principal, std::string_view key,
+                      const store::StoredResponse& response) override {
+    return store_.write("finish idempotent request",
+                        [&](Tx& tx) { return store::idempotency_finish(tx, principal, key, response); });
+  }
+  Result<void> abandon(std::string_view principal, std::string_view key) override {
+    return store_.write("abandon idempotent request",
+                        [&](Tx& tx) { return store::idempotency_abandon(tx, principal, key); });
+  }
+
+ private:
+  Store& store_;
+  NowFunction now_us_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenPort> stored_tokens(Store& store, NowFunction now_us) {
+  return std::make_unique<StoredTokens>(store, std::move(now_us));
+}
+
+std::unique_ptr<EvidencePort> stored_evidence(Store& store, evidence::HeadPublisher& heads,
+                                              NowFunction now_us) {
+  return std::make_unique<StoredEvidence>(store, heads, std::move(now_us));
+}
+
+std::unique_ptr<IdempotencyPort> stored_idempotency(Store& store, NowFunction now_us) {
+  return std::make_unique<StoredIdempotency>(store, std::move(now_us));
+}
+
+}  // namespace driftgate::api
