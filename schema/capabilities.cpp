@@ -1,0 +1,64 @@
+#include "schema/capabilities.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace driftgate::schema {
+namespace {
+
+struct NotEvaluated {
+  Feature feature;
+  std::string_view name;
+  std::string_view instead;
+};
+
+// clang-format off
+constexpr std::array kNotEvaluated{
+    NotEvaluated{Feature::metric, "ece_drift", "remove the clause"},
+    NotEvaluated{Feature::metric, "batch_variant_rate", "remove the clause"},
+    NotEvaluated{Feature::metric, "band_retention", "it has six values; limit clip_budget_used or abs_log_ratio"},
+    NotEvaluated{Feature::limit, "max_delta", "state max or max_ratio"},
+    NotEvaluated{Feature::limit, "floor_multiple", "state max alone, set above the measured floor"},
+    NotEvaluated{Feature::section, "slices.discover", "remove it; list slices under critical, or use the role monitored"},
+    NotEvaluated{Feature::action, "notify", "use log; the verdict is in the evidence and the events"},
+    NotEvaluated{Feature::action, "sample", "use log or freeze"},
+    NotEvaluated{Feature::action, "route_slice", "use step_back or rollback"},
+    NotEvaluated{Feature::action, "fallback", "use rollback"},
+    NotEvaluated{Feature::action, "block", "use rollback, which also holds the model"},
+    NotEvaluated{Feature::rule, "slice", "write slice: any, or remove it"},
+    NotEvaluated{Feature::canary_signal, "shadow_pairs", "write stages: [shadow-runtime]"},
+    NotEvaluated{Feature::canary_signal, "logprobs", "write stages: [shadow-runtime]"},
+};
+// clang-format on
+
+std::string_view noun(Feature feature) {
+  switch (feature) {
+    case Feature::metric:
+      return "the metric";
+    case Feature::limit:
+      return "the limit";
+    case Feature::section:
+      return "the section";
+    case Feature::action:
+      return "the action";
+    case Feature::rule:
+      return "a rule for one";
+    case Feature::canary_signal:
+      return "in canary, the signal";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<std::string> refusal(Feature feature, std::string_view name) {
+  for (const NotEvaluated& entry : kNotEvaluated) {
+    if (entry.feature == feature && entry.name == name) {
+      return fmt::format("{} {} is not evaluated by this version; {}", noun(feature), name, entry.instead);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace driftgate::schema

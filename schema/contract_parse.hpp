@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "schema/contract.hpp"
+#include "schema/fields.hpp"
+
+/// The parts of `parse_contract`, each for one part of the document. They record every fault and leave
+/// defaults where something was wrong.
+namespace driftgate::schema::detail {
+
+inline constexpr std::size_t kMaxClausesPerFamily = 256;
+inline constexpr std::size_t kMaxCriticalSlices = 256;
+inline constexpr std::size_t kMaxDimensions = 16;
+inline constexpr std::size_t kMaxCanarySteps = 32;
+inline constexpr std::size_t kMaxRules = 256;
+inline constexpr std::uint64_t kMaxCount = 1'000'000'000;
+
+inline constexpr std::array<std::string_view, 10> kLimitNames{
+    "max",       "min",          "max_ratio",     "max_delta",      "non_inferiority_margin",
+    "min_count", "min_coverage", "max_staleness", "floor_multiple", "floor_cap"};
+
+void parse_header(Fields& root, Contract& contract);  ///< metadata, kernels, measurement, confidence
+void parse_assumptions(Fields& root, Contract& contract);
+void parse_slices(Fields& root, Contract& contract);
+void parse_clauses(Fields& root, Contract& contract);  ///< after assumptions and slices
+void parse_stages(Fields& root, Contract& contract);
+void parse_escalation(Fields& root, Contract& contract);  ///< after clauses
+
+/// {dimension: value, …} with declared dimensions.
+[[nodiscard]] std::optional<SliceWhere> read_where(const Cursor& at,
+                                                   const std::vector<std::string>& dimensions);
+
+/// The limits of one clause, checked against what its subject measures.
+[[nodiscard]] Limits read_limits(Fields& fields, const Subject& subject, const Contract& contract);
+
+/// Rules over the whole contract: limits that no kernel can meet together.
+void check_joint_limits(const Contract& contract, std::vector<Fault>& faults, std::vector<Fault>& warnings);
+/// What lint says beyond faults.
+void warn(const Contract& contract, std::vector<Fault>& warnings);
+
+}  // namespace driftgate::schema::detail

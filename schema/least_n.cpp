@@ -1,0 +1,191 @@
+#include "schema/least_n.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace driftgate::schema {
+namespace {
+
+// Thresholds of statistics.md, section 1.
+constexpr std::uint64_t kClustersForNormalLimits = 200;
+constexpr std::uint64_t kClustersForBootstrap = 50;
+constexpr double kBetCap = 0.99;
+constexpr double kMaxN = 1e15;
+
+std::optional<std::uint64_t> whole(double n) {
+  if (!(n > 0) || n > kMaxN) return std::nullopt;
+  return static_cast<std::uint64_t>(std::ceil(n));
+}
+
+// How the first run of a clause's stage spends α, and what it counts there.
+struct Setting {
+  Stage stage;
+  double alpha;
+  std::string unit;
+};
+
+Setting setting_of(Stage stage, const Contract& contract) {
+  if (stage == Stage::canary) {
+    return {stage, spent_alpha_streaming(contract.confidence.alpha_advance, 1), "sticky keys"};
+  }
+  const double alpha = spent_alpha_fixed(contract.confidence.alpha, 1);
+  return {stage, alpha, stage == Stage::shadow_runtime ? "pairs" : "sequences"};
+}
+
+LeastN answer(const Setting& setting, std::optional<std::uint64_t> n, std::string why) {
+  return {setting.stage, n, setting.unit, setting.alpha, std::move(why)};
+}
+
+// A mean in [0, 1] whose limit leaves the share `tau` for events; t-limits serve from 200 clusters on.
+LeastN bounded_mean(const Setting& setting, double tau) {
+  if (tau <= 0)
+    return answer(setting, std::nullopt, "a limit at the end of the range cannot be proven by sampling");
+  const auto betting = least_n_betting(tau, setting.alpha);
+  const std::uint64_t n = std::min(betting.value_or(kClustersForNormalLimits), kClustersForNormalLimits);
+  return answer(setting, n, "betting on a bounded mean, or t-limits from 200 on");
+}
+
+LeastN metric_in_captures(const Setting& setting, const MetricSubject& subject, const Clause& clause,
+                          const Contract& contract) {
+  const MetricInfo& entry = info(subject.metric);
+  const bool census = subject.aggregate == Aggregate::sum || subject.aggregate == Aggregate::min ||
+                      subject.aggregate == Aggregate::max;
+  if (census) {
+    return answer(setting, clause.limits.min_count.value_or(contract.slices.min_sequences),
+                  "census: no event in at least this many");
+  }
+  if (const auto q = subject.aggregate ? quantile_of(*subject.aggregate) : std::nullopt) {
+    const double tolerated = clause.limits.min ? *q : 1 - *q;
+    return answer(setting, least_n_betting(tolerated, setting.alpha),
+                  "betting on the share beyond the limit");
+  }
+  if (entry.bounded) {
+    const double width = entry.high - entry.low;
+    const double tau = clause.limits.max ? (*clause.limits.max - entry.low) / width
+                                         : (entry.high - clause.limits.min.value_or(entry.low)) / width;
+    return bounded_mean(setting, tau);
+  }
+  return answer(setting, kClustersForBootstrap, "bootstrap, approximate; heavier tails need more");
+}
+
+LeastN bound_needs(const Setting& setting, const BoundSubject& subject, const Clause& clause,
+                   const Assumptions& assumptions) {
+  const double max = clause.limits.max.value_or(0);
+  if (subject.horizon == Horizon::sequence) {
+    return answer(setting, kClustersForBootstrap, "approximate limits of the drift of whole sequences");
+  }
+  double tau = max;
+  if (subject.bound == Bound::reward && assumptions.reward) {
+    tau = max / (assumptions.reward->max - assumptions.reward->min);
+  } else if (subject.bound == Bound::policy_gradient && assumptions.policy) {
+    tau = max / (2 * assumptions.policy->advantage_max * assumptions.policy->score_norm_max);
+  }
+  if (tau >= 1) return answer(setting, 1, "the limit is beyond the largest possible value");
+  return bounded_mean(setting, tau);
+}
+
+LeastN traffic_needs(const Setting& setting, const MetricSubject& subject, const Clause& clause) {
+  if (requirement_of(clause) == Requirement::no_harm) {
+    return answer(setting, 1, "no_harm passes unless it is violated");
+  }
+  if (subject.metric == Metric::error_rate) {
+    const double max = clause.limits.max.value_or(1);
+    if (setting.stage == Stage::canary) {
+      return answer(setting,
+                    max >= 1 ? std::optional<std::uint64_t>(1) : least_n_betting_mixture(max, setting.alpha),
+                    "betting on the failure rate with no failure");
+    }
+    return answer(setting, max >= 1 ? std::optional<std::uint64_t>(1) : least_n_binomial(max, setting.alpha),
+                  "Clopper–Pearson with no failure");
+  }
+  const auto q = subject.aggregate ? quantile_of(*subject.aggregate) : std::nullopt;
+  if (!q) return answer(setting, 500, "asymptotic limits of log-latency, no look before 500");
+  // The largest of n values is above the quantile with probability 1 − Q^n; two arms share α in a ratio.
+  const double alpha = clause.limits.max_ratio ? setting.alpha / 2 : setting.alpha;
+  return answer(setting, least_n_binomial(1 - *q, alpha), "order statistics of the quantile");
+}
+
+LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract) {
+  Setting setting = setting_of(stage, contract);
+  if (std::holds_alternative<OutcomeSubject>(clause.subject)) {
+    setting.unit = "outcomes";
+    const double margin = clause.limits.non_inferiority_margin.value_or(0);
+    if (margin <= 0) {
+      return answer(setting, 1, "a margin of 0 passes only when the inference kernel is shown to be better");
+    }
+    return answer(setting, least_n_outcome(margin, setting.alpha), "Clopper–Pearson with all outcomes alike");
+  }
+  if (const auto* signal = std::get_if<SignalSubject>(&clause.subject)) {
+    const bool counted = signal->signal == Metric::shadow_pairs;
+    return answer(setting, counted ? clause.limits.min_count.value_or(1) : 1, "counted, not tested");
+  }
+  if (const auto* bound = std::get_if<BoundSubject>(&clause.subject)) {
+    return bound_needs(setting, *bound, clause, contract.assumptions);
+  }
+  const auto& metric = std::get<MetricSubject>(clause.subject);
+  if (info(metric.metric).group == MetricGroup::traffic) return traffic_needs(setting, metric, clause);
+  return metric_in_captures(setting, metric, clause, contract);
+}
+
+}  // namespace
+
+double spent_alpha_fixed(double alpha, std::uint32_t k) {
+  const double run = k;
+  return 6 * alpha / (std::numbers::pi * std::numbers::pi * run * run);
+}
+
+double spent_alpha_streaming(double alpha, std::uint32_t k) {
+  return std::ldexp(alpha, -static_cast<int>(k));
+}
+
+std::optional<std::uint64_t> least_n_betting(double tau, double alpha) {
+  if (tau <= 0) return std::nullopt;
+  if (tau >= 1) return 1;
+  return whole(-std::log(alpha) / std::log1p(kBetCap * tau / (1 - tau)));
+}
+
+std::optional<std::uint64_t> least_n_betting_mixture(double tau, double alpha) {
+  if (tau <= 0) return std::nullopt;
+  if (tau >= 1) return 1;
+  const double slow = std::log1p(0.5 * tau / (1 - tau)), fast = std::log1p(kBetCap * tau / (1 - tau));
+  const auto proven = [&](double n) { return 0.5 * (std::exp(n * slow) + std::exp(n * fast)) * alpha >= 1; };
+  double low = 0, high = std::ceil(std::log(2 / alpha) / fast);
+  if (high > kMaxN) return std::nullopt;
+  while (high - low > 1) {
+    const double middle = std::floor((low + high) / 2);
+    (proven(middle) ? high : low) = middle;
+  }
+  return whole(high);
+}
+
+std::optional<std::uint64_t> least_n_binomial(double rate, double alpha) {
+  if (rate <= 0) return std::nullopt;
+  if (rate >= 1) return 1;
+  return whole(std::log(alpha) / std::log1p(-rate));
+}
+
+std::optional<std::uint64_t> least_n_outcome(double margin, double alpha) {
+  return least_n_binomial(margin, alpha / 2);
+}
+
+std::vector<LeastN> least_n(const Clause& clause, const Contract& contract) {
+  std::vector<LeastN> needs;
+  for (std::size_t i = 0; i < kStageCount; ++i) {
+    const auto stage = static_cast<Stage>(i);
+    if ((clause.stages & stage_bit(stage)) != 0) needs.push_back(needs_in(stage, clause, contract));
+  }
+  return needs;
+}
+
+Requirement requirement_of(const Clause& clause) {
+  if (clause.require) return *clause.require;
+  const auto* metric = std::get_if<MetricSubject>(&clause.subject);
+  if (metric == nullptr || info(metric->metric).group != MetricGroup::traffic) return Requirement::proof;
+  if (metric->metric != Metric::error_rate) return Requirement::no_harm;
+  return clause.limits.max ? Requirement::proof : Requirement::no_harm;
+}
+
+}  // namespace driftgate::schema

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/contract.hpp"
+
+namespace driftgate::schema {
+
+/// α_k of the k-th run of a fixed-data stage for one (checkpoint, kernel, contract): 6α/(π²k²), k ≥ 1.
+[[nodiscard]] double spent_alpha_fixed(double alpha, std::uint32_t k);
+/// α·2^{−k} of the k-th attempt of a streaming stage, k ≥ 1.
+[[nodiscard]] double spent_alpha_streaming(double alpha, std::uint32_t k);
+
+/// The least units with no event at all by which betting with cap 0.99 shows a mean in [0, 1] to be at
+/// most `tau` at level alpha: ln(1/α)/ln(1 + 0.99·τ/(1 − τ)). Nothing for τ ≤ 0.
+[[nodiscard]] std::optional<std::uint64_t> least_n_betting(double tau, double alpha);
+/// The same for the mixture over the caps ½ and 0.99 (absolute failure rate in the canary).
+[[nodiscard]] std::optional<std::uint64_t> least_n_betting_mixture(double tau, double alpha);
+/// The least n whose Clopper–Pearson upper limit with no event, 1 − α^{1/n}, is at most `rate`.
+[[nodiscard]] std::optional<std::uint64_t> least_n_binomial(double rate, double alpha);
+/// The least n of paired outcomes that all agree whose lower limit −U_{α/2}(0/n) is above −margin.
+[[nodiscard]] std::optional<std::uint64_t> least_n_outcome(double margin, double alpha);
+
+/// What one clause needs in one stage before it can pass, in the best case (no event, no spread), at the
+/// α that the first run spends. `n` is absent when no amount of data is enough.
+struct LeastN {
+  Stage stage{};
+  std::optional<std::uint64_t> n;
+  std::string unit;  ///< "sequences", "outcomes", "pairs", "sticky keys"
+  double alpha = 0;
+  std::string why;  ///< the method, in a few words
+};
+[[nodiscard]] std::vector<LeastN> least_n(const Clause& clause, const Contract& contract);
+
+/// `require` as written, or its default: no_harm for latency and for a max_ratio on a rate, else proof.
+[[nodiscard]] Requirement requirement_of(const Clause& clause);
+
+}  // namespace driftgate::schema
