@@ -1,14 +1,18 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/evidence/signed_note.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::evidence {
+
+inline constexpr std::chrono::seconds kMaxPublishWait{5};
 
 struct HeadOptions {
   std::string origin = "driftgate.local/log";  ///< names the log in its checkpoints; no spaces or '+'
@@ -21,8 +25,8 @@ struct HeadOptions {
 class HeadPublisher {
  public:
   /// Loads or generates the key, checks that the log extends the published head and begins to publish.
-  /// `corrupt` with "rollback detected" when it does not, or when the head's signature does not verify, or
-  /// when the log has entries and a key but no head was ever published by it.
+  /// `corrupt` with "rollback detected" when it does not, when the head's signature does not verify, or when
+  /// the log has entries and there is no published head: start it before the first entry is written.
   [[nodiscard]] static Result<std::unique_ptr<HeadPublisher>> start(store::Store& store, HeadOptions options);
   ~HeadPublisher();  ///< publishes what is left and stops
 
@@ -32,9 +36,12 @@ class HeadPublisher {
   [[nodiscard]] std::string verifier_key() const;
   /// Size of the newest published head.
   [[nodiscard]] std::uint64_t published_size() const;
-  /// Waits until the head of at least `size` leaves is published; the failure when publishing fails.
+  /// Waits until the head of at least `size` leaves is published; the failure when publishing fails,
+  /// `deadline_exceeded` after kMaxPublishWait.
   [[nodiscard]] Result<void> wait_published(std::uint64_t size);
-  /// Publishes what is left and stops. Idempotent.
+  /// Why the last publication failed, or nothing: the newest head is then older than the log.
+  [[nodiscard]] std::optional<schema::Error> last_failure() const;
+  /// Publishes what is left and stops; call it before Store::stop. Idempotent.
   void stop();
 
  private:

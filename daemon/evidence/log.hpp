@@ -7,6 +7,7 @@
 
 #include "daemon/evidence/merkle.hpp"
 #include "daemon/store/sql.hpp"
+#include "daemon/store/store.hpp"
 #include "schema/evidence_entry.hpp"
 
 namespace driftgate::evidence {
@@ -34,8 +35,23 @@ struct StoredEntry {
 };
 Result<std::optional<StoredEntry>> find_entry(store::Reader& reader, std::int64_t seq);
 
-/// Recomputes every leaf and node from the entries' bytes and compares with what is stored, in the one
-/// transaction of `reader`. Returns the number of entries; `corrupt` names the first that differs.
-Result<std::uint64_t> verify_log(store::Reader& reader);
+/// Recomputes leaves and nodes from the entries' bytes and compares them with what is stored, some entries at
+/// a time, so that no read transaction is long.
+class LogVerifier {
+ public:
+  /// Checks at most `limit` further entries; true when it has come to the end of the log. `corrupt` names the
+  /// first entry or node that differs.
+  Result<bool> step(store::Reader& reader, std::int64_t limit);
+  [[nodiscard]] std::uint64_t verified() const { return next_; }
+
+ private:
+  Result<void> check(store::Reader& reader, const StoredEntry& entry);
+
+  std::uint64_t next_ = 0;
+  std::vector<Hash> frontier_;  ///< of each complete subtree on the right edge, largest first
+};
+
+/// Checks the whole log. Returns the number of entries.
+Result<std::uint64_t> verify_log(store::Store& store);
 
 }  // namespace driftgate::evidence

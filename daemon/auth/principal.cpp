@@ -1,0 +1,108 @@
+#include "daemon/auth/principal.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace driftgate::auth {
+
+using schema::ErrorCode;
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kScopeNames = {"viewer",   "promoter", "approver",
+                                                         "operator", "auditor",  "admin"};
+
+bool allows(const Scopes& scopes, Scope wanted) {
+  if (scopes.has(wanted)) return true;
+  switch (wanted) {
+    case Scope::viewer:
+      return !scopes.empty();
+    case Scope::promoter:
+    case Scope::operator_:
+    case Scope::auditor:
+      return scopes.has(Scope::admin);
+    case Scope::approver:
+    case Scope::admin:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view to_string(Scope scope) {
+  return kScopeNames.at(static_cast<std::size_t>(scope));
+}
+
+Result<Scope> parse_scope(std::string_view name) {
+  for (std::size_t i = 0; i < kScopeNames.size(); ++i) {
+    if (kScopeNames[i] == name) return static_cast<Scope>(i);
+  }
+  return schema::fail(
+      ErrorCode::invalid_argument,
+      fmt::format("'{}' is no scope; allowed: viewer, promoter, approver, operator, auditor, admin",
+                  name.substr(0, 80)));
+}
+
+std::vector<Scope> Scopes::list() const {
+  std::vector<Scope> scopes;
+  for (std::size_t i = 0; i < kScopeNames.size(); ++i) {
+    if (has(static_cast<Scope>(i))) scopes.push_back(static_cast<Scope>(i));
+  }
+  return scopes;
+}
+
+std::string Scopes::text() const {
+  std::string text;
+  for (const Scope scope : list()) {
+    if (!text.empty()) text += ',';
+    text += to_string(scope);
+  }
+  return text;
+}
+
+Result<Scopes> parse_scopes(std::string_view text) {
+  Scopes scopes;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    auto scope = parse_scope(text.substr(0, comma));
+    if (!scope) return std::unexpected(std::move(scope.error()));
+    if (scopes.has(*scope)) {
+      return schema::fail(ErrorCode::invalid_argument,
+                          fmt::format("scope '{}' is given twice", to_string(*scope)));
+    }
+    scopes.add(*scope);
+    if (comma == text.npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  if (scopes.has(Scope::admin) && scopes.has(Scope::approver)) {
+    return schema::fail(ErrorCode::invalid_argument,
+                        "admin and approver exclude each other: who grants tokens must not approve");
+  }
+  return scopes;
+}
+
+Result<void> require(const Principal& principal, Scope scope) {
+  if (allows(principal.scopes, scope)) return {};
+  return schema::fail(ErrorCode::forbidden,
+                      fmt::format("this needs the scope '{}'; the token of '{}' has: {}", to_string(scope),
+                                  principal.name, principal.scopes.text()));
+}
+
+Result<void> require_approver(const Principal& principal, std::string_view requester) {
+  if (principal.scopes.has(Scope::admin)) {
+    return schema::fail(ErrorCode::forbidden,
+                        fmt::format("'{}' is an admin, and an admin cannot approve", principal.name));
+  }
+  auto allowed = require(principal, Scope::approver);
+  if (!allowed) return allowed;
+  if (principal.name == requester) {
+    return schema::fail(
+        ErrorCode::forbidden,
+        fmt::format("'{}' asked for this promotion: another person must approve it", principal.name));
+  }
+  return {};
+}
+
+}  // namespace driftgate::auth

@@ -1,0 +1,178 @@
+#include "daemon/auth/tokens.hpp"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "daemon/evidence/log.hpp"
+#include "daemon/store/durable_file.hpp"
+#include "daemon/store/id.hpp"
+#include "schema/sha256.hpp"
+
+namespace driftgate::auth {
+
+using schema::ErrorCode;
+using store::Row;
+using store::Sql;
+
+namespace {
+
+constexpr Sql kInsert{
+    "insert token",
+    "INSERT INTO tokens(id, hash, name, scopes, granted_by, created_us, expires_us, revoked_us) "
+    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL)"};
+constexpr Sql kList{"list tokens",
+                    "SELECT id, name, scopes, granted_by, created_us, expires_us, revoked_us FROM tokens "
+                    "ORDER BY id DESC"};
+constexpr Sql kFind{
+    "find token",
+    "SELECT id, name, scopes, granted_by, created_us, expires_us, revoked_us FROM tokens WHERE id = ?1"};
+constexpr Sql kFindByHash{
+    "find token by hash",
+    "SELECT id, name, scopes, granted_by, created_us, expires_us, revoked_us, hash FROM tokens "
+    "WHERE hash = ?1"};
+constexpr Sql kRevoke{"revoke token",
+                      "UPDATE tokens SET revoked_us = ?2 WHERE id = ?1 AND revoked_us IS NULL"};
+constexpr Sql kCount{"count tokens", "SELECT count(*) FROM tokens"};
+
+constexpr std::string_view kBearerPrefix = "dg_";
+constexpr std::size_t kMaxNameBytes = 64;
+
+TokenInfo read_token(const Row& row) {
+  return {.id = row.text(0),
+          .name = row.text(1),
+          .scopes = parse_scopes(row.text(2)).value(),
+          .granted_by = row.text(3),
+          .created_us = row.integer(4),
+          .expires_us = row.maybe_integer(5),
+          .revoked_us = row.maybe_integer(6)};
+}
+
+bool name_is_valid(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '@' || c == '-';
+  };
+  return !name.empty() && name.size() <= kMaxNameBytes && std::all_of(name.begin(), name.end(), allowed);
+}
+
+Result<void> check_request(const TokenRequest& request, std::int64_t now_us) {
+  if (!name_is_valid(request.name)) {
+    return schema::fail(ErrorCode::invalid_argument,
+                        "a token's name has 1 to 64 characters of letters, digits, '.', '_', '@' and '-'");
+  }
+  auto scopes = parse_scopes(request.scopes.text());
+  if (!scopes) return std::unexpected(std::move(scopes.error()));
+  if (request.expires_us && *request.expires_us <= now_us) {
+    return schema::fail(ErrorCode::invalid_argument,
+                        "the token would have expired already: choose a later time");
+  }
+  return {};
+}
+
+schema::EntryDraft token_entry(schema::EvidenceKind kind, const TokenInfo& token, std::string_view actor,
+                               std::int64_t now_us) {
+  schema::EntryValue::Array scopes;
+  for (const Scope scope : token.scopes.list()) scopes.emplace_back(to_string(scope));
+  schema::EntryValue::Object body{{"name", token.name}, {"scopes", std::move(scopes)}, {"token", token.id}};
+  if (token.expires_us) body.emplace("expires_us", *token.expires_us);
+  return {
+      .time_us = now_us, .kind = kind, .actor = std::string(actor), .subject = {}, .body = std::move(body)};
+}
+
+std::unexpected<schema::Error> unknown_token() {
+  return schema::fail(ErrorCode::unauthenticated,
+                      "the bearer token is unknown, expired or revoked: ask an admin for a new one");
+}
+
+bool is_bearer(std::string_view bearer) {
+  if (!bearer.starts_with(kBearerPrefix)) return false;
+  const auto bytes = schema::from_hex(bearer.substr(kBearerPrefix.size()));
+  return bytes && bytes->size() == sizeof(TokenSecret);
+}
+
+}  // namespace
+
+TokenSecret random_secret() {
+  TokenSecret secret;
+  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
+    throw std::runtime_error("the kernel gives no random numbers");
+  }
+  return secret;
+}
+
+Result<IssuedToken> issue_token(store::Tx& tx, const TokenRequest& request, const TokenSecret& secret,
+                                std::int64_t now_us) {
+  auto valid = check_request(request, now_us);
+  if (!valid) return std::unexpected(std::move(valid.error()));
+  IssuedToken issued{.info = {.id = store::make_id("tok", now_us, store::secure_id_random()),
+                              .name = request.name,
+                              .scopes = request.scopes,
+                              .granted_by = request.granted_by,
+                              .created_us = now_us,
+                              .expires_us = request.expires_us},
+                     .bearer = std::string(kBearerPrefix) + schema::to_hex(secret)};
+  const auto hash = schema::sha256(issued.bearer);
+  auto inserted = tx.run(kInsert, {issued.info.id, store::Blob{schema::as_chars(hash)}, request.name,
+                                   request.scopes.text(), request.granted_by, now_us, request.expires_us});
+  if (!inserted) return std::unexpected(std::move(inserted.error()));
+  auto entry = evidence::append(
+      tx, token_entry(schema::EvidenceKind::token_granted, issued.info, request.granted_by, now_us));
+  if (!entry) return std::unexpected(std::move(entry.error()));
+  return issued;
+}
+
+Result<std::vector<TokenInfo>> list_tokens(store::Reader& reader) {
+  return reader.all(kList, {}, read_token);
+}
+
+Result<void> revoke_token(store::Tx& tx, std::string_view id, std::string_view revoked_by,
+                          std::int64_t now_us) {
+  auto token = tx.one(kFind, {id}, read_token);
+  if (!token) return std::unexpected(std::move(token.error()));
+  if (!*token) return schema::fail(ErrorCode::not_found, fmt::format("there is no token '{}'", id));
+  auto revoked = tx.run(kRevoke, {id, now_us});
+  if (!revoked) return std::unexpected(std::move(revoked.error()));
+  if (*revoked == 0)
+    return schema::fail(ErrorCode::conflict, fmt::format("token '{}' was revoked before", id));
+  auto entry =
+      evidence::append(tx, token_entry(schema::EvidenceKind::token_revoked, **token, revoked_by, now_us));
+  if (!entry) return std::unexpected(std::move(entry.error()));
+  return {};
+}
+
+Result<Principal> authenticate(store::Reader& reader, std::string_view bearer, std::int64_t now_us) {
+  if (!is_bearer(bearer)) return unknown_token();
+  const auto hash = schema::sha256(bearer);
+  bool same = false;
+  auto token = reader.one(kFindByHash, {store::Blob{schema::as_chars(hash)}}, [&](const Row& row) {
+    const std::string stored = row.text(7);
+    same = stored.size() == hash.size() && CRYPTO_memcmp(stored.data(), hash.data(), hash.size()) == 0;
+    return read_token(row);
+  });
+  if (!token) return std::unexpected(std::move(token.error()));
+  const bool valid =
+      *token && same && !(*token)->revoked_us && (!(*token)->expires_us || now_us < *(*token)->expires_us);
+  if (!valid) return unknown_token();
+  return Principal{.token_id = (*token)->id, .name = (*token)->name, .scopes = (*token)->scopes};
+}
+
+Result<bool> ensure_first_admin(store::Store& store, const std::filesystem::path& file, std::int64_t now_us) {
+  return store.write("issue the first admin token", [&](store::Tx& tx) -> Result<bool> {
+    auto count = tx.one(kCount, {}, [](const Row& row) { return row.integer(0); });
+    if (!count) return std::unexpected(std::move(count.error()));
+    if (count->value_or(0) != 0) return false;
+    const TokenRequest request{.name = "admin", .scopes = {Scope::admin}, .granted_by = "driftgate"};
+    auto issued = issue_token(tx, request, random_secret(), now_us);
+    if (!issued) return std::unexpected(std::move(issued.error()));
+    // Before the COMMIT: a crash in between leaves a file without a token, which the next start replaces.
+    auto written = store::write_file_durably(file, issued->bearer + "\n", 0600, store::IfPresent::replace);
+    if (!written) return std::unexpected(std::move(written.error()));
+    return true;
+  });
+}
+
+}  // namespace driftgate::auth
