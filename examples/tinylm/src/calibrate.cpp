@@ -32,7 +32,8 @@ Result<ActivationMaxima> read_calibration(const std::string& path) {
   ActivationMaxima maxima;
   for (auto& [name, tensor] : file->tensors) {
     for (const float value : tensor.floats)
-      if (!(value >= 0) || !std::isfinite(value)) return fail(path + ": " + name + " holds a negative or non-finite maximum");
+      if (!(value >= 0) || !std::isfinite(value))
+        return fail(path + ": " + name + " holds a negative or non-finite maximum");
     maxima[name] = std::move(tensor.floats);
   }
   return maxima;

@@ -11,7 +11,8 @@ namespace tinylm {
 namespace {
 
 // Rows of `like`, by sequence: the index of each scored token.
-Result<std::map<std::int32_t, std::vector<std::size_t>>> rows_like(const std::string& path, const Corpus& corpus,
+Result<std::map<std::int32_t, std::vector<std::size_t>>> rows_like(const std::string& path,
+                                                                   const Corpus& corpus,
                                                                    const std::string& checkpoint_digest) {
   auto file = read_safetensors(path);
   if (!file) return std::unexpected(file.error());
@@ -48,7 +49,9 @@ std::size_t first_scored(const Sequence& sequence, std::size_t positions) {
 
 }  // namespace
 
-std::string kernel_name(const Engine& engine) { return "tinylm-" + std::string(name_of(engine.precision())); }
+std::string kernel_name(const Engine& engine) {
+  return "tinylm-" + std::string(name_of(engine.precision()));
+}
 
 Result<std::size_t> write_capture(Engine& engine, const std::string& checkpoint_digest,
                                   const CaptureOptions& options) {
@@ -70,7 +73,8 @@ Result<std::size_t> write_capture(Engine& engine, const std::string& checkpoint_
       const Sequence& sequence = corpus->sequences[i];
       std::vector<std::size_t> at;
       if (options.like.empty())
-        for (std::size_t t = first_scored(sequence, options.positions); t < sequence.tokens.size(); ++t) at.push_back(t);
+        for (std::size_t t = first_scored(sequence, options.positions); t < sequence.tokens.size(); ++t)
+          at.push_back(t);
       else
         at = wanted[sequence.number];
       if (at.empty()) continue;
@@ -91,7 +95,8 @@ Result<std::size_t> write_capture(Engine& engine, const std::string& checkpoint_
       row += chunks[c].logit_rows;
     }
   }
-  auto written = rows.write(options.out, {kernel_name(engine), corpus->token_source, checkpoint_digest, corpus->digest});
+  auto written =
+      rows.write(options.out, {kernel_name(engine), corpus->token_source, checkpoint_digest, corpus->digest});
   if (!written) return std::unexpected(written.error());
   return rows.size();
 }

@@ -5,7 +5,8 @@
 
 namespace tinylm {
 
-void CaptureRows::add(std::int32_t sequence, std::size_t index, std::int32_t token, std::span<const float> logits) {
+void CaptureRows::add(std::int32_t sequence, std::size_t index, std::int32_t token,
+                      std::span<const float> logits) {
   sequences_.push_back(sequence);
   positions_.push_back(static_cast<std::int32_t>(index) - 1);
   tokens_.push_back(token);

@@ -19,7 +19,8 @@ Result<Sequence> parse_row(const json& row, std::size_t max_tokens) {
   if (row.contains("token_ids"))
     sequence.tokens = row.at("token_ids").get<std::vector<std::int32_t>>();
   else
-    sequence.tokens = tokens_of_text(row.contains("text") ? row.at("text").get<std::string>() : sequence.prompt);
+    sequence.tokens =
+        tokens_of_text(row.contains("text") ? row.at("text").get<std::string>() : sequence.prompt);
   sequence.score_from = row.value("score_from", std::size_t{0});
   for (const std::int32_t token : sequence.tokens)
     if (token < 0 || token > kBos) return fail("token " + std::to_string(token) + " is outside 0 to 256");

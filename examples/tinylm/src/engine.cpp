@@ -14,7 +14,8 @@ const std::vector<float>& weight_of(const Model& model, const std::string& name)
 }
 
 // Layers that share an input run as one matrix: their output channels stand one after the other.
-std::vector<float> stacked(const Model& model, const std::string& at, std::initializer_list<const char*> names) {
+std::vector<float> stacked(const Model& model, const std::string& at,
+                           std::initializer_list<const char*> names) {
   std::vector<float> all;
   for (const char* name : names) {
     const auto& part = weight_of(model, at + name + ".weight");
@@ -61,13 +62,16 @@ Engine::Engine(const Model& model, Precision precision, const ActivationMaxima& 
   for (std::size_t i = 0; i < config_.layers; ++i) {
     const std::string name = "layers." + std::to_string(i) + ".", at = "model." + name;
     layers_.push_back(
-        {weight_of(model, at + "input_layernorm.weight"), weight_of(model, at + "post_attention_layernorm.weight"),
-         Linear(precision, stacked(model, at, {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}), 3 * d, d,
-                maxima_of(maxima, name + "attention", d)),
-         Linear(precision, stacked(model, at, {"self_attn.o_proj"}), d, d, maxima_of(maxima, name + "output", d)),
+        {weight_of(model, at + "input_layernorm.weight"),
+         weight_of(model, at + "post_attention_layernorm.weight"),
+         Linear(precision, stacked(model, at, {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}),
+                3 * d, d, maxima_of(maxima, name + "attention", d)),
+         Linear(precision, stacked(model, at, {"self_attn.o_proj"}), d, d,
+                maxima_of(maxima, name + "output", d)),
          Linear(precision, stacked(model, at, {"mlp.gate_proj", "mlp.up_proj"}), 2 * m, d,
                 maxima_of(maxima, name + "mlp", d)),
-         Linear(precision, stacked(model, at, {"mlp.down_proj"}), d, m, maxima_of(maxima, name + "down", m)), name});
+         Linear(precision, stacked(model, at, {"mlp.down_proj"}), d, m, maxima_of(maxima, name + "down", m)),
+         name});
     round(layers_.back().attention_norm);
     round(layers_.back().mlp_norm);
   }
@@ -104,7 +108,8 @@ void Engine::embed(std::span<const Chunk> chunks) {
       rows_.push_back({chunk.cache, chunk.cache->length + i});
       const auto token = static_cast<std::ptrdiff_t>(chunk.tokens[i]);
       const auto width = static_cast<std::ptrdiff_t>(config_.hidden);
-      state_.insert(state_.end(), embedding_.begin() + token * width, embedding_.begin() + (token + 1) * width);
+      state_.insert(state_.end(), embedding_.begin() + token * width,
+                    embedding_.begin() + (token + 1) * width);
     }
   }
 }
@@ -164,7 +169,8 @@ void Engine::mlp(Layer& layer) {
   wide_.resize(rows * 2 * m);
   layer.gate_up.apply(normed_.data(), rows, wide_.data());
   inner_.resize(rows * m);
-  for (std::size_t r = 0; r < rows; ++r) kernels().silu_mul(wide_.data() + r * 2 * m, inner_.data() + r * m, m);
+  for (std::size_t r = 0; r < rows; ++r)
+    kernels().silu_mul(wide_.data() + r * 2 * m, inner_.data() + r * m, m);
   round(inner_);
   watch(layer.name + "down", rows, m, inner_);
   delta_.resize(rows * layer.down.padded_out());

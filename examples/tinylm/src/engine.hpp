@@ -74,7 +74,8 @@ class Engine {
   void add_residual(const std::vector<float>& delta, std::size_t stride);
   void normalise(const std::vector<float>& weight);
   void round(std::vector<float>& values);
-  void watch(const std::string& name, std::size_t rows, std::size_t width, const std::vector<float>& values) const;
+  void watch(const std::string& name, std::size_t rows, std::size_t width,
+             const std::vector<float>& values) const;
 
   Config config_;
   Precision precision_;

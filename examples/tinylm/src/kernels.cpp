@@ -15,8 +15,12 @@ using tinylm::kPanel;
 typedef float Vec __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int IntVec __attribute__((vector_size(64), aligned(4), may_alias));
 
-inline Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
-inline void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
+inline Vec load(const float* p) {
+  return *reinterpret_cast<const Vec*>(p);
+}
+inline void store(float* p, Vec v) {
+  *reinterpret_cast<Vec*>(p) = v;
+}
 
 inline float sum(Vec v) {
   float total = 0;
@@ -66,12 +70,16 @@ void matmul(const float* x, const float* packed, float* y, size_t rows, size_t i
     const bool pair = p + 2 <= panels;
     size_t r = 0;
     for (; r + 4 <= rows; r += 4) {
-      if (pair) tile<4, 2>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
-      else tile<4, 1>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
+      if (pair)
+        tile<4, 2>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
+      else
+        tile<4, 1>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
     }
     for (; r < rows; ++r) {
-      if (pair) tile<1, 2>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
-      else tile<1, 1>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
+      if (pair)
+        tile<1, 2>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
+      else
+        tile<1, 1>(x + r * in, w, y + r * out + p * kPanel, in, out, block);
     }
   }
 }
@@ -200,5 +208,11 @@ void rms_norm(const float* x, const float* weight, float eps, float* out, size_t
 
 }  // namespace
 
-const tinylm::Kernels tinylm::TINYLM_ISA_NAME::kTable = {
-    TINYLM_TEXT(TINYLM_ISA_NAME), matmul, attend, round_bf16, quantise_row, quantise_static, silu_mul, rms_norm};
+const tinylm::Kernels tinylm::TINYLM_ISA_NAME::kTable = {TINYLM_TEXT(TINYLM_ISA_NAME),
+                                                         matmul,
+                                                         attend,
+                                                         round_bf16,
+                                                         quantise_row,
+                                                         quantise_static,
+                                                         silu_mul,
+                                                         rms_norm};

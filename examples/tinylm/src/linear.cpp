@@ -24,10 +24,14 @@ std::optional<Precision> precision_of(std::string_view name) {
 
 std::string_view name_of(Precision precision) {
   switch (precision) {
-    case Precision::f32: return "f32";
-    case Precision::bf16: return "bf16";
-    case Precision::int8: return "int8";
-    case Precision::int8_static: return "int8-static";
+    case Precision::f32:
+      return "f32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::int8:
+      return "int8";
+    case Precision::int8_static:
+      return "int8-static";
   }
   return "";
 }

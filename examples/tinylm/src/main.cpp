@@ -2,6 +2,8 @@
 #include <cstdio>
 
 #include "capture.hpp"
+#include "load.hpp"
+#include "server.hpp"
 
 namespace {
 
@@ -16,7 +18,8 @@ void add_common(CLI::App& app, Common& common) {
   app.add_option("--kernel", common.kernel, "f32, bf16, int8 or int8-static")
       ->required()
       ->check(CLI::IsMember({"f32", "bf16", "int8", "int8-static"}));
-  app.add_option("--scales", common.scales, "Activation scales of int8-static [MODEL/activation_scales.safetensors]");
+  app.add_option("--scales", common.scales,
+                 "Activation scales of int8-static [MODEL/activation_scales.safetensors]");
 }
 
 struct Loaded {
@@ -30,7 +33,8 @@ Result<Loaded> load(const Common& common) {
   const Precision precision = precision_of(common.kernel).value_or(Precision::f32);
   ActivationMaxima maxima;
   if (precision == Precision::int8_static) {
-    auto read = read_calibration(common.scales.empty() ? common.model + "/activation_scales.safetensors" : common.scales);
+    auto read = read_calibration(common.scales.empty() ? common.model + "/activation_scales.safetensors"
+                                                       : common.scales);
     if (!read) return std::unexpected(read.error());
     maxima = std::move(*read);
   }
@@ -71,6 +75,53 @@ int run_calibrate(const std::string& model, const std::string& corpus, const std
   return 0;
 }
 
+int run_serve(const Common& common, const ServeOptions& options) {
+  auto loaded = load(common);
+  if (!loaded) return failed(loaded.error());
+  const auto ended = serve(std::move(loaded->engine), loaded->checkpoint_digest, options);
+  return ended ? 0 : failed(ended.error());
+}
+
+void add_serve_options(CLI::App& app, ServeOptions& serve, int& delay_ms) {
+  app.add_option("--host", serve.host, "Numeric IPv4 address to listen on")->capture_default_str();
+  app.add_option("--port", serve.port, "Port; 0 takes a free one")->capture_default_str();
+  app.add_option("--port-file", serve.port_file, "File that gets the port once it listens");
+  app.add_option("--model-name", serve.model_name, "Name in /v1/models")->capture_default_str();
+  app.add_option("--threads", serve.threads, "Worker threads, each with its own batch")->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  app.add_option("--max-batch", serve.limits.max_batch, "Sequences in a step")->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  FaultOptions& faults = serve.faults;
+  const CLI::Range share(0.0, 1.0);
+  app.add_option("--fail-share", faults.fail_share, "Share of generating requests answered 500")
+      ->check(share);
+  app.add_option("--fail-after-requests", faults.fail_after_requests, "Failures begin after this many");
+  app.add_option("--garbage-share", faults.garbage_share, "Share answered with a broken body")->check(share);
+  app.add_option("--garbage-after-requests", faults.garbage_after_requests,
+                 "Broken bodies begin after this many");
+  app.add_option("--delay-ms", delay_ms, "Delay of the delayed requests")->check(CLI::Range(0, 60000));
+  app.add_option("--delay-share", faults.delay_share, "Share that is delayed")->check(share);
+  app.add_option("--delay-after-requests", faults.delay_after_requests, "Delays begin after this many");
+  app.add_option("--fault-seed", faults.seed, "Seed of the choice")->capture_default_str();
+}
+
+void add_load_options(CLI::App& app, LoadOptions& load) {
+  app.add_option("--url", load.url, "http://127.0.0.1:PORT")->required();
+  app.add_option("--prompts", load.prompts, "JSON Lines with prompt and slices")->required();
+  app.add_option("--rate", load.rate, "Requests per second")->capture_default_str()->check(CLI::Range(0.01, 10000.0));
+  auto* requests = app.add_option("--requests", load.requests, "Requests in all");
+  app.add_option("--seconds", load.seconds, "Length, when --requests is absent")->excludes(requests);
+  app.add_option("--max-tokens", load.max_tokens, "Tokens asked for")->capture_default_str();
+  app.add_option("--model", load.model, "Model name in the requests")->capture_default_str();
+  app.add_option("--key-prefix", load.key_prefix, "Beginning of the sticky keys")->capture_default_str();
+  app.add_option("--keys", load.keys, "Distinct sticky keys [one for each request]");
+  app.add_option("--stream-share", load.stream_share, "Share of streamed requests")->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--concurrency", load.concurrency, "Connections at most")->capture_default_str();
+  app.add_option("--seed", load.seed, "Seed of prompts and sampling")->capture_default_str();
+  app.add_option("--json", load.json_out, "File for the summary");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -99,8 +150,24 @@ int main(int argc, char** argv) {
   calibrate_command->add_option("--model", common.model, "Model folder")->required();
   calibrate_command->add_option("--corpus", calibration_corpus, "JSON Lines")->required();
   calibrate_command->add_option("--out", calibration_out, "File to write")->required();
+  ServeOptions serving;
+  int delay_ms = 1000;
+  auto* serve_command = app.add_subcommand("serve", "Serve the OpenAI completions API");
+  add_common(*serve_command, common);
+  add_serve_options(*serve_command, serving, delay_ms);
+  LoadOptions load_options;
+  auto* load_command = app.add_subcommand("load", "Send paced traffic to a server on this machine");
+  add_load_options(*load_command, load_options);
   CLI11_PARSE(app, argc, argv);
   if (*capture_command) return run_capture(common, capture);
+  if (*serve_command) {
+    serving.faults.delay = std::chrono::milliseconds(delay_ms);
+    return run_serve(common, serving);
+  }
+  if (*load_command) {
+    const auto loaded = run_load(load_options);
+    return loaded ? 0 : failed(loaded.error());
+  }
   if (*rollout_command) return run_rollout(common, rollout);
   return run_calibrate(common.model, calibration_corpus, calibration_out);
 }

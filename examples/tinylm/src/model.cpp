@@ -87,7 +87,8 @@ Result<void> check_shapes(const Model& model) {
   for (const auto& [name, shape] : wanted) {
     const auto found = model.weights.tensors.find(name);
     if (found == model.weights.tensors.end()) return fail("model.safetensors has no tensor " + name);
-    if (found->second.shape != shape) return fail("model.safetensors: " + name + " has another shape than config.json says");
+    if (found->second.shape != shape)
+      return fail("model.safetensors: " + name + " has another shape than config.json says");
     if (!found->second.integers.empty()) return fail("model.safetensors: " + name + " holds integers");
   }
   return {};

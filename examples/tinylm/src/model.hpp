@@ -21,7 +21,8 @@ struct Config {
 struct Model {
   Config config;
   TensorFile weights;
-  std::string checkpoint_digest;  ///< "sha256:…" over path, digest and size of config.json and model.safetensors
+  std::string
+      checkpoint_digest;  ///< "sha256:…" over path, digest and size of config.json and model.safetensors
 };
 
 /// Reads FOLDER/config.json and FOLDER/model.safetensors; each tensor's shape is checked.

@@ -13,6 +13,8 @@ struct Failure {
 template <typename T>
 using Result = std::expected<T, Failure>;
 
-inline std::unexpected<Failure> fail(std::string message) { return std::unexpected(Failure{std::move(message)}); }
+inline std::unexpected<Failure> fail(std::string message) {
+  return std::unexpected(Failure{std::move(message)});
+}
 
 }  // namespace tinylm

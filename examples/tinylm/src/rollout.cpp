@@ -38,8 +38,8 @@ Result<std::size_t> write_rollouts(Engine& engine, const std::string& checkpoint
     std::ofstream out(options.out, std::ios::trunc);
     for (Sequence& sequence : prompts->sequences) {
       continue_sequence(engine, sequence, options, rows);
-      const nlohmann::json row = {{"sequence", sequence.number}, {"id", sequence.id},
-                                  {"slices", sequence.slices},   {"token_source", kernel_name(engine)},
+      const nlohmann::json row = {{"sequence", sequence.number},  {"id", sequence.id},
+                                  {"slices", sequence.slices},    {"token_source", kernel_name(engine)},
                                   {"token_ids", sequence.tokens}, {"score_from", sequence.score_from}};
       out << row.dump() << '\n';
     }
@@ -48,8 +48,8 @@ Result<std::size_t> write_rollouts(Engine& engine, const std::string& checkpoint
   auto digest = file_sha256(options.out);
   if (!digest) return std::unexpected(digest.error());
   if (!options.capture.empty()) {
-    auto written =
-        rows.write(options.capture, {kernel_name(engine), kernel_name(engine), checkpoint_digest, "sha256:" + *digest});
+    auto written = rows.write(
+        options.capture, {kernel_name(engine), kernel_name(engine), checkpoint_digest, "sha256:" + *digest});
     if (!written) return std::unexpected(written.error());
   }
   return rows.size();

@@ -132,7 +132,8 @@ Result<void> write_safetensors(const std::string& path, const TensorFile& file) 
     out.flush();
     if (!out) return fail("cannot write " + partial + ": check the folder and the space left");
   }
-  if (std::rename(partial.c_str(), path.c_str()) != 0) return fail("cannot rename " + partial + " to " + path);
+  if (std::rename(partial.c_str(), path.c_str()) != 0)
+    return fail("cannot rename " + partial + " to " + path);
   return {};
 }
 

@@ -47,7 +47,8 @@ std::vector<std::pair<std::int32_t, double>> top_entries(std::span<const double>
   };
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k), order.end(), before);
   std::vector<std::pair<std::int32_t, double>> out;
-  for (std::size_t i = 0; i < k; ++i) out.emplace_back(order[i], logprobs[static_cast<std::size_t>(order[i])]);
+  for (std::size_t i = 0; i < k; ++i)
+    out.emplace_back(order[i], logprobs[static_cast<std::size_t>(order[i])]);
   return out;
 }
 

@@ -1,0 +1,34 @@
+#pragma once
+/// Faults that the engine shows on purpose, so that those who watch it can be tested.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace tinylm {
+
+struct FaultOptions {
+  double fail_share = 0, delay_share = 0, garbage_share = 0;
+  std::uint64_t fail_after_requests = 0, delay_after_requests = 0, garbage_after_requests = 0;
+  std::chrono::milliseconds delay{0};
+  std::uint64_t seed = 1;
+};
+
+struct FaultPlan {
+  bool fails = false, garbage = false;
+  std::chrono::milliseconds delay{0};
+};
+
+/// Decides by the request's number and the seed, so a run with the same arrival order repeats. Only
+/// requests that generate tokens are counted and hit: rescoring (max_tokens 0) stays clean.
+class Faults {
+ public:
+  explicit Faults(const FaultOptions& options) : options_(options) {}
+  FaultPlan next();
+
+ private:
+  FaultOptions options_;
+  std::atomic<std::uint64_t> number_{0};
+};
+
+}  // namespace tinylm

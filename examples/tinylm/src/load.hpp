@@ -1,0 +1,24 @@
+#pragma once
+/// Bounded, paced traffic from this machine to this machine.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "result.hpp"
+
+namespace tinylm {
+
+struct LoadOptions {
+  std::string url, prompts, key_prefix = "u", model = "tinylm", json_out;
+  double rate = 60, seconds = 0, stream_share = 0.3;
+  std::size_t requests = 0, max_tokens = 16, concurrency = 32;
+  std::uint64_t keys = 0;  ///< distinct sticky keys; 0: one for each request
+  std::uint64_t seed = 1;
+};
+
+/// Requests are due at fixed times whatever the answers do (open loop), on at most `concurrency`
+/// connections; latency counts from the due time. Only a loopback address is accepted.
+Result<void> run_load(const LoadOptions& options);
+
+}  // namespace tinylm

@@ -1,0 +1,29 @@
+#pragma once
+/// The OpenAI-compatible server: POST /v1/completions, GET /v1/models, GET /health.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine.hpp"
+#include "faults.hpp"
+#include "scheduler.hpp"
+
+namespace tinylm {
+
+struct ServeOptions {
+  std::string host = "127.0.0.1", port_file, model_name = "tinylm";
+  std::uint16_t port = 0;
+  std::size_t threads = 1;
+  SchedulerLimits limits;
+  FaultOptions faults;
+};
+
+/// Connections served at a time; one more is answered 503.
+inline constexpr std::size_t kMaxConnections = 256;
+
+/// Serves until SIGTERM or SIGINT, lets running requests end for up to 5 s, and returns.
+Result<void> serve(Engine engine, const std::string& checkpoint_digest, const ServeOptions& options);
+
+}  // namespace tinylm
