@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "daemon/net/http_client.hpp"
 #include "daemon/net/outgoing.hpp"
 #include "schema/error.hpp"
 
@@ -41,15 +43,27 @@ struct ScoredText {
   std::vector<std::int64_t> text_offsets;
 };
 
-/// Teacher forcing of `text` by `echo`, `max_tokens: 0`, `logprobs: 0|1`.
+/// Teacher forcing by `echo`, `max_tokens: 0`, `logprobs`, over one kept connection. One thread at a time.
 class EngineClient {
  public:
-  EngineClient(std::string base_url, std::string model, net::OutgoingPolicy policy);
-  [[nodiscard]] schema::Result<ScoredText> score(std::string_view text) const;
+  [[nodiscard]] static schema::Result<EngineClient> connect(const std::string& base_url, std::string model,
+                                                            const net::OutgoingPolicy& policy);
+  ~EngineClient();
+  EngineClient(EngineClient&&) noexcept;
+  EngineClient& operator=(EngineClient&&) noexcept;
+
+  /// The tokens of `text` and their log-probabilities. `unavailable` when the engine does not answer 200,
+  /// `invalid_document` when the answer is of another shape.
+  [[nodiscard]] schema::Result<ScoredText> score(std::string_view text);
+  /// The same for tokens given by their ids.
+  [[nodiscard]] schema::Result<ScoredText> score(const std::vector<std::int64_t>& ids);
 
  private:
-  std::string base_url_, model_;
-  net::OutgoingPolicy policy_;
+  EngineClient(net::HttpClient client, std::string model);
+  schema::Result<ScoredText> send(const net::ClientRequest& request);
+  net::ClientRequest request_for(const nlohmann::json& prompt) const;
+  std::unique_ptr<net::HttpClient> client_;
+  std::string model_;
 };
 
 /// Reads the `logprobs` object of a completions answer (OpenAI completions shape). `invalid_document` when

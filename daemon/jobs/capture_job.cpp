@@ -1,0 +1,71 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "daemon/jobs/program.hpp"
+#include "daemon/jobs/worker.hpp"
+#include "schema/json.hpp"
+
+namespace driftgate::jobs {
+namespace {
+
+using schema::ErrorCode;
+
+/// Of an adapter's output, what a message quotes.
+constexpr std::size_t kQuotedBytes = 400;
+
+std::string replaced(std::string word, std::string_view from, std::string_view to) {
+  for (std::size_t at = word.find(from); at != std::string::npos; at = word.find(from, at + to.size())) {
+    word.replace(at, from.size(), to);
+  }
+  return word;
+}
+
+std::string tail(const std::string& output) {
+  return output.size() <= kQuotedBytes ? output : output.substr(output.size() - kQuotedBytes);
+}
+
+JobResult failed(ErrorCode code, std::string message) {
+  JobResult result;
+  result.error = schema::Error{code, std::move(message), {}, nullptr};
+  return result;
+}
+
+}  // namespace
+
+JobResult run_capture(const CapturePayload& payload, const JobLimits& limits, const JobFolder& folder) {
+  const auto out = folder.file(kCaptureFile);
+  Program program;
+  for (const auto& word : payload.argv) program.argv.push_back(replaced(word, "{out}", out));
+  program.working_folder = folder.path().string();
+  program.limits = limits;
+  program.on_start = [&](int group) { (void)folder.put("group", std::to_string(group)); };
+  folder.report({0, 1, "capture", fmt::format("adapter {} runs", payload.adapter)});
+  auto ended = run_program(program);
+  if (!ended) return failed(ended.error().code, ended.error().describe());
+  if (ended->exit_code != 0) {
+    return failed(ErrorCode::unavailable,
+                  fmt::format("adapter {} ended with {} {}; its last output: {}", payload.adapter,
+                              ended->signal != 0 ? "signal" : "exit code",
+                              ended->signal != 0 ? ended->signal : ended->exit_code, tail(ended->output)));
+  }
+  auto digest = file_digest(out);
+  if (!digest) {
+    return failed(ErrorCode::not_found,
+                  fmt::format("adapter {} ended well but wrote no {}", payload.adapter, kCaptureFile));
+  }
+  const auto adapter = file_digest(program.argv.front());
+  JobResult result;
+  result.ok = true;
+  result.files["capture"] = kCaptureFile;
+  result.digests["capture"] = *digest;
+  if (adapter) result.digests["adapter"] = *adapter;
+  const nlohmann::json summary{
+      {"adapter", payload.adapter}, {"argv", program.argv}, {"output_cut", ended->output_cut}};
+  result.summary = schema::canonical_json(summary);
+  folder.report({1, 1, "capture", "written"});
+  return result;
+}
+
+}  // namespace driftgate::jobs

@@ -1,0 +1,145 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "daemon/jobs/rooted_path.hpp"
+#include "daemon/jobs/worker.hpp"
+#include "gpu/drift.hpp"
+#include "schema/contract.hpp"
+#include "schema/json.hpp"
+#include "schema/sha256.hpp"
+#include "stages/offline_numeric.hpp"
+
+namespace driftgate::jobs {
+namespace {
+
+using schema::ErrorCode;
+
+constexpr const char* kTableFile = "table.bin";
+constexpr std::chrono::milliseconds kProgressInterval{200};
+
+JobResult failed(const schema::Error& error) {
+  JobResult result;
+  result.error = error;
+  return result;
+}
+
+/// Opens a capture below the roots; `name` says which one in messages.
+schema::Result<gpu::Capture> open_capture(const std::string& uri, const std::vector<std::string>& roots,
+                                          const char* name) {
+  auto path = resolve_below(uri, roots);
+  if (!path) return schema::wrap(path.error(), fmt::format("the {} capture", name));
+  auto capture = gpu::Capture::open(*path);
+  if (!capture) return schema::wrap(capture.error(), fmt::format("the {} capture", name));
+  return capture;
+}
+
+/// "sha256:…" over the digests of a capture's files, in order; of the one file when there is one.
+schema::Result<std::string> capture_digest(const gpu::Capture& capture) {
+  std::vector<std::string> digests;
+  for (const auto& segment : capture.segments()) {
+    const auto bytes = segment.file.file_bytes();
+    digests.push_back(schema::sha256_digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  }
+  auto unchanged = capture.check_unchanged();
+  if (!unchanged) return std::unexpected(unchanged.error());
+  if (digests.size() == 1) return digests.front();
+  return schema::document_digest(schema::canonical_json(nlohmann::json(digests)));
+}
+
+gpu::MeasureOptions options_for(const schema::Contract& contract, const gpu::Corpus* corpus,
+                                const DriftPayload& payload) {
+  gpu::MeasureOptions options;
+  options.threads = payload.threads;
+  options.top_k = contract.top_k;
+  options.top_rows = payload.worst_rows;
+  options.thresholds = stages::required_thresholds(contract);
+  if (contract.assumptions.policy) {
+    options.ppo_clip = contract.assumptions.policy->ppo_clip;
+    options.is_clip = contract.assumptions.policy->is_clip;
+  }
+  if (corpus != nullptr) options.slices = stages::wanted_slices(contract, corpus->sequences);
+  return options;
+}
+
+/// Tells progress at most every kProgressInterval.
+class Teller {
+ public:
+  explicit Teller(const JobFolder& folder) : folder_(folder) {}
+  void operator()(std::uint64_t done, std::uint64_t total) {
+    const auto now = std::chrono::steady_clock::now();
+    if (done != total && now - last_ < kProgressInterval) return;
+    last_ = now;
+    folder_.report({done, total, "rows", "measuring"});
+  }
+
+ private:
+  const JobFolder& folder_;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+schema::Result<JobResult> finished(const gpu::MeasurementTable& table, const JobFolder& folder) {
+  const auto bytes = gpu::serialise(table);
+  auto written = folder.put(kTableFile, bytes);
+  if (!written) return std::unexpected(written.error());
+  JobResult result;
+  result.ok = true;
+  result.files["table"] = kTableFile;
+  result.digests["table"] = schema::sha256_digest(bytes);
+  const nlohmann::json summary{{"rows", table.rows},
+                               {"sequences", table.sequences.size()},
+                               {"nonfinite_rows", table.nonfinite_rows},
+                               {"train_kernel", table.train.kernel},
+                               {"inf_kernel", table.inf.kernel}};
+  result.summary = schema::canonical_json(summary);
+  return result;
+}
+
+schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& folder) {
+  auto report = schema::parse_contract(payload.contract, "the contract");
+  if (!report.contract) {
+    return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "the contract"));
+  }
+  auto train = open_capture(payload.train, payload.roots, "train");
+  if (!train) return std::unexpected(train.error());
+  auto inf = open_capture(payload.inf, payload.roots, "inf");
+  if (!inf) return std::unexpected(inf.error());
+  std::optional<gpu::Corpus> corpus;
+  std::string corpus_digest;
+  if (!payload.corpus.empty()) {
+    auto path = resolve_below(payload.corpus, payload.roots);
+    if (!path) return schema::wrap(path.error(), "the corpus");
+    auto read = gpu::read_corpus(*path);
+    if (!read) return schema::wrap(read.error(), "the corpus");
+    auto digest = file_digest(*path);
+    if (!digest) return std::unexpected(digest.error());
+    corpus_digest = *digest;
+    corpus = std::move(*read);
+  }
+  const auto* known = corpus ? &*corpus : nullptr;
+  Teller teller(folder);
+  auto table = gpu::measure(*train, *inf, known, options_for(*report.contract, known, payload),
+                            [&](std::uint64_t done, std::uint64_t total) { teller(done, total); });
+  if (!table) return std::unexpected(table.error());
+  auto train_digest = capture_digest(*train);
+  auto inf_digest = train_digest ? capture_digest(*inf) : train_digest;
+  if (!inf_digest) return std::unexpected(inf_digest.error());
+  table->train.file_digest = *train_digest;
+  table->inf.file_digest = *inf_digest;
+  auto result = finished(*table, folder);
+  if (!result) return result;
+  result->digests["train"] = *train_digest;
+  result->digests["inf"] = *inf_digest;
+  if (!corpus_digest.empty()) result->digests["corpus"] = corpus_digest;
+  return result;
+}
+
+}  // namespace
+
+JobResult run_drift(const DriftPayload& payload, const JobFolder& folder) {
+  auto result = measure(payload, folder);
+  return result ? *result : failed(result.error());
+}
+
+}  // namespace driftgate::jobs

@@ -1,0 +1,123 @@
+#include "daemon/jobs/job_folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace driftgate::jobs {
+namespace {
+
+using nlohmann::json;
+using schema::ErrorCode;
+
+std::unexpected<schema::Error> io_error(std::string_view what, const std::string& path) {
+  const int error = errno;
+  return schema::fail(error == ENOSPC ? ErrorCode::storage_full : ErrorCode::io,
+                      fmt::format("cannot {} {}: {}", what, path, std::strerror(error)));
+}
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto put = ::write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+  return true;
+}
+
+}  // namespace
+
+schema::Result<void> JobFolder::put(std::string_view name, std::string_view bytes) const {
+  const auto final_path = file(name);
+  const auto temporary = final_path + ".tmp";
+  {
+    const Descriptor fd(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd) return io_error("create", temporary);
+    if (!write_all(fd.get(), bytes) || ::fsync(fd.get()) != 0) return io_error("write", temporary);
+  }
+  if (::rename(temporary.c_str(), final_path.c_str()) != 0) return io_error("rename", temporary);
+  const Descriptor folder(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || ::fsync(folder.get()) != 0) return io_error("sync", path_.string());
+  return {};
+}
+
+schema::Result<std::string> JobFolder::get(std::string_view name) const {
+  const auto path = file(name);
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd && errno == ENOENT) return schema::fail(ErrorCode::not_found, fmt::format("{} is not there", path));
+  if (!fd) return io_error("open", path);
+  std::string bytes;
+  char buffer[65'536];
+  while (bytes.size() <= kMaxResultBytes) {
+    const auto got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return io_error("read", path);
+    if (got == 0) return bytes;
+    bytes.append(buffer, static_cast<std::size_t>(got));
+  }
+  return schema::fail(ErrorCode::limit_exceeded,
+                      fmt::format("{} is larger than {} bytes", path, kMaxResultBytes));
+}
+
+void JobFolder::report(const JobProgress& progress) const {
+  const Descriptor fd(
+      ::open(file("progress.jsonl").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) return;
+  const json line{
+      {"done", progress.done}, {"total", progress.total}, {"unit", progress.unit}, {"text", progress.text}};
+  (void)write_all(fd.get(), line.dump() + "\n");
+}
+
+std::optional<JobProgress> JobFolder::progress() const {
+  constexpr off_t kTailBytes = 4'096;
+  const Descriptor fd(::open(file("progress.jsonl").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) return std::nullopt;
+  const off_t size = ::lseek(fd.get(), 0, SEEK_END);
+  const off_t from = size > kTailBytes ? size - kTailBytes : 0;
+  std::string tail(static_cast<std::size_t>(size - from), '\0');
+  if (::pread(fd.get(), tail.data(), tail.size(), from) != static_cast<ssize_t>(tail.size()))
+    return std::nullopt;
+  const auto end = tail.rfind('\n');  // a line without its end is being written
+  if (end == std::string::npos) return std::nullopt;
+  const auto start = end == 0 ? std::string::npos : tail.rfind('\n', end - 1);
+  const auto line = tail.substr(start == std::string::npos ? 0 : start + 1,
+                                end - (start == std::string::npos ? 0 : start + 1));
+  const auto value = json::parse(line, nullptr, false);
+  if (!value.is_object()) return std::nullopt;
+  return JobProgress{value.value("done", std::uint64_t{0}), value.value("total", std::uint64_t{0}),
+                     value.value("unit", ""), value.value("text", "")};
+}
+
+schema::Result<Descriptor> JobFolder::lock() const {
+  Descriptor fd(::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) return io_error("open", file("lock"));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    return schema::fail(ErrorCode::conflict, fmt::format("{} is held by a live process", file("lock")));
+  }
+  return fd;
+}
+
+bool JobFolder::lock_is_free() const {
+  const Descriptor fd(::open(file("lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) return true;
+  return ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0;
+}
+
+int JobFolder::number_in(std::string_view name) const {
+  const auto text = get(name);
+  int number = 0;
+  if (!text) return 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  return error == std::errc{} && number > 0 ? number : 0;
+}
+
+}  // namespace driftgate::jobs

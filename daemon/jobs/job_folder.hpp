@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "daemon/jobs/job.hpp"
+#include "daemon/jobs/rooted_path.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::jobs {
+
+/// The descriptor under which a runner hands its worker the locked lock file.
+inline constexpr int kLockDescriptor = 3;
+/// Set to "1" in a worker's environment when kLockDescriptor holds the lock already.
+inline constexpr const char* kLockVariable = "DRIFTGATE_LOCK_HELD";
+inline constexpr std::size_t kMaxResultBytes = 8u << 20;
+
+/// The files of one job (pipeline.md, section 6): spec.json, lock (flock = alive), pid, group (of an
+/// adapter), progress.jsonl, log, result.json.
+class JobFolder {
+ public:
+  explicit JobFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::string file(std::string_view name) const { return (path_ / name).string(); }
+
+  /// Writes a file so that it is either absent or whole: temporary file, fsync, rename, fsync of the folder.
+  [[nodiscard]] schema::Result<void> put(std::string_view name, std::string_view bytes) const;
+  /// The bytes of a file, at most kMaxResultBytes; `not_found` when it is absent.
+  [[nodiscard]] schema::Result<std::string> get(std::string_view name) const;
+  /// Appends a line to progress.jsonl; failures are ignored, since progress is for people only.
+  void report(const JobProgress& progress) const;
+  [[nodiscard]] std::optional<JobProgress> progress() const;
+
+  /// Opens `lock` and locks it without waiting; `conflict` when a live process holds it.
+  [[nodiscard]] schema::Result<Descriptor> lock() const;
+  /// True when no live process holds the lock.
+  [[nodiscard]] bool lock_is_free() const;
+  /// The number in `pid` or `group`, 0 when there is none.
+  [[nodiscard]] int number_in(std::string_view name) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace driftgate::jobs

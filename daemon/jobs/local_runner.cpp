@@ -1,0 +1,308 @@
+#include "daemon/jobs/local_runner.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "daemon/jobs/spawn_worker.hpp"
+
+namespace driftgate::jobs {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using schema::ErrorCode;
+
+/// A worker enforces its own wall limit on adapters; the runner kills it when it has not ended this much
+/// later.
+constexpr std::chrono::milliseconds kWallGrace{5'000};
+
+std::string folder_name(std::string_view key) {
+  std::string name(key);
+  std::ranges::replace_if(
+      name,
+      [](char c) {
+        return !(('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '-');
+      },
+      '.');
+  return name;
+}
+
+JobResult failed(ErrorCode code, std::string message) {
+  JobResult result;
+  result.error = schema::Error{code, std::move(message), {}, nullptr};
+  return result;
+}
+
+struct Running {
+  WorkerProcess process;
+  std::optional<Clock::time_point> deadline;
+  bool cancelled = false;
+  bool too_late = false;
+};
+
+}  // namespace
+
+class LocalRunner::Impl {
+ public:
+  explicit Impl(LocalRunnerOptions options)
+      : options_(std::move(options)),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        thread_([this] { loop(); }) {}
+
+  ~Impl() {
+    {
+      const std::lock_guard guard(mutex_);
+      stopping_ = true;
+    }
+    wake();
+    thread_.join();
+  }
+
+  void on_done(std::function<void(JobDone)> callback) {
+    const std::lock_guard guard(mutex_);
+    callback_ = std::move(callback);
+  }
+
+  schema::Result<void> start(const JobSpec& spec) {
+    const std::lock_guard guard(mutex_);
+    const auto waits =
+        std::ranges::any_of(waiting_, [&](const JobSpec& other) { return other.key == spec.key; });
+    if (waits || running_.contains(spec.key)) return {};
+    const JobFolder job(path(spec.key));
+    if (auto stored = job.get("result.json")) {
+      done_.push_back({spec.key, read_result(job)});
+    } else if (!job.lock_is_free()) {
+      adopt(spec, job);
+    } else if (job.number_in("pid") != 0) {
+      done_.push_back({spec.key, read_result(job)});
+    } else if (waiting_.size() >= options_.queue_limit) {
+      return schema::fail(ErrorCode::unavailable,
+                          fmt::format("{} jobs wait already; try later", waiting_.size()));
+    } else {
+      waiting_.push_back(spec);
+    }
+    wake();
+    return {};
+  }
+
+  void cancel(const std::string& key) {
+    const std::lock_guard guard(mutex_);
+    cancel_locked(key);
+    wake();
+  }
+
+  void forget(const std::string& prefix) {
+    const std::lock_guard guard(mutex_);
+    const auto start = folder_name(prefix);
+    std::vector<std::string> keys;
+    for (const auto& [key, job] : running_) {
+      if (key.starts_with(prefix)) keys.push_back(key);
+    }
+    for (const auto& key : keys) cancel_locked(key);
+    std::erase_if(waiting_, [&](const JobSpec& spec) { return spec.key.starts_with(prefix); });
+    std::error_code ignored;
+    for (const auto& item : std::filesystem::directory_iterator(options_.jobs_dir, ignored)) {
+      if (item.path().filename().string().starts_with(start))
+        std::filesystem::remove_all(item.path(), ignored);
+    }
+  }
+
+  [[nodiscard]] std::size_t running() const {
+    const std::lock_guard guard(mutex_);
+    return running_.size() + waiting_.size();
+  }
+
+  [[nodiscard]] std::filesystem::path path(const std::string& key) const {
+    return options_.jobs_dir / folder_name(key);
+  }
+
+ private:
+  void wake() const {
+    const std::uint64_t one = 1;
+    (void)!::write(wake_.get(), &one, sizeof one);
+  }
+
+  void cancel_locked(const std::string& key) {
+    const auto waiting = std::ranges::find(waiting_, key, &JobSpec::key);
+    if (waiting != waiting_.end()) {
+      waiting_.erase(waiting);
+      done_.push_back({key, failed(ErrorCode::conflict, "the job was cancelled before it started")});
+    }
+    const auto found = running_.find(key);
+    if (found == running_.end()) return;
+    found->second.cancelled = true;
+    kill_worker(JobFolder(path(key)), found->second.process.pid);
+  }
+
+  void adopt(const JobSpec& spec, const JobFolder& job) {
+    auto process = adopt_worker(job);
+    if (process.pid == 0) {
+      // It ended between the two looks, or its number is not written yet: decide by what it leaves.
+      done_.push_back({spec.key, read_result(job)});
+      return;
+    }
+    running_.emplace(spec.key, Running{std::move(process), deadline_of(spec)});
+  }
+
+  static std::optional<Clock::time_point> deadline_of(const JobSpec& spec) {
+    if (spec.limits.wall_ms <= 0) return std::nullopt;
+    return Clock::now() + std::chrono::milliseconds(spec.limits.wall_ms) + kWallGrace;
+  }
+
+  JobResult read_result(const JobFolder& job) const {
+    auto text = job.get("result.json");
+    if (!text) {
+      return failed(ErrorCode::internal,
+                    fmt::format("the worker ended without a result; its log is {}", job.file("log")));
+    }
+    auto result = job_result_from_json(*text);
+    return result ? *result : failed(result.error().code, result.error().describe());
+  }
+
+  /// Starts what waits while there are free slots.
+  void fill_slots() {
+    while (!waiting_.empty() && running_.size() < options_.slots) {
+      const auto spec = std::move(waiting_.front());
+      waiting_.pop_front();
+      const JobFolder job(path(spec.key));
+      std::error_code error;
+      std::filesystem::create_directories(job.path(), error);
+      std::filesystem::permissions(job.path(), std::filesystem::perms::owner_all, error);
+      auto written = job.put("spec.json", to_json(spec));
+      auto process = written ? spawn_worker(job, options_.worker) : std::unexpected(written.error());
+      if (!process) {
+        done_.push_back({spec.key, failed(process.error().code, process.error().describe())});
+        continue;
+      }
+      running_.emplace(spec.key, Running{std::move(*process), deadline_of(spec)});
+    }
+  }
+
+  void finish(const std::string& key, Running& job) {
+    siginfo_t info{};
+    ::waitid(P_PID, static_cast<id_t>(job.process.pid), &info, WEXITED | WNOHANG);  // fails for adopted ones
+    const JobFolder folder(path(key));
+    auto result = read_result(folder);
+    if (!result.ok) kill_worker(folder, 0);
+    if (!result.ok && job.cancelled) result = failed(ErrorCode::conflict, "the job was cancelled");
+    if (!result.ok && job.too_late)
+      result = failed(ErrorCode::deadline_exceeded, "the job ran past its wall-clock limit");
+    done_.push_back({key, std::move(result)});
+  }
+
+  void kill_late() {
+    for (auto& [key, job] : running_) {
+      if (job.too_late || !job.deadline || Clock::now() < *job.deadline) continue;
+      job.too_late = true;
+      kill_worker(JobFolder(path(key)), job.process.pid);
+    }
+  }
+
+  [[nodiscard]] int poll_timeout() const {
+    std::optional<Clock::time_point> first;
+    for (const auto& [key, job] : running_) {
+      if (!job.too_late && job.deadline && (!first || *job.deadline < *first)) first = job.deadline;
+    }
+    if (!first) return -1;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*first - Clock::now()).count();
+    return static_cast<int>(std::clamp<std::int64_t>(left + 1, 0, 3'600'000));
+  }
+
+  void loop() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      fill_slots();
+      tell(lock);
+      if (stopping_) break;
+      std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
+      std::vector<std::string> keys;
+      for (const auto& [key, job] : running_) {
+        waits.push_back({job.process.pidfd.get(), POLLIN, 0});
+        keys.push_back(key);
+      }
+      const int timeout = done_.empty() ? poll_timeout() : 0;
+      lock.unlock();
+      ::poll(waits.data(), waits.size(), timeout);
+      std::uint64_t ignored = 0;
+      (void)!::read(wake_.get(), &ignored, sizeof ignored);
+      lock.lock();
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (waits[i + 1].revents == 0) continue;
+        const auto found = running_.find(keys[i]);
+        finish(keys[i], found->second);
+        running_.erase(found);
+      }
+      kill_late();
+    }
+  }
+
+  /// Tells what has ended, without the lock; results wait until there is somebody to tell.
+  void tell(std::unique_lock<std::mutex>& lock) {
+    while (!done_.empty() && callback_ && !stopping_) {
+      auto done = std::move(done_.front());
+      done_.pop_front();
+      const auto callback = callback_;
+      lock.unlock();
+      callback(std::move(done));
+      lock.lock();
+    }
+  }
+
+  LocalRunnerOptions options_;
+  mutable std::mutex mutex_;
+  std::function<void(JobDone)> callback_;
+  std::deque<JobSpec> waiting_;
+  std::map<std::string, Running> running_;
+  std::deque<JobDone> done_;
+  bool stopping_ = false;
+  Descriptor wake_;
+  std::thread thread_;
+};
+
+schema::Result<std::unique_ptr<LocalRunner>> LocalRunner::open(LocalRunnerOptions options) {
+  std::error_code error;
+  std::filesystem::create_directories(options.jobs_dir, error);
+  if (error) {
+    return schema::fail(ErrorCode::io,
+                        fmt::format("cannot make {}: {}", options.jobs_dir.string(), error.message()));
+  }
+  std::filesystem::permissions(options.jobs_dir, std::filesystem::perms::owner_all, error);
+  options.jobs_dir = std::filesystem::canonical(options.jobs_dir, error);
+  return std::unique_ptr<LocalRunner>(new LocalRunner(std::make_unique<Impl>(std::move(options))));
+}
+
+LocalRunner::LocalRunner(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LocalRunner::~LocalRunner() = default;
+void LocalRunner::on_done(std::function<void(JobDone)> callback) {
+  impl_->on_done(std::move(callback));
+}
+schema::Result<void> LocalRunner::start(const JobSpec& spec) {
+  return impl_->start(spec);
+}
+void LocalRunner::cancel(const std::string& key) {
+  impl_->cancel(key);
+}
+std::optional<JobProgress> LocalRunner::progress(const std::string& key) {
+  return JobFolder(impl_->path(key)).progress();
+}
+void LocalRunner::forget(const std::string& prefix) {
+  impl_->forget(prefix);
+}
+std::size_t LocalRunner::running() const {
+  return impl_->running();
+}
+std::string LocalRunner::folder(const std::string& key) const {
+  return impl_->path(key).string();
+}
+
+}  // namespace driftgate::jobs

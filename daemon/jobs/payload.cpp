@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/jobs/worker.hpp"
+#include "schema/json.hpp"
+
+namespace driftgate::jobs {
+namespace {
+
+using nlohmann::json;
+using schema::ErrorCode;
+
+constexpr schema::JsonLimits kLimits{.bytes = 4u << 20, .depth = 32, .values = 100'000};
+
+/// Runs `read` on the parsed payload and turns a missing or mistyped member into an error.
+template <typename T, typename F>
+schema::Result<T> parse(std::string_view text, F read) {
+  auto parsed = schema::parse_json(text, kLimits, "the job's payload");
+  if (!parsed) return std::unexpected(parsed.error());
+  try {
+    T payload;
+    read(*parsed, payload);
+    return payload;
+  } catch (const json::exception& fault) {
+    return schema::fail(ErrorCode::invalid_document, fmt::format("the job's payload: {}", fault.what()));
+  }
+}
+
+json side_json(const RescorePayload::Side& side) {
+  return {{"url", side.url},
+          {"model", side.model},
+          {"kernel", side.kernel},
+          {"can_rescore", side.can_rescore},
+          {"token_ids", side.token_ids}};
+}
+
+void read_side(const json& value, RescorePayload::Side& side) {
+  value.at("url").get_to(side.url);
+  value.at("model").get_to(side.model);
+  value.at("kernel").get_to(side.kernel);
+  value.at("can_rescore").get_to(side.can_rescore);
+  value.at("token_ids").get_to(side.token_ids);
+}
+
+}  // namespace
+
+std::string to_json(const DriftPayload& payload) {
+  return schema::canonical_json(json{{"train", payload.train},
+                                     {"inf", payload.inf},
+                                     {"corpus", payload.corpus},
+                                     {"contract", payload.contract},
+                                     {"roots", payload.roots},
+                                     {"threads", payload.threads},
+                                     {"worst_rows", payload.worst_rows}});
+}
+
+schema::Result<DriftPayload> drift_payload_from_json(std::string_view text) {
+  return parse<DriftPayload>(text, [](const json& value, DriftPayload& payload) {
+    value.at("train").get_to(payload.train);
+    value.at("inf").get_to(payload.inf);
+    value.at("corpus").get_to(payload.corpus);
+    value.at("contract").get_to(payload.contract);
+    value.at("roots").get_to(payload.roots);
+    value.at("threads").get_to(payload.threads);
+    value.at("worst_rows").get_to(payload.worst_rows);
+  });
+}
+
+std::string to_json(const CapturePayload& payload) {
+  return schema::canonical_json(json{{"adapter", payload.adapter}, {"argv", payload.argv}});
+}
+
+schema::Result<CapturePayload> capture_payload_from_json(std::string_view text) {
+  return parse<CapturePayload>(text, [](const json& value, CapturePayload& payload) {
+    value.at("adapter").get_to(payload.adapter);
+    value.at("argv").get_to(payload.argv);
+  });
+}
+
+std::string to_json(const RescorePayload& payload) {
+  return schema::canonical_json(json{{"spool", payload.spool},
+                                     {"incumbent", side_json(payload.incumbent)},
+                                     {"candidate", side_json(payload.candidate)},
+                                     {"checkpoint", payload.checkpoint},
+                                     {"contract", payload.contract},
+                                     {"max_rescored", payload.max_rescored},
+                                     {"seed", fmt::format("{:016x}", payload.seed)},
+                                     {"allowed_hosts", payload.outgoing.allowed_hosts},
+                                     {"public_hosts", payload.outgoing.public_hosts}});
+}
+
+schema::Result<RescorePayload> rescore_payload_from_json(std::string_view text) {
+  return parse<RescorePayload>(text, [](const json& value, RescorePayload& payload) {
+    value.at("spool").get_to(payload.spool);
+    read_side(value.at("incumbent"), payload.incumbent);
+    read_side(value.at("candidate"), payload.candidate);
+    value.at("checkpoint").get_to(payload.checkpoint);
+    value.at("contract").get_to(payload.contract);
+    value.at("max_rescored").get_to(payload.max_rescored);
+    payload.seed = std::strtoull(value.at("seed").get<std::string>().c_str(), nullptr, 16);
+    value.at("allowed_hosts").get_to(payload.outgoing.allowed_hosts);
+    value.at("public_hosts").get_to(payload.outgoing.public_hosts);
+  });
+}
+
+}  // namespace driftgate::jobs

@@ -1,0 +1,197 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engine_http.hpp"
+#include "schema/json.hpp"
+
+namespace driftgate::jobs {
+namespace {
+
+using nlohmann::json;
+using schema::ErrorCode;
+
+constexpr std::string_view kProbeText = "The answer is";
+constexpr std::size_t kMaxModels = 100;
+constexpr std::size_t kMaxModelNameBytes = 256;
+
+/// The questions asked of one engine, each on its own so that one missing ability hides no other.
+class Probe {
+ public:
+  Probe(net::HttpClient client, std::string model) : client_(std::move(client)), model_(std::move(model)) {}
+
+  schema::Result<EngineAbilities> run() {
+    const auto health = client_.send(engine_get(client_, "/health"));
+    if (!health)
+      return schema::wrap(health.error(), fmt::format("the engine at {} cannot be reached", name()));
+    found_.health = health->status / 100 == 2;
+    if (!found_.health) note("GET /health answered {}", health->status);
+    auto listed = models();
+    if (!listed) return std::unexpected(listed.error());
+    completions();
+    if (!found_.completions) {
+      return schema::fail(
+          ErrorCode::unavailable,
+          fmt::format("the engine at {} is no OpenAI-compatible engine: {}", name(), found_.notes.back()));
+    }
+    logprobs();
+    rescoring();
+    stream();
+    token_ids();
+    return std::move(found_);
+  }
+
+ private:
+  [[nodiscard]] std::string name() const { return client_.base().base(); }
+
+  template <typename... Args>
+  void note(fmt::format_string<Args...> text, Args&&... args) {
+    found_.notes.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  schema::Result<void> models() {
+    auto answer = client_.send(engine_get(client_, "/v1/models"));
+    if (!answer) return std::unexpected(answer.error());
+    auto parsed = schema::parse_json(answer->body, {}, "the answer to GET /v1/models");
+    const bool usable = answer->status == 200 && parsed && parsed->is_object() && parsed->contains("data") &&
+                        (*parsed)["data"].is_array();
+    if (!usable) {
+      return schema::fail(
+          ErrorCode::unavailable,
+          fmt::format("GET /v1/models of the engine at {} answered {} without a list of models; is it an "
+                      "OpenAI-compatible engine?",
+                      name(), answer->status));
+    }
+    for (const auto& item : (*parsed)["data"]) {
+      if (!item.is_object() || !item.contains("id") || !item["id"].is_string()) continue;
+      const auto id = item["id"].get<std::string>();
+      if (found_.models.size() >= kMaxModels || id.size() > kMaxModelNameBytes) continue;
+      found_.models.push_back(id);
+      if (!model_.empty() && id != model_) continue;
+      if (found_.stated_checkpoint.empty()) found_.stated_checkpoint = stated(item, "checkpoint_digest");
+      if (found_.stated_kernel.empty()) found_.stated_kernel = stated(item, "kernel");
+    }
+    if (model_.empty() && !found_.models.empty()) model_ = found_.models.front();
+    return {};
+  }
+
+  static std::string stated(const json& item, const char* key) {
+    const auto found = item.find(key);
+    if (found == item.end() || !found->is_string()) return {};
+    return found->get<std::string>().substr(0, kMaxModelNameBytes);
+  }
+
+  schema::Result<net::ClientResponse> ask(json body) {
+    body["model"] = model_;
+    body["temperature"] = 0;
+    return client_.send(engine_post(client_, "/v1/completions", body));
+  }
+
+  void completions() {
+    const auto answer = ask({{"prompt", kProbeText}, {"max_tokens", 1}});
+    if (!answer) return note("POST /v1/completions: {}", answer.error().describe());
+    if (answer->status != 200) return note("POST /v1/completions answered {}", answer->status);
+    const auto parsed = schema::parse_json(answer->body, {}, "the completion");
+    found_.completions = parsed && parsed->is_object() && parsed->contains("choices") &&
+                         (*parsed)["choices"].is_array() && !(*parsed)["choices"].empty() &&
+                         (*parsed)["choices"][0].is_object() && (*parsed)["choices"][0].contains("text");
+    if (!found_.completions) note("the answer of POST /v1/completions has no choices with text");
+  }
+
+  void logprobs() {
+    const auto answer = ask({{"prompt", kProbeText}, {"max_tokens", 1}, {"logprobs", 1}});
+    if (!answer || answer->status != 200) return note("a completion with logprobs was refused");
+    const auto scored = parse_logprobs(answer->body);
+    if (!scored) return note("no log-probabilities: {}", scored.error().message);
+    found_.logprobs = !scored->logprobs.empty() && std::isfinite(scored->logprobs.front());
+    if (!found_.logprobs) note("the log-probability of a generated token is unknown");
+  }
+
+  void rescoring() {
+    const auto answer = ask({{"prompt", kProbeText}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 1}});
+    if (!answer || answer->status != 200)
+      return note("echo with max_tokens 0 was refused: texts cannot be rescored");
+    const auto scored = parse_logprobs(answer->body);
+    if (!scored) return note("texts cannot be rescored: {}", scored.error().message);
+    const auto parsed = json::parse(answer->body);
+    const auto text = parsed["choices"][0].value("text", "");
+    if (text != kProbeText)
+      return note("texts cannot be rescored: the echoed text is not the prompt that was sent");
+    const auto known = std::ranges::count_if(scored->logprobs, [](double x) { return std::isfinite(x); });
+    found_.echo_rescoring =
+        scored->tokens.size() >= 2 && static_cast<std::size_t>(known) + 1 >= scored->tokens.size();
+    if (!found_.echo_rescoring) note("texts cannot be rescored: echoed tokens have no log-probabilities");
+  }
+
+  void stream() {
+    const json body{{"model", model_}, {"prompt", kProbeText}, {"max_tokens", 2}, {"stream", true}};
+    std::string seen;
+    const auto answer =
+        client_.stream(engine_post(client_, "/v1/completions", body), [&](std::string_view bytes) {
+          seen.append(bytes);
+          return true;
+        });
+    found_.stream = answer && answer->status == 200 && seen.find("data:") != std::string::npos &&
+                    seen.find("[DONE]") != std::string::npos;
+    if (!found_.stream) note("a stream did not end with [DONE]");
+  }
+
+  void token_ids() {
+    const auto answer = ask({{"prompt", json::array({1, 2, 3})}, {"max_tokens", 1}});
+    found_.token_ids = answer && answer->status == 200;
+    if (!found_.token_ids) note("prompts given as token ids were refused");
+  }
+
+  net::HttpClient client_;
+  std::string model_;
+  EngineAbilities found_;
+};
+
+}  // namespace
+
+schema::Result<EngineAbilities> probe_engine(const std::string& base_url, const std::string& model,
+                                             const net::OutgoingPolicy& policy) {
+  auto client = engine_http(base_url, policy, false);
+  if (!client) return std::unexpected(client.error());
+  return Probe(std::move(*client), model).run();
+}
+
+std::string to_json(const EngineAbilities& abilities) {
+  return schema::canonical_json(json{{"models", abilities.models},
+                                     {"stated_checkpoint", abilities.stated_checkpoint},
+                                     {"stated_kernel", abilities.stated_kernel},
+                                     {"health", abilities.health},
+                                     {"completions", abilities.completions},
+                                     {"logprobs", abilities.logprobs},
+                                     {"echo_rescoring", abilities.echo_rescoring},
+                                     {"stream", abilities.stream},
+                                     {"token_ids", abilities.token_ids},
+                                     {"notes", abilities.notes}});
+}
+
+schema::Result<EngineAbilities> abilities_from_json(std::string_view text) {
+  auto parsed = schema::parse_json(text, {}, "an engine's abilities");
+  if (!parsed) return std::unexpected(parsed.error());
+  try {
+    EngineAbilities found;
+    parsed->at("models").get_to(found.models);
+    parsed->at("stated_checkpoint").get_to(found.stated_checkpoint);
+    parsed->at("stated_kernel").get_to(found.stated_kernel);
+    parsed->at("health").get_to(found.health);
+    parsed->at("completions").get_to(found.completions);
+    parsed->at("logprobs").get_to(found.logprobs);
+    parsed->at("echo_rescoring").get_to(found.echo_rescoring);
+    parsed->at("stream").get_to(found.stream);
+    parsed->at("token_ids").get_to(found.token_ids);
+    parsed->at("notes").get_to(found.notes);
+    return found;
+  } catch (const json::exception& fault) {
+    return schema::fail(ErrorCode::corrupt,
+                        fmt::format("an engine's stored abilities cannot be read: {}", fault.what()));
+  }
+}
+
+}  // namespace driftgate::jobs

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/job.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::jobs {
+
+/// A program of somebody else, run under limits (evidence.md, section 4, "adapter programs").
+struct Program {
+  std::vector<std::string> argv;  ///< argv[0] is an absolute path
+  std::string working_folder;
+  JobLimits limits;
+  std::function<void(int group)> on_start;  ///< told the process group once it runs; may be empty
+};
+
+struct ProgramEnd {
+  int exit_code = -1;  ///< -1 when a signal ended it
+  int signal = 0;
+  bool output_cut = false;
+  std::string output;  ///< stdout and stderr together, at most limits.output_bytes
+};
+
+/// Runs the program with a cleared environment (PATH, LANG=C.UTF-8), its own process group, the limits,
+/// stdin closed; waits for its end, then kills and reaps its whole group and all that it left behind.
+/// `deadline_exceeded` when it ran past limits.wall_ms, `not_found` when it cannot be started.
+[[nodiscard]] schema::Result<ProgramEnd> run_program(const Program& program);
+
+}  // namespace driftgate::jobs

@@ -1,0 +1,262 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/shadow_pairs.hpp"
+#include "daemon/jobs/worker.hpp"
+#include "daemon/route/telemetry_json.hpp"
+#include "gpu/drift.hpp"
+#include "schema/contract.hpp"
+#include "schema/json.hpp"
+#include "schema/sha256.hpp"
+#include "stages/offline_numeric.hpp"
+#include "stages/selection.hpp"
+
+namespace driftgate::jobs {
+namespace {
+
+using schema::ErrorCode;
+
+constexpr std::size_t kMaxPairs = 100'000;        ///< of one stage; more are left out and said
+constexpr std::size_t kMaxLineBytes = 32u << 20;  ///< of the spool
+constexpr std::size_t kMaxFailedInARow = 20;      ///< an engine that is gone is not asked further
+constexpr const char* kPairsFile = "pairs.jsonl";
+constexpr const char* kTableFile = "table.bin";
+
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): an order of the pairs that follows from the seed alone.
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+/// How many leading tokens belong to the prompt: by their bytes when they spell the text, else by the
+/// offsets.
+std::size_t prompt_tokens(const ScoredText& scored, const std::string& prompt) {
+  std::size_t bytes = 0;
+  std::string joined;
+  for (const auto& token : scored.tokens) joined += token;
+  if (joined.starts_with(prompt)) {
+    std::size_t n = 0;
+    for (; n < scored.tokens.size() && bytes < prompt.size(); ++n) bytes += scored.tokens[n].size();
+    return n;
+  }
+  const auto characters =
+      std::ranges::count_if(prompt, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  const auto first =
+      std::ranges::find_if(scored.text_offsets, [&](std::int64_t at) { return at >= characters; });
+  return first == scored.text_offsets.end() ? scored.tokens.size()
+                                            : static_cast<std::size_t>(first - scored.text_offsets.begin());
+}
+
+class Rescore {
+ public:
+  Rescore(const RescorePayload& payload, const JobFolder& folder) : payload_(payload), folder_(folder) {}
+
+  schema::Result<JobResult> run() {
+    auto read = read_spool();
+    if (!read) return std::unexpected(read.error());
+    choose();
+    const bool both = payload_.incumbent.can_rescore && payload_.candidate.can_rescore;
+    if (both) {
+      auto scored = score_chosen();
+      if (!scored) return std::unexpected(scored.error());
+    } else {
+      notes_.push_back(fmt::format(
+          "the {} engine cannot rescore texts, so answers are compared by their generated tokens up to "
+          "the first difference",
+          payload_.candidate.can_rescore ? "incumbent's" : "candidate's"));
+      for (std::size_t i = 0; i < pairs_.size(); ++i) compare(i);
+    }
+    return result();
+  }
+
+ private:
+  schema::Result<void> read_spool() {
+    if (payload_.spool.empty()) return {};
+    std::ifstream file(payload_.spool, std::ios::binary);
+    if (!file)
+      return schema::fail(ErrorCode::not_found, fmt::format("the spool {} cannot be opened", payload_.spool));
+    std::size_t damaged = 0;
+    for (std::string line; std::getline(file, line);) {
+      auto mirrored = line.size() > kMaxLineBytes
+                          ? schema::fail(ErrorCode::limit_exceeded, "a line is too long")
+                          : route::pair_from_line(line);
+      if (!mirrored) {
+        ++damaged;
+      } else if (pairs_.size() < kMaxPairs) {
+        pairs_.push_back(pair_of(*mirrored));
+        mirrored_.push_back(std::move(*mirrored));
+      } else {
+        ++left_out_;
+      }
+    }
+    if (damaged > 0) notes_.push_back(fmt::format("{} lines of the spool could not be read", damaged));
+    if (left_out_ > 0)
+      notes_.push_back(fmt::format("{} pairs beyond {} were left out", left_out_, kMaxPairs));
+    return {};
+  }
+
+  /// Pairs with two answers and a text prompt, in an order that follows from the seed, up to the limit.
+  void choose() {
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      if (pairs_[i].incumbent != stages::RequestOutcome::ok ||
+          pairs_[i].candidate != stages::RequestOutcome::ok)
+        continue;
+      if (prompt_of(mirrored_[i]).empty() || generated_of(mirrored_[i].candidate).text.empty()) continue;
+      chosen_.push_back(i);
+    }
+    std::ranges::sort(chosen_, {}, [&](std::size_t i) { return mixed(payload_.seed ^ pairs_[i].order); });
+    if (chosen_.size() > payload_.max_rescored) chosen_.resize(payload_.max_rescored);
+    std::ranges::sort(chosen_);
+  }
+
+  schema::Result<void> score_chosen() {
+    auto incumbent =
+        EngineClient::connect(payload_.incumbent.url, payload_.incumbent.model, payload_.outgoing);
+    if (!incumbent) return std::unexpected(incumbent.error());
+    auto candidate =
+        EngineClient::connect(payload_.candidate.url, payload_.candidate.model, payload_.outgoing);
+    if (!candidate) return std::unexpected(candidate.error());
+    std::size_t failed_in_a_row = 0;
+    for (std::size_t n = 0; n < chosen_.size() && failed_in_a_row < kMaxFailedInARow; ++n) {
+      failed_in_a_row = score(chosen_[n], *incumbent, *candidate) ? 0 : failed_in_a_row + 1;
+      folder_.report({n + 1, chosen_.size(), "pairs", "rescoring"});
+    }
+    if (failed_in_a_row >= kMaxFailedInARow)
+      notes_.push_back("rescoring stopped: an engine failed many times in a row");
+    return {};
+  }
+
+  /// The candidate's own answer, scored by both engines: tokens sampled by K_inf, as the estimators need. By
+  /// token ids where the answer has them, since a text need not split into the tokens that were sampled.
+  bool score(std::size_t i, EngineClient& incumbent, EngineClient& candidate) {
+    const auto answer = generated_of(mirrored_[i].candidate);
+    const auto prompt = prompt_of(mirrored_[i]);
+    const bool by_ids = payload_.incumbent.token_ids && payload_.candidate.token_ids &&
+                        !answer.prompt_ids.empty() && !answer.ids.empty();
+    if (!by_ids && answer.text.find("\xEF\xBF\xBD") != std::string::npos) {
+      return note_failure("an answer that is not valid UTF-8 cannot be rescored as text");
+    }
+    auto ids = answer.prompt_ids;
+    ids.insert(ids.end(), answer.ids.begin(), answer.ids.end());
+    const auto p = by_ids ? incumbent.score(ids) : incumbent.score(prompt + answer.text);
+    const auto q = by_ids ? candidate.score(ids) : candidate.score(prompt + answer.text);
+    if (!p || !q) return note_failure(!p ? p.error().describe() : q.error().describe());
+    if (p->tokens != q->tokens) return note_failure("the engines split a text into different tokens");
+    const auto start = by_ids ? answer.prompt_ids.size() : prompt_tokens(*q, prompt);
+    return keep_pairs(i, start, *p, *q);
+  }
+
+  bool keep_pairs(std::size_t i, std::size_t start, const ScoredText& p, const ScoredText& q) {
+    bool any = false;
+    for (std::size_t t = start; t < q.tokens.size(); ++t) {
+      if (!std::isfinite(p.logprobs[t]) || !std::isfinite(q.logprobs[t])) continue;
+      realised_.push_back({static_cast<std::int64_t>(i), p.logprobs[t], q.logprobs[t]});
+      any = true;
+    }
+    pairs_[i].has_logprobs = any;
+    unfiltered_ = unfiltered_ && sampled_unfiltered(mirrored_[i]);
+    return any;
+  }
+
+  bool note_failure(const std::string& why) {
+    if (notes_.size() < 10 && std::ranges::find(notes_, why) == notes_.end()) notes_.push_back(why);
+    return false;
+  }
+
+  void compare(std::size_t i) {
+    if (pairs_[i].incumbent != stages::RequestOutcome::ok ||
+        pairs_[i].candidate != stages::RequestOutcome::ok)
+      return;
+    const auto agreement =
+        compare_generated(generated_of(mirrored_[i].incumbent), generated_of(mirrored_[i].candidate));
+    pairs_[i].equal_tokens = agreement.equal;
+    pairs_[i].compared_tokens = agreement.compared;
+  }
+
+  schema::Result<std::string> table() {
+    auto report = schema::parse_contract(payload_.contract, "the contract");
+    if (!report.contract)
+      return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "the contract"));
+    gpu::RealisedContext context;
+    context.train.kernel = payload_.incumbent.kernel;
+    context.inf.kernel = payload_.candidate.kernel;
+    for (auto* side : {&context.train, &context.inf}) {
+      side->checkpoint_digest = payload_.checkpoint;
+      side->token_source = payload_.candidate.kernel;
+      side->sampling_filter = unfiltered_ ? "none" : "as the clients asked";
+    }
+    if (report.contract->assumptions.policy) {
+      context.ppo_clip = report.contract->assumptions.policy->ppo_clip;
+      context.is_clip = report.contract->assumptions.policy->is_clip;
+    }
+    context.thresholds = stages::required_thresholds(*report.contract);
+    gpu::Corpus corpus;
+    for (const auto i : chosen_) {
+      gpu::SequenceInfo info;
+      info.sequence = static_cast<std::int64_t>(i);
+      info.slices = stages::parse_slice(pairs_[i].slice);
+      corpus.by_sequence.emplace(info.sequence, corpus.sequences.size());
+      corpus.sequences.push_back(std::move(info));
+    }
+    context.corpus = &corpus;
+    auto measured = gpu::measure_realised(realised_, context);
+    if (!measured) return std::unexpected(measured.error());
+    return gpu::serialise(*measured);
+  }
+
+  schema::Result<JobResult> result() {
+    JobResult result;
+    const auto lines = pairs_to_jsonl(pairs_);
+    auto written = folder_.put(kPairsFile, lines);
+    if (!written) return std::unexpected(written.error());
+    result.files["pairs"] = kPairsFile;
+    result.digests["pairs"] = schema::sha256_digest(lines);
+    if (!realised_.empty()) {
+      auto bytes = table();
+      if (!bytes) return std::unexpected(bytes.error());
+      auto put = folder_.put(kTableFile, *bytes);
+      if (!put) return std::unexpected(put.error());
+      result.files["table"] = kTableFile;
+      result.digests["table"] = schema::sha256_digest(*bytes);
+    }
+    const auto rescored = std::ranges::count_if(pairs_, &stages::ShadowPair::has_logprobs);
+    const nlohmann::json summary{
+        {"pairs", pairs_.size()},
+        {"wanted", chosen_.size()},
+        {"rescored", rescored},
+        {"can_rescore", payload_.incumbent.can_rescore && payload_.candidate.can_rescore},
+        {"notes", notes_}};
+    result.summary = schema::canonical_json(summary);
+    result.ok = true;
+    return result;
+  }
+
+  const RescorePayload& payload_;
+  const JobFolder& folder_;
+  std::vector<route::MirroredPair> mirrored_;
+  std::vector<stages::ShadowPair> pairs_;
+  std::vector<std::size_t> chosen_;
+  std::vector<gpu::RealisedPair> realised_;
+  std::vector<std::string> notes_;
+  std::size_t left_out_ = 0;
+  bool unfiltered_ = true;
+};
+
+}  // namespace
+
+JobResult run_rescore(const RescorePayload& payload, const JobFolder& folder) {
+  auto done = Rescore(payload, folder).run();
+  if (done) return *done;
+  JobResult result;
+  result.error = done.error();
+  return result;
+}
+
+}  // namespace driftgate::jobs

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/job.hpp"
+#include "daemon/jobs/job_folder.hpp"
+#include "daemon/net/outgoing.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::jobs {
+
+/// The body of `driftgate worker JOBDIR`: locks the folder, reads spec.json, does the job and renames
+/// result.json into place. 0 when a result was written, success or not; 74 when none could be.
+[[nodiscard]] int run_worker(const std::string& job_folder);
+
+/// Payload of a drift job: measures `inf` against `train`. Files: "table" (gpu::serialise). Digests:
+/// train, inf, corpus, table. Summary: {"rows", "sequences", "nonfinite_rows"}.
+struct DriftPayload {
+  std::string train, inf, corpus;  ///< paths below `roots`; corpus may be empty
+  std::string contract;            ///< canonical JSON
+  std::vector<std::string> roots;
+  std::uint32_t threads = 0;      ///< 0 = all cores
+  std::uint32_t worst_rows = 10;  ///< kept in the table
+};
+[[nodiscard]] std::string to_json(const DriftPayload& payload);
+[[nodiscard]] schema::Result<DriftPayload> drift_payload_from_json(std::string_view json);
+
+/// Payload of a capture job: runs an adapter. "{out}" in a word stands for the capture's path in the job's
+/// folder. Files: "capture". Digests: adapter (of the program), capture. Summary: {"output", "output_cut"}.
+struct CapturePayload {
+  std::string adapter;
+  std::vector<std::string> argv;
+};
+[[nodiscard]] std::string to_json(const CapturePayload& payload);
+[[nodiscard]] schema::Result<CapturePayload> capture_payload_from_json(std::string_view json);
+inline constexpr const char* kCaptureFile = "capture.safetensors";
+
+/// Payload of a rescore job: the pairs of a shadow stage. Files: "pairs" (JSON Lines, see shadow_pairs.hpp),
+/// "table" (gpu::serialise of the realised tokens; absent when nothing could be rescored).
+/// Summary: {"pairs", "wanted", "rescored", "can_rescore", "notes": […]}.
+struct RescorePayload {
+  struct Side {
+    std::string url, model, kernel;
+    bool can_rescore = false;
+    bool token_ids = false;  ///< takes prompts as token ids
+  };
+  std::string spool;  ///< path of the spool file
+  Side incumbent, candidate;
+  std::string checkpoint;            ///< digest, for the table
+  std::string contract;              ///< canonical JSON: clips and thresholds
+  std::uint32_t max_rescored = 256;  ///< most pairs that are rescored, chosen by `seed`
+  std::uint64_t seed = 0;
+  net::OutgoingPolicy outgoing;
+};
+[[nodiscard]] std::string to_json(const RescorePayload& payload);
+[[nodiscard]] schema::Result<RescorePayload> rescore_payload_from_json(std::string_view json);
+
+/// The three kinds. `folder` is where files go and progress is told.
+[[nodiscard]] JobResult run_drift(const DriftPayload& payload, const JobFolder& folder);
+[[nodiscard]] JobResult run_capture(const CapturePayload& payload, const JobLimits& limits,
+                                    const JobFolder& folder);
+[[nodiscard]] JobResult run_rescore(const RescorePayload& payload, const JobFolder& folder);
+
+/// "sha256:…" of a file's bytes.
+[[nodiscard]] schema::Result<std::string> file_digest(const std::string& path);
+
+}  // namespace driftgate::jobs
