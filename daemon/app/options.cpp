@@ -1,0 +1,114 @@
+#include "daemon/app/options.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/route/endpoint.hpp"
+
+namespace driftgate::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path configured_or(const std::string& configured, const fs::path& fallback) {
+  return configured.empty() ? fallback : fs::absolute(expand_home(configured));
+}
+
+}  // namespace
+
+fs::path data_dir_of(const Settings& settings) {
+  return fs::absolute(expand_home(settings.data_dir)).lexically_normal();
+}
+
+schema::Result<net::ServerOptions> server_options(const Settings& settings) {
+  const auto endpoint = route::parse_authority(settings.listen);
+  if (!endpoint) return schema::wrap(endpoint.error(), "setting 'listen' must be ADDRESS:PORT");
+  net::ServerOptions options;
+  options.address = endpoint->host == "localhost" ? "127.0.0.1" : endpoint->host;
+  options.port = endpoint->port;
+  options.worker_threads = static_cast<std::size_t>(settings.http_workers);
+  options.max_connections = static_cast<std::size_t>(settings.http_max_connections);
+  options.max_connections_per_address = static_cast<std::size_t>(settings.http_max_connections_per_address);
+  return options;
+}
+
+route::SpawnOptions router_options(const Settings& settings) {
+  const fs::path data = data_dir_of(settings);
+  route::SpawnOptions options;
+  options.log_path = data / "router.log";
+  options.router.listen = settings.router_listen;
+  options.router.port_file =
+      settings.router_port_file.empty() ? "" : fs::absolute(expand_home(settings.router_port_file)).string();
+  options.router.control_path = configured_or(settings.router_socket, data / "router.sock");
+  options.router.spool_dir = configured_or(settings.router_spool_dir, data / "spool");
+  options.router.state_path = data / "router.state";
+  options.router.spool_cap_bytes = static_cast<std::uint64_t>(settings.router_spool_cap_bytes);
+  options.router.window_ms = static_cast<std::uint32_t>(settings.router_window_ms);
+  options.router.dead_man_ms = static_cast<std::uint32_t>(settings.router_dead_man_ms);
+  options.router.request_deadline_ms = static_cast<std::uint32_t>(settings.router_request_deadline_ms);
+  options.router.threads = static_cast<std::uint32_t>(settings.router_threads);
+  return options;
+}
+
+jobs::LocalRunnerOptions runner_options(const Settings& settings) {
+  jobs::LocalRunnerOptions options;
+  options.jobs_dir = data_dir_of(settings) / "jobs";
+  options.slots = static_cast<std::size_t>(settings.jobs_slots);
+  return options;
+}
+
+pipeline::Settings pipeline_settings(const Settings& settings, const std::string& version) {
+  jobs::JobLimits limits;
+  limits.address_space_bytes = static_cast<std::uint64_t>(settings.jobs_memory_limit_bytes);
+  limits.cpu_seconds = static_cast<std::uint64_t>(settings.jobs_cpu_limit_s);
+  limits.wall_ms = settings.jobs_wall_limit_s * 1'000;
+  limits.output_bytes = static_cast<std::uint64_t>(settings.jobs_output_cap_bytes);
+
+  pipeline::Settings options;
+  for (const std::string& root : settings.roots) options.roots.push_back(fs::absolute(expand_home(root)));
+  for (const auto& [name, argv] : settings.adapters) options.adapters[name] = {argv, limits};
+  options.outgoing.allowed_hosts = settings.engines_allowed_hosts;
+  options.outgoing.public_hosts = settings.engines_public_hosts;
+  options.drift_limits = limits;
+  options.rescore_limits = limits;
+  options.job_threads = static_cast<std::uint32_t>(settings.jobs_threads);
+  options.max_rescored = static_cast<std::uint32_t>(settings.pipeline_max_rescored);
+  // Often enough that a window is seen soon after it closed, and that the dead-man time never runs.
+  options.telemetry_ms = std::clamp<std::int64_t>(settings.router_window_ms / 10, 20, 500);
+  options.heartbeat_ms = std::clamp<std::int64_t>(settings.router_dead_man_ms / 10, 100, 1'000);
+  options.pause_deadline_ms = settings.pipeline_pause_deadline_s * 1'000;
+  options.inconclusive_deadline_ms = settings.pipeline_inconclusive_deadline_s * 1'000;
+  options.code_version = version;
+  return options;
+}
+
+evidence::HeadOptions head_options(const Settings& settings) {
+  const fs::path data = data_dir_of(settings);
+  evidence::HeadOptions options;
+  options.origin = settings.evidence_origin;
+  options.key_file = configured_or(settings.evidence_key_file, data / "log.key");
+  options.head_file = configured_or(settings.evidence_head_file, data / "head.note");
+  return options;
+}
+
+schema::Result<void> write_file(const fs::path& path, const std::string& text) {
+  const std::string temporary = path.string() + ".new";
+  const auto failure = [&path] {
+    return schema::fail(schema::ErrorCode::io,
+                        fmt::format("cannot write '{}': {}", path.string(), std::strerror(errno)));
+  };
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return failure();
+  const bool written =
+      ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
+  const bool closed = ::close(fd) == 0;
+  if (!written || !closed || ::rename(temporary.c_str(), path.c_str()) != 0) return failure();
+  return {};
+}
+
+}  // namespace driftgate::app

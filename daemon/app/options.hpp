@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "daemon/app/settings.hpp"
+#include "daemon/evidence/head_publisher.hpp"
+#include "daemon/jobs/local_runner.hpp"
+#include "daemon/net/server.hpp"
+#include "daemon/pipeline/settings.hpp"
+#include "daemon/route/spawn.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::app {
+
+// What each part of the daemon is told, made from the settings.
+
+/// The data folder, absolute.
+[[nodiscard]] std::filesystem::path data_dir_of(const Settings& settings);
+[[nodiscard]] schema::Result<net::ServerOptions> server_options(const Settings& settings);
+[[nodiscard]] route::SpawnOptions router_options(const Settings& settings);
+[[nodiscard]] jobs::LocalRunnerOptions runner_options(const Settings& settings);
+[[nodiscard]] pipeline::Settings pipeline_settings(const Settings& settings, const std::string& version);
+[[nodiscard]] evidence::HeadOptions head_options(const Settings& settings);
+
+/// Writes `text` into a file in one step: temporary file, synced, renamed.
+[[nodiscard]] schema::Result<void> write_file(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace driftgate::app

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "schema/error.hpp"
+
+namespace driftgate::app {
+
+/// What the daemon's configuration file says. The defaults here are the defaults of the file; the table
+/// in settings_table.cpp has unit, limits and text of each.
+struct Settings {
+  std::string listen = "127.0.0.1:7433";
+  std::string port_file;
+  std::string data_dir = "~/.local/share/driftgate";
+  std::string log_level = "info";
+  std::string log_format = "text";
+
+  std::int64_t http_workers = 4;
+  std::int64_t http_max_connections = 1024;
+  std::int64_t http_max_connections_per_address = 256;
+  std::int64_t http_requests_per_second = 500;
+
+  std::string router_listen = "127.0.0.1:8080";
+  std::string router_port_file;
+  std::string router_socket;
+  std::string router_spool_dir;
+  std::int64_t router_spool_cap_bytes = 256LL << 20;
+  std::int64_t router_window_ms = 5'000;
+  std::int64_t router_dead_man_ms = 30'000;
+  std::int64_t router_request_deadline_ms = 60'000;
+  std::int64_t router_threads = 1;
+
+  std::int64_t jobs_slots = 2;
+  std::int64_t jobs_threads = 0;
+  std::int64_t jobs_memory_limit_bytes = 8LL << 30;
+  std::int64_t jobs_cpu_limit_s = 3'600;
+  std::int64_t jobs_wall_limit_s = 3'600;
+  std::int64_t jobs_output_cap_bytes = 1LL << 20;
+
+  std::vector<std::string> roots;
+  std::map<std::string, std::vector<std::string>> adapters;
+
+  std::vector<std::string> engines_allowed_hosts{"127.0.0.1", "::1", "localhost"};
+  bool engines_public_hosts = false;
+
+  std::string evidence_origin = "driftgate.local/log";
+  std::string evidence_head_file;
+  std::string evidence_key_file;
+
+  std::int64_t pipeline_max_rescored = 256;
+  std::int64_t pipeline_pause_deadline_s = 86'400;
+  std::int64_t pipeline_inconclusive_deadline_s = 86'400;
+};
+
+/// One setting: a key "section.name" or "name", where it goes, and what the reference says.
+struct SettingSpec {
+  using Target = std::variant<std::string Settings::*, std::int64_t Settings::*, bool Settings::*,
+                              std::vector<std::string> Settings::*,
+                              std::map<std::string, std::vector<std::string>> Settings::*>;
+  std::string_view key;
+  Target target;
+  std::string_view unit;  ///< empty for what has none
+  std::int64_t min = 0;   ///< of whole numbers
+  std::int64_t max = 0;
+  std::string_view text;
+  std::vector<std::string_view> choices{};  ///< of texts; empty: free
+};
+
+/// The table, in the order of the documented file.
+[[nodiscard]] std::span<const SettingSpec> setting_specs();
+
+/// Reads a configuration file's text. All faults at once, one a line, "NAME:line:column: …": unknown and
+/// doubled keys (with the nearest known one), wrong types, values out of range. `invalid_document`.
+[[nodiscard]] schema::Result<Settings> parse_settings(std::string_view yaml, std::string_view name);
+
+/// Reads the file; `io` or `not_found` when it cannot be read, `limit_exceeded` above 256 KB.
+[[nodiscard]] schema::Result<Settings> load_settings(const std::string& path);
+
+/// A leading "~/" becomes the home folder.
+[[nodiscard]] std::string expand_home(const std::string& path);
+
+/// configs/driftgate.yaml: every key with its default, documented.
+[[nodiscard]] std::string settings_yaml();
+/// docs/settings.md: the same as a table.
+[[nodiscard]] std::string settings_markdown();
+
+}  // namespace driftgate::app

@@ -1,0 +1,95 @@
+#include "daemon/app/settings.hpp"
+
+namespace driftgate::app {
+namespace {
+
+constexpr std::int64_t kMaxBytes = 1LL << 50;
+constexpr std::int64_t kYear_s = 366LL * 86'400;
+
+using S = Settings;
+
+const SettingSpec kSpecs[] = {
+    {"listen", &S::listen, "", 0, 0,
+     "Address and port of the API; port 0 picks a free one. Loopback unless a proxy with TLS stands in "
+     "front."},
+    {"port_file", &S::port_file, "", 0, 0,
+     "File that gets the API's port as text once it listens; empty: none."},
+    {"data_dir", &S::data_dir, "", 0, 0,
+     "Folder of the database, job folders, keys and the first admin token; created with mode 0700."},
+    {"log.level",
+     &S::log_level,
+     "",
+     0,
+     0,
+     "Least severity that is logged to standard error.",
+     {"debug", "info", "warn", "error"}},
+    {"log.format", &S::log_format, "", 0, 0, "How log lines look.", {"text", "json"}},
+
+    {"http.workers", &S::http_workers, "", 1, 64, "Threads that answer API requests."},
+    {"http.max_connections", &S::http_max_connections, "", 1, 100'000, "Open connections to the API."},
+    {"http.max_connections_per_address", &S::http_max_connections_per_address, "", 1, 100'000,
+     "Open connections from one address."},
+    {"http.requests_per_second", &S::http_requests_per_second, "1/s", 1, 1'000'000,
+     "Requests of one token, on average; twice as many at once."},
+
+    {"router.listen", &S::router_listen, "", 0, 0, "Address and port where users' traffic comes in."},
+    {"router.port_file", &S::router_port_file, "", 0, 0,
+     "File that gets the router's port as text; empty: none."},
+    {"router.socket", &S::router_socket, "", 0, 0,
+     "Unix socket between daemon and router; empty: router.sock in data_dir."},
+    {"router.spool_dir", &S::router_spool_dir, "", 0, 0,
+     "Folder of mirrored prompts and answers, deleted at the end of their stage; empty: spool in "
+     "data_dir."},
+    {"router.spool_cap_bytes", &S::router_spool_cap_bytes, "bytes", 1 << 20, kMaxBytes,
+     "Most bytes in the spool folder; beyond it nothing is mirrored."},
+    {"router.window_ms", &S::router_window_ms, "ms", 50, 600'000,
+     "Telemetry window: how often online clauses are evaluated."},
+    {"router.dead_man_ms", &S::router_dead_man_ms, "ms", 1'000, 3'600'000,
+     "Without the daemon for so long, the router takes the candidate's share to 0."},
+    {"router.request_deadline_ms", &S::router_request_deadline_ms, "ms", 100, 3'600'000,
+     "From routing a request to the last byte of its answer."},
+    {"router.threads", &S::router_threads, "", 1, 16, "Event loops of the router."},
+
+    {"jobs.slots", &S::jobs_slots, "", 1, 64, "Worker processes at once."},
+    {"jobs.threads", &S::jobs_threads, "", 0, 1'024, "Threads of a drift job; 0: all cores."},
+    {"jobs.memory_limit_bytes", &S::jobs_memory_limit_bytes, "bytes", 0, kMaxBytes,
+     "Address space of a worker; 0: no limit. Captures are mapped, so it must exceed their size."},
+    {"jobs.cpu_limit_s", &S::jobs_cpu_limit_s, "s", 0, kYear_s, "CPU time of a worker; 0: no limit."},
+    {"jobs.wall_limit_s", &S::jobs_wall_limit_s, "s", 1, kYear_s,
+     "A worker that takes longer is killed with its children."},
+    {"jobs.output_cap_bytes", &S::jobs_output_cap_bytes, "bytes", 0, 1LL << 30,
+     "Output of an adapter program that is kept."},
+
+    {"roots", &S::roots, "", 0, 0,
+     "Folders below which captures, corpora and checkpoints may lie. Without any, no URI is allowed."},
+    {"adapters", &S::adapters, "", 0, 0,
+     "Programs that produce captures: a name and its argv. {out}, {corpus}, {engine_url}, {model}, "
+     "{kernel}, {checkpoint} and {train} are filled in."},
+
+    {"engines.allowed_hosts", &S::engines_allowed_hosts, "", 0, 0,
+     "Hosts that engines may be on, whatever address they resolve to."},
+    {"engines.public_hosts", &S::engines_public_hosts, "", 0, 0,
+     "Also allow every host with a public address."},
+
+    {"evidence.origin", &S::evidence_origin, "", 0, 0,
+     "Name of the log in its signed heads; never change it."},
+    {"evidence.head_file", &S::evidence_head_file, "", 0, 0,
+     "Where the newest signed head is published; better on another disk. Empty: head.note in data_dir."},
+    {"evidence.key_file", &S::evidence_key_file, "", 0, 0,
+     "Signing key (Ed25519, PEM, mode 0600), generated at the first start. Empty: log.key in data_dir."},
+
+    {"pipeline.max_rescored", &S::pipeline_max_rescored, "", 0, 100'000,
+     "Most mirrored pairs that are rescored on both engines in one stage."},
+    {"pipeline.pause_deadline_s", &S::pipeline_pause_deadline_s, "s", 1, kYear_s,
+     "A promotion paused for longer expires."},
+    {"pipeline.inconclusive_deadline_s", &S::pipeline_inconclusive_deadline_s, "s", 1, kYear_s,
+     "An inconclusive promotion that nobody decides expires after this."},
+};
+
+}  // namespace
+
+std::span<const SettingSpec> setting_specs() {
+  return kSpecs;
+}
+
+}  // namespace driftgate::app

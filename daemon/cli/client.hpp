@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "daemon/net/http_client.hpp"
+#include "daemon/net/sse.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::cli {
+
+/// What every command against the daemon takes.
+struct ConnectionArgs {
+  std::string url;         ///< --url, else DRIFTGATE_URL, else http://127.0.0.1:7433
+  std::string token_file;  ///< --token-file, else DRIFTGATE_TOKEN, else ~/.config/driftgate/token
+  bool json = false;       ///< --json
+};
+
+inline constexpr std::string_view kDefaultUrl = "http://127.0.0.1:7433";
+
+/// The daemon's API for commands: adds the token, turns problems into errors that keep their code.
+class Client {
+ public:
+  /// `unauthenticated` when no token is to be found, `io` when the token file cannot be read.
+  static schema::Result<Client> open(const ConnectionArgs& args);
+
+  [[nodiscard]] schema::Result<std::string> get(const std::string& target);
+  [[nodiscard]] schema::Result<std::string> remove(const std::string& target);
+  /// With an idempotency key unless it is empty.
+  [[nodiscard]] schema::Result<std::string> post(const std::string& target, std::string body,
+                                                 std::string_view idempotency_key = {},
+                                                 std::string_view media_type = "application/json");
+
+  /// Follows an event stream until its `end` event, until `on_event` returns false, or until an error that
+  /// trying again does not mend. A cut connection is resumed after the last id, at most kMaxResumes times in
+  /// a row without an event.
+  schema::Result<void> follow(const std::string& target,
+                              const std::function<bool(const net::SseEvent&)>& on_event);
+  static constexpr int kMaxResumes = 20;
+
+ private:
+  Client(net::Url url, std::string token) : url_(std::move(url)), token_(std::move(token)) {}
+  [[nodiscard]] schema::Result<std::string> exchange(net::ClientRequest request);
+  net::Url url_;
+  std::string token_;
+};
+
+/// 128 random bits in hex.
+[[nodiscard]] std::string fresh_idempotency_key();
+
+/// The whole of a file, at most `limit` bytes. `io`, `limit_exceeded`.
+[[nodiscard]] schema::Result<std::string> read_file(const std::string& path, std::size_t limit = 1024 * 1024);
+
+}  // namespace driftgate::cli

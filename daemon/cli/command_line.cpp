@@ -1,0 +1,279 @@
+#include "daemon/cli/command_line.hpp"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "daemon/cli/commands.hpp"
+#include "daemon/cli/contract_command.hpp"
+#include "daemon/cli/drift_line.hpp"
+#include "daemon/cli/exit_codes.hpp"
+
+namespace driftgate::cli {
+namespace {
+
+using Action = std::function<int()>;
+
+/// The words of every command; values live here until the chosen action runs.
+class CommandLine {
+ public:
+  explicit CommandLine(const Hooks& hooks) : hooks_(hooks) {
+    app_.description("May this checkpoint, served by this inference kernel, replace what is served now?");
+    app_.require_subcommand(1);
+    app_.footer(
+        "Exit codes: 0 pass or succeeded, 1 violated or rejected, 3 inconclusive or expired, 4 error,\n"
+        "5 aborted or superseded, 64 usage, 69 daemon unreachable, 74 I/O, 77 not permitted.");
+    add_daemon_commands();
+    add_offline_commands();
+    add_registry_commands();
+    add_model_commands();
+    add_promote();
+    add_following_commands();
+    add_interventions();
+    add_evidence();
+    add_tokens();
+  }
+
+  int run(int argc, const char* const* argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::Success& e) {
+      return app_.exit(e);
+    } catch (const CLI::ParseError& e) {
+      fmt::print(stderr, "driftgate: {}; see 'driftgate --help'\n", e.what());
+      return kExitUsage;
+    }
+    return action_ ? action_() : kExitUsage;
+  }
+
+ private:
+  CLI::App* command(CLI::App& parent, const std::string& name, const std::string& text, Action action) {
+    CLI::App* sub = parent.add_subcommand(name, text);
+    sub->callback([this, chosen = std::move(action)] { action_ = chosen; });
+    return sub;
+  }
+
+  /// A command that talks to the daemon.
+  CLI::App* client(CLI::App& parent, const std::string& name, const std::string& text, Action action) {
+    CLI::App* sub = command(parent, name, text, std::move(action));
+    sub->add_option("--url", connection_.url, "The daemon's URL (DRIFTGATE_URL, else http://127.0.0.1:7433)");
+    sub->add_option("--token-file", connection_.token_file,
+                    "File with the token (DRIFTGATE_TOKEN, else ~/.config/driftgate/token)");
+    sub->add_flag("--json", connection_.json, "Print JSON");
+    return sub;
+  }
+
+  CLI::App& group(const std::string& name, const std::string& text) {
+    CLI::App* sub = app_.add_subcommand(name, text);
+    sub->require_subcommand(1);
+    return *sub;
+  }
+
+  void reason_option(CLI::App* sub) {
+    sub->add_option("--reason", reason_, "Why; kept as evidence")->required();
+  }
+
+  void add_daemon_commands();
+  void add_offline_commands();
+  void add_registry_commands();
+  void add_model_commands();
+  void add_promote();
+  void add_captures(CLI::App* sub, const std::string& stage, CaptureArgs& into);
+  void add_following_commands();
+  void add_interventions();
+  void add_evidence();
+  void add_tokens();
+
+  const Hooks& hooks_;
+  CLI::App app_{"driftgate", "driftgate"};
+  Action action_;
+  ConnectionArgs connection_;
+  ServeArgs serve_;
+  bool markdown_ = false;
+  bool offline_json_ = false;
+  std::vector<std::string> files_;
+  RegisterFileArgs file_;
+  EngineArgs engine_;
+  ModelArgs model_;
+  PromoteArgs promote_;
+  EvidenceArgs evidence_;
+  TokenArgs token_;
+  std::string subject_, reason_, evidence_digest_;
+  CLI::App* contract_ = nullptr;
+};
+
+void CommandLine::add_daemon_commands() {
+  CLI::App* serve = command(app_, "serve", "Run the daemon", [this] { return hooks_.serve(serve_); });
+  serve->add_option("--config", serve_.config, "Settings file; without one the defaults hold");
+  serve->add_option("--listen", serve_.listen, "Address and port of the API, instead of the configured one");
+  serve->add_option("--data-dir", serve_.data_dir, "Data folder, instead of the configured one");
+  command(app_, "router", "Run the embedded router (the daemon starts it)", [] { return kExitUsage; });
+  command(app_, "worker", "Do the job of a folder (the daemon starts it)", [] { return kExitUsage; });
+  CLI::App* settings = command(app_, "settings", "Print every setting with its default, documented",
+                               [this] { return hooks_.settings(markdown_); });
+  settings->add_flag("--markdown", markdown_, "As the reference page");
+  command(app_, "openapi", "Print the API's OpenAPI document", [this] { return hooks_.openapi(); });
+  command(app_, "version", "Print the version", [this] {
+    fmt::print("driftgate {}\n", hooks_.version);
+    return kExitOk;
+  });
+}
+
+void CommandLine::add_offline_commands() {
+  add_drift_command(app_, [this](Action action) { action_ = std::move(action); });
+  contract_ = &group("contract", "Check, explain and register contracts");
+  CLI::App* lint = command(*contract_, "lint", "Check contracts without a daemon",
+                           [this] { return contract_lint(files_, offline_json_); });
+  lint->add_option("files", files_, "Contract files")->required();
+  lint->add_flag("--json", offline_json_, "Print JSON");
+  CLI::App* explain = command(*contract_, "explain", "Say what a contract demands",
+                              [this] { return contract_explain(file_.file, offline_json_); });
+  explain->add_option("file", file_.file, "Contract file")->required();
+  explain->add_flag("--json", offline_json_, "Print JSON");
+}
+
+void CommandLine::add_registry_commands() {
+  CLI::App* contract = client(*contract_, "register", "Register a contract",
+                              [this] { return contract_register(connection_, file_); });
+  contract->add_option("file", file_.file, "Contract file, YAML or JSON")->required();
+  client(*contract_, "list", "List contracts", [this] { return list_resources(connection_, "contracts"); });
+
+  CLI::App& kernels = group("kernel", "Register and list kernels");
+  CLI::App* kernel = client(kernels, "register", "Register a kernel",
+                            [this] { return kernel_register(connection_, file_); });
+  kernel->add_option("file", file_.file, "JSON file: {\"name\": …, \"engine\": …, \"dtype\": …}")->required();
+  client(kernels, "list", "List kernels", [this] { return list_resources(connection_, "kernels"); });
+
+  CLI::App& engines = group("engine", "Register and list engines");
+  CLI::App* engine = client(engines, "register", "Register an engine and probe it",
+                            [this] { return engine_register(connection_, engine_); });
+  engine->add_option("name", engine_.name, "Its name here")->required();
+  engine->add_option("--engine-url", engine_.url, "Base URL of the engine, http://host:port")->required();
+  engine->add_option("--kernel", engine_.kernel, "Registered kernel that it runs")->required();
+  auto* uri = engine->add_option("--checkpoint", engine_.checkpoint_uri,
+                                 "Folder of the weights, below a configured root");
+  engine
+      ->add_option("--checkpoint-digest", engine_.checkpoint_digest,
+                   "Digest of the weights, when the folder cannot be read here")
+      ->excludes(uri);
+  client(engines, "list", "List engines", [this] { return list_resources(connection_, "engines"); });
+}
+
+void CommandLine::add_model_commands() {
+  CLI::App& models = group("model", "Install and list models");
+  CLI::App* create = client(models, "create", "Install a model's first version",
+                            [this] { return model_create(connection_, model_); });
+  create->add_option("name", model_.name, "The name that clients send")->required();
+  create->add_option("--engine", model_.engine, "Registered engine that serves it")->required();
+  create->add_option("--reason", model_.reason, "Why; kept as evidence")->required();
+  client(models, "list", "List models", [this] { return list_resources(connection_, "models"); });
+  CLI::App* lift = client(models, "lift-hold", "Let promotions run again after a rollback",
+                          [this] { return model_lift_hold(connection_, subject_, reason_); });
+  lift->add_option("name", subject_, "Model")->required();
+  reason_option(lift);
+}
+
+void CommandLine::add_captures(CLI::App* sub, const std::string& stage, CaptureArgs& into) {
+  const std::string of = " of the " + stage + " corpus";
+  sub->add_option("--" + stage + "-train", into.train, "Capture of K_train" + of);
+  sub->add_option("--" + stage + "-inf", into.inf, "Capture of K_inf" + of);
+  sub->add_option("--" + stage + "-adapter", into.adapter, "Configured adapter that captures K_inf" + of);
+  sub->add_option("--" + stage + "-corpus", into.corpus, "Sequences with their slices" + of);
+  sub->add_option("--" + stage + "-floor", into.floor, "Second capture of K_train" + of);
+}
+
+void CommandLine::add_promote() {
+  CLI::App* sub = client(app_, "promote", "Ask for a promotion", [this] {
+    if (promote_.request_file.empty() &&
+        (promote_.model.empty() || promote_.engine.empty() || promote_.contract.empty())) {
+      fmt::print(stderr, "driftgate: promote needs MODEL, --engine and --contract, or --request FILE\n");
+      return kExitUsage;
+    }
+    return promote(connection_, promote_);
+  });
+  sub->add_option("model", promote_.model, "Model");
+  sub->add_option("--engine", promote_.engine, "Registered engine: the candidate");
+  sub->add_option("--contract", promote_.contract, "Contract's digest, or its name for the newest");
+  sub->add_option("--note", promote_.note, "Kept as evidence");
+  sub->add_option("--request", promote_.request_file, "The request as a JSON file");
+  sub->add_option("--idempotency-key", promote_.idempotency_key,
+                  "The same key and request start one promotion");
+  sub->add_flag("--wait", promote_.wait, "Follow it and exit with its outcome");
+  sub->add_flag("--dry-run", promote_.dry_run, "Print the plan, change nothing");
+  add_captures(sub, "numeric", promote_.numeric);
+  add_captures(sub, "slice", promote_.slice);
+}
+
+void CommandLine::add_following_commands() {
+  CLI::App* status_sub = client(app_, "status", "All models, one model, or one promotion",
+                                [this] { return status(connection_, subject_); });
+  status_sub->add_option("subject", subject_, "Model or promotion (pr-…)");
+  CLI::App* watch_sub = client(app_, "watch", "Follow a promotion and exit with its outcome",
+                               [this] { return watch(connection_, subject_); });
+  watch_sub->add_option("subject", subject_, "Promotion (pr-…), or model for its newest one")->required();
+}
+
+void CommandLine::add_interventions() {
+  CLI::App* approval = client(app_, "approve", "Approve the step that waits",
+                              [this] { return approve(connection_, subject_, evidence_digest_, reason_); });
+  approval->add_option("promotion", subject_, "Promotion (pr-…)")->required();
+  approval
+      ->add_option("--evidence", evidence_digest_,
+                   "Digest of the evidence that you read; 'driftgate status' shows it")
+      ->required();
+  reason_option(approval);
+  const std::pair<const char*, const char*> interventions[] = {
+      {"abort", "End a promotion: weight 0 first"},
+      {"rollback", "Restore the version before it and set a hold"},
+      {"pause", "Freeze weights; harm tests run on"},
+      {"resume", "Go on after a pause"}};
+  for (const auto& [name, text] : interventions) {
+    CLI::App* sub = client(app_, name, text, [this, action = std::string(name)] {
+      return intervene(connection_, action, subject_, reason_);
+    });
+    sub->add_option("promotion", subject_, "Promotion (pr-…)")->required();
+    reason_option(sub);
+  }
+}
+
+void CommandLine::add_evidence() {
+  CLI::App* sub =
+      client(app_, "evidence", "Read the log", [this] { return evidence(connection_, evidence_); });
+  sub->add_option("seq", evidence_.seq, "One entry: its exact bytes");
+  sub->add_option("--promotion", evidence_.promotion, "About this promotion");
+  sub->add_option("--model", evidence_.model, "About this model");
+  sub->add_option("--stage", evidence_.stage, "Of this stage");
+  sub->add_option("--kind", evidence_.kind, "Of this kind");
+  sub->add_option("--actor", evidence_.actor, "By this actor");
+  sub->add_option("--clause", evidence_.clause, "Of this clause, family.id");
+  sub->add_option("--verdict", evidence_.verdict, "With this verdict");
+  sub->add_option("--limit", evidence_.limit, "At most so many entries")->check(CLI::Range(1, 1'000'000));
+  sub->add_flag("--newest", evidence_.newest, "Newest first");
+}
+
+void CommandLine::add_tokens() {
+  CLI::App& tokens = group("token", "Issue, list and revoke tokens");
+  CLI::App* issue =
+      client(tokens, "issue", "Issue a token", [this] { return token_issue(connection_, token_); });
+  issue->add_option("--name", token_.name, "Whose; one person is one name")->required();
+  issue
+      ->add_option("--scope", token_.scopes,
+                   "viewer, promoter, approver, operator, auditor, admin; several are possible")
+      ->required()
+      ->delimiter(',');
+  issue->add_option("--expires-in", token_.expires_in_s, "Seconds until it ends; without, never");
+  issue->add_option("--out", token_.out, "Write the bearer into this new file (0600) instead of printing it");
+  client(tokens, "list", "List tokens", [this] { return token_list(connection_); });
+  CLI::App* revoke =
+      client(tokens, "revoke", "Revoke a token", [this] { return token_revoke(connection_, subject_); });
+  revoke->add_option("id", subject_, "Token (tok-…)")->required();
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv, const Hooks& hooks) {
+  return CommandLine(hooks).run(argc, argv);
+}
+
+}  // namespace driftgate::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace driftgate::cli {
+
+/// `driftgate serve`: the configuration file and what overrides it.
+struct ServeArgs {
+  std::string config;    ///< empty: defaults
+  std::string listen;    ///< empty: as configured
+  std::string data_dir;  ///< empty: as configured
+};
+
+/// What the binary does beside being a client: given by main, since it lies above this folder.
+struct Hooks {
+  std::function<int(const ServeArgs&)> serve;
+  std::function<int(bool markdown)> settings;  ///< prints the documented settings
+  std::function<int()> openapi;                ///< prints the API's document
+  std::string version;
+};
+
+/// Parses the command line, runs the command and returns its exit code; 64 with a hint for what cannot be
+/// parsed.
+int run(int argc, const char* const* argv, const Hooks& hooks);
+
+}  // namespace driftgate::cli

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/cli/client.hpp"
+
+namespace driftgate::cli {
+
+// Each command prints its result to standard output, its failure to standard error, and returns the exit
+// code.
+
+struct RegisterFileArgs {
+  std::string file;
+};
+int contract_register(const ConnectionArgs& connection, const RegisterFileArgs& args);
+int kernel_register(const ConnectionArgs& connection, const RegisterFileArgs& args);
+
+struct EngineArgs {
+  std::string name, url, kernel, checkpoint_uri, checkpoint_digest;
+};
+int engine_register(const ConnectionArgs& connection, const EngineArgs& args);
+
+struct ModelArgs {
+  std::string name, engine, reason;
+};
+int model_create(const ConnectionArgs& connection, const ModelArgs& args);
+int model_lift_hold(const ConnectionArgs& connection, const std::string& name, const std::string& reason);
+
+/// Lists "contracts", "kernels", "engines" or "models".
+int list_resources(const ConnectionArgs& connection, const std::string& collection);
+
+/// Captures of one stage on the command line.
+struct CaptureArgs {
+  std::string train, inf, adapter, corpus, floor;
+};
+struct PromoteArgs {
+  std::string model, engine, contract, note;
+  CaptureArgs numeric, slice;
+  std::string request_file;  ///< the request's JSON instead of the options
+  std::string idempotency_key;
+  bool wait = false, dry_run = false;
+};
+int promote(const ConnectionArgs& connection, const PromoteArgs& args);
+
+/// Nothing: all models. Else a model's name or a promotion's id.
+int status(const ConnectionArgs& connection, const std::string& subject);
+/// Follows a promotion (or the newest of a model) to its end and exits with its outcome.
+int watch(const ConnectionArgs& connection, const std::string& subject);
+
+int approve(const ConnectionArgs& connection, const std::string& promotion,
+            const std::string& evidence_digest, const std::string& reason);
+/// `action` is abort, rollback, pause or resume.
+int intervene(const ConnectionArgs& connection, const std::string& action, const std::string& promotion,
+              const std::string& reason);
+
+struct EvidenceArgs {
+  std::string promotion, model, stage, kind, actor, clause, verdict;
+  std::string seq;  ///< one entry, its exact bytes
+  std::uint64_t limit = 100;
+  bool newest = false;
+};
+int evidence(const ConnectionArgs& connection, const EvidenceArgs& args);
+
+struct TokenArgs {
+  std::string name;
+  std::vector<std::string> scopes;
+  std::uint64_t expires_in_s = 0;  ///< 0: never
+  std::string out;                 ///< file for the bearer (0600); empty: standard output
+};
+int token_issue(const ConnectionArgs& connection, const TokenArgs& args);
+int token_list(const ConnectionArgs& connection);
+int token_revoke(const ConnectionArgs& connection, const std::string& id);
+
+}  // namespace driftgate::cli

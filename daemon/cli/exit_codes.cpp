@@ -1,0 +1,50 @@
+#include "daemon/cli/exit_codes.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+
+namespace driftgate::cli {
+
+int exit_code_of(schema::ErrorCode code) {
+  using schema::ErrorCode;
+  switch (code) {
+    case ErrorCode::unauthenticated:
+    case ErrorCode::forbidden:
+      return kExitNotPermitted;
+    case ErrorCode::unavailable:
+      return kExitUnreachable;
+    case ErrorCode::io:
+    case ErrorCode::storage_full:
+      return kExitIo;
+    case ErrorCode::invalid_argument:
+    case ErrorCode::invalid_document:
+    case ErrorCode::invalid_capture:
+    case ErrorCode::not_comparable:
+    case ErrorCode::not_found:
+    case ErrorCode::already_exists:
+    case ErrorCode::conflict:
+    case ErrorCode::limit_exceeded:
+    case ErrorCode::unsupported:
+    case ErrorCode::deadline_exceeded:
+    case ErrorCode::corrupt:
+    case ErrorCode::internal:
+      return kExitError;
+  }
+  return kExitError;
+}
+
+int exit_code_of_state(std::string_view state) {
+  if (state == "succeeded") return kExitOk;
+  if (state == "rejected") return kExitViolated;
+  if (state == "inconclusive" || state == "expired") return kExitInconclusive;
+  if (state == "aborted" || state == "superseded") return kExitAborted;
+  return kExitError;
+}
+
+int report(const schema::Error& error) {
+  fmt::print(stderr, "driftgate: {}\n", error.describe());
+  return exit_code_of(error.code);
+}
+
+}  // namespace driftgate::cli

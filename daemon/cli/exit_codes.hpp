@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string_view>
+
+#include "schema/error.hpp"
+
+namespace driftgate::cli {
+
+/// Exit codes of every command (architecture.md, section 4).
+inline constexpr int kExitOk = 0;            ///< pass or succeeded
+inline constexpr int kExitViolated = 1;      ///< violated or rejected
+inline constexpr int kExitInconclusive = 3;  ///< inconclusive or expired
+inline constexpr int kExitError = 4;
+inline constexpr int kExitAborted = 5;  ///< aborted or superseded
+inline constexpr int kExitUsage = 64;
+inline constexpr int kExitUnreachable = 69;
+inline constexpr int kExitIo = 74;
+inline constexpr int kExitNotPermitted = 77;
+
+[[nodiscard]] int exit_code_of(schema::ErrorCode code);
+/// Of a promotion's final state; kExitError for a state that is not final.
+[[nodiscard]] int exit_code_of_state(std::string_view state);
+
+/// Prints "driftgate: …" to standard error and returns the error's exit code.
+int report(const schema::Error& error);
+
+}  // namespace driftgate::cli

@@ -1,0 +1,124 @@
+#include "daemon/cli/json_text.hpp"
+
+#include <fmt/core.h>
+
+#include "daemon/cli/output.hpp"
+
+namespace driftgate::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxValueWidth = 120;
+
+const json* find(const json& object, std::string_view member) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(std::string(member));
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string percent(std::int64_t done, std::int64_t total) {
+  return total <= 0 ? "" : fmt::format("{}%", 100 * done / total);
+}
+
+std::string stage_progress(const json& run) {
+  const json* progress = find(run, "progress");
+  if (progress == nullptr) return "";
+  const std::int64_t done = integer_of(*progress, "done");
+  const std::int64_t total = integer_of(*progress, "total");
+  std::string out = percent(done, total);
+  if (total > 0) out += fmt::format(" ({} of {} {})", done, total, text_of(*progress, "unit"));
+  const std::string text = text_of(*progress, "text");
+  if (!text.empty()) out += fmt::format("{}{}", out.empty() ? "" : ", ", text);
+  return out;
+}
+
+}  // namespace
+
+std::string plain_text(const json& value) {
+  if (value.is_string()) return printable(value.get<std::string>());
+  if (value.is_null()) return "";
+  if (value.is_object() && value.contains("dec") && value["dec"].is_string())
+    return value["dec"].get<std::string>();
+  std::string text = printable(value.dump(-1, ' ', false, json::error_handler_t::replace));
+  if (text.size() > kMaxValueWidth) text = text.substr(0, kMaxValueWidth) + "…";
+  return text;
+}
+
+std::string text_of(const json& object, std::string_view member) {
+  const json* found = find(object, member);
+  return found == nullptr ? "" : plain_text(*found);
+}
+
+std::int64_t integer_of(const json& object, std::string_view member, std::int64_t fallback) {
+  const json* found = find(object, member);
+  return found != nullptr && found->is_number_integer() ? found->get<std::int64_t>() : fallback;
+}
+
+schema::Result<json> parse_answer(const schema::Result<std::string>& answer) {
+  if (!answer) return std::unexpected(answer.error());
+  json parsed = json::parse(*answer, nullptr, false);
+  if (parsed.is_discarded())
+    return schema::fail(schema::ErrorCode::invalid_document,
+                        "the daemon's answer is not JSON: is the URL right?");
+  return parsed;
+}
+
+std::string entry_line(const json& entry) {
+  std::string out =
+      fmt::format("{}  {:<20}", format_time(integer_of(entry, "time_us")), text_of(entry, "kind"));
+  const json* subject = find(entry, "subject");
+  if (subject != nullptr) out += fmt::format("  {:<17}", text_of(*subject, "stage"));
+  const json* body = find(entry, "body");
+  if (body != nullptr && body->is_object())
+    for (const auto& [name, value] : body->items()) {
+      const bool measured = value.is_object() && value.contains("dec");
+      if (value.is_null() || ((value.is_object() || value.is_array()) && !measured)) continue;
+      out += fmt::format(" {}={}", name, plain_text(value));
+    }
+  return out;
+}
+
+std::string progress_line(const json& promotion) {
+  std::string out = text_of(promotion, "state");
+  const std::string stage = text_of(promotion, "stage");
+  if (!stage.empty()) out += " " + stage;
+  const json* stages = find(promotion, "stages");
+  if (stages != nullptr && stages->is_array() && !stages->empty() &&
+      text_of(stages->back(), "stage") == stage) {
+    const std::string progress = stage_progress(stages->back());
+    if (!progress.empty()) out += " " + progress;
+  }
+  if (const json* canary = find(promotion, "canary"); canary != nullptr && stage == "canary") {
+    const double share = static_cast<double>(integer_of(*canary, "share_bp")) / 100.0;
+    out += fmt::format("; share {}%, {}", share, text_of(*canary, "phase"));
+    if (const std::string e = text_of(*canary, "e_value"); !e.empty()) out += ", e-value " + e;
+  }
+  return out;
+}
+
+std::string promotion_text(const json& promotion) {
+  std::string out = fmt::format("{}  {}  {}\n", text_of(promotion, "id"), text_of(promotion, "model"),
+                                progress_line(promotion));
+  const auto line = [&out](std::string_view label, const std::string& text) {
+    if (!text.empty()) out += fmt::format("  {:<11} {}\n", label, text);
+  };
+  line("engine", text_of(promotion, "engine"));
+  const std::string contract_name = text_of(promotion, "contract_name");
+  line("contract", (contract_name.empty() ? "" : contract_name + " ") + text_of(promotion, "contract"));
+  line("requester", text_of(promotion, "requester"));
+  line("traffic", text_of(promotion, "traffic"));
+  line("reason", text_of(promotion, "reason"));
+  const json* stages = find(promotion, "stages");
+  if (stages != nullptr && stages->is_array())
+    for (const json& run : *stages)
+      out += fmt::format("  {:<18} {:<12} {}\n", text_of(run, "stage"),
+                         text_of(run, "verdict").empty() ? text_of(run, "state") : text_of(run, "verdict"),
+                         text_of(run, "summary").empty() ? stage_progress(run) : text_of(run, "summary"));
+  if (const json* approval = find(promotion, "approval"))
+    out += fmt::format("  waits for approval: driftgate approve {} --evidence {} --reason …\n",
+                       text_of(promotion, "id"), text_of(*approval, "evidence_digest"));
+  return out;
+}
+
+}  // namespace driftgate::cli
