@@ -104,6 +104,9 @@ class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
     } else if (state_ == State::top && key_ == "__metadata__") {
       state_ = State::metadata;
     } else if (state_ == State::top) {
+      if (header.tensors.size() == kMaxSafetensorsTensors) {
+        return stop("tensor count", "the file has more than 200,000 tensors");
+      }
       state_ = State::tensor;
       tensor_ = TensorInfo{};
       tensor_.name = key_;
@@ -123,9 +126,6 @@ class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
       return stop("no duplicate keys",
                   in_quotes(name) + " stands twice" +
                       (state_ == State::tensor ? " in " + tensor_text() : std::string{}));
-    }
-    if (state_ == State::top && top_keys_.size() > kMaxSafetensorsTensors + 1) {
-      return stop("tensor count", "the file has more than 200,000 tensors");
     }
     if (state_ == State::tensor && name != "dtype" && name != "shape" && name != "data_offsets") {
       return stop("header structure", tensor_text() + " has the field " + in_quotes(name) +

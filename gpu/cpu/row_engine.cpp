@@ -25,12 +25,22 @@ double& at(driftgate_row& row, Metric metric) {
 void recentre(Pass1& part, double c) {
   const double delta = c - part.c;
   if (delta == 0) return;
-  const double g = part.g + part.l_p * phi(delta) + std::expm1(delta) * (part.g - part.s);
-  const double h = part.h + part.l_q * phi(-delta) + std::expm1(-delta) * (part.h + part.t);
-  part.s -= delta * part.l_p;
-  part.t -= delta * part.l_q;
-  part.g = g;
-  part.h = h;
+  const double s = part.s - delta * part.l_p;
+  const double t = part.t - delta * part.l_q;
+  if (std::abs(delta) <= 1) {
+    const double g = part.g + part.l_p * phi(delta) + std::expm1(delta) * (part.g - part.s);
+    const double h = part.h + part.l_q * phi(-delta) + std::expm1(-delta) * (part.h + part.t);
+    part.g = g;
+    part.h = h;
+  } else {
+    // e^δ would multiply what cancelled in G − S; the same sums stand in l_q and l_p:
+    // Σe^{z−m_p}·expm1(−d') = l_q·e^{c+m_q−m_p} − l_p, and alike for q.
+    const double gap = c + part.m_q - part.m_p;
+    part.g = part.l_q * std::exp(gap) - part.l_p + s;
+    part.h = part.l_p * std::exp(-gap) - part.l_q - t;
+  }
+  part.s = s;
+  part.t = t;
   part.c = c;
 }
 

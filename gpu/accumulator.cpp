@@ -1,0 +1,140 @@
+#include "gpu/accumulator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "gpu/cpu/row_engine.hpp"
+
+namespace driftgate::gpu {
+
+namespace {
+
+constexpr std::array<double, 3> kBands = {0.001, 0.01, 0.05};
+
+constexpr std::size_t index_of(Metric metric) {
+  return static_cast<std::size_t>(metric);
+}
+
+bool worse(const WorstRow& a, const WorstRow& b) {
+  const bool a_broken = a.values[index_of(Metric::nonfinite)] > 0;
+  const bool b_broken = b.values[index_of(Metric::nonfinite)] > 0;
+  if (a_broken && b_broken) return a.row < b.row;
+  if (a_broken != b_broken) return a_broken;
+  const double a_kl = a.values[index_of(Metric::kl_inf_train)];
+  const double b_kl = b.values[index_of(Metric::kl_inf_train)];
+  return a_kl != b_kl ? a_kl > b_kl : a.row < b.row;
+}
+
+}  // namespace
+
+Accumulator::Accumulator(MeasurementTable table, std::span<const std::int64_t> sequence_ids)
+    : table_(std::move(table)) {
+  std::unordered_map<std::int64_t, std::uint32_t> known;
+  sequence_of_row_.reserve(sequence_ids.size());
+  for (const std::int64_t id : sequence_ids) {
+    const auto [found, added] = known.emplace(id, static_cast<std::uint32_t>(table_.sequences.size()));
+    if (added) {
+      SequenceRow& row = table_.sequences.emplace_back();
+      row.sequence = id;
+      row.beyond.assign(table_.thresholds.size(), 0);
+      table_.infos.emplace_back().sequence = id;
+    }
+    sequence_of_row_.push_back(found->second);
+  }
+  set_slices({});
+}
+
+void Accumulator::set_slices(const std::vector<SliceAttributes>& slices) {
+  table_.slices.assign(1, {});
+  for (const SliceAttributes& where : slices) {
+    if (!where.empty()) table_.slices.emplace_back().where = where;
+  }
+  builders_.assign(table_.slices.size(), {});
+  slices_of_sequence_.assign(table_.sequences.size(), {});
+  for (std::size_t sequence = 0; sequence < table_.infos.size(); ++sequence) {
+    for (std::uint32_t slice = 0; slice < table_.slices.size(); ++slice) {
+      if (in_slice(table_.infos[sequence], table_.slices[slice].where)) {
+        slices_of_sequence_[sequence].push_back(slice);
+      }
+    }
+  }
+}
+
+void Accumulator::add(std::int64_t position, std::int64_t token,
+                      const double (&values)[DRIFTGATE_ROW_VALUES]) {
+  const std::uint64_t index = next_row_++;
+  const std::uint32_t at = sequence_of_row_[index];
+  SequenceRow& sequence = table_.sequences[at];
+  ++sequence.rows;
+  ++table_.rows;
+  for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
+    const double value = values[metric];
+    if (std::isnan(value)) continue;
+    sequence.metrics[metric].add(value);
+    const HistogramBin bin = histogram_bin(value);
+    for (const std::uint32_t slice : slices_of_sequence_[at]) builders_[slice][metric].add(bin);
+  }
+  for (std::size_t i = 0; i < table_.thresholds.size(); ++i) {
+    const Threshold& threshold = table_.thresholds[i];
+    const double value = values[index_of(threshold.metric)];
+    if (threshold.above ? value > threshold.value : value < threshold.value) ++sequence.beyond[i];
+  }
+  const double log_w = values[index_of(Metric::log_ratio)];
+  if (!std::isnan(log_w)) {
+    add_realised(sequence.realised, values[index_of(Metric::logprob_train)],
+                 values[index_of(Metric::logprob_inf)], log_w);
+  }
+  if (values[index_of(Metric::nonfinite)] > 0) ++table_.nonfinite_rows;
+  if (top_rows_ == 0) return;
+  WorstRow row{index, sequence.sequence, position, token, {}};
+  std::ranges::copy(values, row.values.begin());
+  offer_worst(std::move(row));
+}
+
+void Accumulator::offer_worst(WorstRow row) {
+  auto& kept = table_.worst_rows;
+  if (kept.size() == top_rows_ && !worse(row, kept.back())) return;
+  if (kept.size() == top_rows_) kept.pop_back();
+  kept.insert(std::ranges::upper_bound(kept, row, worse), std::move(row));
+}
+
+void Accumulator::add_realised(RealisedSums& sums, double log_p, double log_q, double log_w) const {
+  const double excess = std::expm1(log_w);  // w − 1
+  const double size = std::abs(excess);
+  const double w = std::exp(log_w);
+  sums.min_log_q = sums.n == 0 ? log_q : std::min(sums.min_log_q, log_q);
+  ++sums.n;
+  sums.log_w += log_w;
+  sums.w += w;
+  sums.w_squares += w * w;
+  sums.abs_w_minus_1 += size;
+  sums.k3 += cpu::phi(log_w);
+  sums.abs_log_w += std::abs(log_w);
+  sums.exp_abs_log_w += std::exp(std::abs(log_w));
+  sums.log_p += log_p;
+  sums.log_q += log_q;
+  if (size > table_.ppo_clip) ++sums.outside_clip;
+  for (std::size_t band = 0; band < kBands.size(); ++band) {
+    if (size <= kBands[band]) ++sums.in_band[band];
+  }
+  const double p = std::exp(log_p);
+  const double q = std::exp(log_q);
+  sums.p += p;
+  sums.q += q;
+  sums.p_squares += p * p;
+  sums.q_squares += q * q;
+  sums.pq += p * q;
+  if (table_.is_clip) sums.excess_is_clip += std::max(0.0, size - *table_.is_clip);
+}
+
+MeasurementTable Accumulator::finish() {
+  for (std::size_t slice = 0; slice < builders_.size(); ++slice) {
+    for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
+      table_.slices[slice].histograms[metric] = builders_[slice][metric].build();
+    }
+  }
+  return std::move(table_);
+}
+
+}  // namespace driftgate::gpu

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpu/backend.h"
+#include "gpu/drift.hpp"
+#include "gpu/histogram_bins.hpp"
+#include "gpu/measurement.hpp"
+
+namespace driftgate::gpu {
+
+/// Gathers rows, in row order and by one thread, into a measurement table, so that the result does not
+/// depend on how many threads evaluated the rows.
+class Accumulator {
+ public:
+  /// `table` has identities, parameters and thresholds filled in. `sequence_ids` are those of all rows to
+  /// come.
+  Accumulator(MeasurementTable table, std::span<const std::int64_t> sequence_ids);
+
+  /// The sequences in order of first appearance, to be given their attributes before `set_slices`.
+  [[nodiscard]] std::vector<SequenceInfo>& infos() { return table_.infos; }
+  void set_slices(const std::vector<SliceAttributes>& slices);
+  void set_top_rows(std::size_t count) { top_rows_ = count; }
+
+  /// The next row. `values` are in the order of schema::Metric; NaN figures are left out.
+  void add(std::int64_t position, std::int64_t token, const double (&values)[DRIFTGATE_ROW_VALUES]);
+  [[nodiscard]] MeasurementTable finish();
+
+ private:
+  void add_realised(RealisedSums& sums, double log_p, double log_q, double log_w) const;
+  void offer_worst(WorstRow row);
+
+  MeasurementTable table_;
+  std::vector<std::uint32_t> sequence_of_row_;
+  std::vector<std::vector<std::uint32_t>> slices_of_sequence_;
+  std::vector<std::array<HistogramBuilder, kRowMetricCount>> builders_;
+  std::size_t top_rows_ = 0;
+  std::uint64_t next_row_ = 0;
+};
+
+}  // namespace driftgate::gpu

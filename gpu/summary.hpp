@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/drift.hpp"
+#include "gpu/measurement.hpp"
+
+namespace driftgate::gpu {
+
+/// Aggregates of one per-row metric. NaN where there is no figure. The means are NaN too when some row
+/// in scope has no figure because its logits are not finite: such a row is not averaged away.
+struct MetricSummary {
+  std::uint64_t n = 0;
+  double mean, sequence_mean;  ///< over tokens; over sequences of their means
+  double min, max;
+  double p50, p90, p95, p99, p99_9;  ///< within 1%, from the histogram
+};
+
+/// A metric of measurement.md, section 4, from realised tokens. One figure has the path "value"; several
+/// have paths such as "tokens.0_1pct".
+struct DerivedSummary {
+  Metric metric{};
+  std::vector<std::pair<std::string, double>> figures;
+  bool descriptive = false;  ///< marked † and the tokens were not sampled by K_inf without filters
+};
+
+/// The corpus (`where` empty) or one slice.
+struct Summary {
+  SliceAttributes where;
+  std::uint64_t rows = 0, sequences = 0, nonfinite_rows = 0;
+  std::array<MetricSummary, kRowMetricCount> metrics;
+  std::vector<DerivedSummary> derived;  ///< empty without realised tokens
+};
+
+/// Figures over all sequences of the table that match `where`. Quantiles are NaN when the table holds no
+/// histogram of that slice.
+[[nodiscard]] Summary summarise(const MeasurementTable& table, const SliceAttributes& where = {});
+
+}  // namespace driftgate::gpu
