@@ -33,10 +33,20 @@ enum class Horizon : std::uint8_t { token, sequence };
 /// Which slices a clause looks at. Without any, the clause is on the whole corpus (or all traffic).
 enum class SliceRole : std::uint8_t { corpus, critical, monitored, discovered, described };
 
-struct MetricSubject { Metric metric{}; std::optional<Aggregate> aggregate; };
-struct BoundSubject { Bound bound{}; Horizon horizon = Horizon::token; };
-struct OutcomeSubject { std::string outcome; };  ///< "correct"
-struct SignalSubject { Metric signal{}; };
+struct MetricSubject {
+  Metric metric{};
+  std::optional<Aggregate> aggregate;
+};
+struct BoundSubject {
+  Bound bound{};
+  Horizon horizon = Horizon::token;
+};
+struct OutcomeSubject {
+  std::string outcome;
+};  ///< "correct"
+struct SignalSubject {
+  Metric signal{};
+};
 using Subject = std::variant<MetricSubject, BoundSubject, OutcomeSubject, SignalSubject>;
 
 /// The limits that a clause states; contract.md, "Rules". Only `max` and `max_ratio` may stand together.
@@ -56,6 +66,7 @@ struct Clause {
   std::optional<Requirement> require;  ///< as written; default by family and metric (contract.md)
   std::vector<SliceRole> slices;       ///< critical, monitored
   StageSet stages = 0;                 ///< where it is decided, defaults filled in
+  bool stages_stated = false;          ///< `stages` was written, not filled in
   SourcePosition position;
 
   [[nodiscard]] std::string address() const;  ///< "numerical.kl"
@@ -64,8 +75,13 @@ struct Clause {
 using SliceWhere = std::map<std::string, std::string>;
 
 struct Assumptions {
-  struct Reward { double min = 0, max = 1; };
-  struct Policy { double advantage_max = 1, score_norm_max = 1, ppo_clip = 0.2; std::optional<double> is_clip; };
+  struct Reward {
+    double min = 0, max = 1;
+  };
+  struct Policy {
+    double advantage_max = 1, score_norm_max = 1, ppo_clip = 0.2;
+    std::optional<double> is_clip;
+  };
   std::optional<Reward> reward;
   std::optional<Policy> policy;
   std::uint32_t max_tokens = 0;  ///< 0 = not stated
@@ -75,7 +91,10 @@ struct Slices {
   std::vector<std::string> dimensions;
   std::uint32_t min_sequences = 10;
   std::vector<SliceWhere> critical;
-  struct Discover { std::uint32_t depth = 2; bool block = false; };  ///< action: report | block
+  struct Discover {
+    std::uint32_t depth = 2;
+    bool block = false;
+  };  ///< action: report | block
   std::optional<Discover> discover;
   std::vector<std::uint32_t> prompt_length_bounds;  ///< edges, in characters, of the derived dimension
 };
@@ -86,24 +105,39 @@ struct ShadowPlan {
   std::int64_t max_duration_ms = 3'600'000;
   std::uint64_t mirror_token_budget = 1'000'000;
 };
-struct CanaryStep { std::uint32_t share_bp = 0; bool approval = false; };
+struct CanaryStep {
+  std::uint32_t share_bp = 0;
+  bool approval = false;
+};
 struct CanaryPlan {
   std::vector<CanaryStep> steps;  ///< strictly increasing, ends at 10,000
   std::int64_t soak_ms = 60'000;
   std::int64_t bake_ms = 300'000;
   std::uint32_t holdback_bp = 100;
-  std::uint64_t min_keys = 300;                    ///< per step
-  std::optional<std::uint64_t> max_exposure;       ///< keys served by the candidate, per step
-  std::optional<std::int64_t> max_duration_ms;     ///< per step
+  std::uint64_t min_keys = 300;                 ///< per step
+  std::optional<std::uint64_t> max_exposure;    ///< keys served by the candidate, per step
+  std::optional<std::int64_t> max_duration_ms;  ///< per step
   std::int64_t freeze_after_ms = 30'000;
   std::int64_t revert_after_ms = 120'000;
   std::int64_t approval_deadline_ms = 86'400'000;
 };
 
-struct Confidence { double alpha = 0.05, alpha_harm = 0.01, alpha_advance = 0.05; };
+struct Confidence {
+  double alpha = 0.05, alpha_harm = 0.01, alpha_advance = 0.05;
+};
 
 /// Escalation actions, weakest first (pipeline.md, section 4).
-enum class Action : std::uint8_t { log, notify, sample, freeze, step_back, route_slice, fallback, rollback, block };
+enum class Action : std::uint8_t {
+  log,
+  notify,
+  sample,
+  freeze,
+  step_back,
+  route_slice,
+  fallback,
+  rollback,
+  block
+};
 
 struct EscalationRule {
   std::string match;  ///< "family.id" or "family.*"
@@ -114,7 +148,10 @@ struct EscalationRule {
   Action action = Action::log;
   SourcePosition position;
 };
-struct Recovery { std::uint32_t clean_windows = 12; std::int64_t min_dwell_ms = 120'000; };
+struct Recovery {
+  std::uint32_t clean_windows = 12;
+  std::int64_t min_dwell_ms = 120'000;
+};
 struct Escalation {
   std::vector<EscalationRule> rules;
   Action hard_default = Action::rollback;
@@ -127,7 +164,7 @@ struct Contract {
   std::string name, description;
   std::vector<std::string> owners;
   std::string train_kernel, inf_kernel, fallback_kernel;  ///< refs; fallback empty when absent
-  std::uint32_t top_k = 10;  ///< of topk_overlap; `measurement: {top_k: N}`
+  std::uint32_t top_k = 10;                               ///< of topk_overlap; `measurement: {top_k: N}`
   Assumptions assumptions;
   Slices slices;
   std::vector<Clause> clauses;  ///< all families, in document order within each

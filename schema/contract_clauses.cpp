@@ -265,6 +265,7 @@ void parse_clause(const Cursor& at, const FamilyRules& rules, Contract& contract
   if (subject) {
     clause.subject = *subject;
     clause.limits = read_limits(fields, clause.subject, contract);
+    clause.stages_stated = stages.has_value();
     clause.stages = stages ? read_stages(*stages, *subject) : default_stages(at, rules, *subject);
     if (slices) read_slices(*slices, clause, contract.slices);
     if (require) check_requirement(*require, clause);

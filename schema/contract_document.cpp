@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "schema/contract.hpp"
@@ -84,7 +85,10 @@ void parse_assumptions(Fields& root, Contract& contract) {
     if (const auto low = inner.need("min")) range.min = number(*low).value_or(0);
     if (const auto high = inner.need("max")) range.max = number(*high).value_or(1);
     inner.finish();
-    if (range.min >= range.max) reward->refuse("the reward's min must be below its max");
+    if (range.min >= range.max) {
+      reward->refuse("the reward's min must be below its max");
+      range = {0, HUGE_VAL};  // so that no bound is a fault because of this one
+    }
     contract.assumptions.reward = range;
   }
   if (const auto policy = fields.find("policy")) {

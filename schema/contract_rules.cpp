@@ -85,7 +85,8 @@ void warn_stages(const Contract& contract, std::vector<Fault>& warnings) {
   }
   for (const Clause& clause : contract.clauses) {
     const auto* signal = std::get_if<SignalSubject>(&clause.subject);
-    if (signal == nullptr || (clause.stages & stage_bit(Stage::canary)) != 0) continue;
+    if (signal == nullptr || clause.stages_stated || (clause.stages & stage_bit(Stage::canary)) != 0)
+      continue;
     if (refusal(Feature::canary_signal, to_string(signal->signal))) {
       warnings.push_back(
           {clause.position, "",

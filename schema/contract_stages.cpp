@@ -45,7 +45,8 @@ namespace {
 void parse_critical(const Cursor& at, Slices& slices) {
   read_list(at, kMaxCriticalSlices, [&](const Cursor& item) {
     auto where = read_where(item, slices.dimensions);
-    if (!where) return;
+    // A slice with a fault keeps its place: clauses on critical slices are not faults as well.
+    if (!where) return slices.critical.emplace_back(), void();
     if (std::find(slices.critical.begin(), slices.critical.end(), *where) != slices.critical.end()) {
       return item.refuse(fmt::format("the critical slice {} stands twice", slice_text(*where)));
     }

@@ -36,7 +36,7 @@ Setting setting_of(Stage stage, const Contract& contract) {
 }
 
 LeastN answer(const Setting& setting, std::optional<std::uint64_t> n, std::string why) {
-  return {setting.stage, n, setting.unit, setting.alpha, std::move(why)};
+  return {setting.stage, n, setting.unit, setting.alpha, std::move(why), false};
 }
 
 // A mean in [0, 1] whose limit leaves the share `tau` for events; t-limits serve from 200 clusters on.
@@ -120,7 +120,9 @@ LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract) {
   }
   if (const auto* signal = std::get_if<SignalSubject>(&clause.subject)) {
     const bool counted = signal->signal == Metric::shadow_pairs;
-    return answer(setting, counted ? clause.limits.min_count.value_or(1) : 1, "counted, not tested");
+    LeastN needs = answer(setting, counted ? clause.limits.min_count.value_or(1) : 1, "counted, not tested");
+    needs.counted = true;
+    return needs;
   }
   if (const auto* bound = std::get_if<BoundSubject>(&clause.subject)) {
     return bound_needs(setting, *bound, clause, contract.assumptions);

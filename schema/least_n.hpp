@@ -31,7 +31,8 @@ struct LeastN {
   std::optional<std::uint64_t> n;
   std::string unit;  ///< "sequences", "outcomes", "pairs", "sticky keys"
   double alpha = 0;
-  std::string why;  ///< the method, in a few words
+  std::string why;       ///< the method, in a few words
+  bool counted = false;  ///< a signal: looked at as it is, no confidence involved
 };
 [[nodiscard]] std::vector<LeastN> least_n(const Clause& clause, const Contract& contract);
 

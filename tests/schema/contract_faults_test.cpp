@@ -1,0 +1,178 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/contract.hpp"
+#include "tests/schema/contract_text.hpp"
+
+namespace driftgate::schema {
+namespace {
+
+struct Case {
+  std::string_view from, to;
+  std::string_view expected;  ///< "line:column: message", or a part of the message
+};
+
+void check_all(const std::vector<Case>& cases) {
+  for (const Case& test : cases) {
+    CAPTURE(std::string(test.to));
+    const std::string text = contract_with(test.from, test.to);
+    REQUIRE_FALSE(text.empty());
+    const ContractReport report = parse_contract(text, "c");
+    CHECK_FALSE(report.contract.has_value());
+    const std::string faults = format_faults(report.faults, "c");
+    CAPTURE(faults);
+    CHECK(report.faults.size() == 1);
+    CHECK(faults.find(test.expected) != std::string::npos);
+  }
+}
+
+TEST_CASE("unknown names are faults with their place, what is allowed and the nearest name") {
+  check_all({
+      {"max: 0.75}", "maxx: 0.75, max: 0.75}",
+       "c:15:52: a numerical clause has no field \"maxx\"; allowed: "},
+      {"metric: tv", "metric: tvv", "c:18:22: found the text \"tvv\"; allowed: logit_max_abs"},
+      {"metric: tv", "metric: tvv", "did you mean \"tv\"?"},
+      {"aggregate: p99", "aggregate: p98", "did you mean \"p90\"?"},
+      {"aggregate: sum", "aggregate: mean",
+       "the aggregate mean makes no sense for nonfinite; allowed: max, sum"},
+      {"aggregate: sum, ", "", "c:14:5: the field \"aggregate\" is missing; allowed for nonfinite: max, sum"},
+      {"bound: reward", "bound: rewards", "did you mean \"reward\"?"},
+      {"outcome: correct", "outcome: corect", "did you mean \"correct\"?"},
+      {"signal: telemetry", "signal: telemetri", "did you mean \"telemetry\"?"},
+      {"numerical:", "numeric: 1\nnumerical:", "did you mean \"numerical\"?"},
+      {"{name: small}", "{nam: small, name: a}",
+       "metadata has no field \"nam\"; allowed: name, description, owners; "},
+      {"action: rollback", "action: rolback", "did you mean \"rollback\"?"},
+      {"stage: canary", "stage: canari", "did you mean \"canary\"?"},
+      {"slices: [critical]", "slices: [critikal]", "did you mean \"critical\"?"},
+      {"metric: ttft_ms, aggregate: p95, max_ratio: 1.1",
+       "metric: clip_budget_used, aggregate: mean, max: 0.1",
+       "clip_budget_used is one figure by itself; remove \"aggregate\""},
+  });
+}
+
+TEST_CASE("limits outside what they limit are faults") {
+  check_all({
+      {"max: 0.02, slices", "max: 1.5, slices", "c:18:48: found the number 1.5; allowed: a number in [0, 1]"},
+      {"max: 0.75", "max: -1", "found the number -1; allowed: a number in [0, ∞)"},
+      {"max: 0.75", "max: yes", "found the text \"yes\"; allowed: a number"},
+      {"max: 0.75", "max: .inf", "numbers must be finite"},
+      {"max_ratio: 1.1", "max_ratio: 0.9", "a number in [1, 1000]"},
+      {"bound: reward, max: 0.05", "bound: reward, max: 1.5", "a number in [0, 1]"},
+      {"margin: 0.03", "margin: 1", "a number in [0, 1)"},
+      {"max_staleness: 30s", "max_staleness: 30", "allowed: a duration such as 500ms, 30s, 5m or 1h30m"},
+      {", max: 0.75", "", "c:15:5: the clause states no limit; allowed: max, min, max_delta"},
+      {"max: 0.75", "max: 0.75, min: 0.1", "the clause states 2 kinds of limit (max, min)"},
+      {"max: 0.75", "max_ratio: 1.5", "the limit max_ratio makes no sense here; allowed: max, min"},
+      {"max: 0.75", "max: 0.75, min_count: 5", "the limit min_count makes no sense here"},
+      {"max: 0.75", "max: 0.75, floor_cap: 0.8", "floor_cap stands only beside floor_multiple"},
+      {"max_ratio: 1.5, max: 0.02", "max_ratio: 1.5, require: proof",
+       "a max_ratio on a rate can only be no_harm"},
+  });
+}
+
+TEST_CASE("references within the contract are checked") {
+  check_all({
+      {"critical: [{language: de}]", "critical: [{langage: de}]",
+       "c:12:15: the dimension \"langage\" is not declared; allowed: language, domain; did you mean "
+       "\"language\"?"},
+      {"{language: de}", "{language: 1}", "found the number 1; allowed: text; write \"1\" in quotes"},
+      {"{language: de}", "{language: de}, {language: de}", "the critical slice language=de stands twice"},
+      {"id: span", "id: finite", "the id \"finite\" stands twice in numerical; it first stood on line 14"},
+      {"\"runtime.errors\"", "\"runtime.erors\"",
+       "c:30:15: \"runtime.erors\" matches no clause of this contract; allowed: "},
+      {"\"runtime.errors\"", "\"runtime.erors\"", "did you mean \"runtime.errors\"?"},
+      {"\"runtime.errors\"", "\"numerical.*\"",
+       "\"numerical.*\" is not decided in canary, so the rule matches nothing"},
+      {"stage: canary,", "severity: soft,", "\"runtime.errors\" has no soft clause"},
+      {"action: rollback", "action: fallback", "the action fallback needs a fallback kernel"},
+      {"action: rollback", "action: route_slice", "the action route_slice needs a fallback kernel"},
+      {"  reward: {min: 0, max: 1}\n", "", "the bound reward needs the range of rewards"},
+      {"bound: reward, max: 0.05", "bound: policy_gradient, max: 1",
+       "the bound policy_gradient needs assumptions.policy"},
+      {"  critical: [{language: de}]\n", "", "the contract has no critical slices"},
+      {"max: 0.02}\n  - {id: ttft", "max: 0.02, slices: [critical]}\n  - {id: ttft",
+       "in statistical-slice only"},
+      {"metric: tv, aggregate: mean, max: 0.02, slices: [critical]", "metric: error_rate, max: 0.1",
+       "no stage of the statistical family can supply error_rate; it is supplied in: shadow-runtime, canary"},
+      {"bound: reward, max: 0.05", "outcome: correct, non_inferiority_margin: 0.1",
+       "a numerical clause has no \"outcome\"; allowed: metric, bound"},
+      {"metric: tv, ", "metric: tv, outcome: correct, ",
+       "a clause names exactly one of metric, outcome; found 2"},
+  });
+}
+
+TEST_CASE("plans that cannot run are faults") {
+  check_all({
+      {"{share: 0.5, approval: true}", "{share: 0.1}",
+       "c:27:35: found the number 0.1; allowed: a share above the step before"},
+      {", {share: 1.0}", "", "c:27:12: the steps must end at share 1.0"},
+      {"{share: 0.1}", "{share: 0.00001}", "a number in [0.0001, 1]"},
+      {"{share: 0.1}", "{share: 0.10001}", "a share in steps of 0.0001 (basis points)"},
+      {"steps: [", "max_exposure: 10\n    steps: [", "max_exposure (10) is below min_keys (300)"},
+      {"steps: [", "telemetry: {freeze_after: 3m}\n    steps: [", "freeze_after is longer than revert_after"},
+      {"  canary:", "  shadow-runtime: {min_duration: 2h}\n  canary:",
+       "min_duration is longer than max_duration"},
+      {"min: 0, max: 1}", "min: 1, max: 1}", "the reward's min must be below its max"},
+      {"max: 0.75}", "max: 0.75}\n  - {id: low, metric: logit_span, aggregate: p50, min: 0.8}",
+       "numerical.low (p50 min 0.8) and numerical.span (p99 max 0.75) of logit_span cannot both hold"},
+  });
+}
+
+TEST_CASE("what no stage evaluates yet is refused by name") {
+  const std::string fallback = "inf: {ref: int8}\n  fallback: {ref: bf16}";
+  check_all({
+      {"metric: tv, aggregate: mean, max: 0.02, slices: [critical]", "metric: ece_drift, max: 0.02",
+       "the metric ece_drift is not evaluated by this version; remove the clause"},
+      {"metric: ttft_ms, aggregate: p95, max_ratio: 1.1", "metric: batch_variant_rate, max: 0.05",
+       "the metric batch_variant_rate is not evaluated by this version"},
+      {"max: 0.75", "max: 0.75, floor_multiple: 4, floor_cap: 2",
+       "the limit floor_multiple is not evaluated by this version"},
+      {"max: 0.75", "max_delta: 0.1", "the limit max_delta is not evaluated by this version"},
+      {"  critical:", "  discover: {depth: 2, action: report}\n  critical:",
+       "the section slices.discover is not evaluated by this version"},
+      {"action: rollback", "action: block", "the action block is not evaluated by this version"},
+      {"soft: freeze", "soft: notify", "the action notify is not evaluated by this version"},
+      {"soft: freeze", "soft: sample", "the action sample is not evaluated by this version"},
+      {"stage: canary", "slice: {language: de}", "a rule for one slice is not evaluated by this version"},
+      {"signal: telemetry, max_staleness: 30s", "signal: shadow_pairs, min_count: 5, stages: [canary]",
+       "in canary, the signal shadow_pairs is not evaluated by this version"},
+  });
+  for (const std::string_view action : {"fallback", "route_slice"}) {
+    std::string text = contract_with("inf: {ref: int8}", fallback);
+    text.replace(text.find("action: rollback"), 16, "action: " + std::string(action));
+    const auto report = parse_contract(text, "c");
+    REQUIRE(report.faults.size() == 1);
+    CHECK(report.faults[0].message.starts_with("the action " + std::string(action) + " is not evaluated"));
+  }
+}
+
+TEST_CASE("a floor multiple follows its own rules even while it is refused") {
+  const auto faults = [](std::string_view to) {
+    return format_faults(parse_contract(contract_with("max: 0.75", to), "c").faults, "c");
+  };
+  CHECK(faults("max: 0.75, floor_multiple: 4").find("requires floor_cap") != std::string::npos);
+  CHECK(faults("min: 0.75, floor_multiple: 4, floor_cap: 1").find("stands only beside max") !=
+        std::string::npos);
+  CHECK(faults("max: 0.75, floor_multiple: 4, floor_cap: 0.5").find("a cap of at least max") !=
+        std::string::npos);
+}
+
+TEST_CASE("all faults are reported at once in the order of the document") {
+  std::string text = contract_with("metric: nonfinite", "metric: nonfinit");
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"max: 0.75", "max: x"}, {"margin: 0.03", "margin: 7"}, {"share: 0.5", "shar: 0.5"}}) {
+    text.replace(text.find(from), from.size(), to);
+  }
+  const ContractReport report = parse_contract(text, "c");
+  REQUIRE(report.faults.size() == 5);  // a step without "share" is two faults: unknown and missing
+  for (std::size_t i = 1; i < report.faults.size(); ++i) {
+    CHECK(report.faults[i - 1].position.line <= report.faults[i].position.line);
+  }
+}
+
+}  // namespace
+}  // namespace driftgate::schema

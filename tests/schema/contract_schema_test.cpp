@@ -1,0 +1,100 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Woverloaded-virtual"
+#pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
+#endif
+#include <valijson/adapters/nlohmann_json_adapter.hpp>
+#include <valijson/schema.hpp>
+#include <valijson/schema_parser.hpp>
+#include <valijson/validator.hpp>
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+#include "schema/contract.hpp"
+#include "schema/document_node.hpp"
+#include "schema/json.hpp"
+#include "tests/schema/contract_text.hpp"
+
+namespace driftgate::schema {
+namespace {
+
+using Adapter = valijson::adapters::NlohmannJsonAdapter;
+
+class ContractSchema {
+ public:
+  ContractSchema() : document_(nlohmann::json::parse(contract_json_schema())) {
+    valijson::SchemaParser parser;
+    parser.populateSchema(Adapter(document_), schema_);
+  }
+  [[nodiscard]] bool accepts(const std::string& text) {
+    std::vector<Fault> faults;
+    const auto node = read_document(text, faults);
+    REQUIRE(node.has_value());
+    // 512.0 is an integer for JSON Schema but not for valijson: the canonical text says 512.
+    const nlohmann::json value = nlohmann::json::parse(canonical_json(to_json(*node)));
+    valijson::Validator validator;
+    return validator.validate(schema_, Adapter(value), nullptr);
+  }
+
+ private:
+  nlohmann::json document_;
+  valijson::Schema schema_;
+};
+
+TEST_CASE("the JSON Schema accepts every shipped contract") {
+  ContractSchema schema;
+  CHECK(schema.accepts(std::string(kContractText)));
+  for (const auto& entry : std::filesystem::directory_iterator("configs/contracts")) {
+    CAPTURE(entry.path().string());
+    std::ifstream stream(entry.path());
+    CHECK(schema.accepts({std::istreambuf_iterator<char>(stream), {}}));
+  }
+}
+
+TEST_CASE("the JSON Schema refuses what the parser refuses") {
+  ContractSchema schema;
+  const std::vector<std::pair<std::string_view, std::string_view>> cases = {
+      {"max: 0.75}", "maxx: 0.75}"},
+      {"metric: tv,", "metric: tvv,"},
+      {"metric: tv,", "metric: ece_drift,"},
+      {"aggregate: sum", "aggregate: mean"},
+      {"aggregate: sum, ", ""},
+      {"max: 0.02, slices", "max: 1.5, slices"},
+      {"max: 0.75", "max: '0.75'"},
+      {"max: 0.75", "max_ratio: 2"},
+      {"max_ratio: 1.1", "max_ratio: 0.5"},
+      {"margin: 0.03", "margin: 1"},
+      {"30s", "30 seconds"},
+      {"30s", "1m1h"},
+      {"metric: tv, ", "metric: tv, outcome: correct, "},
+      {"action: rollback", "action: block"},
+      {"share: 0.5", "share: 1.5"},
+      {"share: 0.5", "shares: 0.5"},
+      {"apiVersion: driftgate/v1", "apiVersion: driftgate/v2"},
+      {"kernels:", "kernel: 1\nkernels:"},
+      {"  inf: {ref: int8}\n", ""}};
+  for (const auto& [from, to] : cases) {
+    CAPTURE(std::string(to));
+    const std::string text = contract_with(from, to);
+    REQUIRE_FALSE(text.empty());
+    CHECK_FALSE(schema.accepts(text));
+    CHECK_FALSE(parse_contract(text, "c").contract.has_value());
+  }
+}
+
+}  // namespace
+}  // namespace driftgate::schema

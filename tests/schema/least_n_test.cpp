@@ -1,0 +1,43 @@
+#include "schema/least_n.hpp"
+
+#include <doctest/doctest.h>
+
+namespace driftgate::schema {
+namespace {
+
+TEST_CASE("the least sample sizes are those that the statistics document names") {
+  CHECK(least_n_betting(0.001, 0.05) == 3025);   // p99_9, no exceedance, bet cap 0.99
+  CHECK(least_n_binomial(0.001, 0.05) == 2995);  // the floor of any method
+  CHECK(least_n_outcome(0.01, 0.05) == 368);     // b = c = 0 and margin 0.01
+  CHECK(least_n_binomial(0.01, 0.05) == 299);    // ln(1/α)/ln(1 + max/(1 − max)) at 1%
+}
+
+TEST_CASE("the mixture of bet caps needs more than its best cap and less than its worst") {
+  const auto mixture = least_n_betting_mixture(0.01, 0.05);
+  REQUIRE(mixture.has_value());
+  CHECK(*mixture > *least_n_betting(0.01, 0.05));
+  CHECK(*mixture <= *least_n_betting(0.01, 0.025));
+}
+
+TEST_CASE("a limit of zero can never be proven and a limit of everything needs one look") {
+  CHECK_FALSE(least_n_betting(0, 0.05).has_value());
+  CHECK_FALSE(least_n_betting_mixture(0, 0.05).has_value());
+  CHECK_FALSE(least_n_binomial(0, 0.05).has_value());
+  CHECK(least_n_betting(1, 0.05) == 1);
+  CHECK(least_n_binomial(1, 0.05) == 1);
+}
+
+TEST_CASE("what all runs spend together stays within alpha") {
+  double fixed = 0, streaming = 0;
+  for (std::uint32_t k = 1; k <= 1000; ++k) {
+    fixed += spent_alpha_fixed(0.05, k);
+    streaming += spent_alpha_streaming(0.05, k);
+  }
+  CHECK(fixed < 0.05);
+  CHECK(fixed > 0.0499);  // the rest of the series, 6α/π² · Σ_{k>1000} 1/k² ≈ 3e-5
+  CHECK(streaming <= 0.05);
+  CHECK(spent_alpha_streaming(0.05, 1) == 0.025);
+}
+
+}  // namespace
+}  // namespace driftgate::schema
