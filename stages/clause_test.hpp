@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/measurement.hpp"
+#include "schema/contract.hpp"
+#include "schema/verdict.hpp"
+#include "stages/bounds.hpp"
+
+namespace driftgate::stages {
+
+/// What the clauses of one fixed-data stage are decided on.
+struct ClauseData {
+  const schema::Contract* contract = nullptr;
+  const gpu::MeasurementTable* table = nullptr;
+  double alpha = 0.05;
+  std::uint64_t seed = 0;
+};
+
+/// Decides one clause on the sequences that match `where`, at level alpha in each direction, by the
+/// method that statistics.md names for its subject. `p_value` is that of harm, for Holm. Critical and
+/// monitored slices below `min_sequences` are inconclusive and say how many sequences are missing; a row
+/// that is not finite makes a numerical clause over it violated.
+[[nodiscard]] schema::ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause,
+                                                  const schema::SliceWhere& where, schema::SliceRole role);
+
+}  // namespace driftgate::stages

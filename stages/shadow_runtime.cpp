@@ -1,0 +1,266 @@
+#include "stages/shadow_runtime.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "stages/clause_rules.hpp"
+#include "stages/clause_test.hpp"
+#include "stages/report_begin.hpp"
+#include "stages/selection.hpp"
+#include "stages/statistics/distributions.hpp"
+#include "stages/traffic_rules.hpp"
+#include "stages/wording.hpp"
+
+namespace driftgate::stages {
+namespace {
+
+using schema::ClauseVerdict;
+using schema::Metric;
+using schema::SliceRole;
+using schema::Verdict;
+
+using Pairs = std::vector<const ShadowPair*>;
+
+struct Decider {
+  const schema::Contract& contract;
+  const ShadowInputs& inputs;
+  Pairs unique;  ///< the first pair of each key
+  double alpha;
+
+  [[nodiscard]] Pairs on(const schema::SliceWhere& where) const;
+  void decide(const schema::Clause& clause, const schema::SliceWhere& where, SliceRole role,
+              std::vector<ClauseVerdict>& out) const;
+  [[nodiscard]] ClauseVerdict rate_max(const schema::Clause& clause, const Pairs& pairs,
+                                       ClauseVerdict verdict) const;
+  [[nodiscard]] ClauseVerdict rate_ratio(const schema::Clause& clause, const Pairs& pairs,
+                                         ClauseVerdict verdict) const;
+  [[nodiscard]] ClauseVerdict latency(const schema::Clause& clause, Metric metric, const Pairs& pairs,
+                                      ClauseVerdict verdict) const;
+  [[nodiscard]] ClauseVerdict realised(const schema::Clause& clause, const schema::SliceWhere& where,
+                                       SliceRole role) const;
+};
+
+Pairs first_of_each_key(const std::vector<ShadowPair>& pairs) {
+  Pairs unique;
+  std::unordered_set<std::uint64_t> seen;
+  for (const ShadowPair& pair : pairs) {
+    if (pair.candidate == RequestOutcome::excluded || pair.incumbent == RequestOutcome::excluded) continue;
+    if (seen.insert(pair.key_hash).second) unique.push_back(&pair);
+  }
+  return unique;
+}
+
+Pairs Decider::on(const schema::SliceWhere& where) const {
+  if (where.empty()) return unique;
+  Pairs selected;
+  for (const ShadowPair* pair : unique) {
+    if (matches(parse_slice(pair->slice), where)) selected.push_back(pair);
+  }
+  return selected;
+}
+
+std::uint64_t failures(const Pairs& pairs, RequestOutcome ShadowPair::*side) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(
+      pairs, [side](const ShadowPair* p) { return p->*side == RequestOutcome::failed; }));
+}
+
+ClauseVerdict Decider::rate_max(const schema::Clause& clause, const Pairs& pairs,
+                                ClauseVerdict verdict) const {
+  const double max = *clause.limits.max;
+  const std::uint64_t n = pairs.size();
+  const std::uint64_t failed = failures(pairs, &ShadowPair::candidate);
+  verdict.limit_kind = "max";
+  verdict.threshold = max;
+  verdict.method = "Clopper-Pearson, one request of each key";
+  verdict.n = verdict.clusters = n;
+  verdict.estimate = n == 0 ? 0 : static_cast<double>(failed) / static_cast<double>(n);
+  verdict.lower = clopper_pearson_lower(failed, n, alpha);
+  verdict.upper = clopper_pearson_upper(failed, n, alpha);
+  verdict.p_value = binomial_at_least(failed, n, max);
+  verdict.details["failed"] = static_cast<double>(failed);
+  const std::string start =
+      fmt::format("the candidate failed {} of {} mirrored requests{}, a rate of {} (between {} and {})",
+                  count_text(failed), count_text(n), on_slice(verdict.where), percent(*verdict.estimate),
+                  percent(*verdict.lower), percent(*verdict.upper));
+  if (*verdict.upper <= max) {
+    verdict.verdict = Verdict::pass;
+    verdict.message = fmt::format("{}: within the max of {}.", start, percent(max));
+  } else if (*verdict.lower > max) {
+    verdict.verdict = Verdict::violated;
+    verdict.message = fmt::format("{}: over the max of {}.", start, percent(max));
+  } else {
+    verdict.details["least_keys"] = static_cast<double>(zero_event_units(max, alpha));
+    verdict.message =
+        fmt::format("{}: too few to decide against the max of {}; without any failure it takes {} keys.",
+                    start, percent(max), count_text(zero_event_units(max, alpha)));
+  }
+  return verdict;
+}
+
+ClauseVerdict Decider::rate_ratio(const schema::Clause& clause, const Pairs& pairs,
+                                  ClauseVerdict verdict) const {
+  const double ratio = *clause.limits.max_ratio;
+  const std::uint64_t n = pairs.size();
+  const std::uint64_t cand = failures(pairs, &ShadowPair::candidate);
+  const std::uint64_t inc = failures(pairs, &ShadowPair::incumbent);
+  verdict.limit_kind = "max_ratio";
+  verdict.threshold = ratio;
+  verdict.method = "Clopper-Pearson limits of both arms, each at half the level";
+  verdict.n = verdict.clusters = n;
+  const double low = clopper_pearson_lower(cand, n, alpha / 2);
+  const double line = ratio * clopper_pearson_upper(inc, n, alpha / 2);
+  verdict.details["candidate_failed"] = static_cast<double>(cand);
+  verdict.details["incumbent_failed"] = static_cast<double>(inc);
+  if (inc > 0) verdict.estimate = static_cast<double>(cand) / static_cast<double>(inc);
+  const std::string start =
+      fmt::format("on the same {} requests{} the candidate failed {} times and the incumbent {}",
+                  count_text(n), on_slice(verdict.where), count_text(cand), count_text(inc));
+  if (n == 0) {
+    verdict.message = start + ": nothing to compare.";
+  } else if (low > line) {
+    verdict.verdict = Verdict::violated;
+    verdict.message = fmt::format("{}: with {} confidence over {} times as often.", start, percent(1 - alpha),
+                                  figure(ratio));
+  } else {
+    verdict.verdict = Verdict::pass;
+    verdict.no_harm_only = true;
+    verdict.message = fmt::format(
+        "{}: not shown to fail over {} times as often. A ratio of failures can only show "
+        "harm; `max` is what proves.",
+        start, figure(ratio));
+  }
+  return verdict;
+}
+
+ClauseVerdict Decider::latency(const schema::Clause& clause, Metric metric, const Pairs& pairs,
+                               ClauseVerdict verdict) const {
+  const auto& subject = std::get<schema::MetricSubject>(clause.subject);
+  const auto quantile = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt;
+  if (!quantile) {
+    return cannot(std::move(verdict),
+                  "The mean of a latency has no limits that hold for every distribution: use a "
+                  "quantile (p50, p90, p95, p99, p99_9).");
+  }
+  if (!clause.limits.max && !clause.limits.max_ratio) {
+    return cannot(std::move(verdict), subject_text(clause) + " is decided by max or max_ratio only.");
+  }
+  std::vector<double> candidate;
+  std::vector<double> incumbent;
+  for (const ShadowPair* pair : pairs) {
+    const double c = latency_value(metric, pair->candidate_latency);
+    const double i = latency_value(metric, pair->incumbent_latency);
+    if (pair->candidate == RequestOutcome::ok && std::isfinite(c)) candidate.push_back(c);
+    if (pair->incumbent == RequestOutcome::ok && std::isfinite(i)) incumbent.push_back(i);
+  }
+  std::ranges::sort(candidate);
+  std::ranges::sort(incumbent);
+  const double level = clause.limits.max_ratio ? alpha / 2 : alpha;
+  verdict.method = "order statistics, one request of each key";
+  verdict.n = candidate.size();
+  verdict.clusters = candidate.size();
+  apply_latency({order_statistic_limits(candidate, *quantile, level),
+                 order_statistic_limits(incumbent, *quantile, level), !candidate.empty(), !incumbent.empty()},
+                clause, verdict);
+  return verdict;
+}
+
+ClauseVerdict Decider::realised(const schema::Clause& clause, const schema::SliceWhere& where,
+                                SliceRole role) const {
+  if (!inputs.realised) {
+    ClauseVerdict verdict = begin_verdict(clause, where, role, alpha, inputs.stage.seed);
+    return cannot(std::move(verdict),
+                  inputs.can_rescore
+                      ? "No pair has the log-probabilities of the same tokens from both engines."
+                      : "An engine of this pair cannot score given tokens (echo, max_tokens 0, logprobs), so "
+                        "realised-token drift cannot be measured on live pairs.");
+  }
+  ClauseVerdict verdict =
+      decide_clause({&contract, &*inputs.realised, alpha, inputs.stage.seed}, clause, where, role);
+  const bool train = inputs.reference == Reference::train;
+  verdict.details["reference_is_train"] = train ? 1 : 0;
+  verdict.message +=
+      train ? " Reference: the training kernel." : " Reference: the incumbent, on the same tokens.";
+  return verdict;
+}
+
+void Decider::decide(const schema::Clause& clause, const schema::SliceWhere& where, SliceRole role,
+                     std::vector<ClauseVerdict>& out) const {
+  ClauseVerdict verdict = begin_verdict(clause, where, role, alpha, inputs.stage.seed);
+  const auto metric = traffic_metric(clause);
+  if (!metric) {
+    out.push_back(
+        cannot(std::move(verdict), subject_text(clause) + " is decided on captures, not on traffic."));
+    return;
+  }
+  const schema::MetricGroup group = schema::info(*metric).group;
+  const Pairs pairs = on(where);
+  if (*metric == Metric::error_rate) {
+    if (clause.limits.max) out.push_back(rate_max(clause, pairs, verdict));
+    if (clause.limits.max_ratio) out.push_back(rate_ratio(clause, pairs, verdict));
+    if (!clause.limits.max && !clause.limits.max_ratio) {
+      out.push_back(cannot(std::move(verdict), "error_rate is decided by max or max_ratio only."));
+    }
+  } else if (is_latency(*metric)) {
+    out.push_back(latency(clause, *metric, pairs, std::move(verdict)));
+  } else if (group == schema::MetricGroup::realised || group == schema::MetricGroup::row) {
+    out.push_back(realised(clause, where, role));
+  } else {
+    out.push_back(cannot(std::move(verdict), subject_text(clause) + " is not evaluated by shadow-runtime."));
+  }
+}
+
+void note_pairs(const ShadowInputs& inputs, std::size_t unique, StageReport& report) {
+  report.notes.push_back(fmt::format("{} pairs, {} of them the first of their key.",
+                                     count_text(inputs.pairs.size()), count_text(unique)));
+  if (inputs.mirror_skipped > 0) {
+    report.notes.push_back(
+        fmt::format("{} requests were not mirrored because a limit of the mirror was reached.",
+                    count_text(inputs.mirror_skipped)));
+  }
+  if (inputs.can_rescore) return;
+  std::uint64_t equal = 0;
+  std::uint64_t compared = 0;
+  for (const ShadowPair& pair : inputs.pairs) {
+    equal += pair.equal_tokens.value_or(0);
+    compared += pair.compared_tokens.value_or(0);
+  }
+  report.notes.push_back(
+      fmt::format("An engine cannot score given tokens; compared on generated tokens up to the first "
+                  "difference: {} of {} equal.",
+                  count_text(equal), count_text(compared)));
+}
+
+}  // namespace
+
+StageReport evaluate_shadow_runtime(const schema::Contract& contract, const ShadowInputs& inputs) {
+  StageReport report = begin_report(schema::Stage::shadow_runtime, contract, inputs.stage);
+  const Decider decider{contract, inputs, first_of_each_key(inputs.pairs), report.alpha};
+  SignalFigures figures;
+  figures.pairs = inputs.pairs.size();
+  figures.logprobs_wanted = inputs.logprobs_wanted;
+  figures.with_logprobs = static_cast<std::uint64_t>(
+      std::ranges::count_if(inputs.pairs, [](const ShadowPair& pair) { return pair.has_logprobs; }));
+  figures.telemetry_age_ms = inputs.telemetry_age_ms;
+  const auto clauses = clauses_of(contract, schema::Stage::shadow_runtime);
+  for (const schema::Clause* clause : clauses) {
+    if (std::holds_alternative<schema::SignalSubject>(clause->subject)) {
+      if (auto verdict = decide_signal(*clause, figures, report.alpha))
+        report.clauses.push_back(std::move(*verdict));
+      continue;
+    }
+    if (clause->slices.empty()) decider.decide(*clause, {}, SliceRole::corpus, report.clauses);
+    if (std::ranges::find(clause->slices, SliceRole::critical) != clause->slices.end()) {
+      for (const auto& where : contract.slices.critical) {
+        decider.decide(*clause, where, SliceRole::critical, report.clauses);
+      }
+    }
+  }
+  note_pairs(inputs, decider.unique.size(), report);
+  finish_report(report, !clauses.empty());
+  return report;
+}
+
+}  // namespace driftgate::stages

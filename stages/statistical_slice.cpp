@@ -1,0 +1,129 @@
+#include "stages/statistical_slice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "stages/clause_rules.hpp"
+#include "stages/clause_test.hpp"
+#include "stages/report_begin.hpp"
+#include "stages/selection.hpp"
+#include "stages/wording.hpp"
+
+namespace driftgate::stages {
+namespace {
+
+using schema::ClauseVerdict;
+using schema::SliceRole;
+using schema::Verdict;
+
+bool asks_for(const schema::Clause& clause, SliceRole role) {
+  return std::ranges::find(clause.slices, role) != clause.slices.end();
+}
+
+/// How far a figure is beyond its limit, as a multiple of the limit's size; negative inside.
+std::optional<double> excess(const ClauseVerdict& verdict) {
+  if (!verdict.estimate || !verdict.threshold) return std::nullopt;
+  const auto fraction = verdict.details.find("tolerated_fraction");
+  const double limit = fraction == verdict.details.end() ? *verdict.threshold : fraction->second;
+  const bool paired = verdict.limit_kind == "non_inferiority_margin";
+  const bool at_most = verdict.limit_kind == "max" || fraction != verdict.details.end();
+  const double scale = limit == 0 ? 1 : std::abs(limit);
+  if (paired) return (-limit - *verdict.estimate) / scale;
+  return (at_most ? *verdict.estimate - limit : limit - *verdict.estimate) / scale;
+}
+
+struct ClauseVerdicts {
+  const schema::Clause* clause = nullptr;
+  ClauseVerdict corpus;  ///< demanded only when the clause names no slices
+  std::vector<ClauseVerdict> slices;
+};
+
+ClauseVerdicts decide_all(const ClauseData& data, const schema::Clause& clause,
+                          const std::vector<schema::SliceWhere>& monitored) {
+  ClauseVerdicts all{&clause, decide_clause(data, clause, {}, SliceRole::corpus), {}};
+  if (asks_for(clause, SliceRole::critical)) {
+    for (const auto& where : data.contract->slices.critical) {
+      all.slices.push_back(decide_clause(data, clause, where, SliceRole::critical));
+    }
+  }
+  if (asks_for(clause, SliceRole::monitored)) {
+    for (const auto& where : monitored) {
+      all.slices.push_back(decide_clause(data, clause, where, SliceRole::monitored));
+    }
+  }
+  return all;
+}
+
+/// Ranks the slices and says, where a slice is beyond its limit and the corpus is not, what the average hid.
+void rank(ClauseVerdicts& all, StageReport& report) {
+  const auto whole = excess(all.corpus);
+  for (ClauseVerdict& verdict : all.slices) {
+    const auto beyond = excess(verdict);
+    if (!beyond) continue;
+    const bool hidden = *beyond > 0 && whole && *whole <= 0;
+    const double limit = verdict.threshold.value_or(0);
+    report.ranking.push_back(
+        {verdict.clause, verdict.where, verdict.role, *verdict.estimate, limit, *beyond, hidden});
+    verdict.details["corpus_estimate"] = all.corpus.estimate.value_or(0);
+    if (hidden && verdict.verdict != Verdict::pass) {
+      verdict.message +=
+          fmt::format(" Over the whole corpus it is {}, within the limit: the average hides {}.",
+                      figure(*all.corpus.estimate), schema::slice_text(verdict.where));
+    }
+  }
+}
+
+void note_listed(const StageReport& report, std::vector<std::string>& notes) {
+  std::size_t open = 0;
+  for (const ClauseVerdict& verdict : report.clauses) {
+    open += static_cast<std::size_t>(verdict.role == SliceRole::monitored &&
+                                     verdict.verdict == Verdict::inconclusive);
+  }
+  if (open > 0) {
+    notes.push_back(fmt::format(
+        "{} verdicts on monitored slices are inconclusive; they are listed and do not block.", open));
+  }
+  for (const SliceRank& place : report.ranking) {
+    if (!place.hidden_by_mean) continue;
+    notes.push_back(fmt::format("{}: the average hides {}, whose figure is {} against a limit of {}.",
+                                place.clause, schema::slice_text(place.where), figure(place.estimate),
+                                figure(place.limit)));
+  }
+}
+
+}  // namespace
+
+StageReport evaluate_statistical_slice(const schema::Contract& contract, const gpu::MeasurementTable& table,
+                                       const StageInputs& inputs) {
+  StageReport report = begin_report(schema::Stage::statistical_slice, contract, inputs);
+  const ClauseData data{&contract, &table, report.alpha, report.seed};
+  const auto clauses = clauses_of(contract, schema::Stage::statistical_slice);
+  const auto monitored = monitored_slices(contract.slices, table.infos);
+  for (const schema::Clause* clause : clauses) {
+    ClauseVerdicts all = decide_all(data, *clause, monitored);
+    rank(all, report);
+    if (clause->slices.empty()) report.clauses.push_back(std::move(all.corpus));
+    std::ranges::move(all.slices, std::back_inserter(report.clauses));
+  }
+  std::vector<ClauseVerdict*> critical;
+  std::vector<ClauseVerdict*> watched;
+  for (ClauseVerdict& verdict : report.clauses) {
+    if (verdict.role == SliceRole::critical) critical.push_back(&verdict);
+    if (verdict.role == SliceRole::monitored) watched.push_back(&verdict);
+  }
+  holm_downgrades(critical, report.alpha);
+  holm_downgrades(watched, report.alpha);
+  std::ranges::stable_sort(report.ranking, std::greater{}, &SliceRank::excess);
+  note_listed(report, report.notes);
+  if (contract.slices.discover) {
+    report.notes.emplace_back(
+        "Combinations of attributes (slices.discover) were not searched: this version decides "
+        "critical and monitored slices.");
+  }
+  finish_report(report, !clauses.empty());
+  return report;
+}
+
+}  // namespace driftgate::stages

@@ -1,0 +1,66 @@
+#include "stages/statistics/distributions.hpp"
+
+#include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
+#include <boost/math/special_functions/beta.hpp>
+#include <cmath>
+#include <limits>
+
+namespace driftgate::stages {
+
+double normal_cdf(double z) {
+  return std::isinf(z) ? (z > 0 ? 1.0 : 0.0) : boost::math::cdf(boost::math::normal{}, z);
+}
+
+double normal_quantile(double p) {
+  return boost::math::quantile(boost::math::normal{}, p);
+}
+
+double student_cdf(double t, double degrees) {
+  if (std::isinf(t)) return t > 0 ? 1.0 : 0.0;
+  return boost::math::cdf(boost::math::students_t{degrees}, t);
+}
+
+double student_quantile(double p, double degrees) {
+  return boost::math::quantile(boost::math::students_t{degrees}, p);
+}
+
+double binomial_at_most(std::uint64_t k, std::uint64_t n, double p) {
+  if (k >= n || p <= 0) return 1;
+  if (p >= 1) return 0;
+  return boost::math::ibetac(static_cast<double>(k) + 1, static_cast<double>(n - k), p);
+}
+
+double binomial_at_least(std::uint64_t k, std::uint64_t n, double p) {
+  if (k == 0) return 1;
+  if (k > n || p <= 0) return 0;
+  if (p >= 1) return 1;
+  return boost::math::ibeta(static_cast<double>(k), static_cast<double>(n - k) + 1, p);
+}
+
+double clopper_pearson_lower(std::uint64_t k, std::uint64_t n, double alpha) {
+  if (k == 0 || n == 0) return 0;
+  return boost::math::ibeta_inv(static_cast<double>(k), static_cast<double>(n - k) + 1, alpha);
+}
+
+double clopper_pearson_upper(std::uint64_t k, std::uint64_t n, double alpha) {
+  if (n == 0 || k >= n) return 1;
+  if (k == 0) return zero_event_bound(n, alpha);
+  return boost::math::ibetac_inv(static_cast<double>(k) + 1, static_cast<double>(n - k), alpha);
+}
+
+double zero_event_bound(std::uint64_t n, double alpha) {
+  return n == 0 ? 1.0 : -std::expm1(std::log(alpha) / static_cast<double>(n));
+}
+
+std::uint64_t zero_event_units(double max, double alpha) {
+  if (max <= 0) return std::numeric_limits<std::uint64_t>::max();
+  if (max >= 1) return 1;
+  return static_cast<std::uint64_t>(std::ceil(std::log(alpha) / std::log1p(-max)));
+}
+
+double log_beta(double a, double b) {
+  return std::lgamma(a) + std::lgamma(b) - std::lgamma(a + b);
+}
+
+}  // namespace driftgate::stages

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace driftgate::stages {
+
+/// One cluster's share of a mean: n units (rows, or 1 for a mean over sequences) and their sum.
+struct ClusterSum {
+  double n = 0;
+  double sum = 0;
+};
+
+/// What a sample says of a mean beside a threshold τ. The four verdicts follow from it: the mean is
+/// proven at or under τ when `p_low ≤ α`, over τ when `p_high ≤ α`.
+struct MeanTest {
+  std::uint64_t n = 0, clusters = 0;
+  double estimate = std::numeric_limits<double>::quiet_NaN();
+  std::optional<double> lower, upper;  ///< one-sided, each at level 1 − α; consistent with the p-values
+  double p_low = 1;                    ///< p-value of "mean ≥ τ": small when the mean is proven below
+  double p_high = 1;                   ///< p-value of "mean ≤ τ": small when the mean is proven above
+  std::string method;
+  bool approximate = false;
+  std::string undecidable;  ///< why this method cannot decide, or empty; then no limits and p-values 1
+  std::map<std::string, double> details;
+};
+
+/// Below this many clusters a bounded mean is bounded by betting, at or above it by Student's t.
+inline constexpr std::size_t kBettingBelowClusters = 200;
+/// Also by betting when fewer clusters than this have a sum of their own: t is not to be trusted on
+/// a mean that a handful of clusters makes.
+inline constexpr std::size_t kLeastActiveClusters = 25;
+
+/// The ratio Σ sum / Σ n.
+[[nodiscard]] double ratio_mean(std::span<const ClusterSum> clusters);
+/// V = G/(G−1)·Σ_g(sum_g − x̄ n_g)² / n², the cluster-robust variance of the ratio mean.
+[[nodiscard]] double cluster_variance(std::span<const ClusterSum> clusters, double mean);
+
+/// x̄ ± t_{G−1}·√V. Approximate below some hundreds of clusters when the values are skewed.
+[[nodiscard]] MeanTest clustered_t(std::span<const ClusterSum> clusters, double tau, double alpha);
+
+/// Betting on x_g = (sum_g − τ n_g)/n_max for values in [low, high], clusters in seeded random order,
+/// bets chosen from a grid by past wealth alone, capped at `cap` of the stake that ruins (Waudby-Smith &
+/// Ramdas, JRSS-B 2024). Exact: the probability of a false proof is at most α for any distribution.
+[[nodiscard]] MeanTest betting_mean(std::span<const ClusterSum> clusters, double tau, double low, double high,
+                                    double alpha, std::uint64_t seed, double cap = 0.99);
+
+/// Betting below 200 clusters, t from there on, unless fewer than 25 clusters differ from the end of the
+/// range that the values crowd at. `counts_events`: the values are 0 or 1, so none at all is no proof.
+[[nodiscard]] MeanTest bounded_mean(std::span<const ClusterSum> clusters, double tau, double low, double high,
+                                    double alpha, std::uint64_t seed, bool counts_events = false);
+
+/// Cluster bootstrap-t for unbounded values (Hall 1988): seeded, approximate; undecidable with fewer
+/// than 50 clusters or when one cluster holds over 10% of the sum of sizes.
+[[nodiscard]] MeanTest bootstrap_t(std::span<const ClusterSum> clusters, double tau, double alpha,
+                                   std::uint64_t seed);
+
+/// "Fraction of rows beyond a limit" against `max_fraction`; `sum` counts the rows beyond. Exact binomial
+/// when every cluster is one row, else betting with cap 0.99.
+[[nodiscard]] MeanTest exceedance(std::span<const ClusterSum> clusters, double max_fraction, double alpha,
+                                  std::uint64_t seed);
+
+/// Clusters that prove a fraction at or under `max_fraction` by betting when none is beyond:
+/// ⌈ln(1/α)/ln(1 + cap·max/(1 − max))⌉.
+[[nodiscard]] std::uint64_t betting_units_without_event(double max_fraction, double alpha, double cap = 0.99);
+
+}  // namespace driftgate::stages

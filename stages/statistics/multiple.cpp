@@ -1,0 +1,38 @@
+#include "stages/statistics/multiple.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+namespace driftgate::stages {
+
+std::vector<bool> holm(std::span<const double> p_values, double alpha) {
+  std::vector<std::size_t> order(p_values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return p_values[i]; });
+  std::vector<bool> rejected(p_values.size(), false);
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    if (p_values[order[rank]] > alpha / static_cast<double>(order.size() - rank)) break;
+    rejected[order[rank]] = true;
+  }
+  return rejected;
+}
+
+std::vector<bool> e_holm(std::span<const double> e_values, double alpha) {
+  std::vector<double> p_values;
+  p_values.reserve(e_values.size());
+  for (const double e : e_values) p_values.push_back(e > 0 ? std::min(1.0, 1 / e) : 1.0);
+  return holm(p_values, alpha);
+}
+
+double fixed_data_alpha(double alpha, std::uint32_t k) {
+  const double attempt = std::max(1U, k);
+  return 6 * alpha / (std::numbers::pi * std::numbers::pi * attempt * attempt);
+}
+
+double streaming_alpha(double alpha, std::uint32_t k) {
+  return std::ldexp(alpha, -static_cast<int>(std::clamp(k, 1U, 1000U)));
+}
+
+}  // namespace driftgate::stages

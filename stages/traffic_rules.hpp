@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "schema/contract.hpp"
+#include "schema/verdict.hpp"
+#include "stages/shadow_runtime.hpp"
+#include "stages/statistics/quantiles.hpp"
+
+namespace driftgate::stages {
+
+/// The metric of a clause on traffic, or nothing for bounds and outcomes.
+[[nodiscard]] std::optional<schema::Metric> traffic_metric(const schema::Clause& clause);
+[[nodiscard]] bool is_latency(schema::Metric metric);
+/// The value of that latency metric; NaN where the answer has none.
+[[nodiscard]] double latency_value(schema::Metric metric, const Latencies& latencies);
+/// As written, else proof; latency and every max_ratio on a rate: no_harm (contract.md, statistics.md).
+[[nodiscard]] schema::Requirement requirement(const schema::Clause& clause);
+
+/// Limits of both arms beside a latency clause.
+struct LatencyEvidence {
+  QuantileLimits candidate, incumbent;
+  bool candidate_known = false, incumbent_known = false;
+};
+/// Violated when the candidate's lower limit is over the limit (max_ratio × the incumbent's upper one),
+/// proven when its upper limit is at or under it (max_ratio × the incumbent's lower one). A clause that
+/// asks for no_harm passes unless violated, and says so.
+void apply_latency(const LatencyEvidence& evidence, const schema::Clause& clause,
+                   schema::ClauseVerdict& verdict);
+
+/// "shadow_pairs", "logprobs" and "telemetry" as counted; absent where nothing counts them.
+struct SignalFigures {
+  std::optional<std::uint64_t> pairs;
+  std::optional<std::uint64_t> with_logprobs, logprobs_wanted;
+  std::int64_t telemetry_age_ms = 0;
+};
+/// Decides an O clause; nothing when this stage has no such figure.
+[[nodiscard]] std::optional<schema::ClauseVerdict> decide_signal(const schema::Clause& clause,
+                                                                 const SignalFigures& figures, double alpha);
+
+}  // namespace driftgate::stages
