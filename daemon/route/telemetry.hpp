@@ -19,7 +19,7 @@ struct Observation {
   std::uint64_t order = 0;     ///< routing order within the router process, from 1
   std::uint64_t key_hash = 0;  ///< xxh64 of the sticky key; random for keyless requests
   bool keyless = false;
-  bool pinned = false;  ///< not counted by any test
+  bool pinned = false;     ///< not counted by any test
   bool candidate = false;  ///< the arm that was asked first (a retry on the incumbent does not change it)
   std::uint32_t candidate_bp = 0;  ///< the configured share for this slice when the request was routed
   std::string slice;               ///< canonical "domain=code;language=de"; sorted by dimension

@@ -1,0 +1,69 @@
+#include "daemon/route/core.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace driftgate::route {
+
+Capabilities router_capabilities() {
+  return Capabilities{.basis_points = true,
+                      .sticky = true,
+                      .slice = true,
+                      .mirror = true,
+                      .atomic_change = true,
+                      .max_mirrored_body_bytes = kMaxMirroredBodyBytes};
+}
+
+bool MirrorBudget::take(const std::string& stage_key, std::uint64_t tokens, std::uint64_t budget) {
+  const std::lock_guard lock(mutex_);
+  auto& used = used_[stage_key];
+  const bool enough = used <= budget && tokens <= budget - used;
+  if (enough) used += tokens;
+  if (used_.size() > kMaxStages) {
+    const auto first = used_.begin();
+    used_.erase(first->first == stage_key ? std::next(first) : first);
+  }
+  return enough;
+}
+
+void ConnectionCount::add() {
+  const std::lock_guard lock(mutex_);
+  ++count_;
+}
+
+void ConnectionCount::remove() {
+  const std::lock_guard lock(mutex_);
+  if (--count_ == 0) none_.notify_all();
+}
+
+std::uint32_t ConnectionCount::count() const {
+  const std::lock_guard lock(mutex_);
+  return count_;
+}
+
+bool ConnectionCount::wait_for_none(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  return none_.wait_until(lock, deadline, [this] { return count_ == 0; });
+}
+
+RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
+    : options(std::move(router_options)),
+      routes(std::chrono::milliseconds(options.dead_man_ms)),
+      ledger(std::move(router_id)),
+      spool(options.spool_dir, options.spool_cap_bytes) {}
+
+void RouterCore::tick(RouteTable::Time now) {
+  for (const auto& model : routes.check_dead_man(now)) {
+    spdlog::warn("router: no heartbeat for {} ms, model {} goes to the incumbent", options.dead_man_ms,
+                 model);
+  }
+  if (now < next_close_) return;
+  if (next_close_ != RouteTable::Time{}) ledger.close_windows(routes.stages(), wall_us(), now);
+  next_close_ = now + std::chrono::milliseconds(options.window_ms);
+}
+
+std::int64_t wall_us() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
+}
+
+}  // namespace driftgate::route

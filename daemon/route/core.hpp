@@ -1,0 +1,76 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "daemon/route/driver.hpp"
+#include "daemon/route/ledger.hpp"
+#include "daemon/route/route_table.hpp"
+#include "daemon/route/router_options.hpp"
+#include "daemon/route/spool.hpp"
+
+namespace driftgate::route {
+
+/// The largest request that is mirrored, and the largest answer that a pair keeps.
+inline constexpr std::uint64_t kMaxMirroredBodyBytes = 256u << 10;
+inline constexpr std::uint64_t kMaxKeptAnswerBytes = 1u << 20;
+
+/// What the embedded router can do.
+[[nodiscard]] Capabilities router_capabilities();
+
+/// Tokens asked of mirrors so far, by stage. The oldest stages by name are forgotten beyond the limit.
+class MirrorBudget {
+ public:
+  static constexpr std::size_t kMaxStages = 256;
+  /// Takes `tokens` of the stage's budget; false, and nothing taken, when they are not left.
+  bool take(const std::string& stage_key, std::uint64_t tokens, std::uint64_t budget);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::uint64_t> used_;
+};
+
+/// How many client connections are open.
+class ConnectionCount {
+ public:
+  void add();
+  void remove();
+  [[nodiscard]] std::uint32_t count() const;
+  /// Waits until there are none; false when the deadline came first.
+  bool wait_for_none(std::chrono::steady_clock::time_point deadline);
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable none_;
+  std::uint32_t count_ = 0;
+};
+
+/// What the threads of a router share. Members guard themselves.
+struct RouterCore {
+  RouterCore(RouterOptions router_options, std::string router_id);
+
+  const RouterOptions options;
+  RouteTable routes;
+  Ledger ledger;
+  Spool spool;
+  MirrorBudget budget;
+  ConnectionCount connections;
+  std::atomic<bool> draining = false;
+  std::atomic<std::uint16_t> port = 0;
+
+  /// Closes windows when their time has come and watches the dead-man time. One thread calls it.
+  void tick(RouteTable::Time now);
+
+ private:
+  RouteTable::Time next_close_{};
+};
+
+/// Wall clock in µs since the epoch.
+[[nodiscard]] std::int64_t wall_us();
+
+}  // namespace driftgate::route

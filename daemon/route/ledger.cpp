@@ -1,0 +1,181 @@
+#include "daemon/route/ledger.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace driftgate::route {
+namespace {
+
+// Requests are cut at their deadline by the session itself; the ledger waits a little longer so that
+// the true ending wins over the assumed one.
+constexpr std::chrono::seconds kDeadlineSlack{2};
+constexpr std::size_t kMaxOpenStages = 8;       // of one model between two closes
+constexpr std::size_t kObservationBytes = 160;  // of one observation in JSON, numbers at their longest
+
+}  // namespace
+
+struct Ledger::Slot {
+  Observation seen;
+  std::string model;
+  std::string stage_key;
+  Time deadline;
+  bool ended = false;
+};
+
+Ledger::Ledger(std::string router_id, LedgerLimits limits)
+    : router_id_(std::move(router_id)), limits_(limits) {}
+
+std::uint64_t Ledger::order_of(const Ticket& ticket) {
+  return ticket ? ticket->seen.order : 0;
+}
+
+Ledger::Ticket Ledger::begin(Start start, Time deadline) {
+  auto slot = std::make_shared<Slot>();
+  slot->seen.key_hash = start.key_hash;
+  slot->seen.keyless = start.keyless;
+  slot->seen.pinned = start.pinned;
+  slot->seen.candidate = start.candidate;
+  slot->seen.candidate_bp = start.candidate_bp;
+  slot->seen.slice = std::move(start.slice);
+  slot->seen.routed_us = start.routed_us;
+  slot->seen.prompt_chars = start.prompt_chars;
+  slot->model = std::move(start.model);
+  slot->stage_key = std::move(start.stage_key);
+  slot->deadline = deadline;
+  const std::lock_guard lock(mutex_);
+  slot->seen.order = next_order_++;
+  auto& state = models_[slot->model];
+  if (state.pending.size() >= limits_.held_back) {
+    ++state.lost;
+    return nullptr;
+  }
+  state.pending.push_back(slot);
+  return slot;
+}
+
+void Ledger::finish(const Ticket& ticket, const Ending& ending, Time now) {
+  if (!ticket) return;
+  const std::lock_guard lock(mutex_);
+  if (ticket->ended) return;
+  ticket->ended = true;
+  ticket->seen.outcome = ending.outcome;
+  ticket->seen.reason = ending.reason;
+  ticket->seen.retried = ending.retried;
+  ticket->seen.ttft_ms = ending.ttft_ms;
+  ticket->seen.inter_token_ms = ending.inter_token_ms;
+  ticket->seen.total_ms = ending.total_ms;
+  release(ticket->model, models_[ticket->model], now);
+}
+
+void Ledger::release(const std::string& model, Model& state, Time now) {
+  while (!state.pending.empty()) {
+    auto& slot = *state.pending.front();
+    if (!slot.ended) {
+      if (now < slot.deadline + kDeadlineSlack) return;
+      slot.ended = true;
+      slot.seen.outcome = Outcome::failed;
+      slot.seen.reason = "timeout";
+      slot.seen.inter_token_ms = std::numeric_limits<double>::quiet_NaN();
+    }
+    emit(model, state, slot);
+    state.pending.pop_front();
+  }
+}
+
+void Ledger::emit(const std::string& model, Model& state, Slot& slot) {
+  const auto bytes = kObservationBytes + slot.seen.slice.size() + slot.seen.reason.size();
+  auto* open = &open_window(model, state, slot.stage_key);
+  if (open->window.observations.size() >= limits_.window_observations ||
+      open->bytes + bytes > limits_.window_bytes) {
+    close(state, *open, slot.seen.routed_us);
+    open = &open_window(model, state, slot.stage_key);
+  }
+  open->bytes += bytes;
+  open->window.observations.push_back(std::move(slot.seen));
+}
+
+Ledger::OpenWindow& Ledger::open_window(const std::string& model, Model& state, std::string_view stage_key) {
+  for (auto& open : state.open) {
+    if (open.window.stage_key == stage_key) return open;
+  }
+  if (state.open.size() >= kMaxOpenStages) close(state, state.open.front(), state.closed_us);
+  OpenWindow open;
+  open.window.router_id = router_id_;
+  open.window.model = model;
+  open.window.stage_key = stage_key;
+  open.window.start_us = state.closed_us;
+  state.open.push_back(std::move(open));
+  return state.open.back();
+}
+
+void Ledger::close(Model& state, OpenWindow& open, std::int64_t now_us) {
+  auto window = std::make_shared<Window>(std::move(open.window));
+  state.open.erase(state.open.begin() + (&open - state.open.data()));
+  window->number = next_number_++;
+  if (window->start_us == 0) window->start_us = now_us;
+  window->end_us = std::max(now_us, window->start_us);
+  window->dropped = std::exchange(state.lost, 0);
+  kept_observations_ += window->observations.size();
+  closed_.push_back(std::move(window));
+  bound_closed();
+}
+
+void Ledger::bound_closed() {
+  while (closed_.size() > limits_.windows ||
+         (kept_observations_ > limits_.kept_observations && closed_.size() > 1)) {
+    const auto oldest = std::move(closed_.front());
+    closed_.pop_front();
+    kept_observations_ -= oldest->observations.size();
+    models_[oldest->model].lost += oldest->observations.size() + oldest->dropped;
+  }
+}
+
+void Ledger::count_mirror(std::string_view model, std::string_view stage_key, MirrorEnd end) {
+  const std::lock_guard lock(mutex_);
+  const std::string name(model);
+  auto& window = open_window(name, models_[name], stage_key).window;
+  switch (end) {
+    case MirrorEnd::failed:
+      ++window.mirror_failed;
+      [[fallthrough]];
+    case MirrorEnd::written:
+      ++window.mirrored;
+      return;
+    case MirrorEnd::skipped:
+      ++window.mirror_skipped;
+      return;
+  }
+}
+
+void Ledger::close_windows(const std::vector<std::pair<std::string, std::string>>& routed,
+                           std::int64_t now_us, Time now) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [model, stage_key] : routed) open_window(model, models_[model], stage_key);
+  for (auto& [model, state] : models_) {
+    release(model, state, now);
+    while (!state.open.empty()) close(state, state.open.front(), now_us);
+    state.closed_us = now_us;
+  }
+}
+
+std::vector<std::shared_ptr<const Window>> Ledger::windows(std::uint64_t after, std::size_t limit) const {
+  const std::lock_guard lock(mutex_);
+  if (after >= next_number_) after = 0;
+  std::vector<std::shared_ptr<const Window>> found;
+  for (const auto& window : closed_) {
+    if (found.size() >= limit) break;
+    if (window->number > after) found.push_back(window);
+  }
+  return found;
+}
+
+void Ledger::acknowledge(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (number >= next_number_) return;
+  while (!closed_.empty() && closed_.front()->number <= number) {
+    kept_observations_ -= closed_.front()->observations.size();
+    closed_.pop_front();
+  }
+}
+
+}  // namespace driftgate::route

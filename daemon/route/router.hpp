@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/route/control_server.hpp"
+#include "daemon/route/core.hpp"
+#include "daemon/route/router_options.hpp"
+#include "daemon/route/unique_fd.hpp"
+#include "daemon/route/worker.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::route {
+
+/// The embedded router (pipeline.md, section 5): threads for users' traffic and one for the daemon.
+class Router {
+ public:
+  /// Restores the last routes, candidates at share 0, listens, and opens the control socket.
+  static schema::Result<std::unique_ptr<Router>> start(RouterOptions options);
+  ~Router();
+
+  [[nodiscard]] std::uint16_t port() const { return core_.port; }
+  /// Readable once the daemon asked the router to end.
+  [[nodiscard]] int stop_fd() const { return stop_.get(); }
+  /// Stops accepting and waits for requests in flight, at most drain_ms; true when all ended.
+  bool drain();
+
+ private:
+  Router(RouterOptions options, std::uint64_t seed);
+  schema::Result<void> listen();
+
+  RouterCore core_;
+  const std::uint64_t seed_;
+  UniqueFd stop_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<ControlServer> control_;
+};
+
+/// Runs a router until SIGTERM, SIGINT or a shutdown by the daemon, then drains it; a second signal ends
+/// it at once. The exit code of `driftgate router`: 0, 64 for options that make no sense, 74 for the rest.
+int run_router(const RouterOptions& options);
+
+}  // namespace driftgate::route

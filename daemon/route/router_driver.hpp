@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "daemon/route/driver.hpp"
+#include "daemon/route/unique_fd.hpp"
+
+namespace driftgate::route {
+
+/// Who answers on a control socket.
+struct RouterInfo {
+  int pid = 0;
+  std::uint16_t port = 0;  ///< of users' traffic
+  std::string router_id;
+};
+
+/// The embedded router as a data plane: a blocking client of its control socket. Reconnects by itself; a
+/// request that a broken connection swallowed is sent once more, which is safe since all are repeatable.
+/// Safe from any thread, one request at a time.
+class RouterDriver final : public Driver {
+ public:
+  explicit RouterDriver(std::string control_path,
+                        std::chrono::milliseconds deadline = std::chrono::milliseconds(5'000))
+      : control_path_(std::move(control_path)), deadline_(deadline) {}
+
+  [[nodiscard]] Capabilities capabilities() const override;
+  schema::Result<void> apply(const ModelRoute& route) override;
+  schema::Result<std::vector<ObservedRoute>> observe() override;
+  schema::Result<void> heartbeat() override;
+  schema::Result<std::vector<Window>> windows(std::uint64_t after, std::size_t limit) override;
+  schema::Result<void> acknowledge(std::uint64_t number) override;
+  schema::Result<std::string> spool_path(const std::string& stage_key) override;
+  schema::Result<void> drop_spool(const std::string& stage_key) override;
+
+  /// `unavailable` when no router answers.
+  schema::Result<RouterInfo> info();
+  /// Asks the router to drain and end.
+  schema::Result<void> shutdown();
+  /// The router process that window numbers of the caller belong to: with another one living, numbers
+  /// start again and `windows` gives all of its windows. Learned from each answer to `windows`; a daemon
+  /// that starts anew sets what it stored last.
+  void remember_router(std::string router_id);
+
+ private:
+  schema::Result<nlohmann::json> call(const nlohmann::json& request);
+  schema::Result<std::string> send_once(const std::string& frame,
+                                        std::chrono::steady_clock::time_point deadline);
+
+  const std::string control_path_;
+  const std::chrono::milliseconds deadline_;
+  std::mutex mutex_;
+  UniqueFd socket_;
+  std::string buffer_;
+  std::string router_id_;
+};
+
+}  // namespace driftgate::route

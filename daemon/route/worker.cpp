@@ -1,0 +1,157 @@
+#include "daemon/route/worker.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "daemon/route/session.hpp"
+
+namespace driftgate::route {
+namespace {
+
+using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
+                                         asio::wait_traits<std::chrono::steady_clock>, IoExecutor>;
+
+constexpr int kBacklog = 1'024;
+constexpr int kTicksPerPrune = 250;  // about 5 s
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
+void log_failure(std::exception_ptr failure) {
+  try {
+    if (failure) std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    spdlog::error("router: a connection ended by a bug: {}", error.what());
+  }
+}
+
+Task<void> drive(std::shared_ptr<Session> session) {
+  co_await session->run();
+}
+
+void refuse_connection(TcpSocket& socket) {
+  const auto text = refusal_answer(
+      {503, "too_many_connections", "the router is at its limit of connections; try again later"}, false);
+  // One attempt without waiting: a client over the limit must not cost more than that.
+  if (::send(socket.native_handle(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) return;
+  boost::system::error_code ignored;
+  socket.shutdown(TcpSocket::shutdown_send, ignored);
+}
+
+class LoopWorker final : public Worker {
+ public:
+  LoopWorker(RouterCore& core, std::uint64_t random_seed, bool keeps_time)
+      : core_(core),
+        keeps_time_(keeps_time),
+        io_(std::make_unique<asio::io_context>(1)),
+        context_(*io_, core, random_seed) {}
+
+  ~LoopWorker() override {
+    io_->stop();
+    if (thread_.joinable()) thread_.join();
+    // What holds sockets goes before the loop; sessions go with the loop and still use the context.
+    acceptor_.reset();
+    timer_.reset();
+    context_.pool.clear();
+    io_.reset();
+  }
+
+  schema::Result<std::uint16_t> listen(const Endpoint& at, bool share_port) override {
+    boost::system::error_code error;
+    const auto address = asio::ip::make_address(at.host == "localhost" ? "127.0.0.1" : at.host, error);
+    if (error) {
+      return schema::fail(
+          schema::ErrorCode::invalid_argument,
+          fmt::format("cannot listen on '{}': give an IP address, for example 127.0.0.1", at.host));
+    }
+    const asio::ip::tcp::endpoint endpoint(address, at.port);
+    acceptor_.emplace(io_->get_executor());
+    acceptor_->open(endpoint.protocol(), error);
+    if (!error) acceptor_->set_option(asio::socket_base::reuse_address(true), error);
+    const int yes = 1;
+    if (!error && share_port &&
+        ::setsockopt(acceptor_->native_handle(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes) != 0) {
+      error.assign(errno, boost::system::system_category());
+    }
+    if (!error) acceptor_->bind(endpoint, error);
+    if (!error) acceptor_->listen(kBacklog, error);
+    if (error) {
+      return schema::fail(schema::ErrorCode::io,
+                          fmt::format("cannot listen on {}: {}", at.authority, error.message()));
+    }
+    return acceptor_->local_endpoint().port();
+  }
+
+  void start() override {
+    timer_.emplace(io_->get_executor());
+    asio::co_spawn(io_->get_executor(), accept_all(), &log_failure);
+    asio::co_spawn(io_->get_executor(), tick_forever(), &log_failure);
+    thread_ = std::thread([this] { io_->run(); });
+  }
+
+  void drain() override {
+    asio::post(*io_, [this] {
+      boost::system::error_code ignored;
+      acceptor_->close(ignored);
+      const std::vector<Session*> sessions(context_.sessions.begin(), context_.sessions.end());
+      for (auto* session : sessions) session->close_if_idle();
+    });
+  }
+
+ private:
+  Task<void> accept_all() {
+    for (;;) {
+      TcpSocket socket(io_->get_executor());
+      auto [failure] = co_await acceptor_->async_accept(socket, kAwait);
+      if (!acceptor_->is_open()) co_return;
+      if (failure) {
+        spdlog::warn("router: cannot accept: {}", failure.message());
+        Timer pause(io_->get_executor(), kAcceptPause);
+        auto [cut] = co_await pause.async_wait(kAwait);
+        if (cut) co_return;
+        continue;
+      }
+      if (core_.connections.count() >= core_.options.max_connections) {
+        refuse_connection(socket);
+        continue;
+      }
+      asio::co_spawn(io_->get_executor(), drive(std::make_shared<Session>(context_, std::move(socket))),
+                     &log_failure);
+    }
+  }
+
+  Task<void> tick_forever() {
+    for (int ticks = 1;; ++ticks) {
+      timer_->expires_after(Deadlines::kTick);
+      auto [cut] = co_await timer_->async_wait(kAwait);
+      if (cut) co_return;
+      const auto now = std::chrono::steady_clock::now();
+      context_.deadlines.tick(now);
+      if (keeps_time_) core_.tick(now);
+      if (ticks % kTicksPerPrune == 0) context_.pool.prune(now);
+    }
+  }
+
+  RouterCore& core_;
+  const bool keeps_time_;
+  std::unique_ptr<asio::io_context> io_;
+  WorkerContext context_;
+  std::optional<TcpAcceptor> acceptor_;
+  std::optional<Timer> timer_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Worker> Worker::make(RouterCore& core, std::uint64_t random_seed, bool keeps_time) {
+  return std::make_unique<LoopWorker>(core, random_seed, keeps_time);
+}
+
+}  // namespace driftgate::route
