@@ -126,7 +126,7 @@ Result<void> Connection::configure(Mode mode) {
 Error Connection::last_error(std::string_view what) const {
   const int extended = sqlite3_extended_errcode(handle_);
   return Error{code_of(extended),
-               fmt::format("database, {}: {} ({})", what, sqlite3_errmsg(handle_), sqlite3_errstr(extended)),
+               fmt::format("database, {}: {} (SQLite code {})", what, sqlite3_errmsg(handle_), extended),
                {},
                nullptr};
 }

@@ -1,0 +1,142 @@
+#include "daemon/auth/tokens.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "daemon/evidence/query.hpp"
+#include "tests/daemon/store/rows.hpp"
+#include "tests/daemon/store/temp_dir.hpp"
+
+using namespace driftgate;
+using namespace driftgate::auth;
+using namespace driftgate::store::testing;
+using schema::ErrorCode;
+using schema::EvidenceKind;
+
+namespace {
+
+struct Fixture {
+  TempDir dir;
+  std::unique_ptr<store::Store> store = open_store(dir.path());
+
+  IssuedToken issue(const TokenRequest& request, std::int64_t now_us = 100) {
+    return write(*store, [&](store::Tx& tx) { return issue_token(tx, request, random_secret(), now_us); });
+  }
+  Result<Principal> who(std::string_view bearer, std::int64_t now_us = 200) {
+    return store->read([&](store::Reader& reader) { return authenticate(reader, bearer, now_us); });
+  }
+  std::vector<evidence::StoredEntry> entries(EvidenceKind kind) {
+    return read(*store,
+                [&](store::Reader& reader) { return evidence::query_entries(reader, {.kind = kind}); })
+        .entries;
+  }
+};
+
+const TokenRequest kApprover{
+    .name = "bob", .scopes = {Scope::approver}, .expires_us = 1'000, .granted_by = "admin"};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a token authenticates its holder until it expires") {
+  const auto issued = issue(kApprover);
+  CHECK(issued.bearer.size() == 3 + 64);
+  const auto principal = must(who(issued.bearer));
+  CHECK(principal.name == "bob");
+  CHECK(principal.token_id == issued.info.id);
+  CHECK(principal.scopes == Scopes{Scope::approver});
+  CHECK(who(issued.bearer, 999).has_value());
+  CHECK(who(issued.bearer, 1'000).error().code == ErrorCode::unauthenticated);
+}
+
+TEST_CASE_FIXTURE(Fixture, "every wrong bearer gets the same answer") {
+  const auto issued = issue(kApprover);
+  const std::string message = who("").error().message;
+  for (std::size_t cut = 0; cut < issued.bearer.size(); ++cut) {
+    CAPTURE(cut);
+    const auto refused = who(issued.bearer.substr(0, cut));
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::unauthenticated);
+    CHECK(refused.error().message == message);
+    std::string changed = issued.bearer;
+    changed[cut] = changed[cut] == '0' ? '1' : '0';
+    CHECK(who(changed).error().message == message);
+  }
+  CHECK(who(issued.bearer + "0").error().message == message);
+  CHECK(who(" " + issued.bearer).error().message == message);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a revoked token stops at once and is listed as revoked") {
+  const auto issued = issue(kApprover);
+  write(*store, [&](store::Tx& tx) { return revoke_token(tx, issued.info.id, "admin", 150); });
+  CHECK(who(issued.bearer).error().code == ErrorCode::unauthenticated);
+  const auto tokens = read(*store, [](store::Reader& reader) { return list_tokens(reader); });
+  REQUIRE(tokens.size() == 1);
+  CHECK(tokens[0].revoked_us == 150);
+  const auto again =
+      store->write("again", [&](store::Tx& tx) { return revoke_token(tx, issued.info.id, "admin", 160); });
+  CHECK(again.error().code == ErrorCode::conflict);
+  const auto none =
+      store->write("none", [&](store::Tx& tx) { return revoke_token(tx, "tok-none", "admin", 160); });
+  CHECK(none.error().code == ErrorCode::not_found);
+}
+
+TEST_CASE_FIXTURE(Fixture, "grants and revocations are evidence without the secret") {
+  const auto issued = issue(kApprover);
+  write(*store, [&](store::Tx& tx) { return revoke_token(tx, issued.info.id, "root", 150); });
+  const auto granted = entries(EvidenceKind::token_granted);
+  const auto revoked = entries(EvidenceKind::token_revoked);
+  REQUIRE(granted.size() == 1);
+  REQUIRE(revoked.size() == 1);
+  const auto entry = must(schema::decode_entry(granted[0].bytes));
+  CHECK(entry.draft.actor == "admin");
+  CHECK(*entry.draft.body.at("name").text() == "bob");
+  CHECK(*entry.draft.body.at("token").text() == issued.info.id);
+  CHECK(granted[0].bytes.find(issued.bearer.substr(3)) == std::string::npos);
+  CHECK(must(schema::decode_entry(revoked[0].bytes)).draft.actor == "root");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a token that must not be is refused and leaves no evidence") {
+  auto refuse = [&](TokenRequest request) {
+    const auto refused =
+        store->write("bad", [&](store::Tx& tx) { return issue_token(tx, request, random_secret(), 100); });
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::invalid_argument);
+  };
+  for (const std::string& name :
+       {std::string(), std::string("a b"), std::string("a\n"), std::string("ä"), std::string(65, 'a')}) {
+    auto request = kApprover;
+    request.name = name;
+    refuse(request);
+  }
+  auto request = kApprover;
+  request.scopes = {};
+  refuse(request);
+  request.scopes = {Scope::admin, Scope::approver};
+  refuse(request);
+  request = kApprover;
+  request.expires_us = 100;
+  refuse(request);
+  CHECK(entries(EvidenceKind::token_granted).empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "the first start gives one admin token in a file of its owner") {
+  const auto file = dir.path() / "admin.token";
+  CHECK(must(ensure_first_admin(*store, file, 100)));
+  struct stat status {};
+  REQUIRE(::stat(file.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);
+  std::string bearer;
+  std::ifstream(file) >> bearer;
+  const auto admin = must(who(bearer));
+  CHECK(admin.scopes == Scopes{Scope::admin});
+  CHECK(!must(ensure_first_admin(*store, file, 200)));
+  CHECK(who(bearer).has_value());
+  CHECK(entries(EvidenceKind::token_granted).size() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an admin token whose file cannot be written does not exist") {
+  CHECK(!ensure_first_admin(*store, dir.path() / "no" / "folder", 100));
+  CHECK(read(*store, [](store::Reader& reader) { return list_tokens(reader); }).empty());
+}

@@ -1,0 +1,103 @@
+#include "daemon/evidence/log.hpp"
+
+#include <doctest/doctest.h>
+
+#include "daemon/store/connection.hpp"
+#include "tests/daemon/evidence/entries.hpp"
+#include "tests/daemon/evidence/naive_merkle.hpp"
+
+using namespace driftgate;
+using namespace driftgate::evidence;
+using namespace driftgate::evidence::testing;
+using namespace driftgate::store::testing;
+using store::ErrorCode;
+using store::Reader;
+using store::Tx;
+
+TEST_CASE("the stored tree has the roots and proofs of its entries' bytes") {
+  TempDir dir;
+  auto store = open_store(dir.path());
+  std::vector<std::string> leaves;
+  constexpr std::size_t kEntries = 40;
+  for (std::size_t i = 0; i < kEntries; ++i) {
+    const auto appended = append_one(*store, draft(static_cast<std::int64_t>(i)));
+    CHECK(appended.seq == static_cast<std::int64_t>(i));
+    const auto entry = read(*store, [&](Reader& reader) { return find_entry(reader, appended.seq); }).value();
+    CHECK(appended.leaf == leaf_hash(entry.bytes));
+    CHECK(schema::decode_entry(entry.bytes)->seq == appended.seq);
+    leaves.push_back(entry.bytes);
+  }
+  read(*store, [&](Reader& reader) -> Result<void> {
+    CHECK(must(tree_size(reader)) == kEntries);
+    for (std::size_t size = 0; size <= kEntries; ++size) {
+      CAPTURE(size);
+      const auto first = Leaves(leaves).first(size);
+      CHECK(must(root_at(reader, size)) == naive_root(first));
+      if (size == 0) continue;
+      CHECK(must(inclusion_proof(reader, size / 2, size)) == naive_path(size / 2, first));
+      CHECK(must(consistency_proof(reader, size, kEntries)) == naive_subproof(size, leaves, true));
+    }
+    CHECK(root_at(reader, kEntries + 1).error().code == ErrorCode::not_found);
+    CHECK(inclusion_proof(reader, 0, kEntries + 1).error().code == ErrorCode::not_found);
+    CHECK(consistency_proof(reader, 1, kEntries + 1).error().code == ErrorCode::not_found);
+    CHECK(!must(find_entry(reader, kEntries)));
+    return {};
+  });
+  CHECK(must(verify_log(*store)) == kEntries);
+}
+
+TEST_CASE("an entry whose transaction fails leaves neither a gap nor a node") {
+  TempDir dir;
+  auto store = open_store(dir.path());
+  append_one(*store, draft(1));
+  append_one(*store, draft(2));
+  const auto failed = store->write("fails", [](Tx& tx) -> Result<Appended> {
+    must(append(tx, draft(3)));
+    must(append(tx, draft(4)));
+    return schema::fail(ErrorCode::conflict, "on purpose");
+  });
+  CHECK(!failed);
+  CHECK(append_one(*store, draft(5)).seq == 2);
+  CHECK(must(verify_log(*store)) == 3);
+}
+
+TEST_CASE("an entry that is not canonical is refused and nothing is stored") {
+  TempDir dir;
+  auto store = open_store(dir.path());
+  auto bad = draft(1);
+  bad.body.emplace("Bad Key", 1);
+  const auto refused = store->write("bad", [&](Tx& tx) { return append(tx, bad); });
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::invalid_document);
+  bad = draft(1, std::string(70'000, 'x'));
+  CHECK(store->write("long", [&](Tx& tx) { return append(tx, bad); }).error().code ==
+        ErrorCode::limit_exceeded);
+  CHECK(read(*store, [](Reader& reader) { return tree_size(reader); }) == 0);
+}
+
+TEST_CASE("verification finds a flipped bit in any entry or node") {
+  for (const char* damage :
+       {"UPDATE entries SET bytes = CAST(replace(bytes, 'x', 'y') AS BLOB) WHERE seq = 5",
+        "UPDATE tree_nodes SET hash = zeroblob(32) WHERE position = 7", "DELETE FROM entries WHERE seq = 3",
+        "DELETE FROM tree_nodes WHERE position = 2"}) {
+    CAPTURE(damage);
+    TempDir dir;
+    {
+      auto store = open_store(dir.path());
+      for (int i = 0; i < 10; ++i) append_one(*store, draft(i));
+    }
+    {
+      auto raw = must(store::Connection::open((dir.path() / "driftgate.db").string(),
+                                              store::Connection::Mode::read_write, ""));
+      must(
+          raw->execute("DROP TRIGGER entries_no_update; DROP TRIGGER entries_no_delete;"
+                       "DROP TRIGGER tree_nodes_no_update; DROP TRIGGER tree_nodes_no_delete;",
+                       "damage"));
+      must(raw->execute(damage, "damage"));
+    }
+    auto store = open_store(dir.path());
+    const auto verified = verify_log(*store);
+    REQUIRE(!verified);
+    CHECK(verified.error().code == ErrorCode::corrupt);
+  }
+}

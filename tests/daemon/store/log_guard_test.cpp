@@ -1,0 +1,99 @@
+#include "daemon/store/log_guard.hpp"
+
+#include <doctest/doctest.h>
+
+#include "daemon/store/connection.hpp"
+#include "tests/daemon/store/rows.hpp"
+#include "tests/daemon/store/temp_dir.hpp"
+
+using namespace driftgate;
+using namespace driftgate::store;
+using namespace driftgate::store::testing;
+
+namespace {
+
+constexpr Sql kInsert{"insert entry",
+                      "INSERT INTO entries(seq, time_us, kind, actor, bytes) VALUES(?1, 1, 'k', 'a', x'00')"};
+constexpr Sql kReplace{
+    "replace entry",
+    "INSERT OR REPLACE INTO entries(seq, time_us, kind, actor, bytes) VALUES(?1, 2, 'k', 'b', x'01')"};
+constexpr Sql kUpsert{"upsert entry",
+                      "INSERT INTO entries(seq, time_us, kind, actor, bytes) VALUES(?1, 2, 'k', 'b', x'01') "
+                      "ON CONFLICT(seq) DO UPDATE SET bytes = excluded.bytes"};
+constexpr Sql kUpdate{"update entry", "UPDATE entries SET bytes = x'01' WHERE seq = ?1"};
+constexpr Sql kDelete{"delete entry", "DELETE FROM entries WHERE seq = ?1"};
+constexpr Sql kInsertNode{"insert node", "INSERT INTO tree_nodes(position, hash) VALUES(?1, zeroblob(32))"};
+constexpr Sql kReplaceNode{"replace node",
+                           "INSERT OR REPLACE INTO tree_nodes(position, hash) VALUES(?1, zeroblob(32))"};
+constexpr Sql kUpdateNode{"update node", "UPDATE tree_nodes SET hash = zeroblob(32) WHERE position = ?1"};
+constexpr Sql kDeleteNode{"delete node", "DELETE FROM tree_nodes WHERE position = ?1"};
+constexpr Sql kDropTrigger{"drop trigger", "DROP TRIGGER entries_append"};
+constexpr Sql kDropTable{"drop table", "DROP TABLE entries"};
+constexpr Sql kAlter{"alter table", "ALTER TABLE entries RENAME TO others"};
+constexpr Sql kCreate{"create trigger", "CREATE TRIGGER t AFTER INSERT ON entries BEGIN SELECT 1; END"};
+constexpr Sql kAttach{"attach", "ATTACH ':memory:' AS other"};
+constexpr Sql kPragma{"pragma", "PRAGMA recursive_triggers=OFF"};
+constexpr Sql kWritable{"writable schema", "PRAGMA writable_schema=ON"};
+constexpr Sql kContent{"content", "SELECT group_concat(hex(bytes)) FROM entries"};
+
+bool runs(Store& store, const Sql& sql, Params params) {
+  return store.write("test", [&](Tx& tx) { return tx.run(sql, params); }).has_value();
+}
+
+}  // namespace
+
+TEST_CASE("the log can only be appended to, whatever the statement") {
+  TempDir dir;
+  auto store = open_store(dir.path());
+  REQUIRE(runs(*store, kInsert, {0}));
+  REQUIRE(runs(*store, kInsert, {1}));
+  CHECK(!runs(*store, kInsert, {1}));
+  CHECK(!runs(*store, kInsert, {3}));
+  CHECK(!runs(*store, kInsert, {-1}));
+  CHECK(!runs(*store, kReplace, {0}));
+  CHECK(!runs(*store, kReplace, {1}));
+  for (const Sql* sql : {&kUpsert, &kUpdate, &kDelete}) {
+    CAPTURE(sql->name);
+    CHECK(!runs(*store, *sql, {0}));
+    CHECK(!runs(*store, *sql, {1}));
+  }
+  const auto content = read(*store, [](Reader& reader) {
+    return reader.one(kContent, {}, [](const Row& row) { return row.text(0); });
+  });
+  CHECK(content == "00,00");
+}
+
+TEST_CASE("the tree can only be appended to") {
+  TempDir dir;
+  auto store = open_store(dir.path());
+  REQUIRE(runs(*store, kInsertNode, {0}));
+  CHECK(!runs(*store, kInsertNode, {0}));
+  CHECK(!runs(*store, kInsertNode, {2}));
+  CHECK(!runs(*store, kReplaceNode, {0}));
+  CHECK(!runs(*store, kUpdateNode, {0}));
+  CHECK(!runs(*store, kDeleteNode, {0}));
+}
+
+TEST_CASE("the triggers hold without the authorizer, recursive ones included") {
+  TempDir dir;
+  open_store(dir.path())->stop();
+  auto connection =
+      must(Connection::open((dir.path() / "driftgate.db").string(), Connection::Mode::read_write, ""));
+  Tx tx(*connection);
+  REQUIRE(tx.run(kInsert, {0}).has_value());
+  for (const Sql* sql : {&kReplace, &kUpsert, &kUpdate, &kDelete}) {
+    CAPTURE(sql->name);
+    const auto done = tx.run(*sql, {0});
+    REQUIRE(!done);
+    CHECK(done.error().code == ErrorCode::conflict);
+  }
+}
+
+TEST_CASE("the writer cannot change the schema, attach files or set PRAGMAs") {
+  TempDir dir;
+  auto store = open_store(dir.path());
+  for (const Sql* sql : {&kDropTrigger, &kDropTable, &kAlter, &kCreate, &kAttach, &kPragma, &kWritable}) {
+    CAPTURE(sql->name);
+    CHECK(!runs(*store, *sql, {}));
+  }
+}

@@ -1,0 +1,132 @@
+#include "daemon/store/migrate.hpp"
+
+#include <doctest/doctest.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <vector>
+
+#include "daemon/store/connection.hpp"
+#include "tests/daemon/store/rows.hpp"
+#include "tests/daemon/store/temp_dir.hpp"
+
+using namespace driftgate;
+using namespace driftgate::store;
+using namespace driftgate::store::testing;
+
+namespace {
+
+constexpr Sql kTables{"tables",
+                      "SELECT group_concat(name) FROM (SELECT name FROM sqlite_schema WHERE type = 'table' "
+                      "ORDER BY name)"};
+constexpr Sql kVersions{"versions", "SELECT count(*) FROM schema_migrations"};
+
+std::unique_ptr<Connection> connect(const TempDir& dir) {
+  const std::string path = (dir.path() / "driftgate.db").string();
+  std::ofstream(path, std::ios::app).close();
+  return must(Connection::open(path, Connection::Mode::read_write, ""));
+}
+
+std::string tables(Connection& connection) {
+  Reader reader(connection);
+  return must(reader.one(kTables, {}, [](const Row& row) { return row.text(0); })).value();
+}
+
+const std::vector<Migration> kTwo = {
+    {1, "0001_a", "CREATE TABLE a(x INTEGER) STRICT;"},
+    {2, "0002_b", "CREATE TABLE b(x INTEGER) STRICT; INSERT INTO b VALUES(1);"}};
+
+}  // namespace
+
+TEST_CASE("the embedded migrations are numbered from 1 without gaps") {
+  std::int64_t version = 0;
+  for (const Migration& migration : embedded_migrations()) {
+    CHECK(migration.version == ++version);
+    CHECK(std::stoll(std::string(migration.name.substr(0, 4))) == version);
+  }
+  CHECK(version >= 1);
+}
+
+TEST_CASE("migrations are applied once each and in order") {
+  TempDir dir;
+  auto connection = connect(dir);
+  must(migrate(*connection, std::span(kTwo).first(1), 1));
+  CHECK(tables(*connection) == "a,schema_migrations");
+  must(migrate(*connection, kTwo, 2));
+  must(migrate(*connection, kTwo, 3));
+  CHECK(tables(*connection) == "a,b,schema_migrations");
+}
+
+TEST_CASE("a database newer than the program is refused and left alone") {
+  TempDir dir;
+  auto connection = connect(dir);
+  must(migrate(*connection, kTwo, 1));
+  const auto refused = migrate(*connection, std::span(kTwo).first(1), 2);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::unsupported);
+  CHECK(tables(*connection) == "a,b,schema_migrations");
+}
+
+TEST_CASE("a migration that was changed after it was applied is refused") {
+  TempDir dir;
+  auto connection = connect(dir);
+  must(migrate(*connection, kTwo, 1));
+  auto changed = kTwo;
+  changed[0].sql = "CREATE TABLE a(x INTEGER, y INTEGER) STRICT;";
+  const auto refused = migrate(*connection, changed, 2);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::corrupt);
+}
+
+TEST_CASE("a migration that fails half-way is undone as a whole") {
+  TempDir dir;
+  auto connection = connect(dir);
+  auto broken = kTwo;
+  broken[1].sql = "CREATE TABLE b(x INTEGER) STRICT; INSERT INTO nowhere VALUES(1);";
+  CHECK(!migrate(*connection, broken, 1));
+  CHECK(tables(*connection) == "a,schema_migrations");
+  must(migrate(*connection, kTwo, 2));
+  CHECK(tables(*connection) == "a,b,schema_migrations");
+}
+
+TEST_CASE("a crash inside a migration is harmless") {
+  TempDir dir;
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    auto connection = connect(dir);
+    const auto crash = [](sqlite3_context*, int, sqlite3_value**) { ::_exit(9); };
+    sqlite3_create_function(connection->handle(), "crash", 0, SQLITE_UTF8, nullptr, +crash, nullptr, nullptr);
+    auto crashing = kTwo;
+    crashing[1].sql = "CREATE TABLE b(x INTEGER) STRICT; INSERT INTO b SELECT crash();";
+    [[maybe_unused]] const auto done = migrate(*connection, crashing, 1);
+    ::_exit(1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WEXITSTATUS(status) == 9);
+  auto connection = connect(dir);
+  CHECK(tables(*connection) == "a,schema_migrations");
+  must(migrate(*connection, kTwo, 2));
+  Reader reader(*connection);
+  CHECK(must(reader.one(kVersions, {}, [](const Row& row) { return row.integer(0); })) == 2);
+}
+
+TEST_CASE("another program's database is refused") {
+  TempDir dir;
+  auto connection = connect(dir);
+  must(connection->execute("CREATE TABLE theirs(x)", "test"));
+  const auto refused = migrate(*connection, kTwo, 1);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::corrupt);
+}
+
+TEST_CASE("a file that is no database is refused by name") {
+  TempDir dir;
+  std::ofstream(dir.path() / "driftgate.db") << std::string(8'192, 'x');
+  const auto refused = Store::open({.data_dir = dir.path()});
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::corrupt);
+}

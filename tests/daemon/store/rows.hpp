@@ -1,0 +1,90 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/store/contracts.hpp"
+#include "daemon/store/engines.hpp"
+#include "daemon/store/kernels.hpp"
+#include "daemon/store/models.hpp"
+#include "daemon/store/promotions.hpp"
+#include "daemon/store/stage_runs.hpp"
+#include "daemon/store/store.hpp"
+#include "daemon/store/versions.hpp"
+
+namespace driftgate::store::testing {
+
+/// Opens a store in `folder`; a failure is thrown with its message, which doctest prints.
+inline std::unique_ptr<Store> open_store(const std::filesystem::path& folder,
+                                         std::size_t queue_limit = 1'024) {
+  auto store = Store::open({.data_dir = folder, .opened_us = 1, .queue_limit = queue_limit});
+  if (!store) throw std::runtime_error(store.error().describe());
+  return std::move(*store);
+}
+
+/// The value, or an exception with the error's text.
+template <typename T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().describe());
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+/// Runs `f(Tx&)` in a write of its own, or throws its error.
+template <typename F>
+auto write(Store& store, F&& f) {
+  return must(store.write("test", std::forward<F>(f)));
+}
+template <typename F>
+auto read(Store& store, F&& f) {
+  return must(store.read(std::forward<F>(f)));
+}
+
+inline PromotionRow promotion_row(const std::string& id) {
+  return {.id = id,
+          .model = "tiny",
+          .engine = "engine-b",
+          .candidate = "ve-b",
+          .contract = "sha256:contract",
+          .seed = 0xFFFF'0000'FFFF'0001,
+          .request = "{}",
+          .requester = "ada",
+          .created_us = 10,
+          .updated_us = 10};
+}
+
+/// A world with one contract, two kernels, engines and versions, and the model "tiny" served by "ve-a".
+inline void insert_world(Store& store) {
+  write(store, [](Tx& tx) -> Result<void> {
+    must(insert_contract(tx,
+                         {.digest = "sha256:contract", .name = "c", .canonical = "{}", .registrant = "ada"}));
+    for (const std::string name : {"a", "b"}) {
+      must(insert_kernel(tx, {.name = "kernel-" + name, .digest = "sha256:k" + name, .canonical = "{}"}));
+      must(insert_engine(tx, {.name = "engine-" + name,
+                              .base_url = "http://127.0.0.1:1/" + name,
+                              .kernel = "kernel-" + name,
+                              .checkpoint = "sha256:weights",
+                              .abilities = "{}"}));
+      must(ensure_version(tx, {.id = "ve-" + name,
+                               .checkpoint = "sha256:weights",
+                               .kernel = "kernel-" + name,
+                               .engine = "engine-" + name,
+                               .base_url = "http://127.0.0.1:1/" + name}));
+    }
+    return insert_model(tx, {.name = "tiny", .incumbent = "ve-a"});
+  });
+}
+
+/// The world with the running promotion "pr-1" and its stage run "offline-numeric", attempt 1.
+inline StageKey insert_running_stage(Store& store) {
+  insert_world(store);
+  StageKey key{"pr-1", "offline-numeric", 1};
+  write(store, [&](Tx& tx) -> Result<void> {
+    auto promotion = promotion_row("pr-1");
+    promotion.state = PromotionState::running;
+    must(insert_promotion(tx, promotion));
+    return insert_stage_run(tx, {.key = key, .started_us = 20});
+  });
+  return key;
+}
+
+}  // namespace driftgate::store::testing
