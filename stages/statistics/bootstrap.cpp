@@ -13,6 +13,13 @@ constexpr std::size_t kReplicates = 1'999;
 constexpr std::size_t kLeastReplicates = 499;
 constexpr std::size_t kDrawLimit = 40'000'000;  ///< draws in all, which bounds the time of a large corpus
 
+/// An error of nothing but rounding counts as none: a resample of equal values says nothing of spread.
+double standard_error(std::span<const ClusterSum> clusters, double mean) {
+  constexpr double kRounding = 1e-12;
+  const double error = std::sqrt(cluster_variance(clusters, mean));
+  return error <= kRounding * std::abs(mean) ? 0 : error;
+}
+
 double studentised(double difference, double error) {
   if (error > 0) return difference / error;
   if (difference == 0) return 0;
@@ -28,7 +35,7 @@ std::vector<double> replicate_ts(std::span<const ClusterSum> clusters, double me
   for (double& t : ts) {
     for (ClusterSum& c : drawn) c = clusters[random.below(clusters.size())];
     const double drawn_mean = ratio_mean(drawn);
-    t = studentised(drawn_mean - mean, std::sqrt(cluster_variance(drawn, drawn_mean)));
+    t = studentised(drawn_mean - mean, standard_error(drawn, drawn_mean));
   }
   std::ranges::sort(ts);
   return ts;
@@ -60,7 +67,7 @@ MeanTest bootstrap_t(std::span<const ClusterSum> clusters, double tau, double al
   test.estimate = ratio_mean(clusters);
   test.undecidable = why_undecidable(clusters);
   if (!test.undecidable.empty()) return test;
-  const double error = std::sqrt(cluster_variance(clusters, test.estimate));
+  const double error = standard_error(clusters, test.estimate);
   const std::vector<double> ts = replicate_ts(clusters, test.estimate, seed);
   const auto replicates = static_cast<double>(ts.size());
   // The k-th smallest of B replicates stands for the quantile k/(B + 1): the level is kept, not exceeded.

@@ -1,0 +1,66 @@
+#include "stages/bounds.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/stages/make.hpp"
+
+using namespace driftgate;
+using namespace driftgate::stages;
+using schema::Bound;
+using schema::Horizon;
+
+namespace {
+const BoundLink* named(const BoundChain& chain, const std::string& name) {
+  for (const BoundLink& link : chain.links) {
+    if (link.name == name) return &link;
+  }
+  return nullptr;
+}
+gpu::MeasurementTable corpus() {
+  auto table = make::table();
+  for (int i = 0; i < 400; ++i)
+    make::append(table, {16, i % 2 == 0 ? 0.008 : 0.012, {{"language", i < 50 ? "de" : "en"}}});
+  return table;
+}
+}  // namespace
+
+TEST_CASE("the links of a corpus of constant rows are those computed by hand") {
+  schema::Assumptions assumptions;
+  assumptions.reward = schema::Assumptions::Reward{-1, 1};
+  assumptions.policy = schema::Assumptions::Policy{2.0, 10.0, 0.2, {}};
+  const BoundChain chain = bound_chain(corpus(), assumptions, {}, 0.05, 1);
+  REQUIRE(chain.refused.empty());
+  CHECK(*named(chain, "span_tv")->value == doctest::Approx(std::tanh(0.06 / 4)).epsilon(1e-12));
+  CHECK(*named(chain, "span_kl")->value == doctest::Approx(0.06 * 0.06 / 8).epsilon(1e-12));
+  CHECK(*named(chain, "tv_measured")->value == doctest::Approx(0.01).epsilon(1e-12));
+  CHECK(*named(chain, "reward")->value == doctest::Approx(0.02).epsilon(1e-12));
+  CHECK(*named(chain, "policy_gradient")->value == doctest::Approx(2 * 2 * 10 * 0.01).epsilon(1e-12));
+  CHECK(*named(chain, "clip_room")->value == doctest::Approx(std::log(1.2) - 0.06).epsilon(1e-12));
+  CHECK(*named(chain, "tv_measured")->upper > 0.01);
+  CHECK(*named(chain, "tv_measured")->upper < 0.0105);
+}
+
+TEST_CASE("a sequence bound needs rollouts of the inference kernel") {
+  auto table = corpus();
+  table.has_tokens = true;
+  CHECK(best_link(bound_chain(table, {}, {}, 0.05, 1), Bound::sequence, Horizon::sequence) == nullptr);
+  table.inf.kernel = table.inf.token_source = table.train.token_source = "tinylm-bf16";
+  table.inf.sampling_filter = "none";
+  REQUIRE(table.sampled_by_inf());
+  const BoundChain chain = bound_chain(table, {}, {}, 0.05, 1);
+  const BoundLink* best = best_link(chain, Bound::sequence, Horizon::sequence);
+  REQUIRE(best != nullptr);
+  // Σ tv = 0.16; √(½·16·2.5·mean tv²) = √(20·1.04e-4) = 0.0456: the KL form is the better.
+  CHECK(best->name == "sequence_kl");
+  CHECK(*best->value == doctest::Approx(std::sqrt(20 * 1.04e-4)).epsilon(1e-9));
+}
+
+TEST_CASE("a slice has a chain of its own") {
+  const auto chains = bound_chains(corpus(), {}, {{{"language", "de"}}}, 0.05, 1);
+  REQUIRE(chains.size() == 2);
+  CHECK(chains[0].sequences == 400);
+  CHECK(chains[1].sequences == 50);
+  CHECK(named(chains[1], "tv_measured")->method == "betting, cap 0.99");
+}

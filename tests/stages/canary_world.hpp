@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "stages/canary.hpp"
+#include "stages/statistics/random.hpp"
+#include "tests/stages/make.hpp"
+
+namespace driftgate::stages {
+
+namespace make {
+/// The demo's canary: errors at most 5%, α_harm 0.01, steps of 10%, 50% (approval) and 100%.
+inline schema::Contract canary_contract() {
+  auto result = contract();
+  result.clauses = {traffic("errors", schema::MetricSubject{schema::Metric::error_rate, {}}, max(0.05),
+                            schema::Stage::canary)};
+  return result;
+}
+}  // namespace make
+
+/// A service with 60 requests a second of distinct keys, seen by one canary; one decision a second.
+struct CanaryWorld {
+  CanaryWorld(const schema::Contract& the_contract, std::uint64_t seed)
+      : contract(the_contract), state(*CanaryState::create(contract, {1, seed})), random(seed) {
+    state.begin_step(0);
+  }
+
+  schema::Contract contract;
+  CanaryState state;
+  Random random;
+  std::uint32_t step = 0;
+  std::int64_t now_ms = 1'000'000, step_started_ms = 1'000'000;
+  bool paused = false, approved = false;
+  double true_share = -1;  ///< of keys that go to the candidate; negative = as configured
+  double incumbent_fails = 0;
+  int seconds = 0;
+  int per_second = 60;
+
+  [[nodiscard]] CanaryContext context() const { return {now_ms, step, step_started_ms, 0, paused, approved}; }
+
+  void observe(double candidate_fails) {
+    CanaryObservation request;
+    request.candidate_bp = state.share_of_step(step);
+    request.key_hash = random.next();
+    const double share = true_share < 0 ? request.candidate_bp / 10'000.0 : true_share;
+    request.candidate = random.uniform() < share;
+    const double fails = request.candidate ? candidate_fails : incumbent_fails;
+    request.outcome = random.uniform() < fails ? RequestOutcome::failed : RequestOutcome::ok;
+    request.routed_us = now_ms * 1'000;
+    request.latency.ttft_ms = 20 + 10 * random.uniform();
+    state.observe(request);
+  }
+
+  CanaryDecision second(double candidate_fails) {
+    for (int i = 0; i < per_second; ++i) observe(candidate_fails);
+    now_ms += 1'000;
+    ++seconds;
+    return state.decide(context());
+  }
+
+  void follow(const CanaryDecision& decision) {
+    if (decision.action != CanaryAction::advance && decision.action != CanaryAction::step_back) return;
+    step = decision.next_step;
+    step_started_ms = now_ms;
+    approved = false;
+    state.begin_step(step);
+  }
+};
+
+}  // namespace driftgate::stages

@@ -1,0 +1,172 @@
+#include "stages/offline_numeric.hpp"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "tests/stages/make.hpp"
+
+using namespace driftgate;
+using namespace driftgate::stages;
+using schema::Aggregate;
+using schema::Metric;
+using schema::Verdict;
+
+namespace {
+StageReport evaluate(const schema::Contract& contract, const gpu::MeasurementTable& table) {
+  StageInputs inputs;
+  inputs.alpha = 0.05;
+  inputs.seed = 1;
+  return evaluate_offline_numeric(contract, table, inputs);
+}
+}  // namespace
+
+TEST_CASE("a mean under its limit passes, one over it is violated and one at it is inconclusive") {
+  auto contract = make::contract();
+  contract.clauses = {make::numeric("tv", Metric::tv, Aggregate::mean, make::max(0.02))};
+  auto good = make::table();
+  auto bad = make::table();
+  auto near = make::table();
+  for (int i = 0; i < 250; ++i) {
+    const double wobble = i % 2 == 0 ? 0.005 : -0.005;
+    make::append(good, {10, 0.010 + wobble, {}});
+    make::append(bad, {10, 0.040 + wobble, {}});
+    make::append(near, {10, 0.020 + wobble, {}});
+  }
+  CHECK(evaluate(contract, good).verdict == Verdict::pass);
+  CHECK(evaluate(contract, bad).verdict == Verdict::violated);
+  CHECK(evaluate(contract, near).verdict == Verdict::inconclusive);
+  CHECK(evaluate(contract, good).clauses.at(0).method == "clustered t");
+}
+
+TEST_CASE("one row that is not finite violates every numerical clause over it") {
+  auto contract = make::contract();
+  contract.clauses = {make::numeric("tv", Metric::tv, Aggregate::mean, make::max(0.02)),
+                      make::numeric("finite", Metric::nonfinite, Aggregate::sum, make::max(0))};
+  auto table = make::table();
+  for (int i = 0; i < 250; ++i) make::append(table, {10, 0.01 + 0.0001 * (i % 7), {}});
+  table.sequences[77].metrics[make::at(Metric::nonfinite)] = make::constant(1, 1);
+  table.nonfinite_rows = 1;
+  const StageReport report = evaluate(contract, table);
+  CHECK(report.verdict == Verdict::violated);
+  for (const auto& verdict : report.clauses) CHECK(verdict.verdict == Verdict::violated);
+  CHECK(report.clauses[0].message.find("sequence 77") != std::string::npos);
+  CHECK(!report.bounds.at(0).refused.empty());
+}
+
+TEST_CASE("a census with no event passes from min_sequences on and says how many are missing before") {
+  auto contract = make::contract();
+  contract.clauses = {make::numeric("finite", Metric::nonfinite, Aggregate::sum, make::max(0))};
+  auto table = make::table();
+  for (int i = 0; i < 99; ++i) make::append(table, {});
+  const auto few = evaluate(contract, table).clauses.at(0);
+  CHECK(few.verdict == Verdict::inconclusive);
+  CHECK(few.details.at("missing_sequences") == 1);
+  make::append(table, {});
+  const auto enough = evaluate(contract, table).clauses.at(0);
+  CHECK(enough.verdict == Verdict::pass);
+  // 1 − 0.05^{1/100}
+  CHECK(enough.details.at("rate_bound") == doctest::Approx(0.0295130).epsilon(1e-5));
+}
+
+TEST_CASE("a quantile clause is decided on the rows beyond its limit") {
+  auto contract = make::contract();
+  contract.clauses = {make::numeric("tail", Metric::logit_span, Aggregate::p90, make::max(0.25))};
+  const auto thresholds = required_thresholds(contract);
+  REQUIRE(thresholds.size() == 1);
+  CHECK(thresholds[0] == gpu::Threshold{Metric::logit_span, 0.25, true});
+  auto good = make::table(thresholds);
+  auto bad = make::table(thresholds);
+  for (int i = 0; i < 300; ++i) {
+    make::append(good, {8, i % 100 == 0 ? 0.1 : 0.01, {}});
+    make::append(bad, {8, i % 4 == 0 ? 0.1 : 0.01, {}});
+  }
+  const auto passed = evaluate(contract, good).clauses.at(0);
+  CHECK(passed.verdict == Verdict::pass);
+  CHECK(*passed.estimate == doctest::Approx(0.01));
+  CHECK(evaluate(contract, bad).clauses.at(0).verdict == Verdict::violated);
+}
+
+TEST_CASE("a table measured without a clause's threshold is an error that says so") {
+  auto contract = make::contract();
+  contract.clauses = {make::numeric("tail", Metric::tv, Aggregate::p99, make::max(0.25))};
+  auto table = make::table();
+  make::append(table, {});
+  const auto verdict = evaluate(contract, table).clauses.at(0);
+  CHECK(verdict.verdict == Verdict::error);
+  CHECK(verdict.message.find("measure again") != std::string::npos);
+}
+
+TEST_CASE("a sampled metric on tokens of the corpus is an error that names token_source") {
+  auto contract = make::contract();
+  contract.clauses = {make::clause(schema::Family::numerical, "k3",
+                                   schema::MetricSubject{Metric::kl_inf_train_sampled, {}}, make::max(0.01),
+                                   schema::Stage::offline_numeric)};
+  auto table = make::table();
+  table.has_tokens = true;
+  table.train.token_source = table.inf.token_source = "corpus";
+  for (int i = 0; i < 60; ++i) make::append(table, {});
+  const auto verdict = evaluate(contract, table).clauses.at(0);
+  CHECK(verdict.verdict == Verdict::error);
+  CHECK(verdict.message.find("token_source") != std::string::npos);
+}
+
+TEST_CASE("a stage of which nothing is demanded passes and says so") {
+  auto table = make::table();
+  make::append(table, {});
+  const StageReport report = evaluate(make::contract(), table);
+  CHECK(report.nothing_demanded);
+  CHECK(report.verdict == Verdict::pass);
+  CHECK(!report.notes.empty());
+}
+
+TEST_CASE("the second fresh run spends a quarter of what the first spent") {
+  auto table = make::table();
+  make::append(table, {});
+  StageInputs inputs;
+  const double first = evaluate_offline_numeric(make::contract(), table, inputs).alpha;
+  inputs.attempt = 2;
+  CHECK(evaluate_offline_numeric(make::contract(), table, inputs).alpha == doctest::Approx(first / 4));
+  CHECK(first == doctest::Approx(0.05 * 6 / 9.869604401).epsilon(1e-8));
+}
+
+TEST_CASE("a bound clause passes within its limit and is never violated") {
+  auto contract = make::contract();
+  contract.assumptions.reward = schema::Assumptions::Reward{0, 2};
+  const auto bound = [](double limit) {
+    return make::clause(schema::Family::numerical, "reward", schema::BoundSubject{schema::Bound::reward},
+                        make::max(limit), schema::Stage::offline_numeric);
+  };
+  auto table = make::table();
+  for (int i = 0; i < 300; ++i) make::append(table, {10, i % 2 == 0 ? 0.009 : 0.011, {}});
+  contract.clauses = {bound(0.03)};
+  const auto passed = evaluate(contract, table).clauses.at(0);
+  CHECK(passed.verdict == Verdict::pass);
+  CHECK(*passed.estimate == doctest::Approx(0.02));
+  contract.clauses = {bound(0.001)};
+  CHECK(evaluate(contract, table).clauses.at(0).verdict == Verdict::inconclusive);
+}
+
+TEST_CASE("a capture taken after a sampling filter has no certificate") {
+  auto contract = make::contract();
+  auto table = make::table();
+  make::append(table, {});
+  table.inf.sampling_filter = "top_p=0.9";
+  const StageReport report = evaluate(contract, table);
+  CHECK(report.bounds.at(0).links.empty());
+  CHECK(report.bounds.at(0).refused.find("top_p=0.9") != std::string::npos);
+}
+
+TEST_CASE("rewards outside the contract's range break the reward link") {
+  auto contract = make::contract();
+  contract.assumptions.reward = schema::Assumptions::Reward{0, 1};
+  auto table = make::table();
+  for (int i = 0; i < 60; ++i) make::append(table, {});
+  table.infos[3].reward = 0.5;
+  const auto fine = bound_chain(table, contract.assumptions, {}, 0.05, 1);
+  REQUIRE(best_link(fine, schema::Bound::reward, schema::Horizon::token) != nullptr);
+  CHECK(best_link(fine, schema::Bound::reward, schema::Horizon::token)->status == AssumptionStatus::checked);
+  table.infos[3].reward = 1.5;
+  const auto broken = bound_chain(table, contract.assumptions, {}, 0.05, 1);
+  CHECK(best_link(broken, schema::Bound::reward, schema::Horizon::token) == nullptr);
+}

@@ -1,0 +1,141 @@
+#include "stages/shadow_runtime.hpp"
+
+#include <doctest/doctest.h>
+
+#include "stages/statistics/random.hpp"
+#include "tests/stages/make.hpp"
+
+using namespace driftgate;
+using namespace driftgate::stages;
+using schema::Metric;
+using schema::Stage;
+using schema::Verdict;
+
+namespace {
+
+ShadowInputs traffic(std::size_t count, std::size_t fail_every, double slower, std::uint64_t seed) {
+  Random random(seed);
+  ShadowInputs inputs;
+  inputs.logprobs_wanted = count;
+  for (std::size_t i = 0; i < count; ++i) {
+    ShadowPair pair;
+    pair.order = i + 1;
+    pair.key_hash = mix64(i);
+    pair.has_logprobs = true;
+    pair.incumbent_latency.ttft_ms = 20 + 10 * random.uniform();
+    pair.candidate_latency.ttft_ms = slower * (20 + 10 * random.uniform());
+    if (fail_every > 0 && i % fail_every == 0) pair.candidate = RequestOutcome::failed;
+    inputs.pairs.push_back(pair);
+  }
+  return inputs;
+}
+
+schema::Clause errors(double max) {
+  return make::traffic("errors", schema::MetricSubject{Metric::error_rate, {}}, make::max(max),
+                       Stage::shadow_runtime);
+}
+
+schema::Clause ttft(double ratio) {
+  schema::Limits limits;
+  limits.max_ratio = ratio;
+  return make::traffic("ttft", schema::MetricSubject{Metric::ttft_ms, schema::Aggregate::p95}, limits,
+                       Stage::shadow_runtime);
+}
+
+StageReport evaluate(std::vector<schema::Clause> clauses, const ShadowInputs& inputs) {
+  auto contract = make::contract();
+  contract.clauses = std::move(clauses);
+  return evaluate_shadow_runtime(contract, inputs);
+}
+
+}  // namespace
+
+TEST_CASE("a candidate that never fails passes once enough keys were mirrored") {
+  CHECK(evaluate({errors(0.05)}, traffic(450, 0, 1, 1)).verdict == Verdict::pass);
+  const StageReport few = evaluate({errors(0.05)}, traffic(40, 0, 1, 1));
+  CHECK(few.verdict == Verdict::inconclusive);
+  CHECK(few.clauses.at(0).details.at("least_keys") == 69);
+}
+
+TEST_CASE("an engine that fails a fifth of its requests from the first is stopped in shadow") {
+  const StageReport report = evaluate({errors(0.05)}, traffic(450, 5, 1, 1));
+  CHECK(report.verdict == Verdict::violated);
+  CHECK(report.clauses.at(0).message.find("90 of 450") != std::string::npos);
+}
+
+TEST_CASE("only the first pair of a key counts") {
+  ShadowInputs inputs = traffic(450, 5, 1, 1);
+  for (ShadowPair& pair : inputs.pairs) pair.key_hash = 7;
+  CHECK(evaluate({errors(0.05)}, inputs).clauses.at(0).n == 1);
+}
+
+TEST_CASE("a ratio of failures shows harm or nothing, never proof") {
+  schema::Limits limits;
+  limits.max_ratio = 1.5;
+  const auto clause =
+      make::traffic("errors", schema::MetricSubject{Metric::error_rate, {}}, limits, Stage::shadow_runtime);
+  CHECK(evaluate({clause}, traffic(450, 5, 1, 1)).verdict == Verdict::violated);
+  const auto fine = evaluate({clause}, traffic(450, 0, 1, 1)).clauses.at(0);
+  CHECK(fine.verdict == Verdict::pass);
+  CHECK(fine.no_harm_only);
+}
+
+TEST_CASE("a latency twice the incumbent's is violated and one alike passes as no harm") {
+  CHECK(evaluate({ttft(1.1)}, traffic(450, 0, 2, 1)).verdict == Verdict::violated);
+  const auto alike = evaluate({ttft(1.1)}, traffic(450, 0, 1, 1)).clauses.at(0);
+  CHECK(alike.verdict == Verdict::pass);
+  // Far inside the limit it is even proven.
+  const auto proven = evaluate({ttft(3)}, traffic(450, 0, 1, 1)).clauses.at(0);
+  CHECK(proven.verdict == Verdict::pass);
+  CHECK_FALSE(proven.no_harm_only);
+}
+
+TEST_CASE(
+    "too few pairs are inconclusive, missing log-probabilities are violated, stale telemetry is an error") {
+  const auto signal = [](Metric metric, schema::Limits limits) {
+    return make::clause(schema::Family::observability, std::string(schema::to_string(metric)),
+                        schema::SignalSubject{metric}, limits, Stage::shadow_runtime);
+  };
+  schema::Limits pairs;
+  pairs.min_count = 500;
+  CHECK(evaluate({signal(Metric::shadow_pairs, pairs)}, traffic(499, 0, 1, 1)).verdict ==
+        Verdict::inconclusive);
+  CHECK(evaluate({signal(Metric::shadow_pairs, pairs)}, traffic(500, 0, 1, 1)).verdict == Verdict::pass);
+  schema::Limits coverage;
+  coverage.min_coverage = 0.99;
+  ShadowInputs inputs = traffic(100, 0, 1, 1);
+  CHECK(evaluate({signal(Metric::logprobs, coverage)}, inputs).verdict == Verdict::pass);
+  inputs.pairs[0].has_logprobs = inputs.pairs[1].has_logprobs = false;
+  CHECK(evaluate({signal(Metric::logprobs, coverage)}, inputs).verdict == Verdict::violated);
+  schema::Limits fresh;
+  fresh.max_staleness_ms = 30'000;
+  inputs.telemetry_age_ms = 30'001;
+  CHECK(evaluate({signal(Metric::telemetry, fresh)}, inputs).verdict == Verdict::error);
+}
+
+TEST_CASE("realised-token drift without rescored pairs is an error that says why") {
+  const auto clause =
+      make::clause(schema::Family::numerical, "clip", schema::MetricSubject{Metric::clip_budget_used, {}},
+                   make::max(0.01), Stage::shadow_runtime);
+  ShadowInputs inputs = traffic(100, 0, 1, 1);
+  inputs.can_rescore = false;
+  const StageReport report = evaluate({clause}, inputs);
+  CHECK(report.verdict == Verdict::error);
+  CHECK(report.clauses.at(0).message.find("echo") != std::string::npos);
+}
+
+TEST_CASE("realised-token drift is decided on the rescored pairs and names its reference") {
+  const auto clause =
+      make::clause(schema::Family::numerical, "clip", schema::MetricSubject{Metric::clip_budget_used, {}},
+                   make::max(0.05), Stage::shadow_runtime);
+  ShadowInputs inputs = traffic(300, 0, 1, 1);
+  inputs.realised = make::table();
+  inputs.realised->has_tokens = true;
+  for (int i = 0; i < 300; ++i) {
+    make::append(*inputs.realised, {16, 0, {}});
+    inputs.realised->sequences.back().realised.n = 16;
+  }
+  const StageReport report = evaluate({clause}, inputs);
+  CHECK(report.verdict == Verdict::pass);
+  CHECK(report.clauses.at(0).message.find("incumbent") != std::string::npos);
+}

@@ -1,0 +1,116 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "stages/statistics/distributions.hpp"
+#include "stages/statistics/mean_test.hpp"
+#include "stages/statistics/paired.hpp"
+#include "stages/statistics/random.hpp"
+
+using namespace driftgate::stages;
+
+// Every rate below is over `runs` independent samples; its Monte-Carlo standard error at 0.05 is
+// √(0.05·0.95/runs), and the limits leave three of them.
+
+namespace {
+double monte_carlo_limit(double alpha, int runs) {
+  return alpha + 3 * std::sqrt(alpha * (1 - alpha) / runs);
+}
+double normal(Random& random) {
+  return normal_quantile(random.uniform() * (1 - 1e-12) + 5e-13);
+}
+}  // namespace
+
+TEST_CASE("betting keeps its level where the damage lies in few clusters and t does not") {
+  constexpr int kRuns = 2'000;
+  Random random(101);
+  int betting_wrong = 0;
+  int t_wrong = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    // Two clusters in a hundred are wholly broken: the mean is exactly the limit of 0.02.
+    std::vector<ClusterSum> clusters;
+    for (int i = 0; i < 100; ++i) clusters.push_back({10, random.uniform() < 0.02 ? 10.0 : 0.0});
+    betting_wrong += betting_mean(clusters, 0.02, 0, 1, 0.05, random.next()).p_low <= 0.05 ? 1 : 0;
+    t_wrong += clustered_t(clusters, 0.02, 0.05).p_low <= 0.05 ? 1 : 0;
+  }
+  MESSAGE("false passes of 2,000: betting " << betting_wrong << ", t " << t_wrong);
+  CHECK(betting_wrong <= monte_carlo_limit(0.05, kRuns) * kRuns);
+  CHECK(t_wrong > 0.10 * kRuns);
+}
+
+TEST_CASE("betting keeps its level in both directions on unequal clusters") {
+  constexpr int kRuns = 1'500;
+  Random random(102);
+  int low = 0;
+  int high = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<ClusterSum> clusters;
+    for (int i = 0; i < 150; ++i) {
+      const double n = 1 + static_cast<double>(random.below(20));
+      const double rate = random.uniform() < 0.5 ? 0.05 : 0.15;  // mean rate 0.1, dependent within a cluster
+      double sum = 0;
+      for (int row = 0; row < static_cast<int>(n); ++row) sum += random.uniform() < rate ? 1 : 0;
+      clusters.push_back({n, sum});
+    }
+    const MeanTest test = betting_mean(clusters, 0.1, 0, 1, 0.05, random.next());
+    low += test.p_low <= 0.05 ? 1 : 0;
+    high += test.p_high <= 0.05 ? 1 : 0;
+  }
+  MESSAGE("false proofs of 1,500: below " << low << ", above " << high);
+  CHECK(low <= monte_carlo_limit(0.05, kRuns) * kRuns);
+  CHECK(high <= monte_carlo_limit(0.05, kRuns) * kRuns);
+}
+
+TEST_CASE("the t limit of 400 dependent clusters covers at about its level") {
+  constexpr int kRuns = 1'500;
+  Random random(103);
+  int wrong = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<ClusterSum> clusters;
+    for (int i = 0; i < 400; ++i) clusters.push_back({10, 10 * 0.02 * random.uniform()});
+    wrong += *clustered_t(clusters, 0.02, 0.05).upper < 0.01 ? 1 : 0;
+  }
+  MESSAGE("upper limits under the truth: " << wrong << " of 1,500");
+  CHECK(wrong <= monte_carlo_limit(0.05, kRuns) * kRuns);
+  CHECK(wrong >= 0.03 * kRuns);
+}
+
+TEST_CASE("the bootstrap-t of a log-normal mean is near its level and is called approximate") {
+  constexpr int kRuns = 1'000;
+  Random random(104);
+  int wrong = 0;
+  int t_wrong = 0;
+  int decided = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<ClusterSum> clusters;
+    for (int i = 0; i < 100; ++i) clusters.push_back({1, std::exp(0.7 * normal(random))});
+    const MeanTest test = bootstrap_t(clusters, std::exp(0.245), 0.05, random.next());
+    if (!test.undecidable.empty()) continue;
+    ++decided;
+    wrong += test.p_low <= 0.05 ? 1 : 0;
+    t_wrong += clustered_t(clusters, std::exp(0.245), 0.05).p_low <= 0.05 ? 1 : 0;
+  }
+  MESSAGE("false passes: " << wrong << " of " << decided << " decided, by t " << t_wrong);
+  CHECK(decided > 900);
+  CHECK(wrong < t_wrong);
+  // Approximate: twice the level is what the method is trusted for at this skew.
+  CHECK(wrong <= 0.10 * decided);
+}
+
+TEST_CASE("paired outcomes at the margin pass at about their level") {
+  constexpr int kRuns = 4'000;
+  Random random(105);
+  int wrong = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<PairedOutcome> outcomes;
+    for (std::uint64_t i = 0; i < 500; ++i) {
+      const double draw = random.uniform();
+      const bool only_train = draw < 0.07;
+      const bool only_inf = !only_train && draw < 0.11;  // δ = −0.03
+      outcomes.push_back({!only_inf, !only_train, i});
+    }
+    wrong += paired_outcomes(outcomes, 0.03, 0.05, 1).p_high <= 0.05 ? 1 : 0;
+  }
+  MESSAGE("false passes: " << wrong << " of 4,000");
+  CHECK(wrong <= 0.065 * kRuns);
+}

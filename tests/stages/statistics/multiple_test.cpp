@@ -1,0 +1,33 @@
+#include "stages/statistics/multiple.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace driftgate::stages;
+
+TEST_CASE("Holm stops at the first p-value over its share and rejects none after it") {
+  const std::vector<double> p{0.04, 0.01, 0.03, 0.005};
+  CHECK(holm(p, 0.05) == std::vector<bool>{false, true, false, true});
+  CHECK(holm(std::vector<double>{0.05}, 0.05) == std::vector<bool>{true});
+  CHECK(holm(std::vector<double>{}, 0.05).empty());
+}
+
+TEST_CASE("e-Holm rejects an e-value at the number of hypotheses over alpha") {
+  CHECK(e_holm(std::vector<double>{40, 1}, 0.05) == std::vector<bool>{true, false});
+  CHECK(e_holm(std::vector<double>{39.9, 1}, 0.05) == std::vector<bool>{false, false});
+  CHECK(e_holm(std::vector<double>{40, 20}, 0.05) == std::vector<bool>{true, true});
+}
+
+TEST_CASE("both ways of spending never spend more than alpha") {
+  double fixed = 0;
+  double streaming = 0;
+  for (std::uint32_t k = 1; k <= 10'000; ++k) {
+    fixed += fixed_data_alpha(0.05, k);
+    streaming += streaming_alpha(0.05, k);
+  }
+  CHECK(fixed < 0.05);
+  CHECK(fixed > 0.04999);
+  CHECK(streaming <= 0.05);
+  CHECK(streaming_alpha(0.05, 1) == 0.025);
+}
