@@ -15,8 +15,6 @@ from text_sources import documents, fetch
 
 SEED = 20260721
 BLOCK_BYTES = 3000
-# Text of one language and domain: a small model learns a narrow text well and a wide one badly.
-STREAM_BYTES = 1_300_000
 SHORT_BYTES, LONG_BYTES = (40, 72), (112, 160)
 PROMPT_BYTES = {"short": (16, 32), "long": (64, 96)}
 # Share of each (language, domain) in the slice corpus; about 80% English.
@@ -29,11 +27,8 @@ ROLLOUT_PLAN = {("en", "manual"): 36, ("en", "licence"): 28, ("en", "code"): 28,
 
 def split(root):
     """(train, held): text blocks by (language, domain)."""
-    train, held, used, counter = {}, {}, {}, 0
+    train, held, counter = {}, {}, 0
     for language, domain, _, text in documents(root):
-        used[language, domain] = used.get((language, domain), 0) + len(text)
-        if used[language, domain] > STREAM_BYTES:
-            continue
         blocks = [text[i:i + BLOCK_BYTES] for i in range(0, len(text), BLOCK_BYTES)]
         for block in blocks:
             counter += 1

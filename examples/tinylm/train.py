@@ -8,6 +8,7 @@
 import argparse
 import gzip
 import json
+import math
 import time
 
 import numpy as np
@@ -19,7 +20,7 @@ from model import BOS, TinyLm, load_model, save_model, tokens_of
 SEED = 7
 CONTEXT = 192
 BATCH = 12
-MATRIX_RATE, OTHER_RATE, WARMUP_STEPS = 0.02, 4e-3, 60
+PEAK_RATE, WARMUP_STEPS = 3e-3, 100
 MIX = {"en/manual": 0.30, "en/licence": 0.13, "en/code": 0.17, "de/manual": 0.20, "fr/manual": 0.20}
 
 
@@ -37,31 +38,9 @@ def batches(streams, generator):
 
 
 def rate(step, steps):
-    """Share of the peak rate: warm-up, constant, then linear to zero over the last 60%."""
-    return min(1.0, (step + 1) / WARMUP_STEPS, (steps - step) / (0.6 * steps))
-
-
-class Muon:
-    """Momentum whose step is made orthogonal by five Newton-Schulz iterations (Jordan et al., 2024)."""
-
-    def __init__(self, weights):
-        self.weights, self.rate = weights, 0.0
-        self.momenta = [torch.zeros_like(w) for w in weights]
-
-    @torch.no_grad()
-    def step(self):
-        for weight, momentum in zip(self.weights, self.momenta):
-            momentum.mul_(0.95).add_(weight.grad, alpha=1 - 0.95)
-            x = weight.grad * (1 - 0.95) + momentum * 0.95
-            tall = x.shape[0] > x.shape[1]
-            x = x.T if tall else x
-            x = x / (x.norm() + 1e-7)
-            for _ in range(5):
-                a = x @ x.T
-                x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
-            x = x.T if tall else x
-            weight.mul_(1 - self.rate * 0.02)
-            weight.add_(x, alpha=-self.rate * max(1.0, x.shape[0] / x.shape[1]) ** 0.5)
+    if step < WARMUP_STEPS:
+        return PEAK_RATE * (step + 1) / WARMUP_STEPS
+    return PEAK_RATE * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (step - WARMUP_STEPS) / (steps - WARMUP_STEPS))))
 
 
 def train(args):
@@ -73,20 +52,20 @@ def train(args):
     for name, weight in model.named_parameters():
         if weight.dim() == 2:
             torch.nn.init.normal_(weight, std=0.02 if "embed" in name else 0.06)
-    matrices = [w for w in model.model.layers.parameters() if w.dim() == 2]
-    others = [w for n, w in model.named_parameters() if w.dim() == 1 or "layers" not in n]
-    muon = Muon(matrices)
-    adam = torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0)
+    decay = [w for w in model.parameters() if w.dim() == 2]
+    plain = [w for w in model.parameters() if w.dim() == 1]
+    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.05}, {"params": plain, "weight_decay": 0.0}],
+                                  betas=(0.9, 0.95))
     start, smooth = time.monotonic(), None
     for step in range(args.steps):
-        share = rate(step, args.steps)
-        muon.rate, adam.param_groups[0]["lr"] = MATRIX_RATE * share, OTHER_RATE * share
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step, args.steps)
         rows = next(source)
         loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
-        model.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        muon.step()
-        adam.step()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
         smooth = loss.item() if smooth is None else 0.97 * smooth + 0.03 * loss.item()
         if step % 50 == 0 or step == args.steps - 1:
             print(f"step {step} loss {smooth:.4f} seconds {time.monotonic() - start:.0f}", flush=True)

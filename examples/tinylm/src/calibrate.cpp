@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "capture.hpp"
+#include "examples/tinylm/src/capture.hpp"
 
 namespace tinylm {
 

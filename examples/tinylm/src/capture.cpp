@@ -1,11 +1,11 @@
-#include "capture.hpp"
+#include "examples/tinylm/src/capture.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <set>
 
-#include "capture_file.hpp"
-#include "sampler.hpp"
+#include "examples/tinylm/src/capture_file.hpp"
+#include "examples/tinylm/src/sampler.hpp"
 
 namespace tinylm {
 namespace {

@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <string>
 
-#include "corpus.hpp"
-#include "engine.hpp"
+#include "examples/tinylm/src/corpus.hpp"
+#include "examples/tinylm/src/engine.hpp"
 
 namespace tinylm {
 
 struct CaptureOptions {
   std::string corpus, out;
-  std::string like;            ///< a capture whose rows are taken; empty: none
+  std::string like = "";       ///< a capture whose rows are taken; empty: none
   std::size_t positions = 16;  ///< scored tokens at the end of each sequence
   std::size_t batch = 1;       ///< sequences in one step
 };

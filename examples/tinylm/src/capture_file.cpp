@@ -1,7 +1,7 @@
-#include "capture_file.hpp"
+#include "examples/tinylm/src/capture_file.hpp"
 
-#include "safetensors.hpp"
-#include "sampler.hpp"
+#include "examples/tinylm/src/safetensors.hpp"
+#include "examples/tinylm/src/sampler.hpp"
 
 namespace tinylm {
 

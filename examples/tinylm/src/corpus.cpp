@@ -1,9 +1,9 @@
-#include "corpus.hpp"
+#include "examples/tinylm/src/corpus.hpp"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "model.hpp"
+#include "examples/tinylm/src/model.hpp"
 
 namespace tinylm {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "result.hpp"
+#include "examples/tinylm/src/result.hpp"
 
 namespace tinylm {
 

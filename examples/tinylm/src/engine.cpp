@@ -1,10 +1,10 @@
-#include "engine.hpp"
+#include "examples/tinylm/src/engine.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 
-#include "kernels.hpp"
+#include "examples/tinylm/src/kernels.hpp"
 
 namespace tinylm {
 namespace {
@@ -24,6 +24,11 @@ std::vector<float> stacked(const Model& model, const std::string& at,
   return all;
 }
 
+// Integer kernels leave the head in float32, as most engines do: it is small and its errors are the logits'.
+Precision head_precision(Precision precision) {
+  return precision == Precision::bf16 ? precision : Precision::f32;
+}
+
 std::vector<float> maxima_of(const ActivationMaxima& maxima, const std::string& name, std::size_t width) {
   const auto found = maxima.find(name);
   return found == maxima.end() ? std::vector<float>(width, 1.0f) : found->second;
@@ -37,7 +42,7 @@ Cache::Cache(const Config& config, std::size_t capacity)
 Result<Engine> Engine::create(const Model& model, Precision precision, const ActivationMaxima& maxima) {
   if (precision == Precision::int8_static) {
     const Config& c = model.config;
-    std::map<std::string, std::size_t> wanted = {{"lm_head", c.hidden}};
+    std::map<std::string, std::size_t> wanted;
     for (std::size_t i = 0; i < c.layers; ++i) {
       const std::string at = "layers." + std::to_string(i) + ".";
       wanted[at + "attention"] = wanted[at + "output"] = wanted[at + "mlp"] = c.hidden;
@@ -56,8 +61,8 @@ Engine::Engine(const Model& model, Precision precision, const ActivationMaxima& 
       precision_(precision),
       embedding_(weight_of(model, "model.embed_tokens.weight")),
       final_norm_(weight_of(model, "model.norm.weight")),
-      head_(precision, weight_of(model, "lm_head.weight"), config_.vocabulary, config_.hidden,
-            maxima_of(maxima, "lm_head", config_.hidden)) {
+      head_(head_precision(precision), weight_of(model, "lm_head.weight"), config_.vocabulary, config_.hidden,
+            {}) {
   const std::size_t d = config_.hidden, m = config_.intermediate;
   for (std::size_t i = 0; i < config_.layers; ++i) {
     const std::string name = "layers." + std::to_string(i) + ".", at = "model." + name;
@@ -203,7 +208,6 @@ std::span<const float> Engine::forward(std::span<const Chunk> chunks) {
   state_ = std::move(scored);
   normalise(final_norm_);
   const std::size_t rows = normed_.size() / config_.hidden;
-  watch("lm_head", rows, config_.hidden, normed_);
   logits_.resize(rows * head_.padded_out());
   if (rows != 0) head_.apply(normed_.data(), rows, logits_.data(), false);
   return logits_;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "linear.hpp"
-#include "model.hpp"
+#include "examples/tinylm/src/linear.hpp"
+#include "examples/tinylm/src/model.hpp"
 
 namespace tinylm {
 
@@ -35,7 +35,7 @@ struct Chunk {
   std::size_t logit_rows;
 };
 
-/// Input maxima by layer input name ("layers.0.attention", …, "lm_head"), from calibration.
+/// Input maxima by layer input name ("layers.0.attention" and the like), from calibration.
 using ActivationMaxima = std::map<std::string, std::vector<float>>;
 
 class Engine {

@@ -1,4 +1,4 @@
-#include "faults.hpp"
+#include "examples/tinylm/src/faults.hpp"
 
 namespace tinylm {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "socket.hpp"
+#include "examples/tinylm/src/socket.hpp"
 
 namespace tinylm {
 

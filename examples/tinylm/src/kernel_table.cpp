@@ -1,7 +1,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "kernels.hpp"
+#include "examples/tinylm/src/kernels.hpp"
 
 namespace tinylm {
 

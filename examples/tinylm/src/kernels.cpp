@@ -1,7 +1,7 @@
 // Compiled once for each instruction set with TINYLM_ISA_NAME set. Nothing of the standard library is
 // included beyond plain declarations: an inline function compiled here with wide instructions could be
 // the copy that the linker keeps for everyone.
-#include "kernels.hpp"
+#include "examples/tinylm/src/kernels.hpp"
 
 namespace tinylm::TINYLM_ISA_NAME {
 extern const Kernels kTable;
@@ -185,8 +185,9 @@ float quantise_row(const float* x, float* q, size_t n) {
   return top / 127.0f;
 }
 
-void quantise_static(const float* x, const float* inverse_scale, float* q, size_t n) {
-  for (size_t i = 0; i < n; i += kPanel) store(q + i, to_int8(load(x + i) * load(inverse_scale + i)));
+void quantise_static(const float* x, const float* inverse_scale, const float* scale, float* out, size_t n) {
+  for (size_t i = 0; i < n; i += kPanel)
+    store(out + i, to_int8(load(x + i) * load(inverse_scale + i)) * load(scale + i));
 }
 
 void silu_mul(const float* x, float* out, size_t n) {

@@ -31,8 +31,10 @@ struct Kernels {
   void (*round_bf16)(float* x, std::size_t n);
   /// Symmetric int8 with one scale for the row; returns the scale.
   float (*quantise_row)(const float* x, float* q, std::size_t n);
-  /// Symmetric int8 with one fixed inverse scale per channel; values beyond it clip.
-  void (*quantise_static)(const float* x, const float* inverse_scale, float* q, std::size_t n);
+  /// Symmetric int8 with one fixed scale per channel, widened again: round(x / scale) clipped to
+  /// [-127, 127], times scale.
+  void (*quantise_static)(const float* x, const float* inverse_scale, const float* scale, float* out,
+                          std::size_t n);
   /// silu(gate) * up, gate in x[0, n), up in x[n, 2n), result in out[0, n).
   void (*silu_mul)(const float* x, float* out, std::size_t n);
   void (*rms_norm)(const float* x, const float* weight, float eps, float* out, std::size_t n);

@@ -1,9 +1,9 @@
-#include "linear.hpp"
+#include "examples/tinylm/src/linear.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels.hpp"
+#include "examples/tinylm/src/kernels.hpp"
 
 namespace tinylm {
 namespace {
@@ -51,8 +51,8 @@ Linear::Linear(Precision precision, const std::vector<float>& weight, std::size_
     const float floor = kSmallestScaleShare * *std::max_element(input_maxima.begin(), input_maxima.end());
     for (std::size_t i = 0; i < in; ++i) {
       const float scale = std::max(input_maxima[i], floor) / kInt8Max;
+      input_scale_.push_back(scale);
       inverse_input_scale_.push_back(1.0f / scale);
-      for (std::size_t o = 0; o < out; ++o) values[o * in + i] *= scale;
     }
   }
   if (precision == Precision::int8 || precision == Precision::int8_static) quantise_weights(values);
@@ -60,7 +60,8 @@ Linear::Linear(Precision precision, const std::vector<float>& weight, std::size_
 }
 
 // Integers of at most 127 in size; their products over at most 1024 inputs stay below 2^24, where float32
-// sums are exact, so int8 arithmetic runs on the float32 kernels without any rounding.
+// sums are exact, so int8 runs on the float32 kernels without any rounding. int8-static widens its inputs
+// by their channels' scales first, and sums in float32.
 void Linear::quantise_weights(std::vector<float>& weight) {
   output_scale_.assign(padded_out_, 0.0f);
   for (std::size_t o = 0; o < out_; ++o) {
@@ -94,7 +95,8 @@ void Linear::apply(const float* x, std::size_t rows, float* y, bool round_output
     if (precision_ == Precision::int8)
       row_scale_[r] = k.quantise_row(x + r * in_, quantised_.data() + r * in_, in_);
     else
-      k.quantise_static(x + r * in_, inverse_input_scale_.data(), quantised_.data() + r * in_, in_);
+      k.quantise_static(x + r * in_, inverse_input_scale_.data(), input_scale_.data(),
+                        quantised_.data() + r * in_, in_);
   }
   k.matmul(quantised_.data(), packed_.data(), y, rows, in_, padded_out_, block);
   for (std::size_t r = 0; r < rows; ++r)

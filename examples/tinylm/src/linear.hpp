@@ -33,7 +33,7 @@ class Linear {
 
   Precision precision_;
   std::size_t out_, in_, padded_out_;
-  std::vector<float> packed_, output_scale_, inverse_input_scale_, quantised_, row_scale_;
+  std::vector<float> packed_, output_scale_, input_scale_, inverse_input_scale_, quantised_, row_scale_;
 };
 
 }  // namespace tinylm

@@ -1,4 +1,4 @@
-#include "load.hpp"
+#include "examples/tinylm/src/load.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -12,8 +12,8 @@
 #include <random>
 #include <thread>
 
-#include "corpus.hpp"
-#include "http.hpp"
+#include "examples/tinylm/src/corpus.hpp"
+#include "examples/tinylm/src/http.hpp"
 
 namespace tinylm {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "result.hpp"
+#include "examples/tinylm/src/result.hpp"
 
 namespace tinylm {
 

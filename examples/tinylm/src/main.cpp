@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "capture.hpp"
-#include "load.hpp"
-#include "server.hpp"
+#include "examples/tinylm/src/capture.hpp"
+#include "examples/tinylm/src/load.hpp"
+#include "examples/tinylm/src/server.hpp"
 
 namespace {
 
@@ -87,9 +87,11 @@ void add_serve_options(CLI::App& app, ServeOptions& serve, int& delay_ms) {
   app.add_option("--port", serve.port, "Port; 0 takes a free one")->capture_default_str();
   app.add_option("--port-file", serve.port_file, "File that gets the port once it listens");
   app.add_option("--model-name", serve.model_name, "Name in /v1/models")->capture_default_str();
-  app.add_option("--threads", serve.threads, "Worker threads, each with its own batch")->capture_default_str()
+  app.add_option("--threads", serve.threads, "Worker threads, each with its own batch")
+      ->capture_default_str()
       ->check(CLI::Range(1, 64));
-  app.add_option("--max-batch", serve.limits.max_batch, "Sequences in a step")->capture_default_str()
+  app.add_option("--max-batch", serve.limits.max_batch, "Sequences in a step")
+      ->capture_default_str()
       ->check(CLI::Range(1, 256));
   FaultOptions& faults = serve.faults;
   const CLI::Range share(0.0, 1.0);
@@ -108,14 +110,17 @@ void add_serve_options(CLI::App& app, ServeOptions& serve, int& delay_ms) {
 void add_load_options(CLI::App& app, LoadOptions& load) {
   app.add_option("--url", load.url, "http://127.0.0.1:PORT")->required();
   app.add_option("--prompts", load.prompts, "JSON Lines with prompt and slices")->required();
-  app.add_option("--rate", load.rate, "Requests per second")->capture_default_str()->check(CLI::Range(0.01, 10000.0));
+  app.add_option("--rate", load.rate, "Requests per second")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 10000.0));
   auto* requests = app.add_option("--requests", load.requests, "Requests in all");
   app.add_option("--seconds", load.seconds, "Length, when --requests is absent")->excludes(requests);
   app.add_option("--max-tokens", load.max_tokens, "Tokens asked for")->capture_default_str();
   app.add_option("--model", load.model, "Model name in the requests")->capture_default_str();
   app.add_option("--key-prefix", load.key_prefix, "Beginning of the sticky keys")->capture_default_str();
   app.add_option("--keys", load.keys, "Distinct sticky keys [one for each request]");
-  app.add_option("--stream-share", load.stream_share, "Share of streamed requests")->capture_default_str()
+  app.add_option("--stream-share", load.stream_share, "Share of streamed requests")
+      ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--concurrency", load.concurrency, "Connections at most")->capture_default_str();
   app.add_option("--seed", load.seed, "Seed of prompts and sampling")->capture_default_str();

@@ -1,4 +1,4 @@
-#include "model.hpp"
+#include "examples/tinylm/src/model.hpp"
 
 #include <openssl/evp.h>
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "result.hpp"
-#include "safetensors.hpp"
+#include "examples/tinylm/src/result.hpp"
+#include "examples/tinylm/src/safetensors.hpp"
 
 namespace tinylm {
 

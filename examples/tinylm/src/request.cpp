@@ -1,10 +1,10 @@
-#include "request.hpp"
+#include "examples/tinylm/src/request.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "corpus.hpp"
-#include "model.hpp"
+#include "examples/tinylm/src/corpus.hpp"
+#include "examples/tinylm/src/model.hpp"
 
 namespace tinylm {
 namespace {

@@ -19,10 +19,10 @@ struct CompletionRequest {
   std::vector<std::int32_t> prompt;
   std::size_t max_tokens = 16;
   double temperature = 1.0;
-  std::optional<std::uint64_t> seed;
+  std::optional<std::uint64_t> seed = std::nullopt;
   bool stream = false, stream_usage = false, echo = false;
-  std::optional<std::size_t> logprobs;
-  std::vector<std::string> stop;
+  std::optional<std::size_t> logprobs = std::nullopt;
+  std::vector<std::string> stop = {};
 };
 
 /// Limits of one request; the context limit is the model's.

@@ -1,9 +1,9 @@
-#include "response.hpp"
+#include "examples/tinylm/src/response.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tokens.hpp"
+#include "examples/tinylm/src/tokens.hpp"
 
 namespace tinylm {
 namespace {

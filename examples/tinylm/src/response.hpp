@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler.hpp"
+#include "examples/tinylm/src/scheduler.hpp"
 
 namespace tinylm {
 

@@ -1,9 +1,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "capture.hpp"
-#include "capture_file.hpp"
-#include "sampler.hpp"
+#include "examples/tinylm/src/capture.hpp"
+#include "examples/tinylm/src/capture_file.hpp"
+#include "examples/tinylm/src/sampler.hpp"
 
 namespace tinylm {
 namespace {

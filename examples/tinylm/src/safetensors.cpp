@@ -1,4 +1,4 @@
-#include "safetensors.hpp"
+#include "examples/tinylm/src/safetensors.hpp"
 
 #include <bit>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "sampler.hpp"
+#include "examples/tinylm/src/sampler.hpp"
 
 #include <algorithm>
 #include <cmath>

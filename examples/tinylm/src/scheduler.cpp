@@ -1,8 +1,8 @@
-#include "scheduler.hpp"
+#include "examples/tinylm/src/scheduler.hpp"
 
 #include <algorithm>
 
-#include "sampler.hpp"
+#include "examples/tinylm/src/sampler.hpp"
 
 namespace tinylm {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine.hpp"
-#include "request.hpp"
+#include "examples/tinylm/src/engine.hpp"
+#include "examples/tinylm/src/request.hpp"
 
 namespace tinylm {
 

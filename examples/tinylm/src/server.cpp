@@ -1,4 +1,4 @@
-#include "server.hpp"
+#include "examples/tinylm/src/server.hpp"
 
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -15,8 +15,8 @@
 #include <mutex>
 #include <thread>
 
-#include "capture.hpp"
-#include "session.hpp"
+#include "examples/tinylm/src/capture.hpp"
+#include "examples/tinylm/src/session.hpp"
 
 namespace tinylm {
 namespace {

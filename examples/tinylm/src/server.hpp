@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "engine.hpp"
-#include "faults.hpp"
-#include "scheduler.hpp"
+#include "examples/tinylm/src/engine.hpp"
+#include "examples/tinylm/src/faults.hpp"
+#include "examples/tinylm/src/scheduler.hpp"
 
 namespace tinylm {
 

@@ -1,10 +1,10 @@
-#include "session.hpp"
+#include "examples/tinylm/src/session.hpp"
 
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "request.hpp"
+#include "examples/tinylm/src/request.hpp"
 
 namespace tinylm {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "faults.hpp"
-#include "http.hpp"
-#include "response.hpp"
-#include "scheduler.hpp"
+#include "examples/tinylm/src/faults.hpp"
+#include "examples/tinylm/src/http.hpp"
+#include "examples/tinylm/src/response.hpp"
+#include "examples/tinylm/src/scheduler.hpp"
 
 namespace tinylm {
 

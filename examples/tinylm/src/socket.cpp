@@ -1,4 +1,4 @@
-#include "socket.hpp"
+#include "examples/tinylm/src/socket.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "result.hpp"
+#include "examples/tinylm/src/result.hpp"
 
 namespace tinylm {
 

@@ -1,8 +1,8 @@
-#include "tokens.hpp"
+#include "examples/tinylm/src/tokens.hpp"
 
 #include <algorithm>
 
-#include "model.hpp"
+#include "examples/tinylm/src/model.hpp"
 
 namespace tinylm {
 namespace {
