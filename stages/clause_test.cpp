@@ -154,7 +154,9 @@ ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause
     return verdict;
   }
   if (const auto* bound = std::get_if<schema::BoundSubject>(&clause.subject)) {
-    return decide_bound(data, clause, *bound, std::move(verdict));
+    verdict = decide_bound(data, clause, *bound, std::move(verdict));
+    fail_on_nonfinite(data, selection, verdict);
+    return verdict;
   }
   if (std::holds_alternative<schema::OutcomeSubject>(clause.subject)) {
     return decide_outcome(data, clause, selection, std::move(verdict));

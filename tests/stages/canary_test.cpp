@@ -191,6 +191,42 @@ TEST_CASE("a soft violation freezes, and clean windows after a dwell let the ram
   CHECK(decision.action == CanaryAction::advance);
 }
 
+TEST_CASE("a candidate slower than its limit is violated on a step and one alike is not") {
+  auto contract = make::canary_contract();
+  schema::Limits ratio;
+  ratio.max_ratio = 1.2;
+  contract.clauses = {make::traffic("ttft",
+                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p50},
+                                    ratio, schema::Stage::canary)};
+  contract.canary->soak_ms = 1'000'000;
+  CanaryWorld alike(contract, 1);
+  CanaryWorld slow(contract, 1);
+  slow.candidate_slower = 2;
+  int stopped = 0;
+  for (int second = 0; second < 120; ++second) {
+    CHECK(alike.second(0).action == CanaryAction::hold);
+    if (stopped == 0 && slow.second(0).action == CanaryAction::rollback) stopped = second;
+  }
+  CHECK(stopped > 0);
+  CHECK(alike.second(0).verdicts.at(0).verdict == Verdict::pass);
+}
+
+TEST_CASE("failures that both arms share are no harm of the candidate and five times as many are") {
+  auto contract = make::canary_contract();
+  contract.clauses[0].limits = {};
+  contract.clauses[0].limits.max_ratio = 1.5;
+  contract.canary->soak_ms = 1'000'000;
+  CanaryWorld shared(contract, 1);
+  CanaryWorld worse(contract, 1);
+  shared.incumbent_fails = worse.incumbent_fails = 0.03;
+  int stopped = 0;
+  for (int second = 0; second < 200; ++second) {
+    CHECK(shared.second(0.03).action == CanaryAction::hold);
+    if (stopped == 0 && worse.second(0.15).action == CanaryAction::rollback) stopped = second;
+  }
+  CHECK(stopped > 0);
+}
+
 TEST_CASE("a clause that a canary cannot evaluate is refused when it is created") {
   auto contract = make::canary_contract();
   contract.clauses.push_back(

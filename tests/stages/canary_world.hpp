@@ -34,6 +34,7 @@ struct CanaryWorld {
   bool paused = false, approved = false;
   double true_share = -1;  ///< of keys that go to the candidate; negative = as configured
   double incumbent_fails = 0;
+  double candidate_slower = 1;
   int seconds = 0;
   int per_second = 60;
 
@@ -48,7 +49,7 @@ struct CanaryWorld {
     const double fails = request.candidate ? candidate_fails : incumbent_fails;
     request.outcome = random.uniform() < fails ? RequestOutcome::failed : RequestOutcome::ok;
     request.routed_us = now_ms * 1'000;
-    request.latency.ttft_ms = 20 + 10 * random.uniform();
+    request.latency.ttft_ms = (request.candidate ? candidate_slower : 1) * (20 + 10 * random.uniform());
     state.observe(request);
   }
 

@@ -41,8 +41,11 @@ TEST_CASE("a mean under its limit passes, one over it is violated and one at it 
 
 TEST_CASE("one row that is not finite violates every numerical clause over it") {
   auto contract = make::contract();
-  contract.clauses = {make::numeric("tv", Metric::tv, Aggregate::mean, make::max(0.02)),
-                      make::numeric("finite", Metric::nonfinite, Aggregate::sum, make::max(0))};
+  contract.clauses = {
+      make::numeric("tv", Metric::tv, Aggregate::mean, make::max(0.02)),
+      make::numeric("finite", Metric::nonfinite, Aggregate::sum, make::max(0)),
+      make::clause(schema::Family::numerical, "bound", schema::BoundSubject{schema::Bound::tv},
+                   make::max(0.5), schema::Stage::offline_numeric)};
   auto table = make::table();
   for (int i = 0; i < 250; ++i) make::append(table, {10, 0.01 + 0.0001 * (i % 7), {}});
   table.sequences[77].metrics[make::at(Metric::nonfinite)] = make::constant(1, 1);
