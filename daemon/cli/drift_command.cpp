@@ -1,0 +1,241 @@
+#include "daemon/cli/drift_command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "daemon/cli/drift_progress.hpp"
+#include "daemon/cli/drift_report.hpp"
+#include "daemon/cli/drift_rows.hpp"
+#include "daemon/cli/exit_codes.hpp"
+#include "gpu/drift.hpp"
+#include "schema/document_node.hpp"
+#include "stages/offline_numeric.hpp"
+#include "stages/statistical_slice.hpp"
+
+namespace driftgate::cli {
+
+namespace {
+
+using schema::ErrorCode;
+using schema::Result;
+using schema::Verdict;
+
+constexpr std::uint64_t kSeed = 1;  // of the resamplings; recorded with each verdict
+constexpr double kAlphaWithoutContract = 0.05;
+
+struct Inputs {
+  gpu::Capture train, inf;
+  std::optional<gpu::Corpus> corpus;
+  std::optional<schema::Contract> contract;
+};
+
+int exit_code(const schema::Error& error) {
+  switch (error.code) {
+    case ErrorCode::io:
+    case ErrorCode::not_found:
+    case ErrorCode::storage_full:
+      return kExitIo;
+    case ErrorCode::invalid_argument:
+      return kExitUsage;
+    default:
+      return kExitError;
+  }
+}
+
+int fail_with(const schema::Error& error) {
+  fmt::print(stderr, "driftgate drift: {}\n", error.describe());
+  return exit_code(error);
+}
+
+Result<schema::Contract> read_contract(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return schema::fail(ErrorCode::io, "can not open the contract " + path);
+  std::string text(schema::kMaxDocumentBytes + 1, '\0');  // a byte too many, so that the parser can complain
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad()) return schema::fail(ErrorCode::io, "can not read the contract " + path);
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  schema::ContractReport report = schema::parse_contract(text, path);
+  if (report.contract) return std::move(*report.contract);
+  return schema::fail(ErrorCode::invalid_document,
+                      "the contract has faults:\n" + schema::format_faults(report.faults, path));
+}
+
+Result<Inputs> read_inputs(const DriftArgs& args) {
+  std::optional<schema::Contract> contract;
+  if (!args.contract.empty()) {
+    auto read = read_contract(args.contract);
+    if (!read) return std::unexpected(read.error());
+    contract = std::move(*read);
+  }
+  std::optional<gpu::Corpus> corpus;
+  if (!args.corpus.empty()) {
+    auto read = gpu::read_corpus(args.corpus);
+    if (!read) return std::unexpected(read.error());
+    corpus = std::move(*read);
+  }
+  auto train = gpu::Capture::open(args.train);
+  if (!train) return std::unexpected(train.error());
+  auto inf = gpu::Capture::open(args.inf);
+  if (!inf) return std::unexpected(inf.error());
+  return Inputs{std::move(*train), std::move(*inf), std::move(corpus), std::move(contract)};
+}
+
+gpu::MeasureOptions options_of(const DriftArgs& args, const Inputs& inputs) {
+  gpu::MeasureOptions options;
+  options.device = args.device;
+  options.threads = args.threads;
+  options.top_rows = args.top_rows;
+  if (inputs.contract) {
+    const schema::Contract& contract = *inputs.contract;
+    options.top_k = contract.top_k;
+    if (contract.assumptions.policy) {
+      options.ppo_clip = contract.assumptions.policy->ppo_clip;
+      options.is_clip = contract.assumptions.policy->is_clip;
+    }
+    options.thresholds = stages::required_thresholds(contract);
+    options.slices = stages::wanted_slices(
+        contract, inputs.corpus ? inputs.corpus->sequences : std::vector<gpu::SequenceInfo>{});
+  }
+  if (args.top_k) options.top_k = *args.top_k;
+  return options;
+}
+
+Result<gpu::MeasurementTable> measure(const DriftArgs& args, const Inputs& inputs) {
+  std::optional<RowsFile> rows;
+  if (!args.rows_out.empty()) {
+    auto created = RowsFile::create(args.rows_out, inputs.train, inputs.inf);
+    if (!created) return std::unexpected(created.error());
+    rows.emplace(std::move(*created));
+  }
+  DriftProgress progress;
+  gpu::RowSink sink;
+  if (rows) {
+    sink = [&rows](std::uint64_t first, std::span<const driftgate_row> batch) {
+      return rows->write(first, batch);
+    };
+  }
+  auto table = gpu::measure(
+      inputs.train, inputs.inf, inputs.corpus ? &*inputs.corpus : nullptr, options_of(args, inputs),
+      [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }, sink);
+  if (!table || !rows) return table;
+  if (auto ok = rows->finish(); !ok) return std::unexpected(ok.error());
+  return table;
+}
+
+std::vector<std::string> warnings_of(const Inputs& inputs) {
+  std::vector<std::string> out;
+  const auto compare = [&out](std::string_view side, const std::string& ref, const std::string& kernel) {
+    if (ref.empty() || ref == kernel) return;
+    out.push_back(
+        fmt::format("the contract names the {} kernel '{}' and the capture says '{}'", side, ref, kernel));
+  };
+  if (inputs.contract) {
+    compare("train", inputs.contract->train_kernel, inputs.train.identity().kernel);
+    compare("inf", inputs.contract->inf_kernel, inputs.inf.identity().kernel);
+  }
+  if (const std::string& filter = inputs.inf.identity().sampling_filter; filter != "none") {
+    out.push_back("the logits were captured after the sampling filter '" + filter +
+                  "': no bound holds over them");
+  }
+  if (!inputs.train.has_tokens())
+    out.emplace_back("the captures have no token_ids: nothing is said of realised tokens");
+  return out;
+}
+
+schema::SliceRole role_of(const Inputs& inputs, const gpu::SliceAttributes& where) {
+  if (!inputs.contract) return schema::SliceRole::described;
+  const auto& critical = inputs.contract->slices.critical;
+  return std::ranges::find(critical, where) != critical.end() ? schema::SliceRole::critical
+                                                              : schema::SliceRole::monitored;
+}
+
+/// Decides what captures can decide and lists the rest.
+void decide(const schema::Contract& contract, const gpu::MeasurementTable& table, DriftReport& report) {
+  stages::StageInputs inputs;
+  inputs.alpha = contract.confidence.alpha;  // a look, not a stage: nothing is spent
+  inputs.seed = kSeed;
+  auto numeric = stages::evaluate_offline_numeric(contract, table, inputs);
+  auto slices = stages::evaluate_statistical_slice(contract, table, inputs);
+  report.has_contract = true;
+  report.contract_name = contract.name;
+  report.contract_digest = contract.digest;
+  report.bounds = std::move(numeric.bounds);
+  for (auto* stage : {&numeric, &slices}) {
+    std::ranges::move(stage->clauses, std::back_inserter(report.verdicts));
+    std::ranges::move(stage->notes, std::back_inserter(report.notes));
+  }
+  report.verdict = report.verdicts.empty() ? Verdict::pass : schema::combine(report.verdicts);
+  const schema::StageSet captures =
+      schema::stage_bit(schema::Stage::offline_numeric) | schema::stage_bit(schema::Stage::statistical_slice);
+  for (const schema::Clause& clause : contract.clauses) {
+    if ((clause.stages & captures) == 0) report.not_evaluated.push_back(clause.address());
+  }
+}
+
+DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::MeasurementTable& table) {
+  DriftReport report;
+  report.device = args.device;
+  report.table = &table;
+  report.corpus = gpu::summarise(table);
+  report.warnings = warnings_of(inputs);
+  for (const gpu::SliceHistograms& slice : table.slices) {
+    if (slice.where.empty()) continue;
+    report.slices.push_back({gpu::summarise(table, slice.where), role_of(inputs, slice.where)});
+  }
+  if (inputs.contract) {
+    decide(*inputs.contract, table, report);
+  } else {
+    report.bounds = stages::bound_chains(table, {}, {}, kAlphaWithoutContract, kSeed);
+  }
+  return report;
+}
+
+Result<void> write_json(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    fmt::print("{}", text);
+    return {};
+  }
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) return schema::fail(ErrorCode::io, "can not write " + path);
+  return {};
+}
+
+int exit_code(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::pass:
+      return kExitOk;
+    case Verdict::violated:
+      return kExitViolated;
+    case Verdict::inconclusive:
+      return kExitInconclusive;
+    case Verdict::error:
+      break;
+  }
+  return kExitError;
+}
+
+}  // namespace
+
+int drift_command(const DriftArgs& args) {
+  if (args.train.empty() || args.inf.empty()) {
+    fmt::print(stderr, "driftgate drift: two captures are needed: driftgate drift TRAIN INF\n");
+    return kExitUsage;
+  }
+  const auto inputs = read_inputs(args);
+  if (!inputs) return fail_with(inputs.error());
+  const auto table = measure(args, *inputs);
+  if (!table) return fail_with(table.error());
+  const DriftReport report = make_report(args, *inputs, *table);
+  if (!args.json.empty()) {
+    if (auto ok = write_json(args.json, drift_json(report)); !ok) return fail_with(ok.error());
+  }
+  if (args.json != "-") fmt::print("{}", drift_text(report));
+  return exit_code(report.verdict);
+}
+
+}  // namespace driftgate::cli

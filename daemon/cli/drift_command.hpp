@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace driftgate::cli {
+
+/// What `driftgate drift` was asked for.
+struct DriftArgs {
+  std::string train, inf;              ///< captures: a file or a directory each
+  std::string corpus;                  ///< JSON Lines; empty = none
+  std::string contract;                ///< YAML or JSON; empty = none
+  std::string json;                    ///< file to write JSON to, "-" = standard output; empty = none
+  std::string rows_out;                ///< safetensors with every per-row metric; empty = none
+  std::string device = "cpu";          ///< cpu, cuda, cuda:N
+  std::uint32_t threads = 0;           ///< 0 = one for each processor
+  std::uint32_t top_rows = 20;         ///< worst rows to report
+  std::optional<std::uint32_t> top_k;  ///< of topk_overlap; absent = the contract's, or 10
+};
+
+/// Measures the drift between two captures, decides the clauses of the contract that captures can decide
+/// and prints the report. Exit status: 0 pass or nothing demanded, 1 violated, 3 inconclusive, 4 error,
+/// 64 usage, 74 input or output.
+[[nodiscard]] int drift_command(const DriftArgs& args);
+
+}  // namespace driftgate::cli

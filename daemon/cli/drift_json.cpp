@@ -1,0 +1,164 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "daemon/cli/drift_report.hpp"
+
+namespace driftgate::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+Json optional_number(const std::optional<double>& value) {
+  return value ? number(*value) : Json(nullptr);
+}
+
+Json metric_json(const gpu::MetricSummary& m) {
+  return {{"n", m.n},
+          {"mean", number(m.mean)},
+          {"sequence_mean", number(m.sequence_mean)},
+          {"min", number(m.min)},
+          {"max", number(m.max)},
+          {"p50", number(m.p50)},
+          {"p90", number(m.p90)},
+          {"p95", number(m.p95)},
+          {"p99", number(m.p99)},
+          {"p99_9", number(m.p99_9)}};
+}
+
+/// One figure under `value`; several stand by their names and once more together under `value`.
+Json derived_json(const gpu::DerivedSummary& derived) {
+  Json figures = Json::object();
+  for (const auto& [path, value] : derived.figures) {
+    const std::size_t dot = path.find('.');
+    if (dot == std::string::npos) {
+      figures[path] = number(value);
+    } else {
+      figures[path.substr(0, dot)][path.substr(dot + 1)] = number(value);
+    }
+  }
+  Json out = figures;
+  if (!out.contains("value")) out["value"] = std::move(figures);
+  if (derived.descriptive) out["descriptive"] = true;
+  return out;
+}
+
+Json metrics_json(const gpu::Summary& summary) {
+  Json out = Json::object();
+  for (std::size_t i = 0; i < gpu::kRowMetricCount; ++i) {
+    if (summary.metrics[i].n == 0) continue;
+    out[std::string(schema::to_string(static_cast<schema::Metric>(i)))] = metric_json(summary.metrics[i]);
+  }
+  for (const gpu::DerivedSummary& derived : summary.derived) {
+    out[std::string(schema::to_string(derived.metric))] = derived_json(derived);
+  }
+  return out;
+}
+
+Json identity_json(const gpu::CaptureIdentity& identity) {
+  return {{"kernel", identity.kernel},
+          {"checkpoint_digest", identity.checkpoint_digest},
+          {"corpus_digest", identity.corpus_digest},
+          {"token_source", identity.token_source},
+          {"sampling_filter", identity.sampling_filter},
+          {"temperature", number(identity.temperature)}};
+}
+
+Json slice_json(const DriftReport& report, const DriftSlice& slice) {
+  Json out = {{"where", slice.summary.where},
+              {"role", schema::to_string(slice.role)},
+              {"rows", slice.summary.rows},
+              {"sequences", slice.summary.sequences},
+              {"nonfinite_rows", slice.summary.nonfinite_rows},
+              {"metrics", metrics_json(slice.summary)}};
+  Json tests = Json::array();
+  for (const schema::ClauseVerdict& verdict : report.verdicts) {
+    if (verdict.where == slice.summary.where) tests.push_back(Json::parse(schema::to_json(verdict)));
+  }
+  if (!tests.empty()) out["test"] = std::move(tests);
+  return out;
+}
+
+Json link_json(const stages::BoundChain& chain, const stages::BoundLink& link) {
+  Json inputs = Json::object();
+  for (const auto& [name, value] : link.inputs) inputs[name] = number(value);
+  Json out = {{"where", chain.where},
+              {"link", link.number},
+              {"name", link.name},
+              {"horizon", link.horizon == schema::Horizon::token ? "token" : "sequence"},
+              {"inputs", std::move(inputs)},
+              {"value", optional_number(link.value)},
+              {"upper", optional_number(link.upper)},
+              {"alpha", number(link.alpha)},
+              {"clusters", link.clusters},
+              {"method", link.method},
+              {"approximate", link.approximate},
+              {"assumption", link.assumption},
+              {"status", stages::to_string(link.status)}};
+  if (link.bound) out["bound"] = schema::to_string(*link.bound);
+  return out;
+}
+
+Json bounds_json(const DriftReport& report) {
+  Json out = Json::array();
+  for (const stages::BoundChain& chain : report.bounds) {
+    if (!chain.refused.empty()) out.push_back({{"where", chain.where}, {"refused", chain.refused}});
+    for (const stages::BoundLink& link : chain.links) out.push_back(link_json(chain, link));
+  }
+  return out;
+}
+
+Json worst_json(const gpu::MeasurementTable& table) {
+  Json out = Json::array();
+  for (const gpu::WorstRow& row : table.worst_rows) {
+    Json values = Json::object();
+    for (std::size_t i = 0; i < gpu::kRowMetricCount; ++i) {
+      values[std::string(schema::to_string(static_cast<schema::Metric>(i)))] = number(row.values[i]);
+    }
+    Json entry = {{"row", row.row}, {"sequence", row.sequence}, {"position", row.position}};
+    if (table.has_tokens) entry["token"] = row.token;
+    entry["metrics"] = std::move(values);
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string drift_json(const DriftReport& report) {
+  const gpu::MeasurementTable& table = *report.table;
+  Json out = {{"train", identity_json(table.train)},
+              {"inf", identity_json(table.inf)},
+              {"device", report.device},
+              {"rows", table.rows},
+              {"sequences", table.sequences.size()},
+              {"vocabulary", table.vocabulary},
+              {"top_k", table.top_k},
+              {"ppo_clip", number(table.ppo_clip)},
+              {"nonfinite_rows", table.nonfinite_rows},
+              {"sampled_by_inf", table.sampled_by_inf()},
+              {"metrics", metrics_json(report.corpus)}};
+  out["slices"] = Json::array();
+  for (const DriftSlice& slice : report.slices) out["slices"].push_back(slice_json(report, slice));
+  out["bounds"] = bounds_json(report);
+  if (report.has_contract) {
+    out["contract"] = {{"name", report.contract_name}, {"digest", report.contract_digest}};
+    out["verdict"] = schema::to_string(report.verdict);
+  }
+  out["verdicts"] = Json::array();
+  for (const auto& verdict : report.verdicts)
+    out["verdicts"].push_back(Json::parse(schema::to_json(verdict)));
+  out["not_evaluated"] = report.not_evaluated;
+  out["worst_rows"] = worst_json(table);
+  out["warnings"] = report.warnings;
+  out["notes"] = report.notes;
+  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace driftgate::cli

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu/measurement.hpp"
+#include "gpu/summary.hpp"
+#include "schema/contract.hpp"
+#include "schema/verdict.hpp"
+#include "stages/bounds.hpp"
+
+namespace driftgate::cli {
+
+/// A slice as `drift` reports it.
+struct DriftSlice {
+  gpu::Summary summary;
+  schema::SliceRole role = schema::SliceRole::described;
+};
+
+/// Everything that `driftgate drift` says, in text and in JSON.
+struct DriftReport {
+  std::string device;
+  const gpu::MeasurementTable* table = nullptr;
+  gpu::Summary corpus;
+  std::vector<DriftSlice> slices;
+  std::vector<stages::BoundChain> bounds;  ///< [0] is the corpus
+  bool has_contract = false;
+  std::string contract_name, contract_digest;
+  schema::Verdict verdict = schema::Verdict::pass;
+  std::vector<schema::ClauseVerdict> verdicts;
+  std::vector<std::string> not_evaluated;  ///< addresses of clauses that captures can not decide
+  std::vector<std::string> warnings, notes;
+};
+
+/// The report as JSON: `rows`, `sequences`, `metrics`, `slices[]`, `bounds[]`, `verdicts[]`,
+/// `worst_rows[]`. Numbers that are not finite are the strings of measurement.md, section 8.
+[[nodiscard]] std::string drift_json(const DriftReport& report);
+
+/// The report for people.
+[[nodiscard]] std::string drift_text(const DriftReport& report);
+
+}  // namespace driftgate::cli

@@ -1,0 +1,184 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "daemon/cli/drift_report.hpp"
+#include "daemon/cli/output.hpp"
+
+namespace driftgate::cli {
+
+namespace {
+
+using schema::Metric;
+using Cells = std::vector<std::string>;
+
+constexpr std::size_t kSlicesShown = 12, kRowsShown = 10;
+
+std::string figure(double value) {
+  return std::isnan(value) ? "-" : fmt::format("{:.4g}", value);
+}
+std::string figure(const std::optional<double>& value) {
+  return value ? figure(*value) : "-";
+}
+
+const gpu::MetricSummary& of(const gpu::Summary& summary, Metric metric) {
+  return summary.metrics[static_cast<std::size_t>(metric)];
+}
+
+std::string place(const schema::SliceWhere& where) {
+  return where.empty() ? "corpus" : printable(schema::slice_text(where));
+}
+
+std::string upper_case(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return out;
+}
+
+std::string name_of(const gpu::CaptureIdentity& identity) {
+  return identity.kernel.empty() ? "(unnamed)" : printable(identity.kernel);
+}
+
+std::string head_text(const DriftReport& report) {
+  const gpu::MeasurementTable& table = *report.table;
+  std::string out =
+      fmt::format("{} (train) against {} (inf)\n{} rows, {} sequences, vocabulary {}, temperature {}, {}\n",
+                  name_of(table.train), name_of(table.inf), table.rows, table.sequences.size(),
+                  table.vocabulary, figure(table.train.temperature), report.device);
+  if (table.nonfinite_rows > 0) {
+    out += fmt::format(
+        "\n!! {} of {} rows have NaN or infinite logits. Means over them do not exist (-); the other "
+        "figures are of the finite rows.\n",
+        table.nonfinite_rows, table.rows);
+    if (!table.worst_rows.empty()) {
+      const gpu::WorstRow& first = table.worst_rows.front();
+      out += fmt::format("!! The first is row {}: sequence {}, position {}.\n", first.row, first.sequence,
+                         first.position);
+    }
+  }
+  for (const std::string& warning : report.warnings) out += "warning: " + printable(warning) + "\n";
+  return out;
+}
+
+std::string metrics_text(const gpu::Summary& summary) {
+  std::vector<Cells> rows;
+  for (std::size_t i = 0; i < gpu::kRowMetricCount; ++i) {
+    const gpu::MetricSummary& m = summary.metrics[i];
+    if (m.n == 0) continue;
+    rows.push_back({std::string(schema::to_string(static_cast<Metric>(i))), figure(m.mean),
+                    figure(m.sequence_mean), figure(m.min), figure(m.p50), figure(m.p90), figure(m.p99),
+                    figure(m.p99_9), figure(m.max)});
+  }
+  return format_table({"metric", "mean", "sequence_mean", "min", "p50", "p90", "p99", "p99_9", "max"}, rows);
+}
+
+std::string derived_text(const DriftReport& report) {
+  if (report.corpus.derived.empty()) return {};
+  std::vector<Cells> rows;
+  bool descriptive = false;
+  for (const gpu::DerivedSummary& derived : report.corpus.derived) {
+    for (const auto& [path, value] : derived.figures) {
+      const std::string name(schema::to_string(derived.metric));
+      rows.push_back({path == "value" ? name : name + "." + path, figure(value),
+                      derived.descriptive ? "descriptive" : ""});
+    }
+    descriptive = descriptive || derived.descriptive;
+  }
+  std::string out = "\nFrom the realised tokens\n" + format_table({"metric", "value", ""}, rows);
+  if (descriptive) {
+    out += fmt::format(
+        "descriptive: the tokens come from '{}', not from the inference kernel, so these figures describe "
+        "and estimate nothing.\n",
+        printable(report.table->inf.token_source));
+  }
+  return out;
+}
+
+std::string slices_text(const DriftReport& report) {
+  if (report.slices.empty()) return {};
+  std::vector<const DriftSlice*> order;
+  for (const DriftSlice& slice : report.slices) order.push_back(&slice);
+  const auto kl = [](const DriftSlice* slice) {
+    const double mean = of(slice->summary, Metric::kl_inf_train).mean;
+    return std::isnan(mean) ? HUGE_VAL : mean;  // a slice with rows that are not finite comes first
+  };
+  std::ranges::stable_sort(order, [&](const DriftSlice* a, const DriftSlice* b) { return kl(a) > kl(b); });
+  const double corpus = of(report.corpus, Metric::kl_inf_train).mean;
+  std::vector<Cells> rows;
+  for (const DriftSlice* slice : order) {
+    if (rows.size() == kSlicesShown) break;
+    const gpu::Summary& s = slice->summary;
+    const double mean = of(s, Metric::kl_inf_train).mean;
+    rows.push_back({place(s.where), std::string(schema::to_string(slice->role)), std::to_string(s.sequences),
+                    std::to_string(s.rows), figure(mean), fmt::format("{:.2f}x", mean / corpus),
+                    figure(of(s, Metric::tv).mean), figure(of(s, Metric::top1_flip).mean),
+                    figure(of(s, Metric::logit_span).max)});
+  }
+  std::string out =
+      fmt::format("\nSlices, largest mean kl_inf_train first ({} of {})\n", rows.size(), order.size());
+  return out + format_table({"slice", "role", "sequences", "rows", "kl_inf_train", "of corpus", "tv",
+                             "top1_flip", "max logit_span"},
+                            rows);
+}
+
+std::string verdicts_text(const DriftReport& report) {
+  if (!report.has_contract) return {};
+  std::string out = fmt::format("\nContract {}: {}\n", printable(report.contract_name),
+                                upper_case(schema::to_string(report.verdict)));
+  for (const schema::ClauseVerdict& verdict : report.verdicts) {
+    out +=
+        fmt::format("  {:<12}  {}{}{}\n                {}\n", upper_case(schema::to_string(verdict.verdict)),
+                    verdict.clause, verdict.where.empty() ? "" : " on " + place(verdict.where),
+                    verdict.severity == schema::Severity::soft ? " (soft)" : "", printable(verdict.message));
+  }
+  if (!report.not_evaluated.empty()) {
+    out += fmt::format("  not evaluated, since captures can not decide them: {}\n",
+                       fmt::join(report.not_evaluated, ", "));
+  }
+  return out;
+}
+
+std::string bounds_text(const DriftReport& report) {
+  if (report.bounds.empty()) return {};
+  const stages::BoundChain& chain = report.bounds.front();
+  if (!chain.refused.empty()) return "\nNo bound certificate: " + printable(chain.refused) + "\n";
+  std::vector<Cells> rows;
+  for (const stages::BoundLink& link : chain.links) {
+    rows.push_back({std::to_string(link.number), link.name, figure(link.value), figure(link.upper),
+                    std::string(stages::to_string(link.status)), printable(link.assumption)});
+  }
+  return "\nBounds on the corpus\n" +
+         format_table({"link", "bound", "at the mean", "with its limit", "assumption", ""}, rows);
+}
+
+std::string worst_text(const gpu::MeasurementTable& table) {
+  std::vector<Cells> rows;
+  for (const gpu::WorstRow& row : table.worst_rows) {
+    if (rows.size() == kRowsShown) break;
+    const auto at = [&](Metric metric) { return row.values[static_cast<std::size_t>(metric)]; };
+    rows.push_back({std::to_string(row.row), std::to_string(row.sequence), std::to_string(row.position),
+                    table.has_tokens ? std::to_string(row.token) : "-", figure(at(Metric::kl_inf_train)),
+                    figure(at(Metric::tv)), figure(at(Metric::logit_span)), figure(at(Metric::log_ratio)),
+                    at(Metric::top1_flip) > 0 ? "flips" : "", at(Metric::nonfinite) > 0 ? "not finite" : ""});
+  }
+  if (rows.empty()) return {};
+  return fmt::format("\nWorst rows ({} of {} kept)\n", rows.size(), table.worst_rows.size()) +
+         format_table({"row", "sequence", "position", "token", "kl_inf_train", "tv", "logit_span",
+                       "log_ratio", "top1", ""},
+                      rows);
+}
+
+}  // namespace
+
+std::string drift_text(const DriftReport& report) {
+  std::string out = head_text(report) + "\n" + metrics_text(report.corpus) + derived_text(report) +
+                    slices_text(report) + bounds_text(report) + worst_text(*report.table) +
+                    verdicts_text(report);
+  for (const std::string& note : report.notes) out += "note: " + printable(note) + "\n";
+  return out;
+}
+
+}  // namespace driftgate::cli
