@@ -36,8 +36,7 @@ std::vector<std::string_view> metric_names(bool signals) {
   return names;
 }
 
-template <typename Set>
-std::vector<std::string_view> stage_names(Set stages) {
+std::vector<std::string_view> stage_names(StageSet stages) {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < kStageCount; ++i) {
     const auto stage = static_cast<Stage>(i);
@@ -169,7 +168,7 @@ std::optional<std::string> refused_in(Stage stage, const Subject& subject) {
 StageSet read_stages(const Cursor& at, const Subject& subject) {
   StageSet stages = 0;
   const StageSet supply = supplied_by(subject);
-  const auto names = stage_names(0xFU);
+  const auto names = stage_names(0xF);
   read_list(at, kStageCount, [&](const Cursor& item) {
     const auto index = read_choice(item, names);
     if (!index) return;

@@ -5,6 +5,7 @@
 
 #include "schema/capabilities.hpp"
 #include "schema/contract_parse.hpp"
+#include "schema/json.hpp"
 
 namespace driftgate::schema::detail {
 
@@ -17,7 +18,7 @@ std::optional<SliceWhere> read_where(const Cursor& at, const std::vector<std::st
   SliceWhere where;
   bool valid = true;
   for (const auto& member : at.node.members) {
-    const Cursor value{member.value, at.pointer + "/" + member.key, at.faults};
+    const Cursor value{member.value, at.pointer + "/" + pointer_token(member.key), at.faults};
     if (std::find(names.begin(), names.end(), member.key) == names.end()) {
       at.faults.push_back({member.position, value.pointer,
                            names.empty() ? fmt::format("the dimension \"{}\" is not declared; list it under "

@@ -87,7 +87,13 @@ LeastN bound_needs(const Setting& setting, const BoundSubject& subject, const Cl
   return bounded_mean(setting, tau);
 }
 
-LeastN traffic_needs(const Setting& setting, const MetricSubject& subject, const Clause& clause) {
+// In the canary a process starts with each step and with the bake (statistics.md, section 2, "Starts").
+std::uint32_t planned_starts(const Contract& contract) {
+  return contract.canary ? static_cast<std::uint32_t>(contract.canary->steps.size()) + 1 : 1;
+}
+
+LeastN traffic_needs(const Setting& setting, const MetricSubject& subject, const Clause& clause,
+                     const Contract& contract) {
   if (requirement_of(clause) == Requirement::no_harm) {
     return answer(setting, 1, "no_harm passes unless it is violated");
   }
@@ -95,7 +101,8 @@ LeastN traffic_needs(const Setting& setting, const MetricSubject& subject, const
     const double max = clause.limits.max.value_or(1);
     if (setting.stage == Stage::canary) {
       return answer(setting,
-                    max >= 1 ? std::optional<std::uint64_t>(1) : least_n_betting_mixture(max, setting.alpha),
+                    max >= 1 ? std::optional<std::uint64_t>(1)
+                             : least_n_betting_mixture(max, setting.alpha, planned_starts(contract)),
                     "betting on the failure rate with no failure");
     }
     return answer(setting, max >= 1 ? std::optional<std::uint64_t>(1) : least_n_binomial(max, setting.alpha),
@@ -128,7 +135,8 @@ LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract) {
     return bound_needs(setting, *bound, clause, contract.assumptions);
   }
   const auto& metric = std::get<MetricSubject>(clause.subject);
-  if (info(metric.metric).group == MetricGroup::traffic) return traffic_needs(setting, metric, clause);
+  if (info(metric.metric).group == MetricGroup::traffic)
+    return traffic_needs(setting, metric, clause, contract);
   return metric_in_captures(setting, metric, clause, contract);
 }
 
@@ -149,12 +157,13 @@ std::optional<std::uint64_t> least_n_betting(double tau, double alpha) {
   return whole(-std::log(alpha) / std::log1p(kBetCap * tau / (1 - tau)));
 }
 
-std::optional<std::uint64_t> least_n_betting_mixture(double tau, double alpha) {
+std::optional<std::uint64_t> least_n_betting_mixture(double tau, double alpha, std::uint32_t starts) {
   if (tau <= 0) return std::nullopt;
   if (tau >= 1) return 1;
   const double slow = std::log1p(0.5 * tau / (1 - tau)), fast = std::log1p(kBetCap * tau / (1 - tau));
-  const auto proven = [&](double n) { return 0.5 * (std::exp(n * slow) + std::exp(n * fast)) * alpha >= 1; };
-  double low = 0, high = std::ceil(std::log(2 / alpha) / fast);
+  const double wanted = starts / alpha - (starts - 1.0);
+  const auto proven = [&](double n) { return 0.5 * (std::exp(n * slow) + std::exp(n * fast)) >= wanted; };
+  double low = 0, high = std::ceil(std::log(2 * wanted) / fast);
   if (high > kMaxN) return std::nullopt;
   while (high - low > 1) {
     const double middle = std::floor((low + high) / 2);

@@ -17,8 +17,10 @@ namespace driftgate::schema {
 /// The least units with no event at all by which betting with cap 0.99 shows a mean in [0, 1] to be at
 /// most `tau` at level alpha: ln(1/α)/ln(1 + 0.99·τ/(1 − τ)). Nothing for τ ≤ 0.
 [[nodiscard]] std::optional<std::uint64_t> least_n_betting(double tau, double alpha);
-/// The same for the mixture over the caps ½ and 0.99 (absolute failure rate in the canary).
-[[nodiscard]] std::optional<std::uint64_t> least_n_betting_mixture(double tau, double alpha);
+/// The same for the mixture over the caps ½ and 0.99 (absolute failure rate in the canary), when the
+/// e-value is the mean over `starts` planned starts of which the others stand at 1.
+[[nodiscard]] std::optional<std::uint64_t> least_n_betting_mixture(double tau, double alpha,
+                                                                   std::uint32_t starts = 1);
 /// The least n whose Clopper–Pearson upper limit with no event, 1 − α^{1/n}, is at most `rate`.
 [[nodiscard]] std::optional<std::uint64_t> least_n_binomial(double rate, double alpha);
 /// The least n of paired outcomes that all agree whose lower limit −U_{α/2}(0/n) is above −margin.

@@ -109,7 +109,7 @@ TEST_CASE(
   };
   CHECK(warnings("min: 0", "min: 0").empty());
   CHECK(warnings("max: 0.02, slices", "max: 1, slices").find("can never be violated") != std::string::npos);
-  CHECK(warnings("steps: [", "min_keys: 20\n    steps: [").find("needs at least 214 sticky keys") !=
+  CHECK(warnings("steps: [", "min_keys: 20\n    steps: [").find("needs at least 285 sticky keys") !=
         std::string::npos);
   CHECK(warnings("max_ratio: 1.5, max: 0.02", "max: 0").find("can never pass") != std::string::npos);
   CHECK(warnings(

@@ -17,6 +17,8 @@ TEST_CASE("the mixture of bet caps needs more than its best cap and less than it
   REQUIRE(mixture.has_value());
   CHECK(*mixture > *least_n_betting(0.01, 0.05));
   CHECK(*mixture <= *least_n_betting(0.01, 0.025));
+  // Of four planned starts one runs: its e-value must reach 4/α − 3 instead of 1/α.
+  CHECK(least_n_betting_mixture(0.02, 0.025, 4) == 285);
 }
 
 TEST_CASE("a limit of zero can never be proven and a limit of everything needs one look") {

@@ -94,7 +94,7 @@ TEST_CASE("explain says what each stage demands and what the bound chain makes o
         std::string::npos);
   CHECK(text.find("raises the candidate's share through 1%, 5%, 25% (left only with an approval), 100%") !=
         std::string::npos);
-  CHECK(text.find("needs at least 214 sticky keys") != std::string::npos);
+  CHECK(text.find("needs at least 296 sticky keys") != std::string::npos);
 }
 
 }  // namespace
