@@ -30,11 +30,9 @@ struct Peer {
 
 class PollServer final : public ControlServer {
  public:
-  PollServer(RouterCore& core, std::function<void()> on_shutdown, UniqueFd lock, UniqueFd listener,
-             UniqueFd wake)
+  PollServer(RouterCore& core, std::function<void()> on_shutdown, UniqueFd listener, UniqueFd wake)
       : core_(core),
         on_shutdown_(std::move(on_shutdown)),
-        lock_(std::move(lock)),
         listener_(std::move(listener)),
         wake_(std::move(wake)),
         thread_([this] { run(); }) {}
@@ -102,7 +100,6 @@ class PollServer final : public ControlServer {
 
   RouterCore& core_;
   const std::function<void()> on_shutdown_;
-  const UniqueFd lock_;
   const UniqueFd listener_;
   const UniqueFd wake_;
   std::vector<Peer> peers_;
@@ -114,16 +111,12 @@ class PollServer final : public ControlServer {
 schema::Result<std::unique_ptr<ControlServer>> ControlServer::start(RouterCore& core,
                                                                     std::function<void()> on_shutdown) {
   const auto& path = core.options.control_path;
-  auto lock = lock_file(path + ".lock");
-  if (!lock) return std::unexpected(lock.error());
-  UniqueFd held(*lock);
   auto listener = listen_unix(path);
   if (!listener) return std::unexpected(listener.error());
   UniqueFd listening(*listener);
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return schema::fail(schema::ErrorCode::io, "router: cannot make an eventfd");
-  return std::make_unique<PollServer>(core, std::move(on_shutdown), std::move(held), std::move(listening),
-                                      std::move(wake));
+  return std::make_unique<PollServer>(core, std::move(on_shutdown), std::move(listening), std::move(wake));
 }
 
 }  // namespace driftgate::route

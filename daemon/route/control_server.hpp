@@ -10,12 +10,12 @@
 namespace driftgate::route {
 
 /// Serves the control socket from a thread of its own, so that no request of the daemon delays users'
-/// traffic. Holds a lock beside the socket: two routers never share one.
+/// traffic. The caller holds the lock beside the socket, so that two routers never share one.
 class ControlServer {
  public:
   static constexpr std::size_t kMaxConnections = 16;
 
-  /// `conflict` when another router lives on the socket. `on_shutdown` is called from the thread.
+  /// `on_shutdown` is called from the thread.
   static schema::Result<std::unique_ptr<ControlServer>> start(RouterCore& core,
                                                               std::function<void()> on_shutdown);
   virtual ~ControlServer() = default;

@@ -15,6 +15,7 @@
 #include <random>
 
 #include "daemon/route/state_file.hpp"
+#include "daemon/route/unix_socket.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -82,18 +83,20 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options) {
   const auto seed = (static_cast<std::uint64_t>(device()) << 32) | device();
   std::unique_ptr<Router> router(new Router(std::move(options), seed));
   auto& core = router->core_;
+  auto lock = lock_file(core.options.control_path + ".lock");
+  if (!lock) return std::unexpected(lock.error());
+  router->lock_ = UniqueFd(*lock);
   if (auto ready = core.spool.prepare(); !ready) return std::unexpected(ready.error());
   if (auto listening = router->listen(); !listening) return std::unexpected(listening.error());
-  // Under the control socket's lock nobody else changes the state; nothing is served before it is read.
-  const int stop = router->stop_.get();
   core.routes.restore(restored_routes(core.options.state_path), std::chrono::steady_clock::now());
-  auto control = ControlServer::start(core, [stop] { ::eventfd_write(stop, 1); });
-  if (!control) return std::unexpected(control.error());
-  router->control_ = std::move(*control);
   for (const auto& worker : router->workers_) worker->start();
   if (auto written = write_port_file(core.options.port_file, core.port); !written) {
     return std::unexpected(written.error());
   }
+  const int stop = router->stop_.get();
+  auto control = ControlServer::start(core, [stop] { ::eventfd_write(stop, 1); });
+  if (!control) return std::unexpected(control.error());
+  router->control_ = std::move(*control);
   return router;
 }
 

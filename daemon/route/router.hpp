@@ -16,7 +16,8 @@ namespace driftgate::route {
 /// The embedded router (pipeline.md, section 5): threads for users' traffic and one for the daemon.
 class Router {
  public:
-  /// Restores the last routes, candidates at share 0, listens, and opens the control socket.
+  /// Restores the last routes, candidates at share 0, listens, and opens the control socket last: who
+  /// gets an answer there finds everything in place. `conflict` when another router lives on the socket.
   static schema::Result<std::unique_ptr<Router>> start(RouterOptions options);
   ~Router();
 
@@ -33,6 +34,7 @@ class Router {
   RouterCore core_;
   const std::uint64_t seed_;
   UniqueFd stop_;
+  UniqueFd lock_;  ///< `<control socket>.lock`
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<ControlServer> control_;
 };

@@ -1,0 +1,87 @@
+#include "daemon/route/control.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/route/route_json.hpp"
+#include "tests/daemon/route/sample_route.hpp"
+#include "tests/daemon/route/temporary_folder.hpp"
+
+using namespace driftgate::route;
+using nlohmann::json;
+
+namespace {
+
+struct Bench {
+  TemporaryFolder folder;
+  RouterCore core;
+  bool stop = false;
+
+  Bench() : core(options(folder), "life") { REQUIRE(core.spool.prepare()); }
+  static RouterOptions options(const TemporaryFolder& folder) {
+    RouterOptions options;
+    options.spool_dir = folder.at("spool");
+    options.state_path = folder.at("state");
+    return options;
+  }
+  json ask(const json& request) { return json::parse(answer_control(core, request.dump(), stop)); }
+};
+
+}  // namespace
+
+TEST_CASE("a route is applied, kept and read back") {
+  Bench bench;
+  auto route = sample_route();
+  route.candidate_bp = 100;
+  CHECK(bench.ask({{"op", "apply"}, {"route", to_json(route)}})["ok"] == true);
+  const auto observed = bench.ask({{"op", "observe"}});
+  CHECK(observed["routes"][0]["route"] == to_json(route));
+  CHECK(observed["routes"][0]["reverted"] == false);
+  route.epoch = 0;
+  const auto stale = bench.ask({{"op", "apply"}, {"route", to_json(route)}});
+  CHECK(stale["ok"] == false);
+  CHECK(stale["error"]["code"] == "conflict");
+}
+
+TEST_CASE("windows of another life of the router are given from the first") {
+  Bench bench;
+  for (int i = 0; i < 3; ++i) bench.core.ledger.close_windows({{"m", "s"}}, 1'000, Ledger::Time{});
+  CHECK(
+      bench.ask({{"op", "windows"}, {"after", 2}, {"limit", 10}, {"router_id", "life"}})["windows"].size() ==
+      1);
+  CHECK(
+      bench.ask({{"op", "windows"}, {"after", 2}, {"limit", 10}, {"router_id", "past"}})["windows"].size() ==
+      3);
+  CHECK(bench.ask({{"op", "acknowledge"}, {"number", 2}, {"router_id", "past"}})["ok"] == true);
+  CHECK(bench.ask({{"op", "windows"}, {"after", 0}, {"limit", 10}})["windows"].size() == 3);
+  CHECK(bench.ask({{"op", "acknowledge"}, {"number", 2}, {"router_id", "life"}})["ok"] == true);
+  CHECK(bench.ask({{"op", "windows"}, {"after", 0}, {"limit", 10}})["windows"].size() == 1);
+}
+
+TEST_CASE("requests that make no sense are answered, not obeyed") {
+  Bench bench;
+  for (const char* text :
+       {"", "x", "[]", "{}", R"({"op":1})", R"({"op":"dance"})", R"({"op":"apply"})",
+        R"({"op":"apply","route":1})", R"({"op":"windows"})", R"({"op":"windows","after":-1,"limit":1})",
+        R"({"op":"acknowledge"})", R"({"op":"spool_path"})", R"({"op":"spool_path","stage_key":"../x"})",
+        R"({"op":"drop_spool","stage_key":""})"}) {
+    CAPTURE(text);
+    const auto answer = json::parse(answer_control(bench.core, text, bench.stop));
+    CHECK(answer["ok"] == false);
+    CHECK(answer["error"]["message"].get<std::string>().size() > 5);
+  }
+  CHECK_FALSE(bench.stop);
+  CHECK(bench.ask({{"op", "shutdown"}})["ok"] == true);
+  CHECK(bench.stop);
+}
+
+TEST_CASE("the mirror's budget is never overdrawn") {
+  MirrorBudget budget;
+  CHECK(budget.take("a", 60, 100));
+  CHECK_FALSE(budget.take("a", 41, 100));
+  CHECK(budget.take("a", 40, 100));
+  CHECK_FALSE(budget.take("a", 1, 100));
+  CHECK(budget.take("b", 1, 100));
+  CHECK_FALSE(budget.take("a", 1, 50));
+}

@@ -1,0 +1,41 @@
+#include "daemon/route/forward.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using namespace driftgate::route;
+
+TEST_CASE("an engine gets the client's fields without those of the hop or of driftgate") {
+  const std::string text =
+      "POST /v1/completions?a=b HTTP/1.1\r\nHost: router\r\nAuthorization: Bearer x\r\nConnection: "
+      "x-hop\r\nX-Hop: 1\r\n"
+      "Driftgate-Key: secret\r\nAccept-Encoding: gzip\r\nTransfer-Encoding: chunked\r\nExpect: "
+      "100-continue\r\n\r\n";
+  const auto head = parse_request_head(text);
+  REQUIRE(head);
+  CHECK(engine_request_head(*head, "e:1", 5) ==
+        "POST /v1/completions?a=b HTTP/1.1\r\nHost: e:1\r\nAuthorization: Bearer x\r\nContent-Length: "
+        "5\r\n\r\n");
+}
+
+TEST_CASE("a client gets the engine's fields framed anew") {
+  const std::string text =
+      "HTTP/1.1 200 Fine\r\nX-Id: 7\r\nKeep-Alive: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const auto head = parse_response_head(text);
+  REQUIRE(head);
+  CHECK(client_answer_head(*head, Framing::length, 3, true) ==
+        "HTTP/1.1 200 Fine\r\nX-Id: 7\r\nContent-Length: 3\r\n\r\n");
+  CHECK(client_answer_head(*head, Framing::chunked, 0, false) ==
+        "HTTP/1.1 200 Fine\r\nX-Id: 7\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+  CHECK(client_answer_head(*head, Framing::until_close, 0, true) ==
+        "HTTP/1.1 200 Fine\r\nX-Id: 7\r\nConnection: close\r\n\r\n");
+}
+
+TEST_CASE("errors have the shape that OpenAI clients read, whatever bytes are in the message") {
+  const auto answer = refusal_answer({502, "engine_connect", "bad \xff \"quoted\""}, true);
+  CHECK(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"));
+  const auto json = nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4));
+  CHECK(json["error"]["code"] == "engine_connect");
+  CHECK(json["error"]["type"] == "server_error");
+}

@@ -1,0 +1,126 @@
+#include "daemon/route/http_head.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace driftgate::route;
+
+namespace {
+
+const std::string kGood =
+    "POST /v1/completions?x=1 HTTP/1.1\r\nHost: a:1\r\nContent-Length: 12\r\nX-Y:  v w \r\n\r\n";
+
+std::string with(const std::string& fields) {
+  return "POST /v1/completions HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n";
+}
+
+}  // namespace
+
+TEST_CASE("a request head is parsed") {
+  const auto head = parse_request_head(kGood);
+  REQUIRE(head);
+  CHECK(head->method == "POST");
+  CHECK(head->path() == "/v1/completions");
+  CHECK(head->content_length == 12);
+  CHECK(head->keep_alive);
+  CHECK(head->find("x-y") == "v w");
+  CHECK_FALSE(head->find("nothing"));
+}
+
+TEST_CASE("every truncation of a head is incomplete and never parsed") {
+  for (std::size_t size = 0; size < kGood.size(); ++size) {
+    std::size_t end = 0;
+    const auto cut = kGood.substr(0, size);
+    CAPTURE(size);
+    CHECK(scan_head(cut, 0, end) == HeadScan::incomplete);
+    CHECK_FALSE(parse_request_head(cut));
+  }
+  std::size_t end = 0;
+  CHECK(scan_head(kGood + "body", 0, end) == HeadScan::complete);
+  CHECK(end == kGood.size());
+}
+
+TEST_CASE("forms that two parsers could read in two ways are refused") {
+  for (const std::string& head : {with("Content-Length: 1\r\nContent-Length: 1\r\n"),
+                                  with("Content-Length: 1\r\nContent-Length: 2\r\n"),
+                                  with("Content-Length: 1, 1\r\n"),
+                                  with("Content-Length: +1\r\n"),
+                                  with("Content-Length: -1\r\n"),
+                                  with("Content-Length: 0x1\r\n"),
+                                  with("Content-Length: \r\n"),
+                                  with("Content-Length: 1 1\r\n"),
+                                  with("Content-Length: 99999999999999999999\r\n"),
+                                  with("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"),
+                                  with("Transfer-Encoding: chunked\r\nContent-Length: 1\r\n"),
+                                  with("Transfer-Encoding: gzip, chunked\r\n"),
+                                  with("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+                                  with("Transfer-Encoding: xchunked\r\n"),
+                                  with("Transfer-Encoding: chunked, identity\r\n"),
+                                  with("Transfer-Encoding:\x0b"
+                                       "chunked\r\n"),
+                                  with("Transfer-Encoding : chunked\r\n"),
+                                  with("Content-Length : 1\r\n"),
+                                  with("X: a\r\n folded\r\n"),
+                                  with("X: a\r\n\tfolded\r\n"),
+                                  with(" X: a\r\n"),
+                                  with(": a\r\n"),
+                                  with("X\r\n"),
+                                  with("X: a\rb\r\n"),
+                                  with("X: a\nY: b\r\n"),
+                                  with(std::string("X: a\0b\r\n", 8)),
+                                  with("Host: b\r\n"),
+                                  with("Expect: other\r\n"),
+                                  std::string("POST /v1 HTTP/1.1\r\n\r\n"),
+                                  std::string("POST http://a/v1 HTTP/1.1\r\nHost: a\r\n\r\n"),
+                                  std::string("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"),
+                                  std::string("POST /v1 HTTP/2.0\r\nHost: a\r\n\r\n"),
+                                  std::string("POST /v1\r\nHost: a\r\n\r\n"),
+                                  std::string("POST  /v1 HTTP/1.1\r\nHost: a\r\n\r\n"),
+                                  std::string("P@ST /v1 HTTP/1.1\r\nHost: a\r\n\r\n"),
+                                  std::string("POST /\xff HTTP/1.1\r\nHost: a\r\n\r\n"),
+                                  std::string("POST /v1 HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"),
+                                  std::string("POST /v1 x HTTP/1.1\r\nHost: a\r\n\r\n"),
+                                  std::string("\r\n\r\n")}) {
+    CAPTURE(head);
+    CHECK_FALSE(parse_request_head(head));
+  }
+}
+
+TEST_CASE("a line feed alone never ends a line") {
+  std::size_t end = 0;
+  CHECK(scan_head("GET / HTTP/1.1\nHost: a\n\n", 0, end) == HeadScan::bad);
+  CHECK(scan_head("\n", 0, end) == HeadScan::bad);
+}
+
+TEST_CASE("too many fields are refused") {
+  std::string fields;
+  for (std::size_t i = 0; i < kMaxHeadFields; ++i) fields += "X: y\r\n";
+  CHECK_FALSE(parse_request_head(with(fields)));
+}
+
+TEST_CASE("connections are kept by version and by the connection field") {
+  CHECK_FALSE(parse_request_head(with("Connection: foo, Close\r\n"))->keep_alive);
+  CHECK_FALSE(parse_request_head("GET / HTTP/1.0\r\n\r\n")->keep_alive);
+  CHECK(parse_request_head("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n")->keep_alive);
+}
+
+TEST_CASE("an answer's head is parsed strictly too") {
+  const auto head = parse_response_head("HTTP/1.1 503 Go Away\r\nTransfer-Encoding: chunked\r\n\r\n");
+  REQUIRE(head);
+  CHECK(head->status == 503);
+  CHECK(head->reason == "Go Away");
+  CHECK(head->chunked);
+  CHECK(parse_response_head("HTTP/1.1 200\r\n\r\n"));
+  for (const char* text :
+       {"HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n", "HTTP/1.1 -20 OK\r\n\r\n", "garbage\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "HTTP/3.1 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_response_head(text));
+  }
+}
+
+TEST_CASE("fields of one hop are known, those that Connection names included") {
+  CHECK(hop_by_hop("Transfer-Encoding", ""));
+  CHECK(hop_by_hop("X-Mine", "close, x-mine"));
+  CHECK_FALSE(hop_by_hop("X-Mine", "close"));
+}

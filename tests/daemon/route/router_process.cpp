@@ -1,0 +1,11 @@
+#include <string>
+#include <vector>
+
+#include "daemon/route/router.hpp"
+
+/// `router OPTIONS…`, as the product's binary runs it.
+int main(int count, char** words) {
+  const std::vector<std::string> arguments(words + (count > 1 ? 2 : 1), words + count);
+  const auto options = driftgate::route::parse_router_arguments(arguments);
+  return options ? driftgate::route::run_router(*options) : 64;
+}
