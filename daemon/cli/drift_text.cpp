@@ -113,7 +113,8 @@ std::string slices_text(const DriftReport& report) {
     const gpu::Summary& s = slice->summary;
     const double mean = of(s, Metric::kl_inf_train).mean;
     rows.push_back({place(s.where), std::string(schema::to_string(slice->role)), std::to_string(s.sequences),
-                    std::to_string(s.rows), figure(mean), fmt::format("{:.2f}x", mean / corpus),
+                    std::to_string(s.rows), figure(mean),
+                    std::isnan(mean / corpus) ? "-" : fmt::format("{:.2f}x", mean / corpus),
                     figure(of(s, Metric::tv).mean), figure(of(s, Metric::top1_flip).mean),
                     figure(of(s, Metric::logit_span).max)});
   }

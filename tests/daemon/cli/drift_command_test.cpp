@@ -1,0 +1,132 @@
+#include "daemon/cli/drift_command.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "gpu/safetensors.hpp"
+#include "tests/gpu/temporary.hpp"
+
+using namespace driftgate;
+using driftgate::gpu::test::TemporaryFolder;
+using driftgate::gpu::test::write_bytes;
+
+namespace {
+
+const std::string kVectors = "tests/vectors/";
+
+nlohmann::json read_json(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file);
+}
+
+cli::DriftArgs tiny(const std::string& inf, const std::filesystem::path& json) {
+  cli::DriftArgs args;
+  args.train = kVectors + "tiny_f32.safetensors";
+  args.inf = inf;
+  args.corpus = kVectors + "tiny_corpus.jsonl";
+  args.json = json.string();
+  return args;
+}
+
+std::string contract(double tv_max) {
+  return R"(apiVersion: driftgate/v1
+kind: KernelContract
+metadata: {name: t, description: d, owners: [a@example.org]}
+kernels: {train: {ref: tinylm-f32}, inf: {ref: tinylm-int8}}
+numerical:
+  - {id: tv, metric: tv, aggregate: mean, max: )" +
+         std::to_string(tv_max) + "}\n";
+}
+
+}  // namespace
+
+TEST_CASE("the JSON of drift holds the reference's figures in the published shape") {
+  TemporaryFolder folder;
+  REQUIRE(cli::drift_command(tiny(kVectors + "tiny_int8.safetensors", folder / "o.json")) == 0);
+  const auto got = read_json(folder / "o.json");
+  const auto wanted = read_json(kVectors + "expected_tiny_int8.json");
+  CHECK(got["rows"] == wanted["rows"]);
+  CHECK(got["sequences"] == wanted["sequences"]);
+  const auto close = [](const nlohmann::json& a, const nlohmann::json& b) {
+    return std::abs(a.get<double>() - b.get<double>()) <= 1e-6 * std::abs(b.get<double>());
+  };
+  CHECK(close(got["metrics"]["kl_inf_train"]["mean"], wanted["kl_inf_train"]["mean"]));
+  CHECK(close(got["metrics"]["tv"]["sequence_mean"], wanted["tv"]["sequence_mean"]));
+  CHECK(close(got["metrics"]["ess_fraction"]["value"], wanted["ess_fraction"]));
+  CHECK(close(got["metrics"]["band_retention"]["tokens"]["1pct"], wanted["band_retention_tokens"]["1pct"]));
+  CHECK(got["metrics"]["ratio_mean"]["descriptive"] == true);
+  REQUIRE(got["slices"].size() > 0);
+  CHECK(got["slices"][0]["role"] == "described");
+  CHECK(got["slices"][0]["where"] == wanted["slices"][0]["where"]);
+  CHECK(close(got["slices"][0]["metrics"]["tv"]["mean"], wanted["slices"][0]["metrics"]["tv"]["mean"]));
+  CHECK(got["bounds"].size() > 0);
+  CHECK(got["verdicts"].empty());
+  CHECK(got["worst_rows"].size() == 20);
+}
+
+TEST_CASE("a contract decides the exit status") {
+  TemporaryFolder folder;
+  auto args = tiny(kVectors + "tiny_int8.safetensors", folder / "o.json");
+  args.contract = folder / "c.yaml";
+  write_bytes(args.contract, contract(0.5));
+  CHECK(cli::drift_command(args) == 0);
+  write_bytes(args.contract, contract(0.001));
+  CHECK(cli::drift_command(args) == 1);
+  CHECK(read_json(folder / "o.json")["verdicts"][0]["verdict"] == "violated");
+  write_bytes(args.contract, contract(0.046));
+  CHECK(cli::drift_command(args) == 3);
+  write_bytes(args.contract, "kind: [");
+  CHECK(cli::drift_command(args) == 4);
+}
+
+TEST_CASE("a capture with NaN violates a contract and its mean is the string NaN") {
+  TemporaryFolder folder;
+  std::ifstream file(kVectors + "tiny_int8.safetensors", std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const float nan = std::nanf("");
+  std::memcpy(bytes.data() + 8 + header + 4 * 259, &nan, sizeof(nan));
+  write_bytes(folder / "nan.safetensors", bytes);
+  auto args = tiny(folder / "nan.safetensors", folder / "o.json");
+  args.contract = folder / "c.yaml";
+  write_bytes(args.contract, contract(0.5));
+  CHECK(cli::drift_command(args) == 1);
+  const auto got = read_json(folder / "o.json");
+  CHECK(got["metrics"]["tv"]["mean"] == "NaN");
+  CHECK(got["nonfinite_rows"] == 1);
+  CHECK(got["worst_rows"][0]["row"] == 1);
+}
+
+TEST_CASE("what can not be read, compared or written has its own exit status") {
+  TemporaryFolder folder;
+  CHECK(cli::drift_command({}) == 64);
+  CHECK(cli::drift_command(tiny(kVectors + "none.safetensors", folder / "o.json")) == 74);
+  CHECK(cli::drift_command(tiny(kVectors + "hard_inf.safetensors", folder / "o.json")) == 4);
+  CHECK(cli::drift_command(tiny(kVectors + "tiny_int8.safetensors", folder / "no/o.json")) == 74);
+  auto args = tiny(kVectors + "tiny_int8.safetensors", folder / "o.json");
+  args.device = "tpu";
+  CHECK(cli::drift_command(args) == 64);
+}
+
+TEST_CASE("rows-out holds every metric of every row") {
+  TemporaryFolder folder;
+  auto args = tiny(kVectors + "tiny_int8.safetensors", folder / "o.json");
+  args.rows_out = folder / "rows.safetensors";
+  REQUIRE(cli::drift_command(args) == 0);
+  const auto rows = gpu::SafetensorsFile::open(args.rows_out);
+  REQUIRE(rows);
+  const auto* tv = rows->find("tv");
+  REQUIRE(tv != nullptr);
+  std::vector<double> values(2'816);
+  REQUIRE(rows->bytes(*tv).size() == values.size() * sizeof(double));
+  std::memcpy(values.data(), rows->bytes(*tv).data(), values.size() * sizeof(double));
+  double sum = 0;
+  for (const double value : values) sum += value;
+  CHECK(sum / 2'816 == doctest::Approx(read_json(folder / "o.json")["metrics"]["tv"]["mean"].get<double>()));
+  CHECK(rows->find("token_ids") != nullptr);
+}
