@@ -118,7 +118,7 @@ schema::Result<Manifest> checkpoint_manifest(const std::string& path, const std:
   std::ranges::sort(manifest.files, {}, &ManifestFile::path);
   nlohmann::json list = nlohmann::json::array();
   for (const auto& file : manifest.files) {
-    list.push_back({{"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+    list.push_back({{"path", file.path}, {"size", file.bytes}, {"sha256", file.sha256}});
   }
   manifest.digest = schema::document_digest(schema::canonical_json(list));
   return manifest;

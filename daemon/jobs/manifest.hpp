@@ -17,7 +17,7 @@ struct ManifestFile {
 /// Every file of a checkpoint folder, sorted by path (pipeline.md, section 1).
 struct Manifest {
   std::vector<ManifestFile> files;
-  std::string digest;  ///< "sha256:…" of the canonical JSON [{"bytes", "path", "sha256"}, …]
+  std::string digest;  ///< "sha256:…" of the canonical JSON [{"path", "sha256", "size"}, …]
 };
 inline constexpr std::size_t kMaxManifestFiles = 10'000;
 inline constexpr std::size_t kMaxManifestDepth = 16;

@@ -20,7 +20,7 @@ struct CaptureSource {
 struct StageCaptures {
   CaptureSource train, inf;
   std::string corpus;                  ///< JSON Lines below a configured root; empty = none
-  std::optional<CaptureSource> floor;  ///< a second capture of K_train, for `floor_multiple`
+  std::optional<CaptureSource> floor;  ///< for `floor_multiple`; refused by name until floors are evaluated
   bool operator==(const StageCaptures&) const = default;
 };
 

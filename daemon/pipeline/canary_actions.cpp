@@ -1,0 +1,304 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/pipeline/core.hpp"
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/report_json.hpp"
+#include "daemon/store/blobs.hpp"
+#include "schema/json.hpp"
+#include "schema/sha256.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using nlohmann::json;
+using schema::Verdict;
+using stages::CanaryAction;
+using store::PromotionState;
+
+std::string first_reason(const stages::CanaryDecision& decision) {
+  return decision.reasons.empty() ? std::string("the tests say so") : decision.reasons.front();
+}
+
+/// What an approver reads: the step and every clause's verdict, without figures that move from window to
+/// window, so that an approval is void exactly when a verdict changes.
+std::string approval_basis(const Live& live, const stages::CanaryDecision& decision) {
+  json verdicts = json::array();
+  for (const auto& verdict : decision.verdicts) {
+    verdicts.push_back({{"clause", verdict.clause},
+                        {"slice", schema::slice_text(verdict.where)},
+                        {"verdict", schema::to_string(verdict.verdict)}});
+  }
+  return schema::canonical_json(json{{"promotion", live.row.id},
+                                     {"stage", live.run.key.stage},
+                                     {"attempt", live.run.key.attempt},
+                                     {"step", live.run.step},
+                                     {"next_share_bp", decision.next_share_bp},
+                                     {"verdicts", std::move(verdicts)}});
+}
+
+json figures(const Live& live, const stages::CanaryDecision& decision) {
+  json value{{"step", live.run.step},
+             {"share_bp", live.progress.share_bp},
+             {"e_value", live.progress.max_e_value},
+             {"exposed_requests", decision.exposed_requests},
+             {"exposed_keys", decision.exposed_keys},
+             {"failed_requests_candidate", decision.failed_requests_candidate},
+             {"failed_requests_incumbent", decision.failed_requests_incumbent},
+             {"failed_keys_candidate", decision.failed_keys_candidate},
+             {"split_e_value", decision.split_e_value}};
+  if (decision.first_failure_us) value["first_failure_us"] = *decision.first_failure_us;
+  if (!decision.escalation.clause.empty()) {
+    value["clause"] = decision.escalation.clause;
+    value["rule"] = decision.escalation.rule;
+  }
+  return value;
+}
+
+}  // namespace
+
+/// What the policy ordered, with its figures.
+schema::Result<void> Core::log_decision(store::Tx& tx, Entries& entries, const Live& live,
+                                        const stages::CanaryDecision& decision) const {
+  auto body = schema::EntryValue::Object{{"action", stages::to_string(decision.action)},
+                                         {"reason", first_reason(decision)},
+                                         {"figures", entry_value(figures(live, decision))}};
+  if (!decision.escalation.clause.empty()) {
+    body["clause"] = decision.escalation.clause;
+    body["slice"] = schema::slice_text(decision.escalation.where);
+    body["rule"] = decision.escalation.rule;
+  }
+  auto seq = entries.add(tx, draft(live, schema::EvidenceKind::escalation_decided, {}, std::move(body)));
+  if (!seq) return std::unexpected(seq.error());
+  return {};
+}
+
+StageConclusion Core::canary_conclusion(const Live& live, const stages::CanaryDecision& decision,
+                                        Verdict verdict, const std::string& state) const {
+  StageConclusion conclusion;
+  conclusion.report.stage = schema::Stage::canary;
+  conclusion.report.verdict = verdict;
+  conclusion.report.clauses = decision.verdicts;
+  conclusion.report.notes = decision.reasons;
+  conclusion.report.alpha = live.contract->confidence.alpha_harm;
+  conclusion.report.seed = live.row.seed;
+  conclusion.report.code_version = world_.settings.code_version;
+  auto report = json::parse(report_json(conclusion.report, nullptr, *live.contract));
+  report["canary"] = figures(live, decision);
+  conclusion.report_json = schema::canonical_json(report);
+  conclusion.inputs_digest = schema::sha256_digest(state);
+  return conclusion;
+}
+
+/// Carries a decision out. False when its transaction failed: the window is read again.
+bool Core::act(Live& live, const stages::CanaryDecision& decision, const Work& also) {
+  switch (decision.action) {
+    case CanaryAction::hold:
+    case CanaryAction::freeze:
+      return note_hold(live, decision, also);
+    case CanaryAction::wait_approval:
+      return ask_approval(live, decision, also);
+    case CanaryAction::finish:
+      return conclude_canary(live, decision, also);
+    case CanaryAction::rollback:
+    case CanaryAction::revert:
+    case CanaryAction::inconclusive:
+      return end_canary(live, decision, also);
+    case CanaryAction::advance:
+    case CanaryAction::step_back:
+      break;
+  }
+  const auto id = live.row.id;
+  live.progress.last_action = stages::to_string(decision.action);
+  live.progress.frozen = false;
+  const auto conclusion = canary_conclusion(live, decision, decision.verdict, live.canary->serialise());
+  const Work work = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    if (also) {
+      auto more = also(tx, entries);
+      if (!more) return more;
+    }
+    auto put = put_verdicts(tx, entries, live, conclusion);
+    if (!put) return put;
+    return log_decision(tx, entries, live, decision);
+  };
+  go_to_step(live, decision.next_step, decision.next_share_bp, work, first_reason(decision));
+  const auto* after = find(id);
+  return after == nullptr || after->retry_at_us == 0;
+}
+
+/// Nothing changes for users; a decision other than the last one is logged.
+bool Core::note_hold(Live& live, const stages::CanaryDecision& decision, const Work& also) {
+  const std::string action(stages::to_string(decision.action));
+  const bool changed = action != live.progress.last_action &&
+                       (decision.action == CanaryAction::freeze || live.progress.frozen);
+  live.progress.last_action = action;
+  live.progress.frozen = decision.action == CanaryAction::freeze;
+  auto run = live.run;
+  auto row = live.row;
+  // What was asked to be approved no longer stands.
+  const bool withdrawn =
+      row.state == PromotionState::awaiting_approval && decision.action == CanaryAction::freeze;
+  if (withdrawn) {
+    row.state = PromotionState::running;
+    row.deadline_us.reset();
+    row.reason = first_reason(decision);
+    live.progress.approval_digest.clear();
+  }
+  run.progress = to_json(live.progress);
+  auto done = commit("canary window", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    if (also) {
+      auto more = also(tx, entries);
+      if (!more) return more;
+    }
+    if (changed) {
+      auto logged = log_decision(tx, entries, live, decision);
+      if (!logged) return logged;
+    }
+    if (withdrawn) {
+      auto recorded = record_state(tx, entries, live, row, run, {});
+      if (!recorded) return recorded;
+    }
+    return put_canary(tx, run, live.canary->serialise());
+  });
+  if (!done) {
+    stumble(live, done.error());
+    return false;
+  }
+  live.run = run;
+  live.row = row;
+  return true;
+}
+
+/// All but an approval is met: ask for it, naming the evidence; ask anew when a verdict changed since.
+bool Core::ask_approval(Live& live, const stages::CanaryDecision& decision, const Work& also) {
+  const auto basis = approval_basis(live, decision);
+  const auto digest = schema::sha256_digest(basis);
+  if (live.row.state != PromotionState::running && digest == live.progress.approval_digest)
+    return note_hold(live, decision, also);
+  auto row = live.row;
+  auto run = live.run;
+  live.progress.last_action = stages::to_string(decision.action);
+  live.progress.approval_digest = digest;
+  run.progress = to_json(live.progress);
+  const bool paused = row.state == PromotionState::paused;
+  if (!paused) {
+    row.state = PromotionState::awaiting_approval;
+    row.deadline_us = now() + live.contract->canary->approval_deadline_ms * 1'000;
+  }
+  row.reason =
+      fmt::format("step {} waits for an approval to go to {} bp", run.step + 1, decision.next_share_bp);
+  const auto conclusion = canary_conclusion(live, decision, decision.verdict, live.canary->serialise());
+  auto done = commit("ask for approval", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    if (also) {
+      auto more = also(tx, entries);
+      if (!more) return more;
+    }
+    auto blob = store::put_blob(tx, basis, "application/json", now());
+    if (!blob) return std::unexpected(blob.error());
+    auto put = put_verdicts(tx, entries, live, conclusion);
+    if (!put) return put;
+    auto logged = log_decision(tx, entries, live, decision);
+    if (!logged) return logged;
+    auto stored = put_canary(tx, run, live.canary->serialise());
+    if (!stored) return stored;
+    return record_state(tx, entries, live, row, run, {});
+  });
+  if (!done) {
+    stumble(live, done.error());
+    return false;
+  }
+  live.row = row;
+  live.run = run;
+  return true;
+}
+
+/// The bake is over: the candidate becomes the incumbent when the route was read back.
+bool Core::conclude_canary(Live& live, const stages::CanaryDecision& decision, const Work& also) {
+  auto& model = models_.at(live.row.model);
+  auto route = next_route(model);
+  route.incumbent = arm(live.candidate);
+  route.candidate.reset();
+  route.candidate_bp = 0;
+  route.stage_key.clear();
+  auto row = live.row;
+  auto run = live.run;
+  live.progress.last_action = stages::to_string(decision.action);
+  const auto conclusion = canary_conclusion(live, decision, Verdict::pass, live.canary->serialise());
+  row.state = PromotionState::finalizing;
+  row.reason = first_reason(decision);
+  row.deadline_us.reset();
+  run.progress = to_json(live.progress);
+  const auto name = row.model;
+  auto done = commit("finish canary", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    if (also) {
+      auto more = also(tx, entries);
+      if (!more) return more;
+    }
+    auto put = put_verdicts(tx, entries, live, conclusion);
+    if (!put) return put;
+    auto logged = log_decision(tx, entries, live, decision);
+    if (!logged) return logged;
+    run.state = store::StageRunState::pass;
+    run.ended_us = now();
+    run.report = schema::sha256_digest(conclusion.report_json);
+    auto stored = put_canary(tx, run, live.canary->serialise());
+    if (!stored) return stored;
+    auto routed = put_route(tx, entries, subject_of(row, live.candidate.checkpoint, &run.key), route,
+                            "the candidate becomes the incumbent");
+    if (!routed) return routed;
+    return record_state(tx, entries, live, row, run, {});
+  });
+  if (!done) {
+    stumble(live, done.error());
+    return false;
+  }
+  live.row = row;
+  live.run = run;
+  model.desired = route;
+  model.agreed = false;
+  model.retry_at_us = 0;
+  ensure_route(name);
+  return true;
+}
+
+/// Weight 0: harm (rejected, hold), silence (errored, hold), or no decision in time (inconclusive).
+bool Core::end_canary(Live& live, const stages::CanaryDecision& decision, const Work& also) {
+  live.progress.last_action = stages::to_string(decision.action);
+  const bool harm = decision.action == CanaryAction::rollback;
+  const bool silence = decision.action == CanaryAction::revert;
+  const auto verdict = harm ? Verdict::violated : silence ? Verdict::error : Verdict::inconclusive;
+  const auto state = live.canary->serialise();
+  const auto conclusion = canary_conclusion(live, decision, verdict, state);
+  auto outcome = figures(live, decision);
+  outcome["verdict"] = schema::to_string(verdict);
+  outcome["stage"] = live.run.key.stage;
+  outcome["why"] = first_reason(decision);
+  live.run.progress = to_json(live.progress);
+  Withdrawal end;
+  end.target = harm      ? PromotionState::rejected
+               : silence ? PromotionState::errored
+                         : PromotionState::inconclusive;
+  end.run_state = harm      ? store::StageRunState::violated
+                  : silence ? store::StageRunState::error
+                            : store::StageRunState::inconclusive;
+  end.reason = fmt::format("canary: {}", first_reason(decision));
+  end.hold = harm || silence;
+  end.outcome = schema::canonical_json(outcome);
+  end.report = schema::sha256_digest(conclusion.report_json);
+  end.also = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    if (also) {
+      auto more = also(tx, entries);
+      if (!more) return more;
+    }
+    auto put = put_verdicts(tx, entries, live, conclusion);
+    if (!put) return put;
+    auto logged = log_decision(tx, entries, live, decision);
+    if (!logged) return logged;
+    auto run = live.run;
+    return put_canary(tx, run, state);
+  };
+  return withdraw(live, std::move(end)).has_value();
+}
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace driftgate::pipeline {
+
+/// Time as the pipeline sees it, injected so that tests own it.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// µs since the epoch; never goes back or jumps within one process.
+  [[nodiscard]] virtual std::int64_t now_us() = 0;
+  /// How far the system's wall clock stands from `now_us`, µs: a step of it shows here.
+  [[nodiscard]] virtual std::int64_t wall_offset_us() = 0;
+};
+
+/// The wall clock as it was at the start, carried on by the monotonic clock: deadlines, soak and dwell times
+/// survive a step of the wall clock, which is noticed and logged.
+class SystemClock final : public Clock {
+ public:
+  SystemClock();
+  [[nodiscard]] std::int64_t now_us() override;
+  [[nodiscard]] std::int64_t wall_offset_us() override;
+
+ private:
+  std::chrono::steady_clock::time_point steady_start_;
+  std::int64_t wall_start_us_;
+};
+
+}  // namespace driftgate::pipeline

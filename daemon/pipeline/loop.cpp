@@ -1,0 +1,79 @@
+#include "daemon/pipeline/loop.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace driftgate::pipeline {
+
+void Loop::run(Tick tick) {
+  const std::lock_guard guard(mutex_);
+  running_ = true;
+  thread_ = std::thread([this, tick = std::move(tick)] { work_off(tick); });
+  thread_id_ = thread_.get_id();
+}
+
+void Loop::stop() {
+  {
+    const std::lock_guard guard(mutex_);
+    stopping_ = true;
+    queue_.clear();
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Loop::threaded() const {
+  const std::lock_guard guard(mutex_);
+  return running_;
+}
+
+std::size_t Loop::queued() const {
+  const std::lock_guard guard(mutex_);
+  return queue_.size();
+}
+
+void Loop::post(std::function<void()> work) {
+  {
+    std::unique_lock lock(mutex_);
+    if (!running_) {
+      lock.unlock();
+      return work();
+    }
+    if (stopping_) return;
+    queue_.push_back(std::move(work));
+  }
+  wake_.notify_one();
+}
+
+bool Loop::try_post(std::function<void()> work) {
+  {
+    const std::lock_guard guard(mutex_);
+    if (stopping_ || queue_.size() >= kMaxQueuedEvents) return false;
+    queue_.push_back(std::move(work));
+  }
+  wake_.notify_one();
+  return true;
+}
+
+void Loop::work_off(const Tick& tick) {
+  auto next = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    wake_.wait_until(lock, next, [&] { return stopping_ || !queue_.empty(); });
+    while (!stopping_ && !queue_.empty()) {
+      auto work = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      work();
+      work = nullptr;
+      lock.lock();
+    }
+    if (stopping_ || std::chrono::steady_clock::now() < next) continue;
+    lock.unlock();
+    const auto wait_us = std::max<std::int64_t>(tick(), 1'000);
+    lock.lock();
+    next = std::chrono::steady_clock::now() + std::chrono::microseconds(wait_us);
+  }
+}
+
+}  // namespace driftgate::pipeline

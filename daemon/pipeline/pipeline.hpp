@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "daemon/jobs/job.hpp"
+#include "daemon/pipeline/clock.hpp"
+#include "daemon/pipeline/committer.hpp"
+#include "daemon/pipeline/service.hpp"
+#include "daemon/pipeline/settings.hpp"
+#include "daemon/route/driver.hpp"
+#include "daemon/store/id.hpp"
+#include "daemon/store/store.hpp"
+
+namespace driftgate::pipeline {
+
+/// What the composition root gives the pipeline. References outlive it.
+struct Parts {
+  Settings settings;
+  store::Store& store;
+  route::Driver& driver;
+  jobs::JobRunner& runner;
+  std::string instance;  ///< random for each start of the daemon
+  /// "info" or "warning", and one line; may be called from the pipeline's threads.
+  std::function<void(std::string_view level, const std::string& text)> log;
+  // Replaced in tests; what is null is the real thing.
+  Clock* clock = nullptr;
+  Committer* committer = nullptr;
+  std::function<store::IdRandom()> random;
+  bool threaded = true;  ///< false: nothing runs by itself, `tick` is called
+};
+
+/// The pipeline with its thread. start() reconciles with what is stored and held by the data plane, then
+/// runs; stop() ends at a transaction's border and leaves jobs and routes as they are.
+class Pipeline : public Service {
+ public:
+  [[nodiscard]] static std::unique_ptr<Pipeline> create(Parts parts);
+  virtual schema::Result<void> start() = 0;
+  virtual void stop() = 0;
+  /// One round of timers, telemetry and retries; for pipelines without a thread.
+  virtual void tick() = 0;
+};
+
+}  // namespace driftgate::pipeline

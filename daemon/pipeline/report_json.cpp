@@ -1,0 +1,124 @@
+#include "daemon/pipeline/report_json.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "gpu/summary.hpp"
+#include "schema/json.hpp"
+#include "schema/sha256.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using nlohmann::json;
+
+json link_json(const stages::BoundLink& link) {
+  json value{{"number", link.number},
+             {"name", link.name},
+             {"horizon", link.horizon == schema::Horizon::token ? "token" : "sequence"},
+             {"inputs", link.inputs},
+             {"alpha", link.alpha},
+             {"clusters", link.clusters},
+             {"method", link.method},
+             {"approximate", link.approximate},
+             {"assumption", link.assumption},
+             {"status", stages::to_string(link.status)}};
+  if (link.bound) value["bound"] = schema::to_string(*link.bound);
+  if (link.value) value["value"] = *link.value;
+  if (link.upper) value["upper"] = *link.upper;
+  return value;
+}
+
+json bounds_json(const std::vector<stages::BoundChain>& chains) {
+  json list = json::array();
+  for (const auto& chain : chains) {
+    json links = json::array();
+    for (const auto& link : chain.links) links.push_back(link_json(link));
+    list.push_back({{"where", chain.where},
+                    {"rows", chain.rows},
+                    {"sequences", chain.sequences},
+                    {"refused", chain.refused},
+                    {"links", std::move(links)}});
+  }
+  return list;
+}
+
+json summary_json(const gpu::Summary& summary) {
+  json metrics = json::object();
+  for (std::size_t i = 0; i < schema::kRowMetricCount; ++i) {
+    const auto& figures = summary.metrics[i];
+    if (figures.n == 0) continue;
+    metrics[std::string(schema::to_string(static_cast<schema::Metric>(i)))] = {
+        {"n", figures.n},     {"mean", figures.mean}, {"sequence_mean", figures.sequence_mean},
+        {"min", figures.min}, {"max", figures.max},   {"p50", figures.p50},
+        {"p99", figures.p99}};
+  }
+  return {{"where", summary.where},
+          {"rows", summary.rows},
+          {"sequences", summary.sequences},
+          {"metrics", std::move(metrics)}};
+}
+
+json slices_json(const gpu::MeasurementTable& table) {
+  json list = json::array();
+  for (const auto& slice : table.slices) list.push_back(summary_json(gpu::summarise(table, slice.where)));
+  return list;
+}
+
+json worst_json(const gpu::MeasurementTable& table) {
+  json list = json::array();
+  for (const auto& row : table.worst_rows) {
+    json values = json::object();
+    for (std::size_t i = 0; i < schema::kRowMetricCount; ++i) {
+      values[std::string(schema::to_string(static_cast<schema::Metric>(i)))] = row.values[i];
+    }
+    list.push_back({{"row", row.row},
+                    {"sequence", row.sequence},
+                    {"position", row.position},
+                    {"token", row.token},
+                    {"values", std::move(values)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string report_json(const stages::StageReport& report, const gpu::MeasurementTable* table,
+                        const schema::Contract& contract) {
+  json clauses = json::array();
+  for (const auto& clause : report.clauses) clauses.push_back(json::parse(schema::to_json(clause)));
+  json ranking = json::array();
+  for (const auto& rank : report.ranking) {
+    ranking.push_back({{"clause", rank.clause},
+                       {"where", rank.where},
+                       {"role", schema::to_string(rank.role)},
+                       {"estimate", rank.estimate},
+                       {"limit", rank.limit},
+                       {"excess", rank.excess},
+                       {"hidden_by_mean", rank.hidden_by_mean}});
+  }
+  json value{{"stage", schema::to_string(report.stage)},
+             {"verdict", schema::to_string(report.verdict)},
+             {"alpha", report.alpha},
+             {"seed", fmt::format("{:016x}", report.seed)},
+             {"code_version", report.code_version},
+             {"contract", contract.digest},
+             {"clauses", std::move(clauses)},
+             {"bounds", bounds_json(report.bounds)},
+             {"ranking", std::move(ranking)},
+             {"notes", report.notes},
+             {"nothing_demanded", report.nothing_demanded},
+             {"slices", json::array()},
+             {"worst_rows", json::array()}};
+  if (table != nullptr) {
+    value["table_digest"] = schema::sha256_digest(gpu::serialise(*table));
+    value["rows"] = table->rows;
+    value["kernels"] = {{"train", table->train.kernel}, {"inf", table->inf.kernel}};
+    value["slices"] = slices_json(*table);
+    value["worst_rows"] = worst_json(*table);
+  }
+  return schema::canonical_json(value);
+}
+
+}  // namespace driftgate::pipeline

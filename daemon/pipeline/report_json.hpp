@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "gpu/measurement.hpp"
+#include "schema/contract.hpp"
+#include "stages/report.hpp"
+
+namespace driftgate::pipeline {
+
+/// A stage's report as it is kept and served: {"stage", "verdict", "alpha", "seed", "code_version",
+/// "contract", "table_digest", "clauses", "bounds", "ranking", "slices", "worst_rows", "notes",
+/// "nothing_demanded"}. `table` may be null when nothing was measured.
+[[nodiscard]] std::string report_json(const stages::StageReport& report, const gpu::MeasurementTable* table,
+                                      const schema::Contract& contract);
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,283 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "daemon/jobs/rooted_path.hpp"
+#include "daemon/pipeline/core.hpp"
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/store/contracts.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using schema::ErrorCode;
+using store::PromotionState;
+
+bool demands(const schema::Contract& contract, schema::Stage stage) {
+  return std::ranges::any_of(contract.clauses, [&](const schema::Clause& clause) {
+    return (clause.stages & schema::stage_bit(stage)) != 0;
+  });
+}
+
+schema::Result<store::ContractRow> find_contract(store::Reader& reader, const std::string& name) {
+  auto found = name.starts_with("sha256:") ? store::find_contract(reader, name)
+                                           : store::find_contract_by_name(reader, name);
+  if (!found) return std::unexpected(found.error());
+  if (!*found)
+    return schema::fail(ErrorCode::not_found, fmt::format("there is no contract {}; register it first", name),
+                        "/contract");
+  return **found;
+}
+
+schema::Result<void> check_source(const CaptureSource& source, const Settings& settings,
+                                  const std::string& where) {
+  if (!source.adapter.empty()) {
+    if (settings.adapters.contains(source.adapter)) return {};
+    std::string names;
+    for (const auto& [name, adapter] : settings.adapters) names += (names.empty() ? "" : ", ") + name;
+    return schema::fail(ErrorCode::not_found,
+                        fmt::format("there is no adapter '{}' in the settings; there are: {}", source.adapter,
+                                    names.empty() ? "none" : names),
+                        where);
+  }
+  auto opened = jobs::open_below(source.uri, settings.roots);
+  if (opened) return {};
+  return std::unexpected(schema::Error{opened.error().code, opened.error().message, where, nullptr});
+}
+
+schema::Result<void> check_captures(const std::optional<StageCaptures>& captures, const Settings& settings,
+                                    const schema::Contract& contract, schema::Stage stage,
+                                    const std::string& name) {
+  const auto where = "/captures/" + name;
+  if (!captures) {
+    if (!demands(contract, stage)) return {};
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "the contract has clauses for {}, so captures.{} is needed: {{\"train\", \"inf\", \"corpus\"}}",
+            schema::to_string(stage), name),
+        where);
+  }
+  if (captures->floor) {
+    return schema::fail(ErrorCode::unsupported,
+                        "noise floors are not evaluated in promotions yet; leave `floor` out",
+                        where + "/floor");
+  }
+  auto train = check_source(captures->train, settings, where + "/train");
+  if (!train) return train;
+  auto inf = check_source(captures->inf, settings, where + "/inf");
+  if (!inf || captures->corpus.empty()) return inf;
+  return check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus");
+}
+
+schema::Result<void> check_driver(const route::Capabilities& can) {
+  const auto lacks = [](const char* what) {
+    return schema::fail(ErrorCode::unsupported,
+                        fmt::format("the data plane cannot do this: {}; a promotion needs it", what));
+  };
+  if (!can.basis_points) return lacks("weights in basis points");
+  if (!can.sticky) return lacks("sticky keys");
+  if (!can.mirror) return lacks("mirroring requests to the candidate");
+  return {};
+}
+
+}  // namespace
+
+/// Installs a model's first version at 100%, routed at once.
+schema::Result<std::string> Core::create_model(const std::string& actor, const ModelRequest& request) {
+  auto engine =
+      world_.store.read([&](store::Reader& reader) { return store::find_engine(reader, request.engine); });
+  if (!engine) return std::unexpected(engine.error());
+  if (!*engine)
+    return schema::fail(ErrorCode::not_found,
+                        fmt::format("there is no engine {}; register it first", request.engine), "/engine");
+  store::VersionRow version;
+  version.id = new_id("ve");
+  version.checkpoint = (*engine)->checkpoint;
+  version.kernel = (*engine)->kernel;
+  version.engine = (*engine)->name;
+  version.base_url = (*engine)->base_url;
+  version.created_us = now();
+  store::ModelRow model;
+  model.name = request.name;
+  model.epoch = 1;
+  model.lock_owner = world_.instance;
+  model.created_us = model.updated_us = now();
+  ModelState state;
+  state.epoch = 1;
+  auto done = commit("create model", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    auto ensured = store::ensure_version(tx, version);
+    if (!ensured) return std::unexpected(ensured.error());
+    version = *ensured;
+    model.incumbent = version.id;
+    auto inserted = store::insert_model(tx, model);
+    if (!inserted) return inserted;
+    schema::EntryDraft entry;
+    entry.time_us = now();
+    entry.kind = schema::EvidenceKind::model_bootstrapped;
+    entry.actor = actor;
+    entry.subject.model = request.name;
+    if (!version.checkpoint.empty()) entry.subject.checkpoint = version.checkpoint;
+    entry.body = {{"version", version.id},
+                  {"engine", version.engine},
+                  {"kernel", version.kernel},
+                  {"reason", request.reason},
+                  {"claim", "none: installed without a promotion"}};
+    auto seq = entries.add(tx, entry);
+    if (!seq) return std::unexpected(seq.error());
+    auto noted = store::set_model_evidence(tx, request.name, *seq);
+    if (!noted) return noted;
+    state.desired = {};
+    state.desired.model = request.name;
+    state.desired.epoch = 1;
+    state.desired.revision = 1;
+    state.desired.incumbent = arm(version);
+    return put_route(tx, entries, entry.subject, state.desired, "the model's first version");
+  });
+  if (!done) return std::unexpected(done.error());
+  models_[request.name] = state;
+  ensure_route(request.name);
+  return request.name;
+}
+
+schema::Result<store::PromotionRow> Core::prepare(const std::string& actor, const PromotionRequest& request) {
+  store::ContractRow contract_row;
+  auto row = world_.store.read([&](store::Reader& reader) -> schema::Result<store::PromotionRow> {
+    auto model = store::find_model(reader, request.model);
+    if (!model) return std::unexpected(model.error());
+    if (!*model) {
+      return schema::fail(ErrorCode::conflict,
+                          fmt::format("{} has no incumbent, so there is nothing to promote against. A "
+                                      "model's first version is installed by "
+                                      "`driftgate model create {} --engine E --reason …`",
+                                      request.model, request.model),
+                          "/model");
+    }
+    if ((*model)->hold) {
+      return schema::fail(ErrorCode::conflict,
+                          fmt::format("{} is on hold since a rollback: {}. An operator lifts it by "
+                                      "`driftgate model lift-hold {} --reason …`",
+                                      request.model, *(*model)->hold, request.model),
+                          "/model");
+    }
+    auto engine = store::find_engine(reader, request.engine);
+    if (!engine) return std::unexpected(engine.error());
+    if (!*engine)
+      return schema::fail(ErrorCode::not_found,
+                          fmt::format("there is no engine {}; register it first", request.engine), "/engine");
+    auto incumbent = store::find_version(reader, (*model)->incumbent);
+    if (!incumbent) return std::unexpected(incumbent.error());
+    if (*incumbent && (*incumbent)->engine == (*engine)->name &&
+        (*incumbent)->base_url == (*engine)->base_url) {
+      return schema::fail(
+          ErrorCode::conflict,
+          fmt::format("engine {} is the incumbent of {} already", request.engine, request.model), "/engine");
+    }
+    auto contract = find_contract(reader, request.contract);
+    if (!contract) return std::unexpected(contract.error());
+    contract_row = *contract;
+    store::PromotionRow promotion;
+    promotion.model = request.model;
+    promotion.engine = request.engine;
+    promotion.contract = contract->digest;
+    promotion.request = to_json(request);
+    promotion.requester = actor;
+    return promotion;
+  });
+  if (!row) return row;
+  auto report = schema::parse_contract(contract_row.canonical, contract_row.name);
+  if (!report.contract)
+    return schema::fail(ErrorCode::corrupt, schema::format_faults(report.faults, contract_row.name));
+  const auto& contract = *report.contract;
+  auto engine =
+      world_.store.read([&](store::Reader& reader) { return store::find_engine(reader, request.engine); });
+  if (!engine || !*engine)
+    return schema::fail(ErrorCode::not_found, fmt::format("there is no engine {}", request.engine),
+                        "/engine");
+  if (contract.inf_kernel != (*engine)->kernel) {
+    return schema::fail(ErrorCode::invalid_argument,
+                        fmt::format("contract {} is for the kernel {}, engine {} serves {}", contract.name,
+                                    contract.inf_kernel, request.engine, (*engine)->kernel),
+                        "/contract");
+  }
+  if (!contract.canary) {
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format("contract {} has no stages.canary, so nothing can be promoted under it", contract.name),
+        "/contract");
+  }
+  auto driver = check_driver(world_.driver.capabilities());
+  if (!driver) return std::unexpected(driver.error());
+  auto numeric =
+      check_captures(request.numeric, world_.settings, contract, schema::Stage::offline_numeric, "numeric");
+  if (!numeric) return std::unexpected(numeric.error());
+  auto slice =
+      check_captures(request.slice, world_.settings, contract, schema::Stage::statistical_slice, "slice");
+  if (!slice) return std::unexpected(slice.error());
+  return row;
+}
+
+/// Stores the request; queued ones of the same model are superseded; starts when nothing holds the model.
+schema::Result<std::string> Core::request(const std::string& actor, const PromotionRequest& request) {
+  auto prepared = prepare(actor, request);
+  if (!prepared) return std::unexpected(prepared.error());
+  auto row = *prepared;
+  row.id = new_id("pr");
+  row.seed = new_seed();
+  row.created_us = row.updated_us = now();
+  row.reason = "asked for";
+  auto engine =
+      world_.store.read([&](store::Reader& reader) { return store::find_engine(reader, request.engine); });
+  if (!engine || !*engine)
+    return schema::fail(ErrorCode::not_found, fmt::format("there is no engine {}", request.engine),
+                        "/engine");
+  store::VersionRow version;
+  version.id = new_id("ve");
+  version.checkpoint = (*engine)->checkpoint;
+  version.kernel = (*engine)->kernel;
+  version.engine = (*engine)->name;
+  version.base_url = (*engine)->base_url;
+  version.created_us = now();
+  auto done = commit("request promotion", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    auto ensured = store::ensure_version(tx, version);
+    if (!ensured) return std::unexpected(ensured.error());
+    version = *ensured;
+    row.candidate = version.id;
+    schema::EntryDraft entry;
+    entry.time_us = now();
+    entry.kind = schema::EvidenceKind::promotion_requested;
+    entry.actor = actor;
+    entry.subject = subject_of(row, version.checkpoint);
+    entry.body = {{"engine", row.engine},
+                  {"kernel", version.kernel},
+                  {"candidate", row.candidate},
+                  {"seed", row.seed},
+                  {"request", entry_value(nlohmann::json::parse(row.request))}};
+    auto seq = entries.add(tx, entry);
+    if (!seq) return std::unexpected(seq.error());
+    row.evidence_seq = *seq;
+    return store::insert_promotion(tx, row);
+  });
+  if (!done) return std::unexpected(done.error());
+  std::vector<std::string> older;
+  for (const auto& [id, live] : live_) {
+    if (live->row.model == row.model && live->row.state == PromotionState::queued) older.push_back(id);
+  }
+  auto live = std::make_unique<Live>();
+  auto loaded = load(*live, row);
+  live->row = row;
+  if (!loaded) stumble(*live, loaded.error());
+  live_[row.id] = std::move(live);
+  for (const auto& id : older) {
+    if (auto* queued = find(id)) {
+      (void)withdraw(*queued, {.target = PromotionState::superseded,
+                               .actor = actor,
+                               .reason = fmt::format("{} is newer", row.id)});
+    }
+  }
+  start_next(row.model);
+  return row.id;
+}
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "daemon/store/spending.hpp"
+#include "daemon/store/store.hpp"
+#include "daemon/store/versions.hpp"
+
+namespace driftgate::pipeline {
+
+/// What a run of this stage spends α on: the candidate's checkpoint and kernel identity under a contract.
+[[nodiscard]] schema::Result<store::SpendingKey> spending_key(store::Store& store,
+                                                              const store::VersionRow& candidate,
+                                                              const std::string& contract,
+                                                              const std::string& stage);
+
+}  // namespace driftgate::pipeline

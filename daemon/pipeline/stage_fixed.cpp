@@ -1,0 +1,258 @@
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "daemon/jobs/rooted_path.hpp"
+#include "daemon/jobs/worker.hpp"
+#include "daemon/pipeline/core.hpp"
+#include "daemon/pipeline/report_json.hpp"
+#include "daemon/pipeline/spending_key.hpp"
+#include "daemon/store/blobs.hpp"
+#include "daemon/store/kernels.hpp"
+#include "daemon/store/spending.hpp"
+#include "daemon/store/verdicts.hpp"
+#include "schema/json.hpp"
+#include "schema/sha256.hpp"
+#include "stages/offline_numeric.hpp"
+#include "stages/statistical_slice.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using schema::ErrorCode;
+using schema::Stage;
+
+constexpr std::uint32_t kWorstRows = 20;
+
+const std::optional<StageCaptures>& captures_of(const PromotionRequest& request, const std::string& stage) {
+  return stage == schema::to_string(Stage::offline_numeric) ? request.numeric : request.slice;
+}
+
+schema::Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return schema::fail(ErrorCode::io, fmt::format("cannot open {}", path));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::string replaced(std::string word, std::string_view from, const std::string& to) {
+  for (std::size_t at = word.find(from); at != std::string::npos; at = word.find(from, at + to.size())) {
+    word.replace(at, from.size(), to);
+  }
+  return word;
+}
+
+/// What makes a table one of this promotion: the kernels that the contract names and the checkpoint.
+schema::Result<void> check_identity(const gpu::MeasurementTable& table, const schema::Contract& contract,
+                                    const std::string& checkpoint) {
+  const auto same = [](const std::string& found, const std::string& wanted,
+                       const char* what) -> schema::Result<void> {
+    if (found.empty() || found == wanted) return {};
+    return schema::fail(
+        ErrorCode::not_comparable,
+        fmt::format("the {} is '{}', this promotion needs '{}'; make captures with it", what, found, wanted));
+  };
+  auto train = same(table.train.kernel, contract.train_kernel, "kernel of the train capture");
+  if (!train) return train;
+  auto inf = same(table.inf.kernel, contract.inf_kernel, "kernel of the inf capture");
+  if (!inf) return inf;
+  return same(table.inf.checkpoint_digest, checkpoint, "checkpoint of the captures");
+}
+
+/// What an evaluation beside the loop gives back.
+struct Evaluated {
+  StageConclusion conclusion;
+  std::optional<schema::Error> error;
+};
+
+Evaluated evaluate(const std::string& table_path, const std::string& table_digest,
+                   const schema::Contract& contract, const std::string& checkpoint, Stage stage,
+                   const stages::StageInputs& inputs) {
+  Evaluated done;
+  auto bytes = read_file(table_path);
+  if (!bytes) return {.conclusion = {}, .error = bytes.error()};
+  if (schema::sha256_digest(*bytes) != table_digest) {
+    return {
+        .conclusion = {},
+        .error = schema::Error{ErrorCode::corrupt, "the measurement table is not the one that the job wrote",
+                               table_path, nullptr}};
+  }
+  auto table = gpu::deserialise(*bytes);
+  if (!table) return {.conclusion = {}, .error = table.error()};
+  auto identity = check_identity(*table, contract, checkpoint);
+  if (!identity) return {.conclusion = {}, .error = identity.error()};
+  done.conclusion.report = stage == Stage::offline_numeric
+                               ? stages::evaluate_offline_numeric(contract, *table, inputs)
+                               : stages::evaluate_statistical_slice(contract, *table, inputs);
+  done.conclusion.report_json = report_json(done.conclusion.report, &*table, contract);
+  done.conclusion.table = std::move(*bytes);
+  done.conclusion.inputs_digest = table_digest;
+  return done;
+}
+
+std::string inputs_digest(const jobs::JobResult& drift) {
+  auto digests = nlohmann::json(drift.digests);
+  digests.erase("table");
+  return schema::document_digest(schema::canonical_json(digests));
+}
+
+}  // namespace
+
+/// One step of a fixed-data stage, from what is stored: captures, then drift, then the decision.
+void Core::run_fixed(Live& live) {
+  if (live.evaluating) return;
+  auto request = parse_promotion_request(live.row.request);
+  if (!request) return fail_stage(live, request.error(), "the stored request");
+  const auto& captures = captures_of(*request, live.run.key.stage);
+  if (!captures) {
+    StageConclusion conclusion;
+    conclusion.report.stage = *schema::stage_from_name(live.run.key.stage);
+    conclusion.report.verdict = schema::Verdict::pass;
+    conclusion.report.nothing_demanded = true;
+    conclusion.report.notes.emplace_back(
+        "Nothing demanded: no clause is decided here and no captures were given.");
+    conclusion.report_json = report_json(conclusion.report, nullptr, *live.contract);
+    return finish_stage(live, conclusion);
+  }
+  auto train = capture_path(live, *captures, captures->train, "capture-train");
+  if (!train) return fail_stage(live, train.error(), "the train capture");
+  auto inf = capture_path(live, *captures, captures->inf, "capture-inf");
+  if (!inf) return fail_stage(live, inf.error(), "the inf capture");
+  if (!*train || !*inf) return;  // a job's end comes back here
+  auto roots = world_.settings.roots;
+  for (const char* name : {"capture-train", "capture-inf"})
+    roots.push_back(world_.runner.folder(job_key(live.run.key, name)));
+  const jobs::DriftPayload payload{**train,          **inf,
+                                   captures->corpus, live.contract->canonical_json,
+                                   std::move(roots), world_.settings.job_threads,
+                                   kWorstRows};
+  auto drift =
+      ensure_job(live, "drift", jobs::JobKind::drift, world_.settings.drift_limits, jobs::to_json(payload));
+  if (!drift) return stumble(live, drift.error());
+  if (!*drift) return;
+  if (!(*drift)->ok) return fail_stage(live, (*drift)->error.value_or(schema::Error{}), "measuring drift");
+  evaluate_fixed(live, **drift);
+}
+
+/// The path of a capture; nothing while its adapter runs.
+schema::Result<std::optional<std::string>> Core::capture_path(Live& live, const StageCaptures& captures,
+                                                              const CaptureSource& source, const char* name) {
+  if (source.adapter.empty()) return std::optional(source.uri);
+  const auto adapter = world_.settings.adapters.find(source.adapter);
+  if (adapter == world_.settings.adapters.end()) {
+    return schema::fail(ErrorCode::not_found,
+                        fmt::format("there is no adapter '{}' in the settings", source.adapter));
+  }
+  auto argv = adapter_argv(live, adapter->second, captures);
+  if (!argv) return std::unexpected(argv.error());
+  const jobs::CapturePayload payload{source.adapter, std::move(*argv)};
+  auto done = ensure_job(live, name, jobs::JobKind::capture, adapter->second.limits, jobs::to_json(payload));
+  if (!done) return std::unexpected(done.error());
+  if (!*done) return std::optional<std::string>();
+  if (!(*done)->ok) return std::unexpected((*done)->error.value_or(schema::Error{}));
+  return std::optional(world_.runner.folder(job_key(live.run.key, name)) + "/" + jobs::kCaptureFile);
+}
+
+schema::Result<std::vector<std::string>> Core::adapter_argv(Live& live, const Adapter& adapter,
+                                                            const StageCaptures& captures) {
+  auto engine =
+      world_.store.read([&](store::Reader& reader) { return store::find_engine(reader, live.row.engine); });
+  if (!engine) return std::unexpected(engine.error());
+  if (!*engine)
+    return schema::fail(ErrorCode::not_found, fmt::format("there is no engine {}", live.row.engine));
+  const auto path = [&](const std::string& uri) -> schema::Result<std::string> {
+    return uri.empty() ? std::string() : jobs::resolve_below(uri, world_.settings.roots);
+  };
+  auto corpus = path(captures.corpus);
+  if (!corpus) return std::unexpected(corpus.error());
+  auto train = path(captures.train.uri);
+  if (!train) return std::unexpected(train.error());
+  auto checkpoint = path((*engine)->checkpoint_uri);
+  if (!checkpoint) return std::unexpected(checkpoint.error());
+  std::vector<std::string> argv;
+  for (auto word : adapter.argv) {
+    word = replaced(std::move(word), "{corpus}", *corpus);
+    word = replaced(std::move(word), "{train}", *train);
+    word = replaced(std::move(word), "{checkpoint}", *checkpoint);
+    word = replaced(std::move(word), "{engine_url}", (*engine)->base_url);
+    word = replaced(std::move(word), "{kernel}", (*engine)->kernel);
+    argv.push_back(replaced(std::move(word), "{model}", live.row.model));
+  }
+  return argv;
+}
+
+/// Spends α for these inputs, then decides beside the loop. The same inputs again give the stored verdicts.
+void Core::evaluate_fixed(Live& live, const jobs::JobResult& drift) {
+  auto key = spending_key(world_.store, live.candidate, live.row.contract, live.run.key.stage);
+  if (!key) return stumble(live, key.error());
+  store::Spent spent;
+  auto done = commit("spend alpha", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
+    auto found = store::spend(tx, *key, inputs_digest(drift), live.run.key, now());
+    if (!found) return std::unexpected(found.error());
+    spent = *found;
+    return {};
+  });
+  if (!done) return stumble(live, done.error());
+  const auto k = static_cast<std::uint32_t>(spent.row.k);
+  if (spent.row.run != live.run.key && reuse_verdicts(live, spent.row.run, k)) return;
+  const auto stage = *schema::stage_from_name(live.run.key.stage);
+  const auto& digest = drift.digests.at("table");
+  const auto path = world_.runner.folder(job_key(live.run.key, "drift")) + "/" + drift.files.at("table");
+  const stages::StageInputs inputs{.attempt = k,
+                                   .alpha = std::nullopt,
+                                   .seed = live.row.seed,
+                                   .code_version = world_.settings.code_version};
+  auto result = std::make_shared<Evaluated>();
+  live.evaluating = true;
+  world_.offload(
+      [result, path, digest, stage, inputs, contract = live.contract,
+       checkpoint = live.candidate.checkpoint] {
+        *result = evaluate(path, digest, *contract, checkpoint, stage, inputs);
+      },
+      [this, result, run = live.run.key] {
+        auto* found = find(run.promotion);
+        if (found == nullptr) return;
+        found->evaluating = false;
+        if (found->run.key != run || found->row.state != store::PromotionState::running) return;
+        if (result->error) return fail_stage(*found, *result->error, "the measurement");
+        finish_stage(*found, result->conclusion);
+      });
+}
+
+/// Copies the verdicts and the report of an earlier run on the same inputs; false when it has none.
+bool Core::reuse_verdicts(Live& live, const store::StageKey& earlier, std::uint32_t k) {
+  StageConclusion conclusion;
+  auto read = world_.store.read([&](store::Reader& reader) -> schema::Result<void> {
+    auto run = store::find_stage_run(reader, earlier);
+    if (!run) return std::unexpected(run.error());
+    auto rows = store::list_verdicts(reader, earlier);
+    if (!rows) return std::unexpected(rows.error());
+    if (!*run || (*run)->report.empty()) return {};
+    auto blob = store::find_blob(reader, (*run)->report);
+    if (!blob) return std::unexpected(blob.error());
+    if (*blob) conclusion.report_json = (*blob)->bytes;
+    for (const auto& row : *rows) {
+      auto verdict = schema::clause_verdict_from_json(row.detail);
+      if (!verdict) return std::unexpected(verdict.error());
+      conclusion.report.clauses.push_back(std::move(*verdict));
+    }
+    return {};
+  });
+  if (!read || conclusion.report_json.empty()) return false;
+  const auto stored = nlohmann::json::parse(conclusion.report_json, nullptr, false);
+  if (!stored.is_object()) return false;
+  const auto verdict = schema::verdict_from_name(stored.value("verdict", ""));
+  if (!verdict) return false;
+  conclusion.report.verdict = *verdict;
+  conclusion.report.stage = *schema::stage_from_name(live.run.key.stage);
+  conclusion.report.notes.push_back(
+      fmt::format("The same captures were measured in {} (run {} of this contract); its verdicts stand and "
+                  "no α is spent.",
+                  earlier.text(), k));
+  conclusion.inputs_digest = stored.value("table_digest", "");
+  finish_stage(live, conclusion);
+  return true;
+}
+
+}  // namespace driftgate::pipeline

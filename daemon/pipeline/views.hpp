@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "daemon/jobs/job.hpp"
+#include "daemon/pipeline/service.hpp"
+#include "daemon/store/contracts.hpp"
+#include "daemon/store/engines.hpp"
+#include "daemon/store/kernels.hpp"
+#include "daemon/store/models.hpp"
+#include "daemon/store/promotions.hpp"
+#include "daemon/store/store.hpp"
+
+namespace driftgate::pipeline {
+
+// Resources as the JSON that service.hpp describes, read in the caller's transaction.
+
+[[nodiscard]] View contract_view(const store::ContractRow& row);
+[[nodiscard]] View kernel_view(const store::KernelRow& row);
+[[nodiscard]] View engine_view(const store::EngineRow& row);
+[[nodiscard]] schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row);
+[[nodiscard]] schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
+                                                  jobs::JobRunner& runner);
+/// The newest attempt's report of a stage; `not_found` while there is none.
+[[nodiscard]] schema::Result<View> report_view(store::Reader& reader, const std::string& promotion,
+                                               const std::string& stage);
+
+}  // namespace driftgate::pipeline
