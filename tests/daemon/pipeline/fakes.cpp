@@ -1,0 +1,134 @@
+#include "tests/daemon/pipeline/fakes.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace driftgate::pipeline::fakes {
+namespace {
+
+using schema::ErrorCode;
+
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+schema::Result<void> FakeDriver::apply(const route::ModelRoute& route) {
+  const std::lock_guard guard(mutex);
+  if (broken) return schema::fail(ErrorCode::unavailable, "the data plane is gone");
+  if (lies) return {};
+  auto& held = routes[route.model];
+  if (held.route.epoch > route.epoch) return schema::fail(ErrorCode::conflict, "an older epoch");
+  held = {route, false};
+  applied.push_back(route);
+  changed.notify_all();
+  return {};
+}
+
+schema::Result<std::vector<route::ObservedRoute>> FakeDriver::observe() {
+  const std::lock_guard guard(mutex);
+  if (broken) return schema::fail(ErrorCode::unavailable, "the data plane is gone");
+  std::vector<route::ObservedRoute> all;
+  for (const auto& [model, held] : routes) all.push_back(held);
+  return all;
+}
+
+schema::Result<void> FakeDriver::heartbeat() {
+  if (broken) return schema::fail(ErrorCode::unavailable, "the data plane is gone");
+  return {};
+}
+
+schema::Result<std::vector<route::Window>> FakeDriver::windows(std::uint64_t after, std::size_t limit) {
+  if (broken) return schema::fail(ErrorCode::unavailable, "the data plane is gone");
+  std::vector<route::Window> found;
+  for (const auto& window : closed) {
+    if (window.number > after && found.size() < limit) found.push_back(window);
+  }
+  return found;
+}
+
+schema::Result<void> FakeDriver::acknowledge(std::uint64_t number) {
+  std::erase_if(closed, [&](const route::Window& window) { return window.number <= number; });
+  return {};
+}
+
+schema::Result<std::string> FakeDriver::spool_path(const std::string& stage_key) {
+  return "/spool/" + stage_key;
+}
+schema::Result<void> FakeDriver::drop_spool(const std::string&) {
+  return {};
+}
+
+void FakeDriver::serve(const std::string& model, std::size_t count, std::int64_t now_us,
+                       const std::function<bool(std::uint64_t)>& fails) {
+  const auto& route = routes.at(model).route;
+  route::Window window;
+  window.number = next_number++;
+  window.router_id = router_id;
+  window.model = model;
+  window.stage_key = route.stage_key;
+  window.start_us = now_us - 1'000'000;
+  window.end_us = now_us;
+  for (std::size_t i = 0; i < count; ++i) {
+    route::Observation seen;
+    seen.order = next_order++;
+    seen.key_hash = mixed(seen.order);
+    seen.candidate_bp = route.candidate_bp;
+    seen.candidate = seen.key_hash % route::kFullShareBp < route.candidate_bp;
+    seen.routed_us = now_us;
+    seen.ttft_ms = 5;
+    seen.inter_token_ms = 1;
+    seen.total_ms = 20;
+    if (seen.candidate && fails && fails(candidate_requests)) {
+      seen.outcome = route::Outcome::failed;
+      seen.reason = "status_500";
+    }
+    if (seen.candidate) ++candidate_requests;
+    window.observations.push_back(seen);
+  }
+  window.mirrored = route.mirror_bp == 0 ? 0 : count * route.mirror_bp / route::kFullShareBp;
+  closed.push_back(std::move(window));
+}
+
+std::uint32_t FakeDriver::share(const std::string& model) const {
+  const std::lock_guard guard(mutex);
+  const auto found = routes.find(model);
+  return found == routes.end() || !found->second.route.candidate ? 0 : found->second.route.candidate_bp;
+}
+
+schema::Result<void> FakeRunner::start(const jobs::JobSpec& spec) {
+  started.push_back(spec.key);
+  running_[spec.key] = spec;
+  return {};
+}
+
+void FakeRunner::forget(const std::string& prefix) {
+  std::erase_if(running_, [&](const auto& item) { return item.first.starts_with(prefix); });
+}
+
+std::string FakeRunner::folder(const std::string& key) const {
+  auto name = key;
+  std::ranges::replace(name, '/', '.');
+  return root_ + "/" + name;
+}
+
+void FakeRunner::finish_all() {
+  const auto ended = std::exchange(running_, {});
+  for (const auto& [key, spec] : ended) {
+    std::filesystem::create_directories(folder(key));
+    auto result = make(spec, folder(key));
+    if (callback_) callback_({key, std::move(result)});
+  }
+}
+
+schema::Result<std::vector<Event>> FaultyCommitter::commit(std::string_view what, const Work& work) {
+  if (before) before(what);
+  if (count++ == fail_at) return schema::fail(ErrorCode::storage_full, "no space left");
+  return inner_.commit(what, work);
+}
+
+}  // namespace driftgate::pipeline::fakes

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/job.hpp"
+#include "daemon/pipeline/clock.hpp"
+#include "daemon/pipeline/committer.hpp"
+#include "daemon/route/driver.hpp"
+
+namespace driftgate::pipeline::fakes {
+
+/// Time that only the test moves.
+class FakeClock final : public Clock {
+ public:
+  std::int64_t now_us() override { return now_us_; }
+  std::int64_t wall_offset_us() override { return offset_us_; }
+  void advance_ms(std::int64_t ms) { now_us_ += ms * 1'000; }
+  std::int64_t now_us_ = 1'800'000'000'000'000;
+  std::int64_t offset_us_ = 0;
+};
+
+/// A data plane in memory, with requests that the test sends through it.
+class FakeDriver final : public route::Driver {
+ public:
+  route::Capabilities capabilities() const override { return can; }
+  schema::Result<void> apply(const route::ModelRoute& route) override;
+  schema::Result<std::vector<route::ObservedRoute>> observe() override;
+  schema::Result<void> heartbeat() override;
+  schema::Result<std::vector<route::Window>> windows(std::uint64_t after, std::size_t limit) override;
+  schema::Result<void> acknowledge(std::uint64_t number) override;
+  schema::Result<std::string> spool_path(const std::string& stage_key) override;
+  schema::Result<void> drop_spool(const std::string& stage_key) override;
+
+  /// Sends `count` requests with new keys of `model` through the route and closes a window. The candidate
+  /// fails each request for which `fails(k)` holds, k counting the requests that it was asked.
+  void serve(const std::string& model, std::size_t count, std::int64_t now_us,
+             const std::function<bool(std::uint64_t)>& fails = {});
+  [[nodiscard]] std::uint32_t share(const std::string& model) const;
+
+  route::Capabilities can{true, true, true, true, true, 1u << 20};
+  bool broken = false;  ///< every call fails
+  bool lies = false;    ///< apply says ok and changes nothing
+  std::map<std::string, route::ObservedRoute> routes;
+  std::vector<route::ModelRoute> applied;  ///< in order
+  std::vector<route::Window> closed;
+  std::uint64_t next_number = 1, next_order = 1, candidate_requests = 0;
+  std::string router_id = "router-1";
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+};
+
+/// Jobs that end when the test says so, with results of its making.
+class FakeRunner final : public jobs::JobRunner {
+ public:
+  explicit FakeRunner(std::string root) : root_(std::move(root)) {}
+  void on_done(std::function<void(jobs::JobDone)> callback) override { callback_ = std::move(callback); }
+  schema::Result<void> start(const jobs::JobSpec& spec) override;
+  void cancel(const std::string& key) override { running_.erase(key); }
+  std::optional<jobs::JobProgress> progress(const std::string&) override {
+    return jobs::JobProgress{1, 2, "rows", "half"};
+  }
+  void forget(const std::string& prefix) override;
+  std::size_t running() const override { return running_.size(); }
+  std::string folder(const std::string& key) const override;
+
+  /// Ends every running job with `make(spec, folder)`.
+  void finish_all();
+  std::function<jobs::JobResult(const jobs::JobSpec&, const std::string& folder)> make;
+  std::vector<std::string> started;  ///< keys, each time
+
+ private:
+  std::string root_;
+  std::map<std::string, jobs::JobSpec> running_;
+  std::function<void(jobs::JobDone)> callback_;
+};
+
+/// Fails or delays chosen commits.
+class FaultyCommitter final : public Committer {
+ public:
+  explicit FaultyCommitter(store::Store& store) : inner_(store) {}
+  schema::Result<std::vector<Event>> commit(std::string_view what, const Work& work) override;
+  std::int64_t fail_at = -1;                          ///< number of the commit that fails, from 0; -1 = none
+  std::function<void(std::string_view what)> before;  ///< may block
+  std::int64_t count = 0;
+
+ private:
+  StoreCommitter inner_;
+};
+
+}  // namespace driftgate::pipeline::fakes

@@ -1,0 +1,177 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/daemon/pipeline/harness.hpp"
+
+using namespace driftgate;
+using driftgate::pipeline::fakes::Harness;
+using driftgate::schema::ErrorCode;
+
+namespace {
+
+/// A walk to the end, undisturbed: what the disturbed ones must come to.
+struct Reference {
+  std::vector<std::string> states, verdicts;
+};
+
+Reference undisturbed() {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(h.run_until(id, {"succeeded", "rejected", "errored"}) == "succeeded");
+  return {h.states(id), h.verdicts(id)};
+}
+
+}  // namespace
+
+TEST_CASE("a daemon that is killed after every second ends with the same states and verdicts") {
+  const auto reference = undisturbed();
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 400 && !h.pipeline->outcome(id)->terminal; ++i) {
+    h.approve_if_asked(id);
+    h.second();
+    h.restart();
+  }
+  CHECK(h.state(id) == "succeeded");
+  CHECK(h.verdicts(id) == reference.verdicts);
+  const auto states = h.states(id);
+  for (const auto& state : reference.states) {
+    CHECK_MESSAGE(std::ranges::find(states, state) != states.end(), state);
+  }
+  CHECK(h.model()["incumbent"]["engine"] == "new");
+}
+
+TEST_CASE("a restart never exposes more than the smaller of the desired and the observed share") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 5'000; ++i) {
+    h.approve_if_asked(id);
+    h.second();
+  }
+  REQUIRE(h.driver.share("m") == 5'000);
+  SUBCASE("the data plane lost its route") {
+    h.driver.routes.clear();
+  }
+  SUBCASE("the data plane reverted") {
+    h.driver.routes.at("m").reverted = true;
+  }
+  SUBCASE("the data plane holds less") {
+    h.driver.routes.at("m").route.candidate_bp = 0;
+  }
+  h.kill();
+  h.driver.applied.clear();
+  h.boot();
+  REQUIRE_FALSE(h.driver.applied.empty());
+  CHECK(h.driver.applied.front().candidate_bp == 0);
+  CHECK(h.run_until(id, {"succeeded", "rejected", "errored"}) == "succeeded");
+}
+
+TEST_CASE("while the data plane cannot be read at a start the candidate's desired share is 0") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  h.kill();
+  h.driver.broken = true;
+  h.boot();
+  CHECK(h.model()["route"]["desired"]["candidate_bp"] == 0);
+  CHECK(h.model()["route"]["agree"] == false);
+  h.driver.broken = false;
+  CHECK(h.run_until(id, {"succeeded", "rejected", "errored"}) == "succeeded");
+}
+
+TEST_CASE("a commit that fails once, wherever it stands, changes nothing about the end") {
+  const auto reference = undisturbed();
+  for (std::int64_t n = 0; n < 200; n += 3) {
+    CAPTURE(n);
+    Harness h;
+    h.set_up();
+    const auto before = h.committer->count;
+    h.committer->fail_at = before + n;
+    const auto asked = [&] {
+      pipeline::PromotionRequest request{
+          .model = "m", .engine = "new", .contract = "test", .numeric = {}, .slice = {}, .note = {}};
+      request.numeric =
+          pipeline::StageCaptures{{"train.safetensors", ""}, {"inf.safetensors", ""}, "corpus.jsonl", {}};
+      request.slice = request.numeric;
+      return h.pipeline->request_promotion("pia", request);
+    };
+    auto made = asked();
+    if (!made) made = asked();
+    REQUIRE(made.has_value());
+    CHECK(h.run_until(made->id, {"succeeded", "rejected", "errored"}) == "succeeded");
+    CHECK(h.verdicts(made->id) == reference.verdicts);
+    if (h.committer->count < h.committer->fail_at) break;
+  }
+}
+
+TEST_CASE("a data plane that refuses, or lies about what it applied, holds the ramp where it is") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  SUBCASE("refuses") {
+    h.driver.broken = true;
+  }
+  SUBCASE("lies") {
+    h.driver.lies = true;
+  }
+  for (int i = 0; i < 8; ++i) {
+    h.approve_if_asked(id);
+    h.second();
+  }
+  CHECK(h.driver.share("m") == 1'000);
+  h.driver.broken = h.driver.lies = false;
+  CHECK(h.run_until(id, {"succeeded", "rejected", "errored"}) == "succeeded");
+}
+
+TEST_CASE("a rollback whose COMMIT hangs applies weight 0 before the record is written") {
+  Harness h;
+  h.settings.commit_patience_ms = 1;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  bool applied_first = false;
+  h.committer->before = [&](std::string_view what) {
+    if (what != "withdraw promotion") return;
+    std::unique_lock lock(h.driver.mutex);
+    applied_first = h.driver.changed.wait_for(
+        lock, std::chrono::seconds(60), [&] { return !h.driver.routes.at("m").route.candidate.has_value(); });
+  };
+  REQUIRE(h.pipeline->rollback("olga", id, "users complain").has_value());
+  CHECK(applied_first);
+  CHECK(h.state(id) == "rejected");
+  CHECK(h.model()["hold"].is_object());
+}
+
+TEST_CASE("an abort that cannot be recorded keeps weight 0 and is recorded later") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  h.committer->fail_at = h.committer->count;
+  CHECK_FALSE(h.pipeline->abort("olga", id, "enough").has_value());
+  CHECK(h.driver.share("m") == 0);
+  CHECK(h.run_until(id, {"aborted", "succeeded"}) == "aborted");
+  CHECK(h.driver.share("m") == 0);
+}
+
+TEST_CASE("windows that are missing break the measurement: weight 0 and errored") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  h.driver.next_number += 2;
+  CHECK(h.run_until(id, {"succeeded", "rejected", "errored"}) == "errored");
+  CHECK(h.driver.share("m") == 0);
+}

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "daemon/pipeline/pipeline.hpp"
+#include "tests/daemon/pipeline/fakes.hpp"
+
+namespace driftgate::pipeline::fakes {
+
+/// How the measured kernels and the candidate behave in a walk.
+struct Behaviour {
+  double numeric_tv = 0.01;                       ///< of every sequence of the numeric corpus
+  double german_tv = 0.01;                        ///< of the German sequences of the slice corpus
+  double shadow_failures = 0;                     ///< share of mirrored requests that the candidate fails
+  std::uint64_t fails_after = ~std::uint64_t{0};  ///< requests that the candidate serves well in the canary
+  std::string capture_error;                      ///< error message of drift jobs; "" = they succeed
+};
+
+/// A pipeline over a real store in a temporary folder and fakes of the rest. `restart` is a kill: nothing is
+/// told.
+class Harness {
+ public:
+  Harness();
+  ~Harness();
+  /// Opens the store and starts a pipeline over what is there.
+  void boot();
+  void kill();
+  void restart();
+
+  /// Contract, kernels, engines "old" and "new", model "m" served by "old".
+  void set_up();
+  /// A promotion of "new" asked for by "pia".
+  std::string request();
+  /// One second: traffic, telemetry, jobs.
+  void second();
+  /// Seconds until the promotion is in `state`, approving when `approve`; the state that it is in then.
+  std::string run_until(const std::string& promotion, const std::vector<std::string>& states,
+                        bool approve = true);
+  void approve_if_asked(const std::string& promotion);
+
+  [[nodiscard]] nlohmann::json view(const std::string& promotion) const;
+  [[nodiscard]] nlohmann::json model() const;
+  [[nodiscard]] std::string state(const std::string& promotion) const;
+  /// "kind" of every entry about the promotion, or "from>to/stage" for state changes only.
+  [[nodiscard]] std::vector<std::string> kinds(const std::string& promotion) const;
+  [[nodiscard]] std::vector<std::string> states(const std::string& promotion) const;
+  /// Verdicts as "stage clause slice verdict" in the order of their entries, without repetitions.
+  [[nodiscard]] std::vector<std::string> verdicts(const std::string& promotion) const;
+
+  std::filesystem::path folder;
+  FakeClock clock;
+  FakeDriver driver;
+  FakeRunner runner;
+  Behaviour behaviour;
+  Settings settings;
+  std::string contract;
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<FaultyCommitter> committer;
+  std::unique_ptr<Pipeline> pipeline;
+  std::int64_t fail_commit = -1;
+  std::uint64_t ids = 0;
+  std::vector<std::string> warnings;
+
+ private:
+  jobs::JobResult job(const jobs::JobSpec& spec, const std::string& job_folder) const;
+};
+
+}  // namespace driftgate::pipeline::fakes

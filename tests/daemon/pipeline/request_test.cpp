@@ -1,0 +1,48 @@
+#include <doctest/doctest.h>
+
+#include "daemon/pipeline/progress.hpp"
+#include "daemon/pipeline/request.hpp"
+
+using namespace driftgate::pipeline;
+
+TEST_CASE("a promotion request is read and written without loss") {
+  const auto request = parse_promotion_request(
+      R"({"model": "m", "engine": "e", "contract": "c", "note": "n", "captures": {"numeric": {"train": "a/b", "inf": {"adapter": "x"}, "corpus": "c.jsonl"}}})");
+  REQUIRE(request.has_value());
+  CHECK(request->numeric->inf.adapter == "x");
+  CHECK_FALSE(request->slice.has_value());
+  CHECK(parse_promotion_request(to_json(*request)).value() == *request);
+}
+
+TEST_CASE("a promotion request with a fault names the fault's place") {
+  const auto where = [](const char* text) {
+    const auto request = parse_promotion_request(text);
+    return request ? std::string("accepted") : request.error().where;
+  };
+  CHECK(where(R"({"engine": "e", "contract": "c"})") == "/model");
+  CHECK(where(R"({"model": "m", "engine": "e", "contract": "c", "modle": 1})") == "/modle");
+  CHECK(where(R"({"model": "m", "engine": "e", "contract": "c", "captures": {"numeric": {"inf": "x"}}})") ==
+        "/captures/numeric/train");
+  CHECK(
+      where(
+          R"({"model": "m", "engine": "e", "contract": "c", "captures": {"numeric": {"train": "x", "inf": {"argv": []}}}})") ==
+      "/captures/numeric/inf/argv");
+  CHECK(where(R"({"model": "a b", "engine": "e", "contract": "c"})") == "/model");
+}
+
+TEST_CASE("a stage's progress survives its JSON, and damaged JSON gives the defaults") {
+  StageProgress progress;
+  progress.phase = "ramping";
+  progress.pairs = 12;
+  progress.max_e_value = 1e300;
+  progress.frozen = true;
+  progress.first_failure_us = 1'800'000'000'000'123;
+  const auto again = progress_from_json(to_json(progress));
+  CHECK(again.phase == "ramping");
+  CHECK(again.pairs == 12);
+  CHECK(again.max_e_value == 1e300);
+  CHECK(again.frozen);
+  CHECK(again.first_failure_us == progress.first_failure_us);
+  CHECK(progress_from_json("{\"phase\": 7, \"pairs\"").phase.empty());
+  CHECK(progress_from_json("").pairs == 0);
+}
