@@ -90,6 +90,7 @@ void Ledger::emit(const std::string& model, Model& state, Slot& slot) {
     close(state, *open, slot.seen.routed_us);
     open = &open_window(model, state, slot.stage_key);
   }
+  if (open->window.start_us == 0) open->window.start_us = slot.seen.routed_us;
   open->bytes += bytes;
   open->window.observations.push_back(std::move(slot.seen));
 }

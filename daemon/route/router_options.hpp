@@ -17,20 +17,20 @@ struct RouterOptions {
   std::string spool_dir;               ///< folder for mirrored pairs; required
   std::string state_path;              ///< last applied routes; required
   std::uint64_t spool_cap_bytes = 256u << 20;
-  std::uint32_t dead_man_ms = 30'000;          ///< without heartbeat for so long the candidate's share is 0
-  std::uint32_t window_ms = 5'000;             ///< telemetry windows close this often
-  std::uint32_t request_deadline_ms = 60'000;  ///< from routing to the last byte of an engine's answer
-  std::uint32_t connect_ms = 2'000;            ///< connecting to an engine
-  std::uint32_t header_ms = 10'000;            ///< first byte to the end of a request's head
-  std::uint32_t body_ms = 30'000;              ///< reading a request's body
-  std::uint32_t idle_ms = 60'000;              ///< between two requests of a connection
-  std::uint32_t write_stall_ms = 30'000;       ///< one write to a client that does not read
-  std::uint32_t drain_ms = 10'000;             ///< requests in flight may take so long after SIGTERM
-  std::uint64_t max_body_bytes = 1u << 20;     ///< of a request
-  std::uint32_t max_connections = 4'096;       ///< from clients, over all threads
-  std::uint32_t mirror_concurrency = 8;        ///< copies in flight, for each thread
-  std::uint32_t mirror_queue = 256;            ///< copies waiting, for each thread
-  std::uint32_t threads = 1;                   ///< 1 to 16, each with its own event loop
+  std::uint32_t dead_man_ms = 30'000;           ///< without heartbeat for so long the candidate's share is 0
+  std::uint32_t window_ms = 5'000;              ///< telemetry windows close this often
+  std::uint32_t request_deadline_ms = 120'000;  ///< from routing to the last byte of an engine's answer
+  std::uint32_t connect_ms = 2'000;             ///< connecting to an engine
+  std::uint32_t header_ms = 10'000;             ///< first byte to the end of a request's head
+  std::uint32_t body_ms = 30'000;               ///< reading a request's body
+  std::uint32_t idle_ms = 60'000;               ///< between two requests of a connection
+  std::uint32_t write_stall_ms = 30'000;        ///< one write to a client that does not read
+  std::uint32_t drain_ms = 10'000;              ///< requests in flight may take so long after SIGTERM
+  std::uint64_t max_body_bytes = 1u << 20;      ///< of a request
+  std::uint32_t max_connections = 4'096;        ///< from clients, over all threads
+  std::uint32_t mirror_concurrency = 8;         ///< copies in flight, for each thread
+  std::uint32_t mirror_queue = 256;             ///< copies waiting, for each thread
+  std::uint32_t threads = 1;                    ///< 1 to 16, each with its own event loop
 };
 
 /// The words behind `driftgate router` that give these options back.

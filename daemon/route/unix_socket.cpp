@@ -57,6 +57,11 @@ schema::Result<int> listen_unix(const std::string& path) {
   if (!address) return std::unexpected(address.error());
   UniqueFd socket = unix_stream();
   if (!socket) return failed(schema::ErrorCode::io, "make", path);
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode)) {
+    return schema::fail(schema::ErrorCode::already_exists,
+                        fmt::format("control socket: {} is a file of another kind; move it away", path));
+  }
   ::unlink(path.c_str());
   // fchmod before bind gives the file its mode at birth: no moment in which others could connect.
   if (::fchmod(socket.get(), 0600) != 0) return failed(schema::ErrorCode::io, "set the mode of", path);
