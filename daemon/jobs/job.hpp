@@ -63,7 +63,8 @@ struct JobDone {
 class JobRunner {
  public:
   virtual ~JobRunner() = default;
-  /// Where finished jobs are told. Set once, before the first start.
+  /// Where finished jobs are told; set before the first start. An empty one ends it: none runs after its
+  /// return.
   virtual void on_done(std::function<void(JobDone)> callback) = 0;
   /// Starts the job, or adopts the one that a process before this one started under the same key, or
   /// tells its stored result again. Returns at once; a full queue is `unavailable`.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -69,7 +70,8 @@ class LocalRunner::Impl {
   }
 
   void on_done(std::function<void(JobDone)> callback) {
-    const std::lock_guard guard(mutex_);
+    std::unique_lock lock(mutex_);
+    told_.wait(lock, [&] { return !telling_; });  // whoever is replaced is not called any more
     callback_ = std::move(callback);
   }
 
@@ -252,9 +254,12 @@ class LocalRunner::Impl {
       auto done = std::move(done_.front());
       done_.pop_front();
       const auto callback = callback_;
+      telling_ = true;
       lock.unlock();
       callback(std::move(done));
       lock.lock();
+      telling_ = false;
+      told_.notify_all();
     }
   }
 
@@ -265,6 +270,8 @@ class LocalRunner::Impl {
   std::map<std::string, Running> running_;
   std::deque<JobDone> done_;
   bool stopping_ = false;
+  bool telling_ = false;  ///< a callback runs now
+  std::condition_variable told_;
   Descriptor wake_;
   std::thread thread_;
 };

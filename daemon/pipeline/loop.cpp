@@ -7,7 +7,6 @@ namespace driftgate::pipeline {
 
 void Loop::run(Tick tick) {
   const std::lock_guard guard(mutex_);
-  running_ = true;
   thread_ = std::thread([this, tick = std::move(tick)] { work_off(tick); });
   thread_id_ = thread_.get_id();
 }
@@ -22,23 +21,15 @@ void Loop::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool Loop::threaded() const {
-  const std::lock_guard guard(mutex_);
-  return running_;
-}
-
 std::size_t Loop::queued() const {
   const std::lock_guard guard(mutex_);
   return queue_.size();
 }
 
 void Loop::post(std::function<void()> work) {
+  if (!threaded_) return work();
   {
-    std::unique_lock lock(mutex_);
-    if (!running_) {
-      lock.unlock();
-      return work();
-    }
+    const std::lock_guard guard(mutex_);
     if (stopping_) return;
     queue_.push_back(std::move(work));
   }

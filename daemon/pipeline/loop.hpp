@@ -16,25 +16,26 @@ namespace driftgate::pipeline {
 inline constexpr std::size_t kMaxQueuedEvents = 4'096;  ///< commands waiting; one more is `unavailable`
 
 /// One thread that runs posted functions in order and a tick when its time has come. Waits on a condition
-/// variable; never polls. Without `run`, nothing happens by itself and `call` runs inline: for tests.
+/// variable; never polls. One that is not threaded runs everything inline and nothing by itself: for tests.
 class Loop {
  public:
   /// Returns µs until it wants to be called again.
   using Tick = std::function<std::int64_t()>;
 
+  explicit Loop(bool threaded) : threaded_(threaded) {}
   ~Loop() { stop(); }
   /// Starts the thread.
   void run(Tick tick);
   /// Lets the running function end and joins. What waits is dropped; callers of `call` get `unavailable`.
   void stop();
-  /// Runs `work` on the loop later; without a thread at once. Never refused: for what the loop itself waits
+  /// Runs `work` on the loop later, once it runs. Never refused: for what the loop itself waits
   /// for.
   void post(std::function<void()> work);
 
   /// Runs `work` on the loop and waits for it. `unavailable` when the queue is full or the loop stops.
   template <typename T>
   schema::Result<T> call(std::function<schema::Result<T>()> work) {
-    if (!threaded() || on_loop()) return work();
+    if (!threaded_ || on_loop()) return work();
     auto promise = std::make_shared<std::promise<schema::Result<T>>>();
     auto future = promise->get_future();
     if (!try_post([promise, work = std::move(work)] { promise->set_value(work()); })) {
@@ -52,7 +53,6 @@ class Loop {
   [[nodiscard]] std::size_t queued() const;
 
  private:
-  [[nodiscard]] bool threaded() const;
   [[nodiscard]] bool on_loop() const { return std::this_thread::get_id() == thread_id_; }
   bool try_post(std::function<void()> work);
   void work_off(const Tick& tick);
@@ -60,7 +60,8 @@ class Loop {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> queue_;
-  bool running_ = false, stopping_ = false;
+  const bool threaded_;
+  bool stopping_ = false;
   std::thread::id thread_id_;
   std::thread thread_;
 };

@@ -19,6 +19,8 @@ namespace {
 
 using schema::ErrorCode;
 
+constexpr std::int64_t kIdleUs = 3'600'000'000;  ///< the helper has no timer of its own
+
 /// Who listens. Callbacks run under the lock, so that none runs after its subscription's end.
 class Listeners {
  public:
@@ -74,6 +76,7 @@ class PipelineImpl final : public Pipeline {
     runner_.on_done([this](jobs::JobDone done) {
       loop_.post([this, done = std::move(done)] { core_.on_job_done(done); });
     });
+    if (threaded_) helper_.run([] { return kIdleUs; });
     auto started = core_.start();
     if (started && threaded_) loop_.run([this] { return core_.tick(); });
     return started;
@@ -83,7 +86,7 @@ class PipelineImpl final : public Pipeline {
     if (stopped_.exchange(true)) return;
     runner_.on_done({});
     loop_.stop();
-    if (helper_.joinable()) helper_.join();
+    helper_.stop();
   }
 
   void tick() override { (void)core_.tick(); }
@@ -280,8 +283,7 @@ class PipelineImpl final : public Pipeline {
       work();
       return then();
     }
-    if (helper_.joinable()) helper_.join();
-    helper_ = std::thread([this, work = std::move(work), then = std::move(then)] {
+    helper_.post([this, work = std::move(work), then = std::move(then)] {
       work();
       loop_.post(then);
     });
@@ -334,8 +336,8 @@ class PipelineImpl final : public Pipeline {
   std::shared_ptr<Listeners> listeners_;
   Registry registry_;
   Settings settings_;
-  Loop loop_;
-  std::thread helper_;
+  Loop loop_{threaded_};
+  Loop helper_{threaded_};
   Core core_;
 };
 

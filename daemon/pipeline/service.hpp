@@ -137,8 +137,9 @@ class Service {
   virtual schema::Result<Page> models(const PageRequest& page) = 0;
   virtual schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) = 0;
 
-  /// Calls `on_event` for every entry that this service commits from now on, in order, on the driver's
-  /// thread: it must return at once (post to your own executor). Entries before are read from evidence.
+  /// Calls `on_event` for every entry that this service commits from now on, in order, on the thread
+  /// that committed it: it must return at once (post to your own executor) and not end its subscription.
+  /// Entries before are read from evidence.
   virtual std::unique_ptr<Subscription> subscribe(std::function<void(const Event&)> on_event) = 0;
   /// The promotion's state now, for `Prefer: wait` and exit codes.
   virtual schema::Result<Outcome> outcome(const std::string& promotion) = 0;
