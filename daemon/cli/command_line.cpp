@@ -7,7 +7,7 @@
 
 #include "daemon/cli/commands.hpp"
 #include "daemon/cli/contract_command.hpp"
-#include "daemon/cli/drift_line.hpp"
+#include "daemon/cli/drift_command.hpp"
 #include "daemon/cli/exit_codes.hpp"
 
 namespace driftgate::cli {
@@ -76,6 +76,7 @@ class CommandLine {
 
   void add_daemon_commands();
   void add_offline_commands();
+  void add_drift();
   void add_registry_commands();
   void add_model_commands();
   void add_promote();
@@ -90,6 +91,7 @@ class CommandLine {
   Action action_;
   ConnectionArgs connection_;
   ServeArgs serve_;
+  DriftArgs drift_;
   bool markdown_ = false;
   bool offline_json_ = false;
   std::vector<std::string> files_;
@@ -121,7 +123,7 @@ void CommandLine::add_daemon_commands() {
 }
 
 void CommandLine::add_offline_commands() {
-  add_drift_command(app_, [this](Action action) { action_ = std::move(action); });
+  add_drift();
   contract_ = &group("contract", "Check, explain and register contracts");
   CLI::App* lint = command(*contract_, "lint", "Check contracts without a daemon",
                            [this] { return contract_lint(files_, offline_json_); });
@@ -131,6 +133,28 @@ void CommandLine::add_offline_commands() {
                               [this] { return contract_explain(file_.file, offline_json_); });
   explain->add_option("file", file_.file, "Contract file")->required();
   explain->add_flag("--json", offline_json_, "Print JSON");
+}
+
+void CommandLine::add_drift() {
+  CLI::App* sub = command(app_, "drift", "Measure the drift between two captures", [this] {
+    if (drift_.train.empty() || drift_.inf.empty()) {
+      fmt::print(stderr, "driftgate: drift needs two captures: driftgate drift TRAIN INF\n");
+      return kExitUsage;
+    }
+    return drift_command(drift_);
+  });
+  auto* train = sub->add_option("train", drift_.train, "Capture of K_train: file or folder");
+  auto* inf = sub->add_option("inf", drift_.inf, "Capture of K_inf");
+  sub->add_option("--train", drift_.train, "Capture of K_train, by name")->excludes(train);
+  sub->add_option("--inf", drift_.inf, "Capture of K_inf, by name")->excludes(inf);
+  sub->add_option("--corpus", drift_.corpus, "Sequences with their slices, JSON Lines");
+  sub->add_option("--contract", drift_.contract, "Contract whose clauses are decided");
+  sub->add_option("--json", drift_.json, "Write the report as JSON to this file; -: standard output");
+  sub->add_option("--rows-out", drift_.rows_out, "Write every per-row metric to this safetensors file");
+  sub->add_option("--device", drift_.device, "cpu, cuda or cuda:N");
+  sub->add_option("--threads", drift_.threads, "Threads; 0: one for each processor");
+  sub->add_option("--top-rows", drift_.top_rows, "Worst rows to report");
+  sub->add_option("--top-k", drift_.top_k, "k of topk_overlap; without it the contract's, or 10");
 }
 
 void CommandLine::add_registry_commands() {

@@ -49,6 +49,7 @@ int status(const ConnectionArgs& connection, const std::string& subject);
 /// Follows a promotion (or the newest of a model) to its end and exits with its outcome.
 int watch(const ConnectionArgs& connection, const std::string& subject);
 
+/// Without a digest, prints the promotion and approves what it printed.
 int approve(const ConnectionArgs& connection, const std::string& promotion,
             const std::string& evidence_digest, const std::string& reason);
 /// `action` is abort, rollback, pause or resume.

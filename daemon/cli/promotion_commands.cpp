@@ -100,7 +100,20 @@ int approve(const ConnectionArgs& connection, const std::string& promotion,
             const std::string& evidence_digest, const std::string& reason) {
   auto client = Client::open(connection);
   if (!client) return report(client.error());
-  const json body{{"evidence_digest", evidence_digest}, {"reason", reason}};
+  std::string digest = evidence_digest;
+  if (digest.empty()) {
+    const auto seen = parse_answer(client->get(promotion_path(promotion)));
+    if (!seen) return report(seen.error());
+    digest = text_of(seen->value("approval", json::object()), "evidence_digest");
+    if (digest.empty())
+      return report(
+          {ErrorCode::conflict,
+           fmt::format("promotion {} waits for no approval: it is {}", promotion, progress_line(*seen)),
+           {},
+           nullptr});
+    if (!connection.json) print(promotion_text(*seen));
+  }
+  const json body{{"evidence_digest", digest}, {"reason", reason}};
   return print_promotion(connection, client->post(promotion_path(promotion) + "/approve", body.dump()));
 }
 

@@ -1,0 +1,228 @@
+#include "daemon/app/application.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "daemon/api/api.hpp"
+#include "daemon/api/stored_ports.hpp"
+#include "daemon/app/logging.hpp"
+#include "daemon/app/metrics.hpp"
+#include "daemon/app/options.hpp"
+#include "daemon/app/stop_signal.hpp"
+#include "daemon/app/ticker.hpp"
+#include "daemon/app/version.hpp"
+#include "daemon/auth/tokens.hpp"
+#include "daemon/cli/exit_codes.hpp"
+#include "daemon/evidence/head_publisher.hpp"
+#include "daemon/evidence/log.hpp"
+#include "daemon/jobs/local_runner.hpp"
+#include "daemon/net/server.hpp"
+#include "daemon/pipeline/pipeline.hpp"
+#include "daemon/route/router_driver.hpp"
+#include "daemon/route/spawn.hpp"
+#include "daemon/store/id.hpp"
+#include "daemon/store/idempotency.hpp"
+#include "daemon/store/store.hpp"
+
+namespace driftgate::app {
+namespace {
+
+using schema::Result;
+
+constexpr std::chrono::seconds kDrainTime{5};                ///< for requests in flight at the end
+constexpr std::chrono::milliseconds kProgressInterval{250};  ///< how often streams look for progress
+constexpr std::int64_t kIdempotencyKept_us = 7LL * 86'400 * 1'000'000;
+
+std::int64_t wall_clock_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+/// In start order, so that members are destroyed in reverse.
+struct Application::Parts {
+  explicit Parts(const Settings& from) : settings(from), log(from.log_format, from.log_level) {}
+
+  const Settings settings;
+  const Log log;
+  const std::string instance = store::make_id("in", wall_clock_us(), store::secure_id_random());
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<evidence::HeadPublisher> heads;
+  std::unique_ptr<api::TokenPort> tokens;
+  std::unique_ptr<api::EvidencePort> evidence;
+  std::unique_ptr<api::IdempotencyPort> idempotency;
+  std::unique_ptr<route::RouterDriver> driver;
+  std::unique_ptr<jobs::LocalRunner> runner;
+  std::unique_ptr<pipeline::Pipeline> pipeline;
+  std::unique_ptr<api::Api> api;
+  std::unique_ptr<net::Server> server;
+  std::unique_ptr<pipeline::Subscription> subscription;
+  std::unique_ptr<Ticker> ticker;
+
+  Result<void> open_store();
+  Result<void> open_log();
+  Result<void> admit_people();
+  Result<void> find_router();
+  Result<void> open_jobs();
+  Result<void> start_pipeline();
+  Result<void> serve_api();
+  Result<void> announce();
+  void stop();
+  [[nodiscard]] std::vector<api::ReadyCheck> readiness();
+  [[nodiscard]] api::Context api_context();
+};
+
+Result<void> Application::Parts::open_store() {
+  store::StoreOptions options;
+  options.data_dir = data_dir_of(settings);
+  options.opened_us = wall_clock_us();
+  auto opened = store::Store::open(std::move(options));
+  if (!opened) return std::unexpected(opened.error());
+  store = std::move(*opened);
+  return {};
+}
+
+/// Refuses to start on a database whose log does not extend the head that was published outside it.
+Result<void> Application::Parts::open_log() {
+  auto started = evidence::HeadPublisher::start(*store, head_options(settings));
+  if (!started) return std::unexpected(started.error());
+  heads = std::move(*started);
+  evidence = api::stored_evidence(*store, *heads, wall_clock_us);
+  return {};
+}
+
+Result<void> Application::Parts::admit_people() {
+  tokens = api::stored_tokens(*store, wall_clock_us);
+  idempotency = api::stored_idempotency(*store, wall_clock_us);
+  const std::filesystem::path file = data_dir_of(settings) / "admin.token";
+  const auto first = auth::ensure_first_admin(*store, file, wall_clock_us());
+  if (!first) return std::unexpected(first.error());
+  if (*first) log.info(fmt::format("the first admin token is in {}", file.string()));
+  const auto forgotten = store->write("forget old requests", [](store::Tx& tx) {
+    return store::idempotency_forget(tx, wall_clock_us() - kIdempotencyKept_us, true);
+  });
+  if (!forgotten) return std::unexpected(forgotten.error());
+  return {};
+}
+
+/// Users' traffic never waits for the daemon: a router that lives already is adopted as it is.
+Result<void> Application::Parts::find_router() {
+  const route::SpawnOptions options = router_options(settings);
+  const auto router = route::spawn_router(options);
+  if (!router) return std::unexpected(router.error());
+  log.info(fmt::format("router {} port={} pid={}", router->adopted ? "adopted" : "started", router->info.port,
+                       router->info.pid));
+  driver = std::make_unique<route::RouterDriver>(options.router.control_path);
+  return {};
+}
+
+Result<void> Application::Parts::open_jobs() {
+  auto opened = jobs::LocalRunner::open(runner_options(settings));
+  if (!opened) return std::unexpected(opened.error());
+  runner = std::move(*opened);
+  return {};
+}
+
+Result<void> Application::Parts::start_pipeline() {
+  pipeline = pipeline::Pipeline::create(
+      {pipeline_settings(settings, kVersion),
+       *store,
+       *driver,
+       *runner,
+       instance,
+       [this](std::string_view level, const std::string& text) { log.write(level, text); },
+       nullptr,
+       nullptr,
+       {}});
+  return pipeline->start();
+}
+
+api::Context Application::Parts::api_context() {
+  api::Context context{*pipeline, *tokens, *evidence, *idempotency, wall_clock_us, {}, {}, {}};
+  context.ready = [this] { return readiness(); };
+  context.more_metrics = [this] { return store_metrics(store->stats(), heads->published_size()); };
+  context.log = [this](const api::AccessRecord& record) {
+    log.debug(fmt::format("{} {} status={} principal={} from={} us={}", record.method, record.path,
+                          record.status, record.principal, record.remote_address, record.took.count()));
+  };
+  context.requests_per_second = static_cast<double>(settings.http_requests_per_second);
+  context.burst = 2 * context.requests_per_second;
+  return context;
+}
+
+Result<void> Application::Parts::serve_api() {
+  api = std::make_unique<api::Api>(api_context());
+  auto options = server_options(settings);
+  if (!options) return std::unexpected(options.error());
+  options->log = [this](std::string_view message) { log.warn(message); };
+  auto started = net::Server::start(std::move(*options), *api);
+  if (!started) return std::unexpected(started.error());
+  server = std::move(*started);
+  subscription = pipeline->subscribe([this](const pipeline::Event&) { server->wake_streams(); });
+  ticker = std::make_unique<Ticker>(kProgressInterval, [this] { server->wake_streams(); });
+  return {};
+}
+
+Result<void> Application::Parts::announce() {
+  log.info(fmt::format("ready port={} data_dir={} version={}", server->port(), data_dir_of(settings).string(),
+                       kVersion));
+  if (settings.port_file.empty()) return {};
+  return write_file(std::filesystem::absolute(expand_home(settings.port_file)),
+                    fmt::format("{}\n", server->port()));
+}
+
+std::vector<api::ReadyCheck> Application::Parts::readiness() {
+  const auto router = driver->info();
+  const auto readable = store->read([](store::Reader& reader) { return evidence::tree_size(reader); });
+  return {{"store", readable.has_value(), readable ? "" : readable.error().describe()},
+          {"router", router.has_value(), router ? "" : router.error().describe()}};
+}
+
+/// The reverse of the start. Jobs and the router live on; the next daemon adopts them.
+void Application::Parts::stop() {
+  log.info("stopping");
+  ticker.reset();
+  subscription.reset();
+  if (server) server->stop(kDrainTime);
+  if (pipeline) pipeline->stop();
+  pipeline.reset();
+  runner.reset();
+  driver.reset();
+  if (heads) heads->stop();
+  if (store) store->stop();
+  log.info("stopped");
+}
+
+Application::Application(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Application::~Application() {
+  parts_->stop();
+}
+
+Result<std::unique_ptr<Application>> Application::start(const Settings& settings) {
+  std::unique_ptr<Application> application(new Application(std::make_unique<Parts>(settings)));
+  Parts& parts = *application->parts_;
+  for (const auto step : {&Parts::open_store, &Parts::open_log, &Parts::admit_people, &Parts::find_router,
+                          &Parts::open_jobs, &Parts::start_pipeline, &Parts::serve_api, &Parts::announce}) {
+    const auto done = (parts.*step)();
+    if (!done) return std::unexpected(done.error());
+  }
+  return application;
+}
+
+int serve(const Settings& settings) {
+  const StopSignal signal;
+  const auto application = Application::start(settings);
+  if (!application) return cli::report(application.error());
+  signal.wait();
+  return cli::kExitOk;
+}
+
+}  // namespace driftgate::app
