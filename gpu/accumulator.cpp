@@ -61,8 +61,8 @@ void Accumulator::set_slices(const std::vector<SliceAttributes>& slices) {
   }
 }
 
-void Accumulator::add(std::int64_t position, std::int64_t token,
-                      const double (&values)[DRIFTGATE_ROW_VALUES]) {
+void Accumulator::add(std::int64_t position, std::int64_t token, const driftgate_row& figures) {
+  const auto& values = figures.values;
   const std::uint64_t index = next_row_++;
   const std::uint32_t at = sequence_of_row_[index];
   SequenceRow& sequence = table_.sequences[at];
@@ -75,6 +75,7 @@ void Accumulator::add(std::int64_t position, std::int64_t token,
     const HistogramBin bin = histogram_bin(value);
     for (const std::uint32_t slice : slices_of_sequence_[at]) builders_[slice][metric].add(bin);
   }
+  if (!std::isnan(figures.head_tail_tv)) sequence.head_tail_tv.add(figures.head_tail_tv);
   for (std::size_t i = 0; i < table_.thresholds.size(); ++i) {
     const Threshold& threshold = table_.thresholds[i];
     const double value = values[index_of(threshold.metric)];

@@ -24,8 +24,8 @@ class Accumulator {
   void set_slices(const std::vector<SliceAttributes>& slices);
   void set_top_rows(std::size_t count) { top_rows_ = count; }
 
-  /// The next row. `values` are in the order of schema::Metric; NaN figures are left out.
-  void add(std::int64_t position, std::int64_t token, const double (&values)[DRIFTGATE_ROW_VALUES]);
+  /// The next row. NaN figures are left out.
+  void add(std::int64_t position, std::int64_t token, const driftgate_row& row);
   [[nodiscard]] MeasurementTable finish();
 
  private:

@@ -127,7 +127,7 @@ Result<void> run(const Job& job, const Progress& progress, const RowSink& sink) 
     for (std::uint64_t i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(row + i);
       if (auto ok = check_row(job.train, row + i, out[i]); !ok) return ok;
-      job.accumulator.add(job.train.positions()[at], tokens ? job.train.token_ids()[at] : -1, out[i].values);
+      job.accumulator.add(job.train.positions()[at], tokens ? job.train.token_ids()[at] : -1, out[i]);
     }
     if (sink) {
       if (auto ok = sink(row, out); !ok) return ok;
@@ -198,12 +198,13 @@ Result<MeasurementTable> measure_realised(std::span<const RealisedPair> pairs,
   }
   accumulator.set_slices(described_slices(accumulator.infos()));
   for (const RealisedPair& pair : known) {
-    double values[DRIFTGATE_ROW_VALUES];
-    std::ranges::fill(values, kNaN);
-    values[static_cast<std::size_t>(Metric::logprob_train)] = pair.log_p;
-    values[static_cast<std::size_t>(Metric::logprob_inf)] = pair.log_q;
-    values[static_cast<std::size_t>(Metric::log_ratio)] = pair.log_p - pair.log_q;
-    accumulator.add(0, -1, values);
+    driftgate_row row{};
+    std::ranges::fill(row.values, kNaN);
+    row.head_tail_tv = kNaN;
+    row.values[static_cast<std::size_t>(Metric::logprob_train)] = pair.log_p;
+    row.values[static_cast<std::size_t>(Metric::logprob_inf)] = pair.log_q;
+    row.values[static_cast<std::size_t>(Metric::log_ratio)] = pair.log_p - pair.log_q;
+    accumulator.add(0, -1, row);
   }
   return accumulator.finish();
 }

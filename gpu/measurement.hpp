@@ -54,6 +54,7 @@ struct SequenceRow {
   std::int64_t sequence = 0;
   std::uint32_t rows = 0;
   std::array<Moments, kRowMetricCount> metrics;
+  Moments head_tail_tv;  ///< link 2 of the bound chain: an upper bound of each row's tv
   std::vector<std::uint32_t> beyond;  ///< by index of MeasurementTable::thresholds
   RealisedSums realised;
 };

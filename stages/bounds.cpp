@@ -71,6 +71,7 @@ struct Builder {
   }
 
   void add_span_links();
+  void add_head_tail();
   void add_tv_links(const MeanTest& tv);
   void add_reward(const MeanTest& tv);
   void add_sequence();
@@ -98,10 +99,30 @@ void Builder::add_span_links() {
   kl.method = "maximum over the measured rows";
   kl.assumption = measured;
   kl.status = AssumptionStatus::checked;
-  BoundLink& head = add(2, "head_tail", std::nullopt, Horizon::token);
-  head.method = "not measured";
-  head.assumption =
-      "needs the span over a head set and the masses outside it, which this table does not hold";
+}
+
+void Builder::add_head_tail() {
+  gpu::Moments rows;
+  for (const std::size_t i : selection) rows.merge(table.sequences[i].head_tail_tv);
+  if (rows.n == 0) return;
+  BoundLink& most = add(2, "head_tail", std::nullopt, Horizon::token);
+  most.inputs["head_tail_tv_max"] = rows.max;
+  most.value = rows.max;
+  most.method = "maximum over the measured rows of the least m + (1 - m) tanh(s_H/4)";
+  most.assumption = "holds for every measured row; says nothing of rows that were not measured";
+  most.status = AssumptionStatus::checked;
+  const auto clusters = collect(table, selection, [](const gpu::SequenceRow& row) {
+    return ClusterSum{static_cast<double>(row.head_tail_tv.n), row.head_tail_tv.sum};
+  });
+  const MeanTest mean = bounded_mean(clusters, ratio_mean(clusters), 0, 1, alpha, seed);
+  BoundLink& link = add(2, "head_tail_mean", Bound::tv, Horizon::token);
+  link.inputs["head_tail_tv"] = mean.estimate;
+  link.value = mean.estimate;
+  if (mean.upper) link.upper = std::min(1.0, *mean.upper);
+  link.clusters = mean.clusters;
+  link.method = mean.undecidable.empty() ? mean.method : mean.undecidable;
+  link.approximate = mean.approximate;
+  link.assumption = "sequences are independent draws of the traffic that the corpus stands for";
 }
 
 void Builder::add_tv_links(const MeanTest& tv) {
@@ -311,6 +332,7 @@ BoundChain bound_chain(const gpu::MeasurementTable& table, const schema::Assumpt
     return chain;
   }
   builder.add_span_links();
+  builder.add_head_tail();
   builder.add_tv_links(tv);
   builder.add_sequence();
   builder.add_reward(tv);

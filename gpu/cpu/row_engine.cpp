@@ -72,6 +72,28 @@ double logit_at(const unsigned char* row, std::uint32_t dtype, std::int64_t colu
   return static_cast<double>(dtype == DRIFTGATE_BF16 ? from_bf16(bits) : from_f16(bits));
 }
 
+/// Head sets for link 2. A token outside has p ≤ share·σ/n, so that the tail's mass stays below share·σ,
+/// where σ² = 2·KL is about the variance of the log-ratio: a tail of the size of tv itself buys nothing.
+void choose_heads(const Pass1& sums, Pass2& out) {
+  constexpr double kShares[kHeads] = {0.003, 0.3};
+  const double u = (sums.g - sums.s) / sums.l_p;
+  const double kl = sums.g / sums.l_p - (u - std::log1p(u));
+  const double sigma = kl < 0.5 ? std::sqrt(2 * std::max(0.0, kl)) : 1.0;
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < kHeads; ++i) out.heads[i] = {kShares[i] * sigma / sums.n, kFar, -kFar, 0, 0};
+}
+
+double head_tail_tv(const Pass2& terms, double span) {
+  constexpr double kRounding = 1 + 1e-6;  // masses and spans may be sums of float32 blocks
+  double best = std::tanh(span / 4);
+  for (const HeadSums& head : terms.heads) {
+    const double m = std::min(1.0, std::max(head.tail_p, head.tail_q));
+    const double inside = head.max_d > head.min_d ? std::tanh((head.max_d - head.min_d) / 4) : 0.0;
+    best = std::min(best, (m + (1 - m) * inside) * kRounding);
+  }
+  return std::min(best, 1.0);
+}
+
 void sorted_ids(const TopList& list, std::uint32_t k, std::vector<std::uint32_t>& ids) {
   ids.clear();
   for (std::uint32_t i = 0; i < std::min(k, list.size); ++i) ids.push_back(list.entries[i].id);
@@ -165,10 +187,11 @@ RowEngine::Located RowEngine::first_pass(const driftgate_batch& batch, const uns
   return out;
 }
 
-Pass2 RowEngine::second_pass(double c, double offset, double lse) const {
+Pass2 RowEngine::second_pass(const Pass1& sums, double offset, double lse) const {
   Pass2 out{};
+  choose_heads(sums, out);
   for (const Tile& tile : tiles_) {
-    if (tile.count > 0) kernel_.pass2(tile, c, offset, lse, out);
+    if (tile.count > 0) kernel_.pass2(tile, sums.c, offset, lse, out);
   }
   return out;
 }
@@ -197,6 +220,7 @@ void RowEngine::measure(const driftgate_batch& batch, std::uint64_t index, drift
   std::ranges::fill(out.values, kNaN);
   out.status = DRIFTGATE_ROW_OK;
   out.reserved = 0;
+  out.head_tail_tv = kNaN;
   const auto* train =
       static_cast<const unsigned char*>(batch.train.data) + index * batch.train.row_stride_bytes;
   const auto* inf = static_cast<const unsigned char*>(batch.inf.data) + index * batch.inf.row_stride_bytes;
@@ -208,12 +232,13 @@ void RowEngine::measure(const driftgate_batch& batch, std::uint64_t index, drift
   }
   const double offset = offset_of(sums);
   const double lse = sums.m_p + std::log(sums.l_p);
-  const Pass2 terms = second_pass(sums.c, offset, lse);
+  const Pass2 terms = second_pass(sums, offset, lse);
   at(out, Metric::logit_max_abs) = std::max(std::abs(sums.min_drift), std::abs(sums.max_drift));
   at(out, Metric::logit_rms) = std::sqrt(sums.m2 / sums.n);
   at(out, Metric::logit_span) = sums.max_drift - sums.min_drift;
   // Rounding of long sums may step over the ends of a range.
   at(out, Metric::tv) = std::min(terms.tv, 1.0);
+  out.head_tail_tv = head_tail_tv(terms, sums.max_drift - sums.min_drift);
   at(out, Metric::kl_train_inf) = terms.kl_train_inf;
   at(out, Metric::kl_inf_train) = terms.kl_inf_train;
   at(out, Metric::js) = std::min(terms.js, std::numbers::ln2);

@@ -36,7 +36,7 @@ class RowEngine {
     bool any = false;
   };
   Located first_pass(const driftgate_batch& batch, const unsigned char* train, const unsigned char* inf);
-  Pass2 second_pass(double c, double offset, double lse) const;
+  Pass2 second_pass(const Pass1& sums, double offset, double lse) const;
   void top_figures(double temperature, double unmasked, driftgate_row& out);
 
   const TileKernel& kernel_;

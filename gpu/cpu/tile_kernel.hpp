@@ -35,9 +35,18 @@ struct Pass1 {
   double n, mean_drift, m2;     ///< of z − y: count, mean, centred sum of squares
 };
 
-/// Pass 2: additive sums of non-negative terms.
+/// Span and tail of the head set {v: p_v > least_p} (measurement.md, section 6, link 2).
+struct HeadSums {
+  double least_p;
+  double min_d, max_d;    ///< over the head
+  double tail_p, tail_q;  ///< masses outside it
+};
+inline constexpr std::size_t kHeads = 2;
+
+/// Pass 2: additive sums of non-negative terms, and the head sets, whose `least_p` the caller chose.
 struct Pass2 {
   double kl_train_inf, kl_inf_train, tv, js, hellinger2, chi2;
+  HeadSums heads[kHeads];
 };
 
 /// Row scratch of one tile: `count` columns that are not masked, padded to whole vectors.

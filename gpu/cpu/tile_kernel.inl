@@ -258,9 +258,32 @@ constexpr double kHellinger[] = {0.125,
 constexpr double kJsSmall[] = {kJs[0], kJs[1], kJs[2], kJs[3]};
 constexpr double kHellingerSmall[] = {kHellinger[0], kHellinger[1], kHellinger[2], kHellinger[3]};
 
+struct Head {
+  f64x8 least_p, min_d, max_d, tail_p{}, tail_q{};
+  DRIFTGATE_INLINE explicit Head(const HeadSums& from)
+      : least_p(splat(from.least_p)), min_d(splat(from.min_d)), max_d(splat(from.max_d)) {}
+  DRIFTGATE_INLINE void add(f64x8 p, f64x8 q, f64x8 d) {
+    const auto inside = p > least_p;
+    min_d = inside ? smaller(min_d, d) : min_d;
+    max_d = inside ? larger(max_d, d) : max_d;
+    tail_p += inside ? f64x8{} : p;
+    tail_q += inside ? f64x8{} : q;
+  }
+  DRIFTGATE_INLINE void add_to(HeadSums& out) const {
+    out.min_d = smallest(min_d);
+    out.max_d = largest(max_d);
+    out.tail_p += total(tail_p);
+    out.tail_q += total(tail_q);
+  }
+};
+
 struct Sums {
   f64x8 kl_pq{}, kl_qp{}, tv{}, js{}, hellinger{}, chi{};
+  Head wide, narrow;
+  DRIFTGATE_INLINE explicit Sums(const Pass2& out) : wide(out.heads[0]), narrow(out.heads[1]) {}
   DRIFTGATE_INLINE void add_to(Pass2& out) const {
+    wide.add_to(out.heads[0]);
+    narrow.add_to(out.heads[1]);
     out.kl_train_inf += total(kl_pq);
     out.kl_inf_train += total(kl_qp);
     out.tv += total(tv);
@@ -271,7 +294,7 @@ struct Sums {
 };
 
 template <bool Small>
-DRIFTGATE_INLINE void near_terms(f64x8 p, f64x8 d, f64x8 (&terms)[6]) {
+DRIFTGATE_INLINE void near_terms(f64x8 p, f64x8 d, f64x8 (&terms)[7]) {
   const Phi phi = phi8<Small>(d);
   const f64x8 minus = phi.even - phi.odd, plus = phi.even + phi.odd;
   const f64x8 ratio = minus - d;  // q/p − 1
@@ -284,9 +307,10 @@ DRIFTGATE_INLINE void near_terms(f64x8 p, f64x8 d, f64x8 (&terms)[6]) {
   terms[3] = m * d2 * (Small ? horner(d2, kJsSmall) : horner(d2, kJs));
   terms[4] = m * d2 * (Small ? horner(d2, kHellingerSmall) : horner(d2, kHellinger));
   terms[5] = p * ratio * ratio * (plus + d + 1.0);
+  terms[6] = q;
 }
 
-DRIFTGATE_INLINE void far_terms(f64x8 p, f64x8 log_p, f64x8 d, f64x8 (&terms)[6]) {
+DRIFTGATE_INLINE void far_terms(f64x8 p, f64x8 log_p, f64x8 d, f64x8 (&terms)[7]) {
   constexpr double kLn2 = 0.6931471805599453;
   const f64x8 q = exp8(log_p - d);
   const f64x8 size = absolute(d);
@@ -301,26 +325,31 @@ DRIFTGATE_INLINE void far_terms(f64x8 p, f64x8 log_p, f64x8 d, f64x8 (&terms)[6]
   terms[4] = high * (1.0 - root) * (1.0 - root) * 0.5;
   // (p − q)²/q: where p is the larger it is p·e^d·(1 − r)², whose factors can overflow one by one.
   terms[5] = (d > 0.0 ? exp8(log_p + d) : q) * (1.0 - r) * (1.0 - r);
+  terms[6] = q;
 }
 
 template <bool Small>
 void pass2_near(const Tile& tile, double c, double offset, double scale, Pass2& out) {
-  Sums sums;
+  Sums sums(out);
   for (std::size_t i = 0; i < tile.count; i += kLanes) {
-    f64x8 terms[6];
-    near_terms<Small>(load(tile.e + i) * scale, (load(tile.drift + i) - c) + offset, terms);
+    const f64x8 d = (load(tile.drift + i) - c) + offset;
+    const f64x8 p = load(tile.e + i) * scale;
+    f64x8 terms[7];
+    near_terms<Small>(p, d, terms);
     sums.kl_pq += terms[0], sums.kl_qp += terms[1], sums.tv += terms[2];
     sums.js += terms[3], sums.hellinger += terms[4], sums.chi += terms[5];
+    sums.wide.add(p, terms[6], d);
+    sums.narrow.add(p, terms[6], d);
   }
   sums.add_to(out);
 }
 
 void pass2_far(const Tile& tile, double c, double offset, double lse, double scale, Pass2& out) {
-  Sums sums;
+  Sums sums(out);
   for (std::size_t i = 0; i < tile.count; i += kLanes) {
     const f64x8 d = (load(tile.drift + i) - c) + offset;
     const f64x8 p = load(tile.e + i) * scale;
-    f64x8 close[6], apart[6];
+    f64x8 close[7], apart[7];
     near_terms<false>(p, smaller(larger(d, splat(-1.0)), splat(1.0)), close);
     far_terms(p, load(tile.z + i) - lse, d, apart);
     const auto near = absolute(d) <= 1.0;
@@ -330,6 +359,9 @@ void pass2_far(const Tile& tile, double c, double offset, double lse, double sca
     sums.js += near ? close[3] : apart[3];
     sums.hellinger += near ? close[4] : apart[4];
     sums.chi += near ? close[5] : apart[5];
+    const f64x8 q = near ? close[6] : apart[6];
+    sums.wide.add(p, q, d);
+    sums.narrow.add(p, q, d);
   }
   sums.add_to(out);
 }

@@ -104,6 +104,8 @@ TEST_CASE("a row that is not finite is reported with its place and not averaged"
   CHECK(sequence.metrics[index_of(Metric::nonfinite)].n == 8);
   CHECK(sequence.metrics[index_of(Metric::nonfinite)].sum == 1);
   CHECK(sequence.metrics[index_of(Metric::tv)].n == 7);
+  CHECK(sequence.head_tail_tv.n == 7);
+  CHECK(sequence.head_tail_tv.sum >= sequence.metrics[index_of(Metric::tv)].sum);
   CHECK(std::isfinite(sequence.metrics[index_of(Metric::tv)].sum));
 }
 

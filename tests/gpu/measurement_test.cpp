@@ -25,6 +25,7 @@ MeasurementTable small_table() {
   sequence.rows = 3;
   sequence.metrics[0].add(1.0);
   sequence.metrics[8].add(std::numeric_limits<double>::infinity());
+  sequence.head_tail_tv.add(0.125);
   sequence.beyond = {1, 0};
   sequence.realised.in_band = {1, 2, 3};
   SequenceInfo& info = table.infos.emplace_back();
@@ -81,6 +82,7 @@ TEST_CASE("a table written and read again has the same bytes") {
   REQUIRE(again);
   CHECK(serialise(*again) == bytes);
   CHECK(again->sequences[0].sequence == -5);
+  CHECK(again->sequences[0].head_tail_tv.sum == 0.125);
   CHECK(again->infos[0].slices.at("language") == "de");
   CHECK(std::signbit(*again->infos[0].reward));
   CHECK_FALSE(again->infos[0].advantage);

@@ -57,6 +57,28 @@ TEST_CASE("a sequence bound needs rollouts of the inference kernel") {
   CHECK(*best->value == doctest::Approx(std::sqrt(20 * 1.04e-4)).epsilon(1e-9));
 }
 
+TEST_CASE("link 2 is the largest and the mean head-tail bound of the rows") {
+  auto table = corpus();
+  CHECK(named(bound_chain(table, {}, {}, 0.05, 1), "head_tail") == nullptr);
+  for (std::size_t i = 0; i < table.sequences.size(); ++i) {
+    for (int row = 0; row < 16; ++row) table.sequences[i].head_tail_tv.add(i < 50 ? 0.03 : 0.015);
+  }
+  const auto chains = bound_chains(table, {}, {{{"language", "de"}}}, 0.05, 1);
+  const BoundLink* most = named(chains[0], "head_tail");
+  REQUIRE(most != nullptr);
+  CHECK(most->number == 2);
+  CHECK(*most->value == 0.03);
+  CHECK(most->status == AssumptionStatus::checked);
+  const BoundLink* mean = named(chains[0], "head_tail_mean");
+  REQUIRE(mean != nullptr);
+  CHECK(*mean->value == doctest::Approx((50 * 0.03 + 350 * 0.015) / 400).epsilon(1e-12));
+  CHECK(*mean->upper > *mean->value);
+  CHECK(*mean->upper < 0.02);
+  CHECK(*named(chains[1], "head_tail_mean")->value == doctest::Approx(0.03).epsilon(1e-12));
+  // The measured tv stays the better link of the two.
+  CHECK(best_link(chains[0], Bound::tv, Horizon::token)->number == 1);
+}
+
 TEST_CASE("a slice has a chain of its own") {
   const auto chains = bound_chains(corpus(), {}, {{{"language", "de"}}}, 0.05, 1);
   REQUIRE(chains.size() == 2);
