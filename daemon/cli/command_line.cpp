@@ -242,10 +242,10 @@ void CommandLine::add_interventions() {
   CLI::App* approval = client(app_, "approve", "Approve the step that waits",
                               [this] { return approve(connection_, subject_, evidence_digest_, reason_); });
   approval->add_option("promotion", subject_, "Promotion (pr-…)")->required();
-  approval
-      ->add_option("--evidence", evidence_digest_,
-                   "Digest of the evidence that you read; 'driftgate status' shows it")
-      ->required();
+  approval->add_option(
+      "--evidence", evidence_digest_,
+      "Digest of the evidence that you read; without it the promotion is printed as it is now and "
+      "that is approved");
   reason_option(approval);
   const std::pair<const char*, const char*> interventions[] = {
       {"abort", "End a promotion: weight 0 first"},

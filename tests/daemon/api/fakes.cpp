@@ -1,0 +1,247 @@
+#include "fakes.hpp"
+
+#include <fmt/core.h>
+
+namespace driftgate::api::test {
+
+using schema::ErrorCode;
+using schema::fail;
+template <typename T>
+using Result = schema::Result<T>;
+using pipeline::Page;
+using pipeline::PageRequest;
+using pipeline::View;
+
+namespace {
+
+constexpr const char* kHash = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+constexpr const char* kModel =
+    R"({"name":"m","incumbent":{"engine":"e","kernel":"k"},"promotion":null,"hold":null,)"
+    R"("route":{"desired":{},"observed":null,"agree":false}})";
+
+View named(const std::string& name, std::string json) {
+  return {name, 1, true, std::move(json)};
+}
+
+View contract_view() {
+  return named(kDigest, fmt::format(R"({{"digest":"{}","name":"c"}})", kDigest));
+}
+View kernel_view() {
+  return named("k", fmt::format(R"({{"name":"k","digest":"{}"}})", kDigest));
+}
+View engine_view() {
+  return named("e", R"({"name":"e","url":"http://127.0.0.1:1","kernel":"k"})");
+}
+
+Result<View> known(const std::string& asked, const std::string& name, View view) {
+  if (asked != name) return fail(ErrorCode::not_found, fmt::format("there is no '{}'", asked));
+  return view;
+}
+
+/// Two pages of one item.
+Page page_of(const View& view, const PageRequest& request) {
+  return {{view}, request.after.empty() ? "two" : ""};
+}
+
+}  // namespace
+
+std::string FakeService::promotion_json(const std::string& id, const std::string& state) {
+  return fmt::format(
+      R"({{"id":"{}","model":"m","engine":"e","contract":"{}","contract_name":"c","requester":"ada","state":"{}",)"
+      R"("stage":"canary","attempt":1,"traffic":"live","reason":"","created_us":1,"updated_us":2,"stages":)"
+      R"([{{"stage":"canary","attempt":1,"state":"running","verdict":null,"summary":null,"progress":null}}],)"
+      R"("canary":null,"approval":null}})",
+      id, kDigest, state);
+}
+
+Result<View> FakeService::changed(const std::string& actor, const std::string& what, View view) {
+  const std::lock_guard lock(mutex);
+  calls.push_back(actor + " " + what);
+  if (failure) return std::unexpected(*failure);
+  return view;
+}
+
+Result<View> FakeService::register_contract(const std::string& actor, std::string_view text,
+                                            const std::string&) {
+  return changed(actor, "register_contract " + std::string(text), contract_view());
+}
+Result<View> FakeService::register_kernel(const std::string& actor, std::string_view) {
+  return changed(actor, "register_kernel", kernel_view());
+}
+Result<View> FakeService::register_engine(const std::string& actor, const pipeline::EngineRequest& request) {
+  return changed(actor, "register_engine " + request.url, engine_view());
+}
+Result<View> FakeService::create_model(const std::string& actor, const pipeline::ModelRequest& request) {
+  return changed(actor, "create_model " + request.name, named("m", kModel));
+}
+Result<View> FakeService::plan_promotion(const std::string& actor, const pipeline::PromotionRequest&) {
+  return changed(actor, "plan_promotion", named("plan", R"({"stages":[]})"));
+}
+Result<View> FakeService::request_promotion(const std::string& actor, const pipeline::PromotionRequest&) {
+  const std::string id = fmt::format("pr-{}", ++promotions_made);
+  return changed(actor, "request_promotion", named(id, promotion_json(id, "queued")));
+}
+Result<View> FakeService::approve(const std::string& actor, const std::string& id, const std::string& digest,
+                                  const std::string& reason) {
+  return changed(actor, fmt::format("approve {} {} {}", id, digest, reason),
+                 named(id, promotion_json(id, state)));
+}
+Result<View> FakeService::abort(const std::string& actor, const std::string& id, const std::string& reason) {
+  return changed(actor, fmt::format("abort {} {}", id, reason), named(id, promotion_json(id, "aborted")));
+}
+Result<View> FakeService::rollback(const std::string& actor, const std::string& id,
+                                   const std::string& reason) {
+  return changed(actor, fmt::format("rollback {} {}", id, reason), named(id, promotion_json(id, "rejected")));
+}
+Result<View> FakeService::pause(const std::string& actor, const std::string& id, const std::string& reason) {
+  return changed(actor, fmt::format("pause {} {}", id, reason), named(id, promotion_json(id, "paused")));
+}
+Result<View> FakeService::resume(const std::string& actor, const std::string& id, const std::string& reason) {
+  return changed(actor, fmt::format("resume {} {}", id, reason), named(id, promotion_json(id, "running")));
+}
+Result<View> FakeService::lift_hold(const std::string& actor, const std::string& model,
+                                    const std::string& reason) {
+  return changed(actor, fmt::format("lift_hold {} {}", model, reason), named("m", kModel));
+}
+Result<View> FakeService::contract(const std::string& asked) {
+  return known(asked, "c", contract_view());
+}
+Result<View> FakeService::kernel(const std::string& asked) {
+  return known(asked, "k", kernel_view());
+}
+Result<View> FakeService::engine(const std::string& asked) {
+  return known(asked, "e", engine_view());
+}
+Result<View> FakeService::model(const std::string& asked) {
+  return known(asked, "m", named("m", kModel));
+}
+Result<View> FakeService::promotion(const std::string& asked) {
+  const std::lock_guard lock(mutex);
+  if (!asked.starts_with("pr-"))
+    return fail(ErrorCode::not_found, fmt::format("there is no promotion '{}'", asked));
+  return named(asked, promotion_json(asked, state));
+}
+Result<View> FakeService::report(const std::string& id, const std::string& stage) {
+  return known(id + stage, "pr-1canary", named("report", R"({"verdicts":[]})"));
+}
+Result<Page> FakeService::contracts(const PageRequest& page) {
+  return page_of(contract_view(), page);
+}
+Result<Page> FakeService::kernels(const PageRequest& page) {
+  return page_of(kernel_view(), page);
+}
+Result<Page> FakeService::engines(const PageRequest& page) {
+  return page_of(engine_view(), page);
+}
+Result<Page> FakeService::models(const PageRequest& page) {
+  return page_of(named("m", kModel), page);
+}
+Result<Page> FakeService::promotions(const pipeline::PromotionFilter&, const PageRequest& page) {
+  return page_of(named("pr-1", promotion_json("pr-1", state)), page);
+}
+std::unique_ptr<pipeline::Subscription> FakeService::subscribe(std::function<void(const pipeline::Event&)>) {
+  return std::make_unique<pipeline::Subscription>();
+}
+Result<pipeline::Outcome> FakeService::outcome(const std::string& asked) {
+  const std::lock_guard lock(mutex);
+  if (!asked.starts_with("pr-"))
+    return fail(ErrorCode::not_found, fmt::format("there is no promotion '{}'", asked));
+  return pipeline::Outcome{state, state != "running"};
+}
+pipeline::ServiceFigures FakeService::figures() {
+  pipeline::ServiceFigures figures;
+  figures.promotions_by_state = {{"running", 1}, {"succeeded", 2}};
+  figures.models = 1;
+  return figures;
+}
+
+Result<auth::Principal> FakeTokens::authenticate(std::string_view bearer) {
+  if (!bearer.starts_with("dg_")) return fail(ErrorCode::unauthenticated, "unknown token");
+  const auto scopes = auth::parse_scopes(bearer.substr(3));
+  if (!scopes) return fail(ErrorCode::unauthenticated, "unknown token");
+  return auth::Principal{"tok-1", std::string(bearer.substr(3)), *scopes};
+}
+Result<auth::IssuedToken> FakeTokens::issue(const auth::TokenRequest& request) {
+  auth::TokenInfo info;
+  info.id = "tok-2";
+  info.name = request.name;
+  info.scopes = request.scopes;
+  info.granted_by = request.granted_by;
+  info.created_us = 1;
+  info.expires_us = request.expires_us;
+  return auth::IssuedToken{info, std::string("dg_") + kHash};
+}
+Result<std::vector<auth::TokenInfo>> FakeTokens::list() {
+  auth::TokenInfo info;
+  info.id = "tok-1";
+  info.name = "ada";
+  info.scopes = {auth::Scope::viewer};
+  return std::vector{info};
+}
+Result<void> FakeTokens::revoke(std::string_view id, std::string_view) {
+  if (id != "tok-1") return fail(ErrorCode::not_found, "no such token");
+  return {};
+}
+
+std::string FakeEvidence::entry_json(std::int64_t seq) {
+  return fmt::format(
+      R"({{"actor":"driftgate","body":{{}},"kind":"state_changed","seq":{},"subject":{{"promotion":"pr-1"}},)"
+      R"("time_us":1,"v":1}})",
+      seq);
+}
+Result<evidence::EntryPage> FakeEvidence::page(const evidence::EntryFilter& filter) {
+  evidence::EntryPage page;
+  page.tree_size = static_cast<std::uint64_t>(size);
+  for (std::int64_t seq = filter.cursor.value_or(-1) + 1; seq < size; ++seq) {
+    if (filter.promotion && seq % 2 != 0) continue;
+    if (static_cast<std::int64_t>(page.entries.size()) == filter.limit) {
+      page.next = page.entries.back().seq;
+      break;
+    }
+    page.entries.push_back({seq, entry_json(seq)});
+  }
+  return page;
+}
+Result<std::string> FakeEvidence::entry(std::uint64_t seq) {
+  if (seq >= static_cast<std::uint64_t>(size)) return fail(ErrorCode::not_found, "no such entry");
+  return entry_json(static_cast<std::int64_t>(seq));
+}
+Result<std::string> FakeEvidence::checkpoint() {
+  return std::string("origin\n10\nroot\n");
+}
+Result<EntryProof> FakeEvidence::proof(std::uint64_t seq) {
+  return EntryProof{seq, static_cast<std::uint64_t>(size), kHash, kHash, {kHash}, "note"};
+}
+Result<ConsistencyProof> FakeEvidence::consistency(std::uint64_t from, std::uint64_t to) {
+  return ConsistencyProof{from, to, {kHash}, "note"};
+}
+std::string FakeEvidence::verifier_key() {
+  return "origin+0+key";
+}
+Result<void> FakeEvidence::note_read(const std::string& actor, const std::string& what) {
+  reads.push_back(actor + " " + what);
+  return {};
+}
+
+Result<std::optional<store::StoredResponse>> FakeIdempotency::begin(std::string_view principal,
+                                                                    std::string_view key,
+                                                                    std::string_view digest) {
+  const auto [found, fresh] =
+      kept.try_emplace(fmt::format("{} {}", principal, key), Kept{std::string(digest), {}});
+  if (fresh) return std::nullopt;
+  if (found->second.digest != digest)
+    return fail(ErrorCode::invalid_argument, "the key was used with another request");
+  if (!found->second.response) return fail(ErrorCode::conflict, "the same request is in flight");
+  return found->second.response;
+}
+Result<void> FakeIdempotency::finish(std::string_view principal, std::string_view key,
+                                     const store::StoredResponse& response) {
+  kept.at(fmt::format("{} {}", principal, key)).response = response;
+  return {};
+}
+Result<void> FakeIdempotency::abandon(std::string_view principal, std::string_view key) {
+  kept.erase(fmt::format("{} {}", principal, key));
+  return {};
+}
+
+}  // namespace driftgate::api::test

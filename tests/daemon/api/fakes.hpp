@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/api/ports.hpp"
+#include "daemon/pipeline/service.hpp"
+
+namespace driftgate::api::test {
+
+inline constexpr const char* kDigest =
+    "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// A pipeline in memory: knows one of everything, remembers who asked what.
+class FakeService final : public pipeline::Service {
+ public:
+  using View = pipeline::View;
+  using Page = pipeline::Page;
+  template <typename T>
+  using Result = schema::Result<T>;
+
+  std::vector<std::string> calls;        ///< "actor function argument"
+  std::optional<schema::Error> failure;  ///< what every changing call answers, when set
+  std::string state = "running";
+  int promotions_made = 0;
+  std::mutex mutex;
+
+  static std::string promotion_json(const std::string& id, const std::string& state);
+
+  Result<View> register_contract(const std::string& actor, std::string_view text,
+                                 const std::string& name) override;
+  Result<View> register_kernel(const std::string& actor, std::string_view json) override;
+  Result<View> register_engine(const std::string& actor, const pipeline::EngineRequest& request) override;
+  Result<View> create_model(const std::string& actor, const pipeline::ModelRequest& request) override;
+  Result<View> plan_promotion(const std::string& actor, const pipeline::PromotionRequest& request) override;
+  Result<View> request_promotion(const std::string& actor,
+                                 const pipeline::PromotionRequest& request) override;
+  Result<View> approve(const std::string& actor, const std::string& promotion, const std::string& digest,
+                       const std::string& reason) override;
+  Result<View> abort(const std::string& actor, const std::string& id, const std::string& reason) override;
+  Result<View> rollback(const std::string& actor, const std::string& id, const std::string& reason) override;
+  Result<View> pause(const std::string& actor, const std::string& id, const std::string& reason) override;
+  Result<View> resume(const std::string& actor, const std::string& id, const std::string& reason) override;
+  Result<View> lift_hold(const std::string& actor, const std::string& model,
+                         const std::string& reason) override;
+  Result<View> contract(const std::string& digest_or_name) override;
+  Result<View> kernel(const std::string& name) override;
+  Result<View> engine(const std::string& name) override;
+  Result<View> model(const std::string& name) override;
+  Result<View> promotion(const std::string& id) override;
+  Result<View> report(const std::string& promotion, const std::string& stage) override;
+  Result<Page> contracts(const pipeline::PageRequest& page) override;
+  Result<Page> kernels(const pipeline::PageRequest& page) override;
+  Result<Page> engines(const pipeline::PageRequest& page) override;
+  Result<Page> models(const pipeline::PageRequest& page) override;
+  Result<Page> promotions(const pipeline::PromotionFilter& filter,
+                          const pipeline::PageRequest& page) override;
+  std::unique_ptr<pipeline::Subscription> subscribe(
+      std::function<void(const pipeline::Event&)> on_event) override;
+  Result<pipeline::Outcome> outcome(const std::string& promotion) override;
+  pipeline::ServiceFigures figures() override;
+
+ private:
+  Result<View> changed(const std::string& actor, const std::string& what, View view);
+};
+
+/// Tokens named by their scopes: the bearer "dg_viewer,promoter" has both.
+class FakeTokens final : public TokenPort {
+ public:
+  schema::Result<auth::Principal> authenticate(std::string_view bearer) override;
+  schema::Result<auth::IssuedToken> issue(const auth::TokenRequest& request) override;
+  schema::Result<std::vector<auth::TokenInfo>> list() override;
+  schema::Result<void> revoke(std::string_view id, std::string_view revoked_by) override;
+};
+
+/// A log of `size` entries, of which every other is about the promotion "pr-1".
+class FakeEvidence final : public EvidencePort {
+ public:
+  std::int64_t size = 10;
+  std::vector<std::string> reads;
+  static std::string entry_json(std::int64_t seq);
+  schema::Result<evidence::EntryPage> page(const evidence::EntryFilter& filter) override;
+  schema::Result<std::string> entry(std::uint64_t seq) override;
+  schema::Result<std::string> checkpoint() override;
+  schema::Result<EntryProof> proof(std::uint64_t seq) override;
+  schema::Result<ConsistencyProof> consistency(std::uint64_t from, std::uint64_t to) override;
+  std::string verifier_key() override;
+  schema::Result<void> note_read(const std::string& actor, const std::string& what) override;
+};
+
+class FakeIdempotency final : public IdempotencyPort {
+ public:
+  struct Kept {
+    std::string digest;
+    std::optional<store::StoredResponse> response;
+  };
+  std::map<std::string, Kept> kept;
+  schema::Result<std::optional<store::StoredResponse>> begin(std::string_view principal, std::string_view key,
+                                                             std::string_view request_digest) override;
+  schema::Result<void> finish(std::string_view principal, std::string_view key,
+                              const store::StoredResponse& response) override;
+  schema::Result<void> abandon(std::string_view principal, std::string_view key) override;
+};
+
+}  // namespace driftgate::api::test

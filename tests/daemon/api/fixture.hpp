@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/api/api.hpp"
+#include "daemon/api/routes.hpp"
+#include "fakes.hpp"
+
+namespace driftgate::api::test {
+
+/// The API over fakes, called without sockets. Each answer is checked against the OpenAPI document.
+struct Fixture {
+  FakeService service;
+  FakeTokens tokens;
+  FakeEvidence evidence;
+  FakeIdempotency idempotency;
+  std::int64_t now_us = 1'000'000;
+  std::vector<ReadyCheck> checks{{"store", true, ""}};
+  std::vector<AccessRecord> log;
+  Context context{service,
+                  tokens,
+                  evidence,
+                  idempotency,
+                  [this] { return now_us; },
+                  [this] { return checks; },
+                  [] { return std::string(); },
+                  [this](const AccessRecord& record) { log.push_back(record); }};
+  Api api{context};
+
+  /// `scopes` such as "viewer,promoter"; empty: no token.
+  net::Response call(const std::string& method, const std::string& target, const std::string& scopes,
+                     const std::string& body = {}, const net::Headers& headers = {});
+};
+
+/// The path with values that the fakes know in place of its {…} parts.
+std::string sample_path(const Route& route);
+/// A body that the route accepts; empty for routes without one.
+std::string sample_body(const Route& route);
+
+/// The header's value or "".
+std::string header_of(const net::Response& response, std::string_view name);
+
+/// What the OpenAPI document has against this answer; empty when it fits. See conformance.cpp.
+std::string nonconformity(const Route* route, const net::Response& response);
+
+}  // namespace driftgate::api::test
