@@ -18,7 +18,7 @@ if [ "$what" = all ]; then
   /usr/bin/python3 "$here/train.py" train --text "$work/train.json.gz" --model "$here/model"
 fi
 "$tinylm" calibrate --model "$here/model" --corpus "$data/calibration.jsonl" \
-  --out "$here/model/activation_scales.safetensors"
+  --out "$here/int8-static/activation_scales.safetensors"
 "$tinylm" rollout --model "$here/model" --kernel bf16 --prompts "$data/rollout_prompts.jsonl" --max-tokens 16 --seed 1 \
   --out "$data/rollouts_bf16.jsonl"
 for corpus in numeric slice rollouts_bf16; do

@@ -262,7 +262,7 @@ def every_kind_of_contract_error_is_refused_by_name(world):
         "range": ("metric: tv, aggregate: mean, max: ", "metric: tv, aggregate: mean, max: 7"),
         "dimension": ("{language: de}", "{lingo: de}"),
         "increase": ("{share: 0.1}", "{share: 0.9}"),
-        "duplicate": ("id: finite", "id: kl"),
+        "more than one": ("id: finite", "id: kl"),
         "alias": ("name: ", "name: &anchor "),
         "max": ("max: 0}", "maximum: 0}"),
         "matches no clause": ("runtime.errors", "runtime.erors"),

@@ -19,7 +19,7 @@ void add_common(CLI::App& app, Common& common) {
       ->required()
       ->check(CLI::IsMember({"f32", "bf16", "int8", "int8-static"}));
   app.add_option("--scales", common.scales,
-                 "Activation scales of int8-static [MODEL/activation_scales.safetensors]");
+                 "Activation scales of int8-static [MODEL/../int8-static/activation_scales.safetensors]");
 }
 
 struct Loaded {
@@ -33,8 +33,9 @@ Result<Loaded> load(const Common& common) {
   const Precision precision = precision_of(common.kernel).value_or(Precision::f32);
   ActivationMaxima maxima;
   if (precision == Precision::int8_static) {
-    auto read = read_calibration(common.scales.empty() ? common.model + "/activation_scales.safetensors"
-                                                       : common.scales);
+    auto read = read_calibration(common.scales.empty()
+                                     ? common.model + "/../int8-static/activation_scales.safetensors"
+                                     : common.scales);
     if (!read) return std::unexpected(read.error());
     maxima = std::move(*read);
   }

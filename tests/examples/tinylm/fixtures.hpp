@@ -27,7 +27,7 @@ inline const tinylm::Model& model() {
 inline tinylm::Engine engine(tinylm::Precision precision) {
   tinylm::ActivationMaxima maxima;
   if (precision == tinylm::Precision::int8_static)
-    maxima = tinylm::read_calibration(shipped("model/activation_scales.safetensors")).value();
+    maxima = tinylm::read_calibration(shipped("int8-static/activation_scales.safetensors")).value();
   return tinylm::Engine::create(model(), precision, maxima).value();
 }
 
