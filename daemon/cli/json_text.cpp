@@ -21,6 +21,23 @@ std::string percent(std::int64_t done, std::int64_t total) {
   return total <= 0 ? "" : fmt::format("{}%", 100 * done / total);
 }
 
+/// "5 pass, 1 inconclusive" and one line for each clause that is open or violated.
+std::string summary_text(const json& run) {
+  const json* summary = find(run, "summary");
+  if (summary == nullptr) return "";
+  if (!summary->is_object()) return plain_text(*summary);
+  std::string out;
+  if (const json* verdicts = find(*summary, "verdicts"); verdicts != nullptr && verdicts->is_object())
+    for (const auto& [name, count] : verdicts->items())
+      if (count.is_number_integer() && count.get<std::int64_t>() > 0)
+        out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count.get<std::int64_t>(), name);
+  if (const json* open = find(*summary, "open"); open != nullptr && open->is_array())
+    for (const json& item : *open)
+      out += fmt::format("\n    {} {}: {}", text_of(item, "verdict"), text_of(item, "clause"),
+                         text_of(item, "message"));
+  return out;
+}
+
 std::string stage_progress(const json& run) {
   const json* progress = find(run, "progress");
   if (progress == nullptr) return "";
@@ -64,21 +81,6 @@ schema::Result<json> parse_answer(const schema::Result<std::string>& answer) {
   return parsed;
 }
 
-std::string entry_line(const json& entry) {
-  std::string out =
-      fmt::format("{}  {:<20}", format_time(integer_of(entry, "time_us")), text_of(entry, "kind"));
-  const json* subject = find(entry, "subject");
-  if (subject != nullptr) out += fmt::format("  {:<17}", text_of(*subject, "stage"));
-  const json* body = find(entry, "body");
-  if (body != nullptr && body->is_object())
-    for (const auto& [name, value] : body->items()) {
-      const bool measured = value.is_object() && value.contains("dec");
-      if (value.is_null() || ((value.is_object() || value.is_array()) && !measured)) continue;
-      out += fmt::format(" {}={}", name, plain_text(value));
-    }
-  return out;
-}
-
 std::string progress_line(const json& promotion) {
   std::string out = text_of(promotion, "state");
   const std::string stage = text_of(promotion, "stage");
@@ -114,7 +116,7 @@ std::string promotion_text(const json& promotion) {
     for (const json& run : *stages)
       out += fmt::format("  {:<18} {:<12} {}\n", text_of(run, "stage"),
                          text_of(run, "verdict").empty() ? text_of(run, "state") : text_of(run, "verdict"),
-                         text_of(run, "summary").empty() ? stage_progress(run) : text_of(run, "summary"));
+                         find(run, "verdict") == nullptr ? stage_progress(run) : summary_text(run));
   if (const json* approval = find(promotion, "approval"))
     out += fmt::format("  waits for approval: driftgate approve {} --evidence {} --reason …\n",
                        text_of(promotion, "id"), text_of(*approval, "evidence_digest"));

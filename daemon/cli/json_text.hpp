@@ -19,7 +19,7 @@ namespace driftgate::cli {
 /// Parses what the daemon answered.
 [[nodiscard]] schema::Result<nlohmann::json> parse_answer(const schema::Result<std::string>& answer);
 
-/// "12:00:05  verdict_reached  clause=numerical.kl verdict=pass" for an evidence entry.
+/// "2026-01-31 12:00:05  verdict_reached  offline-numeric  pass numerical.kl — …" for an evidence entry.
 [[nodiscard]] std::string entry_line(const nlohmann::json& entry);
 /// "running shadow-runtime 42% (420 of 1000 pairs)": where a promotion stands.
 [[nodiscard]] std::string progress_line(const nlohmann::json& promotion);

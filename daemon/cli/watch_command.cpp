@@ -25,15 +25,17 @@ class Watcher {
       print_line(json{
           {"id", event.id.empty() ? json(nullptr) : json(event.id)}, {"event", event.name}, {"data", data}}
                      .dump());
-      return true;
+      return !waits_for_people();
     }
     if (event.name == "end") return true;
     const std::string line = event.name == "progress" ? "  … " + progress_line(data) : entry_line(data);
     if (line != last_line_) print_line(line);
     last_line_ = line;
-    return true;
+    return !waits_for_people();
   }
 
+  /// Inconclusive is not the end, but nothing happens until a person decides: the command ends there.
+  [[nodiscard]] bool waits_for_people() const { return text_of(last_, "state") == "inconclusive"; }
   [[nodiscard]] const json& promotion() const { return last_; }
 
  private:
