@@ -186,8 +186,11 @@ bool Core::ask_approval(Live& live, const stages::CanaryDecision& decision, cons
     row.state = PromotionState::awaiting_approval;
     row.deadline_us = now() + live.contract->canary->approval_deadline_ms * 1'000;
   }
-  row.reason =
-      fmt::format("step {} waits for an approval to go to {} bp", run.step + 1, decision.next_share_bp);
+  const auto next = static_cast<std::uint32_t>(run.step) + 1;
+  const bool last = next >= live.contract->canary->steps.size();
+  row.reason = last ? fmt::format("step {} waits for an approval to begin the bake", next)
+                    : fmt::format("step {} waits for an approval to go to {:.4g}%", next,
+                                  live.canary->share_of_step(next) / 100.0);
   const auto conclusion = canary_conclusion(live, decision, decision.verdict, live.canary->serialise());
   auto done = commit("ask for approval", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     if (also) {

@@ -104,7 +104,7 @@ std::string report_json(const stages::StageReport& report, const gpu::Measuremen
              {"seed", fmt::format("{:016x}", report.seed)},
              {"code_version", report.code_version},
              {"contract", contract.digest},
-             {"clauses", std::move(clauses)},
+             {"verdicts", std::move(clauses)},
              {"bounds", bounds_json(report.bounds)},
              {"ranking", std::move(ranking)},
              {"notes", report.notes},

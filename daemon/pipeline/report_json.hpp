@@ -9,7 +9,7 @@
 namespace driftgate::pipeline {
 
 /// A stage's report as it is kept and served: {"stage", "verdict", "alpha", "seed", "code_version",
-/// "contract", "table_digest", "clauses", "bounds", "ranking", "slices", "worst_rows", "notes",
+/// "contract", "table_digest", "verdicts", "bounds", "ranking", "slices", "worst_rows", "notes",
 /// "nothing_demanded"}. `table` may be null when nothing was measured.
 [[nodiscard]] std::string report_json(const stages::StageReport& report, const gpu::MeasurementTable* table,
                                       const schema::Contract& contract);

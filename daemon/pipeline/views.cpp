@@ -193,7 +193,12 @@ schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& ro
             {"since_us", row.hold_us},
             {"promotion", row.hold_promotion}};
   const json wanted = *desired ? parsed((*desired)->route) : json(nullptr);
-  const json seen = *applied ? parsed((*applied)->route) : json(nullptr);
+  const json held = *applied ? parsed((*applied)->route) : json(nullptr);
+  json seen = nullptr;
+  if (held.is_object()) {
+    seen = {
+        {"route", held}, {"candidate_bp", held.value("candidate_bp", 0)}, {"time_us", (*applied)->time_us}};
+  }
   return view(row.name, row.evidence_seq,
               {{"name", row.name},
                {"incumbent", *incumbent},
@@ -203,7 +208,7 @@ schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& ro
                {"revision", row.revision},
                {"created_us", row.created_us},
                {"updated_us", row.updated_us},
-               {"route", {{"desired", wanted}, {"observed", seen}, {"agree", *desired && wanted == seen}}}});
+               {"route", {{"desired", wanted}, {"observed", seen}, {"agree", *desired && wanted == held}}}});
 }
 
 schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
