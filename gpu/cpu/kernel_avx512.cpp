@@ -1,3 +1,6 @@
 #define DRIFTGATE_KERNEL kAvx512Kernel
 #define DRIFTGATE_KERNEL_NAME "avx512"
 #include "gpu/cpu/tile_kernel.inl"
+// After it, whose pieces it uses.
+#define DRIFTGATE_NARROW_KERNEL kAvx512NarrowKernel
+#include "gpu/cpu/narrow_kernel.inl"

@@ -147,10 +147,13 @@ RowEngine::RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::ui
     : kernel_(kernel), vocabulary_(vocabulary), top_k_(top_k) {
   const std::size_t tiles = (vocabulary + kTileColumns - 1) / kTileColumns;
   scratch_.resize(3 * tiles * kTileColumns);
+  narrow_scratch_.resize(2 * tiles * kTileColumns);
   tiles_.resize(tiles);
   for (std::size_t i = 0; i < tiles; ++i) {
     double* base = scratch_.data() + 3 * i * kTileColumns;
     tiles_[i] = {base, base + kTileColumns, base + 2 * kTileColumns, 0, 0, 0, 0};
+    tiles_[i].narrow_e = narrow_scratch_.data() + 2 * i * kTileColumns;
+    tiles_[i].narrow_drift = tiles_[i].narrow_e + kTileColumns;
   }
   const std::uint32_t capacity = std::max<std::uint32_t>(top_k, 2);  // top1_margin needs two
   train_entries_.resize(capacity);

@@ -8,7 +8,7 @@
 
 namespace driftgate::gpu::cpu {
 
-/// Largest vocabulary of a row; its scratch is 24 bytes for each column and thread.
+/// Largest vocabulary of a row; its scratch is 32 bytes for each column and thread.
 inline constexpr std::uint32_t kMaxVocabulary = 1U << 22;
 
 /// φ(x) = e^x − 1 − x, without cancellation.
@@ -42,6 +42,7 @@ class RowEngine {
   const TileKernel& kernel_;
   std::uint32_t vocabulary_, top_k_;
   std::vector<double> scratch_;
+  std::vector<float> narrow_scratch_;
   std::vector<Tile> tiles_;
   std::vector<TopEntry> train_entries_, inf_entries_;
   TopList top_train_{}, top_inf_{};

@@ -49,16 +49,6 @@ struct Pass2 {
   HeadSums heads[kHeads];
 };
 
-/// Row scratch of one tile: `count` columns that are not masked, padded to whole vectors.
-struct Tile {
-  double* z;      ///< logits of K_train over the temperature
-  double* drift;  ///< z − y
-  double* e;      ///< e^{z − m_p of the tile}
-  std::size_t count;
-  double m_p;
-  double min_drift, max_drift;
-};
-
 struct TileInput {
   const unsigned char* train;  ///< first element of the tile
   const unsigned char* inf;
@@ -66,6 +56,22 @@ struct TileInput {
   std::uint32_t columns;
   std::uint32_t first_id;
   double temperature;
+};
+
+/// Row scratch of one tile: `count` columns that are not masked, padded to whole vectors. The float32
+/// kernels fill the narrow members instead of the first three, unless the tile needs float64.
+struct Tile {
+  double* z;      ///< logits of K_train over the temperature
+  double* drift;  ///< z − y
+  double* e;      ///< e^{z − m_p of the tile}
+  std::size_t count;
+  double m_p;
+  double min_drift, max_drift;
+  float* narrow_e = nullptr;      ///< e^{z − m_p}; null: this row is measured in float64
+  float* narrow_drift = nullptr;  ///< (z − y) − pivot
+  bool narrow = false;            ///< the narrow members hold the tile
+  double pivot = 0;
+  TileInput input{};  ///< to read the tile again in float64
 };
 
 struct TileKernel {
@@ -82,6 +88,8 @@ extern const TileKernel kPortableKernel;
 #ifdef DRIFTGATE_X86
 extern const TileKernel kAvx2Kernel;
 extern const TileKernel kAvx512Kernel;
+extern const TileKernel kAvx2NarrowKernel;  ///< float32 where that is accurate enough
+extern const TileKernel kAvx512NarrowKernel;
 #endif
 
 /// The fastest kernel that this processor runs.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "gpu/cpu/tile_kernel.hpp"
@@ -11,10 +12,21 @@ inline std::vector<const cpu::TileKernel*> kernels() {
   std::vector<const cpu::TileKernel*> out = {&cpu::kPortableKernel};
 #ifdef DRIFTGATE_X86
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) out.push_back(&cpu::kAvx2Kernel);
-  if (&cpu::best_kernel() == &cpu::kAvx512Kernel) out.push_back(&cpu::kAvx512Kernel);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
+    out.push_back(&cpu::kAvx2Kernel);
+    out.push_back(&cpu::kAvx2NarrowKernel);
+  }
+  if (&cpu::best_kernel() == &cpu::kAvx512NarrowKernel) {
+    out.push_back(&cpu::kAvx512Kernel);
+    out.push_back(&cpu::kAvx512NarrowKernel);
+  }
 #endif
   return out;
+}
+
+/// Whether the kernel measures in float32 where that is accurate enough.
+inline bool is_narrow(const cpu::TileKernel& kernel) {
+  return std::string_view(kernel.name).ends_with("float32");
 }
 
 }  // namespace driftgate::gpu::test

@@ -39,6 +39,7 @@ TEST_CASE("kernels of all instruction sets agree to rounding") {
     CAPTURE(test.text);
     const driftgate_row first = evaluate(cpu::kPortableKernel, test);
     for (const cpu::TileKernel* kernel : kernels()) {
+      if (is_narrow(*kernel)) continue;  // bound to the oracle above, not to the places of float64
       const driftgate_row other = evaluate(*kernel, test);
       for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
         CAPTURE(schema::to_string(static_cast<Metric>(metric)));

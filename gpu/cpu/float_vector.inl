@@ -1,0 +1,122 @@
+// Floats of one vector register, by the instruction set that the including translation unit is compiled
+// for. Everything here has internal linkage; intrinsics are always inlined.
+
+#include <immintrin.h>
+
+namespace {
+
+#ifdef __AVX512F__
+constexpr std::size_t kWidth = 16;
+using F = float __attribute__((vector_size(64)));
+using I = std::int32_t __attribute__((vector_size(64)));
+
+DRIFTGATE_INLINE F load_f32(const unsigned char* from) {
+  return _mm512_loadu_ps(from);
+}
+DRIFTGATE_INLINE F load_bf16(const unsigned char* from) {
+  const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(raw), 16));
+}
+DRIFTGATE_INLINE F load_f16(const unsigned char* from) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+DRIFTGATE_INLINE F larger(F a, F b) {
+  return _mm512_max_ps(a, b);
+}
+DRIFTGATE_INLINE F smaller(F a, F b) {
+  return _mm512_min_ps(a, b);
+}
+DRIFTGATE_INLINE std::uint32_t mask_above(F a, F b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
+}
+DRIFTGATE_INLINE std::uint32_t mask_equal(F a, F b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+}
+DRIFTGATE_INLINE F absolute(F a) {
+  return _mm512_abs_ps(a);
+}
+/// Eight partial sums in float64.
+DRIFTGATE_INLINE f64x8 widen_sums(F a) {
+  const f64x8 low = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+  const f64x8 high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+  return low + high;
+}
+#else
+constexpr std::size_t kWidth = 8;
+using F = float __attribute__((vector_size(32)));
+using I = std::int32_t __attribute__((vector_size(32)));
+
+DRIFTGATE_INLINE F load_f32(const unsigned char* from) {
+  return _mm256_loadu_ps(reinterpret_cast<const float*>(from));
+}
+DRIFTGATE_INLINE F load_bf16(const unsigned char* from) {
+  const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16));
+}
+DRIFTGATE_INLINE F load_f16(const unsigned char* from) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+DRIFTGATE_INLINE F larger(F a, F b) {
+  return _mm256_max_ps(a, b);
+}
+DRIFTGATE_INLINE F smaller(F a, F b) {
+  return _mm256_min_ps(a, b);
+}
+DRIFTGATE_INLINE std::uint32_t mask_above(F a, F b) {
+  return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)));
+}
+DRIFTGATE_INLINE std::uint32_t mask_equal(F a, F b) {
+  return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)));
+}
+DRIFTGATE_INLINE F absolute(F a) {
+  return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), a);
+}
+DRIFTGATE_INLINE f64x8 widen_sums(F a) {
+  return __builtin_convertvector(a, f64x8);
+}
+#endif
+
+DRIFTGATE_INLINE F fill(float value) {
+  return F{} + value;
+}
+DRIFTGATE_INLINE F load(const float* from) {
+  F out;
+  std::memcpy(&out, from, sizeof(out));
+  return out;
+}
+DRIFTGATE_INLINE void store(float* to, F value) {
+  std::memcpy(to, &value, sizeof(value));
+}
+DRIFTGATE_INLINE float largest(F v) {
+  float out = v[0];
+  for (std::size_t i = 1; i < kWidth; ++i) out = v[i] > out ? v[i] : out;
+  return out;
+}
+DRIFTGATE_INLINE float smallest(F v) {
+  float out = v[0];
+  for (std::size_t i = 1; i < kWidth; ++i) out = v[i] < out ? v[i] : out;
+  return out;
+}
+
+template <std::size_t N>
+DRIFTGATE_INLINE F horner(F x, const float (&coefficients)[N]) {
+  F out = fill(coefficients[N - 1]);
+  for (std::size_t i = N - 1; i-- > 0;) out = out * x + coefficients[i];
+  return out;
+}
+
+/// e^x·2^−k for x with |x·log2 e − k| < 126, where `magic` is 1.5·2^23 − k: the exponent is moved by whole
+/// powers of two, so that no maximum is subtracted and x loses nothing. Relative error 1e-7.
+DRIFTGATE_INLINE F exp_scaled(F x, F magic) {
+  constexpr float kLog2e = 1.44269504F;
+  constexpr float kLn2High = 0x1.62e43p-1F, kLn2Low = -0x1.05c61p-29F;
+  constexpr float kPolynomial[] = {1.0F,          1.0F,           0.5F,          0.166664124F,
+                                   0.0416663513F, 0.00837535039F, 0.00139413879F};
+  const F shifted = x * kLog2e + magic;
+  const F n = shifted - magic;
+  const F r = (x - n * kLn2High) - n * kLn2Low;
+  const F p = horner(r, kPolynomial);
+  return reinterpret_cast<F>(reinterpret_cast<I>(p) + (reinterpret_cast<I>(shifted) << 23));
+}
+
+}  // namespace

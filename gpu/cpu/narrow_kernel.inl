@@ -1,0 +1,432 @@
+// The float32 form of tile_kernel.inl, included after it: one exponential for each pair. A tile takes it
+// when its figures allow (see `narrow_pass1`), else the float64 form; both give the same sums.
+
+#include "gpu/cpu/float_vector.inl"
+
+namespace driftgate::gpu::cpu {
+
+namespace {
+
+constexpr std::size_t kBlockColumns = 256;        // float32 sums are this long, then float64
+constexpr std::size_t kScanColumns = 4 * kWidth;  // one maximum is kept for each
+constexpr std::size_t kPrefetchColumns = 1'024;
+constexpr float kFloor = -60.0F;                             // log of the least e kept: no subnormal product
+constexpr double kLargestLogit = 30'000.0;                   // its exponent must fit beside `magic`
+constexpr double kLargestDrift = 1.0, kLargestRatio = 1.25;  // |d'| in pass 1, |d| in pass 2
+constexpr double kLevels[] = {0.0625, 0.25};
+constexpr double kWellCentred = 900.0;  // (mean d')² over its variance: keeps logit_rms
+
+template <std::uint32_t Dtype>
+DRIFTGATE_INLINE F load_logits(const unsigned char* from, std::size_t column) {
+  if constexpr (Dtype == DRIFTGATE_F32) return load_f32(from + 4 * column);
+  if constexpr (Dtype == DRIFTGATE_BF16) return load_bf16(from + 2 * column);
+  return load_f16(from + 2 * column);
+}
+
+/// φ(±x) = even ± odd for |x| ≤ kLevels[Level], at the last level kLargestRatio.
+template <int Level>
+struct Series;
+template <>
+struct Series<0> {
+  static constexpr float even[] = {0.5F, 1.0F / 24};
+  static constexpr float odd[] = {1.0F / 6, 1.0F / 120};
+  static constexpr float js[] = {float(kJs[0]), float(kJs[1]), float(kJs[2])};
+  static constexpr float hellinger[] = {float(kHellinger[0]), float(kHellinger[1])};
+};
+template <>
+struct Series<1> {
+  static constexpr float even[] = {0.5F, 1.0F / 24, 1.0F / 720};
+  static constexpr float odd[] = {1.0F / 6, 1.0F / 120, 1.0F / 5040};
+  static constexpr float js[] = {float(kJs[0]), float(kJs[1]), float(kJs[2]), float(kJs[3]), float(kJs[4])};
+  static constexpr float hellinger[] = {float(kHellinger[0]), float(kHellinger[1]), float(kHellinger[2])};
+};
+template <>
+struct Series<2> {
+  static constexpr float even[] = {0.5F,         1.0F / 24,      1.0F / 720,
+                                   1.0F / 40320, 1.0F / 3628800, 1.0F / 479001600};
+  static constexpr float odd[] = {1.0F / 6, 1.0F / 120, 1.0F / 5040, 1.0F / 362880, 1.0F / 39916800};
+  static constexpr float js[] = {float(kJs[0]), float(kJs[1]), float(kJs[2]), float(kJs[3]), float(kJs[4]),
+                                 float(kJs[5]), float(kJs[6]), float(kJs[7]), float(kJs[8])};
+  static constexpr float hellinger[] = {float(kHellinger[0]), float(kHellinger[1]), float(kHellinger[2]),
+                                        float(kHellinger[3]), float(kHellinger[4]), float(kHellinger[5])};
+};
+
+/// The logits of a tile in whole vectors; a tile that ends inside one is copied, its first column repeated
+/// to the end.
+struct Columns {
+  const unsigned char* train;
+  const unsigned char* inf;
+  std::size_t count, padded;
+};
+
+struct Padding {
+  alignas(64) unsigned char train[4 * kTileColumns], inf[4 * kTileColumns];
+};
+
+Columns whole_vectors(const TileInput& input, Padding& padding) {
+  const std::size_t count = input.columns;
+  const std::size_t padded = (count + kWidth - 1) / kWidth * kWidth;
+  if (padded == count) return {input.train, input.inf, count, padded};
+  const std::size_t bytes = element_bytes(input.train_dtype);
+  std::memcpy(padding.train, input.train, count * bytes);
+  std::memcpy(padding.inf, input.inf, count * bytes);
+  for (std::size_t i = count; i < padded; ++i) {
+    std::memcpy(padding.train + i * bytes, input.train, bytes);
+    std::memcpy(padding.inf + i * bytes, input.inf, bytes);
+  }
+  return {padding.train, padding.inf, count, padded};
+}
+
+/// The first reading of a tile: maxima, the range of z − y up to rounding, and whether all is finite.
+struct Scan {
+  alignas(64) float max_z[kTileColumns / 4], max_y[kTileColumns / 4];  // a vector for each kScanColumns
+  float top_z, top_y, min_drift, max_drift;
+  std::size_t top;  ///< first column with top_z
+  bool finite;
+};
+
+template <std::uint32_t Dtype>
+void scan(const Columns& columns, Scan& out) {
+  constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
+  F all_z = fill(-__builtin_inff()), all_y = all_z, high = all_z, low = fill(__builtin_inff()), suspicion{};
+  std::size_t at = 0;
+  for (std::size_t begin = 0; begin < columns.padded; begin += kScanColumns, at += kWidth) {
+    const std::size_t end = begin + kScanColumns < columns.padded ? begin + kScanColumns : columns.padded;
+    F max_z = fill(-__builtin_inff()), max_y = max_z;
+    __builtin_prefetch(columns.train + (begin + kPrefetchColumns) * kBytes);
+    __builtin_prefetch(columns.inf + (begin + kPrefetchColumns) * kBytes);
+    if constexpr (kScanColumns * kBytes > 64) {
+      __builtin_prefetch(columns.train + (begin + kPrefetchColumns) * kBytes + 64);
+      __builtin_prefetch(columns.inf + (begin + kPrefetchColumns) * kBytes + 64);
+      __builtin_prefetch(columns.train + (begin + kPrefetchColumns) * kBytes + 128);
+      __builtin_prefetch(columns.inf + (begin + kPrefetchColumns) * kBytes + 128);
+      __builtin_prefetch(columns.train + (begin + kPrefetchColumns) * kBytes + 192);
+      __builtin_prefetch(columns.inf + (begin + kPrefetchColumns) * kBytes + 192);
+    }
+    for (std::size_t i = begin; i < end; i += kWidth) {
+      const F z = load_logits<Dtype>(columns.train, i), y = load_logits<Dtype>(columns.inf, i);
+      const F drift = z - y;
+      max_z = larger(max_z, z);
+      max_y = larger(max_y, y);
+      high = larger(high, drift);
+      low = smaller(low, drift);
+      suspicion += drift * 0.0F;  // NaN for every drift that is not finite
+    }
+    store(out.max_z + at, max_z);
+    store(out.max_y + at, max_y);
+    all_z = larger(all_z, max_z);
+    all_y = larger(all_y, max_y);
+  }
+  out.top_z = largest(all_z), out.top_y = largest(all_y);
+  out.min_drift = smallest(low), out.max_drift = largest(high);
+  float sum = 0;
+  for (std::size_t i = 0; i < kWidth; ++i) sum += suspicion[i];
+  out.finite = sum == 0.0F;
+}
+
+/// First column whose logit is `value`, which is the largest.
+template <std::uint32_t Dtype>
+std::size_t first_of(const unsigned char* logits, const float* maxima, float value) {
+  const F wanted = fill(value);
+  std::size_t block = 0;
+  while (mask_equal(load(maxima + block * kWidth), wanted) == 0) ++block;
+  for (std::size_t i = block * kScanColumns;; i += kWidth) {
+    const std::uint32_t mask = mask_equal(load_logits<Dtype>(logits, i), wanted);
+    if (mask != 0) return i + static_cast<std::size_t>(__builtin_ctz(mask));
+  }
+}
+
+template <std::uint32_t Dtype>
+void offer_top(TopList& list, const unsigned char* logits, const float* maxima, const Columns& columns,
+               std::uint32_t first_id) {
+  alignas(64) float values[kWidth];
+  for (std::size_t begin = 0, at = 0; begin < columns.padded; begin += kScanColumns, at += kWidth) {
+    const auto least = [&list] {
+      return list.size < list.capacity ? -__builtin_inff()
+                                       : static_cast<float>(list.entries[list.size - 1].value);
+    };
+    if (mask_above(load(maxima + at), fill(least())) == 0) continue;
+    const std::size_t end = begin + kScanColumns < columns.padded ? begin + kScanColumns : columns.padded;
+    for (std::size_t i = begin; i < end; i += kWidth) {
+      const F v = load_logits<Dtype>(logits, i);
+      std::uint32_t mask = mask_above(v, fill(least()));
+      if (mask != 0) store(values, v);
+      for (; mask != 0; mask &= mask - 1) {
+        const auto lane = static_cast<std::size_t>(__builtin_ctz(mask));
+        if (i + lane >= columns.count) break;
+        insert(list, static_cast<double>(values[lane]), first_id + static_cast<std::uint32_t>(i + lane));
+      }
+    }
+  }
+}
+
+/// What the second reading of a tile needs of the first.
+struct Frame {
+  F pivot, pivot_low;  ///< c, exactly their sum, so that d' is exactly 0 at the largest z
+  F magic, top;        ///< 1.5·2^23 − k, the largest z
+};
+
+/// Float32 sums of a block, in the frame of Frame, then float64 sums of a tile.
+template <typename V>
+struct NarrowSums {
+  V l{}, s{}, g{}, a_p{}, a_q{}, d1{}, d2{};
+};
+struct Range {
+  F low, high;
+};
+
+/// d' = (z − y) − c. `Exact`: what the subtraction z − y rounded off is added (Knuth's two-sum), so that a
+/// constant between the kernels costs no accuracy.
+template <bool Exact>
+DRIFTGATE_INLINE F drift_of(F z, F y, const Frame& frame) {
+  const F s = z - y;
+  if constexpr (!Exact) return s - frame.pivot;
+  const F part = s - z;
+  return (s - frame.pivot) + (((z - (s - part)) - (y + part)) - frame.pivot_low);
+}
+
+template <std::uint32_t Dtype, bool Exact, int Level>
+DRIFTGATE_INLINE void add_vector(const Columns& columns, std::size_t i, const Frame& frame, const Tile& tile,
+                                 NarrowSums<F>& sums, Range& range) {
+  using Terms = Series<Level>;
+  const F z = load_logits<Dtype>(columns.train, i);
+  F d = drift_of<Exact>(z, load_logits<Dtype>(columns.inf, i), frame);
+  range.low = smaller(range.low, d);
+  range.high = larger(range.high, d);
+  const F x = larger(z, frame.top + kFloor);
+  F e = exp_scaled(x, frame.magic);
+  if (i + kWidth > columns.count) {
+    for (std::size_t lane = columns.count - i; lane < kWidth; ++lane) e[lane] = d[lane] = 0;
+  }
+  store(tile.narrow_e + i, e);
+  store(tile.narrow_drift + i, d);
+  const F d2 = d * d;
+  const F minus = d2 * (horner(d2, Terms::even) - d * horner(d2, Terms::odd));  // φ(−d')
+  const F f = e + e * (minus - d);
+  const F below = x - frame.top;
+  sums.l += e;
+  sums.s += e * d;
+  sums.g += e * minus;
+  sums.a_p += e * below;
+  sums.a_q += f * (below - d);
+  sums.d1 += d;
+  sums.d2 += d2;
+}
+
+/// Σe of a block in float64 without the column `top`, so that the small rest beside it keeps its places.
+double rest_of(const Tile& tile, std::size_t begin, std::size_t end, std::size_t top) {
+  double sums[8] = {};
+  for (std::size_t i = begin; i < end; ++i) {
+    if (i != top) sums[i % 8] += static_cast<double>(tile.narrow_e[i]);
+  }
+  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
+template <std::uint32_t Dtype, bool Exact, int Level>
+bool sum_tile(const Columns& columns, const Scan& found, const Frame& frame, double scale, Tile& tile,
+              Pass1& out) {
+  NarrowSums<f64x8> all;
+  Range range{fill(__builtin_inff()), fill(-__builtin_inff())};
+  double rest = 0;
+  for (std::size_t begin = 0; begin < columns.padded; begin += kBlockColumns) {
+    const std::size_t end = begin + kBlockColumns < columns.padded ? begin + kBlockColumns : columns.padded;
+    NarrowSums<F> sums;
+    const std::size_t whole = end <= columns.count ? end : end - kWidth;
+    for (std::size_t i = begin; i < whole; i += kWidth) {
+      add_vector<Dtype, Exact, Level>(columns, i, frame, tile, sums, range);
+    }
+    if (whole < end) add_vector<Dtype, Exact, Level>(columns, whole, frame, tile, sums, range);
+    if (found.top >= begin && found.top < end) {
+      rest += rest_of(tile, begin, end, found.top);
+    } else {
+      all.l += widen_sums(sums.l);
+    }
+    all.s += widen_sums(sums.s), all.g += widen_sums(sums.g);
+    all.a_p += widen_sums(sums.a_p), all.a_q += widen_sums(sums.a_q);
+    all.d1 += widen_sums(sums.d1), all.d2 += widen_sums(sums.d2);
+  }
+  out.n = static_cast<double>(columns.count);
+  const double d1 = total(all.d1), centred = total(all.d2) - d1 * d1 / out.n;
+  out.m2 = centred > 0 ? centred : 0;
+  if (d1 * d1 / out.n > kWellCentred * out.m2) return false;
+  out.mean_drift = tile.pivot + d1 / out.n;
+  tile.min_drift = out.min_drift = tile.pivot + static_cast<double>(smallest(range.low));
+  tile.max_drift = out.max_drift = tile.pivot + static_cast<double>(largest(range.high));
+  // Over e^{z − top_z}, where the column `top` is exactly 1.
+  out.l_p = 1 + scale * (rest + total(all.l));
+  out.s = scale * total(all.s), out.g = scale * total(all.g), out.a_p = scale * total(all.a_p);
+  // Σe^{y−m_q}(e^{d'} − 1) = Σe^{z−m_p} − Σe^{y−m_q} = S − G. Merging and the offset need T + H only.
+  out.l_q = out.l_p - out.s + out.g, out.t = out.s - out.g, out.h = 0, out.a_q = scale * total(all.a_q);
+  return true;
+}
+
+template <std::uint32_t Dtype, bool Exact>
+bool sum_by_level(const Columns& columns, const Scan& found, const Frame& frame, double scale, double size,
+                  Tile& tile, Pass1& out) {
+  if (size <= kLevels[0]) return sum_tile<Dtype, Exact, 0>(columns, found, frame, scale, tile, out);
+  if (size <= kLevels[1]) return sum_tile<Dtype, Exact, 1>(columns, found, frame, scale, tile, out);
+  return sum_tile<Dtype, Exact, 2>(columns, found, frame, scale, tile, out);
+}
+
+/// False when the tile needs the float64 form; then nothing is written but scratch.
+template <std::uint32_t Dtype>
+bool narrow_tile(const TileInput& input, Tile& tile, TopList& top_train, TopList& top_inf, Pass1& out) {
+  Padding padding;
+  Scan found;
+  const Columns columns = whole_vectors(input, padding);
+  scan<Dtype>(columns, found);
+  const auto top_z = static_cast<double>(found.top_z);
+  if (!found.finite || !(top_z < kLargestLogit && top_z > -kLargestLogit)) return false;
+  found.top = first_of<Dtype>(columns.train, found.max_z, found.top_z);
+  const std::size_t vector = found.top / kWidth * kWidth;
+  const float top_other = load_logits<Dtype>(columns.inf, vector)[found.top - vector];
+  const float pivot = found.top_z - top_other;
+  const double above = static_cast<double>(found.max_drift) - static_cast<double>(pivot);
+  const double below = static_cast<double>(pivot) - static_cast<double>(found.min_drift);
+  const double size = above > below ? above : below;
+  if (!(size <= kLargestDrift)) return false;
+  constexpr double kLog2e = 1.4426950408889634, kLn2 = 0.6931471805599453, kMagic = 0x1.8p23;
+  const auto k = static_cast<double>(static_cast<std::int64_t>(top_z * kLog2e));
+  tile.pivot = out.c = top_z - static_cast<double>(top_other);
+  const auto pivot_low = static_cast<float>(tile.pivot - static_cast<double>(pivot));
+  const Frame frame{fill(pivot), fill(pivot_low), fill(static_cast<float>(kMagic - k)), fill(found.top_z)};
+  tile.m_p = k * kLn2;
+  tile.count = columns.count;
+  out.m_p = top_z;
+  out.m_q = top_z - out.c;
+  const double scale = exp8(splat(tile.m_p - top_z))[0];
+  // Differences of 16-bit logits are exact in float32, but beside a constant of many times their size.
+  const bool exact = Dtype == DRIFTGATE_F32 || pivot > 1.0F || pivot < -1.0F || pivot_low != 0.0F;
+  const bool done = exact ? sum_by_level<Dtype, true>(columns, found, frame, scale, size, tile, out)
+                          : sum_by_level<Dtype, false>(columns, found, frame, scale, size, tile, out);
+  if (!done) return false;
+  offer_top<Dtype>(top_train, columns.train, found.max_z, columns, input.first_id);
+  offer_top<Dtype>(top_inf, columns.inf, found.max_y, columns, input.first_id);
+  return true;
+}
+
+std::uint64_t narrow_pass1(const TileInput& input, Tile& tile, TopList& top_train, TopList& top_inf,
+                           Pass1& out) {
+  tile.narrow = false;
+  if (tile.narrow_e != nullptr && input.temperature == 1.0 && input.train_dtype == input.inf_dtype) {
+    tile.input = input;
+    const auto form = input.train_dtype == DRIFTGATE_F32    ? narrow_tile<DRIFTGATE_F32>
+                      : input.train_dtype == DRIFTGATE_BF16 ? narrow_tile<DRIFTGATE_BF16>
+                                                            : narrow_tile<DRIFTGATE_F16>;
+    tile.narrow = form(input, tile, top_train, top_inf, out);
+    if (tile.narrow) return 0;
+  }
+  return pass1(input, tile, top_train, top_inf, out);
+}
+
+struct NarrowHead {
+  F least_p, low, high, tail_p{}, tail_q{};
+  f64x8 all_p{}, all_q{};
+  DRIFTGATE_INLINE explicit NarrowHead(const HeadSums& from)
+      : least_p(fill(static_cast<float>(from.least_p))),
+        low(fill(__builtin_inff())),
+        high(fill(-__builtin_inff())) {}
+  DRIFTGATE_INLINE void add(F p, F q, F d) {
+    const auto inside = p > least_p;
+    low = inside ? smaller(low, d) : low;
+    high = inside ? larger(high, d) : high;
+    tail_p += inside ? F{} : p;
+    tail_q += inside ? F{} : q;
+  }
+  DRIFTGATE_INLINE void end_block() {
+    all_p += widen_sums(tail_p), all_q += widen_sums(tail_q);
+    tail_p = tail_q = F{};
+  }
+  DRIFTGATE_INLINE void add_to(HeadSums& out) const {
+    const auto least = static_cast<double>(smallest(low)), most = static_cast<double>(largest(high));
+    out.min_d = least < out.min_d ? least : out.min_d;
+    out.max_d = most > out.max_d ? most : out.max_d;
+    out.tail_p += total(all_p);
+    out.tail_q += total(all_q);
+  }
+};
+
+template <typename V>
+struct NarrowTerms {
+  V kl_pq{}, kl_qp{}, tv{}, js{}, hellinger{}, chi{};
+};
+
+template <int Level>
+DRIFTGATE_INLINE F add_terms(F p, F d, NarrowTerms<F>& sums) {
+  using Terms = Series<Level>;
+  const F d2 = d * d;
+  const F even = d2 * horner(d2, Terms::even), odd = d2 * d * horner(d2, Terms::odd);
+  const F minus = even - odd, plus = even + odd;
+  const F ratio = minus - d;  // q/p − 1
+  const F change = p * ratio, q = p + change;
+  const F both = (p + q) * d2;
+  sums.kl_pq += p * minus;
+  sums.kl_qp += q * plus;
+  sums.tv += absolute(change);
+  sums.js += both * horner(d2, Terms::js);
+  sums.hellinger += both * horner(d2, Terms::hellinger);
+  sums.chi += change * ratio * (plus + (d + 1.0F));
+  return q;
+}
+
+template <int Level>
+void narrow_terms(const Tile& tile, float offset, float scale, Pass2& out) {
+  NarrowTerms<f64x8> all;
+  NarrowHead wide(out.heads[0]), close(out.heads[1]);
+  const std::size_t padded = (tile.count + kWidth - 1) / kWidth * kWidth;
+  for (std::size_t begin = 0; begin < padded; begin += kBlockColumns) {
+    const std::size_t end = begin + kBlockColumns < padded ? begin + kBlockColumns : padded;
+    NarrowTerms<F> sums;
+    for (std::size_t i = begin; i < end; i += kWidth) {
+      const F p = load(tile.narrow_e + i) * scale;
+      const F d = load(tile.narrow_drift + i) + offset;
+      const F q = add_terms<Level>(p, d, sums);
+      wide.add(p, q, d);
+      close.add(p, q, d);
+    }
+    all.kl_pq += widen_sums(sums.kl_pq), all.kl_qp += widen_sums(sums.kl_qp);
+    all.tv += widen_sums(sums.tv), all.js += widen_sums(sums.js);
+    all.hellinger += widen_sums(sums.hellinger), all.chi += widen_sums(sums.chi);
+    wide.end_block();
+    close.end_block();
+  }
+  out.kl_train_inf += total(all.kl_pq), out.kl_inf_train += total(all.kl_qp);
+  out.tv += 0.5 * total(all.tv), out.js += 0.5 * total(all.js);
+  out.hellinger2 += 0.5 * total(all.hellinger), out.chi2 += total(all.chi);
+  wide.add_to(out.heads[0]);
+  close.add_to(out.heads[1]);
+}
+
+/// The float64 form of a tile that took the float32 form in pass 1.
+void widen_pass2(const Tile& narrow, double c, double offset, double lse, Pass2& out) {
+  Tile tile = narrow;
+  TopEntry ignored[2];
+  TopList none_train{&ignored[0], 1, 0}, none_inf{&ignored[1], 1, 0};
+  Pass1 sums;
+  pass1(narrow.input, tile, none_train, none_inf, sums);
+  pass2(tile, c, offset, lse, out);
+}
+
+void narrow_pass2(const Tile& tile, double c, double offset, double lse, Pass2& out) {
+  if (!tile.narrow) return pass2(tile, c, offset, lse, out);
+  const double above = (tile.max_drift - c) + offset;
+  const double below = -((tile.min_drift - c) + offset);
+  const double size = above > below ? above : below;
+  if (!(size <= kLargestRatio)) return widen_pass2(tile, c, offset, lse, out);
+  const auto shift = static_cast<float>((tile.pivot - c) + offset);
+  const auto scale = static_cast<float>(exp8(splat(tile.m_p - lse))[0]);
+  if (size <= kLevels[0]) {
+    narrow_terms<0>(tile, shift, scale, out);
+  } else if (size <= kLevels[1]) {
+    narrow_terms<1>(tile, shift, scale, out);
+  } else {
+    narrow_terms<2>(tile, shift, scale, out);
+  }
+}
+
+}  // namespace
+
+extern const TileKernel DRIFTGATE_NARROW_KERNEL;
+const TileKernel DRIFTGATE_NARROW_KERNEL = {DRIFTGATE_KERNEL_NAME " float32", narrow_pass1, narrow_pass2};
+
+}  // namespace driftgate::gpu::cpu
