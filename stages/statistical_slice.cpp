@@ -22,13 +22,18 @@ bool asks_for(const schema::Clause& clause, SliceRole role) {
   return std::ranges::find(clause.slices, role) != clause.slices.end();
 }
 
+/// What the estimate is held against: the threshold, or the tolerated share of rows beyond it.
+double limit_of(const ClauseVerdict& verdict) {
+  const auto fraction = verdict.details.find("tolerated_fraction");
+  return fraction == verdict.details.end() ? verdict.threshold.value_or(0) : fraction->second;
+}
+
 /// How far a figure is beyond its limit, as a multiple of the limit's size; negative inside.
 std::optional<double> excess(const ClauseVerdict& verdict) {
   if (!verdict.estimate || !verdict.threshold) return std::nullopt;
-  const auto fraction = verdict.details.find("tolerated_fraction");
-  const double limit = fraction == verdict.details.end() ? *verdict.threshold : fraction->second;
+  const double limit = limit_of(verdict);
   const bool paired = verdict.limit_kind == "non_inferiority_margin";
-  const bool at_most = verdict.limit_kind == "max" || fraction != verdict.details.end();
+  const bool at_most = verdict.limit_kind == "max" || verdict.details.contains("tolerated_fraction");
   const double scale = limit == 0 ? 1 : std::abs(limit);
   if (paired) return (-limit - *verdict.estimate) / scale;
   return (at_most ? *verdict.estimate - limit : limit - *verdict.estimate) / scale;
@@ -63,9 +68,8 @@ void rank(ClauseVerdicts& all, StageReport& report) {
     const auto beyond = excess(verdict);
     if (!beyond) continue;
     const bool hidden = *beyond > 0 && whole && *whole <= 0;
-    const double limit = verdict.threshold.value_or(0);
     report.ranking.push_back(
-        {verdict.clause, verdict.where, verdict.role, *verdict.estimate, limit, *beyond, hidden});
+        {verdict.clause, verdict.where, verdict.role, *verdict.estimate, limit_of(verdict), *beyond, hidden});
     verdict.details["corpus_estimate"] = all.corpus.estimate.value_or(0);
     if (hidden && verdict.verdict != Verdict::pass) {
       verdict.message +=

@@ -51,7 +51,9 @@ Task<ClientStream::Read> ClientStream::read_request(ClientRequest& request) {
   blocked_ = {};
   request.body.clear();
   Read read = co_await read_head(request);
-  if (read == Read::request) read = co_await read_body(request);
+  if (read == Read::request) {
+    read = co_await read_body(request);
+  }
   idle_ = false;
   watch_.clear();
   serving_ = true;

@@ -78,7 +78,9 @@ Task<void> Session::run() {
 Task<void> Session::reply(std::string text) {
   const ClientStream::Bytes pieces{text};
   co_await client_.write(pieces);
-  if (!keep_) co_await client_.linger();
+  if (!keep_) {
+    co_await client_.linger();
+  }
 }
 
 Task<void> Session::answer() {
@@ -172,7 +174,9 @@ Task<void> Session::complete() {
   offer_mirror(*plan, first);
   if (!failed) co_return;
   Attempt second(stream, false);
-  if (candidate) co_await attempt(plan->route->incumbent, false, second);
+  if (candidate) {
+    co_await attempt(plan->route->incumbent, false, second);
+  }
   const auto& last = candidate ? second : first;
   if (last.begun || last.client_gone) co_return;
   std::string refused = refusal_answer(engine_refusal(last.judge), keep_);

@@ -79,7 +79,9 @@ Task<std::string> Exchange::start(std::string_view head, std::string_view body) 
     std::string why = co_await open(round > 0);
     if (!why.empty()) co_return why;
     why = co_await send(head, body);
-    if (why.empty()) why = co_await read_head();
+    if (why.empty()) {
+      why = co_await read_head();
+    }
     const bool stale = connection_->reused && !answered_ && !timed_out_ && !aborted_;
     if (why.empty() || !stale) co_return why;
   }

@@ -178,7 +178,7 @@ class World:
         return self.api("GET", "/v1/models/tinylm/route", expect=200)
 
     def observed_share(self):
-        return self.route()["observed"]["route"]["candidate_bp"]
+        return self.route()["observed"]["candidate_bp"]
 
     def entries(self, **filters):
         query = "&".join(f"{k}={v}" for k, v in filters.items())

@@ -1,8 +1,12 @@
 #include "examples/tinylm/src/load.hpp"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <condition_variable>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -10,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <stop_token>
 #include <thread>
 
 #include "examples/tinylm/src/corpus.hpp"
@@ -50,6 +55,7 @@ struct Outcome {
   bool ok = false;
   int status = 0;  ///< 0: no answer
   double milliseconds = 0;
+  bool sent = false;
 };
 
 // What a client would call an answer: a text, or a stream with its end.
@@ -76,10 +82,45 @@ std::string request_text(const LoadOptions& options, const Sequence& prompt, std
          "\r\nContent-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text;
 }
 
+/// While it lives, SIGTERM and SIGINT request a stop instead of ending the process. Make it before threads.
+class StopOnSignal {
+ public:
+  StopOnSignal() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+    waiter_ = std::thread([this] {
+      int signal = 0;
+      sigwait(&signals_, &signal);
+      stop_.request_stop();
+    });
+  }
+  ~StopOnSignal() {
+    pthread_kill(waiter_.native_handle(), SIGTERM);
+    waiter_.join();
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  StopOnSignal(const StopOnSignal&) = delete;
+  StopOnSignal& operator=(const StopOnSignal&) = delete;
+  [[nodiscard]] std::stop_token token() const { return stop_.get_token(); }
+
+ private:
+  sigset_t signals_{}, before_{};
+  std::stop_source stop_;
+  std::thread waiter_;
+};
+
 class Load {
  public:
-  Load(const LoadOptions& options, Target target, const std::vector<Sequence>& prompts, std::size_t total)
-      : options_(options), target_(std::move(target)), prompts_(prompts), total_(total), outcomes_(total) {}
+  Load(const LoadOptions& options, Target target, const std::vector<Sequence>& prompts, std::size_t total,
+       std::stop_token stop)
+      : options_(options),
+        target_(std::move(target)),
+        prompts_(prompts),
+        total_(total),
+        stop_(std::move(stop)),
+        outcomes_(total) {}
 
   std::vector<Outcome> run() {
     start_ = Clock::now();
@@ -87,6 +128,7 @@ class Load {
     for (std::size_t i = 0; i < std::min(options_.concurrency, total_); ++i)
       workers.emplace_back([this] { work(); });
     workers.clear();
+    std::erase_if(outcomes_, [](const Outcome& outcome) { return !outcome.sent; });
     return outcomes_;
   }
 
@@ -96,10 +138,18 @@ class Load {
     for (std::size_t number = next_++; number < total_; number = next_++) {
       const auto due = start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
                                     static_cast<double>(number) / options_.rate));
-      std::this_thread::sleep_until(due);
+      if (!wait_until(due)) return;
       outcomes_[number] = send_one(connection, number);
+      outcomes_[number].sent = true;
       outcomes_[number].milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - due).count();
     }
+  }
+
+  /// False when a stop was requested first.
+  bool wait_until(Clock::time_point due) {
+    std::unique_lock lock(mutex_);
+    pause_.wait_until(lock, stop_, due, [] { return false; });
+    return !stop_.stop_requested();
   }
 
   Outcome send_one(std::optional<HttpConnection>& connection, std::size_t number) {
@@ -131,6 +181,9 @@ class Load {
   Target target_;
   const std::vector<Sequence>& prompts_;
   std::size_t total_;
+  std::stop_token stop_;
+  std::mutex mutex_;
+  std::condition_variable_any pause_;
   std::vector<Outcome> outcomes_;
   std::atomic<std::size_t> next_{0};
   Clock::time_point start_;
@@ -175,7 +228,8 @@ Result<void> run_load(const LoadOptions& options) {
   const auto prompts = read_corpus(options.prompts, 1U << 20U);
   if (!prompts) return std::unexpected(prompts.error());
   const auto begin = Clock::now();
-  Load load(options, *target, prompts->sequences, total);
+  const StopOnSignal stop;
+  Load load(options, *target, prompts->sequences, total, stop.token());
   const auto outcomes = load.run();
   const json report = summary(outcomes, std::chrono::duration<double>(Clock::now() - begin).count());
   std::printf("%s\n", report.dump().c_str());
