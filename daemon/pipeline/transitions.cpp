@@ -38,16 +38,28 @@ StageRunState run_state(schema::Verdict verdict) {
   return StageRunState::error;
 }
 
-/// The first sentence that explains the verdict, for `reason`.
+std::string named(const schema::ClauseVerdict& clause) {
+  return clause.where.empty() ? clause.clause
+                              : fmt::format("{} on {}", clause.clause, schema::slice_text(clause.where));
+}
+
+/// The sentence of the first hard clause with the stage's verdict, and the names of the others, for `reason`.
 std::string why(const stages::StageReport& report) {
+  constexpr int kNamed = 10;
+  std::string text;
+  std::string others;
+  int more = 0;
   for (const auto& clause : report.clauses) {
-    if (clause.verdict == report.verdict && clause.severity == schema::Severity::hard) {
-      const auto where =
-          clause.where.empty() ? std::string() : fmt::format(" on {}", schema::slice_text(clause.where));
-      return fmt::format("{}{}: {}", clause.clause, where, clause.message);
+    if (clause.verdict != report.verdict || clause.severity != schema::Severity::hard) continue;
+    if (text.empty()) {
+      text = fmt::format("{}: {}", named(clause), clause.message);
+    } else if (++more <= kNamed) {
+      others += (others.empty() ? "" : ", ") + named(clause);
     }
   }
-  return report.notes.empty() ? std::string("no clause says more") : report.notes.front();
+  if (text.empty()) return report.notes.empty() ? std::string("no clause says more") : report.notes.front();
+  if (more > kNamed) others += fmt::format(" and {} more", more - kNamed);
+  return others.empty() ? text : fmt::format("{} Likewise: {}.", text, others);
 }
 
 }  // namespace
