@@ -7,11 +7,12 @@ namespace driftgate::gpu::cpu {
 
 namespace {
 
-constexpr std::size_t kBlockColumns = 256;        // float32 sums are this long, then float64
-constexpr std::size_t kScanColumns = 4 * kWidth;  // one maximum is kept for each
-constexpr std::size_t kPrefetchColumns = 1'024;
-constexpr float kFloor = -60.0F;                             // log of the least e kept: no subnormal product
-constexpr double kLargestLogit = 30'000.0;                   // its exponent must fit beside `magic`
+constexpr std::size_t kBlockColumns = 256;              // float32 sums are this long, then float64
+constexpr std::size_t kScanColumns = 4 * kWidth;        // one maximum is kept for each
+constexpr std::size_t kPrefetchColumns = kTileColumns;  // the next tile is fetched while this one is summed
+constexpr std::size_t kLeastColumns = 64;   // of fewer, errors do not average out and float64 costs nothing
+constexpr float kFloor = -60.0F;            // log of the least e kept: no subnormal product
+constexpr double kLargestLogit = 30'000.0;  // its exponent must fit beside `magic`
 constexpr double kLargestDrift = 1.0, kLargestRatio = 1.25;  // |d'| in pass 1, |d| in pass 2
 constexpr double kLevels[] = {0.0625, 0.25};
 constexpr double kWellCentred = 900.0;  // (mean d')² over its variance: keeps logit_rms
@@ -87,22 +88,11 @@ struct Scan {
 
 template <std::uint32_t Dtype>
 void scan(const Columns& columns, Scan& out) {
-  constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
   F all_z = fill(-__builtin_inff()), all_y = all_z, high = all_z, low = fill(__builtin_inff()), suspicion{};
   std::size_t at = 0;
   for (std::size_t begin = 0; begin < columns.padded; begin += kScanColumns, at += kWidth) {
     const std::size_t end = begin + kScanColumns < columns.padded ? begin + kScanColumns : columns.padded;
     F max_z = fill(-__builtin_inff()), max_y = max_z;
-    __builtin_prefetch(columns.train + (begin + kPrefetchColumns) * kBytes);
-    __builtin_prefetch(columns.inf + (begin + kPrefetchColumns) * kBytes);
-    if constexpr (kScanColumns * kBytes > 64) {
-      __builtin_prefetch(columns.train + (begin + kPrefetchColumns) * kBytes + 64);
-      __builtin_prefetch(columns.inf + (begin + kPrefetchColumns) * kBytes + 64);
-      __builtin_prefetch(columns.train + (begin + kPrefetchColumns) * kBytes + 128);
-      __builtin_prefetch(columns.inf + (begin + kPrefetchColumns) * kBytes + 128);
-      __builtin_prefetch(columns.train + (begin + kPrefetchColumns) * kBytes + 192);
-      __builtin_prefetch(columns.inf + (begin + kPrefetchColumns) * kBytes + 192);
-    }
     for (std::size_t i = begin; i < end; i += kWidth) {
       const F z = load_logits<Dtype>(columns.train, i), y = load_logits<Dtype>(columns.inf, i);
       const F drift = z - y;
@@ -138,8 +128,9 @@ std::size_t first_of(const unsigned char* logits, const float* maxima, float val
 
 template <std::uint32_t Dtype>
 void offer_top(TopList& list, const unsigned char* logits, const float* maxima, const Columns& columns,
-               std::uint32_t first_id) {
+               float most, std::uint32_t first_id) {
   alignas(64) float values[kWidth];
+  if (list.size == list.capacity && !(static_cast<double>(most) > list.entries[list.size - 1].value)) return;
   for (std::size_t begin = 0, at = 0; begin < columns.padded; begin += kScanColumns, at += kWidth) {
     const auto least = [&list] {
       return list.size < list.capacity ? -__builtin_inff()
@@ -185,21 +176,25 @@ DRIFTGATE_INLINE F drift_of(F z, F y, const Frame& frame) {
   return (s - frame.pivot) + (((z - (s - part)) - (y + part)) - frame.pivot_low);
 }
 
-template <std::uint32_t Dtype, bool Exact, int Level>
-DRIFTGATE_INLINE void add_vector(const Columns& columns, std::size_t i, const Frame& frame, const Tile& tile,
-                                 NarrowSums<F>& sums, Range& range) {
+/// `Last`: the vector ends in repeated columns, which count for nothing.
+template <std::uint32_t Dtype, bool Exact, int Level, bool Last>
+DRIFTGATE_INLINE void add_vector(const Columns& columns, std::size_t i, const Frame& frame, float* e_out,
+                                 float* d_out, NarrowSums<F>& sums, Range& range) {
   using Terms = Series<Level>;
+  constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
+  __builtin_prefetch(columns.train + (i + kPrefetchColumns) * kBytes);
+  __builtin_prefetch(columns.inf + (i + kPrefetchColumns) * kBytes);
   const F z = load_logits<Dtype>(columns.train, i);
   F d = drift_of<Exact>(z, load_logits<Dtype>(columns.inf, i), frame);
   range.low = smaller(range.low, d);
   range.high = larger(range.high, d);
   const F x = larger(z, frame.top + kFloor);
   F e = exp_scaled(x, frame.magic);
-  if (i + kWidth > columns.count) {
+  if constexpr (Last) {
     for (std::size_t lane = columns.count - i; lane < kWidth; ++lane) e[lane] = d[lane] = 0;
   }
-  store(tile.narrow_e + i, e);
-  store(tile.narrow_drift + i, d);
+  store(e_out + i, e);
+  store(d_out + i, d);
   const F d2 = d * d;
   const F minus = d2 * (horner(d2, Terms::even) - d * horner(d2, Terms::odd));  // φ(−d')
   const F f = e + e * (minus - d);
@@ -214,17 +209,20 @@ DRIFTGATE_INLINE void add_vector(const Columns& columns, std::size_t i, const Fr
 }
 
 /// Σe of a block in float64 without the column `top`, so that the small rest beside it keeps its places.
-double rest_of(const Tile& tile, std::size_t begin, std::size_t end, std::size_t top) {
-  double sums[8] = {};
-  for (std::size_t i = begin; i < end; ++i) {
-    if (i != top) sums[i % 8] += static_cast<double>(tile.narrow_e[i]);
-  }
-  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+double rest_of(float* e, std::size_t begin, std::size_t end, std::size_t top) {
+  const float largest_e = e[top];
+  e[top] = 0;
+  f64x8 sum{};
+  for (std::size_t i = begin; i < end; i += kWidth) sum += widen_sums(load(e + i));
+  e[top] = largest_e;
+  return total(sum);
 }
 
 template <std::uint32_t Dtype, bool Exact, int Level>
-bool sum_tile(const Columns& columns, const Scan& found, const Frame& frame, double scale, Tile& tile,
+bool sum_tile(const Columns columns, const Scan& found, const Frame& frame, double scale, Tile& tile,
               Pass1& out) {
+  float* const e = tile.narrow_e;  // local: a store to scratch could change a member of `tile`
+  float* const d = tile.narrow_drift;
   NarrowSums<f64x8> all;
   Range range{fill(__builtin_inff()), fill(-__builtin_inff())};
   double rest = 0;
@@ -233,11 +231,11 @@ bool sum_tile(const Columns& columns, const Scan& found, const Frame& frame, dou
     NarrowSums<F> sums;
     const std::size_t whole = end <= columns.count ? end : end - kWidth;
     for (std::size_t i = begin; i < whole; i += kWidth) {
-      add_vector<Dtype, Exact, Level>(columns, i, frame, tile, sums, range);
+      add_vector<Dtype, Exact, Level, false>(columns, i, frame, e, d, sums, range);
     }
-    if (whole < end) add_vector<Dtype, Exact, Level>(columns, whole, frame, tile, sums, range);
+    if (whole < end) add_vector<Dtype, Exact, Level, true>(columns, whole, frame, e, d, sums, range);
     if (found.top >= begin && found.top < end) {
-      rest += rest_of(tile, begin, end, found.top);
+      rest += rest_of(e, begin, end, found.top);
     } else {
       all.l += widen_sums(sums.l);
     }
@@ -300,15 +298,16 @@ bool narrow_tile(const TileInput& input, Tile& tile, TopList& top_train, TopList
   const bool done = exact ? sum_by_level<Dtype, true>(columns, found, frame, scale, size, tile, out)
                           : sum_by_level<Dtype, false>(columns, found, frame, scale, size, tile, out);
   if (!done) return false;
-  offer_top<Dtype>(top_train, columns.train, found.max_z, columns, input.first_id);
-  offer_top<Dtype>(top_inf, columns.inf, found.max_y, columns, input.first_id);
+  offer_top<Dtype>(top_train, columns.train, found.max_z, columns, found.top_z, input.first_id);
+  offer_top<Dtype>(top_inf, columns.inf, found.max_y, columns, found.top_y, input.first_id);
   return true;
 }
 
 std::uint64_t narrow_pass1(const TileInput& input, Tile& tile, TopList& top_train, TopList& top_inf,
                            Pass1& out) {
   tile.narrow = false;
-  if (tile.narrow_e != nullptr && input.temperature == 1.0 && input.train_dtype == input.inf_dtype) {
+  const bool allowed = tile.narrow_e != nullptr && input.columns >= kLeastColumns;
+  if (allowed && input.temperature == 1.0 && input.train_dtype == input.inf_dtype) {
     tile.input = input;
     const auto form = input.train_dtype == DRIFTGATE_F32    ? narrow_tile<DRIFTGATE_F32>
                       : input.train_dtype == DRIFTGATE_BF16 ? narrow_tile<DRIFTGATE_BF16>

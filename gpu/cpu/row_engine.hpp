@@ -35,6 +35,9 @@ class RowEngine {
     std::uint64_t nonfinite = 0;
     bool any = false;
   };
+  void evaluate(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
+  /// Whether the tiles have the scratch that the float32 kernels need.
+  void set_narrow(bool narrow);
   Located first_pass(const driftgate_batch& batch, const unsigned char* train, const unsigned char* inf);
   Pass2 second_pass(const Pass1& sums, double offset, double lse) const;
   void top_figures(double temperature, double unmasked, driftgate_row& out);

@@ -57,6 +57,38 @@ inline Case random_case(std::mt19937_64& random, std::uint32_t most_columns = 10
   return out;
 }
 
+/// A few likely tokens above a bulk that has little mass, a drift that may be a constant, noise or grow
+/// with the distance from the top, temperature 1: what the float32 kernels are for.
+inline Case peaked_case(std::mt19937_64& random) {
+  const auto pick = [&](auto... choices) {
+    const double all[] = {static_cast<double>(choices)...};
+    return all[random() % (sizeof...(choices))];
+  };
+  const auto vocabulary = static_cast<std::size_t>(pick(3, 40, 259, 1000, 2048, 5000, 12000));
+  const double peak = pick(0, 5, 12, 20, 30), level = pick(0, -30, 40, 1000), size = pick(0.5, 2, 4);
+  const double noise = pick(1e-8, 1e-6, 1e-4, 3e-3, 0.02, 0.1, 0.4), offset = pick(0, 0, 1e-3, 0.7, -12, 300);
+  const double slope = pick(0, 0, 1e-4, 0.01), junk = pick(0, 0, 0.05);
+  std::normal_distribution<double> normal;
+  std::vector<double> train, inf;
+  const std::size_t top = random() % vocabulary;
+  for (std::size_t v = 0; v < vocabulary; ++v) {
+    double z = level + size * normal(random);
+    if (v == top) z += peak;
+    if (v == (top + 7) % vocabulary) z += 0.8 * peak;
+    if (std::generate_canonical<double, 53>(random) < junk) z = level - 200;
+    train.push_back(z);
+    inf.push_back(z + offset + slope * (z - level) + noise * normal(random));
+  }
+  Case out;
+  const auto dtype = static_cast<std::uint32_t>(random() % 3);
+  out.train = store(train, dtype), out.inf = store(inf, dtype);
+  out.pair = {out.train.values, out.inf.values, 1, static_cast<std::int64_t>(random() % vocabulary), 10};
+  out.text = "V " + std::to_string(vocabulary) + ", peak " + std::to_string(peak) + ", level " +
+             std::to_string(level) + ", noise " + std::to_string(noise) + ", offset " +
+             std::to_string(offset) + ", slope " + std::to_string(slope) + ", dtype " + std::to_string(dtype);
+  return out;
+}
+
 inline bool finite(const std::vector<double>& values) {
   return std::ranges::none_of(values, [](double v) { return std::isnan(v) || v == -kMasked; });
 }
