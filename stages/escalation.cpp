@@ -50,9 +50,9 @@ EscalationDecision order_for(const schema::Escalation& policy, schema::Stage sta
                                 schema::to_string(decision.action));
   }
   const bool blind = verdict.verdict == schema::Verdict::error;
-  decision.reason = fmt::format("{}{} {}: {} ({})", verdict.clause, on_slice(verdict.where),
+  decision.reason = fmt::format("{}{} {}: {} ({}): {}", verdict.clause, on_slice(verdict.where),
                                 blind ? "cannot be seen" : "is violated", schema::to_string(decision.action),
-                                decision.rule);
+                                decision.rule, verdict.message);
   return decision;
 }
 

@@ -91,10 +91,12 @@ std::string progress_line(const json& promotion) {
     const std::string progress = stage_progress(stages->back());
     if (!progress.empty()) out += " " + progress;
   }
-  if (const json* canary = find(promotion, "canary"); canary != nullptr && stage == "canary") {
+  const json* canary = find(promotion, "canary");
+  const bool ended = integer_of(promotion, "ended_us") > 0;
+  if (canary != nullptr && stage == "canary" && !ended) {
     const double share = static_cast<double>(integer_of(*canary, "share_bp")) / 100.0;
     out += fmt::format("; share {}%, {}", share, text_of(*canary, "phase"));
-    if (const std::string e = text_of(*canary, "e_value"); !e.empty()) out += ", e-value " + e;
+    out += fmt::format(", e-value {:.4g}", canary->value("e_value", 1.0));
   }
   return out;
 }

@@ -117,7 +117,13 @@ void Core::complete_withdrawal(Live& live) {
   auto outcome = parsed_object(row.outcome);
   outcome["weight_zero_us"] = now();
   const auto first_failure = live.progress.first_failure_us;
-  if (first_failure > 0) outcome["first_failure_to_weight_zero_ms"] = (now() - first_failure) / 1'000;
+  if (first_failure > 0) {
+    outcome["first_failure_to_weight_zero_ms"] = (now() - first_failure) / 1'000;
+    row.reason += fmt::format(
+        " {} requests of {} keys were exposed to it; weight 0 was read back {:.1f} s after its first failure.",
+        live.progress.exposed_requests, live.progress.exposed_keys,
+        static_cast<double>(now() - first_failure) / 1e6);
+  }
   row.state = row.resume_state.value_or(PromotionState::errored);
   row.resume_state.reset();
   const bool may_go_on = row.state == PromotionState::inconclusive;
