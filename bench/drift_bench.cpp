@@ -1,4 +1,5 @@
-// Rows per second of the drift engine against plain reading of the same bytes, in interleaved rounds.
+// Rows per second of the drift engine against plain reading of the same bytes, in interleaved rounds,
+// and of each kernel that this processor runs, by one thread.
 // Usage: drift_bench [vocabulary] [f32|bf16] [threads] [rounds]. Prints one JSON object.
 
 #include <fmt/core.h>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "gpu/backend_loader.hpp"
+#include "gpu/cpu/row_engine.hpp"
 
 namespace {
 
@@ -89,21 +91,52 @@ double read_round(const Data& data, std::uint32_t threads, std::uint64_t& sink) 
   return static_cast<double>(data.train.size() + data.inf.size()) / seconds;
 }
 
-double engine_round(gpu::Backend& backend, const Data& data, std::vector<driftgate_row>& rows) {
+driftgate_batch batch_of(const Data& data) {
   const std::uint64_t stride = data.train.size() / data.rows;
-  const driftgate_batch batch{sizeof(driftgate_batch),
-                              data.vocabulary,
-                              data.rows,
-                              {data.train.data(), stride, data.dtype, 0},
-                              {data.inf.data(), stride, data.dtype, 0},
-                              nullptr,
-                              1.0};
+  return {sizeof(driftgate_batch),
+          data.vocabulary,
+          data.rows,
+          {data.train.data(), stride, data.dtype, 0},
+          {data.inf.data(), stride, data.dtype, 0},
+          nullptr,
+          1.0};
+}
+
+double engine_round(gpu::Backend& backend, const Data& data, std::vector<driftgate_row>& rows) {
+  const driftgate_batch batch = batch_of(data);
   const auto start = Clock::now();
   if (auto ok = backend.measure(batch, rows); !ok) {
     fmt::print(stderr, "{}\n", ok.error().describe());
     std::exit(1);
   }
   return static_cast<double>(data.rows) / seconds_since(start);
+}
+
+constexpr std::uint64_t kKernelRows = 64;
+
+/// The kernels that this processor runs, the slowest first.
+std::vector<const gpu::cpu::TileKernel*> kernels() {
+  std::vector<const gpu::cpu::TileKernel*> out{&gpu::cpu::kPortableKernel};
+#ifdef DRIFTGATE_X86
+  if (&gpu::cpu::best_kernel() != &gpu::cpu::kPortableKernel) {
+    out.insert(out.end(), {&gpu::cpu::kAvx2Kernel, &gpu::cpu::kAvx2NarrowKernel});
+  }
+  if (&gpu::cpu::best_kernel() == &gpu::cpu::kAvx512NarrowKernel) {
+    out.insert(out.end(), {&gpu::cpu::kAvx512Kernel, &gpu::cpu::kAvx512NarrowKernel});
+  }
+#endif
+  return out;
+}
+
+double kernel_round(const gpu::cpu::TileKernel& kernel, const Data& data) {
+  const driftgate_batch batch = batch_of(data);
+  const std::uint64_t rows = std::min(kKernelRows, data.rows);
+  gpu::cpu::RowEngine engine(kernel, data.vocabulary, 10);
+  driftgate_row row{};
+  engine.measure(batch, 0, row);  // touches the scratch
+  const auto start = Clock::now();
+  for (std::uint64_t i = 0; i < rows; ++i) engine.measure(batch, i, row);
+  return static_cast<double>(rows) / seconds_since(start);
 }
 
 std::string spread(std::vector<double> values) {
@@ -130,19 +163,28 @@ int main(int argc, char** argv) {
   }
   std::vector<driftgate_row> rows(data.rows);
   std::vector<double> read, engine, ratio;
+  std::vector<std::vector<double>> by_kernel(kernels().size());
   std::uint64_t sink = 0;
   for (int round = 0; round <= rounds; ++round) {
     const double bandwidth = read_round(data, threads, sink);
     const double speed = engine_round(*backend, data, rows);
+    std::vector<double> speeds;
+    for (const gpu::cpu::TileKernel* kernel : kernels()) speeds.push_back(kernel_round(*kernel, data));
     if (round == 0) continue;  // the first touches pages and makes scratch
     const double bytes = 2.0 * static_cast<double>(data.train.size()) / static_cast<double>(data.rows);
     read.push_back(bandwidth / 1e9);
     engine.push_back(speed);
     ratio.push_back(speed * bytes / bandwidth);
+    for (std::size_t i = 0; i < speeds.size(); ++i) by_kernel[i].push_back(speeds[i]);
+  }
+  std::string single;
+  for (std::size_t i = 0; i < by_kernel.size(); ++i) {
+    single += fmt::format("{}\n  \"{}\": {}", i == 0 ? "" : ",", kernels()[i]->name, spread(by_kernel[i]));
   }
   fmt::print(R"({{"engine": "{}", "vocabulary": {}, "dtype": "{}", "rows": {}, "rounds": {}, "check": {},)"
-             "\n \"read_gb_per_s\": {},\n \"rows_per_s\": {},\n \"share_of_read_bandwidth\": {}}}\n",
+             "\n \"read_gb_per_s\": {},\n \"rows_per_s\": {},\n \"share_of_read_bandwidth\": {},"
+             "\n \"kernel_rows_per_s\": {{{}}}}}\n",
              backend->describe(), vocabulary, dtype, data.rows, rounds, sink % 1000, spread(read),
-             spread(engine), spread(ratio));
+             spread(engine), spread(ratio), single);
   return 0;
 }
