@@ -173,7 +173,7 @@ void CanaryState::Impl::choose_action(const CanaryContext& context, bool tripped
                                       CanaryDecision& decision) const {
   const EscalationDecision& order = decision.escalation;
   if (order.acted && order.action == schema::Action::rollback) {
-    return act(decision, CanaryAction::rollback, order.reason + ".");
+    return act(decision, CanaryAction::rollback, order.reason);
   }
   if (context.telemetry_age_ms >= plan.revert_after_ms) {
     return act(
@@ -196,7 +196,7 @@ void CanaryState::Impl::choose_action(const CanaryContext& context, bool tripped
       std::min(context.step, last) > 0) {
     decision.next_step = std::min(context.step, last) - 1;
     decision.next_share_bp = share_of(decision.next_step);
-    return act(decision, CanaryAction::step_back, order.reason + ".");
+    return act(decision, CanaryAction::step_back, order.reason);
   }
   const bool stale = context.telemetry_age_ms >= plan.freeze_after_ms;
   const bool frozen = order.acted && order.action != schema::Action::log;
@@ -205,7 +205,7 @@ void CanaryState::Impl::choose_action(const CanaryContext& context, bool tripped
   act(decision, CanaryAction::freeze,
       stale ? fmt::format("Telemetry is {} old and freeze_after is {}.", seconds(context.telemetry_age_ms),
                           seconds(plan.freeze_after_ms))
-            : order.reason + ".");
+            : order.reason);
 }
 
 CanaryDecision CanaryState::Impl::decide(const CanaryContext& context) {

@@ -98,8 +98,10 @@ ClauseVerdict RateStream::max_verdict(const CanaryLevels& levels, std::uint64_t 
                   count_text(keys_), on_slice(head.where), percent(verdict.estimate.value_or(0)));
   if (*verdict.e_value >= harm_at) {
     verdict.verdict = Verdict::violated;
-    verdict.message = fmt::format("{}: e-value {} reaches {}, so its rate is over the max of {}.", start,
-                                  figure(*verdict.e_value), figure(harm_at), percent(max));
+    const bool lately = verdict.estimate.value_or(1) <= max;
+    verdict.message = fmt::format("{}: e-value {} reaches {}, so its rate is over the max of {}{}.", start,
+                                  figure(*verdict.e_value), figure(harm_at), percent(max),
+                                  lately ? ", if not from the beginning then since a later step began" : "");
   } else if (e_proof() >= proof_at) {
     verdict.verdict = Verdict::pass;
     verdict.message = fmt::format("{}: proof e-value {} reaches {}, so its rate is under the max of {}.",

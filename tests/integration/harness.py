@@ -4,11 +4,8 @@ import contextlib
 import http.client
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
-import threading
 import time
 
 ROOT = os.environ["DRIFTGATE_ROOT"]

@@ -1,10 +1,9 @@
 """Promotions from end to end: the outcomes of the demo and what can go wrong on the way."""
 import json
 import struct
-import time
 
-from harness import Failure, call, check, wait_for
-from world import DATA, TERMINAL, run
+from harness import call, check, wait_for
+from world import DATA, MODEL_DIR, TERMINAL, run
 
 CANDIDATE_ENTRY_KINDS = {"promotion_requested", "state_changed", "job_finished", "verdict_reached",
                          "route_desired", "route_applied", "approval_given"}
@@ -65,7 +64,8 @@ def promote_failing(world, *flags):
 
 def int8_that_fails_later_is_rolled_back_in_canary(world):
     load, promotion = promote_failing(world, "--fail-share", "0.4", "--fail-after-requests", "330")
-    world.approve(promotion) if world.reach(promotion, ("awaiting_approval", "rejected"))["state"] != "rejected" else 0
+    if world.reach(promotion, ("awaiting_approval", "rejected"))["state"] == "awaiting_approval":
+        world.approve(promotion)
     done = world.reach(promotion, "rejected")
     check(done["stage"] == "canary", f"rejected in {done['stage']}: {done['reason']}")
     check(done["traffic"] == "reverted", f"traffic is {done['traffic']}")
@@ -179,13 +179,27 @@ def traffic_survives_the_daemon_and_the_dead_man_reverts(world):
     check(load.stop()["failed"] == 0, "users noticed")
 
 
-def an_engine_that_answers_garbage_is_refused_or_stopped(world):
-    world.install_incumbent()
+def an_engine_that_answers_garbage_is_refused_at_registration(world):
     world.start_engine("garbage", "bf16", "--garbage-share", "1.0")
-    world.api("POST", "/v1/kernels", {"name": "tinylm-bf16", "engine": "tinylm", "dtype": "bf16"}, who="promoter")
+    world.api("POST", "/v1/kernels", {"name": "tinylm-bf16", "engine": "tinylm", "dtype": "bf16"},
+              who="promoter", expect=201)
     refused = world.api("POST", "/v1/engines", {"name": "garbage", "url": world.engines["garbage"].url,
-                                                "kernel": "tinylm-bf16", "checkpoint": {"uri": DATA}}, who="promoter")
-    check("code" in refused, f"an engine that answers garbage was registered: {refused}")
+                                                "kernel": "tinylm-bf16", "checkpoint": {"uri": MODEL_DIR}},
+                        who="promoter")
+    check(refused.get("code") == "unavailable" and "completions" in refused["detail"],
+          f"an engine that answers garbage was not refused for that: {refused}")
+    check(not world.api("GET", "/v1/engines", expect=200)["items"], "it was registered")
+
+
+def an_engine_that_answers_garbage_later_is_stopped_in_shadow(world):
+    world.install_incumbent()
+    world.start_engine("bf16", "bf16", "--garbage-share", "0.5", "--garbage-after-requests", "12")
+    world.register_engine("bf16", "bf16")
+    load = world.load()
+    done = world.reach(world.promote("bf16", "bf16"), "rejected")
+    check(done["stage"] == "shadow-runtime" and done["traffic"] == "never_exposed",
+          f"rejected in {done['stage']}, traffic {done['traffic']}: {done['reason']}")
+    check(load.stop()["failed"] == 0, "users saw garbage")
 
 
 def write_capture(path, source, change):
@@ -277,8 +291,6 @@ def every_kind_of_contract_error_is_refused_by_name(world):
     check(not world.api("GET", "/v1/contracts", expect=200)["items"], "a broken contract was registered")
 
 
-NO_TRAFFIC = {f.__name__ for f in (requests_without_a_token_change_nothing,
-                                   every_kind_of_contract_error_is_refused_by_name)}
 TESTS = [
     bf16_is_promoted,
     int8_static_is_rejected_and_the_language_is_named,
@@ -289,7 +301,8 @@ TESTS = [
     abort_in_canary_takes_the_share_to_zero,
     a_candidate_that_dies_is_rolled_back,
     traffic_survives_the_daemon_and_the_dead_man_reverts,
-    an_engine_that_answers_garbage_is_refused_or_stopped,
+    an_engine_that_answers_garbage_is_refused_at_registration,
+    an_engine_that_answers_garbage_later_is_stopped_in_shadow,
     a_capture_with_nan_is_rejected_by_position,
     a_hostile_capture_ends_in_an_error_that_names_the_rule,
     requests_without_a_token_change_nothing,

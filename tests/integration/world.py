@@ -3,14 +3,11 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
-import time
 
-import harness
-from harness import DRIFTGATE, EXAMPLE, ROOT, TINYLM, Failure, Load, Process, call, check, port_of, wait_for
+from harness import DRIFTGATE, EXAMPLE, ROOT, TINYLM, Load, Process, call, check, port_of, wait_for
 
 TERMINAL = ("succeeded", "rejected", "errored", "aborted", "expired", "superseded")
 MODEL_DIR = os.path.join(EXAMPLE, "model")
@@ -106,9 +103,9 @@ class World:
             self.tokens[scope] = answer["bearer"]
 
     def stop_router(self):
-        """The router outlives the daemon on purpose: a test ends it by the pid in its lock file."""
-        with open(f"{self.folder}/data/router.pid", encoding="ascii") as handle:
-            os.kill(int(handle.read().split()[0]), signal.SIGTERM)
+        """The router outlives the daemon on purpose: a test ends it through its control socket."""
+        subprocess.run([DRIFTGATE, "router-stop", "--socket", f"{self.folder}/data/router.sock"],
+                       check=False, capture_output=True, timeout=20)
 
     # --- the API ---------------------------------------------------------------------------------
     def api(self, method, path, body=None, who="viewer", expect=None, headers=None):
