@@ -134,14 +134,13 @@ class HeadPublisher::Impl {
       } else {
         changed_.wait(lock, woken);
       }
-      const bool last = stopping_;
+      if (stopping_) return;
       if (dirty_ || failure_) {
         dirty_ = false;
         lock.unlock();
         [[maybe_unused]] const auto done = publish();  // kept in failure_, tried again
         lock.lock();
       }
-      if (last) return;
       changed_.wait_for(lock, kMinInterval, [this] { return stopping_; });
     }
   }
@@ -154,6 +153,8 @@ class HeadPublisher::Impl {
     }
     store_.remove_listener(listener_);
     thread_.join();
+    // A commit whose listener had not run yet when the loop ended is published here.
+    [[maybe_unused]] const auto done = publish();  // kept in failure_
   }
 
   store::Store& store_;
