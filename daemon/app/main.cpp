@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <sys/resource.h>
 
 #include <cstdio>
 #include <exception>
@@ -20,7 +21,16 @@ namespace {
 
 using namespace driftgate;
 
+/// Each user's stream takes two descriptors; the usual soft limit of 1,024 would be charged to the engines.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int serve(const cli::ServeArgs& args) {
+  raise_descriptor_limit();
   auto settings =
       args.config.empty() ? schema::Result<app::Settings>(app::Settings{}) : app::load_settings(args.config);
   if (!settings) return cli::report(settings.error());
@@ -31,6 +41,7 @@ int serve(const cli::ServeArgs& args) {
 
 /// `driftgate router …`: a process of its own, started by the daemon.
 int router(std::span<const std::string> words) {
+  raise_descriptor_limit();
   const auto options = route::parse_router_arguments(words);
   if (options) return route::run_router(*options);
   cli::report(options.error());

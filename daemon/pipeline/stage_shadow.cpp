@@ -172,6 +172,8 @@ void Core::stop_mirroring(Live& live) {
 /// Teacher forcing of the pairs on both engines, in a job.
 void Core::rescore(Live& live) {
   auto spool = world_.driver.spool_path(live.run.key.text());
+  // Mirrored requests are still in flight: the slowest answers belong to the evidence too.
+  if (!spool && spool.error().code == ErrorCode::conflict) return stumble(live, spool.error());
   if (!spool && spool.error().code != ErrorCode::not_found)
     return fail_stage(live, spool.error(), "the spool of mirrored requests");
   const auto side = [&](const store::VersionRow& version) -> schema::Result<jobs::RescorePayload::Side> {

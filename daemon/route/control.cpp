@@ -103,6 +103,10 @@ Answer spool(RouterCore& core, const json& request, bool drop) {
     if (auto done = core.spool.drop(stage_key); !done) return std::unexpected(done.error());
     return ok();
   }
+  if (const auto open = core.mirrors.count(stage_key); open > 0)
+    return schema::fail(
+        schema::ErrorCode::conflict,
+        fmt::format("{} mirrored requests of {} are still in flight; ask again", open, stage_key));
   auto path = core.spool.path(stage_key);
   if (!path) return std::unexpected(path.error());
   return ok_with({{"path", *path}});

@@ -25,6 +25,23 @@ bool MirrorBudget::take(const std::string& stage_key, std::uint64_t tokens, std:
   return enough;
 }
 
+void OpenMirrors::add(const std::string& stage_key) {
+  const std::lock_guard lock(mutex_);
+  ++open_[stage_key];
+}
+
+void OpenMirrors::remove(const std::string& stage_key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find(stage_key);
+  if (found != open_.end() && --found->second == 0) open_.erase(found);
+}
+
+std::size_t OpenMirrors::count(const std::string& stage_key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find(stage_key);
+  return found == open_.end() ? 0 : found->second;
+}
+
 void ConnectionCount::add() {
   const std::lock_guard lock(mutex_);
   ++count_;

@@ -35,6 +35,19 @@ class MirrorBudget {
   std::map<std::string, std::uint64_t> used_;
 };
 
+/// Mirrored requests that are queued or asked and not yet in the spool, by stage: the spool of a stage is
+/// complete when none is left, so that slow answers are not missing from it.
+class OpenMirrors {
+ public:
+  void add(const std::string& stage_key);
+  void remove(const std::string& stage_key);
+  [[nodiscard]] std::size_t count(const std::string& stage_key) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::size_t> open_;
+};
+
 /// How many client connections are open.
 class ConnectionCount {
  public:
@@ -59,6 +72,7 @@ struct RouterCore {
   Ledger ledger;
   Spool spool;
   MirrorBudget budget;
+  OpenMirrors mirrors;
   ConnectionCount connections;
   std::atomic<bool> draining = false;
   std::atomic<std::uint16_t> port = 0;

@@ -36,7 +36,8 @@ class Driver {
   virtual schema::Result<std::vector<Window>> windows(std::uint64_t after, std::size_t limit) = 0;
   /// Windows up to `number` are stored by the daemon and may be forgotten.
   virtual schema::Result<void> acknowledge(std::uint64_t number) = 0;
-  /// The spool file with the pairs of a stage, complete up to now (flushed), or `not_found`.
+  /// The spool file with the pairs of a stage, complete (flushed), or `not_found`; `conflict` while mirrored
+  /// requests of the stage are in flight: ask again.
   virtual schema::Result<std::string> spool_path(const std::string& stage_key) = 0;
   /// Forgets and deletes the spool of a stage.
   virtual schema::Result<void> drop_spool(const std::string& stage_key) = 0;

@@ -19,6 +19,13 @@ void log_failure(std::exception_ptr failure) {
   }
 }
 
+/// Ends a mirror's stay among the open ones, however it ends.
+struct Closing {
+  OpenMirrors& mirrors;
+  const std::string& stage_key;
+  ~Closing() { mirrors.remove(stage_key); }
+};
+
 }  // namespace
 
 void MirrorQueue::offer(MirrorJob job) {
@@ -29,6 +36,7 @@ void MirrorQueue::offer(MirrorJob job) {
     core_.ledger.count_mirror(job.model, job.stage_key, MirrorEnd::skipped);
     return;
   }
+  core_.mirrors.add(job.stage_key);
   waiting_.push_back(std::move(job));
   if (!idle_worker) return;
   ++running_;
@@ -39,9 +47,20 @@ Task<void> MirrorQueue::work() {
   while (!waiting_.empty()) {
     MirrorJob job = std::move(waiting_.front());
     waiting_.pop_front();
-    co_await run(job);
+    const Closing closing{core_.mirrors, job.stage_key};
+    if (still_wanted(job)) {
+      co_await run(job);
+    } else {
+      core_.ledger.count_mirror(job.model, job.stage_key, MirrorEnd::skipped);
+    }
   }
   --running_;
+}
+
+/// Queued copies of a stage that was aborted, rolled back or reverted put no load on the engine any more.
+bool MirrorQueue::still_wanted(const MirrorJob& job) const {
+  const auto route = core_.routes.find(job.model);
+  return route && route->stage_key == job.stage_key && route->mirror_bp > 0;
 }
 
 Task<void> MirrorQueue::run(MirrorJob& job) {

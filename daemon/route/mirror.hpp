@@ -35,6 +35,7 @@ class MirrorQueue {
 
  private:
   Task<void> work();
+  [[nodiscard]] bool still_wanted(const MirrorJob& job) const;
   Task<void> run(MirrorJob& job);
   void record(const MirrorJob& job, bool whole);
 

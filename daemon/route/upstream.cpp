@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 16u << 10;
 constexpr int kMaxInterimAnswers = 4;
+constexpr std::chrono::milliseconds kKeepAliveRace{100};  ///< an engine's close that crossed the request
 
 /// An idle connection has nothing to read: bytes or an end mean that it cannot be used again.
 bool still_open(TcpSocket& socket) {
@@ -78,11 +79,15 @@ Task<std::string> Exchange::start(std::string_view head, std::string_view body) 
   for (int round = 0; round < 2; ++round) {
     std::string why = co_await open(round > 0);
     if (!why.empty()) co_return why;
+    const auto asked = Deadlines::Time::clock::now();
     why = co_await send(head, body);
     if (why.empty()) {
       why = co_await read_head();
     }
-    const bool stale = connection_->reused && !answered_ && !timed_out_ && !aborted_;
+    // Only a close that crossed the request on a kept connection is asked anew: an engine that dies later
+    // has failed, and that must be seen.
+    const bool raced = Deadlines::Time::clock::now() - asked < kKeepAliveRace;
+    const bool stale = connection_->reused && !answered_ && !timed_out_ && !aborted_ && raced;
     if (why.empty() || !stale) co_return why;
   }
   co_return "no_answer";
