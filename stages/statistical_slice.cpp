@@ -61,6 +61,16 @@ ClauseVerdicts decide_all(const ClauseData& data, const schema::Clause& clause,
   return all;
 }
 
+/// A clause on slices of which there is none was not looked at, and that is no pass.
+ClauseVerdict no_slice(const ClauseData& data, const schema::Clause& clause) {
+  return cannot(begin_verdict(clause, {}, SliceRole::corpus, data.alpha, data.seed),
+                asks_for(clause, SliceRole::monitored)
+                    ? "No sequence has an attribute of slices.dimensions that is not a critical slice, so no "
+                      "slice could be decided: give the corpus slices or remove the clause."
+                    : "The contract names no critical slice, so no slice could be decided: name some in "
+                      "slices.critical or remove the clause.");
+}
+
 /// Ranks the slices and says, where a slice is beyond its limit and the corpus is not, what the average hid.
 void rank(ClauseVerdicts& all, StageReport& report) {
   const auto whole = excess(all.corpus);
@@ -108,7 +118,11 @@ StageReport evaluate_statistical_slice(const schema::Contract& contract, const g
   for (const schema::Clause* clause : clauses) {
     ClauseVerdicts all = decide_all(data, *clause, monitored);
     rank(all, report);
-    if (clause->slices.empty()) report.clauses.push_back(std::move(all.corpus));
+    if (clause->slices.empty()) {
+      report.clauses.push_back(std::move(all.corpus));
+    } else if (all.slices.empty()) {
+      report.clauses.push_back(no_slice(data, *clause));
+    }
     std::ranges::move(all.slices, std::back_inserter(report.clauses));
   }
   std::vector<ClauseVerdict*> critical;

@@ -100,6 +100,25 @@ TEST_CASE("a monitored slice that is too small is listed and does not block") {
   CHECK(report.clauses.size() == 2);
 }
 
+TEST_CASE("a clause on monitored slices of a corpus that has none is an error and blocks") {
+  auto table = make::table();
+  for (int i = 0; i < 300; ++i) make::append(table, {10, 0.5, {}});
+  const StageReport report = evaluate(contract({SliceRole::monitored}), table);
+  CHECK(report.verdict == Verdict::error);
+  REQUIRE(report.clauses.size() == 1);
+  CHECK(report.clauses[0].role == SliceRole::corpus);
+  CHECK(report.clauses[0].message.find("slices.dimensions") != std::string::npos);
+}
+
+TEST_CASE("a clause on critical slices of a contract that names none is an error and blocks") {
+  auto named_none = contract({SliceRole::critical});
+  named_none.slices.critical.clear();
+  const StageReport report = evaluate(named_none, corpus(0.01, 1));
+  CHECK(report.verdict == Verdict::error);
+  REQUIRE(report.clauses.size() == 1);
+  CHECK(report.clauses[0].message.find("slices.critical") != std::string::npos);
+}
+
 TEST_CASE("sequences without the attribute are a slice of their own") {
   auto table = make::table();
   for (int i = 0; i < 400; ++i) {
