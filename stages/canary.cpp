@@ -82,11 +82,13 @@ schema::Result<CanaryState> CanaryState::create(const schema::Contract& contract
     }
     if (auto checked = check_clause(clause); !checked) return std::unexpected(checked.error());
     for (const auto& [where, role] : scopes(contract, clause)) {
-      const StreamHead head{clause, where, role, std::nullopt, 0};
       if (*traffic_metric(clause) == Metric::error_rate) {
+        const StreamHead head{clause, where, role, std::nullopt, 0};
         tests += impl->rates.emplace_back(head, starts).tests();
-      } else {
-        impl->latencies.emplace_back(head, strata);
+        continue;
+      }
+      for (const schema::Clause& part : one_per_limit(clause)) {
+        impl->latencies.emplace_back(StreamHead{part, where, role, std::nullopt, 0}, strata);
         ++tests;
       }
     }

@@ -31,6 +31,12 @@ double StreamHead::level_factor() const {
   return std::ldexp(1.0, -static_cast<int>(std::min(rearms, 1000U)));
 }
 
+bool StreamHead::made(const ClauseVerdict& verdict) const {
+  const bool stated = (verdict.limit_kind == "max" && clause.limits.max) ||
+                      (verdict.limit_kind == "max_ratio" && clause.limits.max_ratio);
+  return stated && verdict.clause == clause.address() && verdict.where == where;
+}
+
 void RateStream::open(std::uint32_t started) {
   const std::size_t count = head.rearms > 0 ? 1 : std::min(started, starts_);
   const schema::Limits& limits = head.clause.limits;

@@ -43,6 +43,8 @@ struct StreamHead {
   std::uint32_t rearms = 0;
 
   [[nodiscard]] double level_factor() const;  ///< 2^{−rearms}
+  /// The verdict is of this clause, slice and limit. A latency clause with two limits has two streams.
+  [[nodiscard]] bool made(const schema::ClauseVerdict& verdict) const;
 };
 
 /// error_rate on one slice: the absolute betting process for `max`, the label e-process for `max_ratio`;
@@ -81,8 +83,9 @@ class RateStream {
   std::uint64_t keys_ = 0, failed_keys_ = 0, failures_seen_ = 0, failures_skipped_ = 0;
 };
 
-/// A latency quantile on one slice, by strata of prompt length: quantile confidence sequences of both
-/// arms, the baseline a pool of the candidate's size drawn from the incumbent's keys by hash.
+/// A latency quantile on one slice against one limit (max or max_ratio), by strata of prompt length: quantile
+/// confidence sequences of both arms, the baseline a pool of the candidate's size drawn from the incumbent's
+/// keys by hash.
 class LatencyStream {
  public:
   static constexpr std::uint32_t kMaxStrata = 16;

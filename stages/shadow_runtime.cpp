@@ -137,6 +137,9 @@ ClauseVerdict Decider::rate_ratio(const schema::Clause& clause, const Pairs& pai
 
 ClauseVerdict Decider::latency(const schema::Clause& clause, Metric metric, const Pairs& pairs,
                                ClauseVerdict verdict) const {
+  if (!clause.limits.max && !clause.limits.max_ratio) {
+    return cannot(std::move(verdict), "A latency is decided by max or max_ratio only.");
+  }
   const auto& subject = std::get<schema::MetricSubject>(clause.subject);
   const auto quantile = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt;
   if (!quantile) {
@@ -204,7 +207,9 @@ void Decider::decide(const schema::Clause& clause, const schema::SliceWhere& whe
       out.push_back(cannot(std::move(verdict), "error_rate is decided by max or max_ratio only."));
     }
   } else if (is_latency(*metric)) {
-    out.push_back(latency(clause, *metric, pairs, std::move(verdict)));
+    for (const schema::Clause& part : one_per_limit(clause)) {
+      out.push_back(latency(part, *metric, pairs, verdict));
+    }
   } else if (group == schema::MetricGroup::realised || group == schema::MetricGroup::row) {
     out.push_back(realised(clause, where, role));
   } else {
@@ -251,11 +256,14 @@ StageReport evaluate_shadow_runtime(const schema::Contract& contract, const Shad
         report.clauses.push_back(std::move(*verdict));
       continue;
     }
-    if (clause->slices.empty()) decider.decide(*clause, {}, SliceRole::corpus, report.clauses);
-    if (std::ranges::find(clause->slices, SliceRole::critical) != clause->slices.end()) {
-      for (const auto& where : contract.slices.critical) {
-        decider.decide(*clause, where, SliceRole::critical, report.clauses);
-      }
+    const bool critical = std::ranges::find(clause->slices, SliceRole::critical) != clause->slices.end();
+    // Like the canary: all traffic unless the clause names critical slices, so that none goes undecided.
+    if (!critical || contract.slices.critical.empty()) {
+      decider.decide(*clause, {}, SliceRole::corpus, report.clauses);
+      continue;
+    }
+    for (const auto& where : contract.slices.critical) {
+      decider.decide(*clause, where, SliceRole::critical, report.clauses);
     }
   }
   note_pairs(inputs, decider.unique.size(), report);

@@ -41,6 +41,14 @@ schema::Requirement requirement(const schema::Clause& clause) {
   return metric && is_latency(*metric) ? schema::Requirement::no_harm : schema::Requirement::proof;
 }
 
+std::vector<schema::Clause> one_per_limit(const schema::Clause& clause) {
+  if (!clause.limits.max || !clause.limits.max_ratio) return {clause};
+  std::vector<schema::Clause> both{clause, clause};
+  both[0].limits.max_ratio.reset();
+  both[1].limits.max.reset();
+  return both;
+}
+
 void apply_latency(const LatencyEvidence& evidence, const schema::Clause& clause,
                    schema::ClauseVerdict& verdict) {
   const bool relative = clause.limits.max_ratio.has_value();

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "schema/contract.hpp"
 #include "schema/verdict.hpp"
@@ -18,6 +19,10 @@ namespace driftgate::stages {
 /// As written, else proof; latency and every max_ratio on a rate: no_harm (contract.md, statistics.md).
 [[nodiscard]] schema::Requirement requirement(const schema::Clause& clause);
 
+/// The clause once for each of `max` and `max_ratio`, each of which must hold by itself; as it is when it
+/// states neither.
+[[nodiscard]] std::vector<schema::Clause> one_per_limit(const schema::Clause& clause);
+
 /// Limits of both arms beside a latency clause.
 struct LatencyEvidence {
   QuantileLimits candidate, incumbent;
@@ -25,7 +30,7 @@ struct LatencyEvidence {
 };
 /// Violated when the candidate's lower limit is over the limit (max_ratio × the incumbent's upper one),
 /// proven when its upper limit is at or under it (max_ratio × the incumbent's lower one). A clause that
-/// asks for no_harm passes unless violated, and says so.
+/// asks for no_harm passes unless violated, and says so. The clause states one of the two limits.
 void apply_latency(const LatencyEvidence& evidence, const schema::Clause& clause,
                    schema::ClauseVerdict& verdict);
 

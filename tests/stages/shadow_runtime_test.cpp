@@ -90,6 +90,32 @@ TEST_CASE("a latency twice the incumbent's is violated and one alike passes as n
   CHECK_FALSE(proven.no_harm_only);
 }
 
+TEST_CASE("max and max_ratio of one latency clause must both hold") {
+  schema::Clause both = ttft(1.5);
+  both.limits.max = 50;
+  // Both engines twice as slow: alike, and beyond the max.
+  ShadowInputs slow = traffic(450, 0, 2, 1);
+  for (ShadowPair& pair : slow.pairs) pair.incumbent_latency.ttft_ms *= 2;
+  const StageReport report = evaluate({both}, slow);
+  CHECK(report.verdict == Verdict::violated);
+  REQUIRE(report.clauses.size() == 2);
+  CHECK(report.clauses[0].limit_kind == "max");
+  CHECK(report.clauses[0].verdict == Verdict::violated);
+  CHECK(report.clauses[1].limit_kind == "max_ratio");
+  CHECK(report.clauses[1].verdict == Verdict::pass);
+  CHECK(evaluate({both}, traffic(450, 0, 1, 1)).verdict == Verdict::pass);
+  both.limits = {};
+  CHECK(evaluate({both}, slow).verdict == Verdict::error);
+}
+
+TEST_CASE("a clause on monitored slices is decided on all traffic") {
+  schema::Clause watched = errors(0.05);
+  watched.slices = {schema::SliceRole::monitored};
+  const StageReport report = evaluate({watched}, traffic(450, 5, 1, 1));
+  CHECK(report.verdict == Verdict::violated);
+  CHECK(report.clauses.at(0).where.empty());
+}
+
 TEST_CASE(
     "too few pairs are inconclusive, missing log-probabilities are violated, stale telemetry is an error") {
   const auto signal = [](Metric metric, schema::Limits limits) {
