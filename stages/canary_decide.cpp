@@ -156,8 +156,8 @@ void CanaryState::Impl::choose_progress(const CanaryContext& context, CanaryDeci
     if (keys_seen || !out_of_time(context, decision)) act(decision, CanaryAction::hold, why);
     return;
   }
-  if (bake) return act(decision, CanaryAction::finish, "Every clause held through the bake.");
   if (context.paused) return act(decision, CanaryAction::hold, "All is proven; the promotion is paused.");
+  if (bake) return act(decision, CanaryAction::finish, "Every clause held through the bake.");
   if (plan.steps[context.step].approval && !context.approved) {
     return act(decision, CanaryAction::wait_approval, "All is proven at this step; its approval is awaited.");
   }

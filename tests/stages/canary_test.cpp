@@ -126,6 +126,27 @@ TEST_CASE("a paused promotion does not climb and still rolls back") {
   CHECK(decision.action == CanaryAction::rollback);
 }
 
+TEST_CASE("a pause in the bake keeps the candidate's last share") {
+  const auto contract = make::canary_contract();
+  CanaryWorld world(contract, 1);
+  world.approved = true;
+  const auto steps = static_cast<std::uint32_t>(contract.canary->steps.size());
+  CanaryDecision decision;
+  for (int second = 0; second < 600 && world.step < steps; ++second) {
+    decision = world.second(0);
+    world.follow(decision);
+    world.approved = true;
+  }
+  REQUIRE(world.step == steps);
+  world.paused = true;
+  for (int second = 0; second < 600; ++second) {
+    decision = world.second(0);
+    REQUIRE(decision.action == CanaryAction::hold);
+  }
+  world.paused = false;
+  CHECK(world.second(0).action == CanaryAction::finish);
+}
+
 TEST_CASE("a holdback of the incumbent stays at the last step") {
   auto state = CanaryState::create(make::canary_contract(), {});
   REQUIRE(state);
