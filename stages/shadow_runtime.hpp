@@ -40,7 +40,8 @@ enum class Reference : std::uint8_t { incumbent, train };
 struct ShadowInputs {
   StageInputs stage;
   std::vector<ShadowPair> pairs;  ///< by `order`; the first of each key counts
-  /// Paired log-probabilities of the same tokens (`gpu::measure_realised`); a sequence is one pair.
+  /// Paired log-probabilities of the same tokens (`gpu::measure_realised`); a sequence is one pair
+  /// and its `cluster` is the sticky key of that pair.
   std::optional<gpu::MeasurementTable> realised;
   Reference reference = Reference::incumbent;
   std::uint64_t logprobs_wanted = 0;  ///< requests whose log-probabilities were asked for
@@ -51,7 +52,7 @@ struct ShadowInputs {
 
 /// Decides the clauses whose stages include shadow-runtime (R and O by default) once, with fixed-data
 /// tests: error rates by Clopper–Pearson and latency quantiles by order statistics on the first request
-/// of each key, realised-token clauses clustered by pair.
+/// of each key, realised-token clauses on all pairs, clustered by key.
 [[nodiscard]] StageReport evaluate_shadow_runtime(const schema::Contract& contract,
                                                   const ShadowInputs& inputs);
 

@@ -202,6 +202,8 @@ class Rescore {
       gpu::SequenceInfo info;
       info.sequence = static_cast<std::int64_t>(i);
       info.slices = stages::parse_slice(pairs_[i].slice);
+      // The pairs of one sticky key are one conversation or user: together one independent unit.
+      info.cluster = fmt::format("{:016x}", pairs_[i].key_hash);
       corpus.by_sequence.emplace(info.sequence, corpus.sequences.size());
       corpus.sequences.push_back(std::move(info));
     }
