@@ -264,8 +264,14 @@ void Builder::add_policy(const MeanTest& tv) {
     BoundLink& clipped = add(5, "policy_gradient_clipped", Bound::policy_gradient, Horizon::token);
     clipped.inputs = {{"is_clip", *policy.is_clip}, {"excess", excess.estimate}};
     clipped.value = scale * excess.estimate;
-    if (excess.upper) clipped.upper = scale * std::max(0.0, *excess.upper);
+    // Resampling clusters of which hardly any has an excess says nothing of how large one may be.
+    const bool few = std::ranges::count_if(clusters, [](const ClusterSum& c) { return c.sum > 0; }) <
+                     static_cast<std::ptrdiff_t>(kLeastActiveClusters);
+    if (excess.upper && !few) clipped.upper = scale * std::max(0.0, *excess.upper);
     clipped.method = excess.undecidable.empty() ? excess.method : excess.undecidable;
+    if (excess.undecidable.empty() && few) {
+      clipped.method = "too few ratios beyond the clip to bound their tail";
+    }
     clipped.approximate = true;
     clipped.assumption = assumption + "; importance ratios clipped at is_clip";
     clipped.status = status;

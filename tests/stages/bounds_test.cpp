@@ -86,3 +86,33 @@ TEST_CASE("a slice has a chain of its own") {
   CHECK(chains[1].sequences == 50);
   CHECK(named(chains[1], "tv_measured")->method == "betting, cap 0.99");
 }
+
+TEST_CASE("a clipped policy-gradient bound needs ratios beyond the clip to bound their tail") {
+  schema::Assumptions assumptions;
+  assumptions.policy = schema::Assumptions::Policy{2.0, 10.0, 0.2, 0.5};
+  auto table = corpus();
+  table.has_tokens = true;
+  table.is_clip = 0.5;
+  table.inf.kernel = table.inf.token_source = table.train.token_source = "tinylm-bf16";
+  table.inf.sampling_filter = "none";
+  REQUIRE(table.sampled_by_inf());
+  const auto chain_with = [&](std::size_t active) {
+    for (std::size_t i = 0; i < table.sequences.size(); ++i) {
+      table.sequences[i].realised.n = 16;
+      table.sequences[i].realised.excess_is_clip = i < active ? 0.001 * (1 + static_cast<double>(i % 3)) : 0;
+    }
+    return bound_chain(table, assumptions, {}, 0.05, 1);
+  };
+  for (const std::size_t active : {0, 24}) {
+    CAPTURE(active);
+    const BoundChain chain = chain_with(active);
+    const BoundLink* clipped = named(chain, "policy_gradient_clipped");
+    REQUIRE(clipped != nullptr);
+    CHECK_FALSE(clipped->upper.has_value());
+    CHECK(clipped->method == "too few ratios beyond the clip to bound their tail");
+    CHECK(best_link(chain, Bound::policy_gradient, Horizon::token)->name == "policy_gradient");
+  }
+  const BoundChain chain = chain_with(25);
+  REQUIRE(named(chain, "policy_gradient_clipped")->upper.has_value());
+  CHECK(best_link(chain, Bound::policy_gradient, Horizon::token)->name == "policy_gradient_clipped");
+}
