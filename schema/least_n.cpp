@@ -66,6 +66,10 @@ LeastN metric_in_captures(const Setting& setting, const MetricSubject& subject, 
     const double width = entry.high - entry.low;
     const double tau = clause.limits.max ? (*clause.limits.max - entry.low) / width
                                          : (entry.high - clause.limits.min.value_or(entry.low)) / width;
+    if (counts_events(subject.metric)) {
+      return answer(setting, least_n_betting(tau, setting.alpha),
+                    "betting with no event; t-limits only where 25 of 200 or more have one");
+    }
     return bounded_mean(setting, tau);
   }
   return answer(setting, kClustersForBootstrap, "bootstrap, approximate; heavier tails need more");
@@ -141,6 +145,10 @@ LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract) {
 }
 
 }  // namespace
+
+bool counts_events(Metric metric) {
+  return metric == Metric::top1_flip || metric == Metric::topk_overlap || metric == Metric::clip_budget_used;
+}
 
 double spent_alpha_fixed(double alpha, std::uint32_t k) {
   const double run = k;

@@ -9,6 +9,10 @@
 
 namespace driftgate::schema {
 
+/// A discrete share of events (flips, tokens out of the top k or of the clip range): seeing none of them is
+/// no proof that there are none, so a mean of them is decided by betting unless enough clusters have one.
+[[nodiscard]] bool counts_events(Metric metric);
+
 /// α_k of the k-th run of a fixed-data stage for one (checkpoint, kernel, contract): 6α/(π²k²), k ≥ 1.
 [[nodiscard]] double spent_alpha_fixed(double alpha, std::uint32_t k);
 /// α·2^{−k} of the k-th attempt of a streaming stage, k ≥ 1.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schema/least_n.hpp"
 #include "stages/wording.hpp"
 
 namespace driftgate::stages {
@@ -158,8 +159,8 @@ schema::Result<MeanTest> test_metric(const gpu::MeasurementTable& table, const S
   const bool entropy = subject.metric == Metric::entropy_train || subject.metric == Metric::entropy_inf;
   if (entropy) high = std::log(std::max(2.0, static_cast<double>(table.vocabulary)));
   if ((entry.bounded || entropy) && std::isfinite(entry.low) && std::isfinite(high)) {
-    const bool events = subject.metric == Metric::top1_flip || subject.metric == Metric::clip_budget_used;
-    return bounded_mean(clusters, limit.value, entry.low, high, alpha, seed, events);
+    return bounded_mean(clusters, limit.value, entry.low, high, alpha, seed,
+                        schema::counts_events(subject.metric));
   }
   return bootstrap_t(clusters, limit.value, alpha, seed);
 }

@@ -51,7 +51,7 @@ inline constexpr std::size_t kLeastActiveClusters = 25;
                                     double alpha, std::uint64_t seed, double cap = 0.99);
 
 /// Betting below 200 clusters, t from there on, unless fewer than 25 clusters differ from the end of the
-/// range that the values crowd at. `counts_events`: the values are 0 or 1, so none at all is no proof.
+/// range that the values crowd at. `counts_events`: the values are discrete, so none at all is no proof.
 [[nodiscard]] MeanTest bounded_mean(std::span<const ClusterSum> clusters, double tau, double low, double high,
                                     double alpha, std::uint64_t seed, bool counts_events = false);
 

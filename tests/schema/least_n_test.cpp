@@ -41,5 +41,23 @@ TEST_CASE("what all runs spend together stays within alpha") {
   CHECK(spent_alpha_streaming(0.05, 1) == 0.025);
 }
 
+TEST_CASE("a metric that counts events needs the sample of no event, however large") {
+  Contract contract;
+  Clause clause;
+  clause.stages = stage_bit(Stage::offline_numeric);
+  clause.subject = MetricSubject{Metric::topk_overlap, Aggregate::mean};
+  clause.limits.min = 0.999;
+  const double alpha = spent_alpha_fixed(contract.confidence.alpha, 1);
+  const auto overlap = least_n(clause, contract);
+  REQUIRE(overlap.size() == 1);
+  CHECK(overlap[0].n == least_n_betting(1 - 0.999, alpha));
+  clause.limits = {};
+  clause.limits.max = 0.001;
+  clause.subject = MetricSubject{Metric::top1_flip, Aggregate::mean};
+  CHECK(least_n(clause, contract).at(0).n == least_n_betting(0.001, alpha));
+  clause.subject = MetricSubject{Metric::tv, Aggregate::mean};
+  CHECK(least_n(clause, contract).at(0).n == 200);
+}
+
 }  // namespace
 }  // namespace driftgate::schema
