@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_set>
 
 #include "stages/statistics/distributions.hpp"
 #include "stages/wording.hpp"
@@ -70,18 +71,21 @@ double census_value(const gpu::MeasurementTable& table, const Selection& selecti
   const bool smallest = subject.aggregate == schema::Aggregate::min;
   double value = largest ? -std::numeric_limits<double>::infinity()
                          : (smallest ? std::numeric_limits<double>::infinity() : 0.0);
-  for (const std::size_t i : selection) {
-    const gpu::SequenceRow& row = table.sequences[i];
+  const std::vector<std::size_t> numbers = cluster_numbers(table, selection);
+  std::unordered_set<std::size_t> seen;
+  for (std::size_t i = 0; i < selection.size(); ++i) {
+    const gpu::SequenceRow& row = table.sequences[selection[i]];
     const gpu::Moments& moments = row.metrics[metric];
     if (moments.n == 0) continue;
     verdict.n += moments.n;
-    ++verdict.clusters;
+    seen.insert(numbers[i]);
     const double before = value;
     if (largest) value = std::max(value, moments.max);
     if (smallest) value = std::min(value, moments.min);
     if (!largest && !smallest) value += moments.sum;
     if (value != before) where = row.sequence;
   }
+  verdict.clusters = seen.size();
   return value;
 }
 
@@ -164,7 +168,7 @@ void apply_census(const gpu::MeasurementTable& table, const Selection& selection
   if (verdict.clusters < least_units) {
     verdict.details["missing_sequences"] = static_cast<double>(least_units - verdict.clusters);
     verdict.message = fmt::format(
-        "{}, within the {} of {}, but only {} sequences were looked at and {} are asked for: {} "
+        "{}, within the {} of {}, but only {} independent sequences were looked at and {} are asked for: {} "
         "are missing.",
         start, verdict.limit_kind, figure(limit.value), count_text(verdict.clusters), count_text(least_units),
         count_text(least_units - verdict.clusters));

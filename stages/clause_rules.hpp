@@ -21,7 +21,7 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
                      const MetricLimit& limit, schema::ClauseVerdict& verdict);
 
 /// Zero-event rule for sum, min, max and nonfinite: decided on the rows as measured; passing takes at
-/// least `least_units` sequences, and the bound 1 − α^{1/n} is reported.
+/// least `least_units` independent sequences (clusters of the corpus), and the bound 1 − α^{1/n} is reported.
 void apply_census(const gpu::MeasurementTable& table, const Selection& selection,
                   const schema::MetricSubject& subject, const MetricLimit& limit, std::uint64_t least_units,
                   schema::ClauseVerdict& verdict);

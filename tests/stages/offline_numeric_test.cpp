@@ -72,6 +72,20 @@ TEST_CASE("a census with no event passes from min_sequences on and says how many
   CHECK(enough.details.at("rate_bound") == doctest::Approx(0.0295130).epsilon(1e-5));
 }
 
+TEST_CASE("sequences of one cluster count once in a census") {
+  auto contract = make::contract();
+  contract.clauses = {make::numeric("finite", Metric::nonfinite, Aggregate::sum, make::max(0))};
+  auto table = make::table();
+  for (int i = 0; i < 300; ++i) {
+    make::append(table, {});
+    table.infos.back().cluster = "prompt-" + std::to_string(i % 60);
+  }
+  const auto verdict = evaluate(contract, table).clauses.at(0);
+  CHECK(verdict.verdict == Verdict::inconclusive);
+  CHECK(verdict.clusters == 60);
+  CHECK(verdict.details.at("missing_sequences") == 40);
+}
+
 TEST_CASE("a quantile clause is decided on the rows beyond its limit") {
   auto contract = make::contract();
   contract.clauses = {make::numeric("tail", Metric::logit_span, Aggregate::p90, make::max(0.25))};
