@@ -1,6 +1,9 @@
 #include "stages/report.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "stages/report_begin.hpp"
 #include "stages/statistics/multiple.hpp"
@@ -35,6 +38,23 @@ void finish_report(StageReport& report, bool demanded) {
   }
 }
 
+namespace {
+
+/// Of a resampled verdict whose every replicate shows harm: the replicates that Holm's first step would ask
+/// for in a family of this size, when there are fewer. A finer p-value was out of reach then.
+std::optional<double> replicates_wanted(const schema::ClauseVerdict& verdict, std::size_t family,
+                                        double alpha) {
+  const auto replicates = verdict.details.find("replicates");
+  if (replicates == verdict.details.end()) return std::nullopt;
+  const double least = 1 / (replicates->second + 1);
+  const double level = alpha / static_cast<double>(family);
+  constexpr double kRounding = 1 + 1e-9;
+  if (least <= level || verdict.p_value.value_or(1) > least * kRounding) return std::nullopt;
+  return std::ceil(1 / level) - 1;
+}
+
+}  // namespace
+
 bool holm_downgrades(std::vector<schema::ClauseVerdict*>& family, double alpha) {
   std::vector<double> p_values;
   for (const auto* verdict : family) p_values.push_back(verdict->p_value.value_or(1));
@@ -42,11 +62,20 @@ bool holm_downgrades(std::vector<schema::ClauseVerdict*>& family, double alpha) 
   bool any = false;
   for (std::size_t i = 0; i < family.size(); ++i) {
     if (family[i]->verdict != schema::Verdict::violated || rejected[i]) continue;
-    family[i]->verdict = schema::Verdict::inconclusive;
+    any = true;
     family[i]->details["holm_tests"] = static_cast<double>(family.size());
+    if (const auto wanted = replicates_wanted(*family[i], family.size(), alpha)) {
+      family[i]->verdict = schema::Verdict::error;
+      family[i]->message += fmt::format(
+          " Every one of {:.0f} resamples shows it, and resampling cannot resolve it further in a family of "
+          "{} "
+          "tests (that takes {:.0f}), so it is an error: watch fewer slices or limit a quantile of it.",
+          family[i]->details.at("replicates"), family.size(), *wanted);
+      continue;
+    }
+    family[i]->verdict = schema::Verdict::inconclusive;
     family[i]->message += " Among " + std::to_string(family.size()) +
                           " tests looked at together that is not proof (Holm), so it is inconclusive.";
-    any = true;
   }
   return any;
 }
