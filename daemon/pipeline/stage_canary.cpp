@@ -229,7 +229,7 @@ bool Core::canary_window(Live& live, const route::Window& window, const Work& co
   if (live.canary->begin_window(window.router_id, window.number)) {
     for (const auto& seen : window.observations) live.canary->observe(observation_of(seen));
   }
-  live.progress.last_window_us = std::max(live.progress.last_window_us, window.end_us);
+  live.progress.last_window_us = now();
   return decide_canary(live, consume);
 }
 

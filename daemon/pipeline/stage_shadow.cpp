@@ -130,7 +130,7 @@ void Core::shadow_window(Live& live, StageProgress& progress, const route::Windo
   progress.pairs += window.mirrored;
   progress.mirror_failed += window.mirror_failed;
   progress.mirror_skipped += window.mirror_skipped;
-  progress.last_window_us = std::max(progress.last_window_us, window.end_us);
+  progress.last_window_us = now();
 }
 
 /// The planned end: min_duration and the pairs wanted, or max_duration. Nothing is decided before it.

@@ -14,6 +14,13 @@ using store::PromotionState;
 constexpr std::size_t kWindowsPerRead = 16;
 constexpr std::uint64_t kMaxMissing = 1'000'000;  ///< windows that one gap may name
 
+/// By the promotion's row: while it stumbles its run may not be loaded.
+bool is_of_running_stage(const route::Window& window, const Live& live) {
+  const store::StageKey key{live.row.id, live.row.stage, live.row.attempt};
+  const bool ended = live.run.key == key && live.run.state != store::StageRunState::running;
+  return window.stage_key == key.text() && !ended;
+}
+
 }  // namespace
 
 void Core::heartbeat() {
@@ -59,12 +66,12 @@ schema::Result<void> Core::take_window(const route::Window& window) {
     return {};
   };
   if (const auto model = models_.find(window.model); model != models_.end()) {
-    model->second.last_window_us = std::max(model->second.last_window_us, window.end_us);
+    model->second.last_window_us = now();  // ages are by this clock, never by the router's
   }
   auto* live = holder(window.model);
-  const bool counts = live != nullptr && live->retry_at_us == 0 && window.stage_key == live->run.key.text() &&
-                      live->run.state == store::StageRunState::running;
-  if (live != nullptr && live->retry_at_us != 0) {
+  const bool own = live != nullptr && is_of_running_stage(window, *live);
+  const bool counts = own && live->retry_at_us == 0;
+  if (own && !counts) {
     return schema::fail(schema::ErrorCode::unavailable,
                         fmt::format("promotion {} is being read again first", live->row.id));
   }

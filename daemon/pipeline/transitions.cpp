@@ -99,22 +99,34 @@ schema::Result<void> Core::load(Live& live, const store::PromotionRow& row) {
                           fmt::format("stage {} of promotion {} is not stored", row.stage, row.id));
     live.run = **run;
     live.progress = progress_from_json(live.run.progress);
+    // The wall clock may have been set back since: silence must not be hidden by times in the future.
+    live.progress.last_window_us = std::min(live.progress.last_window_us, now());
+    live.run.step_started_us = std::min(live.run.step_started_us, now());
     return {};
   });
 }
 
-/// Starts the queued promotion of a model when nothing holds it.
+/// Starts the newest queued promotion of a model when nothing holds it. Older ones, which a kill right after
+/// a newer request may have left, are superseded.
 void Core::start_next(const std::string& name) {
   if (holder(name) != nullptr) return;
   auto model = world_.store.read([&](store::Reader& reader) { return store::get_model(reader, name); });
   if (!model || model->hold) return;
-  Live* next = nullptr;
-  for (auto& [id, live] : live_) {
-    if (live->row.model == name && live->row.state == PromotionState::queued &&
-        (next == nullptr || id > next->row.id))
-      next = live.get();
+  std::vector<std::string> queued;  // by id, which is by age
+  for (const auto& [id, live] : live_) {
+    if (live->row.model == name && live->row.state == PromotionState::queued) queued.push_back(id);
   }
-  if (next != nullptr) begin_promotion(*next, *model);
+  if (queued.empty()) return;
+  for (std::size_t i = 0; i + 1 < queued.size(); ++i) {
+    auto* older = find(queued[i]);
+    if (older == nullptr || older->row.state != PromotionState::queued) continue;
+    (void)withdraw(
+        *older, {.target = PromotionState::superseded, .reason = fmt::format("{} is newer", queued.back())});
+  }
+  // The end of an older one may have started it already.
+  auto* next = find(queued.back());
+  if (next == nullptr || next->row.state != PromotionState::queued || holder(name) != nullptr) return;
+  begin_promotion(*next, *model);
 }
 
 void Core::begin_promotion(Live& live, const store::ModelRow& model) {

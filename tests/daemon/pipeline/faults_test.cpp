@@ -175,3 +175,39 @@ TEST_CASE("windows that are missing break the measurement: weight 0 and errored"
   CHECK(h.run_until(id, {"succeeded", "rejected", "errored"}) == "errored");
   CHECK(h.driver.share("m") == 0);
 }
+
+TEST_CASE("a promotion that is read again does not hold up windows of other stages and models") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  h.committer->fail_at = h.committer->count;  // the end of the first job
+  h.second();
+  CHECK(h.driver.closed.empty());
+  CHECK(h.run_until(id, {"succeeded", "rejected", "errored"}) == "succeeded");
+}
+
+TEST_CASE("a router whose clock is ahead, or a clock set back, does not hide silence") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 200 && h.driver.share("m") == 0; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  constexpr std::int64_t kHourMs = 3'600'000;
+  SUBCASE("the router's clock is ahead") {
+    h.clock.advance_ms(1'000);
+    h.driver.serve("m", 200, h.clock.now_us_ + kHourMs * 1'000);
+    h.pipeline->tick();
+  }
+  SUBCASE("the daemon's clock was set back between two runs") {
+    h.second();
+    h.kill();
+    h.clock.advance_ms(-kHourMs);
+    h.boot();
+  }
+  for (int i = 0; i < 24 && h.state(id) == "running"; ++i) {
+    h.clock.advance_ms(1'000);
+    h.pipeline->tick();
+  }
+  CHECK(h.state(id) == "errored");
+  CHECK(h.driver.share("m") == 0);
+}
