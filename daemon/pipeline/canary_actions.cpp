@@ -21,8 +21,8 @@ std::string first_reason(const stages::CanaryDecision& decision) {
   return decision.reasons.empty() ? std::string("the tests say so") : decision.reasons.front();
 }
 
-/// What an approver reads: the step and every clause's verdict, without figures that move from window to
-/// window, so that an approval is void exactly when a verdict changes.
+/// What an approver reads: the step, this stay at it and every clause's verdict, without figures that move
+/// from window to window, so that an approval is void exactly when a verdict changes or the step was left.
 std::string approval_basis(const Live& live, const stages::CanaryDecision& decision) {
   json verdicts = json::array();
   for (const auto& verdict : decision.verdicts) {
@@ -30,12 +30,22 @@ std::string approval_basis(const Live& live, const stages::CanaryDecision& decis
                         {"slice", schema::slice_text(verdict.where)},
                         {"verdict", schema::to_string(verdict.verdict)}});
   }
+  const auto next = static_cast<std::uint32_t>(live.run.step) + 1;
   return schema::canonical_json(json{{"promotion", live.row.id},
                                      {"stage", live.run.key.stage},
                                      {"attempt", live.run.key.attempt},
                                      {"step", live.run.step},
-                                     {"next_share_bp", decision.next_share_bp},
+                                     {"step_started_us", live.run.step_started_us},
+                                     {"next_share_bp", live.canary->share_of_step(next)},
                                      {"verdicts", std::move(verdicts)}});
+}
+
+/// The evidence is no longer what was approved for the step that is about to be left.
+bool approval_is_stale(const Live& live, const stages::CanaryDecision& decision) {
+  const auto& steps = live.contract->canary->steps;
+  const auto step = static_cast<std::size_t>(live.run.step);
+  if (decision.action != CanaryAction::advance || step >= steps.size() || !steps[step].approval) return false;
+  return schema::sha256_digest(approval_basis(live, decision)) != live.progress.approval_digest;
 }
 
 json figures(const Live& live, const stages::CanaryDecision& decision) {
@@ -93,6 +103,13 @@ StageConclusion Core::canary_conclusion(const Live& live, const stages::CanaryDe
 
 /// Carries a decision out. False when its transaction failed: the window is read again.
 bool Core::act(Live& live, const stages::CanaryDecision& decision, const Work& also) {
+  if (approval_is_stale(live, decision)) {
+    auto asked = decision;
+    asked.action = CanaryAction::wait_approval;
+    asked.reasons.insert(asked.reasons.begin(),
+                         "A verdict changed after the approval: it is asked for anew.");
+    return ask_approval(live, asked, also);
+  }
   switch (decision.action) {
     case CanaryAction::hold:
     case CanaryAction::freeze:
@@ -136,9 +153,10 @@ bool Core::note_hold(Live& live, const stages::CanaryDecision& decision, const W
   live.progress.frozen = decision.action == CanaryAction::freeze;
   auto run = live.run;
   auto row = live.row;
-  // What was asked to be approved no longer stands.
+  // What was asked to be approved no longer stands. A hold for a route that is not read back yet keeps it.
+  const bool unproven = decision.action == CanaryAction::hold && !decision.advance_proven;
   const bool withdrawn =
-      row.state == PromotionState::awaiting_approval && decision.action == CanaryAction::freeze;
+      row.state == PromotionState::awaiting_approval && (decision.action == CanaryAction::freeze || unproven);
   if (withdrawn) {
     row.state = PromotionState::running;
     row.deadline_us.reset();
