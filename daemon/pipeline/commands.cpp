@@ -62,18 +62,17 @@ schema::Result<void> Core::abort(const std::string& actor, const std::string& id
   auto found = get_live(id);
   if (!found) return std::unexpected(found.error());
   auto& live = **found;
-  if (live.row.state == PromotionState::rolling_back) return {};
-  return withdraw(
-      live,
-      {.target = PromotionState::aborted, .actor = actor, .reason = reason.empty() ? "aborted" : reason});
+  const Withdrawal end{
+      .target = PromotionState::aborted, .actor = actor, .reason = reason.empty() ? "aborted" : reason};
+  return live.row.state == PromotionState::rolling_back ? strengthen(live, end) : withdraw(live, end);
 }
 
 schema::Result<void> Core::rollback(const std::string& actor, const std::string& id,
                                     const std::string& reason) {
   const auto why = reason.empty() ? std::string("rolled back") : reason;
   if (auto* live = find(id)) {
-    if (live->row.state == PromotionState::rolling_back) return {};
-    return withdraw(*live, {.target = PromotionState::rejected, .actor = actor, .reason = why, .hold = true});
+    const Withdrawal end{.target = PromotionState::rejected, .actor = actor, .reason = why, .hold = true};
+    return live->row.state == PromotionState::rolling_back ? strengthen(*live, end) : withdraw(*live, end);
   }
   auto row = world_.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
   if (!row) return std::unexpected(row.error());

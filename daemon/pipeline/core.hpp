@@ -166,6 +166,7 @@ class Core {
 
   // withdraw.cpp
   schema::Result<void> withdraw(Live& live, Withdrawal withdrawal);
+  schema::Result<void> strengthen(Live& live, const Withdrawal& withdrawal);
   schema::Result<void> put_hold(store::Tx& tx, Entries& entries, const Live& live, const std::string& actor,
                                 const std::string& reason) const;
   void complete_withdrawal(Live& live);

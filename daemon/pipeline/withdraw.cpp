@@ -28,7 +28,36 @@ json outcome_of(const Withdrawal& withdrawal) {
   return outcome;
 }
 
+/// Which end wins when two are asked for; a hold strengthens each.
+int strength(PromotionState target, bool hold) {
+  const int rank = target == PromotionState::rejected       ? 3
+                   : target == PromotionState::errored      ? 2
+                   : target == PromotionState::inconclusive ? 0
+                                                            : 1;
+  return 2 * rank + (hold ? 1 : 0);
+}
+
 }  // namespace
+
+/// Another end asked for while the route is being taken back: it counts when it is the stronger one.
+schema::Result<void> Core::strengthen(Live& live, const Withdrawal& withdrawal) {
+  auto row = live.row;
+  auto outcome = parsed_object(row.outcome);
+  const bool held = outcome.value("hold", false);
+  const bool hold = held || withdrawal.hold;
+  const auto target = row.resume_state.value_or(PromotionState::errored);
+  if (strength(withdrawal.target, withdrawal.hold) <= strength(target, held)) return {};
+  outcome.update(outcome_of(withdrawal));
+  outcome["hold"] = hold;
+  row.outcome = schema::canonical_json(outcome);
+  row.resume_state = withdrawal.target;
+  row.reason = withdrawal.reason;
+  auto done = commit("strengthen withdrawal", [&](store::Tx& tx, Entries& entries) {
+    return record_state(tx, entries, live, row, live.run, withdrawal.actor);
+  });
+  if (done) live.row = row;
+  return done;
+}
 
 /// Ends a promotion before success. With a candidate in the route: desired weight 0 is committed, applied and
 /// read back first (state rolling_back); else the end is one transaction.
@@ -36,9 +65,12 @@ schema::Result<void> Core::withdraw(Live& live, Withdrawal withdrawal) {
   auto row = live.row;
   auto run = live.run;
   const auto model = models_.find(row.model);
-  const bool routed = model != models_.end() && store::holds_model(row.state) &&
-                      model->second.desired.candidate.has_value() &&
-                      model->second.desired.candidate->version == row.candidate;
+  const bool known = model != models_.end() && store::holds_model(row.state);
+  // Once the bake is over the desired route has the candidate as incumbent: the baseline must come back.
+  const bool finalizing = known && row.state == PromotionState::finalizing &&
+                          model->second.desired.incumbent.version == row.candidate;
+  const bool routed = finalizing || (known && model->second.desired.candidate.has_value() &&
+                                     model->second.desired.candidate->version == row.candidate);
   const auto outcome = outcome_of(withdrawal);
   row.outcome = schema::canonical_json(outcome);
   row.reason = withdrawal.reason;
@@ -53,6 +85,10 @@ schema::Result<void> Core::withdraw(Live& live, Withdrawal withdrawal) {
     if (!withdrawal.report.empty()) run.report = withdrawal.report;
   }
   auto safe = routed ? next_route(model->second) : route::ModelRoute{};
+  if (finalizing) {
+    safe.incumbent = arm(live.baseline);
+    safe.stage_key.clear();
+  }
   safe.candidate.reset();
   safe.candidate_bp = 0;
   safe.mirror_bp = 0;
@@ -120,7 +156,8 @@ void Core::complete_withdrawal(Live& live) {
   if (first_failure > 0) {
     outcome["first_failure_to_weight_zero_ms"] = (now() - first_failure) / 1'000;
     row.reason += fmt::format(
-        " {} requests of {} keys were exposed to it; weight 0 was read back {:.1f} s after its first failure.",
+        " {} requests of {} keys were exposed to it; weight 0 was read back {:.1f} s after its first "
+        "failure.",
         live.progress.exposed_requests, live.progress.exposed_keys,
         static_cast<double>(now() - first_failure) / 1e6);
   }
@@ -177,19 +214,25 @@ schema::Result<void> Core::revert_success(const std::string& actor, store::Promo
   const auto found = models_.find(row.model);
   if (found == models_.end())
     return schema::fail(schema::ErrorCode::not_found, fmt::format("there is no model {}", row.model));
-  if (auto* other = holder(row.model)) {
-    auto ended = withdraw(*other, {.target = PromotionState::aborted,
-                                   .actor = actor,
-                                   .reason = fmt::format("its baseline {} is rolled back", row.id)});
-    if (!ended) return ended;
-  }
   Live live;
   auto loaded = load(live, row);
   if (!loaded) return loaded;
-  if (found->second.desired.incumbent.version != row.candidate) {
+  auto model = world_.store.read([&](store::Reader& reader) { return store::get_model(reader, row.model); });
+  if (!model) return std::unexpected(model.error());
+  if (model->incumbent != row.candidate) {
     return schema::fail(
         schema::ErrorCode::conflict,
         fmt::format("promotion {} does not serve {} any more; roll back the newest one", row.id, row.model));
+  }
+  if (auto* other = holder(row.model)) {
+    // The hold commits with the other's end: a queued promotion must not start on the bad baseline.
+    const Withdrawal end{.target = PromotionState::aborted,
+                         .actor = actor,
+                         .reason = fmt::format("its baseline {} is rolled back", row.id),
+                         .hold = true};
+    const bool ending = other->row.state == PromotionState::rolling_back;
+    auto ended = ending ? strengthen(*other, end) : withdraw(*other, end);
+    if (!ended) return ended;
   }
   auto safe = next_route(found->second);
   safe.incumbent = arm(live.baseline);

@@ -68,6 +68,36 @@ TEST_CASE("an approval that nobody gives expires with weight 0") {
   CHECK(h.driver.share("m") == 0);
 }
 
+TEST_CASE("a step that was stepped back to asks for its approval again") {
+  Harness h;
+  const std::string from = "defaults: {hard: rollback, soft: freeze}";
+  const auto at = h.contract.find(from);
+  REQUIRE(at != std::string::npos);
+  h.contract.replace(at, from.size(),
+                     "defaults: {hard: step_back, soft: freeze}\n"
+                     "  recovery: {clean_windows: 2, min_dwell: 2s}");
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 9'900; ++i) {
+    h.approve_if_asked(id);
+    h.second();
+  }
+  REQUIRE(h.driver.share("m") == 9'900);
+  h.behaviour.fails_after = 0;
+  for (int i = 0; i < 300 && h.driver.share("m") == 9'900; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 5'000);
+  h.behaviour.fails_after = ~std::uint64_t{0};
+  CHECK(h.run_until(id, {"awaiting_approval", "succeeded", "rejected"}, false) == "awaiting_approval");
+  const auto digest = h.view(id)["approval"]["evidence_digest"].get<std::string>();
+  h.restart();
+  for (int i = 0; i < 3; ++i) h.second();
+  REQUIRE(h.state(id) == "awaiting_approval");
+  CHECK(h.view(id)["approval"]["evidence_digest"] == digest);
+  CHECK(h.driver.share("m") == 5'000);
+  REQUIRE(h.pipeline->approve("anna", id, digest, "read it again").has_value());
+  CHECK(h.driver.share("m") == 9'900);
+}
+
 TEST_CASE("harm while an approval is awaited rolls back") {
   Harness h;
   h.set_up();
@@ -141,6 +171,87 @@ TEST_CASE("rollback after success restores the version before and sets a hold") 
   h.restart();
   CHECK(h.model()["incumbent"]["engine"] == "old");
   CHECK(h.model()["route"]["agree"] == true);
+}
+
+TEST_CASE(
+    "a rollback or an abort after the bake, while the new route does not stand, restores the baseline") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  h.committer->before = [&](std::string_view what) {
+    if (what == "finish canary") h.driver.lies = true;
+  };
+  REQUIRE(h.run_until(id, {"finalizing", "succeeded"}) == "finalizing");
+  CHECK(h.model()["route"]["desired"]["incumbent"]["url"] == "http://127.0.0.1:2");
+  SUBCASE("the new route was never taken") {}
+  SUBCASE("the new route was taken, which nobody knows yet") {
+    h.driver.routes.at("m").route.incumbent.url = "http://127.0.0.1:2";
+    h.driver.routes.at("m").route.candidate.reset();
+  }
+  const bool restarted = h.driver.routes.at("m").route.candidate.has_value();
+  REQUIRE(h.pipeline->rollback("olga", id, "users complain").has_value());
+  if (restarted) h.restart();
+  h.driver.lies = false;
+  CHECK(h.run_until(id, {"rejected", "succeeded"}) == "rejected");
+  CHECK(h.model()["incumbent"]["engine"] == "old");
+  CHECK(h.model()["hold"].is_object());
+  CHECK(h.model()["route"]["agree"] == true);
+  CHECK(h.driver.routes.at("m").route.incumbent.url == "http://127.0.0.1:1");
+  CHECK(h.driver.share("m") == 0);
+  CHECK(h.view(id)["traffic"] == "reverted");
+}
+
+TEST_CASE("rollback of the baseline ends what runs on it and starts nothing that waits") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(h.run_until(id, {"succeeded"}) == "succeeded");
+  const auto running = h.request("newer");
+  const auto queued = h.request("newer");
+  REQUIRE(h.state(running) == "running");
+  REQUIRE(h.pipeline->rollback("olga", id, "users complain").has_value());
+  CHECK(h.state(running) == "aborted");
+  CHECK(h.state(queued) == "queued");
+  CHECK(h.model()["hold"].is_object());
+  CHECK(h.model()["incumbent"]["engine"] == "old");
+  CHECK_FALSE(h.pipeline->rollback("olga", running, "").has_value());
+  REQUIRE(h.pipeline->lift_hold("olga", "m", "repaired").has_value());
+  CHECK(h.state(queued) == "running");
+}
+
+TEST_CASE("of several queued promotions, left by a kill, only the newest starts") {
+  Harness h;
+  h.set_up();
+  const auto running = h.request();
+  const auto older = h.request();
+  h.committer->before = [&](std::string_view what) {
+    if (what == "withdraw promotion") h.committer->fail_at = h.committer->count;
+  };
+  const auto newest = h.request();
+  h.restart();
+  REQUIRE(h.state(older) == "queued");
+  REQUIRE(h.state(newest) == "queued");
+  REQUIRE(h.pipeline->abort("olga", running, "").has_value());
+  CHECK(h.state(older) == "superseded");
+  CHECK(h.state(newest) == "running");
+}
+
+TEST_CASE("a stronger end that is asked for during a withdrawal replaces the weaker, never the reverse") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  h.driver.lies = true;
+  REQUIRE(h.pipeline->abort("olga", id, "enough").has_value());
+  REQUIRE(h.state(id) == "rolling_back");
+  REQUIRE(h.pipeline->rollback("otto", id, "users complain").has_value());
+  REQUIRE(h.pipeline->abort("olga", id, "again").has_value());
+  CHECK(h.state(id) == "rolling_back");
+  h.driver.lies = false;
+  CHECK(h.run_until(id, {"rejected", "aborted"}) == "rejected");
+  CHECK(h.model()["hold"]["by"] == "otto");
+  CHECK(h.view(id)["reason"].get<std::string>().find("users complain") != std::string::npos);
 }
 
 TEST_CASE("a promotion that cannot be made is refused with what to do") {

@@ -180,9 +180,9 @@ void Harness::set_up() {
   must(pipeline->create_model("olga", {"m", "old", "the first version"}));
 }
 
-std::string Harness::request() {
+std::string Harness::request(const std::string& engine) {
   PromotionRequest request{
-      .model = "m", .engine = "new", .contract = "test", .numeric = {}, .slice = {}, .note = {}};
+      .model = "m", .engine = engine, .contract = "test", .numeric = {}, .slice = {}, .note = {}};
   request.numeric = StageCaptures{{"train.safetensors", ""}, {"inf.safetensors", ""}, "corpus.jsonl", {}};
   request.slice = request.numeric;
   return must(pipeline->request_promotion("pia", request)).id;

@@ -35,8 +35,8 @@ class Harness {
 
   /// Contract, kernels, engines "old" and "new", model "m" served by "old".
   void set_up();
-  /// A promotion of "new" asked for by "pia".
-  std::string request();
+  /// A promotion of `engine` asked for by "pia".
+  std::string request(const std::string& engine = "new");
   /// One second: traffic, telemetry, jobs.
   void second();
   /// Seconds until the promotion is in `state`, approving when `approve`; the state that it is in then.
