@@ -12,10 +12,6 @@ namespace {
 using schema::ClauseVerdict;
 using schema::Verdict;
 
-bool is_of(const ClauseVerdict& verdict, const StreamHead& head) {
-  return verdict.clause == head.clause.address() && verdict.where == head.where;
-}
-
 std::string seconds(std::int64_t ms) {
   return fmt::format("{:.4g} s", static_cast<double>(ms) / 1000);
 }
@@ -70,7 +66,7 @@ void CanaryState::Impl::follow_trips(const CanaryContext& context, CanaryDecisio
     std::optional<Trip>& now = stream.head.trip;
     if (!now) return;
     const bool violated_again = std::ranges::any_of(decision.verdicts, [&](const ClauseVerdict& verdict) {
-      return is_of(verdict, stream.head) && verdict.verdict == Verdict::violated;
+      return stream.head.made(verdict) && verdict.verdict == Verdict::violated;
     });
     if (violated_again) return;
     if (stream.evidence() != now->evidence_seen) {
@@ -86,7 +82,7 @@ void CanaryState::Impl::follow_trips(const CanaryContext& context, CanaryDecisio
       return;
     }
     for (ClauseVerdict& verdict : decision.verdicts) {
-      if (!is_of(verdict, stream.head)) continue;
+      if (!stream.head.made(verdict)) continue;
       verdict.verdict = Verdict::violated;
       verdict.details["clean_windows"] = now->clean_windows;
       verdict.message = fmt::format("{} Recovering: {} of {} clean windows.", now->message,
@@ -101,7 +97,7 @@ void CanaryState::Impl::follow_trips(const CanaryContext& context, CanaryDecisio
 void CanaryState::Impl::trip(const CanaryContext& context, const CanaryDecision& decision) {
   const auto arm = [&](auto& stream) {
     const auto violated = std::ranges::find_if(decision.verdicts, [&](const ClauseVerdict& verdict) {
-      return is_of(verdict, stream.head) && verdict.verdict == Verdict::violated;
+      return stream.head.made(verdict) && verdict.verdict == Verdict::violated;
     });
     const bool recovering =
         violated != decision.verdicts.end() && violated->details.contains("clean_windows");
