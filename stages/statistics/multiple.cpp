@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <numeric>
 
@@ -24,6 +25,27 @@ std::vector<bool> e_holm(std::span<const double> e_values, double alpha) {
   p_values.reserve(e_values.size());
   for (const double e : e_values) p_values.push_back(e > 0 ? std::min(1.0, 1 / e) : 1.0);
   return holm(p_values, alpha);
+}
+
+double e_bh_line(std::span<const double> e_values, double alpha) {
+  std::vector<double> sorted;
+  sorted.reserve(e_values.size());
+  for (const double e : e_values) sorted.push_back(e > 0 ? e : 0.0);  // NaN included
+  std::ranges::sort(sorted, std::greater{});
+  const auto count = static_cast<double>(sorted.size());
+  for (std::size_t k = sorted.size(); k > 0; --k) {
+    const double line = count / (alpha * static_cast<double>(k));
+    if (sorted[k - 1] >= line) return line;
+  }
+  return count / alpha;
+}
+
+std::vector<bool> e_bh(std::span<const double> e_values, double alpha) {
+  const double line = e_bh_line(e_values, alpha);
+  std::vector<bool> rejected;
+  rejected.reserve(e_values.size());
+  for (const double e : e_values) rejected.push_back(e >= line);
+  return rejected;
 }
 
 double fixed_data_alpha(double alpha, std::uint32_t k) {
