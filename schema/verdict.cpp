@@ -15,6 +15,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::array<std::string_view, 4> kVerdicts{"pass", "violated", "inconclusive", "error"};
+constexpr std::array<std::string_view, 14> kRules{
+    "cannot", "undecided", "test",       "margin",    "limits",         "arm_limits",     "census",
+    "bound",  "e_value",   "recovering", "nonfinite", "count_at_least", "share_at_least", "age_at_most"};
 constexpr std::array kRoles{SliceRole::corpus, SliceRole::critical, SliceRole::monitored,
                             SliceRole::discovered, SliceRole::described};
 
@@ -116,6 +119,10 @@ void read_names(Members& members, ClauseVerdict& verdict) {
   if (!named) return members.refuse("verdict", "must be pass, violated, inconclusive or error");
   verdict.verdict = *named;
 
+  const auto rule = verdict_rule_from_name(members.text("rule"));
+  if (!rule) return members.refuse("rule", "is not a rule by which verdicts follow");
+  verdict.rule = *rule;
+
   // 64 bits do not fit a JSON number, so a seed is written as text.
   const std::string seed = members.text("seed");
   const auto end = std::from_chars(seed.data(), seed.data() + seed.size(), verdict.seed);
@@ -136,6 +143,16 @@ std::optional<Verdict> verdict_from_name(std::string_view name) {
   return static_cast<Verdict>(found - kVerdicts.begin());
 }
 
+std::string_view to_string(VerdictRule rule) {
+  return kRules.at(static_cast<std::size_t>(rule));
+}
+
+std::optional<VerdictRule> verdict_rule_from_name(std::string_view name) {
+  const auto found = std::find(kRules.begin(), kRules.end(), name);
+  if (found == kRules.end()) return std::nullopt;
+  return static_cast<VerdictRule>(found - kRules.begin());
+}
+
 Verdict combine(const std::vector<ClauseVerdict>& verdicts) {
   const auto any = [&](Verdict wanted) {
     return std::any_of(verdicts.begin(), verdicts.end(),
@@ -153,6 +170,7 @@ std::string to_json(const ClauseVerdict& verdict) {
               {"where", verdict.where},
               {"role", to_string(verdict.role)},
               {"verdict", to_string(verdict.verdict)},
+              {"rule", to_string(verdict.rule)},
               {"n", verdict.n},
               {"clusters", verdict.clusters},
               {"limit_kind", verdict.limit_kind},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/verdict_rule.hpp"
 #include "stages/canary_impl.hpp"
 #include "stages/traffic_rules.hpp"
 #include "stages/wording.hpp"
@@ -54,6 +55,8 @@ void CanaryState::Impl::judge_together(CanaryDecision& decision) const {
   }
   if (largest == nullptr || sum < needed) return;
   largest->verdict = Verdict::violated;
+  largest->details["e_joint"] = sum;
+  largest->details["e_joint_needed"] = needed;
   largest->message += fmt::format(
       " Together the harm e-values of all hard clauses reach {} of {} needed, and this one is "
       "the largest.",
@@ -84,7 +87,11 @@ void CanaryState::Impl::follow_trips(const CanaryContext& context, CanaryDecisio
     for (ClauseVerdict& verdict : decision.verdicts) {
       if (!stream.head.made(verdict)) continue;
       verdict.verdict = Verdict::violated;
+      verdict.rule = schema::VerdictRule::recovering;
       verdict.details["clean_windows"] = now->clean_windows;
+      verdict.details["clean_windows_needed"] = recovery.clean_windows;
+      verdict.details["dwell_ms"] = static_cast<double>(context.now_ms - now->at_ms);
+      verdict.details["dwell_needed_ms"] = static_cast<double>(recovery.min_dwell_ms);
       verdict.message = fmt::format("{} Recovering: {} of {} clean windows.", now->message,
                                     now->clean_windows, recovery.clean_windows);
     }
@@ -209,6 +216,7 @@ CanaryDecision CanaryState::Impl::decide(const CanaryContext& context) {
   collect_verdicts(context, decision);
   judge_together(decision);
   follow_trips(context, decision);
+  schema::hold_to_rules(decision.verdicts);
   decision.exposed_requests = exposed_requests;
   decision.exposed_keys = exposed_keys;
   decision.failed_keys_candidate = failed_keys_candidate;

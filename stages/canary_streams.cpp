@@ -93,6 +93,7 @@ ClauseVerdict RateStream::max_verdict(const CanaryLevels& levels, std::uint64_t 
   verdict.method = "betting on the first request of each key, caps 0.5 and 0.99";
   verdict.n = verdict.clusters = keys_;
   if (keys_ > 0) verdict.estimate = static_cast<double>(failed_keys_) / static_cast<double>(keys_);
+  verdict.rule = schema::VerdictRule::e_value;
   verdict.e_value = e_harm();
   verdict.details["e_proof"] = e_proof();
   verdict.details["e_proof_needed"] = proof_at;
@@ -135,6 +136,7 @@ ClauseVerdict RateStream::ratio_verdict(const CanaryLevels& levels, std::uint64_
   const LabelProcess* longest = label_.empty() ? nullptr : label_.data();
   verdict.n = verdict.clusters = longest != nullptr ? longest->failures() : 0;
   const std::uint64_t candidate = longest != nullptr ? longest->candidate_failures() : 0;
+  verdict.rule = schema::VerdictRule::e_value;
   verdict.e_value = e_label();
   verdict.details["e_harm_needed"] = harm_at;
   verdict.details["candidate_failures"] = static_cast<double>(candidate);

@@ -15,6 +15,7 @@ namespace {
 
 using schema::ClauseVerdict;
 using schema::Verdict;
+using schema::VerdictRule;
 
 void copy_figures(const MeanTest& test, ClauseVerdict& verdict) {
   verdict.n = test.n;
@@ -120,7 +121,9 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
   const bool wants_low = limit.is_max || quantile;
   const double proof = wants_low ? test.p_low : test.p_high;
   const double harm = wants_low ? test.p_high : test.p_low;
+  verdict.rule = VerdictRule::test;
   verdict.p_value = harm;
+  verdict.details["p_proof"] = proof;
   if (proof <= verdict.alpha) {
     verdict.verdict = Verdict::pass;
   } else if (harm <= verdict.alpha) {
@@ -152,7 +155,9 @@ void apply_census(const gpu::MeasurementTable& table, const Selection& selection
                      "There is nothing to decide " + what + " on: the captures do not yield it.");
     return;
   }
+  verdict.rule = VerdictRule::census;
   verdict.estimate = value;
+  verdict.details["least_units"] = static_cast<double>(least_units);
   const bool within = limit.is_max ? value <= limit.value : value >= limit.value;
   const double bound = zero_event_bound(verdict.clusters, verdict.alpha);
   verdict.p_value = within ? 1 : 0;
@@ -186,7 +191,9 @@ void apply_paired(const MeanTest& test, double margin, ClauseVerdict& verdict) {
     verdict.message = "Not decided: " + test.undecidable + ".";
     return;
   }
+  verdict.rule = VerdictRule::margin;
   verdict.p_value = test.p_low;
+  verdict.details["p_proof"] = test.p_high;
   const std::string start = fmt::format(
       "{} sequences{} have both outcomes: {} right only with the training kernel, {} only with the inference "
       "kernel, a "
@@ -225,6 +232,7 @@ void apply_bound(const BoundLink* link, const schema::Clause& clause, ClauseVerd
         what, on_slice(verdict.where));
     return;
   }
+  verdict.rule = VerdictRule::bound;
   verdict.method =
       "bound chain link " + std::to_string(link->number) + " (" + link->name + "), " + link->method;
   verdict.approximate = link->approximate;

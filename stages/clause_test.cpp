@@ -32,6 +32,7 @@ void fail_on_nonfinite(const ClauseData& data, const Selection& selection, Claus
   }
   if (count <= 0) return;
   verdict.verdict = Verdict::violated;
+  verdict.rule = schema::VerdictRule::nonfinite;
   verdict.p_value = 0;
   verdict.method = "census of non-finite logits";
   verdict.details["nonfinite"] = count;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schema/verdict_rule.hpp"
 #include "stages/report_begin.hpp"
 #include "stages/statistics/multiple.hpp"
 
@@ -29,6 +30,7 @@ std::vector<const schema::Clause*> clauses_of(const schema::Contract& contract, 
 
 void finish_report(StageReport& report, bool demanded) {
   report.nothing_demanded = !demanded;
+  schema::hold_to_rules(report.clauses);
   report.verdict = schema::combine(report.clauses);
   if (!demanded) {
     report.verdict = schema::Verdict::pass;
@@ -64,8 +66,10 @@ bool holm_downgrades(std::vector<schema::ClauseVerdict*>& family, double alpha) 
     if (family[i]->verdict != schema::Verdict::violated || rejected[i]) continue;
     any = true;
     family[i]->details["holm_tests"] = static_cast<double>(family.size());
+    family[i]->details["holm_rejected"] = 0;
     if (const auto wanted = replicates_wanted(*family[i], family.size(), alpha)) {
       family[i]->verdict = schema::Verdict::error;
+      family[i]->details["replicates_wanted"] = *wanted;
       family[i]->message += fmt::format(
           " Every one of {:.0f} resamples shows it, and resampling cannot resolve it further in a family of "
           "{} "

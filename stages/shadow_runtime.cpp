@@ -74,6 +74,7 @@ ClauseVerdict Decider::rate_max(const schema::Clause& clause, const Pairs& pairs
   const std::uint64_t failed = failures(pairs, &ShadowPair::candidate);
   verdict.limit_kind = "max";
   verdict.threshold = max;
+  verdict.rule = schema::VerdictRule::limits;
   verdict.method = "Clopper-Pearson, one request of each key";
   verdict.n = verdict.clusters = n;
   verdict.estimate = n == 0 ? 0 : static_cast<double>(failed) / static_cast<double>(n);
@@ -111,7 +112,10 @@ ClauseVerdict Decider::rate_ratio(const schema::Clause& clause, const Pairs& pai
   verdict.method = "Clopper-Pearson limits of both arms, each at half the level";
   verdict.n = verdict.clusters = n;
   const double low = clopper_pearson_lower(cand, n, alpha / 2);
-  const double line = ratio * clopper_pearson_upper(inc, n, alpha / 2);
+  const double high = clopper_pearson_upper(inc, n, alpha / 2);
+  verdict.rule = schema::VerdictRule::arm_limits;
+  verdict.details["candidate_lower"] = low;
+  verdict.details["incumbent_upper"] = high;
   verdict.details["candidate_failed"] = static_cast<double>(cand);
   verdict.details["incumbent_failed"] = static_cast<double>(inc);
   if (inc > 0) verdict.estimate = static_cast<double>(cand) / static_cast<double>(inc);
@@ -120,7 +124,7 @@ ClauseVerdict Decider::rate_ratio(const schema::Clause& clause, const Pairs& pai
                   count_text(n), on_slice(verdict.where), count_text(cand), count_text(inc));
   if (n == 0) {
     verdict.message = start + ": nothing to compare.";
-  } else if (low > line) {
+  } else if (low > ratio * high) {
     verdict.verdict = Verdict::violated;
     verdict.message = fmt::format("{}: with {} confidence over {} times as often.", start, percent(1 - alpha),
                                   figure(ratio));

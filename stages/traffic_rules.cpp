@@ -57,6 +57,7 @@ void apply_latency(const LatencyEvidence& evidence, const schema::Clause& clause
   const QuantileLimits& inc = evidence.incumbent;
   verdict.limit_kind = relative ? "max_ratio" : "max";
   verdict.threshold = limit;
+  verdict.rule = schema::VerdictRule::arm_limits;
   if (!evidence.candidate_known || (relative && !evidence.incumbent_known)) {
     verdict.message = fmt::format("{}: no answer of {} has a value yet.", subject_text(clause),
                                   evidence.candidate_known ? "the incumbent" : "the candidate");
@@ -109,6 +110,7 @@ schema::ClauseVerdict decide_coverage(const schema::Clause& clause, const Signal
   if (wanted == 0)
     return cannot(std::move(verdict), "Log-probabilities were asked of no request, so coverage is unknown.");
   const double share = static_cast<double>(had) / static_cast<double>(wanted);
+  verdict.rule = schema::VerdictRule::share_at_least;
   verdict.estimate = share;
   verdict.verdict = share >= needed ? Verdict::pass : Verdict::violated;
   verdict.message = fmt::format("{} of {} requests came with log-probabilities ({}); {} are asked for.",
@@ -130,6 +132,7 @@ std::optional<schema::ClauseVerdict> decide_signal(const schema::Clause& clause,
   if (metric == Metric::shadow_pairs) {
     if (!figures.pairs) return std::nullopt;
     const std::uint64_t needed = clause.limits.min_count.value_or(0);
+    verdict.rule = schema::VerdictRule::count_at_least;
     verdict.limit_kind = "min_count";
     verdict.threshold = static_cast<double>(needed);
     verdict.n = *figures.pairs;
@@ -142,6 +145,7 @@ std::optional<schema::ClauseVerdict> decide_signal(const schema::Clause& clause,
                     count_text(needed), enough ? "." : ": let the stage run longer or mirror more.");
     return verdict;
   }
+  verdict.rule = schema::VerdictRule::age_at_most;
   verdict.limit_kind = "max_staleness";
   const std::int64_t most = clause.limits.max_staleness_ms.value_or(0);
   verdict.threshold = static_cast<double>(most);

@@ -64,6 +64,7 @@ schema::ClauseVerdict begin_verdict(const schema::Clause& clause, const schema::
 
 schema::ClauseVerdict cannot(schema::ClauseVerdict verdict, std::string why) {
   verdict.verdict = schema::Verdict::error;
+  verdict.rule = schema::VerdictRule::cannot;
   verdict.message = std::move(why);
   return verdict;
 }

@@ -1,0 +1,163 @@
+#include "schema/verdict_rule.hpp"
+
+#include <fmt/format.h>
+
+namespace driftgate::schema {
+namespace {
+
+/// Reads the numbers that a rule needs and keeps the name of the first that is missing.
+class Numbers {
+ public:
+  explicit Numbers(const ClauseVerdict& recorded) : recorded_(recorded) {}
+
+  double detail(const std::string& name) {
+    const auto found = recorded_.details.find(name);
+    return found == recorded_.details.end() ? lacking("details." + name) : found->second;
+  }
+  [[nodiscard]] double detail_or(const std::string& name, double otherwise) const {
+    const auto found = recorded_.details.find(name);
+    return found == recorded_.details.end() ? otherwise : found->second;
+  }
+  [[nodiscard]] bool has(const std::string& name) const { return recorded_.details.contains(name); }
+  double member(const std::optional<double>& value, const char* name) {
+    return value ? *value : lacking(name);
+  }
+  [[nodiscard]] const std::string& missing() const { return missing_; }
+
+ private:
+  double lacking(std::string name) {
+    if (missing_.empty()) missing_ = std::move(name);
+    return 0;
+  }
+
+  const ClauseVerdict& recorded_;
+  std::string missing_;
+};
+
+Verdict decide(bool violated, bool pass, bool no_harm_only, Verdict otherwise = Verdict::inconclusive) {
+  if (violated) return Verdict::violated;
+  return pass || no_harm_only ? Verdict::pass : otherwise;
+}
+
+Verdict by_test(const ClauseVerdict& v, Numbers& numbers) {
+  const bool pass = numbers.detail("p_proof") <= v.alpha;
+  const bool violated = numbers.member(v.p_value, "p_value") <= v.alpha;
+  if (v.rule == VerdictRule::test) return decide(violated && !pass, pass, v.no_harm_only);
+  const double threshold = numbers.member(v.threshold, "threshold");
+  const bool kept = numbers.member(v.lower, "lower") > -threshold;
+  const bool broken = numbers.member(v.upper, "upper") < -threshold;
+  return decide(violated && broken, pass && kept, v.no_harm_only);
+}
+
+double line(const ClauseVerdict& v, Numbers& numbers, const char* incumbent) {
+  const double threshold = numbers.member(v.threshold, "threshold");
+  if (v.limit_kind == "max_ratio") return threshold * numbers.detail(incumbent);
+  if (v.limit_kind == "max_delta") return threshold + numbers.detail(incumbent);
+  return threshold;
+}
+
+Verdict by_arms(const ClauseVerdict& v, Numbers& numbers) {
+  // Without limits of both arms there is nothing to hold against each other.
+  if (!numbers.has("candidate_lower")) return decide(false, false, v.no_harm_only);
+  const bool violated = numbers.detail("candidate_lower") > line(v, numbers, "incumbent_upper");
+  const bool pass = numbers.has("candidate_upper") &&
+                    (v.limit_kind == "max" || numbers.has("incumbent_lower")) &&
+                    numbers.detail("candidate_upper") <= line(v, numbers, "incumbent_lower");
+  return decide(violated, pass, v.no_harm_only);
+}
+
+Verdict by_census(const ClauseVerdict& v, Numbers& numbers) {
+  const double value = numbers.member(v.estimate, "estimate");
+  const double threshold = numbers.member(v.threshold, "threshold");
+  const bool within = v.limit_kind == "min" ? value >= threshold : value <= threshold;
+  const bool enough = static_cast<double>(v.clusters) >= numbers.detail("least_units");
+  return decide(!within, within && enough, false);
+}
+
+Verdict by_e_value(const ClauseVerdict& v, Numbers& numbers) {
+  const bool alone = numbers.member(v.e_value, "e_value") >= numbers.detail("e_harm_needed");
+  const bool joint = numbers.has("e_joint") && numbers.detail("e_joint") >= numbers.detail("e_joint_needed");
+  const bool proven = numbers.has("e_proof") && numbers.detail("e_proof") >= numbers.detail("e_proof_needed");
+  return decide(alone || joint, proven, v.no_harm_only);
+}
+
+Verdict by_limits(const ClauseVerdict& v, Numbers& numbers) {
+  const double threshold = numbers.member(v.threshold, "threshold");
+  const bool within = numbers.member(v.upper, "upper") <= threshold;
+  if (v.rule == VerdictRule::bound) return decide(false, within, false);
+  return decide(numbers.member(v.lower, "lower") > threshold, within, v.no_harm_only);
+}
+
+Verdict by_figure(const ClauseVerdict& v, Numbers& numbers) {
+  const double value = numbers.member(v.estimate, "estimate");
+  const double threshold = numbers.member(v.threshold, "threshold");
+  if (v.rule == VerdictRule::age_at_most) return value <= threshold ? Verdict::pass : Verdict::error;
+  if (value >= threshold) return Verdict::pass;
+  return v.rule == VerdictRule::share_at_least ? Verdict::violated : Verdict::inconclusive;
+}
+
+Verdict by_recovery(Numbers& numbers) {
+  const bool clean = numbers.detail("clean_windows") >= numbers.detail("clean_windows_needed");
+  const bool dwelt = numbers.detail("dwell_ms") >= numbers.detail("dwell_needed_ms");
+  return clean && dwelt ? Verdict::inconclusive : Verdict::violated;
+}
+
+Verdict by_rule(const ClauseVerdict& v, Numbers& numbers) {
+  switch (v.rule) {
+    case VerdictRule::cannot:
+      return Verdict::error;
+    case VerdictRule::undecided:
+      return Verdict::inconclusive;
+    case VerdictRule::test:
+    case VerdictRule::margin:
+      return by_test(v, numbers);
+    case VerdictRule::limits:
+    case VerdictRule::bound:
+      return by_limits(v, numbers);
+    case VerdictRule::arm_limits:
+      return by_arms(v, numbers);
+    case VerdictRule::census:
+      return by_census(v, numbers);
+    case VerdictRule::e_value:
+      return by_e_value(v, numbers);
+    case VerdictRule::recovering:
+      return by_recovery(numbers);
+    case VerdictRule::nonfinite:
+      return numbers.detail("nonfinite") > 0 ? Verdict::violated : Verdict::inconclusive;
+    case VerdictRule::count_at_least:
+    case VerdictRule::share_at_least:
+    case VerdictRule::age_at_most:
+      return by_figure(v, numbers);
+  }
+  return Verdict::error;
+}
+
+}  // namespace
+
+Result<Verdict> rederive(const ClauseVerdict& recorded) {
+  Numbers numbers(recorded);
+  const Verdict verdict = by_rule(recorded, numbers);
+  if (!numbers.missing().empty()) {
+    return fail(ErrorCode::corrupt,
+                fmt::format("the verdict of {} follows by the rule {}, whose number {} is not recorded",
+                            recorded.clause, to_string(recorded.rule), numbers.missing()));
+  }
+  const bool unproven = verdict == Verdict::violated && numbers.detail_or("holm_rejected", 1) == 0;
+  if (!unproven) return verdict;
+  return numbers.has("replicates_wanted") ? Verdict::error : Verdict::inconclusive;
+}
+
+void hold_to_rules(std::vector<ClauseVerdict>& verdicts) {
+  for (ClauseVerdict& verdict : verdicts) {
+    const auto follows = rederive(verdict);
+    if (follows && *follows == verdict.verdict) continue;
+    verdict.message +=
+        follows ? fmt::format(" The recorded numbers give {} and not {}: this is a fault of driftgate.",
+                              to_string(*follows), to_string(verdict.verdict))
+                : " This is a fault of driftgate: " + follows.error().message + ".";
+    verdict.verdict = Verdict::error;
+    verdict.rule = VerdictRule::cannot;
+  }
+}
+
+}  // namespace driftgate::schema
