@@ -109,6 +109,7 @@ struct CanaryStep {
   std::uint32_t share_bp = 0;
   bool approval = false;
 };
+  std::uint32_t approvals = 1;  ///< distinct people that it takes, where `approval` is set
 struct CanaryPlan {
   std::vector<CanaryStep> steps;  ///< strictly increasing, ends at 10,000
   std::int64_t soak_ms = 60'000;
@@ -121,6 +122,7 @@ struct CanaryPlan {
   std::int64_t revert_after_ms = 120'000;
   std::int64_t approval_deadline_ms = 86'400'000;
 };
+  std::int64_t approval_valid_ms = 86'400'000;  ///< an approval older than this counts no more
 
 struct Confidence {
   double alpha = 0.05, alpha_harm = 0.01, alpha_advance = 0.05;

@@ -218,8 +218,10 @@ Json stages() {
                               {"max_duration", ref("duration")},
                               {"mirror_token_budget", count(1, 1'000'000'000'000)}},
                              Json::array(), "");
-  const Json step =
-      object({{"share", number(0.0001, 1)}, {"approval", {{"type", "boolean"}}}}, {"share"}, "");
+  const Json step = object({{"share", number(0.0001, 1)},
+                            {"approval", {{"type", "boolean"}}},
+                            {"approvals", count(1, detail::kMaxApprovals)}},
+                           {"share"}, "");
   const Json telemetry =
       object({{"freeze_after", ref("duration")}, {"revert_after", ref("duration")}}, Json::array(), "");
   Json steps = list_of(step, detail::kMaxCanarySteps);
@@ -250,6 +252,7 @@ Json escalation() {
   return object({{"rules", list_of(rule, detail::kMaxRules)},
                  {"defaults", object({{"hard", action}, {"soft", action}}, Json::array(), "")},
                  {"recovery", recovery}},
+                              {"approval_valid_for", ref("duration")},
                 Json::array(), "what a violation does");
 }
 

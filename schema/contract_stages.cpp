@@ -65,7 +65,9 @@ void parse_discover(const Cursor& at, Slices& slices) {
   }
   fields.finish();
   slices.discover = discover;
-  if (auto why = refusal(Feature::section, "slices.discover")) at.refuse(std::move(*why));
+  if (slices.dimensions.empty()) {
+    at.refuse("there is nothing to combine: list the attributes to search under slices.dimensions");
+  }
 }
 
 void parse_bounds(const Cursor& at, Slices& slices) {
@@ -136,6 +138,11 @@ void parse_steps(const Cursor& at, CanaryPlan& plan) {
       last = step.share_bp = value.value_or(last + 1);
     }
     fields.take("approval", step.approval, read_flag);
+    if (const auto people = fields.find("approvals")) {
+      step.approvals =
+          static_cast<std::uint32_t>(read_count(*people, 1, kMaxApprovals).value_or(step.approvals));
+      if (!step.approval) people->refuse("approvals says how many people must approve; add approval: true");
+    }
     fields.finish();
     plan.steps.push_back(step);
   });
@@ -157,6 +164,7 @@ void parse_canary(const Cursor& at, CanaryPlan& plan) {
   fields.take("max_exposure", plan.max_exposure, count);
   fields.take("max_duration", plan.max_duration_ms, duration);
   fields.take("approval_deadline", plan.approval_deadline_ms, duration);
+  fields.take("approval_valid_for", plan.approval_valid_ms, duration);
   if (const auto telemetry = fields.find("telemetry")) {
     Fields inner(*telemetry, "stages.canary.telemetry");
     inner.take("freeze_after", plan.freeze_after_ms, duration);

@@ -65,7 +65,11 @@ std::vector<std::string> canary_plan(const std::optional<CanaryPlan>& plan) {
   if (!plan) return {"has no steps: no promotion can end under this contract"};
   std::vector<std::string> steps;
   for (const CanaryStep& step : plan->steps) {
-    steps.push_back(percent_text(step.share_bp) + (step.approval ? " (left only with an approval)" : ""));
+    std::string text = percent_text(step.share_bp);
+    if (step.approval && step.approvals == 1) text += " (left only with an approval)";
+    if (step.approval && step.approvals > 1)
+      text += fmt::format(" (left only with the approvals of {} people)", step.approvals);
+    steps.push_back(std::move(text));
   }
   return {
       fmt::format("raises the candidate's share through {}", fmt::join(steps, ", ")),

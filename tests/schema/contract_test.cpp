@@ -41,6 +41,8 @@ TEST_CASE("a contract is read with its defaults filled in") {
   CHECK(contract.canary->steps.size() == 3);
   CHECK(contract.canary->steps[1].share_bp == 5'000);
   CHECK(contract.canary->steps[1].approval);
+  CHECK(contract.canary->steps[1].approvals == 1);
+  CHECK(contract.canary->approval_valid_ms == 86'400'000);
   CHECK(contract.canary->min_keys == 300);
   CHECK(contract.escalation.rules[0].action == Action::rollback);
 }
