@@ -15,12 +15,6 @@ struct NotEvaluated {
 
 // clang-format off
 constexpr std::array kNotEvaluated{
-    NotEvaluated{Feature::metric, "ece_drift", "remove the clause"},
-    NotEvaluated{Feature::metric, "batch_variant_rate", "remove the clause"},
-    NotEvaluated{Feature::metric, "band_retention", "it has six values; limit clip_budget_used or abs_log_ratio"},
-    NotEvaluated{Feature::limit, "max_delta", "state max or max_ratio"},
-    NotEvaluated{Feature::limit, "floor_multiple", "state max alone, set above the measured floor"},
-    NotEvaluated{Feature::section, "slices.discover", "remove it; list slices under critical, or use the role monitored"},
     NotEvaluated{Feature::action, "notify", "use log; the verdict is in the evidence and the events"},
     NotEvaluated{Feature::action, "sample", "use log or freeze"},
     NotEvaluated{Feature::action, "route_slice", "use step_back or rollback"},
@@ -38,8 +32,6 @@ std::string_view noun(Feature feature) {
       return "the metric";
     case Feature::limit:
       return "the limit";
-    case Feature::section:
-      return "the section";
     case Feature::action:
       return "the action";
     case Feature::rule:

@@ -36,6 +36,7 @@ enum class SliceRole : std::uint8_t { corpus, critical, monitored, discovered, d
 struct MetricSubject {
   Metric metric{};
   std::optional<Aggregate> aggregate;
+  std::optional<Band> band = std::nullopt;  ///< of band_retention, which is no figure without one
 };
 struct BoundSubject {
   Bound bound{};
@@ -108,8 +109,8 @@ struct ShadowPlan {
 struct CanaryStep {
   std::uint32_t share_bp = 0;
   bool approval = false;
-};
   std::uint32_t approvals = 1;  ///< distinct people that it takes, where `approval` is set
+};
 struct CanaryPlan {
   std::vector<CanaryStep> steps;  ///< strictly increasing, ends at 10,000
   std::int64_t soak_ms = 60'000;
@@ -121,8 +122,8 @@ struct CanaryPlan {
   std::int64_t freeze_after_ms = 30'000;
   std::int64_t revert_after_ms = 120'000;
   std::int64_t approval_deadline_ms = 86'400'000;
-};
   std::int64_t approval_valid_ms = 86'400'000;  ///< an approval older than this counts no more
+};
 
 struct Confidence {
   double alpha = 0.05, alpha_harm = 0.01, alpha_advance = 0.05;

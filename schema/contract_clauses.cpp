@@ -82,6 +82,24 @@ std::optional<Aggregate> read_aggregate(Fields& fields, Metric metric) {
   return index ? aggregate_from_name(names[*index]) : std::nullopt;
 }
 
+// band_retention is six figures, so that a clause on it names one; no other metric has bands.
+std::optional<Band> read_band(Fields& fields, Metric metric) {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < kBandCount; ++i) names.push_back(to_string(static_cast<Band>(i)));
+  const auto at = fields.find("band");
+  if (metric != Metric::band_retention) {
+    if (at) at->refuse(fmt::format("{} has no bands; remove \"band\"", to_string(metric)));
+    return std::nullopt;
+  }
+  if (!at) {
+    fields.cursor().refuse(
+        fmt::format("the field \"band\" is missing; allowed for band_retention: {}", fmt::join(names, ", ")));
+    return std::nullopt;
+  }
+  const auto index = read_choice(*at, names);
+  return index ? band_from_name(names[*index]) : std::nullopt;
+}
+
 std::optional<Subject> read_bound(Fields& fields, const Cursor& at, const Assumptions& assumptions) {
   static constexpr std::array<std::string_view, kBoundCount> kBounds{"tv", "reward", "sequence",
                                                                      "policy_gradient"};
@@ -138,8 +156,10 @@ std::optional<Subject> read_subject(Fields& fields, const FamilyRules& rules, co
   if (!metric) return std::nullopt;
   if (kind == "signal") return SignalSubject{*metric};
   const auto aggregate = read_aggregate(fields, *metric);
+  const auto band = read_band(fields, *metric);
   if (!aggregate && info(*metric).aggregates != 0) return std::nullopt;
-  return MetricSubject{*metric, aggregate};
+  if (!band && *metric == Metric::band_retention) return std::nullopt;
+  return MetricSubject{*metric, aggregate, band};
 }
 
 StageSet supplied_by(const Subject& subject) {
@@ -266,11 +286,13 @@ void parse_clause(const Cursor& at, const FamilyRules& rules, Contract& contract
     clause.limits = read_limits(fields, clause.subject, contract);
     clause.stages_stated = stages.has_value();
     clause.stages = stages ? read_stages(*stages, *subject) : default_stages(at, rules, *subject);
+    check_floor_stages(fields, clause);
     if (slices) read_slices(*slices, clause, contract.slices);
     if (require) check_requirement(*require, clause);
   } else {
     for (const std::string_view name : kLimitNames) (void)fields.find(name);
     (void)fields.find("aggregate");
+    (void)fields.find("band");
     (void)fields.find("horizon");
   }
   fields.finish();

@@ -18,6 +18,10 @@ bool is_census(const MetricSubject& subject) {
          subject.aggregate == Aggregate::max;
 }
 
+bool is_mean(const MetricSubject& subject) {
+  return subject.aggregate == Aggregate::mean || subject.aggregate == Aggregate::sequence_mean;
+}
+
 Names allowed_limits(const Subject& subject) {
   if (std::holds_alternative<BoundSubject>(subject)) return {"max"};
   if (std::holds_alternative<OutcomeSubject>(subject)) return {"non_inferiority_margin"};
@@ -28,7 +32,12 @@ Names allowed_limits(const Subject& subject) {
   }
   const auto& metric = std::get<MetricSubject>(subject);
   if (info(metric.metric).group == MetricGroup::traffic) return {"max", "max_ratio", "max_delta"};
-  Names names{"max", "min", "max_delta", "floor_multiple", "floor_cap"};
+  if (metric.metric == Metric::band_retention) return {"min"};
+  if (metric.metric == Metric::ece_drift) return {"max", "max_delta"};
+  if (info(metric.metric).group == MetricGroup::batch) return {"max"};
+  Names names{"max", "min"};
+  if (why_no_delta(metric).empty()) names.push_back("max_delta");
+  if (has_floor(metric)) names.insert(names.end(), {"floor_multiple", "floor_cap"});
   if (is_census(metric)) names.push_back("min_count");
   return names;
 }
@@ -46,6 +55,14 @@ NumberRange limit_range(const Subject& subject, const Contract& contract) {
   return {0, HUGE_VAL};
 }
 
+// The largest difference that two figures of the subject can have.
+double largest_delta(const Subject& subject) {
+  const auto* metric = std::get_if<MetricSubject>(&subject);
+  if (metric == nullptr) return HUGE_VAL;
+  const MetricInfo& entry = info(metric->metric);
+  return metric->metric == Metric::ece_drift ? entry.high : entry.high - entry.low;
+}
+
 void read_values(Fields& fields, const Subject& subject, const Contract& contract, Limits& limits) {
   const NumberRange range = limit_range(subject, contract);
   const auto in_range = [&](const Cursor& c) { return read_number(c, range); };
@@ -53,7 +70,9 @@ void read_values(Fields& fields, const Subject& subject, const Contract& contrac
   fields.take("min", limits.min, in_range);
   // r_0 ≥ 1: the label process only shows harm (statistics.md, section 2).
   fields.take("max_ratio", limits.max_ratio, [](const Cursor& c) { return read_number(c, {1, 1'000}); });
-  fields.take("max_delta", limits.max_delta, [](const Cursor& c) { return read_number(c, {0, HUGE_VAL}); });
+  fields.take("max_delta", limits.max_delta, [&](const Cursor& c) {
+    return read_number(c, {0, largest_delta(subject)});
+  });
   fields.take("non_inferiority_margin", limits.non_inferiority_margin, [](const Cursor& c) {
     return read_number(c, {0, 1, false, true});
   });
@@ -93,18 +112,33 @@ void check_combination(const Cursor& at, const Names& stated, const Names& allow
   }
 }
 
-void check_floor(Fields& fields, const Limits& limits) {
-  const auto multiple = fields.find("floor_multiple"), cap = fields.find("floor_cap");
-  if (multiple && !fields.find("max")) multiple->refuse("floor_multiple stands only beside max; state max");
-  if (multiple && !cap)
-    multiple->refuse("floor_multiple requires floor_cap, the limit it may never exceed; state it");
-  if (cap && !multiple) cap->refuse("floor_cap stands only beside floor_multiple; remove it");
-  if (cap && limits.floor_cap && limits.max && *limits.floor_cap < *limits.max) {
-    cap->refuse_kind(fmt::format("a cap of at least max, {}", ecmascript_number(*limits.max)));
-  }
-}
-
 }  // namespace
+
+std::string why_no_delta(const MetricSubject& subject) {
+  const MetricInfo& entry = info(subject.metric);
+  switch (subject.metric) {
+    case Metric::entropy_inf:
+    case Metric::logprob_inf:
+      if (is_mean(subject)) return {};
+      return "it is the difference of two kernels' means, so the aggregate is mean or sequence_mean";
+    case Metric::entropy_train:
+      return "state it on entropy_inf, whose mean is held against that of entropy_train";
+    case Metric::logprob_train:
+      return "state it on logprob_inf, whose mean is held against that of logprob_train";
+    case Metric::top1_margin:
+      return "top1_margin is measured on the training kernel alone";
+    case Metric::band_retention:
+      return "band_retention already compares the two kernels and is limited from below";
+    case Metric::nonfinite:
+      return "nonfinite counts the logits of both kernels together";
+    default:
+      break;
+  }
+  if (entry.group == MetricGroup::traffic || entry.group == MetricGroup::calibration) return {};
+  if (entry.group == MetricGroup::batch)
+    return "batch_variant_rate compares a kernel with itself at another batch size";
+  return fmt::format("{} already compares the two kernels", entry.name);
+}
 
 Limits read_limits(Fields& fields, const Subject& subject, const Contract& contract) {
   const Names allowed = allowed_limits(subject);
@@ -116,8 +150,10 @@ Limits read_limits(Fields& fields, const Subject& subject, const Contract& contr
     stated.push_back(name);
     if (!std::count(allowed.begin(), allowed.end(), name)) {
       foreign = true;
-      at->refuse(
-          fmt::format("the limit {} makes no sense here; allowed: {}", name, fmt::join(allowed, ", ")));
+      const auto* metric = std::get_if<MetricSubject>(&subject);
+      const std::string why = metric != nullptr && name == "max_delta" ? ": " + why_no_delta(*metric) : "";
+      at->refuse(fmt::format("the limit {} makes no sense here{}; allowed: {}", name, why,
+                             fmt::join(allowed, ", ")));
     } else if (auto why = refusal(Feature::limit, name)) {
       at->refuse(std::move(*why));
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,8 +16,8 @@ inline constexpr std::size_t kMaxClausesPerFamily = 256;
 inline constexpr std::size_t kMaxCriticalSlices = 256;
 inline constexpr std::size_t kMaxDimensions = 16;
 inline constexpr std::size_t kMaxCanarySteps = 32;
-inline constexpr std::size_t kMaxRules = 256;
 inline constexpr std::uint64_t kMaxApprovals = 16;  ///< people that one step may need
+inline constexpr std::size_t kMaxRules = 256;
 inline constexpr std::uint64_t kMaxCount = 1'000'000'000;
 
 inline constexpr std::array<std::string_view, 10> kLimitNames{
@@ -33,6 +34,18 @@ void parse_escalation(Fields& root, Contract& contract);  ///< after clauses
 /// {dimension: value, …} with declared dimensions.
 [[nodiscard]] std::optional<SliceWhere> read_where(const Cursor& at,
                                                    const std::vector<std::string>& dimensions);
+
+/// Why `max_delta`, the difference between the two kernels' figures of a metric, makes no sense for this
+/// subject; empty where it does: means of entropy_inf and logprob_inf, ece_drift, traffic.
+[[nodiscard]] std::string why_no_delta(const MetricSubject& subject);
+
+/// Whether two runs of one kernel have a noise floor in this subject: a distance between kernels whose
+/// aggregate is a mean, a quantile or the largest value.
+[[nodiscard]] bool has_floor(const MetricSubject& subject);
+/// floor_multiple stands beside max, with floor_cap, which is at least max.
+void check_floor(Fields& fields, const Limits& limits);
+/// floor_multiple is for stages that read captures. After the clause's stages are known.
+void check_floor_stages(Fields& fields, const Clause& clause);
 
 /// The limits of one clause, checked against what its subject measures.
 [[nodiscard]] Limits read_limits(Fields& fields, const Subject& subject, const Contract& contract);

@@ -112,6 +112,15 @@ void warn_limits(const Contract& contract, std::vector<Fault>& warnings) {
   }
 }
 
+void warn_discovery(const Contract& contract, std::vector<Fault>& warnings) {
+  if (!contract.slices.discover || std::ranges::any_of(contract.clauses, discovery_searches)) return;
+  warnings.push_back(
+      {{},
+       "",
+       "slices.discover has nothing to search: it looks at statistical clauses with max or min "
+       "on a bounded mean or a quantile, and at outcomes"});
+}
+
 void warn_sample_sizes(const Contract& contract, std::vector<Fault>& warnings) {
   for (const Clause& clause : contract.clauses) {
     for (const LeastN& need : least_n(clause, contract)) {
@@ -136,6 +145,7 @@ void warn_sample_sizes(const Contract& contract, std::vector<Fault>& warnings) {
 void warn(const Contract& contract, std::vector<Fault>& warnings) {
   warn_stages(contract, warnings);
   warn_limits(contract, warnings);
+  warn_discovery(contract, warnings);
   warn_sample_sizes(contract, warnings);
 }
 

@@ -69,6 +69,12 @@ Json aggregate_names() {
   return names;
 }
 
+Json band_names() {
+  Json names = Json::array();
+  for (std::size_t i = 0; i < kBandCount; ++i) names.push_back(to_string(static_cast<Band>(i)));
+  return names;
+}
+
 Json stage_names() {
   Json names = Json::array();
   for (std::size_t i = 0; i < kStageCount; ++i) names.push_back(to_string(static_cast<Stage>(i)));
@@ -119,6 +125,15 @@ Json metric_rule(const MetricInfo& entry) {
   } else {
     properties["max_ratio"] = false;
   }
+  if (!detail::why_no_delta({entry.metric, Aggregate::mean}).empty()) properties["max_delta"] = false;
+  if (entry.metric == Metric::ece_drift || entry.group == MetricGroup::batch) properties["min"] = false;
+  if (!is_distance(entry.metric)) properties["floor_multiple"] = false;
+  if (entry.metric == Metric::band_retention) {
+    properties["max"] = false;
+    then["required"] = {"band", "min"};
+  } else {
+    properties["band"] = false;
+  }
   then["properties"] = std::move(properties);
   return {{"if", {{"properties", {{"metric", {{"const", entry.name}}}}}, {"required", {"metric"}}}},
           {"then", std::move(then)}};
@@ -138,7 +153,6 @@ Json limit_properties() {
   for (const std::string_view name : detail::kLimitNames) {
     if (refusal(Feature::limit, name)) out.erase(std::string(name));
   }
-  if (!out.contains("floor_multiple")) out.erase("floor_cap");
   return out;
 }
 
@@ -161,6 +175,11 @@ Json metric_clause(Json subjects, Json limits, bool slices) {
   subjects["metric"] = one_of(metric_names(false), metric_help().c_str());
   Json out = clause(std::move(subjects), std::move(limits));
   out["properties"]["aggregate"] = one_of(aggregate_names());
+  if (out["properties"].contains("floor_multiple")) {
+    out["dependencies"] = {{"floor_multiple", Json::array({"max", "floor_cap"})},
+                           {"floor_cap", Json::array({"floor_multiple"})}};
+  }
+  out["properties"]["band"] = one_of(band_names(), "which of the six values of band_retention");
   if (slices) out["properties"]["slices"] = list_of(one_of({"critical", "monitored"}), 2);
   Json rules = Json::array();
   for (const MetricInfo& entry : metric_registry()) {
@@ -173,16 +192,19 @@ Json metric_clause(Json subjects, Json limits, bool slices) {
 
 Json numerical_clause() {
   const Json bounds = one_of({"tv", "reward", "sequence", "policy_gradient"}, "a bound of the bound chain");
-  Json out = metric_clause({{"bound", bounds}}, {"max", "min", "min_count"}, false);
+  Json out = metric_clause({{"bound", bounds}},
+                           {"max", "min", "max_delta", "min_count", "floor_multiple", "floor_cap"}, false);
   out["properties"]["horizon"] = one_of({"token", "sequence"});
   return out;
 }
 
 Json families() {
   const auto family = [](Json items) { return list_of(std::move(items), detail::kMaxClausesPerFamily); };
-  Json statistical = metric_clause({{"outcome", one_of({"correct"})}},
-                                   {"max", "min", "min_count", "non_inferiority_margin"}, true);
-  Json runtime = metric_clause(Json::object(), {"max", "min", "max_ratio"}, false);
+  Json statistical = metric_clause(
+      {{"outcome", one_of({"correct"})}},
+      {"max", "min", "max_delta", "min_count", "non_inferiority_margin", "floor_multiple", "floor_cap"},
+      true);
+  Json runtime = metric_clause(Json::object(), {"max", "min", "max_ratio", "max_delta"}, false);
   Json signals =
       clause({{"signal", one_of(metric_names(true))}}, {"min_count", "min_coverage", "max_staleness"});
   return {{"numerical", family(numerical_clause())},
@@ -205,11 +227,15 @@ Json assumptions() {
 }
 
 Json slices() {
-  return object({{"dimensions", list_of(name_text("_.-"), detail::kMaxDimensions)},
-                 {"min_sequences", count(1, 100'000'000)},
-                 {"critical", list_of(ref("where"), detail::kMaxCriticalSlices)},
-                 {"prompt_length_bounds", list_of(count(1, detail::kMaxCount), 64)}},
-                Json::array(), "which parts of the corpus are looked at on their own");
+  return object(
+      {{"dimensions", list_of(name_text("_.-"), detail::kMaxDimensions)},
+       {"min_sequences", count(1, 100'000'000)},
+       {"critical", list_of(ref("where"), detail::kMaxCriticalSlices)},
+       {"discover", object({{"depth", count(1, 3)},
+                            {"action", one_of({"report", "block"}, "report when it is not stated")}},
+                           Json::array(), "search combinations of attributes for the worst slices")},
+       {"prompt_length_bounds", list_of(count(1, detail::kMaxCount), 64)}},
+      Json::array(), "which parts of the corpus are looked at on their own");
 }
 
 Json stages() {
@@ -234,6 +260,7 @@ Json stages() {
                               {"max_exposure", count(1, detail::kMaxCount)},
                               {"max_duration", ref("duration")},
                               {"approval_deadline", ref("duration")},
+                              {"approval_valid_for", ref("duration")},
                               {"telemetry", telemetry}},
                              {"steps"}, "the ramp: shares increase and end at 1.0");
   return object({{"shadow-runtime", shadow}, {"canary", canary}}, Json::array(), "");
@@ -252,7 +279,6 @@ Json escalation() {
   return object({{"rules", list_of(rule, detail::kMaxRules)},
                  {"defaults", object({{"hard", action}, {"soft", action}}, Json::array(), "")},
                  {"recovery", recovery}},
-                              {"approval_valid_for", ref("duration")},
                 Json::array(), "what a violation does");
 }
 

@@ -28,6 +28,7 @@ std::string figure(double value) {
 std::string subject_text(const Subject& subject) {
   if (const auto* metric = std::get_if<MetricSubject>(&subject)) {
     const std::string name(to_string(metric->metric));
+    if (metric->band) return fmt::format("{}, {}", name, to_string(*metric->band));
     return metric->aggregate ? fmt::format("{} of {}", to_string(*metric->aggregate), name) : name;
   }
   if (const auto* bound = std::get_if<BoundSubject>(&subject)) {
@@ -42,9 +43,14 @@ std::vector<std::string> limit_words(const Limits& limits) {
   std::vector<std::string> words;
   const auto number = [](double value) { return ecmascript_number(value); };
   if (limits.max) words.push_back("at most " + number(*limits.max));
+  if (limits.max && limits.floor_multiple && limits.floor_cap) {
+    words.back() += fmt::format(" (or {} times the noise floor, never over {})",
+                                number(*limits.floor_multiple), number(*limits.floor_cap));
+  }
   if (limits.min) words.push_back("at least " + number(*limits.min));
   if (limits.max_ratio)
     words.push_back(fmt::format("at most {} times the incumbent's", number(*limits.max_ratio)));
+  if (limits.max_delta) words.push_back("within " + number(*limits.max_delta) + " of the other kernel's");
   if (limits.non_inferiority_margin) {
     words.push_back(fmt::format("worse by less than {}", number(*limits.non_inferiority_margin)));
   }
@@ -53,6 +59,21 @@ std::vector<std::string> limit_words(const Limits& limits) {
   if (limits.min_count) words.push_back(fmt::format("at least {} of them", *limits.min_count));
   if (limits.max_staleness_ms) words.push_back("not older than " + seconds_text(*limits.max_staleness_ms));
   return words;
+}
+
+std::vector<std::string> slice_plan(const Contract& contract) {
+  if (!contract.slices.discover) return {};
+  std::vector<std::string> searched;
+  for (const Clause& clause : contract.clauses) {
+    if (discovery_searches(clause)) searched.push_back(clause.address());
+  }
+  if (searched.empty()) return {"searches no slice: no clause here has a figure that can be searched"};
+  return {fmt::format(
+      "searches combinations of up to {} of {} on one half of the corpus and tests the worst on the other, "
+      "for "
+      "{}: what it finds {}",
+      contract.slices.discover->depth, fmt::join(contract.slices.dimensions, ", "), fmt::join(searched, ", "),
+      contract.slices.discover->block ? "blocks" : "is reported and does not block")};
 }
 
 std::vector<std::string> shadow_plan(const ShadowPlan& plan) {
@@ -160,6 +181,7 @@ Explanation explain(const Contract& contract) {
   for (std::size_t i = 0; i < kStageCount; ++i) {
     const auto stage = static_cast<Stage>(i);
     StageDemands demands{stage, {}, {}};
+    if (stage == Stage::statistical_slice) demands.plan = slice_plan(contract);
     if (stage == Stage::shadow_runtime) demands.plan = shadow_plan(contract.shadow);
     if (stage == Stage::canary) demands.plan = canary_plan(contract.canary);
     for (const Clause& clause : contract.clauses) {

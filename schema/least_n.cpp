@@ -12,6 +12,7 @@ namespace {
 // Thresholds of statistics.md, section 1.
 constexpr std::uint64_t kClustersForNormalLimits = 200;
 constexpr std::uint64_t kClustersForBootstrap = 50;
+constexpr std::uint64_t kOutcomesForCalibration = 150;  ///< ten for each of 15 bins
 constexpr double kBetCap = 0.99;
 constexpr double kMaxN = 1e15;
 
@@ -48,6 +49,11 @@ LeastN bounded_mean(const Setting& setting, double tau) {
   return answer(setting, n, "betting on a bounded mean, or t-limits from 200 on");
 }
 
+// Bounded by ln V, which the contract does not know.
+bool has_entropy_range(Metric metric) {
+  return metric == Metric::entropy_train || metric == Metric::entropy_inf;
+}
+
 LeastN metric_in_captures(const Setting& setting, const MetricSubject& subject, const Clause& clause,
                           const Contract& contract) {
   const MetricInfo& entry = info(subject.metric);
@@ -61,6 +67,12 @@ LeastN metric_in_captures(const Setting& setting, const MetricSubject& subject, 
     const double tolerated = clause.limits.min ? *q : 1 - *q;
     return answer(setting, least_n_betting(tolerated, setting.alpha),
                   "betting on the share beyond the limit");
+  }
+  if (subject.metric == Metric::ece_drift) {
+    return answer(setting, kOutcomesForCalibration, "bootstrap of 15 bins, approximate");
+  }
+  if (has_entropy_range(subject.metric)) {
+    return answer(setting, kClustersForNormalLimits, "t-limits; fewer only where betting over [0, ln V] can");
   }
   if (entry.bounded) {
     const double width = entry.high - entry.low;
@@ -96,10 +108,22 @@ std::uint32_t planned_starts(const Contract& contract) {
   return contract.canary ? static_cast<std::uint32_t>(contract.canary->steps.size()) + 1 : 1;
 }
 
+// Paired differences in [−1, 1], none of them different from 0.
+std::optional<std::uint64_t> least_n_delta(const Setting& setting, double delta) {
+  if (delta <= 0) return std::nullopt;
+  if (delta >= 1) return 1;
+  if (setting.stage != Stage::canary) return least_n_outcome(delta, setting.alpha);
+  return whole(-std::log(setting.alpha) / std::log1p(0.5 * delta / (1 - delta)));
+}
+
 LeastN traffic_needs(const Setting& setting, const MetricSubject& subject, const Clause& clause,
                      const Contract& contract) {
   if (requirement_of(clause) == Requirement::no_harm) {
     return answer(setting, 1, "no_harm passes unless it is violated");
+  }
+  if (subject.metric == Metric::error_rate && clause.limits.max_delta) {
+    return answer(setting, least_n_delta(setting, *clause.limits.max_delta),
+                  "no pair of which only one failed");
   }
   if (subject.metric == Metric::error_rate) {
     const double max = clause.limits.max.value_or(1);
@@ -115,7 +139,8 @@ LeastN traffic_needs(const Setting& setting, const MetricSubject& subject, const
   const auto q = subject.aggregate ? quantile_of(*subject.aggregate) : std::nullopt;
   if (!q) return answer(setting, 500, "asymptotic limits of log-latency, no look before 500");
   // The largest of n values is above the quantile with probability 1 − Q^n; two arms share α in a ratio.
-  const double alpha = clause.limits.max_ratio ? setting.alpha / 2 : setting.alpha;
+  const bool two_arms = clause.limits.max_ratio || clause.limits.max_delta;
+  const double alpha = two_arms ? setting.alpha / 2 : setting.alpha;
   return answer(setting, least_n_binomial(1 - *q, alpha), "order statistics of the quantile");
 }
 
@@ -141,13 +166,33 @@ LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract) {
   const auto& metric = std::get<MetricSubject>(clause.subject);
   if (info(metric.metric).group == MetricGroup::traffic)
     return traffic_needs(setting, metric, clause, contract);
+  if (info(metric.metric).group == MetricGroup::batch) {
+    setting.unit = stage == Stage::shadow_runtime ? "prompts" : setting.unit;
+    const double max = clause.limits.max.value_or(1);
+    return answer(setting, max >= 1 ? std::optional<std::uint64_t>(1) : least_n_binomial(max, setting.alpha),
+                  "Clopper–Pearson with no prompt that varies");
+  }
+  if (clause.limits.floor_multiple) setting.alpha /= 2;  // the other half is spent on the floor
   return metric_in_captures(setting, metric, clause, contract);
 }
 
 }  // namespace
 
 bool counts_events(Metric metric) {
-  return metric == Metric::top1_flip || metric == Metric::topk_overlap || metric == Metric::clip_budget_used;
+  return metric == Metric::top1_flip || metric == Metric::topk_overlap ||
+         metric == Metric::clip_budget_used || metric == Metric::band_retention;
+}
+
+bool discovery_searches(const Clause& clause) {
+  if ((clause.stages & stage_bit(Stage::statistical_slice)) == 0) return false;
+  if (std::holds_alternative<OutcomeSubject>(clause.subject)) return true;
+  const auto* metric = std::get_if<MetricSubject>(&clause.subject);
+  const bool plain = (clause.limits.max || clause.limits.min) && !clause.limits.floor_multiple;
+  if (metric == nullptr || !plain) return false;
+  if (metric->aggregate && quantile_of(*metric->aggregate)) return true;
+  const bool mean = !metric->aggregate || metric->aggregate == Aggregate::mean ||
+                    metric->aggregate == Aggregate::sequence_mean;
+  return mean && (info(metric->metric).bounded || has_entropy_range(metric->metric));
 }
 
 double spent_alpha_fixed(double alpha, std::uint32_t k) {
@@ -204,7 +249,7 @@ Requirement requirement_of(const Clause& clause) {
   const auto* metric = std::get_if<MetricSubject>(&clause.subject);
   if (metric == nullptr || info(metric->metric).group != MetricGroup::traffic) return Requirement::proof;
   if (metric->metric != Metric::error_rate) return Requirement::no_harm;
-  return clause.limits.max ? Requirement::proof : Requirement::no_harm;
+  return clause.limits.max_ratio && !clause.limits.max ? Requirement::no_harm : Requirement::proof;
 }
 
 }  // namespace driftgate::schema

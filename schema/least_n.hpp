@@ -13,6 +13,10 @@ namespace driftgate::schema {
 /// no proof that there are none, so a mean of them is decided by betting unless enough clusters have one.
 [[nodiscard]] bool counts_events(Metric metric);
 
+/// Does the search of `slices.discover` look at this clause: a statistical clause whose harm has a betting
+/// e-value, that is a `max` or `min` on a bounded mean or on a quantile, or an outcome?
+[[nodiscard]] bool discovery_searches(const Clause& clause);
+
 /// α_k of the k-th run of a fixed-data stage for one (checkpoint, kernel, contract): 6α/(π²k²), k ≥ 1.
 [[nodiscard]] double spent_alpha_fixed(double alpha, std::uint32_t k);
 /// α·2^{−k} of the k-th attempt of a streaming stage, k ≥ 1.

@@ -74,7 +74,7 @@ constexpr std::array<MetricInfo, kMetricCount> kRegistry{{
     {Metric::ttft_ms, "ttft_ms", "request accepted to first token", "ms", 0, kInf, traffic, kLatency, kTraffic, false, false},
     {Metric::inter_token_ms, "inter_token_ms", "mean gap between the tokens of a response", "ms", 0, kInf, traffic, kLatency, kTraffic, false, false},
     {Metric::total_ms, "total_ms", "request accepted to last byte", "ms", 0, kInf, traffic, kLatency, kTraffic, false, false},
-    {Metric::batch_variant_rate, "batch_variant_rate", "share of prompts whose greedy tokens change with the batch size", "share", 0, 1, batch, kOneFigure, kOffline | kShadow, false, true},
+    {Metric::batch_variant_rate, "batch_variant_rate", "share of prompts whose greedy tokens change with the batch size", "share", 0, 1, batch, kOneFigure, kTokens, false, true},
     {Metric::ece_drift, "ece_drift", "difference of debiased expected calibration error, inf − train", "share", -1, 1, calibration, kOneFigure, kSlice, false, false},
 
     {Metric::shadow_pairs, "shadow_pairs", "requests answered by both kernels and joined", "count", 0, kInf, signal, kOneFigure, kTraffic, false, false},
@@ -96,6 +96,9 @@ constexpr std::array<std::string_view, kAggregateCount> kAggregates{
 constexpr std::array<std::string_view, kStageCount> kStages{"offline-numeric", "statistical-slice",
                                                             "shadow-runtime", "canary"};
 constexpr std::array<std::string_view, kBoundCount> kBounds{"tv", "reward", "sequence", "policy_gradient"};
+constexpr std::array<std::string_view, kBandCount> kBandNames{"tokens.0_1pct",  "tokens.1pct",
+                                                              "tokens.5pct",    "sequences.0_1pct",
+                                                              "sequences.1pct", "sequences.5pct"};
 
 template <typename Enum, std::size_t N>
 std::optional<Enum> find_name(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -112,6 +115,26 @@ std::span<const MetricInfo, kMetricCount> metric_registry() {
 }
 const MetricInfo& info(Metric metric) {
   return kRegistry.at(static_cast<std::size_t>(metric));
+}
+
+bool is_distance(Metric metric) {
+  switch (metric) {
+    case Metric::logit_max_abs:
+    case Metric::logit_rms:
+    case Metric::logit_span:
+    case Metric::tv:
+    case Metric::kl_train_inf:
+    case Metric::kl_inf_train:
+    case Metric::js:
+    case Metric::hellinger2:
+    case Metric::chi2:
+    case Metric::top1_flip:
+    case Metric::abs_log_ratio:
+    case Metric::clip_budget_used:
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::optional<Metric> metric_from_name(std::string_view name) {
@@ -164,6 +187,12 @@ std::string_view to_string(Bound bound) {
 }
 std::optional<Bound> bound_from_name(std::string_view name) {
   return find_name<Bound>(kBounds, name);
+}
+std::string_view to_string(Band band) {
+  return kBandNames.at(static_cast<std::size_t>(band));
+}
+std::optional<Band> band_from_name(std::string_view name) {
+  return find_name<Band>(kBandNames, name);
 }
 
 }  // namespace driftgate::schema

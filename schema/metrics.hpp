@@ -37,6 +37,13 @@ inline constexpr std::size_t kStageCount = 4;
 enum class Bound : std::uint8_t { tv, reward, sequence, policy_gradient };
 inline constexpr std::size_t kBoundCount = 4;
 
+/// The six values of `band_retention`: the share of tokens, or of whole sequences, whose ratio lies within
+/// 0.1%, 1% or 5% of 1. A clause on it names one.
+enum class Band : std::uint8_t {
+  tokens_0_1pct, tokens_1pct, tokens_5pct, sequences_0_1pct, sequences_1pct, sequences_5pct
+};
+inline constexpr std::size_t kBandCount = 6;
+
 enum class MetricGroup : std::uint8_t { row, realised, traffic, batch, calibration, signal };
 
 /// A bit for each Stage.
@@ -66,6 +73,9 @@ struct MetricInfo {
 
 [[nodiscard]] std::span<const MetricInfo, kMetricCount> metric_registry();
 [[nodiscard]] const MetricInfo& info(Metric metric);
+/// Zero where the two kernels agree bit for bit, and known without sampled tokens: what a noise floor can be
+/// measured in (statistics.md, "Noise floor").
+[[nodiscard]] bool is_distance(Metric metric);
 [[nodiscard]] std::optional<Metric> metric_from_name(std::string_view name);
 [[nodiscard]] std::string_view to_string(Metric metric);
 [[nodiscard]] std::string_view to_string(Aggregate aggregate);
@@ -76,5 +86,7 @@ struct MetricInfo {
 [[nodiscard]] std::optional<Stage> stage_from_name(std::string_view name);
 [[nodiscard]] std::string_view to_string(Bound bound);
 [[nodiscard]] std::optional<Bound> bound_from_name(std::string_view name);
+[[nodiscard]] std::string_view to_string(Band band);  ///< "tokens.0_1pct" …
+[[nodiscard]] std::optional<Band> band_from_name(std::string_view name);
 
 }  // namespace driftgate::schema

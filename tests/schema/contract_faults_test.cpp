@@ -64,7 +64,7 @@ TEST_CASE("limits outside what they limit are faults") {
       {"bound: reward, max: 0.05", "bound: reward, max: 1.5", "a number in [0, 1]"},
       {"margin: 0.03", "margin: 1", "a number in [0, 1)"},
       {"max_staleness: 30s", "max_staleness: 30", "allowed: a duration such as 500ms, 30s, 5m or 1h30m"},
-      {", max: 0.75", "", "c:15:5: the clause states no limit; allowed: max, min, max_delta"},
+      {", max: 0.75", "", "c:15:5: the clause states no limit; allowed: max, min"},
       {"max: 0.75", "max: 0.75, min: 0.1", "the clause states 2 kinds of limit (max, min)"},
       {"max: 0.75", "max_ratio: 1.5", "the limit max_ratio makes no sense here; allowed: max, min"},
       {"max: 0.75", "max: 0.75, min_count: 5", "the limit min_count makes no sense here"},
@@ -129,15 +129,6 @@ TEST_CASE("plans that cannot run are faults") {
 TEST_CASE("what no stage evaluates yet is refused by name") {
   const std::string fallback = "inf: {ref: int8}\n  fallback: {ref: bf16}";
   check_all({
-      {"metric: tv, aggregate: mean, max: 0.02, slices: [critical]", "metric: ece_drift, max: 0.02",
-       "the metric ece_drift is not evaluated by this version; remove the clause"},
-      {"metric: ttft_ms, aggregate: p95, max_ratio: 1.1", "metric: batch_variant_rate, max: 0.05",
-       "the metric batch_variant_rate is not evaluated by this version"},
-      {"max: 0.75", "max: 0.75, floor_multiple: 4, floor_cap: 2",
-       "the limit floor_multiple is not evaluated by this version"},
-      {"max: 0.75", "max_delta: 0.1", "the limit max_delta is not evaluated by this version"},
-      {"  critical:", "  discover: {depth: 2, action: report}\n  critical:",
-       "the section slices.discover is not evaluated by this version"},
       {"action: rollback", "action: block", "the action block is not evaluated by this version"},
       {"soft: freeze", "soft: notify", "the action notify is not evaluated by this version"},
       {"soft: freeze", "soft: sample", "the action sample is not evaluated by this version"},
@@ -154,15 +145,43 @@ TEST_CASE("what no stage evaluates yet is refused by name") {
   }
 }
 
-TEST_CASE("a floor multiple follows its own rules even while it is refused") {
-  const auto faults = [](std::string_view to) {
-    return format_faults(parse_contract(contract_with("max: 0.75", to), "c").faults, "c");
-  };
-  CHECK(faults("max: 0.75, floor_multiple: 4").find("requires floor_cap") != std::string::npos);
-  CHECK(faults("min: 0.75, floor_multiple: 4, floor_cap: 1").find("stands only beside max") !=
-        std::string::npos);
-  CHECK(faults("max: 0.75, floor_multiple: 4, floor_cap: 0.5").find("a cap of at least max") !=
-        std::string::npos);
+TEST_CASE("a difference between the kernels is refused where the metric has none, and says why") {
+  const std::string span = "metric: logit_span, aggregate: p99, max: 0.75";
+  check_all({
+      {span, "metric: tv, aggregate: mean, max_delta: 0.1",
+       "the limit max_delta makes no sense here: tv already compares the two kernels; allowed: max, min"},
+      {span, "metric: entropy_train, aggregate: mean, max_delta: 0.1", "state it on entropy_inf"},
+      {span, "metric: logprob_train, aggregate: mean, max_delta: 0.1", "state it on logprob_inf"},
+      {span, "metric: entropy_inf, aggregate: p99, max_delta: 0.1", "the aggregate is mean or sequence_mean"},
+      {span, "metric: top1_margin, aggregate: mean, max_delta: 0.1", "on the training kernel alone"},
+      {span, "metric: abs_log_ratio, max_delta: 0.1", "abs_log_ratio already compares the two kernels"},
+      {"max_ratio: 1.5, max: 0.02", "max_delta: 1.5", "found the number 1.5; allowed: a number in [0, 1]"},
+      {"max_ratio: 1.5, max: 0.02", "max_delta: 0.1, max: 0.1", "states 2 kinds of limit (max, max_delta)"},
+  });
+}
+
+TEST_CASE("a clause on band_retention names one of its six values and limits it from below") {
+  const std::string span = "metric: logit_span, aggregate: p99, max: 0.75";
+  check_all({
+      {span, "metric: band_retention, min: 0.9",
+       "the field \"band\" is missing; allowed for band_retention: tokens.0_1pct, tokens.1pct, tokens.5pct, "
+       "sequences.0_1pct, sequences.1pct, sequences.5pct"},
+      {span, "metric: band_retention, band: tokens.1pc, min: 0.9", "did you mean \"tokens.1pct\"?"},
+      {span, "metric: band_retention, band: tokens.1pct, max: 0.9", "the limit max makes no sense here"},
+      {span, "metric: logit_span, aggregate: p99, max: 0.75, band: tokens.1pct", "logit_span has no bands"},
+  });
+}
+
+TEST_CASE("discovery is checked like every other section") {
+  check_all({
+      {"  critical:", "  discover: {depth: 4}\n  critical:", "found the number 4"},
+      {"  critical:", "  discover: {action: stop}\n  critical:", "allowed: report, block"},
+  });
+  std::string text = contract_with("  dimensions: [language, domain]\n  critical: [{language: de}]",
+                                   "  discover: {depth: 2}");
+  text.replace(text.find(", slices: [critical]"), 20, "");
+  CHECK(format_faults(parse_contract(text, "c").faults, "c")
+            .find("list the attributes to search under slices.dimensions") != std::string::npos);
 }
 
 TEST_CASE("all faults are reported at once in the order of the document") {

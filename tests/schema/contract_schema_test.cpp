@@ -65,6 +65,29 @@ TEST_CASE("the JSON Schema accepts every shipped contract") {
   }
 }
 
+TEST_CASE("the JSON Schema and the parser accept differences, bands, calibration and discovery alike") {
+  ContractSchema schema;
+  const std::string span = "metric: logit_span, aggregate: p99, max: 0.75";
+  const std::string tv = "metric: tv, aggregate: mean, max: 0.02, slices: [critical]";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {span, "metric: entropy_inf, aggregate: mean, max_delta: 0.1"},
+      {span, "metric: logprob_inf, aggregate: sequence_mean, max_delta: 0.1"},
+      {span, "metric: band_retention, band: sequences.5pct, min: 0.9"},
+      {tv, "metric: ece_drift, max: 0.02"},
+      {tv, "metric: ece_drift, max_delta: 0.02, slices: [critical]"},
+      {"max_ratio: 1.5, max: 0.02", "max_delta: 0.01"},
+      {"  critical:", "  discover: {depth: 3, action: block}\n  critical:"}};
+  for (const auto& [from, to] : cases) {
+    CAPTURE(to);
+    const std::string text = contract_with(from, to);
+    REQUIRE_FALSE(text.empty());
+    CHECK(schema.accepts(text));
+    const ContractReport report = parse_contract(text, "c");
+    INFO(format_faults(report.faults, "c"));
+    CHECK(report.contract.has_value());
+  }
+}
+
 TEST_CASE("the JSON Schema refuses what the parser refuses") {
   ContractSchema schema;
   const std::vector<std::pair<std::string_view, std::string_view>> cases = {
@@ -76,6 +99,12 @@ TEST_CASE("the JSON Schema refuses what the parser refuses") {
       {"max: 0.02, slices", "max: 1.5, slices"},
       {"max: 0.75", "max: '0.75'"},
       {"max: 0.75", "max_ratio: 2"},
+      {"max: 0.75", "max_delta: 0.1"},
+      {"max: 0.75", "max: 0.75, band: tokens.1pct"},
+      {"metric: logit_span, aggregate: p99, max: 0.75", "metric: band_retention, min: 0.9"},
+      {"metric: logit_span, aggregate: p99, max: 0.75",
+       "metric: band_retention, band: tokens.1pct, max: 0.9"},
+      {"  critical:", "  discover: {depth: 4}\n  critical:"},
       {"max_ratio: 1.1", "max_ratio: 0.5"},
       {"margin: 0.03", "margin: 1"},
       {"30s", "30 seconds"},

@@ -59,5 +59,41 @@ TEST_CASE("a metric that counts events needs the sample of no event, however lar
   CHECK(least_n(clause, contract).at(0).n == 200);
 }
 
+TEST_CASE("a difference of failure rates needs the sample in which no pair differs") {
+  Contract contract;
+  Clause clause;
+  clause.stages = stage_bit(Stage::shadow_runtime);
+  clause.subject = MetricSubject{Metric::error_rate, {}};
+  clause.limits.max_delta = 0.01;
+  const double alpha = spent_alpha_fixed(contract.confidence.alpha, 1);
+  CHECK(requirement_of(clause) == Requirement::proof);
+  CHECK(least_n(clause, contract).at(0).n == least_n_outcome(0.01, alpha));
+  clause.limits.max_delta = 0;
+  CHECK_FALSE(least_n(clause, contract).at(0).n.has_value());
+}
+
+TEST_CASE("discovery searches clauses whose harm has a betting e-value") {
+  Clause clause;
+  clause.stages = stage_bit(Stage::statistical_slice);
+  const auto searched = [&](Subject subject, auto set) {
+    clause.subject = std::move(subject);
+    clause.limits = {};
+    set(clause.limits);
+    return discovery_searches(clause);
+  };
+  const auto max = [](Limits& limits) { limits.max = 0.1; };
+  const auto delta = [](Limits& limits) { limits.max_delta = 0.1; };
+  CHECK(searched(MetricSubject{Metric::tv, Aggregate::mean}, max));
+  CHECK(searched(MetricSubject{Metric::kl_inf_train, Aggregate::p99}, max));
+  CHECK(searched(MetricSubject{Metric::clip_budget_used, {}}, max));
+  CHECK(searched(OutcomeSubject{"correct"}, max));
+  CHECK_FALSE(searched(MetricSubject{Metric::kl_inf_train, Aggregate::mean}, max));
+  CHECK_FALSE(searched(MetricSubject{Metric::tv, Aggregate::max}, max));
+  CHECK_FALSE(searched(MetricSubject{Metric::ece_drift, {}}, max));
+  CHECK_FALSE(searched(MetricSubject{Metric::entropy_inf, Aggregate::mean}, delta));
+  clause.stages = stage_bit(Stage::offline_numeric);
+  CHECK_FALSE(searched(MetricSubject{Metric::tv, Aggregate::mean}, max));
+}
+
 }  // namespace
 }  // namespace driftgate::schema
