@@ -12,8 +12,9 @@ constexpr std::array<std::string_view, kEvidenceKinds> kKindNames = {
     "route_desired",       "route_applied",     "escalation_decided", "approval_given",
     "waiver_given",        "hold_set",          "hold_lifted",        "schedule_fired",
     "schedule_skipped",    "token_granted",     "token_revoked",      "evidence_read",
-    "evidence_redacted",   "daemon_started",    "clock_stepped"};
-static_assert(static_cast<std::size_t>(EvidenceKind::clock_stepped) + 1 == kEvidenceKinds);
+    "evidence_redacted",   "daemon_started",    "clock_stepped",
+    "block_set",           "block_lifted"};
+static_assert(static_cast<std::size_t>(EvidenceKind::block_lifted) + 1 == kEvidenceKinds);
 
 std::unexpected<Error> malformed(const std::string& what, const std::string& where = {}) {
   return fail(ErrorCode::invalid_document, "not an evidence entry: " + what, where);
@@ -27,15 +28,16 @@ EntryValue::Object subject_object(const EvidenceSubject& subject) {
   if (subject.attempt) object.emplace("attempt", *subject.attempt);
   if (subject.checkpoint) object.emplace("checkpoint", *subject.checkpoint);
   if (subject.contract) object.emplace("contract", *subject.contract);
+  if (subject.prior) object.emplace("prior", *subject.prior);
   return object;
 }
 
 Result<EvidenceSubject> read_subject(const EntryValue::Object& object) {
   EvidenceSubject subject;
   for (const auto& [key, value] : object) {
-    if (key == "attempt") {
-      if (value.integer() == nullptr) return malformed("attempt must be an integer", "/subject/attempt");
-      subject.attempt = *value.integer();
+    if (key == "attempt" || key == "prior") {
+      if (value.integer() == nullptr) return malformed("it must be an integer", "/subject/" + key);
+      (key == "prior" ? subject.prior : subject.attempt) = *value.integer();
       continue;
     }
     if (value.text() == nullptr) return malformed("it must be a string", "/subject/" + key);

@@ -36,9 +36,11 @@ enum class EvidenceKind : std::uint8_t {
   evidence_redacted,
   daemon_started,
   clock_stepped,
+  block_set,
+  block_lifted,
 };
 
-inline constexpr std::size_t kEvidenceKinds = 23;
+inline constexpr std::size_t kEvidenceKinds = 25;
 
 [[nodiscard]] std::string_view to_string(EvidenceKind kind);
 /// `invalid_argument` with the name for an unknown kind.
@@ -46,6 +48,8 @@ inline constexpr std::size_t kEvidenceKinds = 23;
 
 /// What an entry is about: the parts that are present. `stage` is a name of pipeline.md section 2
 /// ("offline-numeric"), `checkpoint` and `contract` are digests ("sha256:…"), `attempt` counts from 1.
+/// `prior` is the seq of the newest earlier entry about the same promotion: the log writes it, so that who
+/// has some entries of a promotion sees whether one between them is missing.
 struct EvidenceSubject {
   std::optional<std::string> model{};
   std::optional<std::string> promotion{};
@@ -53,6 +57,7 @@ struct EvidenceSubject {
   std::optional<std::int64_t> attempt{};
   std::optional<std::string> checkpoint{};
   std::optional<std::string> contract{};
+  std::optional<std::int64_t> prior{};
   bool operator==(const EvidenceSubject&) const = default;
 };
 

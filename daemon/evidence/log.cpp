@@ -20,6 +20,8 @@ constexpr Sql kInsertEntry{
     "INSERT INTO entries(seq, time_us, kind, actor, model, promotion, stage, checkpoint, "
     "contract, clause, verdict, bytes) "
     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"};
+constexpr Sql kNewestOf{"newest entry of a promotion",
+                        "SELECT seq FROM entries WHERE promotion = ?1 ORDER BY seq DESC LIMIT 1"};
 constexpr Sql kInsertNode{"append node", "INSERT INTO tree_nodes(position, hash) VALUES(?1, ?2)"};
 constexpr Sql kNode{"find node", "SELECT hash FROM tree_nodes WHERE position = ?1"};
 constexpr Sql kEntry{"find entry", "SELECT seq, bytes FROM entries WHERE seq = ?1"};
@@ -64,6 +66,16 @@ Result<void> completed_nodes(std::uint64_t seq, Hash hash, LeftOf&& left_of, OnN
   return done;
 }
 
+/// The draft with the number of the promotion's entry before it.
+Result<schema::EntryDraft> chained(Reader& reader, const schema::EntryDraft& draft) {
+  schema::EntryDraft linked = draft;
+  auto newest =
+      reader.one(kNewestOf, {draft.subject.promotion}, [](const Row& row) { return row.integer(0); });
+  if (!newest) return std::unexpected(std::move(newest.error()));
+  linked.subject.prior = *newest;
+  return linked;
+}
+
 Result<void> check_size(Reader& reader, std::uint64_t size) {
   auto now = tree_size(reader);
   if (!now) return std::unexpected(std::move(now.error()));
@@ -75,6 +87,11 @@ Result<void> check_size(Reader& reader, std::uint64_t size) {
 }  // namespace
 
 Result<Appended> append(store::Tx& tx, const schema::EntryDraft& draft) {
+  if (draft.subject.promotion && !draft.subject.prior) {
+    auto linked = chained(tx, draft);
+    if (!linked) return std::unexpected(std::move(linked.error()));
+    if (linked->subject.prior) return append(tx, *linked);
+  }
   auto size = tree_size(tx);
   if (!size) return std::unexpected(std::move(size.error()));
   const auto seq = static_cast<std::int64_t>(*size);

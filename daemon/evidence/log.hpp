@@ -18,7 +18,8 @@ struct Appended {
 };
 
 /// Appends an entry and the tree nodes that it completes, in the caller's transaction: write the state change
-/// that it records in the same one. Errors of schema::encode_entry; `storage_full`, `io`.
+/// that it records in the same one. An entry about a promotion is linked to the one before it
+/// (`EvidenceSubject::prior`). Errors of schema::encode_entry; `storage_full`, `io`.
 Result<Appended> append(store::Tx& tx, const schema::EntryDraft& draft);
 
 /// Leaves in the log.

@@ -101,3 +101,21 @@ TEST_CASE("verification finds a flipped bit in any entry or node") {
     CHECK(verified.error().code == ErrorCode::corrupt);
   }
 }
+
+TEST_CASE("each entry about a promotion names the one before it about the same promotion") {
+  TempDir dir;
+  auto store = open_store(dir.path());
+  auto about = [&](const char* promotion) {
+    auto entry = draft(1);
+    if (promotion != nullptr) entry.subject.promotion = promotion;
+    return append_one(*store, entry).seq;
+  };
+  for (const char* promotion : {"pr-a", "pr-b", static_cast<const char*>(nullptr), "pr-a", "pr-b", "pr-a"})
+    about(promotion);
+  std::vector<std::optional<std::int64_t>> priors;
+  for (std::int64_t seq = 0; seq < 6; ++seq) {
+    const auto stored = read(*store, [&](Reader& reader) { return find_entry(reader, seq); }).value();
+    priors.push_back(must(schema::decode_entry(stored.bytes)).draft.subject.prior);
+  }
+  CHECK(priors == std::vector<std::optional<std::int64_t>>{{}, {}, {}, 0, 1, 3});
+}
