@@ -1,0 +1,97 @@
+#include "schema/contract_diff.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+namespace driftgate::schema {
+namespace {
+
+std::string shipped(const std::string& name) {
+  std::ifstream file("configs/contracts/" + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Contract parse(const std::string& text) {
+  const ContractReport report = parse_contract(text, "contract.yaml");
+  REQUIRE_MESSAGE(report.contract.has_value(), format_faults(report.faults, "contract.yaml"));
+  return *report.contract;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  REQUIRE_MESSAGE(at != std::string::npos, from);
+  return text.replace(at, from.size(), to);
+}
+
+/// The only change between the profile and an edited copy.
+ContractChange only_change(const std::string& from, const std::string& to) {
+  const std::string text = shipped("bf16-dense.yaml");
+  const auto changes = contract_diff(parse(text), parse(replaced(text, from, to)));
+  REQUIRE_MESSAGE(changes.size() == 1, to_text(changes));
+  return changes[0];
+}
+
+TEST_CASE("a contract does not differ from itself, whatever it is called") {
+  const std::string text = shipped("bf16-dense.yaml");
+  CHECK(contract_diff(parse(text), parse(text)).empty());
+  CHECK(contract_diff(parse(text), parse(replaced(text, "name: bf16-dense", "name: other"))).empty());
+  CHECK(to_text({}) == "No difference in what is demanded.\n");
+}
+
+TEST_CASE("a smaller max is stricter and a larger one looser") {
+  const auto stricter = only_change("max: 1e-3", "max: 5e-4");
+  CHECK(stricter.kind == ChangeKind::stricter);
+  CHECK(stricter.where == "numerical.kl max");
+  CHECK(stricter.before == "0.001");
+  CHECK(stricter.after == "0.0005");
+  CHECK(only_change("max: 1e-3", "max: 2e-3").kind == ChangeKind::looser);
+}
+
+TEST_CASE("what a larger value means depends on the setting") {
+  CHECK(only_change("min_sequences: 200", "min_sequences: 100").kind == ChangeKind::looser);
+  CHECK(only_change("bake: 5m", "bake: 10m").kind == ChangeKind::stricter);
+  CHECK(only_change("revert_after: 2m", "revert_after: 3m").kind == ChangeKind::looser);
+  CHECK(only_change("alpha_advance: 0.05", "alpha_advance: 0.01").kind == ChangeKind::stricter);
+  CHECK(only_change("alpha: 0.05", "alpha: 0.01").kind == ChangeKind::changed);
+  CHECK(only_change("{ref: inf-kernel}", "{ref: other-kernel}").kind == ChangeKind::changed);
+}
+
+TEST_CASE("an approval that is asked for no more is named") {
+  const auto change = only_change("{share: 0.25, approval: true}", "{share: 0.25}");
+  CHECK(change.kind == ChangeKind::removed);
+  CHECK(change.where == "stages.canary.approval at 0.25");
+}
+
+TEST_CASE("a clause that is new or gone is one change with its demand") {
+  const std::string line = "  - {id: greedy,       metric: top1_flip,    aggregate: mean, max: 0.02}\n";
+  const auto gone = only_change(line, "");
+  CHECK(gone.kind == ChangeKind::removed);
+  CHECK(gone.where == "numerical.greedy");
+  CHECK(gone.before == "mean of top1_flip at most 0.02");
+  const std::string text = shipped("bf16-dense.yaml");
+  const auto fresh = contract_diff(parse(replaced(text, line, "")), parse(text));
+  REQUIRE(fresh.size() == 1);
+  CHECK(fresh[0].kind == ChangeKind::added);
+}
+
+TEST_CASE("a clause that becomes soft is looser, and another subject is only changed") {
+  CHECK(only_change("aggregate: mean, max: 1e-3}", "aggregate: mean, max: 1e-3, severity: soft}").kind ==
+        ChangeKind::looser);
+  const auto subject = only_change("metric: kl_inf_train,", "metric: kl_train_inf,");
+  CHECK(subject.kind == ChangeKind::changed);
+  CHECK(subject.where == "numerical.kl subject");
+}
+
+TEST_CASE("the text groups changes by what they do") {
+  const std::string text = shipped("bf16-dense.yaml");
+  const auto changes = contract_diff(
+      parse(text), parse(replaced(replaced(text, "max: 1e-3", "max: 5e-4"), "bake: 5m", "bake: 1m")));
+  CHECK(to_text(changes) ==
+        "stricter\n  numerical.kl max: 0.001 → 0.0005\nlooser\n  stages.canary.bake: 5m → 1m\n");
+}
+
+}  // namespace
+}  // namespace driftgate::schema
