@@ -77,8 +77,8 @@ schema::Result<void> check_outgoing(const Url& url, const OutgoingPolicy& policy
   if (listed(url.host, policy) || policy.public_hosts) return {};
   return schema::fail(
       schema::ErrorCode::forbidden,
-      fmt::format("host '{}' is not allowed: add it to engines.allowed_hosts in the daemon's settings",
-                  url.host));
+      fmt::format("host '{}' is not allowed: add it to {}.allowed_hosts in the daemon's settings", url.host,
+                  policy.setting));
 }
 
 ClientOptions with_policy(ClientOptions options, const Url& url, const OutgoingPolicy& policy) {

@@ -16,6 +16,7 @@ namespace driftgate::net {
 struct OutgoingPolicy {
   std::vector<std::string> allowed_hosts{"127.0.0.1", "::1", "localhost"};
   bool public_hosts = false;
+  std::string setting = "engines";  ///< whose `allowed_hosts` a refusal names
 };
 
 /// True for addresses that an unlisted host may not resolve to (also when the text is no address).

@@ -11,12 +11,13 @@ DAEMON = {
     "store": set(),
     "evidence": {"store"},
     "auth": {"store", "evidence"},
+    "notify": {"net", "store", "evidence"},
     "route": set(),
     "jobs": {"net", "store", "evidence", "route"},
-    "pipeline": {"net", "store", "evidence", "auth", "route", "jobs"},
-    "api": {"net", "store", "evidence", "auth", "route", "jobs", "pipeline"},
-    "cli": {"net", "store", "evidence", "auth", "route", "jobs", "pipeline", "api"},
-    "app": {"net", "store", "evidence", "auth", "route", "jobs", "pipeline", "api", "cli"},
+    "pipeline": {"net", "store", "evidence", "auth", "notify", "route", "jobs"},
+    "api": {"net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline"},
+    "cli": {"net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api"},
+    "app": {"net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api", "cli"},
 }
 # Library headers and the folders that own them: only their .cpp files include them.
 OWNED = {

@@ -1,0 +1,234 @@
+#include "daemon/notify/sender.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "daemon/net/http_client.hpp"
+#include "schema/sha256.hpp"
+
+namespace driftgate::notify {
+namespace {
+
+using schema::ErrorCode;
+
+constexpr std::int64_t kBatch = 16;         ///< messages read at once
+constexpr std::int64_t kKeptEnded = 1'000;  ///< of one endpoint, for people to look at
+constexpr std::int64_t kLongestWait_us = 60'000'000;
+constexpr std::size_t kMaxAnswerBytes = 64 * 1024;  ///< nothing in it is used
+constexpr int kGone = 410;
+
+schema::Error named(const schema::Error& error, const std::string& endpoint) {
+  return schema::Error{error.code, fmt::format("webhook '{}': {}", endpoint, error.message), error.where,
+                       nullptr};
+}
+
+}  // namespace
+
+schema::Result<std::vector<Endpoint>> load_endpoints(const std::vector<EndpointSettings>& settings,
+                                                     const net::OutgoingPolicy& policy) {
+  if (settings.size() > kMaxEndpoints)
+    return schema::fail(ErrorCode::limit_exceeded, fmt::format("there are {} webhooks; at most {} are served",
+                                                               settings.size(), kMaxEndpoints));
+  std::vector<Endpoint> endpoints;
+  for (const auto& item : settings) {
+    auto url = net::parse_url(item.url);
+    if (!url) return std::unexpected(named(url.error(), item.name));
+    if (auto allowed = net::check_outgoing(*url, policy); !allowed)
+      return std::unexpected(named(allowed.error(), item.name));
+    for (const auto& pattern : item.events) {
+      if (known_pattern(pattern)) continue;
+      return schema::fail(ErrorCode::invalid_argument,
+                          fmt::format("webhook '{}': no event is '{}'; there are: {}", item.name, pattern,
+                                      fmt::join(event_types(), ", ")));
+    }
+    auto secret = load_secret(item.secret_file);
+    if (!secret) return std::unexpected(named(secret.error(), item.name));
+    endpoints.push_back({item.name, item.url, std::move(*url), std::move(*secret)});
+  }
+  return endpoints;
+}
+
+std::int64_t retry_after_us(const SenderOptions& options, std::int64_t attempts, std::string_view message) {
+  const auto longest = std::chrono::microseconds(options.longest_retry).count();
+  auto wait = std::chrono::microseconds(options.first_retry).count();
+  for (std::int64_t i = 1; i < attempts && wait < longest; ++i) wait *= 4;
+  wait = std::min(wait, longest);
+  const auto hash = schema::sha256(fmt::format("{}/{}", message, attempts));
+  return wait + wait / 10 * hash[0] / 255;
+}
+
+class Sender::Impl {
+ public:
+  Impl(store::Store& store, std::vector<Endpoint> endpoints, SenderOptions options)
+      : store_(store), endpoints_(std::move(endpoints)), options_(std::move(options)) {
+    for (const auto& endpoint : endpoints_) threads_.emplace_back([this, &endpoint] { serve(endpoint); });
+  }
+  ~Impl() { stop(); }
+
+  void wake() {
+    {
+      const std::lock_guard lock(mutex_);
+      ++woken_;
+    }
+    changed_.notify_all();
+  }
+
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (auto& thread : threads_)
+      if (thread.joinable()) thread.join();
+  }
+
+ private:
+  /// Sends what is due, then waits for a wake-up or the next due time.
+  void serve(const Endpoint& endpoint) {
+    std::uint64_t seen = 0;
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (stopping_) return;
+        seen = woken_;
+      }
+      const auto sent = send_due(endpoint);
+      if (sent && *sent > 0) continue;
+      if (!sent) options_.log("warning", named(sent.error(), endpoint.name).describe());
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, std::chrono::microseconds(wait_us(endpoint)),
+                        [&] { return stopping_ || (sent && woken_ != seen); });
+    }
+  }
+
+  std::int64_t wait_us(const Endpoint& endpoint) {
+    const auto next =
+        store_.read([&](store::Reader& reader) { return store::next_outbox(reader, endpoint.name); });
+    if (!next || !*next) return kLongestWait_us;
+    // What is due already could not be sent just now: it waits as long as a first retry.
+    const auto least = std::chrono::microseconds(options_.first_retry).count();
+    const auto wait = **next - options_.now_us();
+    return std::clamp<std::int64_t>(wait > 0 ? wait : least, 1'000, kLongestWait_us);
+  }
+
+  /// How many messages were tried.
+  schema::Result<std::size_t> send_due(const Endpoint& endpoint) {
+    const auto now = options_.now_us();
+    auto due = store_.read([&](store::Reader& reader) -> schema::Result<std::vector<store::OutboxRow>> {
+      auto known = store::find_webhook(reader, endpoint.name);
+      if (!known) return std::unexpected(known.error());
+      if (*known && (*known)->disabled_us) return std::vector<store::OutboxRow>{};
+      return store::due_outbox(reader, endpoint.name, now, kBatch);
+    });
+    if (!due) return std::unexpected(due.error());
+    for (const auto& row : *due) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (stopping_) return due->size();
+      }
+      auto recorded = record(endpoint, row, attempt(endpoint, row));
+      if (!recorded) return std::unexpected(recorded.error());
+      if (*recorded) break;
+    }
+    return due->size();
+  }
+
+  /// The status, or why there is none.
+  schema::Result<int> attempt(const Endpoint& endpoint, const store::OutboxRow& row) {
+    net::ClientOptions client_options;
+    client_options.total_timeout = options_.timeout;
+    client_options.connect_timeout = options_.timeout;
+    client_options.max_body_bytes = kMaxAnswerBytes;
+    net::HttpClient client(endpoint.url, net::with_policy(client_options, endpoint.url, options_.policy));
+    const auto timestamp = options_.now_us() / 1'000'000;
+    net::ClientRequest request;
+    request.method = "POST";
+    request.target = endpoint.url.target;
+    request.headers = {{"Content-Type", "application/json"},
+                       {"User-Agent", "driftgate"},
+                       {"webhook-id", row.message},
+                       {"webhook-timestamp", std::to_string(timestamp)},
+                       {"webhook-signature", endpoint.secret.sign(row.message, timestamp, row.payload)}};
+    request.body = row.payload;
+    auto answer = client.send(request);
+    if (!answer) return std::unexpected(answer.error());
+    return answer->status;
+  }
+
+  /// Commits what came of an attempt; true when the endpoint takes no more.
+  schema::Result<bool> record(const Endpoint& endpoint, const store::OutboxRow& row,
+                              const schema::Result<int>& status) {
+    const auto now = options_.now_us();
+    const bool delivered = status && *status >= 200 && *status < 300;
+    const bool gone = status && *status == kGone;
+    const auto attempts = row.attempts + 1;
+    const bool given_up = attempts >= options_.max_attempts;
+    const auto why = status ? fmt::format("answered {}", *status) : status.error().describe();
+    auto done = store_.write("record webhook attempt", [&](store::Tx& tx) -> schema::Result<void> {
+      if (gone) {
+        auto disabled = store::disable_webhook(tx, endpoint.name, now, "it answered 410 Gone");
+        if (!disabled) return disabled;
+        auto dropped = store::drop_outbox(tx, endpoint.name, 0, now, "the endpoint answered 410 Gone");
+        if (!dropped) return std::unexpected(dropped.error());
+        return {};
+      }
+      if (!delivered && !given_up)
+        return store::retry_outbox(tx, row.id, now + retry_after_us(options_, attempts, row.message), why);
+      auto ended =
+          store::end_outbox(tx, row.id, delivered ? store::OutboxEnd::delivered : store::OutboxEnd::failed,
+                            now, delivered ? std::string_view() : std::string_view(why));
+      if (!ended) return ended;
+      return store::prune_outbox(tx, endpoint.name, kKeptEnded);
+    });
+    if (!done) return std::unexpected(done.error());
+    if (gone) {
+      options_.log("warning",
+                   fmt::format("webhook '{}' answered 410 Gone: it is disabled until its URL changes or "
+                               "`driftgate webhook enable {}`",
+                               endpoint.name, endpoint.name));
+    } else if (!delivered) {
+      options_.log("warning", fmt::format("webhook '{}': attempt {} of {} to deliver {} failed: {}",
+                                          endpoint.name, attempts, options_.max_attempts, row.type, why));
+    }
+    return gone;
+  }
+
+  store::Store& store_;
+  const std::vector<Endpoint> endpoints_;
+  const SenderOptions options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t woken_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+Sender::Sender(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Sender::~Sender() = default;
+void Sender::wake() {
+  impl_->wake();
+}
+void Sender::stop() {
+  impl_->stop();
+}
+
+schema::Result<std::unique_ptr<Sender>> Sender::start(store::Store& store, std::vector<Endpoint> endpoints,
+                                                      SenderOptions options) {
+  auto noted = store.write("note webhooks", [&](store::Tx& tx) -> schema::Result<void> {
+    for (const auto& endpoint : endpoints) {
+      auto ensured = store::ensure_webhook(tx, endpoint.name, endpoint.url_text);
+      if (!ensured) return ensured;
+    }
+    return {};
+  });
+  if (!noted) return std::unexpected(noted.error());
+  return std::unique_ptr<Sender>(
+      new Sender(std::make_unique<Impl>(store, std::move(endpoints), std::move(options))));
+}
+
+}  // namespace driftgate::notify
