@@ -79,16 +79,16 @@ class Members {
   std::string fault_;
 };
 
-SliceWhere read_where(Members& members) {
-  SliceWhere where;
-  const Json* value = members.find("where", true);
-  if (value == nullptr) return where;
-  if (!value->is_object()) return members.refuse("where", "must be an object"), where;
+std::map<std::string, std::string> read_texts(Members& members, const char* name, bool required) {
+  std::map<std::string, std::string> texts;
+  const Json* value = members.find(name, required);
+  if (value == nullptr) return texts;
+  if (!value->is_object()) return members.refuse(name, "must be an object"), texts;
   for (const auto& item : value->items()) {
-    if (!item.value().is_string()) return members.refuse("where", "must hold strings"), where;
-    where[item.key()] = item.value().get<std::string>();
+    if (!item.value().is_string()) return members.refuse(name, "must hold strings"), texts;
+    texts[item.key()] = item.value().get<std::string>();
   }
-  return where;
+  return texts;
 }
 
 std::map<std::string, double> read_details(Members& members) {
@@ -187,6 +187,7 @@ std::string to_json(const ClauseVerdict& verdict) {
   put(out, "e_value", verdict.e_value);
   put(out, "p_value", verdict.p_value);
   put(out, "threshold", verdict.threshold);
+  if (!verdict.tables.empty()) out["tables"] = verdict.tables;
   return canonical_json(out);
 }
 
@@ -199,7 +200,7 @@ Result<ClauseVerdict> clause_verdict_from_json(std::string_view json) {
   Members members(*parsed);
   ClauseVerdict verdict;
   verdict.clause = members.text("clause");
-  verdict.where = read_where(members);
+  verdict.where = read_texts(members, "where", true);
   read_names(members, verdict);
   verdict.n = members.count("n");
   verdict.clusters = members.count("clusters");
@@ -209,6 +210,7 @@ Result<ClauseVerdict> clause_verdict_from_json(std::string_view json) {
   verdict.approximate = members.flag("approximate");
   verdict.no_harm_only = members.flag("no_harm_only");
   verdict.details = read_details(members);
+  verdict.tables = read_texts(members, "tables", false);
   verdict.message = members.text("message");
   verdict.estimate = members.number("estimate");
   verdict.lower = members.number("lower");

@@ -66,7 +66,9 @@ struct ClauseVerdict {
   bool no_harm_only = false;  ///< passed because not violated (require: no_harm)
   std::uint64_t seed = 0;
   std::map<std::string, double> details;  ///< further named figures (b, c, needed_clusters …)
-  std::string message;                    ///< one or two plain sentences with the figures
+  /// Digests of measurement tables beside the stage's own: "floor_train", "floor_inf".
+  std::map<std::string, std::string> tables;
+  std::string message;  ///< one or two plain sentences with the figures
 };
 
 /// The verdict of a stage: violated if a hard clause is; else error; else inconclusive; else pass.

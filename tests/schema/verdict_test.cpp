@@ -61,6 +61,7 @@ TEST_CASE("a clause verdict comes back from its JSON with every figure") {
   verdict.no_harm_only = true;
   verdict.seed = std::numeric_limits<std::uint64_t>::max();
   verdict.details = {{"b", 3}, {"nan", std::nan("")}};
+  verdict.tables = {{"floor_inf", "sha256:ab"}};
   verdict.message = "a \"quoted\" sentence";
 
   const std::string text = to_json(verdict);
