@@ -144,7 +144,8 @@ Result<Verdict> rederive(const ClauseVerdict& recorded) {
   }
   const bool unproven = verdict == Verdict::violated && numbers.detail_or("holm_rejected", 1) == 0;
   if (!unproven) return verdict;
-  return numbers.has("replicates_wanted") ? Verdict::error : Verdict::inconclusive;
+  if (numbers.has("replicates_wanted")) return Verdict::error;
+  return recorded.no_harm_only ? Verdict::pass : Verdict::inconclusive;
 }
 
 void hold_to_rules(std::vector<ClauseVerdict>& verdicts) {

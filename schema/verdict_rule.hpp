@@ -7,7 +7,7 @@ namespace driftgate::schema {
 
 /// The verdict that follows from the recorded numbers by the recorded rule, without looking at
 /// `verdict.verdict`: what an auditor recomputes. A violation among many tests that Holm's procedure does not
-/// reject (details.holm_rejected = 0) is inconclusive, or an error when the resampling was too coarse for the
+/// reject (details.holm_rejected = 0) is inconclusive (a pass with no_harm_only), or an error when the resampling was too coarse for the
 /// family (details.replicates_wanted). `corrupt` names a number that the rule needs and the record lacks.
 [[nodiscard]] Result<Verdict> rederive(const ClauseVerdict& recorded);
 

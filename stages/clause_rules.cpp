@@ -131,7 +131,7 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
   }
   if (!quantile) {
     verdict.message = mean_message(subject_text(clause), limit, limit.value, verdict);
-    return;
+    return allow_no_harm(clause, verdict);
   }
   const double tolerated = tolerated_fraction(*subject.aggregate, limit.is_max);
   verdict.details["tolerated_fraction"] = tolerated;
@@ -139,6 +139,7 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
       fmt::format("the share of rows with {} {} {} (clause: {})", schema::to_string(subject.metric),
                   limit.is_max ? "over" : "under", figure(limit.value), subject_text(clause));
   verdict.message = mean_message(what, {tolerated, true}, tolerated, verdict);
+  allow_no_harm(clause, verdict);
 }
 
 void apply_census(const gpu::MeasurementTable& table, const Selection& selection,
@@ -220,6 +221,16 @@ void apply_paired(const MeanTest& test, double margin, ClauseVerdict& verdict) {
     verdict.details["harm_within_margin"] = 1;
     verdict.message += " The inference kernel is worse, within the margin.";
   }
+}
+
+void allow_no_harm(const schema::Clause& clause, ClauseVerdict& verdict) {
+  const bool tested = verdict.rule == VerdictRule::test || verdict.rule == VerdictRule::margin ||
+                      verdict.rule == VerdictRule::limits;
+  if (clause.require != schema::Requirement::no_harm || !tested) return;
+  if (verdict.verdict != Verdict::inconclusive) return;
+  verdict.verdict = Verdict::pass;
+  verdict.no_harm_only = true;
+  verdict.message += " No harm is shown, and the clause asks for no more (require: no_harm).";
 }
 
 void apply_bound(const BoundLink* link, const schema::Clause& clause, ClauseVerdict& verdict) {

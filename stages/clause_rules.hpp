@@ -30,6 +30,10 @@ void apply_census(const gpu::MeasurementTable& table, const Selection& selection
 /// is named.
 void apply_paired(const MeanTest& test, double margin, schema::ClauseVerdict& verdict);
 
+/// A clause that asks for no more than no_harm passes unless it is violated: turns a verdict that a test left
+/// inconclusive into a pass and says so. Too few data for any test stay inconclusive.
+void allow_no_harm(const schema::Clause& clause, schema::ClauseVerdict& verdict);
+
 /// Bound rule: pass when the link's upper limit is within `max`, else inconclusive, never violated.
 void apply_bound(const BoundLink* link, const schema::Clause& clause, schema::ClauseVerdict& verdict);
 

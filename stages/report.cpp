@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schema/least_n.hpp"
 #include "schema/verdict_rule.hpp"
 #include "stages/report_begin.hpp"
 #include "stages/statistics/multiple.hpp"
@@ -55,9 +56,15 @@ std::optional<double> replicates_wanted(const schema::ClauseVerdict& verdict, st
   return std::ceil(1 / level) - 1;
 }
 
+bool asks_no_harm(const schema::Contract& contract, const schema::ClauseVerdict& verdict) {
+  const auto clause = std::ranges::find(contract.clauses, verdict.clause, &schema::Clause::address);
+  return clause != contract.clauses.end() && schema::requirement_of(*clause) == schema::Requirement::no_harm;
+}
+
 }  // namespace
 
-bool holm_downgrades(std::vector<schema::ClauseVerdict*>& family, double alpha) {
+bool holm_downgrades(std::vector<schema::ClauseVerdict*>& family, double alpha,
+                     const schema::Contract& contract) {
   std::vector<double> p_values;
   for (const auto* verdict : family) p_values.push_back(verdict->p_value.value_or(1));
   const std::vector<bool> rejected = holm(p_values, alpha);
@@ -77,9 +84,10 @@ bool holm_downgrades(std::vector<schema::ClauseVerdict*>& family, double alpha) 
           family[i]->details.at("replicates"), family.size(), *wanted);
       continue;
     }
-    family[i]->verdict = schema::Verdict::inconclusive;
-    family[i]->message += " Among " + std::to_string(family.size()) +
-                          " tests looked at together that is not proof (Holm), so it is inconclusive.";
+    family[i]->message += fmt::format(
+        " Among {} tests looked at together that is not proof (Holm), so it is no violation.", family.size());
+    family[i]->no_harm_only = asks_no_harm(contract, *family[i]);
+    family[i]->verdict = family[i]->no_harm_only ? schema::Verdict::pass : schema::Verdict::inconclusive;
   }
   return any;
 }

@@ -15,9 +15,10 @@ namespace driftgate::stages {
                                                             schema::Stage stage);
 /// Sets the verdict from the clauses; a stage of which nothing is demanded passes and says so.
 void finish_report(StageReport& report, bool demanded);
-/// Violated verdicts that Holm's procedure over the whole family does not reject become inconclusive;
-/// those that resampling shows in every replicate and yet too coarsely for the family become errors.
-/// True when there was one.
-bool holm_downgrades(std::vector<schema::ClauseVerdict*>& family, double alpha);
+/// Violated verdicts that Holm's procedure over the whole family does not reject become inconclusive, or pass
+/// where their clause asks for no more than no_harm; those that resampling shows in every replicate and yet
+/// too coarsely for the family become errors. True when there was one.
+bool holm_downgrades(std::vector<schema::ClauseVerdict*>& family, double alpha,
+                     const schema::Contract& contract);
 
 }  // namespace driftgate::stages

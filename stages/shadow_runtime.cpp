@@ -11,6 +11,7 @@
 #include "stages/report_begin.hpp"
 #include "stages/selection.hpp"
 #include "stages/statistics/distributions.hpp"
+#include "stages/statistics/paired.hpp"
 #include "stages/traffic_rules.hpp"
 #include "stages/wording.hpp"
 
@@ -36,6 +37,8 @@ struct Decider {
   [[nodiscard]] ClauseVerdict rate_max(const schema::Clause& clause, const Pairs& pairs,
                                        ClauseVerdict verdict) const;
   [[nodiscard]] ClauseVerdict rate_ratio(const schema::Clause& clause, const Pairs& pairs,
+                                         ClauseVerdict verdict) const;
+  [[nodiscard]] ClauseVerdict rate_delta(const schema::Clause& clause, const Pairs& pairs,
                                          ClauseVerdict verdict) const;
   [[nodiscard]] ClauseVerdict latency(const schema::Clause& clause, Metric metric, const Pairs& pairs,
                                       ClauseVerdict verdict) const;
@@ -98,6 +101,7 @@ ClauseVerdict Decider::rate_max(const schema::Clause& clause, const Pairs& pairs
         fmt::format("{}: too few to decide against the max of {}; without any failure it takes {} keys.",
                     start, percent(max), count_text(zero_event_units(max, alpha)));
   }
+  allow_no_harm(clause, verdict);
   return verdict;
 }
 
@@ -116,6 +120,9 @@ ClauseVerdict Decider::rate_ratio(const schema::Clause& clause, const Pairs& pai
   verdict.rule = schema::VerdictRule::arm_limits;
   verdict.details["candidate_lower"] = low;
   verdict.details["incumbent_upper"] = high;
+  verdict.p_value = smallest_level([&](double level) {
+    return clopper_pearson_lower(cand, n, level / 2) > ratio * clopper_pearson_upper(inc, n, level / 2);
+  });
   verdict.details["candidate_failed"] = static_cast<double>(cand);
   verdict.details["incumbent_failed"] = static_cast<double>(inc);
   if (inc > 0) verdict.estimate = static_cast<double>(cand) / static_cast<double>(inc);
@@ -139,10 +146,59 @@ ClauseVerdict Decider::rate_ratio(const schema::Clause& clause, const Pairs& pai
   return verdict;
 }
 
+/// Both engines saw the same requests, so that the difference of their failure rates is that of paired
+/// outcomes.
+ClauseVerdict Decider::rate_delta(const schema::Clause& clause, const Pairs& pairs,
+                                  ClauseVerdict verdict) const {
+  const double delta = *clause.limits.max_delta;
+  std::vector<PairedOutcome> outcomes;
+  for (const ShadowPair* pair : pairs) {
+    outcomes.push_back(
+        {pair->incumbent == RequestOutcome::ok, pair->candidate == RequestOutcome::ok, outcomes.size()});
+  }
+  verdict.limit_kind = "max_delta";
+  verdict.threshold = delta;
+  const MeanTest test = paired_outcomes(outcomes, delta, alpha, inputs.stage.seed);
+  if (!test.undecidable.empty()) {
+    verdict.message = fmt::format("No request{} was answered by both engines.", on_slice(verdict.where));
+    return verdict;
+  }
+  verdict.n = verdict.clusters = test.n;
+  verdict.method = test.method;
+  verdict.approximate = test.approximate;
+  verdict.rule = schema::VerdictRule::test;
+  verdict.estimate = -test.estimate;
+  if (test.upper) verdict.lower = -*test.upper;
+  if (test.lower) verdict.upper = -*test.lower;
+  verdict.p_value = test.p_low;
+  verdict.details["p_proof"] = test.p_high;
+  verdict.details["only_candidate_failed"] = test.details.at("b");
+  verdict.details["only_incumbent_failed"] = test.details.at("c");
+  const std::string start = fmt::format(
+      "of {} requests{} that both engines answered, the candidate alone failed {} and the incumbent alone "
+      "{}, "
+      "a difference of {} (between {} and {})",
+      count_text(test.n), on_slice(verdict.where), figure(test.details.at("b")), figure(test.details.at("c")),
+      percent(*verdict.estimate), percent(verdict.lower.value_or(-1)), percent(verdict.upper.value_or(1)));
+  if (test.p_high <= alpha) {
+    verdict.verdict = Verdict::pass;
+    verdict.message = fmt::format("{}: within the max_delta of {}.", start, percent(delta));
+  } else if (test.p_low <= alpha) {
+    verdict.verdict = Verdict::violated;
+    verdict.message = fmt::format("{}: over the max_delta of {}.", start, percent(delta));
+  } else {
+    verdict.message =
+        fmt::format("{}: too few to decide against the max_delta of {}.", start, percent(delta));
+  }
+  allow_no_harm(clause, verdict);
+  return verdict;
+}
+
 ClauseVerdict Decider::latency(const schema::Clause& clause, Metric metric, const Pairs& pairs,
                                ClauseVerdict verdict) const {
-  if (!clause.limits.max && !clause.limits.max_ratio) {
-    return cannot(std::move(verdict), "A latency is decided by max or max_ratio only.");
+  const schema::Limits& limits = clause.limits;
+  if (!limits.max && !limits.max_ratio && !limits.max_delta) {
+    return cannot(std::move(verdict), "A latency is decided by max, max_ratio or max_delta only.");
   }
   const auto& subject = std::get<schema::MetricSubject>(clause.subject);
   const auto quantile = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt;
@@ -150,9 +206,6 @@ ClauseVerdict Decider::latency(const schema::Clause& clause, Metric metric, cons
     return cannot(std::move(verdict),
                   "The mean of a latency has no limits that hold for every distribution: use a "
                   "quantile (p50, p90, p95, p99, p99_9).");
-  }
-  if (!clause.limits.max && !clause.limits.max_ratio) {
-    return cannot(std::move(verdict), subject_text(clause) + " is decided by max or max_ratio only.");
   }
   std::vector<double> candidate;
   std::vector<double> incumbent;
@@ -164,7 +217,12 @@ ClauseVerdict Decider::latency(const schema::Clause& clause, Metric metric, cons
   }
   std::ranges::sort(candidate);
   std::ranges::sort(incumbent);
-  const double level = clause.limits.max_ratio ? alpha / 2 : alpha;
+  const double arms = limits.max_ratio || limits.max_delta ? 2 : 1;
+  const double level = alpha / arms;
+  verdict.p_value = smallest_level([&](double a) {
+    return order_statistic_limits(candidate, *quantile, a / arms).lower >
+           latency_line(limits, order_statistic_limits(incumbent, *quantile, a / arms).upper);
+  });
   verdict.method = "order statistics, one request of each key";
   verdict.n = candidate.size();
   verdict.clusters = candidate.size();
@@ -207,8 +265,9 @@ void Decider::decide(const schema::Clause& clause, const schema::SliceWhere& whe
   if (*metric == Metric::error_rate) {
     if (clause.limits.max) out.push_back(rate_max(clause, pairs, verdict));
     if (clause.limits.max_ratio) out.push_back(rate_ratio(clause, pairs, verdict));
-    if (!clause.limits.max && !clause.limits.max_ratio) {
-      out.push_back(cannot(std::move(verdict), "error_rate is decided by max or max_ratio only."));
+    if (clause.limits.max_delta) out.push_back(rate_delta(clause, pairs, verdict));
+    if (!clause.limits.max && !clause.limits.max_ratio && !clause.limits.max_delta) {
+      out.push_back(cannot(std::move(verdict), "error_rate is decided by max, max_ratio or max_delta only."));
     }
   } else if (is_latency(*metric)) {
     for (const schema::Clause& part : one_per_limit(clause)) {
@@ -270,6 +329,11 @@ StageReport evaluate_shadow_runtime(const schema::Contract& contract, const Shad
       decider.decide(*clause, where, SliceRole::critical, report.clauses);
     }
   }
+  std::vector<ClauseVerdict*> critical;
+  for (ClauseVerdict& verdict : report.clauses) {
+    if (verdict.role == SliceRole::critical) critical.push_back(&verdict);
+  }
+  holm_downgrades(critical, report.alpha, contract);
   note_pairs(inputs, decider.unique.size(), report);
   finish_report(report, !clauses.empty());
   return report;

@@ -112,7 +112,7 @@ void note_listed(const StageReport& report, std::vector<std::string>& notes) {
 StageReport evaluate_statistical_slice(const schema::Contract& contract, const gpu::MeasurementTable& table,
                                        const StageInputs& inputs) {
   StageReport report = begin_report(schema::Stage::statistical_slice, contract, inputs);
-  const ClauseData data{&contract, &table, report.alpha, report.seed};
+  const ClauseData data{&contract, &table, report.alpha, report.seed, inputs.floors};
   const auto clauses = clauses_of(contract, schema::Stage::statistical_slice);
   const auto monitored = monitored_slices(contract.slices, table.infos);
   for (const schema::Clause* clause : clauses) {
@@ -131,8 +131,8 @@ StageReport evaluate_statistical_slice(const schema::Contract& contract, const g
     if (verdict.role == SliceRole::critical) critical.push_back(&verdict);
     if (verdict.role == SliceRole::monitored) watched.push_back(&verdict);
   }
-  holm_downgrades(critical, report.alpha);
-  holm_downgrades(watched, report.alpha);
+  holm_downgrades(critical, report.alpha, contract);
+  holm_downgrades(watched, report.alpha, contract);
   std::ranges::stable_sort(report.ranking, std::greater{}, &SliceRank::excess);
   note_listed(report, report.notes);
   if (contract.slices.discover) {

@@ -49,13 +49,20 @@ std::vector<schema::Clause> one_per_limit(const schema::Clause& clause) {
   return both;
 }
 
+double latency_line(const schema::Limits& limits, double incumbent) {
+  if (limits.max_delta) return incumbent + *limits.max_delta;
+  if (limits.max_ratio) return incumbent * *limits.max_ratio;
+  return limits.max.value_or(0);
+}
+
 void apply_latency(const LatencyEvidence& evidence, const schema::Clause& clause,
                    schema::ClauseVerdict& verdict) {
-  const bool relative = clause.limits.max_ratio.has_value();
-  const double limit = relative ? *clause.limits.max_ratio : clause.limits.max.value_or(0);
+  const schema::Limits& limits = clause.limits;
+  const bool relative = limits.max_ratio || limits.max_delta;
+  const double limit = limits.max_delta.value_or(limits.max_ratio.value_or(limits.max.value_or(0)));
   const QuantileLimits& cand = evidence.candidate;
   const QuantileLimits& inc = evidence.incumbent;
-  verdict.limit_kind = relative ? "max_ratio" : "max";
+  verdict.limit_kind = limits.max_delta ? "max_delta" : (relative ? "max_ratio" : "max");
   verdict.threshold = limit;
   verdict.rule = schema::VerdictRule::arm_limits;
   if (!evidence.candidate_known || (relative && !evidence.incumbent_known)) {
@@ -63,8 +70,8 @@ void apply_latency(const LatencyEvidence& evidence, const schema::Clause& clause
                                   evidence.candidate_known ? "the incumbent" : "the candidate");
     return;
   }
-  const double harm_line = relative ? limit * inc.upper : limit;
-  const double proof_line = relative ? limit * inc.lower : limit;
+  const double harm_line = latency_line(limits, inc.upper);
+  const double proof_line = latency_line(limits, inc.lower);
   verdict.details["candidate_lower"] = cand.lower;
   verdict.details["candidate_upper"] = cand.upper;
   verdict.details["candidate"] = cand.estimate;
@@ -74,10 +81,11 @@ void apply_latency(const LatencyEvidence& evidence, const schema::Clause& clause
     verdict.details["incumbent_lower"] = inc.lower;
     verdict.details["incumbent_upper"] = inc.upper;
     verdict.details["incumbent"] = inc.estimate;
-    verdict.estimate = cand.estimate / inc.estimate;
-    against = fmt::format("and the incumbent's {} ms ({} to {}), a ratio of {} against a max_ratio of {}",
+    verdict.estimate = limits.max_delta ? cand.estimate - inc.estimate : cand.estimate / inc.estimate;
+    against = fmt::format("and the incumbent's {} ms ({} to {}), a {} of {} against a {} of {}",
                           figure(inc.estimate), figure(inc.lower), figure(inc.upper),
-                          figure(*verdict.estimate), figure(limit));
+                          limits.max_delta ? "difference" : "ratio", figure(*verdict.estimate),
+                          verdict.limit_kind, figure(limit));
   }
   const std::string start =
       fmt::format("{}: the candidate's is {} ms ({} to {}) {}", subject_text(clause), figure(cand.estimate),

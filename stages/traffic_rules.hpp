@@ -23,14 +23,18 @@ namespace driftgate::stages {
 /// states neither.
 [[nodiscard]] std::vector<schema::Clause> one_per_limit(const schema::Clause& clause);
 
+/// What the candidate's limit is held against: the clause's max_ratio × or max_delta + the incumbent's limit,
+/// or its max.
+[[nodiscard]] double latency_line(const schema::Limits& limits, double incumbent);
+
 /// Limits of both arms beside a latency clause.
 struct LatencyEvidence {
   QuantileLimits candidate, incumbent;
   bool candidate_known = false, incumbent_known = false;
 };
-/// Violated when the candidate's lower limit is over the limit (max_ratio × the incumbent's upper one),
-/// proven when its upper limit is at or under it (max_ratio × the incumbent's lower one). A clause that
-/// asks for no_harm passes unless violated, and says so. The clause states one of the two limits.
+/// Violated when the candidate's lower limit is over the limit (max_ratio × the incumbent's upper one, or
+/// max_delta over it), proven when its upper limit is at or under it (the same with the incumbent's lower
+/// one). A clause that asks for no_harm passes unless violated, and says so. The clause states one limit.
 void apply_latency(const LatencyEvidence& evidence, const schema::Clause& clause,
                    schema::ClauseVerdict& verdict);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace driftgate::stages {
@@ -24,6 +25,20 @@ namespace driftgate::stages {
 [[nodiscard]] double zero_event_bound(std::uint64_t n, double alpha);
 /// The least n whose zero events prove a rate at or under `max`.
 [[nodiscard]] std::uint64_t zero_event_units(double max, double alpha);
+
+/// The p-value of a proof by confidence limits: the smallest level at which `proven(level)` holds, which must
+/// go on holding at every larger one; by bisection on its logarithm, 1 when it never holds.
+template <typename Predicate>
+[[nodiscard]] double smallest_level(Predicate proven) {
+  double no = std::log(1e-12);
+  double yes = 0;
+  if (!proven(1 - 1e-12)) return 1;
+  for (int i = 0; i < 40; ++i) {
+    const double middle = (no + yes) / 2;
+    (proven(std::exp(middle)) ? yes : no) = middle;
+  }
+  return std::exp(yes);
+}
 
 /// ln B(a, b).
 [[nodiscard]] double log_beta(double a, double b);

@@ -23,19 +23,6 @@ double exact_upper(const Counts& k, double alpha) {
          clopper_pearson_lower(k.only_train, k.n, alpha / 2);
 }
 
-/// The smallest level at which `proven(level)` holds, by bisection on its logarithm.
-template <typename Predicate>
-double smallest_level(Predicate proven) {
-  double no = std::log(1e-12);
-  double yes = 0;
-  if (!proven(1 - 1e-12)) return 1;
-  for (int i = 0; i < 40; ++i) {
-    const double middle = (no + yes) / 2;
-    (proven(std::exp(middle)) ? yes : no) = middle;
-  }
-  return std::exp(yes);
-}
-
 void decide_exact(MeanTest& test, const Counts& k, double margin, double alpha) {
   test.method = "difference of Clopper-Pearson limits";
   test.lower = exact_lower(k, alpha);
