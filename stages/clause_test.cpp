@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "stages/batch_invariance.hpp"
 #include "stages/clause_rules.hpp"
 #include "stages/selection.hpp"
 #include "stages/statistics/paired.hpp"
@@ -73,6 +74,7 @@ ClauseVerdict decide_outcome(const ClauseData& data, const schema::Clause& claus
             on_slice(verdict.where)));
   }
   apply_paired(paired_outcomes(outcomes, margin, data.alpha, data.seed), margin, verdict);
+  allow_no_harm(clause, verdict);
   return verdict;
 }
 
@@ -109,10 +111,25 @@ std::string parameter_fault(const ClauseData& data, Metric metric) {
   return {};
 }
 
-ClauseVerdict decide_metric(const ClauseData& data, const schema::Clause& clause,
+/// With a floor the drift has half of the level, and the limit is at least the stated one.
+ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
                             const schema::MetricSubject& subject, const Selection& selection,
                             ClauseVerdict verdict) {
-  const auto limit = metric_limit(clause);
+  if (subject.metric == Metric::batch_variant_rate) {
+    return decide_batch_variance(all, clause, std::move(verdict));
+  }
+  ClauseData data = all;
+  std::optional<FloorLimit> floor;
+  auto limit = metric_limit(clause);
+  if (clause.limits.floor_multiple) {
+    verdict.threshold = clause.limits.max;
+    verdict.limit_kind = "max";
+    auto found = floor_limit(data.floors, clause, subject, verdict.where, data.alpha, data.seed);
+    if (!found) return cannot(std::move(verdict), "Not decided: " + found.error().message + ".");
+    floor = std::move(*found);
+    limit = MetricLimit{floor->limit, true};
+    data.alpha = verdict.alpha = floor->alpha;
+  }
   if (!limit) {
     return cannot(std::move(verdict), "This stage decides " + subject_text(clause) + " by max or min only.");
   }
@@ -132,6 +149,7 @@ ClauseVerdict decide_metric(const ClauseData& data, const schema::Clause& clause
     if (!test) return cannot(std::move(verdict), "Not decided: " + test.error().message + ".");
     apply_mean_test(*test, clause, subject, *limit, verdict);
   }
+  if (floor) note_floor(*floor, verdict);
   if (subject.metric != Metric::nonfinite) fail_on_nonfinite(data, selection, verdict);
   return verdict;
 }

@@ -6,6 +6,7 @@
 #include "schema/contract.hpp"
 #include "schema/verdict.hpp"
 #include "stages/bounds.hpp"
+#include "stages/floor.hpp"
 
 namespace driftgate::stages {
 
@@ -15,6 +16,7 @@ struct ClauseData {
   const gpu::MeasurementTable* table = nullptr;
   double alpha = 0.05;
   std::uint64_t seed = 0;
+  Floors floors{};
 };
 
 /// Decides one clause on the sequences that match `where`, at level alpha in each direction, by the

@@ -35,14 +35,17 @@ void note_identity(const schema::Contract& contract, const gpu::MeasurementTable
 
 std::vector<gpu::Threshold> required_thresholds(const schema::Contract& contract) {
   std::vector<gpu::Threshold> thresholds;
+  const auto want = [&](const gpu::Threshold& wanted) {
+    if (std::ranges::find(thresholds, wanted) == thresholds.end()) thresholds.push_back(wanted);
+  };
   for (const schema::Clause& clause : contract.clauses) {
     const auto* subject = std::get_if<schema::MetricSubject>(&clause.subject);
-    const auto limit = metric_limit(clause);
-    if (subject == nullptr || !limit || !subject->aggregate || !schema::quantile_of(*subject->aggregate))
-      continue;
+    if (subject == nullptr || !subject->aggregate || !schema::quantile_of(*subject->aggregate)) continue;
     if (static_cast<std::size_t>(subject->metric) >= schema::kRowMetricCount) continue;
-    const gpu::Threshold wanted{subject->metric, limit->value, limit->is_max};
-    if (std::ranges::find(thresholds, wanted) == thresholds.end()) thresholds.push_back(wanted);
+    if (const auto limit = metric_limit(clause)) want({subject->metric, limit->value, limit->is_max});
+    if (!clause.limits.floor_multiple || !clause.limits.max) continue;
+    want({subject->metric, *clause.limits.max, true});
+    for (const double raised : floor_limit_grid(clause.limits)) want({subject->metric, raised, true});
   }
   return thresholds;
 }
@@ -59,7 +62,7 @@ std::vector<schema::SliceWhere> wanted_slices(const schema::Contract& contract,
 StageReport evaluate_offline_numeric(const schema::Contract& contract, const gpu::MeasurementTable& table,
                                      const StageInputs& inputs) {
   StageReport report = begin_report(schema::Stage::offline_numeric, contract, inputs);
-  const ClauseData data{&contract, &table, report.alpha, report.seed};
+  const ClauseData data{&contract, &table, report.alpha, report.seed, inputs.floors};
   const auto clauses = clauses_of(contract, schema::Stage::offline_numeric);
   for (const schema::Clause* clause : clauses) {
     report.clauses.push_back(decide_clause(data, *clause, {}, schema::SliceRole::corpus));

@@ -8,6 +8,7 @@
 #include "schema/contract.hpp"
 #include "schema/verdict.hpp"
 #include "stages/bounds.hpp"
+#include "stages/floor.hpp"
 
 namespace driftgate::stages {
 
@@ -18,8 +19,9 @@ struct StageInputs {
   std::uint32_t attempt = 1;
   /// Spends exactly this α instead, for a look that is not a stage (`driftgate drift --contract`).
   std::optional<double> alpha;
-  std::uint64_t seed = 0;    ///< orders and resamplings follow from it
-  std::string code_version;  ///< goes into the report as given
+  std::uint64_t seed = 0;      ///< orders and resamplings follow from it
+  std::string code_version{};  ///< goes into the report as given
+  Floors floors{};             ///< noise floors on the stage's corpus; their tables outlive the call
 };
 
 /// One slice's place in the ranking of the statistical-slice report: how far it is beyond its limit.
