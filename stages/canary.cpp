@@ -216,6 +216,16 @@ std::string_view to_string(CanaryAction action) {
       return "inconclusive";
     case CanaryAction::revert:
       return "revert";
+    case CanaryAction::route_slice:
+      return "route_slice";
+    case CanaryAction::restore_slice:
+      return "restore_slice";
+    case CanaryAction::fallback:
+      return "fallback";
+    case CanaryAction::restore:
+      return "restore";
+    case CanaryAction::block:
+      return "block";
   }
   return "unknown";
 }

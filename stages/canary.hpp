@@ -49,8 +49,12 @@ struct CanaryContext {
   bool approved = false;  ///< this step's approval was given
 };
 
-/// What to do with the ramp now. `advance` goes from step i to i + 1 and from the last step to the bake.
-/// A step with `approval: true` is left only with an approval: `wait_approval` says that all else is met.
+/// What to do now. `advance` goes from step i to i + 1 and from the last step to the bake.
+/// A step with `approval: true` is left only with an approval: `wait_approval` says that all else is met; in
+/// the bake it says that only slices on the fallback kernel stand against finishing, which a person decides.
+/// `route_slice`, `fallback`, `restore_slice` and `restore` say that the route's fallback part changes as
+/// CanaryDecision::fallback_slices and all_to_fallback say, at `next_step` and `next_share_bp`. `block` is a
+/// rollback after which this checkpoint and kernel may not be promoted again under the contract.
 enum class CanaryAction : std::uint8_t {
   hold,
   advance,
@@ -61,6 +65,11 @@ enum class CanaryAction : std::uint8_t {
   finish,
   inconclusive,
   revert,
+  route_slice,
+  restore_slice,
+  fallback,
+  restore,
+  block,
 };
 [[nodiscard]] std::string_view to_string(CanaryAction action);
 
@@ -68,8 +77,15 @@ struct CanaryDecision {
   CanaryAction action = CanaryAction::hold;
   schema::Verdict verdict = schema::Verdict::inconclusive;  ///< of the stage as it stands
   std::vector<schema::ClauseVerdict> verdicts;              ///< with e-values
-  EscalationDecision escalation;                            ///< when a clause is violated
-  bool advance_proven = false;                              ///< every clause that needs a proof has one
+  EscalationDecision escalation;  ///< new orders, or what still stands while clauses recover
+  /// Slices whose requests go to the fallback kernel from now on: all of them, sorted. Every route that this
+  /// decision leads to carries them (SliceWeight::to_fallback) and `all_to_fallback`, whatever the action.
+  std::vector<schema::SliceWhere> fallback_slices;
+  bool all_to_fallback = false;
+  bool sample = false;  ///< a sample order stands: raise the share that is logged and mirrored
+  std::vector<EscalationOrder> notices;    ///< log, notify and sample orders, each once when it is given
+  std::vector<EscalationOrder> recovered;  ///< orders that end with this decision
+  bool advance_proven = false;             ///< every clause that needs a proof has one
   bool split_alarm = false;  ///< the observed split is not the configured one: the measurement is broken
   bool keys_full = false;    ///< the set of remembered keys is at its limit
   std::vector<std::string> reasons;                      ///< plain sentences, the decisive one first

@@ -175,8 +175,9 @@ void CanaryState::Impl::choose_progress(const CanaryContext& context, CanaryDeci
 void CanaryState::Impl::choose_action(const CanaryContext& context, bool tripped,
                                       CanaryDecision& decision) const {
   const EscalationDecision& order = decision.escalation;
-  if (order.acted && order.action == schema::Action::rollback) {
-    return act(decision, CanaryAction::rollback, order.reason);
+  if (order.acted && order.action >= schema::Action::route_slice) {
+    const bool blocks = order.action == schema::Action::block;
+    return act(decision, blocks ? CanaryAction::block : CanaryAction::rollback, order.reason);
   }
   if (context.telemetry_age_ms >= plan.revert_after_ms) {
     return act(
@@ -238,11 +239,7 @@ CanaryDecision CanaryState::Impl::decide(const CanaryContext& context) {
                     "is reached.",
                     count_text(uncounted_keys), count_text(settings.max_keys)));
   }
-  auto order = escalate(escalation, schema::Stage::canary, decision.verdicts);
-  // An action that registration should have refused must not leave a violation without effect.
-  decision.escalation =
-      order ? *order : EscalationDecision{schema::Action::rollback, true, {}, {}, "unsupported action",
-                                          order.error().message};
+  decision.escalation = escalate(escalation, schema::Stage::canary, decision.verdicts);
   const bool already_tripped = std::ranges::any_of(decision.verdicts, [&](const ClauseVerdict& verdict) {
     return verdict.clause == decision.escalation.clause && verdict.details.contains("clean_windows");
   });

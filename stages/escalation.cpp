@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <functional>
+#include <set>
 
 #include "stages/wording.hpp"
 
@@ -23,64 +24,83 @@ bool slice_matches(const schema::EscalationRule& rule, const schema::SliceWhere&
 
 bool rule_matches(const schema::EscalationRule& rule, schema::Stage stage,
                   const schema::ClauseVerdict& verdict) {
+  // On all traffic there is no slice to route away.
+  if (rule.action == schema::Action::route_slice && verdict.where.empty()) return false;
   return address_matches(rule.match, verdict.clause) && (!rule.stage || *rule.stage == stage) &&
          (!rule.severity || *rule.severity == verdict.severity) && slice_matches(rule, verdict.where);
 }
 
-EscalationDecision order_for(const schema::Escalation& policy, schema::Stage stage,
-                             const schema::ClauseVerdict& verdict) {
+bool is_beside(schema::Action action) {
+  return action <= schema::Action::sample;
+}
+
+EscalationOrder begin_order(const schema::ClauseVerdict& verdict, schema::Action action, std::string rule) {
+  const bool blind = verdict.verdict == schema::Verdict::error;
+  EscalationOrder order{action, verdict.clause, verdict.where, std::move(rule), {}};
+  order.reason = fmt::format("{}{} {}: {} ({}): {}", verdict.clause, on_slice(verdict.where),
+                             blind ? "cannot be seen" : "is violated", schema::to_string(action), order.rule,
+                             verdict.message);
+  return order;
+}
+
+std::string rule_text(const schema::EscalationRule& rule) {
+  return fmt::format("rule {} → {}", rule.match, schema::to_string(rule.action));
+}
+
+EscalationOrder order_for(const schema::Escalation& policy, schema::Stage stage,
+                          const schema::ClauseVerdict& verdict) {
   const schema::EscalationRule* strongest = nullptr;
   for (const schema::EscalationRule& rule : policy.rules) {
     if (!rule_matches(rule, stage, verdict)) continue;
     if (strongest == nullptr || rule.action > strongest->action) strongest = &rule;
   }
-  EscalationDecision decision;
-  decision.acted = true;
-  decision.clause = verdict.clause;
-  decision.where = verdict.where;
-  if (strongest != nullptr) {
-    decision.action = strongest->action;
-    decision.rule = fmt::format("rule {} → {}", strongest->match, schema::to_string(decision.action));
-  } else if (verdict.verdict == schema::Verdict::error) {
-    decision.action = schema::Action::freeze;
-    decision.rule = "blind: freeze";
-  } else {
-    decision.action = verdict.severity == schema::Severity::hard ? policy.hard_default : policy.soft_default;
-    decision.rule = fmt::format("default of {} → {}", schema::to_string(verdict.severity),
-                                schema::to_string(decision.action));
+  if (strongest != nullptr) return begin_order(verdict, strongest->action, rule_text(*strongest));
+  if (verdict.verdict == schema::Verdict::error)
+    return begin_order(verdict, schema::Action::freeze, "blind: freeze");
+  const schema::Action action =
+      verdict.severity == schema::Severity::hard ? policy.hard_default : policy.soft_default;
+  return begin_order(
+      verdict, action,
+      fmt::format("default of {} → {}", schema::to_string(verdict.severity), schema::to_string(action)));
+}
+
+/// Orders that stand beside the strongest one of the same verdict.
+void add_beside(const schema::Escalation& policy, schema::Stage stage, const schema::ClauseVerdict& verdict,
+                const EscalationOrder& strongest, std::vector<EscalationOrder>& beside) {
+  std::set<schema::Action> listed;
+  if (is_beside(strongest.action)) {
+    beside.push_back(strongest);
+    listed.insert(strongest.action);
   }
-  const bool blind = verdict.verdict == schema::Verdict::error;
-  decision.reason = fmt::format("{}{} {}: {} ({}): {}", verdict.clause, on_slice(verdict.where),
-                                blind ? "cannot be seen" : "is violated", schema::to_string(decision.action),
-                                decision.rule, verdict.message);
-  return decision;
+  for (const schema::EscalationRule& rule : policy.rules) {
+    if (!is_beside(rule.action) || !rule_matches(rule, stage, verdict)) continue;
+    if (listed.insert(rule.action).second)
+      beside.push_back(begin_order(verdict, rule.action, rule_text(rule)));
+  }
 }
 
 }  // namespace
 
-bool carried_out(schema::Action action) {
-  using enum schema::Action;
-  return action == log || action == freeze || action == step_back || action == rollback;
-}
-
-schema::Result<EscalationDecision> escalate(const schema::Escalation& policy, schema::Stage stage,
-                                            const std::vector<schema::ClauseVerdict>& verdicts) {
-  EscalationDecision strongest;
+EscalationDecision escalate(const schema::Escalation& policy, schema::Stage stage,
+                            const std::vector<schema::ClauseVerdict>& verdicts) {
+  EscalationDecision decision;
   for (const schema::ClauseVerdict& verdict : verdicts) {
     const bool blind =
         verdict.verdict == schema::Verdict::error && verdict.clause.starts_with("observability.");
     if (verdict.verdict != schema::Verdict::violated && !blind) continue;
-    EscalationDecision decision = order_for(policy, stage, verdict);
-    if (!carried_out(decision.action)) {
-      return schema::fail(
-          schema::ErrorCode::internal,
-          fmt::format("the contract orders '{}' for {}, which is not carried out by this version and "
-                      "should have been refused when the contract was registered",
-                      schema::to_string(decision.action), verdict.clause));
-    }
-    if (!strongest.acted || decision.action > strongest.action) strongest = std::move(decision);
+    decision.orders.push_back(order_for(policy, stage, verdict));
+    add_beside(policy, stage, verdict, decision.orders.back(), decision.beside);
   }
-  return strongest;
+  if (decision.orders.empty()) return decision;
+  std::ranges::stable_sort(decision.orders, std::ranges::greater{}, &EscalationOrder::action);
+  const EscalationOrder& strongest = decision.orders.front();
+  decision.acted = true;
+  decision.action = strongest.action;
+  decision.clause = strongest.clause;
+  decision.where = strongest.where;
+  decision.rule = strongest.rule;
+  decision.reason = strongest.reason;
+  return decision;
 }
 
 }  // namespace driftgate::stages

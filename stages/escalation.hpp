@@ -4,32 +4,40 @@
 #include <vector>
 
 #include "schema/contract.hpp"
-#include "schema/error.hpp"
 #include "schema/verdict.hpp"
 
 namespace driftgate::stages {
 
-/// What the policy Π orders.
+/// What Π says to do about one clause on one slice.
+struct EscalationOrder {
+  schema::Action action = schema::Action::log;
+  std::string clause;        ///< address of the verdict
+  schema::SliceWhere where;  ///< its slice; empty = all traffic or the whole corpus
+  std::string rule;          ///< "rule runtime.ttft → step_back" or "default of hard → rollback"
+  std::string reason;        ///< a plain sentence
+};
+
+/// What the policy Π orders. The first five members are the strongest order.
 struct EscalationDecision {
   schema::Action action = schema::Action::log;
   bool acted = false;  ///< without a violated verdict or a blind O clause nothing is ordered
   std::string clause;  ///< address of the verdict that decided it
   schema::SliceWhere where;
-  std::string rule;    ///< "rule runtime.ttft → step_back" or "default of hard → rollback"
-  std::string reason;  ///< a plain sentence
+  std::string rule;
+  std::string reason;
+  std::vector<EscalationOrder> orders;  ///< one for each verdict that is acted on, strongest first
+  /// log, notify and sample of every rule that matches: they change nobody's weight, so they are carried
+  /// out beside a stronger order and not instead of it.
+  std::vector<EscalationOrder> beside;
 };
 
 /// Applies Π to the violated verdicts: of all matching rules the strongest action wins, what no rule
-/// matches gets the default of its severity, and over all verdicts the strongest wins (pipeline.md,
-/// section 4). An O clause in error (telemetry is absent) matches rules as well; without one it freezes,
-/// since what cannot be seen is no proof of harm. Actions that are not carried out here (notify, sample,
-/// route_slice, fallback, block) are refused when a contract is registered; meeting one is an Error
-/// `internal`.
-[[nodiscard]] schema::Result<EscalationDecision> escalate(const schema::Escalation& policy,
-                                                          schema::Stage stage,
-                                                          const std::vector<schema::ClauseVerdict>& verdicts);
-
-/// The actions that `escalate` may return: log, freeze, step_back, rollback.
-[[nodiscard]] bool carried_out(schema::Action action);
+/// matches gets the default of its severity, and over all verdicts the strongest is named (pipeline.md,
+/// section 4). Every verdict's own order is listed as well, since orders on different slices are carried
+/// out together. `route_slice` needs a slice: a rule with it never matches a verdict on all traffic, which
+/// so gets the next weaker match or its default. An O clause in error (telemetry is absent) matches rules
+/// too; without one it freezes, since what cannot be seen is no proof of harm.
+[[nodiscard]] EscalationDecision escalate(const schema::Escalation& policy, schema::Stage stage,
+                                          const std::vector<schema::ClauseVerdict>& verdicts);
 
 }  // namespace driftgate::stages

@@ -119,8 +119,15 @@ bool Core::act(Live& live, const stages::CanaryDecision& decision, const Work& a
     case CanaryAction::finish:
       return conclude_canary(live, decision, also);
     case CanaryAction::rollback:
+    case CanaryAction::block:
+    case CanaryAction::fallback:
+    case CanaryAction::route_slice:
+    case CanaryAction::restore_slice:
+    case CanaryAction::restore:
     case CanaryAction::revert:
     case CanaryAction::inconclusive:
+      // The fallback kernel is not routed to here: a contract that orders it is refused, and were one met,
+      // the users' safety is the incumbent.
       return end_canary(live, decision, also);
     case CanaryAction::advance:
     case CanaryAction::step_back:
@@ -286,7 +293,7 @@ bool Core::conclude_canary(Live& live, const stages::CanaryDecision& decision, c
 /// Weight 0: harm (rejected, hold), silence (errored, hold), or no decision in time (inconclusive).
 bool Core::end_canary(Live& live, const stages::CanaryDecision& decision, const Work& also) {
   live.progress.last_action = stages::to_string(decision.action);
-  const bool harm = decision.action == CanaryAction::rollback;
+  const bool harm = decision.action != CanaryAction::revert && decision.action != CanaryAction::inconclusive;
   const bool silence = decision.action == CanaryAction::revert;
   const auto verdict = harm ? Verdict::violated : silence ? Verdict::error : Verdict::inconclusive;
   const auto state = live.canary->serialise();
