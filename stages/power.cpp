@@ -1,0 +1,254 @@
+#include "stages/power.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "schema/least_n.hpp"
+#include "stages/statistics/distributions.hpp"
+#include "stages/statistics/failure_rate_process.hpp"
+#include "stages/statistics/mean_test.hpp"
+#include "stages/statistics/paired.hpp"
+#include "stages/statistics/random.hpp"
+
+namespace driftgate::stages {
+namespace {
+
+using schema::Clause;
+using schema::Contract;
+using schema::Stage;
+
+constexpr int kRuns = 40;
+constexpr std::uint64_t kMostUnits = 1'000'000;
+constexpr std::uint64_t kMostSimulatedUnits = 100'000;
+constexpr double kGrowth = 1.25;
+
+/// Whether one simulated run of n units proves the clause.
+using Run = std::function<bool(std::uint64_t n, Random& random)>;
+
+bool often_enough(const Run& run, std::uint64_t n, std::uint64_t seed) {
+  const int wanted = static_cast<int>(std::ceil(kPowerWanted * kRuns));
+  int passed = 0;
+  for (int i = 0; i < kRuns; ++i) {
+    Random random(mix64(seed + static_cast<std::uint64_t>(i)));
+    passed += static_cast<int>(run(n, random));
+    if (passed >= wanted) return true;
+    if (passed + kRuns - 1 - i < wanted) return false;
+  }
+  return false;
+}
+
+/// The least n on a grid of 25% steps from `least` up that passes often enough.
+std::optional<std::uint64_t> search(const Run& run, std::uint64_t least, std::uint64_t seed) {
+  for (auto n = static_cast<double>(std::max<std::uint64_t>(least, 1));
+       n <= static_cast<double>(kMostSimulatedUnits); n = std::ceil(n * kGrowth)) {
+    if (often_enough(run, static_cast<std::uint64_t>(n), seed)) return static_cast<std::uint64_t>(n);
+  }
+  return std::nullopt;
+}
+
+/// A sequence's mean: exponential, so that sequences scatter as much as they are large, and never over 1.
+double sequence_mean(double mean, Random& random) {
+  return std::min(1.0, -mean * std::log1p(-random.uniform()));
+}
+
+std::optional<std::uint64_t> bounded_units(double tau, bool counts_events, double alpha, std::uint64_t least,
+                                           std::uint64_t seed) {
+  const Run run = [=](std::uint64_t n, Random& random) {
+    std::vector<ClusterSum> clusters(n);
+    for (ClusterSum& cluster : clusters) cluster = {1, sequence_mean(tau / 2, random)};
+    return bounded_mean(clusters, tau, 0, 1, alpha, seed, counts_events).p_low <= alpha;
+  };
+  return search(run, least, seed);
+}
+
+std::optional<std::uint64_t> quantile_units(double tolerated, double alpha, std::uint64_t least,
+                                            std::uint64_t seed) {
+  const Run run = [=](std::uint64_t n, Random& random) {
+    std::vector<ClusterSum> clusters(n, {static_cast<double>(kPowerRows), 0});
+    for (ClusterSum& cluster : clusters) {
+      const double share = sequence_mean(tolerated / 2, random);
+      for (std::uint32_t row = 0; row < kPowerRows; ++row) cluster.sum += random.uniform() < share ? 1 : 0;
+    }
+    return exceedance(clusters, tolerated, alpha, seed).p_low <= alpha;
+  };
+  return search(run, least, seed);
+}
+
+std::optional<std::uint64_t> outcome_units(double margin, double alpha, std::uint64_t least,
+                                           std::uint64_t seed) {
+  // Worse by half the margin: of the pairs that differ, two thirds are lost ones.
+  const Run run = [=](std::uint64_t n, Random& random) {
+    std::vector<PairedOutcome> outcomes(n);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      const double u = random.uniform();
+      const bool lost = u < margin;
+      const bool won = !lost && u < 1.5 * margin;
+      outcomes[i] = {.train = !won, .inf = !lost, .cluster = i};
+    }
+    const MeanTest test = paired_outcomes(outcomes, margin, alpha, seed);
+    return test.p_high <= alpha && test.lower.value_or(-1) > -margin;
+  };
+  return search(run, least, seed);
+}
+
+/// Mirrored requests by Clopper–Pearson: exact, so nothing is simulated.
+std::optional<std::uint64_t> pair_units(double max, double alpha) {
+  const auto within = [&](std::uint64_t n) {
+    std::uint64_t most = 0;
+    while (most < n && clopper_pearson_upper(most + 1, n, alpha) <= max) ++most;
+    return clopper_pearson_upper(0, n, alpha) <= max && binomial_at_most(most, n, max / 2) >= kPowerWanted;
+  };
+  for (double n = 1; n <= static_cast<double>(kMostUnits); n = std::ceil(n * 1.05)) {
+    if (within(static_cast<std::uint64_t>(n))) return static_cast<std::uint64_t>(n);
+  }
+  return std::nullopt;
+}
+
+/// Keys after which the canary's proof has come in 8 of 10 runs, one of the planned starts running.
+std::optional<std::uint64_t> key_units(double max, double alpha, std::uint32_t starts, std::uint64_t seed) {
+  const double needed = starts / alpha - (starts - 1.0);
+  std::vector<std::uint64_t> keys;
+  for (int i = 0; i < kRuns; ++i) {
+    Random random(mix64(seed + static_cast<std::uint64_t>(i)));
+    FailureRateProcess process(max);
+    while (process.keys() < kMostSimulatedUnits && process.e_proof() < needed) {
+      process.update(random.uniform() < max / 2);
+    }
+    keys.push_back(process.keys());
+  }
+  std::ranges::sort(keys);
+  const std::uint64_t n = keys[static_cast<std::size_t>(std::ceil(kPowerWanted * kRuns)) - 1];
+  if (n >= kMostSimulatedUnits) return std::nullopt;
+  return n;
+}
+
+/// The part of the range that a limit leaves on its own side: what the mean of the mirrored metric may be.
+std::optional<double> room(const Clause& clause, const schema::MetricInfo& entry) {
+  const double width = entry.high - entry.low;
+  if (clause.limits.max) return (*clause.limits.max - entry.low) / width;
+  if (clause.limits.min) return (entry.high - *clause.limits.min) / width;
+  return std::nullopt;
+}
+
+std::optional<double> bound_room(const schema::BoundSubject& subject, const Clause& clause,
+                                 const schema::Assumptions& assumptions) {
+  if (subject.horizon == schema::Horizon::sequence || !clause.limits.max) return std::nullopt;
+  const double max = *clause.limits.max;
+  if (subject.bound == schema::Bound::reward && assumptions.reward) {
+    return max / (assumptions.reward->max - assumptions.reward->min);
+  }
+  if (subject.bound == schema::Bound::policy_gradient && assumptions.policy) {
+    return max / (2 * assumptions.policy->advantage_max * assumptions.policy->score_norm_max);
+  }
+  return max;
+}
+
+constexpr const char* kScatter = "sequences that scatter as much as their mean is large";
+
+void found(ClausePower& power, std::optional<std::uint64_t> n, std::string assumes) {
+  power.n = n;
+  power.assumes = std::move(assumes);
+  if (!n) power.why_not = "even very much data would not prove it often enough at half the limit";
+}
+
+void metric_power(const Clause& clause, const schema::MetricSubject& subject, std::uint64_t least,
+                  std::uint64_t seed, ClausePower& power) {
+  const schema::MetricInfo& entry = schema::info(subject.metric);
+  const bool census = subject.aggregate == schema::Aggregate::sum ||
+                      subject.aggregate == schema::Aggregate::min ||
+                      subject.aggregate == schema::Aggregate::max;
+  if (census) return found(power, least, "no row beyond the limit");
+  if (const auto q = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt) {
+    const double tolerated = clause.limits.min ? *q : 1 - *q;
+    return found(power, quantile_units(tolerated, power.alpha, least, seed),
+                 "half as many rows beyond the limit as tolerated, sequences of 64 rows");
+  }
+  const auto tau = room(clause, entry);
+  if (entry.bounded && tau && *tau > 0) {
+    if (*tau >= 1) return found(power, least, "the limit is at the end of the range");
+    return found(power, bounded_units(*tau, schema::counts_events(subject.metric), power.alpha, least, seed),
+                 kScatter);
+  }
+  if (!tau) {
+    power.why_not = "it is decided against another measurement, whose scatter is not known beforehand";
+    return;
+  }
+  // At half the limit the distance to it is one mean, and so is the scatter of one sequence.
+  const double z = normal_quantile(1 - power.alpha) + normal_quantile(kPowerWanted);
+  found(power, std::max(least, static_cast<std::uint64_t>(std::ceil(z * z))), kScatter);
+}
+
+void traffic_power(const Clause& clause, const schema::MetricSubject& subject, const Contract& contract,
+                   std::uint64_t least, std::uint64_t seed, ClausePower& power) {
+  if (subject.metric != schema::Metric::error_rate || !clause.limits.max) {
+    return found(power, least, "values well inside the limit");
+  }
+  const double max = *clause.limits.max;
+  if (power.stage == Stage::shadow_runtime) {
+    return found(power, pair_units(max, power.alpha), "requests that fail independently");
+  }
+  const auto starts = contract.canary ? static_cast<std::uint32_t>(contract.canary->steps.size()) + 1 : 1;
+  found(power, key_units(max, power.alpha, starts, seed), "keys that fail independently");
+}
+
+void clause_power(const Clause& clause, const Contract& contract, std::uint64_t least, std::uint64_t seed,
+                  ClausePower& power) {
+  if (std::holds_alternative<schema::OutcomeSubject>(clause.subject)) {
+    const double margin = clause.limits.non_inferiority_margin.value_or(0);
+    if (margin <= 0) {
+      power.why_not = "a margin of 0 has no half";
+      return;
+    }
+    return found(power, outcome_units(margin, power.alpha, least, seed),
+                 "one and a half times the margin of outcomes differ");
+  }
+  if (const auto* bound = std::get_if<schema::BoundSubject>(&clause.subject)) {
+    const auto tau = bound_room(*bound, clause, contract.assumptions);
+    if (!tau) return found(power, least, "limits of whole sequences, approximate");
+    if (*tau >= 1) return found(power, least, "the limit is beyond the largest possible value");
+    return found(power, bounded_units(*tau, false, power.alpha, least, seed), kScatter);
+  }
+  const auto& subject = std::get<schema::MetricSubject>(clause.subject);
+  if (schema::info(subject.metric).group == schema::MetricGroup::traffic) {
+    return traffic_power(clause, subject, contract, least, seed, power);
+  }
+  metric_power(clause, subject, least, seed, power);
+}
+
+}  // namespace
+
+std::vector<ClausePower> power_at_half(const Contract& contract, std::uint64_t seed) {
+  std::vector<ClausePower> all;
+  for (const Clause& clause : contract.clauses) {
+    if (schema::requirement_of(clause) == schema::Requirement::no_harm) continue;
+    for (const schema::LeastN& least : schema::least_n(clause, contract)) {
+      if (least.counted) continue;
+      ClausePower power{clause.address(), least.stage, std::nullopt, least.unit, least.alpha, {}, {}};
+      if (least.n) {
+        clause_power(clause, contract, *least.n, seed, power);
+      } else {
+        power.why_not = "no amount of data can prove it: " + least.why;
+      }
+      all.push_back(std::move(power));
+    }
+  }
+  return all;
+}
+
+std::vector<StepDuration> durations(const ClausePower& power, const Contract& contract,
+                                    double requests_per_second) {
+  std::vector<StepDuration> steps;
+  if (!power.n || !(requests_per_second > 0)) return steps;
+  const auto add = [&](std::uint32_t share_bp) {
+    const double rate = requests_per_second * share_bp / 10'000.0;
+    if (rate > 0) steps.push_back({share_bp, static_cast<double>(*power.n) / rate});
+  };
+  if (power.stage == Stage::shadow_runtime) add(contract.shadow.mirror_bp);
+  if (power.stage == Stage::canary && contract.canary) {
+    for (const schema::CanaryStep& step : contract.canary->steps) add(step.share_bp);
+  }
+  return steps;
+}
+
+}  // namespace driftgate::stages

@@ -1,0 +1,93 @@
+#include "stages/power.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "schema/contract.hpp"
+#include "schema/least_n.hpp"
+
+namespace driftgate::stages {
+namespace {
+
+schema::Contract contract_with(const std::string& clauses) {
+  const std::string text = R"(apiVersion: driftgate/v1
+kind: KernelContract
+metadata: {name: power}
+kernels: {train: {ref: a}, inf: {ref: b}}
+slices: {dimensions: [language], min_sequences: 10, critical: [{language: de}]}
+)" + clauses + R"(
+stages:
+  shadow-runtime: {mirror_share: 0.2}
+  canary: {steps: [{share: 0.01}, {share: 1.0}], min_keys: 10}
+confidence: {alpha: 0.05, alpha_harm: 0.01, alpha_advance: 0.05}
+)";
+  const schema::ContractReport report = schema::parse_contract(text, "power.yaml");
+  REQUIRE_MESSAGE(report.contract.has_value(), schema::format_faults(report.faults, "power.yaml"));
+  return *report.contract;
+}
+
+ClausePower only(const schema::Contract& contract) {
+  const auto all = power_at_half(contract, 1);
+  REQUIRE(all.size() == 1);
+  return all[0];
+}
+
+TEST_CASE("a tighter mean takes more sequences than a loose one, and more than the least") {
+  const auto loose = contract_with("numerical: [{id: a, metric: tv, aggregate: mean, max: 0.05}]");
+  const auto tight = contract_with("numerical: [{id: a, metric: tv, aggregate: mean, max: 0.005}]");
+  const ClausePower few = only(loose);
+  const ClausePower many = only(tight);
+  REQUIRE(few.n.has_value());
+  REQUIRE(many.n.has_value());
+  CHECK(*few.n < *many.n);
+  CHECK(*few.n >= *schema::least_n(loose.clauses[0], loose)[0].n);
+  CHECK(few.unit == "sequences");
+}
+
+TEST_CASE("the same seed gives the same number") {
+  const auto contract = contract_with("numerical: [{id: a, metric: logit_span, aggregate: p99, max: 0.5}]");
+  CHECK(only(contract).n == only(contract).n);
+}
+
+TEST_CASE("a failure rate at half its limit takes more keys than one that never fails") {
+  const auto contract =
+      contract_with("runtime: [{id: errors, metric: error_rate, max: 0.02, stages: [canary]}]");
+  const ClausePower power = only(contract);
+  REQUIRE(power.n.has_value());
+  CHECK(*power.n > *schema::least_n(contract.clauses[0], contract)[0].n);
+  const auto steps = durations(power, contract, 100);
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0].seconds == doctest::Approx(static_cast<double>(*power.n)));  // 1% of 100 a second
+  CHECK(steps[1].seconds == doctest::Approx(static_cast<double>(*power.n) / 100));
+}
+
+TEST_CASE("mirrored requests follow the exact binomial") {
+  const auto contract =
+      contract_with("runtime: [{id: errors, metric: error_rate, max: 0.1, stages: [shadow-runtime]}]");
+  const ClausePower power = only(contract);
+  REQUIRE(power.n.has_value());
+  // At 5% failures and α = 0.0304 some 150 requests leave the upper limit under 10% in 4 of 5 runs.
+  CHECK(*power.n > 100);
+  CHECK(*power.n < 300);
+}
+
+TEST_CASE("what passes unless violated needs no number, and what cannot pass says so") {
+  CHECK(power_at_half(contract_with("runtime: [{id: t, metric: ttft_ms, aggregate: p95, max_ratio: 1.1}]"), 1)
+            .empty());
+  const ClausePower never = only(contract_with("numerical: [{id: a, metric: tv, aggregate: mean, max: 0}]"));
+  CHECK_FALSE(never.n.has_value());
+  CHECK(never.why_not.find("no amount of data") != std::string::npos);
+}
+
+TEST_CASE("an outcome at half its margin takes more pairs than identical outcomes") {
+  const auto contract = contract_with(
+      "statistical: [{id: task, outcome: correct, non_inferiority_margin: 0.03, slices: [critical]}]");
+  const ClausePower power = only(contract);
+  REQUIRE(power.n.has_value());
+  CHECK(*power.n > *schema::least_n(contract.clauses[0], contract)[0].n);
+  CHECK(power.unit == "outcomes");
+}
+
+}  // namespace
+}  // namespace driftgate::stages
