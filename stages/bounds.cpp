@@ -25,6 +25,17 @@ gpu::Moments total(const gpu::MeasurementTable& table, const Selection& selectio
   return all;
 }
 
+/// The estimate alone, with itself for a limit: what a floor shows beside a drift.
+MeanTest estimate_only(std::span<const ClusterSum> clusters) {
+  MeanTest test;
+  test.clusters = clusters.size();
+  for (const ClusterSum& c : clusters) test.n += static_cast<std::uint64_t>(c.n);
+  test.estimate = ratio_mean(clusters);
+  test.upper = test.estimate;
+  test.method = "estimate";
+  return test;
+}
+
 /// tv ≤ min(√(kl/2), √(1 − e^{−kl})); both are concave, so a mean KL bounds the mean tv (Jensen).
 double tv_from_kl(double kl) {
   const double positive = std::max(0.0, kl);
@@ -38,9 +49,16 @@ struct Builder {
   double alpha;
   std::uint64_t seed;
   BoundChain chain;
+  bool values_only = false;  ///< no limits: resampling is most of the work
 
   MeanTest mean_of(Metric metric) const {
     const double mean = total(table, selection, metric).mean();
+    if (values_only) {
+      const auto index = static_cast<std::size_t>(metric);
+      return estimate_only(collect(table, selection, [index](const gpu::SequenceRow& row) {
+        return ClusterSum{static_cast<double>(row.metrics[index].n), row.metrics[index].sum};
+      }));
+    }
     auto test = test_metric(table, selection, {metric, schema::Aggregate::mean}, {mean, true}, alpha, seed);
     return test ? *test : MeanTest{};
   }
@@ -68,6 +86,12 @@ struct Builder {
     link.method = tv.method;
     link.approximate = tv.approximate;
     return link;
+  }
+
+  /// Bounds of the mean of an unbounded figure; nothing without clusters.
+  MeanTest resampled(std::span<const ClusterSum> clusters) const {
+    if (clusters.empty()) return {};
+    return values_only ? estimate_only(clusters) : bootstrap_t(clusters, ratio_mean(clusters), alpha, seed);
   }
 
   void add_span_links();
@@ -114,7 +138,8 @@ void Builder::add_head_tail() {
   const auto clusters = collect(table, selection, [](const gpu::SequenceRow& row) {
     return ClusterSum{static_cast<double>(row.head_tail_tv.n), row.head_tail_tv.sum};
   });
-  const MeanTest mean = bounded_mean(clusters, ratio_mean(clusters), 0, 1, alpha, seed);
+  const MeanTest mean =
+      values_only ? estimate_only(clusters) : bounded_mean(clusters, ratio_mean(clusters), 0, 1, alpha, seed);
   BoundLink& link = add(2, "head_tail_mean", Bound::tv, Horizon::token);
   link.inputs["head_tail_tv"] = mean.estimate;
   link.value = mean.estimate;
@@ -165,16 +190,15 @@ void Builder::add_reward(const MeanTest& tv) {
 }
 
 void Builder::add_sequence() {
-  const bool sampled = table.sampled_by_inf();
+  const bool sampled = table.sampled_by_inf() || values_only;
   const char* rollouts =
       "tokens sampled by K_inf without filters, every position of each response captured to its end";
   const auto sums = [&](Metric metric) {
     const auto index = static_cast<std::size_t>(metric);
-    const auto clusters = collect(table, selection, [index](const gpu::SequenceRow& row) {
+    return resampled(collect(table, selection, [index](const gpu::SequenceRow& row) {
       const gpu::Moments& m = row.metrics[index];
       return m.n == 0 ? ClusterSum{} : ClusterSum{1, m.sum};
-    });
-    return clusters.empty() ? MeanTest{} : bootstrap_t(clusters, ratio_mean(clusters), alpha, seed);
+    }));
   };
   const auto add_sum = [&](const char* name, const MeanTest& test, auto transform) {
     if (test.n == 0) return;
@@ -230,7 +254,7 @@ AssumptionStatus Builder::policy_status(BoundLink& link) const {
   }
   if (!table.has_tokens) return status;
   link.inputs["least_log_q"] = least_log_q;
-  if (!table.sampled_by_inf()) return status;
+  if (!table.sampled_by_inf() || values_only) return status;
   const auto ratio = test_metric(table, selection, {Metric::ratio_mean, {}}, {1, true}, alpha, seed);
   const auto ess =
       test_metric(table, selection, {Metric::ess_fraction, {}}, {kEssToJudge, false}, alpha, seed);
@@ -259,8 +283,7 @@ void Builder::add_policy(const MeanTest& tv) {
     const auto clusters = collect(table, selection, [](const gpu::SequenceRow& row) {
       return ClusterSum{static_cast<double>(row.realised.n), row.realised.excess_is_clip};
     });
-    const MeanTest excess =
-        clusters.empty() ? MeanTest{} : bootstrap_t(clusters, ratio_mean(clusters), alpha, seed);
+    const MeanTest excess = resampled(clusters);
     BoundLink& clipped = add(5, "policy_gradient_clipped", Bound::policy_gradient, Horizon::token);
     clipped.inputs = {{"is_clip", *policy.is_clip}, {"excess", excess.estimate}};
     clipped.value = scale * excess.estimate;
@@ -312,9 +335,10 @@ std::string_view to_string(AssumptionStatus status) {
   return "unknown";
 }
 
-BoundChain bound_chain(const gpu::MeasurementTable& table, const schema::Assumptions& assumptions,
-                       const schema::SliceWhere& where, double alpha, std::uint64_t seed) {
-  Builder builder{table, assumptions, select_sequences(table, where), alpha, seed, {}};
+namespace {
+
+BoundChain build(Builder& builder, const schema::SliceWhere& where) {
+  const gpu::MeasurementTable& table = builder.table;
   BoundChain& chain = builder.chain;
   chain.where = where;
   chain.sequences = builder.selection.size();
@@ -345,7 +369,34 @@ BoundChain bound_chain(const gpu::MeasurementTable& table, const schema::Assumpt
   builder.add_policy(tv);
   builder.add_clip_room();
   std::ranges::stable_sort(chain.links, {}, &BoundLink::number);
-  return chain;
+  return std::move(chain);
+}
+
+}  // namespace
+
+BoundChain bound_chain(const gpu::MeasurementTable& table, const schema::Assumptions& assumptions,
+                       const schema::SliceWhere& where, double alpha, std::uint64_t seed) {
+  Builder builder{table, assumptions, select_sequences(table, where), alpha, seed, {}, false};
+  return build(builder, where);
+}
+
+void add_floor_values(std::vector<BoundChain>& chains, const Floors& floors,
+                      const schema::Assumptions& assumptions) {
+  for (const FloorSide side : kFloorSides) {
+    const gpu::MeasurementTable* table = floors.of(side).table;
+    if (table == nullptr) continue;
+    for (BoundChain& chain : chains) {
+      Builder builder{*table, assumptions, select_sequences(*table, chain.where), 0, 0, {}, true};
+      const BoundChain floor = build(builder, chain.where);
+      for (BoundLink& link : chain.links) {
+        const auto same = std::ranges::find_if(floor.links, [&](const BoundLink& other) {
+          return other.number == link.number && other.name == link.name;
+        });
+        if (same != floor.links.end() && same->value)
+          link.floors[std::string(to_string(side))] = *same->value;
+      }
+    }
+  }
 }
 
 std::vector<BoundChain> bound_chains(const gpu::MeasurementTable& table,

@@ -9,6 +9,7 @@
 
 #include "gpu/measurement.hpp"
 #include "schema/contract.hpp"
+#include "stages/floor.hpp"
 
 namespace driftgate::stages {
 
@@ -27,8 +28,9 @@ struct BoundLink {
   std::optional<schema::Bound> bound;  ///< the clause subject that this link can serve
   schema::Horizon horizon = schema::Horizon::token;
   std::map<std::string, double> inputs;
-  std::optional<double> value;  ///< the bound at the measured figures
-  std::optional<double> upper;  ///< with its confidence limit at `alpha`, cluster = sequence
+  std::optional<double> value;           ///< the bound at the measured figures
+  std::optional<double> upper;           ///< with its confidence limit at `alpha`, cluster = sequence
+  std::map<std::string, double> floors;  ///< "train", "inf": the bound at the figures of that noise floor
   double alpha = 0;
   std::uint64_t clusters = 0;
   std::string method;
@@ -55,6 +57,10 @@ struct BoundChain {
                                                    const schema::Assumptions& assumptions,
                                                    const std::vector<schema::SliceWhere>& slices,
                                                    double alpha, std::uint64_t seed);
+
+/// Sets `floors` of every link from the floors' own chains, values without limits.
+void add_floor_values(std::vector<BoundChain>& chains, const Floors& floors,
+                      const schema::Assumptions& assumptions);
 
 /// The best usable link for a bound clause: the smallest upper limit whose assumption is not broken.
 [[nodiscard]] const BoundLink* best_link(const BoundChain& chain, schema::Bound bound,

@@ -74,6 +74,7 @@ StageReport evaluate_offline_numeric(const schema::Contract& contract, const gpu
     slices.resize(kMaxChains);
   }
   report.bounds = bound_chains(table, contract.assumptions, slices, report.alpha, report.seed);
+  add_floor_values(report.bounds, inputs.floors, contract.assumptions);
   note_identity(contract, table, report);
   finish_report(report, !clauses.empty());
   return report;

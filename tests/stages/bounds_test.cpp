@@ -116,3 +116,27 @@ TEST_CASE("a clipped policy-gradient bound needs ratios beyond the clip to bound
   REQUIRE(named(chain, "policy_gradient_clipped")->upper.has_value());
   CHECK(best_link(chain, Bound::policy_gradient, Horizon::token)->name == "policy_gradient_clipped");
 }
+
+TEST_CASE("each link shows what it would be at the noise floor") {
+  gpu::MeasurementTable drift = make::table(), noise = make::table();
+  for (int i = 0; i < 60; ++i) {
+    const std::string language = i < 30 ? "de" : "en";
+    make::append(drift, {.tv = 0.01, .slices = {{"language", language}}});
+    make::append(noise, {.tv = i < 30 ? 0.002 : 0.0, .slices = {{"language", language}}});
+  }
+  schema::Assumptions assumptions;
+  assumptions.reward = schema::Assumptions::Reward{0, 2};
+  auto chains = bound_chains(drift, assumptions, {{{"language", "de"}}, {{"language", "en"}}}, 0.05, 1);
+  add_floor_values(chains, {.train = {}, .inf = {&noise, ""}}, assumptions);
+  const auto floor_at = [&](std::size_t chain, const char* name) {
+    const BoundLink* link = named(chains[chain], name);
+    REQUIRE(link != nullptr);
+    CHECK_FALSE(link->floors.contains("train"));
+    return link->floors.at("inf");
+  };
+  CHECK(floor_at(0, "tv_measured") == doctest::Approx(0.001));
+  CHECK(floor_at(1, "tv_measured") == doctest::Approx(0.002));
+  CHECK(floor_at(2, "tv_measured") == 0);
+  CHECK(floor_at(1, "reward") == doctest::Approx(0.004));
+  CHECK(floor_at(1, "span_tv") == doctest::Approx(std::tanh(0.01 / 4)));
+}
