@@ -14,6 +14,7 @@
 #include "daemon/app/logging.hpp"
 #include "daemon/app/metrics.hpp"
 #include "daemon/app/options.hpp"
+#include "daemon/app/router_keeper.hpp"
 #include "daemon/app/stop_signal.hpp"
 #include "daemon/app/ticker.hpp"
 #include "daemon/app/version.hpp"
@@ -60,6 +61,7 @@ struct Application::Parts {
   std::unique_ptr<api::EvidencePort> evidence;
   std::unique_ptr<api::IdempotencyPort> idempotency;
   std::unique_ptr<route::RouterDriver> driver;
+  std::unique_ptr<RouterKeeper> keeper;
   std::unique_ptr<jobs::LocalRunner> runner;
   std::unique_ptr<pipeline::Pipeline> pipeline;
   std::unique_ptr<api::Api> api;
@@ -121,6 +123,8 @@ Result<void> Application::Parts::find_router() {
   log.info(fmt::format("router {} port={} pid={}", router->adopted ? "adopted" : "started", router->info.port,
                        router->info.pid));
   driver = std::make_unique<route::RouterDriver>(options.router.control_path);
+  keeper = std::make_unique<RouterKeeper>(
+      options, [this](std::string_view level, const std::string& text) { log.write(level, text); });
   return {};
 }
 
@@ -195,6 +199,7 @@ void Application::Parts::stop() {
   if (pipeline) pipeline->stop();
   pipeline.reset();
   runner.reset();
+  keeper.reset();
   driver.reset();
   if (heads) heads->stop();
   if (store) store->stop();

@@ -12,8 +12,6 @@ namespace {
 using store::PromotionState;
 
 constexpr std::size_t kWindowsPerRead = 16;
-constexpr std::uint64_t kMaxMissing = 1'000'000;  ///< windows that one gap may name
-
 /// By the promotion's row: while it stumbles its run may not be loaded.
 bool is_of_running_stage(const route::Window& window, const Live& live) {
   const store::StageKey key{live.row.id, live.row.stage, live.row.attempt};
@@ -55,15 +53,17 @@ schema::Result<void> Core::take_window(const route::Window& window) {
       [&](store::Reader& reader) { return store::window_watermark(reader, window.router_id); });
   if (!watermark) return std::unexpected(watermark.error());
   if (window.number <= *watermark) return {};
-  const auto missing = window.number - *watermark - 1;
-  if (missing > kMaxMissing)
-    return schema::fail(schema::ErrorCode::corrupt, "the router's window numbers make no sense");
+  auto before = world_.store.read(
+      [&](store::Reader& reader) { return store::model_window(reader, window.router_id, window.model); });
+  if (!before) return std::unexpected(before.error());
+  // A router that says nothing of the window before is believed; its `dropped` counts what it lost itself.
+  const bool missing = window.previous != 0 && window.previous > before->value_or(*watermark);
   const Work consume = [&](store::Tx& tx, Entries&) -> schema::Result<void> {
-    for (auto number = *watermark + 1; number <= window.number; ++number) {
-      auto taken = store::consume_window(tx, window.router_id, number, now());
-      if (!taken) return std::unexpected(taken.error());
-    }
-    return {};
+    auto skipped = store::skip_windows(tx, window.router_id, window.number - 1, now());
+    if (!skipped) return skipped;
+    auto taken = store::consume_window(tx, window.router_id, window.number, now());
+    if (!taken) return std::unexpected(taken.error());
+    return store::note_model_window(tx, window.router_id, window.model, window.number);
   };
   if (const auto model = models_.find(window.model); model != models_.end()) {
     model->second.last_window_us = now();  // ages are by this clock, never by the router's
@@ -76,12 +76,11 @@ schema::Result<void> Core::take_window(const route::Window& window) {
                         fmt::format("promotion {} is being read again first", live->row.id));
   }
   if (!counts) return commit("consume window", consume);
-  if (missing > 0 || window.dropped > 0) {
-    warn(
-        fmt::format("{} windows and {} observations of {} were lost", missing, window.dropped, window.model));
-    const auto reason =
-        fmt::format("telemetry was lost ({} windows, {} observations): the measurement is broken", missing,
-                    window.dropped);
+  if (missing || window.dropped > 0) {
+    const auto lost = missing ? fmt::format("the window before number {}", window.number)
+                              : fmt::format("{} observations", window.dropped);
+    warn(fmt::format("telemetry of {} was lost: {}", window.model, lost));
+    const auto reason = fmt::format("telemetry was lost ({}): the measurement is broken", lost);
     return withdraw(*live, {.target = PromotionState::errored,
                             .run_state = store::StageRunState::error,
                             .reason = reason,

@@ -116,6 +116,7 @@ Answer capabilities(const RouterCore& core) {
   return ok_with({{"capabilities", to_json(router_capabilities())},
                   {"pid", static_cast<std::uint64_t>(::getpid())},
                   {"port", core.port.load()},
+                  {"draining", core.draining.load()},
                   {"router_id", core.ledger.router_id()}});
 }
 
@@ -135,6 +136,7 @@ Answer dispatch(RouterCore& core, const json& request, bool& stop) {
   if (op == "drop_spool") return spool(core, request, true);
   if (op == "capabilities") return capabilities(core);
   if (op == "shutdown") {
+    core.draining = true;  // before the answer: nobody adopts a router that was told to end
     stop = true;
     return ok();
   }

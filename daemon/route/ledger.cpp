@@ -113,22 +113,40 @@ void Ledger::close(Model& state, OpenWindow& open, std::int64_t now_us) {
   auto window = std::make_shared<Window>(std::move(open.window));
   state.open.erase(state.open.begin() + (&open - state.open.data()));
   window->number = next_number_++;
+  window->previous = std::exchange(state.last_number, window->number);
   if (window->start_us == 0) window->start_us = now_us;
   window->end_us = std::max(now_us, window->start_us);
   window->dropped = std::exchange(state.lost, 0);
   kept_observations_ += window->observations.size();
+  state.kept_observations += window->observations.size();
+  ++state.kept_windows;
   closed_.push_back(std::move(window));
-  bound_closed();
+  bound_closed(state);
 }
 
-void Ledger::bound_closed() {
-  while (closed_.size() > limits_.windows ||
-         (kept_observations_ > limits_.kept_observations && closed_.size() > 1)) {
-    const auto oldest = std::move(closed_.front());
-    closed_.pop_front();
-    kept_observations_ -= oldest->observations.size();
-    models_[oldest->model].lost += oldest->observations.size() + oldest->dropped;
+void Ledger::bound_closed(Model& newest) {
+  while (newest.kept_windows > limits_.windows) drop_oldest(newest);
+  while (kept_observations_ > limits_.kept_observations && closed_.size() > 1) {
+    drop_oldest(std::ranges::max_element(models_, {}, [](const auto& item) {
+                  return item.second.kept_observations;
+                })->second);
   }
+}
+
+void Ledger::drop_oldest(const Model& of) {
+  const auto oldest = std::ranges::find_if(
+      closed_, [&](const auto& window) { return &models_.find(window->model)->second == &of; });
+  models_.find((*oldest)->model)->second.lost += (*oldest)->observations.size() + (*oldest)->dropped;
+  forget(oldest);
+}
+
+void Ledger::forget(std::deque<std::shared_ptr<const Window>>::iterator window) {
+  auto& state = models_.find((*window)->model)->second;
+  const auto observations = (*window)->observations.size();
+  kept_observations_ -= observations;
+  state.kept_observations -= observations;
+  --state.kept_windows;
+  closed_.erase(window);
 }
 
 void Ledger::count_mirror(std::string_view model, std::string_view stage_key, MirrorEnd end) {
@@ -173,10 +191,7 @@ std::vector<std::shared_ptr<const Window>> Ledger::windows(std::uint64_t after, 
 void Ledger::acknowledge(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   if (number >= next_number_) return;
-  while (!closed_.empty() && closed_.front()->number <= number) {
-    kept_observations_ -= closed_.front()->observations.size();
-    closed_.pop_front();
-  }
+  while (!closed_.empty() && closed_.front()->number <= number) forget(closed_.begin());
 }
 
 }  // namespace driftgate::route

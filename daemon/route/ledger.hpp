@@ -42,7 +42,7 @@ struct Ending {
 enum class MirrorEnd : std::uint8_t { written, failed, skipped };
 
 struct LedgerLimits {
-  std::size_t windows = 720;                  ///< closed windows kept until acknowledged
+  std::size_t windows = 720;                  ///< closed windows of one model kept until acknowledged
   std::size_t kept_observations = 1'048'576;  ///< in all closed windows together (about 150 MB)
   std::size_t held_back = 262'144;            ///< of one model, waiting for an earlier request
   std::size_t window_observations = kMaxObservations;
@@ -51,7 +51,8 @@ struct LedgerLimits {
 
 /// Telemetry in routing order, per model: an observation is released into its window once every request
 /// of the model that was routed before it has ended or is past its deadline. Safe from any thread; time
-/// is passed in. What exceeds a limit is counted in `dropped` of the model's next window.
+/// is passed in. What exceeds a limit is counted in `dropped` of the model's next window. Over the limit of
+/// windows a model loses its own oldest; over that of observations, the model with most of them does.
 class Ledger {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -91,13 +92,18 @@ class Ledger {
     std::vector<OpenWindow> open;  ///< one for each stage key seen since the last close
     std::int64_t closed_us = 0;
     std::uint64_t lost = 0;
+    std::uint64_t last_number = 0;  ///< of its newest closed window
+    std::size_t kept_windows = 0;   ///< of it in closed_
+    std::size_t kept_observations = 0;
   };
 
   OpenWindow& open_window(const std::string& model, Model& state, std::string_view stage_key);
   void release(const std::string& model, Model& state, Time now);
   void emit(const std::string& model, Model& state, Slot& slot);
   void close(Model& state, OpenWindow& open, std::int64_t now_us);
-  void bound_closed();
+  void bound_closed(Model& newest);
+  void drop_oldest(const Model& of);
+  void forget(std::deque<std::shared_ptr<const Window>>::iterator window);
 
   const std::string router_id_;
   const LedgerLimits limits_;

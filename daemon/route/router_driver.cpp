@@ -152,7 +152,9 @@ schema::Result<RouterInfo> RouterDriver::info() {
   const bool usable = pid != reply->end() && pid->is_number_unsigned() && port != reply->end() &&
                       port->is_number_unsigned() && id != reply->end() && id->is_string();
   if (!usable) return strange("pid, port or router_id");
-  return RouterInfo{pid->get<int>(), port->get<std::uint16_t>(), id->get<std::string>()};
+  const auto draining = reply->find("draining");
+  return RouterInfo{pid->get<int>(), port->get<std::uint16_t>(), id->get<std::string>(),
+                    draining != reply->end() && draining->is_boolean() && draining->get<bool>()};
 }
 
 schema::Result<void> RouterDriver::shutdown() {

@@ -15,6 +15,7 @@ struct RouterInfo {
   int pid = 0;
   std::uint16_t port = 0;  ///< of users' traffic
   std::string router_id;
+  bool draining = false;  ///< it was told to end and takes no new connections
 };
 
 /// The embedded router as a data plane: a blocking client of its control socket. Reconnects by itself; a

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "daemon/route/unique_fd.hpp"
+#include "daemon/route/unix_socket.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -68,6 +69,24 @@ schema::Result<void> launch(const SpawnOptions& options) {
   return {};
 }
 
+/// A router that drains ends within its drain time; the next one starts when it is gone. Its lock is given up
+/// last, so a free lock says so.
+schema::Result<RouterProcess> wait_for_end(const SpawnOptions& options) {
+  const auto deadline = std::chrono::steady_clock::now() + options.deadline +
+                        std::chrono::milliseconds(options.router.drain_ms);
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (const auto lock = lock_file(options.router.control_path + ".lock")) {
+      const UniqueFd given_back(*lock);
+      return schema::fail(schema::ErrorCode::unavailable, "the router before has ended");
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+  return schema::fail(
+      schema::ErrorCode::deadline_exceeded,
+      fmt::format("the router on {} was told to end and still serves; stop it, then start again",
+                  options.router.control_path));
+}
+
 }  // namespace
 
 schema::Result<RouterProcess> adopt_router(const std::string& control_path) {
@@ -79,6 +98,7 @@ schema::Result<RouterProcess> adopt_router(const std::string& control_path) {
 
 schema::Result<RouterProcess> spawn_router(const SpawnOptions& options) {
   auto living = adopt_router(options.router.control_path);
+  if (living && living->info.draining) living = wait_for_end(options);
   if (living || living.error().code != schema::ErrorCode::unavailable) return living;
   if (auto launched = launch(options); !launched) return std::unexpected(launched.error());
   const auto deadline = std::chrono::steady_clock::now() + options.deadline;

@@ -35,8 +35,9 @@ struct Observation {
 
 /// What the router counted in one window of one model. Kept by the router until acknowledged.
 struct Window {
-  std::uint64_t number = 0;  ///< 1, 2, … within (router process); replay is idempotent by it
-  std::string router_id;     ///< random per router process
+  std::uint64_t number = 0;    ///< 1, 2, … within (router process); replay is idempotent by it
+  std::uint64_t previous = 0;  ///< number of this model's window before; 0 = the process had none
+  std::string router_id;       ///< random per router process
   std::string model;
   std::string stage_key;  ///< of the route in force when these requests were routed
   std::int64_t start_us = 0;

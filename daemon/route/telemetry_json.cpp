@@ -116,6 +116,7 @@ std::string window_to_text(const Window& window) {
                    number_or_null(seen.total_ms), seen.prompt_chars);
   }
   const nlohmann::json head = {{"number", window.number},
+                               {"previous", window.previous},
                                {"router_id", window.router_id},
                                {"model", window.model},
                                {"stage_key", window.stage_key},
@@ -137,6 +138,13 @@ schema::Result<Window> window_from_json(const nlohmann::json& json) {
   Window window;
   JsonReader reader(json, "/window");
   reader.read("number", window.number);
+  // Absent from a router that was started before windows said this; it is adopted all the same.
+  if (const auto* previous = reader.optional("previous")) {
+    if (!previous->is_number_unsigned())
+      reader.fault("must be an integer from 0", reader.at("previous"));
+    else
+      window.previous = previous->get<std::uint64_t>();
+  }
   reader.read("router_id", window.router_id);
   reader.read("model", window.model);
   reader.read("stage_key", window.stage_key);

@@ -12,6 +12,13 @@ constexpr Sql kPut{
     "INSERT INTO router_windows(router_id, number, consumed_us) VALUES(?1, ?2, ?3) "
     "ON CONFLICT(router_id) DO UPDATE SET number = excluded.number, consumed_us = excluded.consumed_us"};
 
+constexpr Sql kPutModel{
+    "note model window",
+    "INSERT INTO router_model_windows(router_id, model, number) VALUES(?1, ?2, ?3) "
+    "ON CONFLICT(router_id, model) DO UPDATE SET number = excluded.number WHERE number < excluded.number"};
+constexpr Sql kFindModel{"find model window",
+                         "SELECT number FROM router_model_windows WHERE router_id = ?1 AND model = ?2"};
+
 }  // namespace
 
 Result<bool> consume_window(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us) {
@@ -26,6 +33,27 @@ Result<bool> consume_window(Tx& tx, std::string_view router_id, std::uint64_t nu
   auto put = tx.run(kPut, {router_id, number, now_us});
   if (!put) return std::unexpected(std::move(put.error()));
   return true;
+}
+
+Result<void> skip_windows(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us) {
+  auto newest = window_watermark(tx, router_id);
+  if (!newest) return std::unexpected(std::move(newest.error()));
+  if (number <= *newest) return {};
+  auto put = tx.run(kPut, {router_id, number, now_us});
+  if (!put) return std::unexpected(std::move(put.error()));
+  return {};
+}
+
+Result<void> note_model_window(Tx& tx, std::string_view router_id, std::string_view model,
+                               std::uint64_t number) {
+  auto put = tx.run(kPutModel, {router_id, model, number});
+  if (!put) return std::unexpected(std::move(put.error()));
+  return {};
+}
+
+Result<std::optional<std::uint64_t>> model_window(Reader& reader, std::string_view router_id,
+                                                  std::string_view model) {
+  return reader.one(kFindModel, {router_id, model}, [](const Row& row) { return row.unsigned_integer(0); });
 }
 
 Result<std::uint64_t> window_watermark(Reader& reader, std::string_view router_id) {

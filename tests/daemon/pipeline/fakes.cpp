@@ -68,6 +68,7 @@ void FakeDriver::serve(const std::string& model, std::size_t count, std::int64_t
   const auto& route = routes.at(model).route;
   route::Window window;
   window.number = next_number++;
+  window.previous = std::exchange(last_number[model], window.number);
   window.router_id = router_id;
   window.model = model;
   window.stage_key = route.stage_key;

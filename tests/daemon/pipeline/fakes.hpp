@@ -49,6 +49,7 @@ class FakeDriver final : public route::Driver {
   std::map<std::string, route::ObservedRoute> routes;
   std::vector<route::ModelRoute> applied;  ///< in order
   std::vector<route::Window> closed;
+  std::map<std::string, std::uint64_t> last_number;  ///< by model
   std::uint64_t next_number = 1, next_order = 1, candidate_requests = 0;
   std::string router_id = "router-1";
   mutable std::mutex mutex;

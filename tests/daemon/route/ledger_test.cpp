@@ -123,6 +123,38 @@ TEST_CASE("when too many windows are kept the oldest go and their observations a
   CHECK(windows[1]->dropped == 1);
 }
 
+TEST_CASE("each model has its own limit of windows, and each window names the one before of its model") {
+  Ledger ledger("r", {.windows = 2});
+  ledger.finish(route_one(ledger, "quiet"), {}, kNow);
+  ledger.close_windows({}, 1'000, kNow);
+  for (int i = 0; i < 5; ++i) {
+    ledger.finish(route_one(ledger, "busy"), {}, kNow);
+    ledger.close_windows({}, 2'000 + i, kNow);
+  }
+  const auto windows = ledger.windows(0, 10);
+  REQUIRE(windows.size() == 3);
+  CHECK(windows[0]->model == "quiet");
+  CHECK(windows[0]->previous == 0);
+  CHECK(windows[0]->observations.size() == 1);
+  CHECK(windows[1]->number == 5);
+  CHECK(windows[1]->previous == 4);
+  CHECK(windows[2]->previous == 5);
+}
+
+TEST_CASE("over the limit of observations the model that keeps most of them loses its oldest") {
+  Ledger ledger("r", {.kept_observations = 5});
+  ledger.finish(route_one(ledger, "quiet"), {}, kNow);
+  ledger.close_windows({}, 1'000, kNow);
+  for (int i = 0; i < 6; ++i) {
+    ledger.finish(route_one(ledger, "busy"), {}, kNow);
+    ledger.close_windows({}, 2'000 + i, kNow);
+  }
+  const auto windows = ledger.windows(0, 10);
+  REQUIRE(windows.size() == 5);
+  CHECK(windows[0]->model == "quiet");
+  CHECK(windows[1]->number == 4);
+}
+
 TEST_CASE("every observation is either in a window or counted as dropped") {
   Ledger ledger("r", {.windows = 3, .kept_observations = 5, .held_back = 4, .window_observations = 2});
   std::uint64_t routed = 0;

@@ -100,6 +100,24 @@ TEST_CASE("a killed router is replaced by one that knows the last route and hide
   CHECK_FALSE(std::filesystem::exists(spawned.options.router.control_path));
 }
 
+TEST_CASE("a router that was told to end is not adopted: the next one starts when it is gone") {
+  Spawned spawned;
+  const auto first = spawn_router(spawned.options);
+  REQUIRE(first);
+  ScriptedEngine engine(serve_completions("x"));
+  RouterDriver driver(spawned.options.router.control_path);
+  REQUIRE(driver.apply(route_to(engine.url(), "", 0)));
+  TestClient idle(first->info.port);  // keeps a connection, so that the router has something to drain
+  CHECK(idle.post(tiny_request()).body == completion_of("x"));
+  REQUIRE(driver.shutdown());
+  const auto second = spawn_router(spawned.options);
+  REQUIRE(second);
+  CHECK_FALSE(second->adopted);
+  CHECK(second->info.router_id != first->info.router_id);
+  CHECK_FALSE(second->info.draining);
+  CHECK(gone_in_time(first->info.pid));
+}
+
 TEST_CASE("a router that cannot start is told with the place of its log") {
   Spawned spawned;
   spawned.options.router.listen = "256.0.0.1:1";
