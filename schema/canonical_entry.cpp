@@ -1,5 +1,6 @@
 #include "schema/canonical_entry.hpp"
 
+#include <array>
 #include <charconv>
 #include <cstdint>
 
@@ -74,9 +75,18 @@ void append_escaped(std::string& out, char c) {
   out += kDigits[static_cast<std::size_t>(c) & 15];
 }
 
+bool is_plain(char c) {
+  return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
 bool append_string(std::string& out, std::string_view text) {
   out += '"';
   for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    while (end < text.size() && is_plain(text[end])) ++end;
+    out += text.substr(at, end - at);
+    at = end;
+    if (at == text.size()) break;
     const std::size_t length = utf8_length(text, at);
     if (length == 0) return false;
     if (length == 1) {
@@ -90,20 +100,19 @@ bool append_string(std::string& out, std::string_view text) {
   return true;
 }
 
+/// Appends to a text. The pointer of an error is put together on the way back.
 class Writer {
  public:
+  explicit Writer(std::string& out) : out_(out) {}
+
   Result<void> write(const EntryValue& value, std::size_t depth) {
     if (out_.size() > kMaxEntryBytes) return too_long();
     if (const bool* flag = value.boolean()) {
       out_ += *flag ? "true" : "false";
     } else if (const std::int64_t* integer = value.integer()) {
-      if (*integer > kMaxEntryInteger || *integer < -kMaxEntryInteger) {
-        return refuse(ErrorCode::invalid_document, "an integer beyond 2^53 − 1: write it as a string");
-      }
-      out_ += std::to_string(*integer);
+      return write_integer(*integer);
     } else if (const std::string* text = value.text()) {
-      if (!append_string(out_, *text))
-        return refuse(ErrorCode::invalid_document, "a string that is not UTF-8");
+      return write_text(*text);
     } else if (const EntryValue::Array* array = value.array()) {
       return write_array(*array, depth);
     } else if (const EntryValue::Object* object = value.object()) {
@@ -114,22 +123,19 @@ class Writer {
     return {};
   }
 
-  Result<std::string> take() {
-    if (out_.size() > kMaxEntryBytes) return too_long();
-    return std::move(out_);
+  Result<void> write_integer(std::int64_t integer) {
+    if (integer > kMaxEntryInteger || integer < -kMaxEntryInteger) {
+      return refuse(ErrorCode::invalid_document, "an integer beyond 2^53 − 1: write it as a string");
+    }
+    std::array<char, 24> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), integer);
+    out_.append(digits.data(), end.ptr);
+    return {};
   }
 
- private:
-  Result<void> write_array(const EntryValue::Array& array, std::size_t depth) {
-    if (depth >= kMaxEntryDepth) return too_deep();
-    out_ += '[';
-    for (std::size_t i = 0; i < array.size(); ++i) {
-      if (i > 0) out_ += ',';
-      auto done = descend(std::to_string(i), array[i], depth);
-      if (!done) return done;
-    }
-    out_ += ']';
-    return {};
+  Result<void> write_text(std::string_view text) {
+    if (append_string(out_, text)) return {};
+    return refuse(ErrorCode::invalid_document, "a string that is not UTF-8");
   }
 
   Result<void> write_object(const EntryValue::Object& object, std::size_t depth) {
@@ -145,36 +151,50 @@ class Writer {
                       "the key '" + key.substr(0, 80) + "': use [a-z][a-z0-9_]{0,63}");
       }
       if (!std::exchange(first, false)) out_ += ',';
-      out_ += '"' + key + "\":";
-      auto done = descend(key, member, depth);
-      if (!done) return done;
+      out_ += '"';
+      out_ += key;
+      out_ += "\":";
+      auto done = write(member, depth + 1);
+      if (!done) return within(key, std::move(done.error()));
     }
     out_ += '}';
     return {};
   }
 
-  Result<void> descend(std::string_view step, const EntryValue& value, std::size_t depth) {
-    const std::size_t length = pointer_.size();
-    pointer_ += '/';
-    pointer_ += step;
-    auto done = write(value, depth + 1);
-    if (done) pointer_.resize(length);
-    return done;
+  [[nodiscard]] Result<void> check_length() const {
+    if (out_.size() > kMaxEntryBytes) return too_long();
+    return {};
   }
 
-  std::unexpected<Error> refuse(ErrorCode code, const std::string& what) {
-    return fail(code, "an evidence entry cannot hold " + what, pointer_);
+ private:
+  Result<void> write_array(const EntryValue::Array& array, std::size_t depth) {
+    if (depth >= kMaxEntryDepth) return too_deep();
+    out_ += '[';
+    for (std::size_t i = 0; i < array.size(); ++i) {
+      if (i > 0) out_ += ',';
+      auto done = write(array[i], depth + 1);
+      if (!done) return within(std::to_string(i), std::move(done.error()));
+    }
+    out_ += ']';
+    return {};
   }
-  std::unexpected<Error> too_deep() {
+
+  static std::unexpected<Error> within(std::string_view step, Error error) {
+    error.where = "/" + std::string(step) + error.where;
+    return std::unexpected(std::move(error));
+  }
+  static std::unexpected<Error> refuse(ErrorCode code, const std::string& what) {
+    return fail(code, "an evidence entry cannot hold " + what);
+  }
+  static std::unexpected<Error> too_deep() {
     return refuse(ErrorCode::limit_exceeded, "more than 32 nested values");
   }
-  std::unexpected<Error> too_long() {
+  static std::unexpected<Error> too_long() {
     return refuse(ErrorCode::limit_exceeded,
                   "more than 65,535 bytes: store the rest as a blob and name its digest");
   }
 
-  std::string out_;
-  std::string pointer_;
+  std::string& out_;
 };
 
 /// Recursive descent that accepts the canonical form and nothing else.
@@ -332,10 +352,25 @@ class Parser {
 }  // namespace
 
 Result<std::string> write_canonical(const EntryValue& value) {
-  Writer writer;
+  std::string out;
+  Writer writer(out);
   auto done = writer.write(value, 0);
+  if (done) done = writer.check_length();
   if (!done) return std::unexpected(std::move(done.error()));
-  return writer.take();
+  return out;
+}
+
+Result<void> append_canonical(std::string& out, const CanonicalPart& part, std::size_t depth) {
+  Writer writer(out);
+  Result<void> done;
+  if (const auto* integer = std::get_if<std::int64_t>(&part)) {
+    done = writer.write_integer(*integer);
+  } else if (const auto* text = std::get_if<std::string_view>(&part)) {
+    done = writer.write_text(*text);
+  } else {
+    done = writer.write_object(*std::get<const EntryValue::Object*>(part), depth);
+  }
+  return done ? writer.check_length() : done;
 }
 
 Result<EntryValue> parse_canonical(std::string_view bytes) {

@@ -85,6 +85,13 @@ class EntryValue {
 /// with a JSON pointer in `where`.
 [[nodiscard]] Result<std::string> write_canonical(const EntryValue& value);
 
+/// A part of a document that is put together without copying: an integer, a string or an object.
+using CanonicalPart = std::variant<std::int64_t, std::string_view, const EntryValue::Object*>;
+
+/// Appends the canonical bytes of a part that stands `depth` levels deep. `out` is the document so far, and
+/// its length counts. Errors of write_canonical, with a pointer from the part.
+[[nodiscard]] Result<void> append_canonical(std::string& out, const CanonicalPart& part, std::size_t depth);
+
 /// Reads bytes that are exactly in canonical form and refuses everything else: white space, another order
 /// of keys, duplicate keys, fractions, -0, needless escapes, a BOM, invalid UTF-8, trailing bytes, an object
 /// {"dec", "hex"} whose two texts are not the same number. `where` is "byte N".

@@ -12,24 +12,61 @@ constexpr std::array<std::string_view, kEvidenceKinds> kKindNames = {
     "route_desired",       "route_applied",     "escalation_decided", "approval_given",
     "waiver_given",        "hold_set",          "hold_lifted",        "schedule_fired",
     "schedule_skipped",    "token_granted",     "token_revoked",      "evidence_read",
-    "evidence_redacted",   "daemon_started",    "clock_stepped",
-    "block_set",           "block_lifted"};
+    "evidence_redacted",   "daemon_started",    "clock_stepped",      "block_set",
+    "block_lifted"};
 static_assert(static_cast<std::size_t>(EvidenceKind::block_lifted) + 1 == kEvidenceKinds);
 
 std::unexpected<Error> malformed(const std::string& what, const std::string& where = {}) {
   return fail(ErrorCode::invalid_document, "not an evidence entry: " + what, where);
 }
 
-EntryValue::Object subject_object(const EvidenceSubject& subject) {
-  EntryValue::Object object;
-  if (subject.model) object.emplace("model", *subject.model);
-  if (subject.promotion) object.emplace("promotion", *subject.promotion);
-  if (subject.stage) object.emplace("stage", *subject.stage);
-  if (subject.attempt) object.emplace("attempt", *subject.attempt);
-  if (subject.checkpoint) object.emplace("checkpoint", *subject.checkpoint);
-  if (subject.contract) object.emplace("contract", *subject.contract);
-  if (subject.prior) object.emplace("prior", *subject.prior);
-  return object;
+/// Writes an object member by member; the keys must come in order.
+class ObjectText {
+ public:
+  explicit ObjectText(std::string& out, std::size_t depth) : out_(out), depth_(depth) { out_ += '{'; }
+
+  void member(std::string_view key, const CanonicalPart& part) {
+    if (!done_) return;
+    begin(key);
+    done_ = append_canonical(out_, part, depth_ + 1);
+    if (!done_) done_.error().where = "/" + std::string(key) + done_.error().where;
+  }
+  template <typename T>
+  void member_if(std::string_view key, const std::optional<T>& value) {
+    if (value) member(key, CanonicalPart(*value));
+  }
+  void begin(std::string_view key) {
+    if (!first_) out_ += ',';
+    first_ = false;
+    out_ += '"';
+    out_ += key;
+    out_ += "\":";
+  }
+  Result<void> end() {
+    out_ += '}';
+    return std::move(done_);
+  }
+
+ private:
+  std::string& out_;
+  std::size_t depth_;
+  bool first_ = true;
+  Result<void> done_;
+};
+
+Result<void> append_subject(std::string& out, const EvidenceSubject& subject,
+                            const std::optional<std::int64_t>& prior) {
+  ObjectText object(out, 1);
+  object.member_if("attempt", subject.attempt);
+  object.member_if("checkpoint", subject.checkpoint);
+  object.member_if("contract", subject.contract);
+  object.member_if("model", subject.model);
+  object.member_if("prior", prior);
+  object.member_if("promotion", subject.promotion);
+  object.member_if("stage", subject.stage);
+  auto done = object.end();
+  if (!done) done.error().where = "/subject" + done.error().where;
+  return done;
 }
 
 Result<EvidenceSubject> read_subject(const EntryValue::Object& object) {
@@ -72,16 +109,35 @@ Result<EvidenceKind> parse_evidence_kind(std::string_view name) {
 }
 
 Result<std::string> encode_entry(std::int64_t seq, const EntryDraft& draft) {
+  return encode_entry(seq, draft, draft.subject.prior);
+}
+
+Result<std::string> encode_entry(std::int64_t seq, const EntryDraft& draft,
+                                 const std::optional<std::int64_t>& prior) {
   if (seq < 0 || draft.time_us < 0 || draft.actor.empty()) {
     return fail(ErrorCode::invalid_argument, "an evidence entry needs a number, a time and an actor");
   }
-  return write_canonical(EntryValue::Object{{"actor", draft.actor},
-                                            {"body", draft.body},
-                                            {"kind", to_string(draft.kind)},
-                                            {"seq", seq},
-                                            {"subject", subject_object(draft.subject)},
-                                            {"time_us", draft.time_us},
-                                            {"v", 1}});
+  constexpr std::size_t kUsualBytes = 1'024;
+  std::string out;
+  out.reserve(kUsualBytes);
+  ObjectText entry(out, 0);
+  entry.member("actor", draft.actor);
+  entry.member("body", &draft.body);
+  entry.member("kind", to_string(draft.kind));
+  entry.member("seq", seq);
+  entry.begin("subject");
+  auto subject = append_subject(out, draft.subject, prior);
+  entry.member("time_us", draft.time_us);
+  entry.member("v", std::int64_t{1});
+  auto done = entry.end();
+  if (done) done = std::move(subject);
+  if (done && out.size() > kMaxEntryBytes) {
+    done = fail(
+        ErrorCode::limit_exceeded,
+        "an evidence entry cannot hold more than 65,535 bytes: store the rest as a blob and name its digest");
+  }
+  if (!done) return std::unexpected(std::move(done.error()));
+  return out;
 }
 
 Result<Entry> decode_entry(std::string_view bytes) {

@@ -81,6 +81,9 @@ struct Entry {
 /// The exact bytes of `{"actor":…,"body":…,"kind":…,"seq":…,"subject":…,"time_us":…,"v":1}`.
 /// Errors of write_canonical, and `invalid_argument` for a negative seq or time, or an empty actor.
 [[nodiscard]] Result<std::string> encode_entry(std::int64_t seq, const EntryDraft& draft);
+/// The same with this `prior` in the subject, whatever the draft has.
+[[nodiscard]] Result<std::string> encode_entry(std::int64_t seq, const EntryDraft& draft,
+                                               const std::optional<std::int64_t>& prior);
 
 /// Decodes and validates the bytes of an entry: canonical form, the seven members, their types and no others.
 [[nodiscard]] Result<Entry> decode_entry(std::string_view bytes);

@@ -174,6 +174,8 @@ class HeadPublisher::Impl {
 Result<std::unique_ptr<HeadPublisher>> HeadPublisher::start(store::Store& store, HeadOptions options) {
   if (options.key_file.empty()) options.key_file = store.data_dir() / "log.key";
   if (options.head_file.empty()) options.head_file = store.data_dir() / "head.note";
+  auto renewed = renew_derived(store);
+  if (!renewed) return std::unexpected(std::move(renewed.error()));
   auto size = store.read([](store::Reader& reader) { return tree_size(reader); });
   if (!size) return std::unexpected(std::move(size.error()));
   std::error_code ignored;

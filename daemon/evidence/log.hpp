@@ -14,11 +14,12 @@ namespace driftgate::evidence {
 
 struct Appended {
   std::int64_t seq = 0;
-  Hash leaf{};
+  std::string bytes{};  ///< as stored and hashed
 };
 
-/// Appends an entry and the tree nodes that it completes, in the caller's transaction: write the state change
-/// that it records in the same one. An entry about a promotion is linked to the one before it
+/// Appends an entry and the tree nodes and index rows that it completes, in the caller's transaction: write
+/// the state change that it records in the same one. An entry about a promotion is linked to the one before
+/// it
 /// (`EvidenceSubject::prior`). Errors of schema::encode_entry; `storage_full`, `io`.
 Result<Appended> append(store::Tx& tx, const schema::EntryDraft& draft);
 
@@ -28,7 +29,6 @@ Result<std::uint64_t> tree_size(store::Reader& reader);
 Result<Hash> root_at(store::Reader& reader, std::uint64_t size);
 Result<std::vector<Hash>> inclusion_proof(store::Reader& reader, std::uint64_t seq, std::uint64_t size);
 Result<std::vector<Hash>> consistency_proof(store::Reader& reader, std::uint64_t from, std::uint64_t to);
-
 /// The exact bytes of an entry.
 struct StoredEntry {
   std::int64_t seq = 0;
@@ -36,23 +36,13 @@ struct StoredEntry {
 };
 Result<std::optional<StoredEntry>> find_entry(store::Reader& reader, std::int64_t seq);
 
-/// Recomputes leaves and nodes from the entries' bytes and compares them with what is stored, some entries at
-/// a time, so that no read transaction is long.
-class LogVerifier {
- public:
-  /// Checks at most `limit` further entries; true when it has come to the end of the log. `corrupt` names the
-  /// first entry or node that differs.
-  Result<bool> step(store::Reader& reader, std::int64_t limit);
-  [[nodiscard]] std::uint64_t verified() const { return next_; }
-
- private:
-  Result<void> check(store::Reader& reader, const StoredEntry& entry);
-
-  std::uint64_t next_ = 0;
-  std::vector<Hash> frontier_;  ///< of each complete subtree on the right edge, largest first
-};
-
-/// Checks the whole log. Returns the number of entries.
+/// Recomputes the tree from the entries' bytes, on several threads, and compares it with the stored nodes;
+/// `corrupt` names the entries that differ. The last entries, fewer than kGroup, have no stored node: only a
+/// signed head tells of them. Returns the number of entries.
 Result<std::uint64_t> verify_log(store::Store& store);
+
+/// Computes nodes and index rows that a newer schema asks for and entries of an older database do not have
+/// yet. Must be done before an entry is appended to it.
+Result<void> renew_derived(store::Store& store);
 
 }  // namespace driftgate::evidence

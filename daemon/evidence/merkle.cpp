@@ -19,7 +19,7 @@ std::uint64_t split_of(std::uint64_t size) {
 Result<Hash> subtree_root(std::uint64_t start, std::uint64_t size, const NodeSource& nodes) {
   if (std::has_single_bit(size)) {
     const auto level = static_cast<unsigned>(std::countr_zero(size));
-    return nodes(node_position(level, start >> level));
+    return nodes(level, start >> level);
   }
   const std::uint64_t split = split_of(size);
   auto left = subtree_root(start, split, nodes);

@@ -20,12 +20,12 @@ using Hash = schema::Sha256Bytes;
 /// SHA-256 of nothing: the root of the tree without leaves.
 [[nodiscard]] Hash empty_root();
 
-/// Where the complete subtree of 2^level leaves that starts at leaf index·2^level is stored: nodes are
-/// numbered in the order in which they complete, so that storing them only ever appends.
+/// The number of the complete subtree of 2^level leaves that starts at leaf index·2^level: nodes are numbered
+/// in the order in which they complete, so that storing them only ever appends.
 [[nodiscard]] std::int64_t node_position(unsigned level, std::uint64_t index);
 
-/// Reads the hash of a complete subtree by its position.
-using NodeSource = std::function<Result<Hash>(std::int64_t position)>;
+/// Gives the hash of the complete subtree of 2^level leaves that starts at leaf index·2^level.
+using NodeSource = std::function<Result<Hash>(unsigned level, std::uint64_t index)>;
 
 /// Root of the first `size` leaves.
 [[nodiscard]] Result<Hash> root_at(std::uint64_t size, const NodeSource& nodes);

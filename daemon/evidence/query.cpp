@@ -1,84 +1,242 @@
 #include "daemon/evidence/query.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <utility>
+
+#include "daemon/evidence/entry_index.hpp"
+#include "daemon/evidence/index_walk.hpp"
 
 namespace driftgate::evidence {
 
+using store::Reader;
 using store::Row;
 using store::Sql;
 
 namespace {
 
-// Every statement has the same parameters; one condition, stated without "IS NULL OR", picks the index.
-#define SELECT_ENTRIES "SELECT seq, bytes FROM entries WHERE "
-#define ALL_FILTERS                                                                                    \
-  "(?1 IS NULL OR promotion = ?1) AND (?2 IS NULL OR checkpoint = ?2) AND (?3 IS NULL OR model = ?3) " \
-  "AND (?4 IS NULL OR kind = ?4) AND (?5 IS NULL OR time_us >= ?5) AND (?6 IS NULL OR time_us < ?6) "  \
-  "AND (?7 IS NULL OR stage = ?7) AND (?8 IS NULL OR contract = ?8) AND (?9 IS NULL OR actor = ?9) "   \
-  "AND (?10 IS NULL OR clause = ?10) AND (?11 IS NULL OR verdict = ?11) "
-#define OLDEST_FIRST "AND seq > ?12 ORDER BY seq LIMIT ?13"
-#define NEWEST_FIRST "AND seq < ?12 ORDER BY seq DESC LIMIT ?13"
+// ?1 and ?2: the range of seq, both ends included.
+#define SELECT_ENTRIES "SELECT seq, bytes FROM entries WHERE seq >= ?1 AND seq <= ?2 "
+#define IN_TIME "AND (?3 IS NULL OR time_us >= ?3) AND (?4 IS NULL OR time_us < ?4) "
+#define ALL_FILTERS                                                                                          \
+  IN_TIME                                                                                                    \
+  "AND (?6 IS NULL OR promotion = ?6) AND (?7 IS NULL OR checkpoint = ?7) AND (?8 IS NULL OR model = ?8) "   \
+  "AND (?9 IS NULL OR kind = ?9) AND (?10 IS NULL OR stage = ?10) AND (?11 IS NULL OR contract = ?11) "      \
+  "AND (?12 IS NULL OR actor = ?12) AND (?13 IS NULL OR clause = ?13) AND (?14 IS NULL OR verdict = ?14) "   \
+  "AND (?15 IS NULL OR kernel = ?15 OR EXISTS(SELECT 1 FROM kernels WHERE name = named.kernel AND digest = " \
+  "?15)) "
+// The kernel of each entry, as the index has it.
+#define SELECT_NAMED                                                                                      \
+  "SELECT seq, bytes FROM (SELECT *, coalesce(CASE WHEN kind IN ('engine_registered', "                   \
+  "'model_bootstrapped', 'promotion_requested') THEN json_extract(CAST(bytes AS TEXT), '$.body.kernel') " \
+  "WHEN kind = 'kernel_registered' THEN json_extract(CAST(bytes AS TEXT), '$.body.name') END, "           \
+  "(SELECT v.kernel FROM promotions p JOIN versions v ON v.id = p.candidate "                             \
+  "WHERE p.id = entries.promotion)) AS kernel FROM entries) AS named WHERE seq >= ?1 AND seq <= ?2 "
+#define OLDEST_FIRST "ORDER BY seq LIMIT ?5"
+#define NEWEST_FIRST "ORDER BY seq DESC LIMIT ?5"
 
 struct Directions {
   Sql ascending;
   Sql descending;
 };
 
-constexpr Directions kByPromotion{
-    {"entries of a promotion", SELECT_ENTRIES "promotion = ?1 AND " ALL_FILTERS OLDEST_FIRST},
-    {"newest entries of a promotion", SELECT_ENTRIES "promotion = ?1 AND " ALL_FILTERS NEWEST_FIRST}};
-constexpr Directions kByCheckpoint{
-    {"entries of a checkpoint", SELECT_ENTRIES "checkpoint = ?2 AND " ALL_FILTERS OLDEST_FIRST},
-    {"newest entries of a checkpoint", SELECT_ENTRIES "checkpoint = ?2 AND " ALL_FILTERS NEWEST_FIRST}};
-constexpr Directions kByModel{
-    {"entries of a model", SELECT_ENTRIES "model = ?3 AND " ALL_FILTERS OLDEST_FIRST},
-    {"newest entries of a model", SELECT_ENTRIES "model = ?3 AND " ALL_FILTERS NEWEST_FIRST}};
-constexpr Directions kByKind{
-    {"entries of a kind", SELECT_ENTRIES "kind = ?4 AND " ALL_FILTERS OLDEST_FIRST},
-    {"newest entries of a kind", SELECT_ENTRIES "kind = ?4 AND " ALL_FILTERS NEWEST_FIRST}};
-constexpr Directions kByTime{
-    {"entries since", SELECT_ENTRIES "time_us >= ?5 AND " ALL_FILTERS OLDEST_FIRST},
-    {"newest entries since", SELECT_ENTRIES "time_us >= ?5 AND " ALL_FILTERS NEWEST_FIRST}};
-constexpr Directions kAll{{"entries", SELECT_ENTRIES ALL_FILTERS OLDEST_FIRST},
-                          {"newest entries", SELECT_ENTRIES ALL_FILTERS NEWEST_FIRST}};
+constexpr Directions kRange{{"entries", SELECT_ENTRIES IN_TIME OLDEST_FIRST},
+                            {"newest entries", SELECT_ENTRIES IN_TIME NEWEST_FIRST}};
+constexpr Directions kFiltered{{"entries beyond the index", SELECT_NAMED ALL_FILTERS OLDEST_FIRST},
+                               {"newest entries beyond the index", SELECT_NAMED ALL_FILTERS NEWEST_FIRST}};
+constexpr Directions kOfPromotion{
+    {"entries of a promotion", SELECT_NAMED "AND promotion = ?6 " ALL_FILTERS OLDEST_FIRST},
+    {"newest entries of a promotion", SELECT_NAMED "AND promotion = ?6 " ALL_FILTERS NEWEST_FIRST}};
 
 #undef SELECT_ENTRIES
+#undef IN_TIME
 #undef ALL_FILTERS
+#undef SELECT_NAMED
 #undef OLDEST_FIRST
 #undef NEWEST_FIRST
 
-const Directions& statement_for(const EntryFilter& filter) {
-  if (filter.promotion) return kByPromotion;
-  if (filter.checkpoint) return kByCheckpoint;
-  if (filter.model) return kByModel;
-  if (filter.kind) return kByKind;
-  // The range of the time index would have to be sorted: worth it only where a lower end keeps it short.
-  if (filter.from_us) return kByTime;
-  return kAll;
-}
+constexpr Sql kKey{"find index key", "SELECT id FROM index_keys WHERE field = ?1 AND value = ?2"};
+constexpr Sql kKernelKeys{"find index keys of a kernel",
+                          "SELECT id FROM index_keys WHERE field = ?1 AND (value = ?2 OR value IN "
+                          "(SELECT name FROM kernels WHERE digest = ?2))"};
+constexpr Sql kFirstBlock{"first block since",
+                          "SELECT block FROM index_blocks WHERE max_us >= ?1 ORDER BY block LIMIT 1"};
+constexpr Sql kLastBlock{"last block before",
+                         "SELECT block FROM index_blocks WHERE min_us < ?1 ORDER BY block DESC LIMIT 1"};
+
+/// Both ends included; empty when first > last.
+struct Span {
+  std::int64_t first = 0;
+  std::int64_t last = -1;
+  [[nodiscard]] bool empty() const { return first > last; }
+};
+
+/// Collects one page and the entry after it, which tells that there are more.
+class Query {
+ public:
+  Query(Reader& reader, const EntryFilter& filter) : reader_(reader), filter_(filter) {
+    if (filter.kind) kind_ = schema::to_string(*filter.kind);
+  }
+
+  Result<void> run(std::int64_t size) {
+    Span all{0, size - 1};
+    if (filter_.cursor && filter_.newest_first) all.last = std::min(all.last, *filter_.cursor - 1);
+    if (filter_.cursor && !filter_.newest_first) all.first = *filter_.cursor + 1;
+    if (filter_.promotion) return filtered(kOfPromotion, all);  // its own index, and few entries
+    auto indexed = indexed_size(reader_);
+    if (!indexed) return std::unexpected(std::move(indexed.error()));
+    const Span newer{std::max(all.first, *indexed), all.last};
+    auto done = filter_.newest_first ? filtered(kFiltered, newer) : Result<void>();
+    if (done) done = by_index({all.first, std::min(all.last, *indexed - 1)});
+    if (done && !filter_.newest_first) done = filtered(kFiltered, newer);
+    return done;
+  }
+
+  [[nodiscard]] std::vector<StoredEntry>& found() { return found_; }
+
+ private:
+  [[nodiscard]] std::int64_t missing() const {
+    return filter_.limit + 1 - static_cast<std::int64_t>(found_.size());
+  }
+
+  [[nodiscard]] const Sql& ordered(const Directions& statements) const {
+    return filter_.newest_first ? statements.descending : statements.ascending;
+  }
+
+  bool take(const Row& row) {
+    found_.push_back({row.integer(0), row.text(1)});
+    return true;
+  }
+
+  /// Of the entries in `span`, those in the filter's time, without a look at anything else.
+  Result<void> range(Span span) {
+    if (span.empty() || missing() <= 0) return {};
+    return reader_.each(ordered(kRange), {span.first, span.last, filter_.from_us, filter_.to_us, missing()},
+                        [this](const Row& row) { return take(row); });
+  }
+
+  /// Looks at each entry in `span`.
+  Result<void> filtered(const Directions& statements, Span span) {
+    if (span.empty() || missing() <= 0) return {};
+    return reader_.each(ordered(statements),
+                        {span.first, span.last, filter_.from_us, filter_.to_us, missing(), filter_.promotion,
+                         filter_.checkpoint, filter_.model, kind_, filter_.stage, filter_.contract,
+                         filter_.actor, filter_.clause, filter_.verdict, filter_.kernel},
+                        [this](const Row& row) { return take(row); });
+  }
+
+  /// What of `span` can lie in the filter's time.
+  Result<Span> in_time(Span span) {
+    const auto number = [](const Row& row) { return row.integer(0); };
+    if (filter_.from_us) {
+      auto block = reader_.one(kFirstBlock, {filter_.from_us}, number);
+      if (!block) return std::unexpected(std::move(block.error()));
+      if (!*block) return Span{};
+      span.first = std::max(span.first, **block * kIndexBlock);
+    }
+    if (filter_.to_us) {
+      auto block = reader_.one(kLastBlock, {filter_.to_us}, number);
+      if (!block) return std::unexpected(std::move(block.error()));
+      if (!*block) return Span{};
+      span.last = std::min(span.last, (**block + 1) * kIndexBlock - 1);
+    }
+    return span;
+  }
+
+  /// Adds the keys of a value that the filter asks for, if it does; false when no entry has it.
+  Result<bool> add_condition(std::vector<AnyOf>& conditions, IndexField field,
+                             const std::optional<std::string_view>& value) {
+    if (!value) return true;
+    const Sql& sql = field == IndexField::kernel ? kKernelKeys : kKey;
+    auto keys = reader_.all(sql, {static_cast<std::int64_t>(field), *value},
+                            [](const Row& row) { return row.integer(0); });
+    if (!keys) return std::unexpected(std::move(keys.error()));
+    conditions.push_back(std::move(*keys));
+    return !conditions.back().empty();
+  }
+
+  /// Rare ones first: they drive the walk.
+  Result<bool> conditions_of(std::vector<AnyOf>& conditions) {
+    const std::pair<IndexField, std::optional<std::string_view>> wanted[] = {
+        {IndexField::checkpoint, filter_.checkpoint},
+        {IndexField::contract, filter_.contract},
+        {IndexField::kernel, filter_.kernel},
+        {IndexField::clause, filter_.clause},
+        {IndexField::model, filter_.model},
+        {IndexField::actor, filter_.actor},
+        {IndexField::verdict, filter_.verdict},
+        {IndexField::stage, filter_.stage},
+        {IndexField::kind, kind_}};
+    for (const auto& [field, value] : wanted) {
+      auto possible = add_condition(conditions, field, value);
+      if (!possible || !*possible) return possible;
+    }
+    return true;
+  }
+
+  Result<void> by_index(Span span) {
+    if (span.empty() || missing() <= 0) return {};
+    auto timely = in_time(span);
+    if (!timely) return std::unexpected(std::move(timely.error()));
+    if (timely->empty()) return {};
+    std::vector<AnyOf> conditions;
+    auto possible = conditions_of(conditions);
+    if (!possible) return std::unexpected(std::move(possible.error()));
+    if (!*possible) return {};
+    if (conditions.empty()) return range(*timely);
+    IndexWalk walk(std::move(conditions), timely->first / kIndexBlock, timely->last / kIndexBlock,
+                   filter_.newest_first);
+    while (missing() > 0) {
+      auto blocks = walk.next(reader_);
+      if (!blocks) return std::unexpected(std::move(blocks.error()));
+      if (blocks->empty()) return {};
+      for (const BlockPlaces& block : *blocks) {
+        auto done = entries_of(block, *timely);
+        if (!done) return done;
+      }
+    }
+    return {};
+  }
+
+  /// The entries at the places of a block, neighbours by one statement.
+  Result<void> entries_of(const BlockPlaces& block, Span span) {
+    const std::int64_t first = block.block * kIndexBlock;
+    const auto is_set = [&](std::int64_t seq) {
+      return seq >= span.first && seq <= span.last && seq >= first && seq < first + kIndexBlock &&
+             block.places[static_cast<std::size_t>(seq - first)];
+    };
+    const std::int64_t step = filter_.newest_first ? -1 : 1;
+    const std::int64_t begin = filter_.newest_first ? first + kIndexBlock - 1 : first;
+    for (std::int64_t i = 0; i < kIndexBlock && missing() > 0; ++i) {
+      const std::int64_t from = begin + step * i;
+      if (!is_set(from)) continue;
+      std::int64_t to = from;
+      while (is_set(to + step)) to += step;
+      auto done = range({std::min(from, to), std::max(from, to)});
+      if (!done) return done;
+      i += std::max(from, to) - std::min(from, to);
+    }
+    return {};
+  }
+
+  Reader& reader_;
+  const EntryFilter& filter_;
+  std::optional<std::string_view> kind_;
+  std::vector<StoredEntry> found_;
+};
 
 }  // namespace
 
-Result<EntryPage> query_entries(store::Reader& reader, const EntryFilter& filter) {
+Result<EntryPage> query_entries(Reader& reader, const EntryFilter& filter) {
   if (filter.limit < 1 || filter.limit > kMaxPage) {
     return schema::fail(schema::ErrorCode::invalid_argument, "a page of evidence has 1 to 1,000 entries");
   }
   auto size = tree_size(reader);
   if (!size) return std::unexpected(std::move(size.error()));
-  std::optional<std::string_view> kind;
-  if (filter.kind) kind = schema::to_string(*filter.kind);
-  const Directions& statements = statement_for(filter);
-  const Sql& sql = filter.newest_first ? statements.descending : statements.ascending;
-  const std::int64_t start = filter.newest_first ? std::numeric_limits<std::int64_t>::max() : -1;
-  auto found = reader.all(sql,
-                          {filter.promotion, filter.checkpoint, filter.model, kind, filter.from_us,
-                           filter.to_us, filter.stage, filter.contract, filter.actor, filter.clause,
-                           filter.verdict, filter.cursor.value_or(start), filter.limit + 1},
-                          [](const Row& row) {
-                            return StoredEntry{row.integer(0), row.text(1)};
-                          });
-  if (!found) return std::unexpected(std::move(found.error()));
-  EntryPage page{.tree_size = *size, .entries = std::move(*found)};
+  Query query(reader, filter);
+  auto done = query.run(static_cast<std::int64_t>(*size));
+  if (!done) return std::unexpected(std::move(done.error()));
+  EntryPage page{.tree_size = *size, .entries = std::move(query.found())};
   if (page.entries.size() > static_cast<std::size_t>(filter.limit)) {
     page.entries.pop_back();
     page.next = page.entries.back().seq;

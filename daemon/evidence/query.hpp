@@ -21,6 +21,8 @@ struct EntryFilter {
   std::optional<std::string> stage{};
   std::optional<std::string> checkpoint{};
   std::optional<std::string> contract{};
+  /// Name or digest of a kernel: entries that name it, and those of promotions whose candidate runs on it.
+  std::optional<std::string> kernel{};
   std::optional<schema::EvidenceKind> kind{};
   std::optional<std::string> actor{};
   std::optional<std::string> clause{};    ///< body.clause
@@ -38,7 +40,8 @@ struct EntryPage {
   std::optional<std::int64_t> next{};  ///< cursor of the next page; nothing when this is the last one
 };
 
-/// One page. `invalid_argument` for a limit out of range.
+/// One page, by the index of the log and a look at what is newer than it: at most kIndexBlock entries are
+/// read that the page does not hold. `invalid_argument` for a limit out of range.
 Result<EntryPage> query_entries(store::Reader& reader, const EntryFilter& filter);
 
 }  // namespace driftgate::evidence

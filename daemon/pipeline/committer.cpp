@@ -7,11 +7,9 @@ namespace driftgate::pipeline {
 schema::Result<std::int64_t> Entries::add(store::Tx& tx, const schema::EntryDraft& draft) {
   auto appended = evidence::append(tx, draft);
   if (!appended) return std::unexpected(appended.error());
-  auto bytes = schema::encode_entry(appended->seq, draft);
-  if (!bytes) return std::unexpected(bytes.error());
   events_.push_back({static_cast<std::uint64_t>(appended->seq), std::string(schema::to_string(draft.kind)),
                      draft.subject.model.value_or(""), draft.subject.promotion.value_or(""),
-                     std::move(*bytes)});
+                     std::move(appended->bytes)});
   return appended->seq;
 }
 

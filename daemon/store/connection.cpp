@@ -15,9 +15,11 @@ constexpr int kProgressSteps = 1'000;  ///< virtual machine steps between looks 
 
 constexpr const char* kPragmas =
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA recursive_triggers=ON; "
-    "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0; PRAGMA wal_autocheckpoint=0;";
+    "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0; PRAGMA wal_autocheckpoint=0; "
+    "PRAGMA cache_size=-65536;";
 constexpr const char* kReaderPragmas =
-    "PRAGMA query_only=ON; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;";
+    "PRAGMA query_only=ON; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0; "
+    "PRAGMA cache_size=-16384;";
 
 ErrorCode code_of(int extended) {
   switch (extended) {

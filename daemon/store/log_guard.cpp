@@ -13,7 +13,8 @@ namespace {
 bool is_log_table(const char* name) {
   if (name == nullptr) return false;
   const std::string_view table(name);
-  return table == "entries" || table == "tree_nodes";
+  return table == "entries" || table == "tree_nodes" || table == "index_keys" || table == "index_blocks" ||
+         table == "postings";
 }
 
 int authorize(void*, int action, const char* first, const char* second, const char*, const char*) {

@@ -52,7 +52,7 @@ Result<Appended> write_once(store::Store& store, int thread) {
       while (true) {
         const auto done = write_once(*store, thread);
         if (!done) ::_exit(3);
-        const Ack ack{done->seq, done->leaf};
+        const Ack ack{done->seq, leaf_hash(done->bytes)};
         if (::write(pipe, &ack, sizeof ack) != sizeof ack) ::_exit(4);
       }
     });

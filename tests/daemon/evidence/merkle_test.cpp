@@ -33,8 +33,8 @@ struct Tree {
     }
   }
   [[nodiscard]] NodeSource source() const {
-    return [this](std::int64_t position) -> Result<Hash> {
-      return nodes.at(static_cast<std::size_t>(position));
+    return [this](unsigned level, std::uint64_t index) -> Result<Hash> {
+      return nodes.at(static_cast<std::size_t>(node_position(level, index)));
     };
   }
   [[nodiscard]] Leaves first(std::size_t n) const { return Leaves(leaves).first(n); }

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "daemon/evidence/entry_index.hpp"
 #include "tests/daemon/evidence/entries.hpp"
 
 using namespace driftgate;
@@ -87,6 +90,127 @@ TEST_CASE_FIXTURE(Fixture, "filters are combined with and") {
   check({.model = "other", .kind = EvidenceKind::verdict_reached, .from_us = 1'020},
         [](std::int64_t i) { return i % 4 == 0 && i % 3 == 0 && i >= 20; });
   check({.checkpoint = "sha256:c", .verdict = "pass"}, [](std::int64_t i) { return i % 6 == 0; });
+}
+
+namespace {
+
+constexpr std::int64_t kMany = 2 * kIndexBlock + 500;  ///< two blocks of the index and what is newer
+
+/// Time of entry i, with a clock that was set back twice.
+std::int64_t time_of(std::int64_t i) {
+  return 10'000 + i - (i >= 700 ? 300 : 0) - (i >= 1'500 ? 1'000 : 0);
+}
+
+schema::EntryDraft draft_of(std::int64_t i) {
+  schema::EntryDraft entry = draft(time_of(i));
+  entry.actor = i % 90 == 7 ? "ada" : "driftgate";
+  entry.subject.model = i < 1'200 ? "early" : "late";
+  entry.subject.checkpoint = "sha256:" + std::to_string(i / 100);
+  if (i % 3 == 0) entry.subject.stage = "canary";
+  if (i == 1'023 || i == 1'024 || i == 2'047 || i == 2'048) entry.subject.contract = "sha256:edge";
+  if (i % 7 == 0) entry.body = {{"clause", "numerical.kl"}, {"verdict", i % 91 == 0 ? "violated" : "pass"}};
+  return entry;
+}
+
+struct ManyEntries {
+  TempDir dir;
+  std::unique_ptr<store::Store> store = open_store(dir.path());
+
+  ManyEntries() {
+    write(*store, [&](store::Tx& tx) -> Result<void> {
+      for (std::int64_t i = 0; i < kMany; ++i) must(append(tx, draft_of(i)));
+      return {};
+    });
+  }
+
+  std::vector<std::int64_t> walk(EntryFilter filter) {
+    std::vector<std::int64_t> seqs;
+    do {
+      const EntryPage found =
+          read(*store, [&](store::Reader& reader) { return query_entries(reader, filter); });
+      for (const auto& entry : found.entries) seqs.push_back(entry.seq);
+      filter.cursor = found.next;
+    } while (filter.cursor);
+    return seqs;
+  }
+
+  void check(EntryFilter filter, bool (*expected)(std::int64_t)) {
+    std::vector<std::int64_t> wanted;
+    for (std::int64_t i = 0; i < kMany; ++i) {
+      if (expected(i)) wanted.push_back(i);
+    }
+    for (const std::int64_t limit : {9, 100, 1'000}) {
+      filter.limit = limit;
+      filter.newest_first = false;
+      CHECK(walk(filter) == wanted);
+      filter.newest_first = true;
+      CHECK(walk(filter) == std::vector<std::int64_t>(wanted.rbegin(), wanted.rend()));
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(ManyEntries, "the index finds the same entries as a look at each") {
+  CHECK(read(*store, [](store::Reader& reader) { return indexed_size(reader); }) == 2 * kIndexBlock);
+  check({.model = "early"}, [](std::int64_t i) { return i < 1'200; });
+  check({.stage = "canary"}, [](std::int64_t i) { return i % 3 == 0; });
+  check({.checkpoint = "sha256:10"}, [](std::int64_t i) { return i / 100 == 10; });
+  check({.contract = "sha256:edge"},
+        [](std::int64_t i) { return i == 1'023 || i == 1'024 || i == 2'047 || i == 2'048; });
+  check({.actor = "ada"}, [](std::int64_t i) { return i % 90 == 7; });
+  check({.model = "late", .clause = "numerical.kl"}, [](std::int64_t i) { return i >= 1'200 && i % 7 == 0; });
+  check({.stage = "canary", .kind = EvidenceKind::state_changed, .verdict = "violated"},
+        [](std::int64_t i) { return i % 3 == 0 && i % 91 == 0; });
+  check({.checkpoint = "sha256:3", .actor = "ada"},
+        [](std::int64_t i) { return i / 100 == 3 && i % 90 == 7; });
+  check({.clause = "none"}, [](std::int64_t) { return false; });
+}
+
+TEST_CASE_FIXTURE(ManyEntries, "a range of time is exact though the clock was set back") {
+  check({.from_us = 10'500}, [](std::int64_t i) { return time_of(i) >= 10'500; });
+  check({.to_us = 10'500}, [](std::int64_t i) { return time_of(i) < 10'500; });
+  check({.model = "late", .from_us = 10'300, .to_us = 10'900},
+        [](std::int64_t i) { return i >= 1'200 && time_of(i) >= 10'300 && time_of(i) < 10'900; });
+  check({.from_us = 1, .to_us = 2}, [](std::int64_t) { return false; });
+  check({.from_us = 99'999}, [](std::int64_t) { return false; });
+}
+
+TEST_CASE("an entry is found by the kernel that it names, and by that of its promotion's candidate") {
+  TempDir dir;
+  auto store = open_store(dir.path());
+  insert_running_stage(*store);
+  write(*store, [&](store::Tx& tx) -> Result<void> {
+    for (std::int64_t i = 0; i < kIndexBlock + 20; ++i) {
+      schema::EntryDraft entry = draft(i);
+      if (i % 10 == 0) {
+        entry.kind = EvidenceKind::kernel_registered;
+        entry.body = {{"name", "other"}, {"digest", "sha256:other"}};
+      }
+      if (i % 10 == 1) {
+        entry.kind = EvidenceKind::engine_registered;
+        entry.body = {{"name", "e"}, {"kernel", "kernel-b"}};
+      }
+      if (i % 10 == 2) entry.subject.promotion = "pr-1";
+      must(append(tx, entry));
+    }
+    return {};
+  });
+  const auto seqs_of = [&](const EntryFilter& filter) {
+    std::vector<std::int64_t> seqs;
+    for (const auto& entry :
+         read(*store, [&](store::Reader& reader) { return query_entries(reader, filter); }).entries) {
+      seqs.push_back(entry.seq % 10);
+    }
+    return seqs;
+  };
+  const auto named = seqs_of({.kernel = "kernel-b", .limit = 1'000});
+  CHECK(named.size() == 208);
+  CHECK(std::ranges::all_of(named, [](std::int64_t rest) { return rest == 1 || rest == 2; }));
+  CHECK(seqs_of({.kernel = "sha256:kb", .limit = 1'000}) == named);
+  CHECK(seqs_of({.promotion = "pr-1", .kernel = "kernel-b", .limit = 1'000}).size() == 104);
+  CHECK(seqs_of({.kernel = "other", .limit = 1'000}) == std::vector<std::int64_t>(105, 0));
+  CHECK(seqs_of({.kernel = "none", .limit = 1'000}).empty());
 }
 
 TEST_CASE_FIXTURE(Fixture, "a page has between 1 and 1,000 entries") {
