@@ -55,9 +55,10 @@ Result<Checkpoint> parse_text(std::string_view text) {
   return checkpoint;
 }
 
-/// Whether one of the signature lines is by `key` under `name`.
-bool signed_by(std::string_view lines, std::string_view text, std::string_view name, const PublicKey& key) {
-  const std::string wanted = key_id_bytes(name, key);
+/// Calls `visit(bytes)` with key id ‖ signature of each signature line of `name`, until it returns true;
+/// whether it did.
+template <typename Visit>
+bool any_signature(std::string_view lines, std::string_view name, Visit&& visit) {
   for (std::size_t i = 0; i < kMaxSignatures && !lines.empty(); ++i) {
     std::string_view line = take_line(lines);
     if (!line.starts_with(kSignatureMark)) return false;
@@ -65,10 +66,18 @@ bool signed_by(std::string_view lines, std::string_view text, std::string_view n
     const std::size_t space = line.find(' ');
     if (space == line.npos || line.substr(0, space) != name) continue;
     const auto bytes = from_base64(line.substr(space + 1));
-    if (!bytes || !bytes->starts_with(wanted)) continue;
-    if (verify_signature(key, text, std::string_view(*bytes).substr(kKeyIdBytes))) return true;
+    if (bytes && bytes->size() > kKeyIdBytes && visit(*bytes)) return true;
   }
   return false;
+}
+
+/// Whether one of the signature lines is by `key` under `name`.
+bool signed_by(std::string_view lines, std::string_view text, std::string_view name, const PublicKey& key) {
+  const std::string wanted = key_id_bytes(name, key);
+  return any_signature(lines, name, [&](const std::string& bytes) {
+    return bytes.starts_with(wanted) &&
+           verify_signature(key, text, std::string_view(bytes).substr(kKeyIdBytes));
+  });
 }
 
 }  // namespace
@@ -107,6 +116,25 @@ Result<Checkpoint> open_checkpoint(std::string_view note, std::string_view name,
   }
   if (checkpoint->origin != name) return malformed("its origin is not the name of its key");
   return checkpoint;
+}
+
+Result<UnverifiedCheckpoint> read_checkpoint(std::string_view note) {
+  const auto refuse = [](std::string_view what) {
+    return std::unexpected(std::move(malformed(what).error()));
+  };
+  if (note.size() > kMaxNoteBytes) return refuse("it is too long");
+  const std::size_t blank = note.find("\n\n");
+  if (blank == note.npos || !note.ends_with('\n')) return refuse("it has no signature");
+  auto checkpoint = parse_text(note.substr(0, blank + 1));
+  if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
+  UnverifiedCheckpoint read{std::move(*checkpoint), {}};
+  any_signature(note.substr(blank + 2), read.checkpoint.origin, [&](const std::string& bytes) {
+    std::uint32_t id = 0;
+    for (std::size_t i = 0; i < kKeyIdBytes; ++i) id = id << 8 | static_cast<std::uint8_t>(bytes[i]);
+    read.key_ids.push_back(id);
+    return false;
+  });
+  return read;
 }
 
 std::uint32_t key_id(std::string_view name, const PublicKey& key) {

@@ -54,6 +54,13 @@ struct Checkpoint {
 /// no signature by that key verifies.
 [[nodiscard]] Result<Checkpoint> open_checkpoint(std::string_view note, std::string_view name,
                                                  const PublicKey& key);
+/// What a note says, with the key ids of the signatures under its origin; nothing is verified. `corrupt` when
+/// it is malformed.
+struct UnverifiedCheckpoint {
+  Checkpoint checkpoint{};
+  std::vector<std::uint32_t> key_ids{};
+};
+[[nodiscard]] Result<UnverifiedCheckpoint> read_checkpoint(std::string_view note);
 /// First 4 bytes of SHA-256(name ‖ 0x0A ‖ 0x01 ‖ key), big-endian.
 [[nodiscard]] std::uint32_t key_id(std::string_view name, const PublicKey& key);
 /// "name+hex(key id)+base64(0x01 ‖ key)": what an auditor keeps.

@@ -1,0 +1,258 @@
+#include "daemon/evidence/derivation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "schema/verdict_rule.hpp"
+
+namespace driftgate::evidence {
+
+using schema::Entry;
+using schema::EntryValue;
+using schema::EvidenceKind;
+using schema::Verdict;
+
+namespace {
+
+constexpr std::array<std::string_view, 4> kStages = {"offline-numeric", "statistical-slice", "shadow-runtime",
+                                                     "canary"};
+constexpr std::array<std::string_view, 6> kTerminal = {"succeeded", "rejected", "errored",
+                                                       "aborted",   "expired",  "superseded"};
+constexpr std::string_view kDaemon = "driftgate";
+constexpr std::size_t kPeople = 2;  ///< who must waive an inconclusive clause
+
+std::string text_of(const EntryValue::Object& body, std::string_view name) {
+  const auto found = body.find(name);
+  return found == body.end() || found->second.text() == nullptr ? std::string() : *found->second.text();
+}
+
+std::int64_t integer_of(const EntryValue::Object& body, std::string_view name, std::int64_t otherwise) {
+  const auto found = body.find(name);
+  return found == body.end() || found->second.integer() == nullptr ? otherwise : *found->second.integer();
+}
+
+/// The verdict that a stage's decision should have: by its clauses, and in the canary by its action too.
+Verdict stage_verdict(const StageDecision& decision) {
+  const Verdict together = schema::combine(decision.clauses);
+  if (decision.action.empty()) return together;
+  if (decision.action == "failed" || decision.action == "revert") return Verdict::error;
+  if (!decision.ended) return together == Verdict::pass ? Verdict::inconclusive : together;
+  if (decision.action == "finish") return together;
+  if (decision.action == "inconclusive") return Verdict::inconclusive;
+  const bool harm = std::ranges::any_of(decision.clauses, [](const schema::ClauseVerdict& clause) {
+    return clause.verdict == Verdict::violated;
+  });
+  return harm ? Verdict::violated : together;
+}
+
+bool keeps_from_passing(const schema::ClauseVerdict& clause) {
+  const bool watched =
+      clause.role == schema::SliceRole::monitored || clause.role == schema::SliceRole::discovered;
+  return clause.verdict == Verdict::inconclusive && clause.severity == schema::Severity::hard && !watched &&
+         clause.role != schema::SliceRole::described;
+}
+
+}  // namespace
+
+PromotionDerivation::PromotionDerivation(OnFault on_fault, std::int64_t first_seq)
+    : on_fault_(std::move(on_fault)), first_seq_(first_seq) {}
+
+void PromotionDerivation::follow(const Entry& entry) {
+  newest_us_ = std::max(newest_us_, entry.draft.time_us);
+  const auto& body = entry.draft.body;
+  if (entry.draft.subject.contract) named_.insert(*entry.draft.subject.contract);
+  for (const char* name : {"inputs_digest", "report_digest", "evidence_digest"}) {
+    const auto digest = text_of(body, name);
+    if (!digest.empty()) named_.insert(digest);
+  }
+  switch (entry.draft.kind) {
+    case EvidenceKind::promotion_requested:
+      return requested(entry);
+    case EvidenceKind::verdict_reached:
+      return text_of(body, "scope") == "stage" ? stage_decided(entry) : clause_decided(entry);
+    case EvidenceKind::state_changed:
+      return state_changed(entry);
+    case EvidenceKind::approval_given:
+    case EvidenceKind::waiver_given:
+      return person_decided(entry);
+    default:
+      return;
+  }
+}
+
+void PromotionDerivation::requested(const Entry& entry) {
+  whole_ = true;
+  subject_ = entry.draft.subject;
+  requester_ = entry.draft.actor;
+  state_ = "queued";
+}
+
+void PromotionDerivation::clause_decided(const Entry& entry) {
+  ++verdicts_;
+  const auto& subject = entry.draft.subject;
+  auto verdict = clause_verdict_of(entry.draft.body);
+  if (!verdict) return on_fault_(entry.seq, verdict.error().message);
+  const auto follows = schema::rederive(*verdict);
+  if (!follows) {
+    on_fault_(entry.seq, follows.error().message);
+  } else if (*follows != verdict->verdict) {
+    on_fault_(entry.seq, fmt::format("body/verdict of {} is {}; by the rule {} its recorded numbers give {}",
+                                     verdict->clause, schema::to_string(verdict->verdict),
+                                     schema::to_string(verdict->rule), schema::to_string(*follows)));
+  }
+  if (text_of(entry.draft.body, "slice") != schema::slice_text(verdict->where)) {
+    on_fault_(entry.seq, fmt::format("body/slice of {} is not what body/where says", verdict->clause));
+  }
+  check_against_contract(entry.seq, *verdict);
+  const std::string stage = subject.stage.value_or("");
+  const std::int64_t attempt = subject.attempt.value_or(0);
+  if (!pending_.empty() && (pending_.back().seq + 1 != entry.seq || pending_.back().stage != stage ||
+                            pending_.back().attempt != attempt)) {
+    on_fault_(pending_.front().seq, "this verdict belongs to no decision of a stage");
+    pending_.clear();
+  }
+  pending_.push_back({entry.seq, stage, attempt, std::move(*verdict)});
+}
+
+void PromotionDerivation::check_against_contract(std::int64_t seq, const schema::ClauseVerdict& verdict) {
+  if (!contract_) return;
+  const auto clause = std::ranges::find_if(
+      contract_->clauses, [&](const schema::Clause& item) { return item.address() == verdict.clause; });
+  if (clause == contract_->clauses.end()) {
+    return on_fault_(seq, fmt::format("body/clause {} is no clause of the contract", verdict.clause));
+  }
+  if (clause->severity != verdict.severity) {
+    on_fault_(seq, fmt::format("body/severity of {} is not the contract's", verdict.clause));
+  }
+}
+
+void PromotionDerivation::check_batch(const StageDecision& decision, std::int64_t first, std::int64_t count) {
+  if (count > 0 && first < first_seq_) return;
+  const bool same = std::ranges::all_of(pending_, [&](const Pending& item) {
+    return item.stage == decision.stage && item.attempt == decision.attempt;
+  });
+  const bool counted = static_cast<std::size_t>(count) == pending_.size() &&
+                       (pending_.empty() || pending_.front().seq == first);
+  if (!same || !counted) {
+    return on_fault_(decision.seq,
+                     fmt::format("body/first and body/count name {} verdicts from {} on, the log has {} for "
+                                 "this decision",
+                                 count, first, pending_.size()));
+  }
+  const Verdict follows = stage_verdict(decision);
+  if (follows != decision.verdict) {
+    on_fault_(decision.seq,
+              fmt::format("body/verdict of {} is {}; its clauses and its action give {}", decision.stage,
+                          schema::to_string(decision.verdict), schema::to_string(follows)));
+  }
+  const bool goes_on = decision.action == "advance" || decision.action == "wait_approval";
+  if (goes_on && schema::combine(decision.clauses) != Verdict::pass) {
+    on_fault_(decision.seq, fmt::format("body/action {} needs every hard clause to pass", decision.action));
+  }
+}
+
+void PromotionDerivation::stage_decided(const Entry& entry) {
+  const auto& body = entry.draft.body;
+  StageDecision decision;
+  decision.seq = entry.seq;
+  decision.stage = entry.draft.subject.stage.value_or("");
+  decision.attempt = entry.draft.subject.attempt.value_or(0);
+  const auto verdict = schema::verdict_from_name(text_of(body, "verdict"));
+  const auto ended = body.find("ended");
+  if (!verdict || ended == body.end() || ended->second.boolean() == nullptr) {
+    pending_.clear();
+    return on_fault_(entry.seq, "body/verdict or body/ended of a stage's decision is missing");
+  }
+  decision.verdict = *verdict;
+  decision.ended = *ended->second.boolean();
+  decision.action = text_of(body, "action");
+  decision.inputs_digest = text_of(body, "inputs_digest");
+  decision.report_digest = text_of(body, "report_digest");
+  decision.code_version = text_of(body, "code_version");
+  decision.seed = text_of(body, "seed");
+  decision.run = integer_of(body, "run", 0);
+  for (const Pending& item : pending_) decision.clauses.push_back(item.verdict);
+  check_batch(decision, integer_of(body, "first", -1), integer_of(body, "count", -1));
+  pending_.clear();
+  if (decision.ended) decisions_.push_back(std::move(decision));
+}
+
+void PromotionDerivation::state_changed(const Entry& entry) {
+  const auto& body = entry.draft.body;
+  const std::string from = text_of(body, "from");
+  const std::string to = text_of(body, "to");
+  if (!state_.empty() && from != state_) {
+    on_fault_(entry.seq, fmt::format("body/from is {}, and the promotion was {}", from, state_));
+  }
+  check_progress(entry.seq, text_of(body, "stage"));
+  const bool was_ended = has_ended();
+  state_ = to;
+  traffic_ = text_of(body, "traffic");
+  if (has_ended() && !was_ended) ended_us_ = entry.draft.time_us;
+  check_end(entry);
+}
+
+/// A later stage begins only when the one before it passed or was waived.
+void PromotionDerivation::check_progress(std::int64_t seq, const std::string& to_stage) {
+  const auto place = std::ranges::find(kStages, to_stage);
+  if (whole_ && place != kStages.end() && place != kStages.begin() && to_stage != stage_) {
+    const std::string before(*(place - 1));
+    if (!is_passed(before)) {
+      on_fault_(seq, fmt::format("body/stage is {}, and {} was neither passed nor waived", to_stage, before));
+    }
+  }
+  stage_ = to_stage;
+}
+
+void PromotionDerivation::check_end(const Entry& entry) {
+  if (!whole_) return;
+  if (state_ == "succeeded") {
+    for (const std::string_view stage : kStages) {
+      if (is_passed(std::string(stage))) continue;
+      on_fault_(entry.seq, fmt::format("body/to is succeeded, and {} was neither passed nor waived", stage));
+    }
+  }
+  const bool violated = std::ranges::any_of(
+      decisions_, [](const StageDecision& decision) { return decision.verdict == Verdict::violated; });
+  if (state_ == "rejected" && !violated && entry.draft.actor == kDaemon) {
+    on_fault_(entry.seq, "body/to is rejected, and neither was a stage violated nor did a person ask for it");
+  }
+}
+
+void PromotionDerivation::person_decided(const Entry& entry) {
+  const auto& body = entry.draft.body;
+  const std::string decision = text_of(body, "decision");
+  const bool approval = entry.draft.kind == EvidenceKind::approval_given;
+  if (decision != (approval ? "approve" : "waive")) return;  // what was refused has no effect
+  if (entry.draft.actor == requester_) {
+    return on_fault_(entry.seq, fmt::format("actor {} asked for the promotion and may not {} it",
+                                            entry.draft.actor, decision));
+  }
+  if (!approval) {
+    waivers_[text_of(body, "evidence_digest") + " " + text_of(body, "clause")].insert(entry.draft.actor);
+  }
+}
+
+bool PromotionDerivation::is_waived(const StageDecision& decision) const {
+  return std::ranges::all_of(decision.clauses, [&](const schema::ClauseVerdict& clause) {
+    if (!keeps_from_passing(clause)) return true;
+    const auto given = waivers_.find(decision.report_digest + " " + clause.clause);
+    return given != waivers_.end() && given->second.size() >= kPeople;
+  });
+}
+
+bool PromotionDerivation::is_passed(const std::string& stage) const {
+  for (auto it = decisions_.rbegin(); it != decisions_.rend(); ++it) {
+    if (it->stage != stage) continue;
+    return it->verdict == Verdict::pass || (it->verdict == Verdict::inconclusive && is_waived(*it));
+  }
+  return false;
+}
+
+bool PromotionDerivation::has_ended() const {
+  return std::ranges::find(kTerminal, state_) != kTerminal.end();
+}
+
+}  // namespace driftgate::evidence
