@@ -235,12 +235,18 @@ void allow_no_harm(const schema::Clause& clause, ClauseVerdict& verdict) {
 
 void apply_bound(const BoundLink* link, const schema::Clause& clause, ClauseVerdict& verdict) {
   const std::string what = subject_text(clause);
-  if (link == nullptr || !link->upper) {
+  if (link == nullptr || !link->upper || link->status == AssumptionStatus::broken) {
     verdict.method = "bound chain";
-    verdict.message = fmt::format(
-        "The {} has no limit{} that these captures can support: its assumption does not hold, "
-        "or it needs rollouts that K_inf sampled without filters.",
-        what, on_slice(verdict.where));
+    verdict.message =
+        fmt::format("The {} has no limit{} that these captures can support", what, on_slice(verdict.where));
+    if (link != nullptr && link->status == AssumptionStatus::broken) {
+      verdict.message +=
+          fmt::format(": it rests on an assumption that the data contradict ({}).", link->assumption);
+    } else if (link != nullptr) {
+      verdict.message += fmt::format(": {} (link {}, {}).", link->method, link->number, link->name);
+    } else {
+      verdict.message += ": no link of the chain serves it.";
+    }
     return;
   }
   verdict.rule = VerdictRule::bound;

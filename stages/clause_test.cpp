@@ -6,6 +6,7 @@
 
 #include "stages/batch_invariance.hpp"
 #include "stages/clause_rules.hpp"
+#include "stages/difference_test.hpp"
 #include "stages/selection.hpp"
 #include "stages/statistics/paired.hpp"
 #include "stages/wording.hpp"
@@ -78,6 +79,17 @@ ClauseVerdict decide_outcome(const ClauseData& data, const schema::Clause& claus
   return verdict;
 }
 
+/// Where no link can serve a clause, one that says why: its own, or the link on whole sequences under it.
+const BoundLink* unusable_link(const BoundChain& chain, schema::Bound bound, schema::Horizon horizon) {
+  for (const schema::Bound wanted : {bound, schema::Bound::sequence}) {
+    const auto link = std::ranges::find_if(chain.links, [&](const BoundLink& candidate) {
+      return candidate.bound == wanted && candidate.horizon == horizon;
+    });
+    if (link != chain.links.end()) return &*link;
+  }
+  return nullptr;
+}
+
 ClauseVerdict decide_bound(const ClauseData& data, const schema::Clause& clause,
                            const schema::BoundSubject& subject, ClauseVerdict verdict) {
   const BoundChain chain =
@@ -89,7 +101,12 @@ ClauseVerdict decide_bound(const ClauseData& data, const schema::Clause& clause,
   if (!clause.limits.max) return cannot(std::move(verdict), "A bound is decided by max only.");
   if (!chain.refused.empty())
     return cannot(std::move(verdict), "There is no certificate: " + chain.refused + ".");
-  apply_bound(best_link(chain, subject.bound, subject.horizon), clause, verdict);
+  // The tv of whole sequences is what the bound `sequence` is about.
+  const bool whole = subject.bound == schema::Bound::tv && subject.horizon == schema::Horizon::sequence;
+  const schema::Bound bound = whole ? schema::Bound::sequence : subject.bound;
+  const BoundLink* link = best_link(chain, bound, subject.horizon);
+  if (link == nullptr) link = unusable_link(chain, bound, subject.horizon);
+  apply_bound(link, clause, verdict);
   return verdict;
 }
 
@@ -117,6 +134,11 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
                             ClauseVerdict verdict) {
   if (subject.metric == Metric::batch_variant_rate) {
     return decide_batch_variance(all, clause, std::move(verdict));
+  }
+  if (is_difference(clause)) {
+    verdict = decide_difference(all, clause, selection, std::move(verdict));
+    if (subject.metric != Metric::ece_drift) fail_on_nonfinite(all, selection, verdict);
+    return verdict;
   }
   ClauseData data = all;
   std::optional<FloorLimit> floor;

@@ -64,6 +64,12 @@ MeanTest test_derived(const gpu::MeasurementTable& table, const Selection& selec
         "resampling needs at least 50 independent sequences and there are " + std::to_string(clusters.size());
     return test;
   }
+  // The k-th smallest of B replicates stands for the quantile k/(B + 1): the level is kept, not exceeded.
+  const auto k = static_cast<std::size_t>(alpha * (static_cast<double>(kReplicates) + 1));
+  if (k == 0) {
+    test.undecidable = "the level asked for is finer than the resampling can resolve";
+    return test;
+  }
   Random random(seed);
   std::vector<double> figures(kReplicates);
   for (double& value : figures) {
@@ -73,12 +79,12 @@ MeanTest test_derived(const gpu::MeasurementTable& table, const Selection& selec
   }
   std::ranges::sort(figures);
   const auto count = static_cast<double>(figures.size());
-  const auto k = std::max<std::size_t>(1, static_cast<std::size_t>(alpha * (count + 1)));
   test.lower = figures[k - 1];
   test.upper = figures[figures.size() - k];
   const auto above = static_cast<double>(figures.end() - std::ranges::upper_bound(figures, tau));
   test.p_low = (1 + above) / (count + 1);
   test.p_high = (1 + (count - above)) / (count + 1);
+  test.details["replicates"] = count;
   return test;
 }
 

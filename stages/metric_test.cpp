@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "schema/least_n.hpp"
@@ -37,6 +38,18 @@ double sequence_figure(Metric metric, const RealisedSums& r) {
   return metric == Metric::log_ppl_diff ? (r.log_q - r.log_p) / n : r.log_w;
 }
 
+/// |w − 1| of the three bands of band_retention (measurement.md, section 4).
+constexpr std::array<double, 3> kBandWidths{0.001, 0.01, 0.05};
+
+/// What one sequence adds to the retention of `band`: its tokens within it, or itself.
+ClusterSum band_part(schema::Band band, const RealisedSums& r) {
+  const auto index = static_cast<std::size_t>(band) % kBandWidths.size();
+  if (band < schema::Band::sequences_0_1pct) {
+    return {static_cast<double>(r.n), static_cast<double>(r.in_band[index])};
+  }
+  return {1, std::abs(std::expm1(r.log_w)) <= kBandWidths[index] ? 1.0 : 0.0};
+}
+
 bool per_sequence(Metric metric) {
   return metric == Metric::chi2_sequence || metric == Metric::log_ppl_diff ||
          metric == Metric::sequence_log_ratio;
@@ -62,28 +75,25 @@ double token_sum(Metric metric, const RealisedSums& r) {
   }
 }
 
-std::vector<ClusterSum> collect_metric(const gpu::MeasurementTable& table, const Selection& selection,
-                                       const schema::MetricSubject& subject) {
+/// What one sequence adds to the mean of a metric.
+ClusterSum metric_part(const schema::MetricSubject& subject, const SequenceRow& row) {
   const Metric metric = subject.metric;
   if (!is_row_metric(metric)) {
-    return collect(table, selection, [metric](const SequenceRow& row) {
-      if (row.realised.n == 0) return ClusterSum{};
-      if (per_sequence(metric)) return ClusterSum{1, sequence_figure(metric, row.realised)};
-      return ClusterSum{static_cast<double>(row.realised.n), token_sum(metric, row.realised)};
-    });
+    if (row.realised.n == 0) return {};
+    if (subject.band) return band_part(*subject.band, row.realised);
+    if (per_sequence(metric)) return {1, sequence_figure(metric, row.realised)};
+    return {static_cast<double>(row.realised.n), token_sum(metric, row.realised)};
   }
-  const bool by_sequence = subject.aggregate == Aggregate::sequence_mean;
-  return collect(table, selection, [=](const SequenceRow& row) {
-    const gpu::Moments& moments = row.metrics[index_of(metric)];
-    if (moments.n == 0) return ClusterSum{};
-    if (by_sequence) return ClusterSum{1, moments.sum / static_cast<double>(moments.n)};
-    return ClusterSum{static_cast<double>(moments.n), moments.sum};
-  });
+  const gpu::Moments& moments = row.metrics[index_of(metric)];
+  if (moments.n == 0) return {};
+  const auto n = static_cast<double>(moments.n);
+  return subject.aggregate == Aggregate::sequence_mean ? ClusterSum{1, moments.sum / n}
+                                                       : ClusterSum{n, moments.sum};
 }
 
-schema::Result<MeanTest> test_quantile(const gpu::MeasurementTable& table, const Selection& selection,
-                                       const schema::MetricSubject& subject, const MetricLimit& limit,
-                                       double alpha, std::uint64_t seed) {
+/// The column of the table that counts rows beyond the limit.
+schema::Result<std::size_t> threshold_column(const gpu::MeasurementTable& table,
+                                             const schema::MetricSubject& subject, const MetricLimit& limit) {
   const gpu::Threshold wanted{subject.metric, limit.value, limit.is_max};
   const auto found = std::ranges::find(table.thresholds, wanted);
   if (found == table.thresholds.end()) {
@@ -93,21 +103,46 @@ schema::Result<MeanTest> test_quantile(const gpu::MeasurementTable& table, const
                     "this contract's thresholds",
                     schema::to_string(subject.metric), limit.is_max ? "over" : "under", figure(limit.value)));
   }
-  const auto column = static_cast<std::size_t>(found - table.thresholds.begin());
-  const auto clusters = collect(table, selection, [&](const SequenceRow& row) {
-    const double beyond = column < row.beyond.size() ? row.beyond[column] : 0;
-    return ClusterSum{static_cast<double>(row.metrics[index_of(subject.metric)].n), beyond};
-  });
-  return exceedance(clusters, tolerated_fraction(*subject.aggregate, limit.is_max), alpha, seed);
+  return static_cast<std::size_t>(found - table.thresholds.begin());
+}
+
+ClusterSum quantile_part(Metric metric, std::size_t column, const SequenceRow& row) {
+  const double beyond = column < row.beyond.size() ? row.beyond[column] : 0;
+  return {static_cast<double>(row.metrics[index_of(metric)].n), beyond};
+}
+
+/// The finite range of a metric's values, if it has one.
+std::optional<std::pair<double, double>> range_of(const gpu::MeasurementTable& table, Metric metric) {
+  const schema::MetricInfo& entry = schema::info(metric);
+  const bool entropy = metric == Metric::entropy_train || metric == Metric::entropy_inf;
+  if (entropy) return std::pair(0.0, std::log(std::max(2.0, static_cast<double>(table.vocabulary))));
+  if (!entry.bounded || !std::isfinite(entry.low) || !std::isfinite(entry.high)) return std::nullopt;
+  return std::pair(entry.low, entry.high);
+}
+
+/// A mean ratio says something only while the ratios' weight does not lie on a few of them.
+void judge_ratio(const gpu::MeasurementTable& table, const Selection& selection, MeanTest& test) {
+  double n = 0, w = 0, squares = 0;
+  for (const std::size_t i : selection) {
+    const RealisedSums& r = table.sequences[i].realised;
+    n += static_cast<double>(r.n);
+    w += r.w;
+    squares += r.w_squares;
+  }
+  if (n <= 0) return;
+  const double ess = squares > 0 ? w * w / (n * squares) : 0;
+  test.details["ess_fraction"] = ess;
+  if (ess > kLeastEssFraction || !test.undecidable.empty()) return;
+  test.undecidable = fmt::format("ess_fraction is {}, and a mean ratio is judged only above {}", figure(ess),
+                                 figure(kLeastEssFraction));
+  test.lower.reset();
+  test.upper.reset();
+  test.p_low = test.p_high = 1;
 }
 
 schema::Result<void> check_supply(const gpu::MeasurementTable& table, Metric metric) {
   const schema::MetricInfo& entry = schema::info(metric);
   const std::string name(entry.name);
-  if (metric == Metric::band_retention) {
-    return schema::fail(schema::ErrorCode::unsupported,
-                        "band_retention is several figures: a clause cannot limit it; use clip_budget_used");
-  }
   if (!is_row_metric(metric) && entry.group != schema::MetricGroup::realised) {
     return schema::fail(schema::ErrorCode::unsupported, name + " cannot be had from captures");
   }
@@ -149,20 +184,53 @@ schema::Result<MeanTest> test_metric(const gpu::MeasurementTable& table, const S
       return schema::fail(schema::ErrorCode::unsupported, std::string(schema::to_string(subject.metric)) +
                                                               " is one figure and has no quantiles");
     }
-    return test_quantile(table, selection, subject, limit, alpha, seed);
+    const auto column = threshold_column(table, subject, limit);
+    if (!column) return std::unexpected(column.error());
+    const auto clusters = collect(table, selection, [&](const SequenceRow& row) {
+      return quantile_part(subject.metric, *column, row);
+    });
+    return exceedance(clusters, tolerated_fraction(*subject.aggregate, limit.is_max), alpha, seed);
   }
   if (is_derived(subject.metric))
     return test_derived(table, selection, subject.metric, limit.value, alpha, seed);
-  const std::vector<ClusterSum> clusters = collect_metric(table, selection, subject);
-  const schema::MetricInfo& entry = schema::info(subject.metric);
-  double high = entry.high;
-  const bool entropy = subject.metric == Metric::entropy_train || subject.metric == Metric::entropy_inf;
-  if (entropy) high = std::log(std::max(2.0, static_cast<double>(table.vocabulary)));
-  if ((entry.bounded || entropy) && std::isfinite(entry.low) && std::isfinite(high)) {
-    return bounded_mean(clusters, limit.value, entry.low, high, alpha, seed,
+  const auto clusters =
+      collect(table, selection, [&](const SequenceRow& row) { return metric_part(subject, row); });
+  if (const auto range = range_of(table, subject.metric)) {
+    return bounded_mean(clusters, limit.value, range->first, range->second, alpha, seed,
                         schema::counts_events(subject.metric));
   }
-  return bootstrap_t(clusters, limit.value, alpha, seed);
+  MeanTest test = bootstrap_t(clusters, limit.value, alpha, seed);
+  if (subject.metric == Metric::ratio_mean) judge_ratio(table, selection, test);
+  return test;
+}
+
+schema::Result<BoundedFigures> bounded_figures(const gpu::MeasurementTable& table,
+                                               const schema::MetricSubject& subject,
+                                               const MetricLimit& limit) {
+  if (auto supplied = check_supply(table, subject.metric); !supplied)
+    return std::unexpected(supplied.error());
+  BoundedFigures out;
+  out.parts.reserve(table.sequences.size());
+  if (subject.aggregate && schema::quantile_of(*subject.aggregate)) {
+    const auto column = threshold_column(table, subject, limit);
+    if (!column) return std::unexpected(column.error());
+    for (const SequenceRow& row : table.sequences) {
+      out.parts.push_back(quantile_part(subject.metric, *column, row));
+    }
+    out.tau = tolerated_fraction(*subject.aggregate, limit.is_max);
+    return out;
+  }
+  const auto range = range_of(table, subject.metric);
+  if (!range) {
+    return schema::fail(schema::ErrorCode::unsupported,
+                        std::string(schema::to_string(subject.metric)) + " has no finite range");
+  }
+  for (const SequenceRow& row : table.sequences) out.parts.push_back(metric_part(subject, row));
+  out.low = range->first;
+  out.high = range->second;
+  out.tau = limit.value;
+  out.harm_above = limit.is_max;
+  return out;
 }
 
 }  // namespace driftgate::stages

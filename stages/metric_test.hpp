@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "gpu/measurement.hpp"
 #include "schema/contract.hpp"
 #include "schema/error.hpp"
@@ -14,6 +16,9 @@ struct MetricLimit {
   bool is_max = true;
 };
 
+/// `ratio_mean` is judged only where ess_fraction is above this (measurement.md, section 4).
+inline constexpr double kLeastEssFraction = 0.5;
+
 /// The MeanTest of a metric's mean, sequence mean or derived figure on the selected sequences, against
 /// `limit.value`; for a quantile aggregate, of the fraction of rows beyond the limit. Errors
 /// (`unsupported`, `invalid_argument`) say what the table lacks.
@@ -22,6 +27,19 @@ struct MetricLimit {
                                                    const schema::MetricSubject& subject,
                                                    const MetricLimit& limit, double alpha,
                                                    std::uint64_t seed);
+
+/// What each sequence adds to a figure that is a bounded mean, and the limit that it is held to.
+struct BoundedFigures {
+  std::vector<ClusterSum> parts;  ///< parallel to the table's sequences
+  double low = 0, high = 1;       ///< the range of the values
+  double tau = 0;                 ///< the limit of their mean
+  bool harm_above = true;         ///< a mean over tau is the harm; else one under it
+};
+/// The parts of a mean or of a quantile clause (the share of rows beyond its limit). Errors say what the
+/// table lacks, or that the values have no finite range.
+[[nodiscard]] schema::Result<BoundedFigures> bounded_figures(const gpu::MeasurementTable& table,
+                                                             const schema::MetricSubject& subject,
+                                                             const MetricLimit& limit);
 
 /// The tolerated fraction of rows beyond the limit: 1 − Q for `max`, Q for `min`.
 [[nodiscard]] double tolerated_fraction(schema::Aggregate quantile, bool is_max);

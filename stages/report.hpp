@@ -30,8 +30,11 @@ struct SliceRank {
   schema::SliceWhere where;
   schema::SliceRole role = schema::SliceRole::corpus;
   double estimate = 0, limit = 0;
+  std::optional<double> lower, upper;  ///< one-sided limits of the estimate at the report's α
+  schema::Verdict verdict = schema::Verdict::inconclusive;
   double excess = 0;            ///< estimate over its limit, as a multiple of the limit: 0 = at the limit
   bool hidden_by_mean = false;  ///< this slice is beyond the limit and the corpus is not
+  std::optional<double> corpus_estimate;  ///< the same figure over the whole corpus
 };
 
 /// What a stage decided and why.

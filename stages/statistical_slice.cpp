@@ -7,6 +7,7 @@
 
 #include "stages/clause_rules.hpp"
 #include "stages/clause_test.hpp"
+#include "stages/discovered.hpp"
 #include "stages/report_begin.hpp"
 #include "stages/selection.hpp"
 #include "stages/wording.hpp"
@@ -33,9 +34,11 @@ std::optional<double> excess(const ClauseVerdict& verdict) {
   if (!verdict.estimate || !verdict.threshold) return std::nullopt;
   const double limit = limit_of(verdict);
   const bool paired = verdict.limit_kind == "non_inferiority_margin";
+  const bool difference = verdict.limit_kind == "max_delta";
   const bool at_most = verdict.limit_kind == "max" || verdict.details.contains("tolerated_fraction");
   const double scale = limit == 0 ? 1 : std::abs(limit);
   if (paired) return (-limit - *verdict.estimate) / scale;
+  if (difference) return (std::abs(*verdict.estimate) - limit) / scale;
   return (at_most ? *verdict.estimate - limit : limit - *verdict.estimate) / scale;
 }
 
@@ -72,21 +75,27 @@ ClauseVerdict no_slice(const ClauseData& data, const schema::Clause& clause) {
 }
 
 /// Ranks the slices and says, where a slice is beyond its limit and the corpus is not, what the average hid.
-void rank(ClauseVerdicts& all, StageReport& report) {
-  const auto whole = excess(all.corpus);
-  for (ClauseVerdict& verdict : all.slices) {
+void rank(const std::vector<ClauseVerdicts>& decided, StageReport& report) {
+  for (ClauseVerdict& verdict : report.clauses) {
+    if (verdict.where.empty()) continue;
+    const auto all = std::ranges::find_if(
+        decided, [&](const ClauseVerdicts& one) { return one.clause->address() == verdict.clause; });
     const auto beyond = excess(verdict);
-    if (!beyond) continue;
+    if (!beyond || all == decided.end()) continue;
+    const ClauseVerdict& corpus = all->corpus;
+    const auto whole = excess(corpus);
     const bool hidden = *beyond > 0 && whole && *whole <= 0;
-    report.ranking.push_back(
-        {verdict.clause, verdict.where, verdict.role, *verdict.estimate, limit_of(verdict), *beyond, hidden});
-    verdict.details["corpus_estimate"] = all.corpus.estimate.value_or(0);
+    report.ranking.push_back({verdict.clause, verdict.where, verdict.role, *verdict.estimate,
+                              limit_of(verdict), verdict.lower, verdict.upper, verdict.verdict, *beyond,
+                              hidden, corpus.estimate});
+    if (corpus.estimate) verdict.details["corpus_estimate"] = *corpus.estimate;
     if (hidden && verdict.verdict != Verdict::pass) {
       verdict.message +=
           fmt::format(" Over the whole corpus it is {}, within the limit: the average hides {}.",
-                      figure(*all.corpus.estimate), schema::slice_text(verdict.where));
+                      figure(*corpus.estimate), schema::slice_text(verdict.where));
     }
   }
+  std::ranges::stable_sort(report.ranking, std::greater{}, &SliceRank::excess);
 }
 
 void note_listed(const StageReport& report, std::vector<std::string>& notes) {
@@ -115,16 +124,18 @@ StageReport evaluate_statistical_slice(const schema::Contract& contract, const g
   const ClauseData data{&contract, &table, report.alpha, report.seed, inputs.floors};
   const auto clauses = clauses_of(contract, schema::Stage::statistical_slice);
   const auto monitored = monitored_slices(contract.slices, table.infos);
-  for (const schema::Clause* clause : clauses) {
-    ClauseVerdicts all = decide_all(data, *clause, monitored);
-    rank(all, report);
-    if (clause->slices.empty()) {
-      report.clauses.push_back(std::move(all.corpus));
+  std::vector<ClauseVerdicts> decided;
+  for (const schema::Clause* clause : clauses) decided.push_back(decide_all(data, *clause, monitored));
+  for (ClauseVerdicts& all : decided) {
+    if (all.clause->slices.empty()) {
+      report.clauses.push_back(all.corpus);
     } else if (all.slices.empty()) {
-      report.clauses.push_back(no_slice(data, *clause));
+      report.clauses.push_back(no_slice(data, *all.clause));
     }
     std::ranges::move(all.slices, std::back_inserter(report.clauses));
   }
+  Discovery discovery = discover_slices(data, clauses, monitored);
+  std::ranges::move(discovery.verdicts, std::back_inserter(report.clauses));
   std::vector<ClauseVerdict*> critical;
   std::vector<ClauseVerdict*> watched;
   for (ClauseVerdict& verdict : report.clauses) {
@@ -133,13 +144,9 @@ StageReport evaluate_statistical_slice(const schema::Contract& contract, const g
   }
   holm_downgrades(critical, report.alpha, contract);
   holm_downgrades(watched, report.alpha, contract);
-  std::ranges::stable_sort(report.ranking, std::greater{}, &SliceRank::excess);
+  rank(decided, report);
   note_listed(report, report.notes);
-  if (contract.slices.discover) {
-    report.notes.emplace_back(
-        "Combinations of attributes (slices.discover) were not searched: this version decides "
-        "critical and monitored slices.");
-  }
+  std::ranges::move(discovery.notes, std::back_inserter(report.notes));
   finish_report(report, !clauses.empty());
   return report;
 }

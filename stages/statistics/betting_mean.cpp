@@ -16,16 +16,22 @@ constexpr std::array<double, 13> kShares{0,        1.0 / 1024, 1.0 / 512, 1.0 / 
 
 enum class Direction { proves_low, proves_high };
 
-/// The largest log-wealth of the capital process against the boundary mean `tau` of values in [0,1]
-/// (Ville: its inverse is a p-value). The next bet is the share that would have earned most so far.
-double best_log_wealth(std::span<const ClusterSum> ordered, double n_max, double tau, double cap,
-                       Direction direction) {
+struct LogWealth {
+  double best = 0;  ///< the largest on the way: its inverse is a p-value (Ville)
+  double last = 0;  ///< at the end: an e-value
+};
+
+/// The capital process against the boundary mean `tau` of values in [0,1]. The next bet is the share that
+/// would have earned most so far.
+LogWealth log_wealth(std::span<const ClusterSum> ordered, double n_max, double tau, double cap,
+                     Direction direction) {
   const bool low = direction == Direction::proves_low;
   const double ruin = low ? 1 - tau : tau;  // the largest loss of one unit of stake
   const double sign = low ? -1.0 : 1.0;
   if (ruin <= 0) {  // no value can lie beyond the boundary: one on the other side proves
     const bool certain = !low && std::ranges::any_of(ordered, [](const ClusterSum& c) { return c.sum > 0; });
-    return certain || low ? std::numeric_limits<double>::infinity() : 0.0;
+    const double sure = std::numeric_limits<double>::infinity();
+    return certain || low ? LogWealth{sure, sure} : LogWealth{};
   }
   std::array<double, kShares.size()> score{};
   const auto earn = [&](double gain) {
@@ -35,16 +41,15 @@ double best_log_wealth(std::span<const ClusterSum> ordered, double n_max, double
   // without any event are bet on with the whole cap from the start; a mixed one when proving high.
   earn(tau);
   if (!low) earn(-tau / 2);
-  double wealth = 0;
-  double best = 0;
+  LogWealth wealth;
   for (const ClusterSum& c : ordered) {
     const auto bet = static_cast<std::size_t>(std::ranges::max_element(score) - score.begin());
     const double gain = sign * (c.sum - tau * c.n) / n_max;
-    wealth += std::log1p(kShares[bet] * cap / ruin * gain);
-    best = std::max(best, wealth);
+    wealth.last += std::log1p(kShares[bet] * cap / ruin * gain);
+    wealth.best = std::max(wealth.best, wealth.last);
     earn(gain);
   }
-  return best;
+  return wealth;
 }
 
 struct Sample {
@@ -53,7 +58,7 @@ struct Sample {
   double cap = 0;
 
   [[nodiscard]] double p_value(double tau, Direction direction) const {
-    return std::exp(-best_log_wealth(ordered, n_max, std::clamp(tau, 0.0, 1.0), cap, direction));
+    return std::exp(-log_wealth(ordered, n_max, std::clamp(tau, 0.0, 1.0), cap, direction).best);
   }
 
   /// The limit in (from, to) where the proof begins to fail; `from` is proven or the estimate's side.
@@ -114,6 +119,25 @@ MeanTest betting_mean(std::span<const ClusterSum> clusters, double tau, double l
     test.details["least_clusters"] = static_cast<double>(betting_units_without_event(scaled, alpha, cap));
   }
   return test;
+}
+
+double betting_e_value(std::span<const ClusterSum> clusters, double tau, double low, double high, bool above,
+                       std::uint64_t seed, double cap) {
+  const Sample sample = make_sample(clusters, low, high, seed, cap);
+  if (sample.n_max <= 0) return 1;
+  const double scaled = (tau - low) / (high - low);
+  const double beyond = std::numeric_limits<double>::infinity();
+  if (scaled < 0) return above ? beyond : 1;
+  if (scaled > 1) return above ? 1 : beyond;
+  const Direction direction = above ? Direction::proves_high : Direction::proves_low;
+  // No value can lie on the far side of the end of the range.
+  if (above ? scaled >= 1 : scaled <= 0) return 1;
+  // At the other end any value on the far side proves; without one there is no evidence.
+  if (!above && scaled >= 1) {
+    const bool any = std::ranges::any_of(sample.ordered, [](const ClusterSum& c) { return c.sum < c.n; });
+    return any ? beyond : 1;
+  }
+  return std::exp(log_wealth(sample.ordered, sample.n_max, scaled, cap, direction).last);
 }
 
 std::uint64_t betting_units_without_event(double max_fraction, double alpha, double cap) {

@@ -50,13 +50,18 @@ inline constexpr std::size_t kLeastActiveClusters = 25;
 [[nodiscard]] MeanTest betting_mean(std::span<const ClusterSum> clusters, double tau, double low, double high,
                                     double alpha, std::uint64_t seed, double cap = 0.99);
 
+/// The capital of the same bets at their end, against "the mean is at most tau" (`above`) or "at least tau":
+/// an e-value, whose mean under that hypothesis is at most 1 for any distribution.
+[[nodiscard]] double betting_e_value(std::span<const ClusterSum> clusters, double tau, double low, double high,
+                                     bool above, std::uint64_t seed, double cap = 0.99);
+
 /// Betting below 200 clusters, t from there on, unless fewer than 25 clusters differ from the end of the
 /// range that the values crowd at. `counts_events`: the values are discrete, so none at all is no proof.
 [[nodiscard]] MeanTest bounded_mean(std::span<const ClusterSum> clusters, double tau, double low, double high,
                                     double alpha, std::uint64_t seed, bool counts_events = false);
 
 /// Cluster bootstrap-t for unbounded values (Hall 1988): seeded, approximate; undecidable with fewer
-/// than 50 clusters or when one cluster holds over 10% of the sum of sizes.
+/// than 50 clusters or when one cluster holds over 10% of the sum of absolute values.
 [[nodiscard]] MeanTest bootstrap_t(std::span<const ClusterSum> clusters, double tau, double alpha,
                                    std::uint64_t seed);
 

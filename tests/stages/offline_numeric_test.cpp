@@ -164,6 +164,58 @@ TEST_CASE("a bound clause passes within its limit and is never violated") {
   CHECK(evaluate(contract, table).clauses.at(0).verdict == Verdict::inconclusive);
 }
 
+TEST_CASE("a bound over whole sequences is decided by the best link and never violated") {
+  auto contract = make::contract();
+  contract.assumptions.reward = schema::Assumptions::Reward{0, 2};
+  contract.assumptions.policy = schema::Assumptions::Policy{1, 1, 0.2, {}};
+  contract.assumptions.max_tokens = 16;
+  const auto bound = [](std::string id, schema::Bound kind, double limit) {
+    return make::clause(schema::Family::numerical, std::move(id),
+                        schema::BoundSubject{kind, schema::Horizon::sequence}, make::max(limit),
+                        schema::Stage::offline_numeric);
+  };
+  const auto with = [&](double factor) {
+    // tv_seq ≤ √(½·16·2.5·1.04e-4) = 0.0456 by KL; the reward's is twice that, the gradient's 2·16 times.
+    return std::vector{bound("tv", schema::Bound::tv, 0.0456 * factor),
+                       bound("sequence", schema::Bound::sequence, 0.0456 * factor),
+                       bound("reward", schema::Bound::reward, 0.0912 * factor),
+                       bound("gradient", schema::Bound::policy_gradient, 1.459 * factor)};
+  };
+  auto table = make::table();
+  for (int i = 0; i < 400; ++i) make::append(table, {16, i % 2 == 0 ? 0.008 : 0.012, {}});
+  contract.clauses = with(1.1);
+  // Tokens of the corpus say nothing of whole sequences.
+  for (const auto& verdict : evaluate(contract, table).clauses) {
+    CAPTURE(verdict.clause);
+    CHECK(verdict.verdict == Verdict::inconclusive);
+    CHECK(verdict.message.find("assumption that the data contradict") != std::string::npos);
+  }
+  table.has_tokens = true;
+  table.inf.kernel = table.inf.token_source = table.train.token_source = "tinylm-bf16";
+  REQUIRE(table.sampled_by_inf());
+  for (const auto& verdict : evaluate(contract, table).clauses) {
+    CAPTURE(verdict.clause);
+    CHECK(verdict.verdict == Verdict::pass);
+    CHECK(verdict.method.find("bootstrap-t") != std::string::npos);
+    CHECK(verdict.approximate);
+  }
+  for (const double factor : {0.9, 1e-9}) {
+    contract.clauses = with(factor);
+    for (const auto& verdict : evaluate(contract, table).clauses) {
+      CAPTURE(verdict.clause);
+      CHECK(verdict.verdict == Verdict::inconclusive);
+      CHECK(verdict.message.find("proves no harm") != std::string::npos);
+    }
+  }
+  table.sequences.resize(49);
+  table.infos.resize(49);
+  contract.clauses = with(1.1);
+  for (const auto& verdict : evaluate(contract, table).clauses) {
+    CHECK(verdict.verdict == Verdict::inconclusive);
+    CHECK(verdict.message.find("at least 50 independent sequences") != std::string::npos);
+  }
+}
+
 TEST_CASE("a capture taken after a sampling filter has no certificate") {
   auto contract = make::contract();
   auto table = make::table();

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/verdict.hpp"
+#include "stages/clause_test.hpp"
+
+namespace driftgate::stages {
+
+/// What the search of `slices.discover` gave.
+struct Discovery {
+  std::vector<schema::ClauseVerdict> verdicts;  ///< role discovered, in the order of the clauses
+  std::vector<std::string> notes;               ///< plain sentences for people
+};
+
+/// Searches one half of the clusters, drawn by the seed, for the slices furthest beyond the limit of each
+/// clause that `schema::discovery_searches` names, and tests them on the other half. Harm is judged over all
+/// clauses and slices together by e-BH on betting e-values (false discovery rate ≤ α for any dependence);
+/// within the limit is shown by the same bets. A slice that is too small in a half says how many sequences
+/// are missing. The verdicts are soft unless the contract says `action: block`, so that they are reported and
+/// do not block. Without `slices.discover` nothing. `monitored` are the slices of that role.
+[[nodiscard]] Discovery discover_slices(const ClauseData& data,
+                                        const std::vector<const schema::Clause*>& clauses,
+                                        const std::vector<schema::SliceWhere>& monitored);
+
+}  // namespace driftgate::stages
