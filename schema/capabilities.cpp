@@ -20,9 +20,6 @@ constexpr std::array kNotEvaluated{
     NotEvaluated{Feature::action, "route_slice", "use step_back or rollback"},
     NotEvaluated{Feature::action, "fallback", "use rollback"},
     NotEvaluated{Feature::action, "block", "use rollback, which also holds the model"},
-    NotEvaluated{Feature::rule, "slice", "write slice: any, or remove it"},
-    NotEvaluated{Feature::canary_signal, "shadow_pairs", "write stages: [shadow-runtime]"},
-    NotEvaluated{Feature::canary_signal, "logprobs", "write stages: [shadow-runtime]"},
 };
 // clang-format on
 
@@ -34,10 +31,6 @@ std::string_view noun(Feature feature) {
       return "the limit";
     case Feature::action:
       return "the action";
-    case Feature::rule:
-      return "a rule for one";
-    case Feature::canary_signal:
-      return "in canary, the signal";
   }
   return "";
 }

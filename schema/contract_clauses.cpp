@@ -179,12 +179,6 @@ std::string subject_name(const Subject& subject) {
   return "outcomes";
 }
 
-std::optional<std::string> refused_in(Stage stage, const Subject& subject) {
-  const auto* signal = std::get_if<SignalSubject>(&subject);
-  if (signal == nullptr || stage != Stage::canary) return std::nullopt;
-  return refusal(Feature::canary_signal, to_string(signal->signal));
-}
-
 StageSet read_stages(const Cursor& at, const Subject& subject) {
   StageSet stages = 0;
   const StageSet supply = supplied_by(subject);
@@ -196,8 +190,6 @@ StageSet read_stages(const Cursor& at, const Subject& subject) {
     if ((supply & stage_bit(stage)) == 0) {
       item.refuse(fmt::format("{} cannot supply {}; allowed: {}", to_string(stage), subject_name(subject),
                               fmt::join(stage_names(supply), ", ")));
-    } else if (auto why = refused_in(stage, subject)) {
-      item.refuse(std::move(*why));
     } else if ((stages & stage_bit(stage)) != 0) {
       item.refuse(fmt::format("the stage {} stands twice", to_string(stage)));
     }
@@ -210,8 +202,7 @@ StageSet read_stages(const Cursor& at, const Subject& subject) {
 // The family's stages that can supply the subject; none is a fault.
 StageSet default_stages(const Cursor& at, const FamilyRules& rules, const Subject& subject) {
   const StageSet supply = supplied_by(subject);
-  auto stages = static_cast<StageSet>(rules.default_stages & supply);
-  if (refused_in(Stage::canary, subject)) stages = static_cast<StageSet>(stages & ~stage_bit(Stage::canary));
+  const auto stages = static_cast<StageSet>(rules.default_stages & supply);
   if (stages == 0) {
     at.refuse(fmt::format(
         "no stage of the {} family can supply {}; it is supplied in: {}; move the clause to another "
@@ -236,12 +227,23 @@ void read_slices(const Cursor& at, Clause& clause, const Slices& slices) {
     }
     clause.slices.push_back(role);
   });
-  if (clause.stages != 0 && clause.stages != stage_bit(Stage::statistical_slice)) {
-    at.refuse(fmt::format(
-        "slices of a clause are evaluated in statistical-slice only, and this one is decided in {}; "
-        "remove \"slices\" or move the clause to the statistical family",
-        fmt::join(stage_names(clause.stages), ", ")));
+  if ((clause.stages & stage_bit(Stage::offline_numeric)) != 0) {
+    at.refuse(
+        "offline-numeric looks at the corpus as a whole; remove \"slices\", or take offline-numeric out of "
+        "the clause's stages");
   }
+}
+
+// Pairs are joined and rescored in shadow-runtime; a canary goes by what was counted there.
+void check_signal_stages(const Cursor& at, const Clause& clause) {
+  const auto* signal = std::get_if<SignalSubject>(&clause.subject);
+  if (signal == nullptr || signal->signal == Metric::telemetry) return;
+  const bool canary = (clause.stages & stage_bit(Stage::canary)) != 0;
+  if (!canary || (clause.stages & stage_bit(Stage::shadow_runtime)) != 0) return;
+  at.refuse(
+      fmt::format("a canary mirrors nothing and goes by the {} of shadow-runtime; write stages: "
+                  "[shadow-runtime, canary]",
+                  to_string(signal->signal)));
 }
 
 // A ratio of rates can show harm and never prove its absence (statistics.md, section 2).
@@ -287,6 +289,7 @@ void parse_clause(const Cursor& at, const FamilyRules& rules, Contract& contract
     clause.stages_stated = stages.has_value();
     clause.stages = stages ? read_stages(*stages, *subject) : default_stages(at, rules, *subject);
     check_floor_stages(fields, clause);
+    if (stages) check_signal_stages(*stages, clause);
     if (slices) read_slices(*slices, clause, contract.slices);
     if (require) check_requirement(*require, clause);
   } else {

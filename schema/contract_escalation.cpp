@@ -75,7 +75,20 @@ void parse_rule_slice(const Cursor& at, EscalationRule& rule, const Contract& co
   if (at.node.kind != DocumentNode::Kind::mapping)
     return at.refuse_kind("any, or a mapping such as {language: de}");
   rule.slice = read_where(at, contract.slices.dimensions);
-  if (auto why = refusal(Feature::rule, "slice"); why && rule.slice) at.refuse(std::move(*why));
+}
+
+// A rule with a slice makes a canary watch it; elsewhere the clause must name slices itself.
+void check_slice(const Cursor& at, const EscalationRule& rule, const Contract& contract) {
+  bool found = false;
+  for (const Clause& clause : contract.clauses) {
+    if (!matches(rule.match, clause)) continue;
+    const bool signal = std::holds_alternative<SignalSubject>(clause.subject);
+    const bool watched = (clause.stages & stage_bit(Stage::canary)) != 0 && !signal;
+    found = found || watched || !clause.slices.empty() || clause.stages == 0;
+  }
+  if (found) return;
+  at.refuse(fmt::format(
+      "\"{}\" is not decided on slices, so the rule matches nothing there; remove \"slice\"", rule.match));
 }
 
 void parse_rule(const Cursor& at, Contract& contract) {
@@ -90,13 +103,22 @@ void parse_rule(const Cursor& at, Contract& contract) {
   if (const auto severity = fields.find("severity")) {
     if (const auto index = read_choice(*severity, kSeverities)) rule.severity = static_cast<Severity>(*index);
   }
-  if (const auto slice = fields.find("slice")) parse_rule_slice(*slice, rule, contract);
+  const auto slice = fields.find("slice");
+  if (slice) parse_rule_slice(*slice, rule, contract);
   fields.finish();
   if (match) {
     rule.match = read_text(*match, 200).value_or("");
     if (!rule.match.empty()) check_match(*match, rule, contract);
   }
   if (action) rule.action = read_action(*action, contract).value_or(Action::log);
+  // `any` also matches the whole, so that only route_slice, which needs a slice, could be in vain there.
+  if (slice && !rule.match.empty() && (rule.slice || rule.action == Action::route_slice))
+    check_slice(*slice, rule, contract);
+  if (action && rule.action == Action::route_slice && !slice) {
+    action->refuse(
+        "route_slice sends the violating slices away and needs some: add slice: any, or a slice such "
+        "as {language: de}");
+  }
   contract.escalation.rules.push_back(std::move(rule));
 }
 
@@ -112,7 +134,14 @@ void parse_escalation(Fields& root, Contract& contract) {
   }
   if (const auto defaults = fields.find("defaults")) {
     Fields inner(*defaults, "escalation.defaults");
-    const auto action = [&](const Cursor& c) { return read_action(c, contract); };
+    const auto action = [&](const Cursor& c) -> std::optional<Action> {
+      const auto read = read_action(c, contract);
+      if (read != Action::route_slice) return read;
+      c.refuse(
+          "a default also answers violations of all traffic, which has no slice; write a rule with slice: "
+          "any");
+      return std::nullopt;
+    };
     inner.take("hard", escalation.hard_default, action);
     inner.take("soft", escalation.soft_default, action);
     inner.finish();

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "schema/capabilities.hpp"
 #include "schema/contract_parse.hpp"
 #include "schema/json.hpp"
 #include "schema/least_n.hpp"
@@ -82,17 +81,6 @@ void warn_stages(const Contract& contract, std::vector<Fault>& warnings) {
                         "",
                         "stages.canary is absent: the contract can judge captures, and no promotion can end "
                         "under it; add stages.canary with its steps"});
-  }
-  for (const Clause& clause : contract.clauses) {
-    const auto* signal = std::get_if<SignalSubject>(&clause.subject);
-    if (signal == nullptr || clause.stages_stated || (clause.stages & stage_bit(Stage::canary)) != 0)
-      continue;
-    if (refusal(Feature::canary_signal, to_string(signal->signal))) {
-      warnings.push_back(
-          {clause.position, "",
-           fmt::format("{} is decided in shadow-runtime only: this version does not evaluate {} in canary",
-                       clause.address(), to_string(signal->signal))});
-    }
   }
 }
 

@@ -204,7 +204,7 @@ Json families() {
       {{"outcome", one_of({"correct"})}},
       {"max", "min", "max_delta", "min_count", "non_inferiority_margin", "floor_multiple", "floor_cap"},
       true);
-  Json runtime = metric_clause(Json::object(), {"max", "min", "max_ratio", "max_delta"}, false);
+  Json runtime = metric_clause(Json::object(), {"max", "min", "max_ratio", "max_delta"}, true);
   Json signals =
       clause({{"signal", one_of(metric_names(true))}}, {"min_count", "min_coverage", "max_staleness"});
   return {{"numerical", family(numerical_clause())},
@@ -269,7 +269,7 @@ Json stages() {
 Json escalation() {
   const Json action = one_of(action_names());
   const Json rule = object({{"match", text(200)},
-                            {"slice", one_of({"any"})},
+                            {"slice", {{"anyOf", Json::array({one_of({"any"}), ref("where")})}}},
                             {"stage", one_of(stage_names())},
                             {"severity", one_of({"hard", "soft"})},
                             {"action", action}},

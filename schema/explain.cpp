@@ -145,6 +145,8 @@ void explain_escalation(const Escalation& escalation, Explanation& out) {
   for (const EscalationRule& rule : escalation.rules) {
     std::string text = "a violation of " + rule.match;
     if (rule.severity) text += fmt::format(" ({})", to_string(*rule.severity));
+    if (rule.slice) text += fmt::format(" on {}", slice_text(*rule.slice));
+    if (rule.any_slice) text += " on all or any slice";
     if (rule.stage) text += fmt::format(" in {}", to_string(*rule.stage));
     out.escalation.push_back(fmt::format("{}: {}", text, to_string(rule.action)));
   }

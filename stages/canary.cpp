@@ -1,53 +1,22 @@
 #include "stages/canary.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <limits>
 
 #include "stages/canary_impl.hpp"
 #include "stages/selection.hpp"
 #include "stages/statistics/multiple.hpp"
 #include "stages/statistics/random.hpp"
 #include "stages/traffic_rules.hpp"
-#include "stages/wording.hpp"
 
 namespace driftgate::stages {
 namespace {
 
-using schema::Metric;
-using schema::SliceRole;
-
 constexpr std::uint32_t kFullBp = 10'000;
 
-schema::Result<void> check_clause(const schema::Clause& clause) {
-  const auto refuse = [&](const std::string& why) {
-    return schema::fail(schema::ErrorCode::unsupported, clause.address() + ": " + why);
-  };
-  const auto metric = traffic_metric(clause);
-  if (!metric || (*metric != Metric::error_rate && !is_latency(*metric))) {
-    return refuse(subject_text(clause) +
-                  " cannot be evaluated continuously in a canary: take canary out of its stages");
-  }
-  const bool limited = clause.limits.max || clause.limits.max_ratio;
-  if (!limited) return refuse("a canary decides by max or max_ratio only");
-  if (!is_latency(*metric)) return {};
-  const auto& subject = std::get<schema::MetricSubject>(clause.subject);
-  if (!subject.aggregate || !schema::quantile_of(*subject.aggregate)) {
-    return refuse("a canary decides latency by a quantile (p50, p90, p95, p99, p99_9), not by its mean");
-  }
-  return {};
-}
-
-/// The slices that a clause is watched on: all traffic unless it names critical ones.
-std::vector<std::pair<schema::SliceWhere, SliceRole>> scopes(const schema::Contract& contract,
-                                                             const schema::Clause& clause) {
-  std::vector<std::pair<schema::SliceWhere, SliceRole>> result;
-  if (std::ranges::find(clause.slices, SliceRole::critical) != clause.slices.end()) {
-    for (const auto& where : contract.slices.critical) result.emplace_back(where, SliceRole::critical);
-  }
-  if (result.empty()) result.emplace_back(schema::SliceWhere{}, SliceRole::corpus);
-  return result;
+bool first(std::uint8_t& bits, KeyBit bit) {
+  const bool fresh = (bits & bit) == 0;
+  bits = static_cast<std::uint8_t>(bits | bit);
+  return fresh;
 }
 
 }  // namespace
@@ -63,6 +32,8 @@ schema::Result<CanaryState> CanaryState::create(const schema::Contract& contract
     return schema::fail(schema::ErrorCode::invalid_argument,
                         "contract " + contract.name + " has no canary steps: add stages.canary.steps");
   }
+  auto scopes = canary_scopes(contract);
+  if (!scopes) return std::unexpected(scopes.error());
   auto impl = std::make_unique<Impl>();
   impl->contract_digest = contract.digest;
   impl->plan = *contract.canary;
@@ -70,32 +41,66 @@ schema::Result<CanaryState> CanaryState::create(const schema::Contract& contract
   impl->settings = settings;
   impl->prompt_bounds = contract.slices.prompt_length_bounds;
   std::ranges::sort(impl->prompt_bounds);
-  const auto starts = static_cast<std::uint32_t>(impl->plan.steps.size()) + 1;
-  const auto strata =
+  impl->strata =
       std::min(LatencyStream::kMaxStrata, static_cast<std::uint32_t>(impl->prompt_bounds.size()) + 1);
-  std::uint32_t tests = 0;
-  for (const schema::Clause& clause : contract.clauses) {
-    if ((clause.stages & schema::stage_bit(schema::Stage::canary)) == 0) continue;
-    if (std::holds_alternative<schema::SignalSubject>(clause.subject)) {
-      impl->signals.push_back(clause);
-      continue;
-    }
-    if (auto checked = check_clause(clause); !checked) return std::unexpected(checked.error());
-    for (const auto& [where, role] : scopes(contract, clause)) {
-      if (*traffic_metric(clause) == Metric::error_rate) {
-        const StreamHead head{clause, where, role, std::nullopt, 0};
-        tests += impl->rates.emplace_back(head, starts).tests();
-        continue;
-      }
-      for (const schema::Clause& part : one_per_limit(clause)) {
-        impl->latencies.emplace_back(StreamHead{part, where, role, std::nullopt, 0}, strata);
-        ++tests;
-      }
+  impl->levels = {streaming_alpha(contract.confidence.alpha_harm, settings.attempt),
+                  streaming_alpha(contract.confidence.alpha_advance, settings.attempt), scopes->tests,
+                  scopes->slice_tests, impl->plan.min_keys};
+  impl->scopes = std::move(*scopes);
+  for (const CanaryScope& scope : impl->scopes.planned)
+    impl->add_stream(scope.clause, scope.where, scope.role);
+  for (const schema::Clause& clause : impl->scopes.signals) {
+    SignalStream signal;
+    signal.head.clause = clause;
+    impl->signals.push_back(std::move(signal));
+  }
+  return CanaryState(std::move(impl));
+}
+
+/// The stream of a rate clause, or one stream for each limit of a latency clause.
+void CanaryState::Impl::add_stream(const schema::Clause& clause, const schema::SliceWhere& where,
+                                   schema::SliceRole role) {
+  StreamHead head;
+  head.clause = clause;
+  head.where = where;
+  head.role = role;
+  if (*traffic_metric(clause) == schema::Metric::error_rate) {
+    const auto starts = static_cast<std::uint32_t>(plan.steps.size()) + 1;
+    rates.emplace_back(head, levels, starts).open(started);
+    return;
+  }
+  for (const schema::Clause& part : one_per_limit(clause)) {
+    head.clause = part;
+    latencies.emplace_back(head, levels, strata);
+  }
+}
+
+/// Clauses that watch slices found in traffic begin to watch this one.
+void CanaryState::Impl::watch(const schema::SliceWhere& where) {
+  found.push_back(where);
+  for (const schema::Clause& clause : scopes.found) {
+    const bool planned = std::ranges::any_of(scopes.planned, [&](const CanaryScope& scope) {
+      return scope.clause.address() == clause.address() && scope.where == where;
+    });
+    if (!planned) add_stream(clause, where, schema::SliceRole::monitored);
+  }
+}
+
+/// Single values of declared dimensions; an absent value is no slice that could be routed.
+void CanaryState::Impl::find_slices(const schema::SliceWhere& slice) {
+  for (const std::string& dimension : scopes.dimensions) {
+    const auto value = slice.find(dimension);
+    if (value == slice.end()) continue;
+    const schema::SliceWhere where{{dimension, value->second}};
+    const bool known = std::ranges::find(found, where) != found.end() ||
+                       std::ranges::find(scopes.critical, where) != scopes.critical.end();
+    if (known) continue;
+    if (found.size() < kMaxWatchedSlices) {
+      watch(where);
+    } else {
+      found_full = true;
     }
   }
-  impl->levels = {streaming_alpha(contract.confidence.alpha_harm, settings.attempt),
-                  streaming_alpha(contract.confidence.alpha_advance, settings.attempt), std::max(1U, tests)};
-  return CanaryState(std::move(impl));
 }
 
 void CanaryState::begin_step(std::uint32_t step) {
@@ -113,6 +118,7 @@ bool CanaryState::begin_window(std::string_view router_id, std::uint64_t number)
   }
   if (windows.size() >= kMaxRouters) windows.erase(windows.begin());
   windows.emplace_back(router_id, number);
+  ++impl_->windows_read;
   return true;
 }
 
@@ -135,14 +141,15 @@ std::uint32_t CanaryState::Impl::share_of(std::uint32_t step) const {
 
 std::uint8_t* CanaryState::Impl::key_bits(const CanaryObservation& observation, std::uint8_t& keyless) {
   if (observation.keyless) return &keyless;
-  const auto found = keys.find(observation.key_hash);
-  if (found != keys.end()) return &found->second;
+  const auto known = keys.find(observation.key_hash);
+  if (known != keys.end()) return &known->second;
   if (keys.size() >= settings.max_keys) return nullptr;
   return &keys[observation.key_hash];
 }
 
 void CanaryState::Impl::observe(const CanaryObservation& observation) {
-  if (observation.pinned) return;
+  // Neither arm of this canary: the fallback kernel served it, or the candidate had no share yet.
+  if (observation.pinned || (!observation.candidate && observation.candidate_bp == 0)) return;
   const bool failed = observation.outcome == RequestOutcome::failed;
   if (observation.candidate) {
     ++exposed_requests;
@@ -157,29 +164,32 @@ void CanaryState::Impl::observe(const CanaryObservation& observation) {
     ++uncounted_keys;
     return;
   }
-  const auto first = [bits](KeyBit bit) {
-    const bool fresh = (*bits & bit) == 0;
-    *bits = static_cast<std::uint8_t>(*bits | bit);
-    return fresh;
-  };
-  if (first(kKeySeen)) split.update(observation.candidate, observation.candidate_bp);
+  if (first(*bits, kKeySeen)) split.update(observation.candidate, observation.candidate_bp);
   if (observation.outcome == RequestOutcome::excluded) return;
   const schema::SliceWhere slice = parse_slice(observation.slice);
-  if (observation.candidate && first(kKeyCandidate)) {
+  if (!scopes.found.empty()) find_slices(slice);
+  observe_rates(observation, slice, *bits);
+  if (!failed && !latencies.empty() && first(*bits, kKeyLatency)) observe_latency(observation, slice);
+}
+
+void CanaryState::Impl::observe_rates(const CanaryObservation& observation, const schema::SliceWhere& slice,
+                                      std::uint8_t& bits) {
+  const bool failed = observation.outcome == RequestOutcome::failed;
+  const double share = static_cast<double>(observation.candidate_bp) / kFullBp;
+  const bool counted = first(bits, kKeyCounted);
+  const bool exposed = observation.candidate && first(bits, kKeyCandidate);
+  const bool failure = failed && first(bits, kKeyFailed);
+  if (exposed) {
     ++exposed_keys;
     ++keys_in_step;
     failed_keys_candidate += static_cast<std::uint64_t>(failed);
-    for (RateStream& stream : rates) {
-      if (matches(slice, stream.head.where)) stream.observe_key(failed);
-    }
   }
-  if (failed && first(kKeyFailed)) {
-    const double share = static_cast<double>(observation.candidate_bp) / kFullBp;
-    for (RateStream& stream : rates) {
-      if (matches(slice, stream.head.where)) stream.observe_failure(observation.candidate, share);
-    }
+  for (RateStream& stream : rates) {
+    if (!matches(slice, stream.head.where)) continue;
+    if (counted) stream.observe_first(observation.candidate, failed, share);
+    if (exposed) stream.observe_key(failed);
+    if (failure) stream.observe_failure(observation.candidate, share);
   }
-  if (!failed && !latencies.empty() && first(kKeyLatency)) observe_latency(observation, slice);
 }
 
 void CanaryState::Impl::observe_latency(const CanaryObservation& observation,

@@ -47,6 +47,10 @@ struct CanaryContext {
   std::int64_t telemetry_age_ms = 0;
   bool paused = false;    ///< no weight increase; harm still acts
   bool approved = false;  ///< this step's approval was given
+  /// O clauses as shadow-runtime decided them and how long ago: shadow_pairs and logprobs, which a canary,
+  /// that mirrors nothing, cannot count anew.
+  std::vector<schema::ClauseVerdict> carried = {};
+  std::int64_t carried_age_ms = 0;
 };
 
 /// What to do now. `advance` goes from step i to i + 1 and from the last step to the bake.

@@ -11,8 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kStateVersion = 1;
-constexpr std::size_t kKeyDigits = 17;  ///< 16 hex digits of the hash and one of its bits
+constexpr int kStateVersion = 2;
+constexpr std::size_t kHashDigits = 16;  ///< hex digits of a key's hash
+constexpr std::size_t kKeyDigits = 18;   ///< and two of its bits
 
 /// Sorted, so that equal states give equal text.
 std::string keys_to_text(const std::unordered_map<std::uint64_t, std::uint8_t>& keys) {
@@ -20,7 +21,7 @@ std::string keys_to_text(const std::unordered_map<std::uint64_t, std::uint8_t>& 
   std::ranges::sort(sorted);
   std::string text;
   text.reserve(sorted.size() * kKeyDigits);
-  for (const auto& [key, bits] : sorted) fmt::format_to(std::back_inserter(text), "{:016x}{:x}", key, bits);
+  for (const auto& [key, bits] : sorted) fmt::format_to(std::back_inserter(text), "{:016x}{:02x}", key, bits);
   return text;
 }
 
@@ -33,20 +34,34 @@ bool keys_from_text(std::string_view text, std::unordered_map<std::uint64_t, std
   for (; !text.empty(); text.remove_prefix(kKeyDigits)) {
     std::uint64_t key = 0;
     std::uint8_t bits = 0;
-    if (!parse(text.substr(0, kKeyDigits - 1), key) || !parse(text.substr(kKeyDigits - 1, 1), bits))
+    if (!parse(text.substr(0, kHashDigits), key) ||
+        !parse(text.substr(kHashDigits, kKeyDigits - kHashDigits), bits))
       return false;
     keys[key] = bits;
   }
   return true;
 }
 
+/// Tells the two streams of a latency clause with two limits apart.
+std::string_view limit_name(const StreamHead& head) {
+  const schema::Limits& limits = head.clause.limits;
+  if (limits.max && limits.max_ratio) return "both";
+  return limits.max ? "max" : limits.max_ratio ? "max_ratio" : limits.max_delta ? "max_delta" : "signal";
+}
+
 json head_to_json(const StreamHead& head) {
-  json value{{"clause", head.clause.address()}, {"where", head.where}, {"rearms", head.rearms}};
+  json value{{"clause", head.clause.address()},
+             {"where", head.where},
+             {"limit", limit_name(head)},
+             {"rearms", head.rearms},
+             {"relapses", head.relapses}};
   if (head.trip) {
     value["trip"] = {{"at_ms", head.trip->at_ms},
                      {"clean_windows", head.trip->clean_windows},
                      {"evidence_seen", head.trip->evidence_seen},
                      {"action", static_cast<int>(head.trip->action)},
+                     {"phase", static_cast<int>(head.trip->phase)},
+                     {"rule", head.trip->rule},
                      {"message", head.trip->message}};
   }
   return value;
@@ -55,14 +70,30 @@ json head_to_json(const StreamHead& head) {
 bool restore_head(const json& value, StreamHead& head) {
   if (value.at("clause").get<std::string>() != head.clause.address()) return false;
   if (value.at("where").get<schema::SliceWhere>() != head.where) return false;
+  if (value.at("limit").get<std::string>() != limit_name(head)) return false;
   value.at("rearms").get_to(head.rearms);
+  value.at("relapses").get_to(head.relapses);
   if (!value.contains("trip")) return true;
   const json& trip = value.at("trip");
-  head.trip =
-      Trip{trip.at("at_ms").get<std::int64_t>(), trip.at("clean_windows").get<std::uint32_t>(),
-           trip.at("evidence_seen").get<std::uint64_t>(),
-           static_cast<schema::Action>(trip.at("action").get<int>()), trip.at("message").get<std::string>()};
+  const int action = trip.at("action").get<int>();
+  const int phase = trip.at("phase").get<int>();
+  if (action < 0 || action > static_cast<int>(schema::Action::block)) return false;
+  if (phase < 0 || phase > static_cast<int>(TripPhase::probation)) return false;
+  head.trip = Trip{trip.at("at_ms").get<std::int64_t>(),
+                   trip.at("clean_windows").get<std::uint32_t>(),
+                   trip.at("evidence_seen").get<std::uint64_t>(),
+                   static_cast<schema::Action>(action),
+                   static_cast<TripPhase>(phase),
+                   trip.at("rule").get<std::string>(),
+                   trip.at("message").get<std::string>()};
   return true;
+}
+
+template <typename Process>
+json processes_to_json(const std::vector<Process>& processes) {
+  json list = json::array();
+  for (const Process& process : processes) list.push_back(process.to_json());
+  return list;
 }
 
 template <typename Stream>
@@ -90,27 +121,26 @@ schema::Error damaged(const std::string& what) {
 }  // namespace
 
 json RateStream::to_json() const {
-  json rate = json::array();
-  json label = json::array();
-  for (const FailureRateProcess& process : rate_) rate.push_back(process.to_json());
-  for (const LabelProcess& process : label_) label.push_back(process.to_json());
-  return {{"starts", starts_},
-          {"rate", std::move(rate)},
-          {"label", std::move(label)},
-          {"keys", keys_},
-          {"failed_keys", failed_keys_},
-          {"failures_seen", failures_seen_},
-          {"failures_skipped", failures_skipped_}};
+  return {
+      {"starts", starts_},
+      {"rate", processes_to_json(rate_)},
+      {"label", processes_to_json(label_)},
+      {"difference", processes_to_json(difference_)},
+      {"counts",
+       {counts_.keys, counts_.failed_keys, counts_.failures, counts_.candidate_failures, counts_.skipped}},
+      {"expected", counts_.expected_candidate}};
 }
 
 void RateStream::restore(const json& value) {
   value.at("starts").get_to(starts_);
-  value.at("keys").get_to(keys_);
-  value.at("failed_keys").get_to(failed_keys_);
-  value.at("failures_seen").get_to(failures_seen_);
-  value.at("failures_skipped").get_to(failures_skipped_);
+  const json& counts = value.at("counts");
+  std::uint64_t* const fields[] = {&counts_.keys, &counts_.failed_keys, &counts_.failures,
+                                   &counts_.candidate_failures, &counts_.skipped};
+  for (std::size_t i = 0; i < std::size(fields); ++i) counts.at(i).get_to(*fields[i]);
+  value.at("expected").get_to(counts_.expected_candidate);
   rate_.clear();
   label_.clear();
+  difference_.clear();
   const schema::Limits& limits = head.clause.limits;
   for (const json& process : value.at("rate")) {
     rate_.push_back(FailureRateProcess::from_json(process, limits.max.value_or(1)));
@@ -118,20 +148,41 @@ void RateStream::restore(const json& value) {
   for (const json& process : value.at("label")) {
     label_.push_back(LabelProcess::from_json(process, limits.max_ratio.value_or(1)));
   }
+  for (const json& process : value.at("difference")) {
+    difference_.push_back(
+        RateDifferenceProcess::from_json(process, limits.max_delta.value_or(1), levels_.alpha_harm));
+  }
 }
 
 json LatencyStream::to_json() const {
   json list = json::array();
-  for (const auto& [stratum, arms] : values_) list.push_back({stratum, arms[0].to_json(), arms[1].to_json()});
-  return list;
+  const auto arm = [&](const Arm& one) { return quantile_ ? one.quantiles.to_json() : one.mean.to_json(); };
+  for (const auto& [stratum, arms] : values_) list.push_back({stratum, arm(arms[0]), arm(arms[1])});
+  return {{"strata", std::move(list)}, {"skipped", skipped_}};
 }
 
 void LatencyStream::restore(const json& value) {
   values_.clear();
-  for (const json& entry : value) {
-    values_[entry.at(0).get<std::uint32_t>()] = {QuantileSequence::from_json(entry.at(1)),
-                                                 QuantileSequence::from_json(entry.at(2))};
+  value.at("skipped").get_to(skipped_);
+  for (const json& entry : value.at("strata")) {
+    auto& arms = values_[entry.at(0).get<std::uint32_t>()];
+    for (std::size_t i = 0; i < arms.size(); ++i) {
+      if (quantile_) {
+        arms[i].quantiles = QuantileSequence::from_json(entry.at(i + 1));
+      } else {
+        arms[i].mean = LogMeanSequence::from_json(entry.at(i + 1));
+      }
+    }
   }
+}
+
+json SignalStream::to_json() const {
+  return {looks, last_clean};
+}
+
+void SignalStream::restore(const json& value) {
+  value.at(0).get_to(looks);
+  value.at(1).get_to(last_clean);
 }
 
 std::string CanaryState::serialise() const {
@@ -144,6 +195,11 @@ std::string CanaryState::serialise() const {
                    {"started", s.started},
                    {"rates", streams_to_json(s.rates)},
                    {"latencies", streams_to_json(s.latencies)},
+                   {"signals", streams_to_json(s.signals)},
+                   {"found", s.found},
+                   {"found_full", s.found_full},
+                   {"noticed", s.noticed},
+                   {"windows_read", s.windows_read},
                    {"split", s.split.to_json()},
                    {"keys", keys_to_text(s.keys)},
                    {"windows", s.windows},
@@ -177,8 +233,15 @@ schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& con
     if (!state) return state;
     Impl& s = *state->impl_;
     value.at("started").get_to(s.started);
+    for (const auto& where : value.at("found").get<std::vector<schema::SliceWhere>>()) {
+      if (s.found.size() < kMaxWatchedSlices) s.watch(where);
+    }
+    value.at("found_full").get_to(s.found_full);
+    value.at("noticed").get_to(s.noticed);
+    value.at("windows_read").get_to(s.windows_read);
     if (!restore_streams(value.at("rates"), s.rates) ||
-        !restore_streams(value.at("latencies"), s.latencies)) {
+        !restore_streams(value.at("latencies"), s.latencies) ||
+        !restore_streams(value.at("signals"), s.signals)) {
       return std::unexpected(damaged("its clauses are not those of the contract"));
     }
     s.split = SplitGuard::from_json(value.at("split"));

@@ -1,10 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "schema/verdict_rule.hpp"
 #include "stages/canary_impl.hpp"
-#include "stages/traffic_rules.hpp"
 #include "stages/wording.hpp"
 
 namespace driftgate::stages {
@@ -24,99 +25,6 @@ void act(CanaryDecision& decision, CanaryAction action, std::string reason) {
 
 }  // namespace
 
-void CanaryState::Impl::collect_verdicts(const CanaryContext& context, CanaryDecision& decision) const {
-  for (const RateStream& stream : rates) stream.verdicts(levels, settings.seed, decision.verdicts);
-  for (const LatencyStream& stream : latencies)
-    decision.verdicts.push_back(stream.verdict(levels, settings.seed));
-  SignalFigures figures;
-  figures.telemetry_age_ms = context.telemetry_age_ms;
-  for (const schema::Clause& clause : signals) {
-    if (auto verdict = decide_signal(clause, figures, levels.alpha_harm)) {
-      decision.verdicts.push_back(std::move(*verdict));
-    } else {
-      decision.reasons.push_back(clause.address() +
-                                 " was decided in shadow-runtime; a canary measures nothing new of it.");
-    }
-  }
-}
-
-/// A global action may also rest on the mean of all harm e-values of hard clauses: with equal parts this
-/// is their sum reaching tests/α. The largest then stands for all.
-void CanaryState::Impl::judge_together(CanaryDecision& decision) const {
-  const double needed = levels.tests / levels.alpha_harm;
-  double sum = 0;
-  ClauseVerdict* largest = nullptr;
-  for (ClauseVerdict& verdict : decision.verdicts) {
-    const bool rate = verdict.e_value && verdict.severity == schema::Severity::hard;
-    if (!rate) continue;
-    if (verdict.verdict == Verdict::violated) return;
-    sum += *verdict.e_value;
-    if (largest == nullptr || *verdict.e_value > *largest->e_value) largest = &verdict;
-  }
-  if (largest == nullptr || sum < needed) return;
-  largest->verdict = Verdict::violated;
-  largest->details["e_joint"] = sum;
-  largest->details["e_joint_needed"] = needed;
-  largest->message += fmt::format(
-      " Together the harm e-values of all hard clauses reach {} of {} needed, and this one is "
-      "the largest.",
-      figure(sum), figure(needed));
-}
-
-/// Verdicts of tripped streams stay violated until the stream was clean for long enough.
-void CanaryState::Impl::follow_trips(const CanaryContext& context, CanaryDecision& decision) {
-  const auto follow = [&](auto& stream, bool clean) {
-    std::optional<Trip>& now = stream.head.trip;
-    if (!now) return;
-    const bool violated_again = std::ranges::any_of(decision.verdicts, [&](const ClauseVerdict& verdict) {
-      return stream.head.made(verdict) && verdict.verdict == Verdict::violated;
-    });
-    if (violated_again) return;
-    if (stream.evidence() != now->evidence_seen) {
-      now->clean_windows = clean ? now->clean_windows + 1 : 0;
-      now->evidence_seen = stream.evidence();
-    }
-    const schema::Recovery& recovery = escalation.recovery;
-    if (now->clean_windows >= recovery.clean_windows &&
-        context.now_ms - now->at_ms >= recovery.min_dwell_ms) {
-      decision.reasons.push_back(fmt::format("{} recovered: {} clean windows since it was violated.",
-                                             stream.head.clause.address(), now->clean_windows));
-      now.reset();
-      return;
-    }
-    for (ClauseVerdict& verdict : decision.verdicts) {
-      if (!stream.head.made(verdict)) continue;
-      verdict.verdict = Verdict::violated;
-      verdict.rule = schema::VerdictRule::recovering;
-      verdict.details["clean_windows"] = now->clean_windows;
-      verdict.details["clean_windows_needed"] = recovery.clean_windows;
-      verdict.details["dwell_ms"] = static_cast<double>(context.now_ms - now->at_ms);
-      verdict.details["dwell_needed_ms"] = static_cast<double>(recovery.min_dwell_ms);
-      verdict.message = fmt::format("{} Recovering: {} of {} clean windows.", now->message,
-                                    now->clean_windows, recovery.clean_windows);
-    }
-  };
-  for (RateStream& stream : rates) follow(stream, stream.clean());
-  for (LatencyStream& stream : latencies) follow(stream, stream.clean(levels));
-}
-
-/// A violation that freezes or steps back starts fresh processes, from which recovery is judged.
-void CanaryState::Impl::trip(const CanaryContext& context, const CanaryDecision& decision) {
-  const auto arm = [&](auto& stream) {
-    const auto violated = std::ranges::find_if(decision.verdicts, [&](const ClauseVerdict& verdict) {
-      return stream.head.made(verdict) && verdict.verdict == Verdict::violated;
-    });
-    const bool recovering =
-        violated != decision.verdicts.end() && violated->details.contains("clean_windows");
-    if (violated == decision.verdicts.end() || recovering) return;
-    stream.rearm();
-    stream.head.trip =
-        Trip{context.now_ms, 0, stream.evidence(), decision.escalation.action, violated->message};
-  };
-  for (RateStream& stream : rates) arm(stream);
-  for (LatencyStream& stream : latencies) arm(stream);
-}
-
 bool CanaryState::Impl::out_of_time(const CanaryContext& context, CanaryDecision& decision) const {
   const std::int64_t elapsed = context.now_ms - context.step_started_ms;
   const bool bake = context.step >= plan.steps.size();
@@ -127,15 +35,36 @@ bool CanaryState::Impl::out_of_time(const CanaryContext& context, CanaryDecision
                     seconds(elapsed), seconds(*plan.max_duration_ms)));
     return true;
   }
-  if (plan.max_exposure && keys_in_step >= *plan.max_exposure && !bake) {
-    act(decision, CanaryAction::inconclusive,
-        fmt::format("{} keys were served by the candidate in this step and max_exposure is {}: what was seen "
-                    "does not "
-                    "decide.",
-                    count_text(keys_in_step), count_text(*plan.max_exposure)));
-    return true;
+  return out_of_exposure(context, decision);
+}
+
+bool CanaryState::Impl::out_of_exposure(const CanaryContext& context, CanaryDecision& decision) const {
+  const bool bake = context.step >= plan.steps.size();
+  if (bake || !plan.max_exposure || keys_in_step < *plan.max_exposure) return false;
+  act(decision, CanaryAction::inconclusive,
+      fmt::format("{} keys were served by the candidate in this step, its max_exposure is {}, and the step "
+                  "cannot be left yet.",
+                  count_text(keys_in_step), count_text(*plan.max_exposure)));
+  return true;
+}
+
+/// The bake is over. Slices that the fallback kernel serves were not shown to be right: a person decides.
+void CanaryState::Impl::choose_finish(const CanaryContext& context, CanaryDecision& decision) const {
+  const Routing now = routing();
+  if (now.slices.empty()) return act(decision, CanaryAction::finish, "Every clause held through the bake.");
+  std::vector<std::string> names;
+  for (const auto& where : now.slices) names.push_back(schema::slice_text(where));
+  const std::string slices = fmt::format("{}", fmt::join(names, ", "));
+  if (!context.approved) {
+    return act(decision, CanaryAction::wait_approval,
+               fmt::format("Every clause held through the bake on what the candidate serves; {} is on the "
+                           "fallback kernel. An approval finishes with it there.",
+                           slices));
   }
-  return false;
+  act(decision, CanaryAction::finish,
+      fmt::format("Every clause held through the bake on what the candidate serves; {} stays on the fallback "
+                  "kernel, as approved.",
+                  slices));
 }
 
 void CanaryState::Impl::choose_progress(const CanaryContext& context, CanaryDecision& decision) const {
@@ -144,24 +73,25 @@ void CanaryState::Impl::choose_progress(const CanaryContext& context, CanaryDeci
   const std::int64_t least = bake ? plan.bake_ms : plan.soak_ms;
   const bool keys_seen = bake || keys_in_step >= plan.min_keys;
   if (!decision.advance_proven) {
-    if (!out_of_time(context, decision)) {
-      for (const ClauseVerdict& verdict : decision.verdicts) {
-        if (verdict.verdict == Verdict::inconclusive)
-          decision.reasons.push_back(verdict.clause + ": " + verdict.message);
-      }
+    if (out_of_time(context, decision)) return;
+    for (const ClauseVerdict& verdict : decision.verdicts) {
+      if (verdict.verdict == Verdict::inconclusive)
+        decision.reasons.push_back(verdict.clause + on_slice(verdict.where) + ": " + verdict.message);
     }
     return;
   }
   if (elapsed < least || !keys_seen) {
-    const std::string why =
+    if (keys_seen ? out_of_exposure(context, decision) : out_of_time(context, decision)) return;
+    return act(
+        decision, CanaryAction::hold,
         fmt::format("{} of {} {} and {} of {} keys.", seconds(elapsed), seconds(least),
-                    bake ? "bake" : "soak", count_text(keys_in_step), count_text(bake ? 0 : plan.min_keys));
-    if (keys_seen || !out_of_time(context, decision)) act(decision, CanaryAction::hold, why);
-    return;
+                    bake ? "bake" : "soak", count_text(keys_in_step), count_text(bake ? 0 : plan.min_keys)));
   }
+  const bool waits = context.paused || (!bake && plan.steps[context.step].approval && !context.approved);
+  if (waits && out_of_exposure(context, decision)) return;
   if (context.paused) return act(decision, CanaryAction::hold, "All is proven; the promotion is paused.");
-  if (bake) return act(decision, CanaryAction::finish, "Every clause held through the bake.");
-  if (plan.steps[context.step].approval && !context.approved) {
+  if (bake) return choose_finish(context, decision);
+  if (waits) {
     return act(decision, CanaryAction::wait_approval, "All is proven at this step; its approval is awaited.");
   }
   decision.next_step = context.step + 1;
@@ -172,52 +102,81 @@ void CanaryState::Impl::choose_progress(const CanaryContext& context, CanaryDeci
           : fmt::format("All is proven at this step: on to {}.", percent(decision.next_share_bp / 10'000.0)));
 }
 
-void CanaryState::Impl::choose_action(const CanaryContext& context, bool tripped,
-                                      CanaryDecision& decision) const {
-  const EscalationDecision& order = decision.escalation;
-  if (order.acted && order.action >= schema::Action::route_slice) {
-    const bool blocks = order.action == schema::Action::block;
-    return act(decision, blocks ? CanaryAction::block : CanaryAction::rollback, order.reason);
+/// Harm that ends the canary, users of whom nothing is known, or a measurement that is broken.
+bool CanaryState::Impl::ends_or_breaks(const CanaryContext& context, const EscalationDecision& fresh,
+                                       CanaryDecision& decision) const {
+  if (fresh.acted && fresh.action >= schema::Action::rollback) {
+    const bool blocks = fresh.action == schema::Action::block;
+    act(decision, blocks ? CanaryAction::block : CanaryAction::rollback, fresh.reason);
+    return true;
   }
   if (context.telemetry_age_ms >= plan.revert_after_ms) {
-    return act(
-        decision, CanaryAction::revert,
+    act(decision, CanaryAction::revert,
         fmt::format(
             "Telemetry is {} old and revert_after is {}: nothing is known of the users, so the candidate "
             "gets no traffic.",
             seconds(context.telemetry_age_ms), seconds(plan.revert_after_ms)));
+    return true;
   }
   if (decision.split_alarm) {
-    return act(
-        decision, CanaryAction::freeze,
+    act(decision, CanaryAction::freeze,
         fmt::format(
             "Traffic is not split as configured (e-value {} over {} keys): the measurement is broken, not "
             "the candidate. Check the router and the keys.",
             figure(decision.split_e_value), count_text(split.keys())));
+    return true;
   }
-  const auto last = static_cast<std::uint32_t>(plan.steps.size()) - 1;
-  if (order.acted && order.action == schema::Action::step_back && !tripped &&
-      std::min(context.step, last) > 0) {
-    decision.next_step = std::min(context.step, last) - 1;
+  return false;
+}
+
+/// What changes at the fallback kernel, the strongest first. A step back takes changes for slices along.
+bool CanaryState::Impl::choose_routing(const EscalationDecision& fresh, const Routing& before,
+                                       CanaryDecision& decision) const {
+  const Routing now = routing();
+  const bool routed = !std::ranges::includes(before.slices, now.slices);
+  const auto reason = [&](schema::Action action) {
+    const auto order = std::ranges::find(fresh.orders, action, &EscalationOrder::action);
+    return order == fresh.orders.end() ? std::string() : order->reason;
+  };
+  if (now.all && !before.all) {
+    act(decision, CanaryAction::fallback, reason(schema::Action::fallback));
+  } else if (decision.action == CanaryAction::step_back) {
+    if (routed) decision.reasons.push_back(reason(schema::Action::route_slice));
+  } else if (routed) {
+    act(decision, CanaryAction::route_slice, reason(schema::Action::route_slice));
+  } else if (before.all && !now.all) {
+    act(decision, CanaryAction::restore,
+        "Its dwell at the fallback kernel is over: traffic comes back, on probation.");
+  } else if (now.slices != before.slices) {
+    act(decision, CanaryAction::restore_slice,
+        "The dwell at the fallback kernel is over: a slice comes back to the candidate, on probation.");
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void CanaryState::Impl::choose_action(const CanaryContext& context, const EscalationDecision& fresh,
+                                      const Routing& before, CanaryDecision& decision) const {
+  const auto stepping = std::ranges::find(fresh.orders, schema::Action::step_back, &EscalationOrder::action);
+  const std::uint32_t here = std::min(context.step, static_cast<std::uint32_t>(plan.steps.size()) - 1);
+  if (stepping != fresh.orders.end() && here > 0) {
+    decision.next_step = here - 1;
     decision.next_share_bp = share_of(decision.next_step);
-    return act(decision, CanaryAction::step_back, order.reason);
+    act(decision, CanaryAction::step_back, stepping->reason);
   }
+  if (choose_routing(fresh, before, decision) || decision.action == CanaryAction::step_back) return;
   const bool stale = context.telemetry_age_ms >= plan.freeze_after_ms;
-  const bool frozen = order.acted && order.action != schema::Action::log;
-  if (!stale && !frozen) return choose_progress(context, decision);
+  const bool ordered = fresh.acted && fresh.action >= schema::Action::freeze;
+  if (!stale && !ordered && !holds_ramp()) return choose_progress(context, decision);
   if (out_of_time(context, decision)) return;
   act(decision, CanaryAction::freeze,
       stale ? fmt::format("Telemetry is {} old and freeze_after is {}.", seconds(context.telemetry_age_ms),
                           seconds(plan.freeze_after_ms))
-            : order.reason);
+            : decision.escalation.reason);
 }
 
-CanaryDecision CanaryState::Impl::decide(const CanaryContext& context) {
-  CanaryDecision decision;
-  collect_verdicts(context, decision);
-  judge_together(decision);
-  follow_trips(context, decision);
-  schema::hold_to_rules(decision.verdicts);
+void CanaryState::Impl::fill_figures(const CanaryContext& context, CanaryDecision& decision) const {
   decision.exposed_requests = exposed_requests;
   decision.exposed_keys = exposed_keys;
   decision.failed_keys_candidate = failed_keys_candidate;
@@ -230,28 +189,79 @@ CanaryDecision CanaryState::Impl::decide(const CanaryContext& context) {
   decision.split_alarm = decision.split_e_value >= 1 / levels.alpha_harm;
   decision.next_step = context.step;
   decision.next_share_bp = share_of(context.step);
-  decision.advance_proven = std::ranges::all_of(decision.verdicts, [](const ClauseVerdict& verdict) {
-    return verdict.verdict == Verdict::pass || verdict.severity == schema::Severity::soft;
-  });
   if (decision.keys_full) {
     decision.reasons.push_back(
         fmt::format("{} requests of unseen keys were not counted: the limit of {} remembered keys "
                     "is reached.",
                     count_text(uncounted_keys), count_text(settings.max_keys)));
   }
-  decision.escalation = escalate(escalation, schema::Stage::canary, decision.verdicts);
-  const bool already_tripped = std::ranges::any_of(decision.verdicts, [&](const ClauseVerdict& verdict) {
-    return verdict.clause == decision.escalation.clause && verdict.details.contains("clean_windows");
-  });
-  choose_action(context, already_tripped, decision);
-  const bool eases = decision.escalation.action == schema::Action::freeze ||
-                     decision.escalation.action == schema::Action::step_back;
-  if (decision.escalation.acted && eases) trip(context, decision);
+  if (found_full) {
+    decision.reasons.push_back(fmt::format(
+        "{} slices found in traffic are watched, which is the limit; others count in all traffic only.",
+        kMaxWatchedSlices));
+  }
+}
+
+/// What is on the fallback kernel is listed as violated and is not what the candidate serves.
+schema::Verdict CanaryState::Impl::stage_verdict(const CanaryDecision& decision) const {
+  std::vector<ClauseVerdict> served;
+  for (const ClauseVerdict& verdict : decision.verdicts) {
+    if (!inside_fallback(verdict.where)) served.push_back(verdict);
+  }
   const bool broken = decision.split_alarm || decision.action == CanaryAction::revert;
-  decision.verdict = schema::combine(decision.verdicts);
-  if (broken && decision.verdict != Verdict::violated) decision.verdict = Verdict::error;
-  const bool undecided = decision.action != CanaryAction::finish && decision.verdict == Verdict::pass;
-  if (undecided || decision.action == CanaryAction::inconclusive) decision.verdict = Verdict::inconclusive;
+  const Verdict verdict = schema::combine(served);
+  if (decision.action == CanaryAction::inconclusive) return Verdict::inconclusive;
+  if (broken && verdict != Verdict::violated) return Verdict::error;
+  const bool undecided = decision.action != CanaryAction::finish && verdict == Verdict::pass;
+  return undecided ? Verdict::inconclusive : verdict;
+}
+
+CanaryDecision CanaryState::Impl::decide(const CanaryContext& context) {
+  CanaryDecision decision;
+  const Routing before = routing();
+  std::vector<Judged> judged = collect(context, decision);
+  judge_together(judged);
+  judge_slices(judged);
+  follow_trips(context, judged, decision);
+  explain_by_slices(judged);
+  for (const Judged& item : judged) decision.verdicts.push_back(item.verdict);
+  schema::hold_to_rules(decision.verdicts);
+  std::vector<ClauseVerdict> news;
+  for (std::size_t i = 0; i < judged.size(); ++i) {
+    if (judged[i].is_fresh()) news.push_back(decision.verdicts[i]);
+  }
+  fill_figures(context, decision);
+  const EscalationDecision fresh = escalate(escalation, schema::Stage::canary, news);
+  const bool over = ends_or_breaks(context, fresh, decision);
+  if (!over) trip(context, judged, fresh);
+  const Routing now = routing();
+  decision.fallback_slices = now.slices;
+  decision.all_to_fallback = now.all;
+  decision.sample = sampling();
+  decision.advance_proven = std::ranges::all_of(decision.verdicts, [&](const ClauseVerdict& verdict) {
+    const bool watched =
+        verdict.role == schema::SliceRole::monitored && verdict.verdict == Verdict::inconclusive;
+    return verdict.verdict == Verdict::pass || verdict.severity == schema::Severity::soft || watched ||
+           inside_fallback(verdict.where);
+  });
+  decision.escalation = fresh;
+  if (!fresh.acted) {
+    decision.escalation.orders = standing();
+    if (!decision.escalation.orders.empty()) {
+      const EscalationOrder& strongest = decision.escalation.orders.front();
+      decision.escalation = {strongest.action,
+                             true,
+                             strongest.clause,
+                             strongest.where,
+                             strongest.rule,
+                             strongest.reason,
+                             std::move(decision.escalation.orders),
+                             {}};
+    }
+  }
+  give_notices(fresh, decision);
+  if (!over) choose_action(context, fresh, before, decision);
+  decision.verdict = stage_verdict(decision);
   return decision;
 }
 

@@ -11,12 +11,6 @@
 namespace driftgate::stages {
 namespace {
 
-bool address_matches(const std::string& pattern, const std::string& address) {
-  if (pattern.ends_with(".*"))
-    return address.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
-  return pattern == address;
-}
-
 bool slice_matches(const schema::EscalationRule& rule, const schema::SliceWhere& where) {
   if (rule.any_slice) return true;
   return rule.slice ? *rule.slice == where : where.empty();
@@ -80,6 +74,11 @@ void add_beside(const schema::Escalation& policy, schema::Stage stage, const sch
 }
 
 }  // namespace
+
+bool address_matches(std::string_view match, std::string_view address) {
+  if (match.ends_with(".*")) return address.starts_with(match.substr(0, match.size() - 1));
+  return match == address;
+}
 
 EscalationDecision escalate(const schema::Escalation& policy, schema::Stage stage,
                             const std::vector<schema::ClauseVerdict>& verdicts) {

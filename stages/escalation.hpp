@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schema/contract.hpp"
@@ -39,5 +40,8 @@ struct EscalationDecision {
 /// too; without one it freezes, since what cannot be seen is no proof of harm.
 [[nodiscard]] EscalationDecision escalate(const schema::Escalation& policy, schema::Stage stage,
                                           const std::vector<schema::ClauseVerdict>& verdicts);
+
+/// Does a rule's `match` ("family.id" or "family.*") name this clause?
+[[nodiscard]] bool address_matches(std::string_view match, std::string_view address);
 
 }  // namespace driftgate::stages

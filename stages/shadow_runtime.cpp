@@ -11,6 +11,7 @@
 #include "stages/report_begin.hpp"
 #include "stages/selection.hpp"
 #include "stages/statistics/distributions.hpp"
+#include "stages/statistics/log_mean_sequence.hpp"
 #include "stages/statistics/paired.hpp"
 #include "stages/traffic_rules.hpp"
 #include "stages/wording.hpp"
@@ -202,11 +203,6 @@ ClauseVerdict Decider::latency(const schema::Clause& clause, Metric metric, cons
   }
   const auto& subject = std::get<schema::MetricSubject>(clause.subject);
   const auto quantile = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt;
-  if (!quantile) {
-    return cannot(std::move(verdict),
-                  "The mean of a latency has no limits that hold for every distribution: use a "
-                  "quantile (p50, p90, p95, p99, p99_9).");
-  }
   std::vector<double> candidate;
   std::vector<double> incumbent;
   for (const ShadowPair* pair : pairs) {
@@ -217,18 +213,22 @@ ClauseVerdict Decider::latency(const schema::Clause& clause, Metric metric, cons
   }
   std::ranges::sort(candidate);
   std::ranges::sort(incumbent);
+  const auto limits_of = [&](const std::vector<double>& values, double level) {
+    return quantile ? order_statistic_limits(values, *quantile, level) : log_mean_limits(values, level);
+  };
   const double arms = limits.max_ratio || limits.max_delta ? 2 : 1;
   const double level = alpha / arms;
   verdict.p_value = smallest_level([&](double a) {
-    return order_statistic_limits(candidate, *quantile, a / arms).lower >
-           latency_line(limits, order_statistic_limits(incumbent, *quantile, a / arms).upper);
+    return limits_of(candidate, a / arms).lower > latency_line(limits, limits_of(incumbent, a / arms).upper);
   });
-  verdict.method = "order statistics, one request of each key";
+  verdict.method = quantile ? "order statistics, one request of each key"
+                            : "Student's t on the logarithms, the geometric mean of one request of each key";
+  verdict.approximate = !quantile;
   verdict.n = candidate.size();
   verdict.clusters = candidate.size();
-  apply_latency({order_statistic_limits(candidate, *quantile, level),
-                 order_statistic_limits(incumbent, *quantile, level), !candidate.empty(), !incumbent.empty()},
-                clause, verdict);
+  apply_latency(
+      {limits_of(candidate, level), limits_of(incumbent, level), !candidate.empty(), !incumbent.empty()},
+      clause, verdict);
   return verdict;
 }
 

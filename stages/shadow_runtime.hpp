@@ -51,8 +51,9 @@ struct ShadowInputs {
 };
 
 /// Decides the clauses whose stages include shadow-runtime (R and O by default) once, with fixed-data
-/// tests: error rates by Clopper–Pearson and latency quantiles by order statistics on the first request
-/// of each key, realised-token clauses on all pairs, clustered by key.
+/// tests: error rates by Clopper–Pearson, latency quantiles by order statistics and mean latencies as
+/// geometric means by Student's t on the first request of each key, realised-token clauses on all pairs,
+/// clustered by key.
 [[nodiscard]] StageReport evaluate_shadow_runtime(const schema::Contract& contract,
                                                   const ShadowInputs& inputs);
 

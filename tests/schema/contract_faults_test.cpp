@@ -94,8 +94,15 @@ TEST_CASE("references within the contract are checked") {
       {"bound: reward, max: 0.05", "bound: policy_gradient, max: 1",
        "the bound policy_gradient needs assumptions.policy"},
       {"  critical: [{language: de}]\n", "", "the contract has no critical slices"},
-      {"max: 0.02}\n  - {id: ttft", "max: 0.02, slices: [critical]}\n  - {id: ttft",
-       "in statistical-slice only"},
+      {"aggregate: p99, max: 0.75", "aggregate: p99, max: 0.75, slices: [critical]",
+       "offline-numeric looks at the corpus as a whole"},
+      {"signal: telemetry, max_staleness: 30s", "signal: shadow_pairs, min_count: 5, stages: [canary]",
+       "a canary mirrors nothing and goes by the shadow_pairs of shadow-runtime"},
+      {"{match: \"runtime.errors\", stage: canary,", "{match: \"numerical.span\", slice: {language: de},",
+       "\"numerical.span\" is not decided on slices"},
+      {"stage: canary", "slice: {langage: de}", "the dimension \"langage\" is not declared"},
+      {"metric: error_rate, max_ratio: 1.5, max: 0.02", "metric: tv_sampled, max: 0.1, stages: [canary]",
+       "canary cannot supply tv_sampled; allowed: offline-numeric, statistical-slice, shadow-runtime"},
       {"metric: tv, aggregate: mean, max: 0.02, slices: [critical]", "metric: error_rate, max: 0.1",
        "no stage of the statistical family can supply error_rate; it is supplied in: shadow-runtime, canary"},
       {"bound: reward, max: 0.05", "outcome: correct, non_inferiority_margin: 0.1",
@@ -132,9 +139,6 @@ TEST_CASE("what no stage evaluates yet is refused by name") {
       {"action: rollback", "action: block", "the action block is not evaluated by this version"},
       {"soft: freeze", "soft: notify", "the action notify is not evaluated by this version"},
       {"soft: freeze", "soft: sample", "the action sample is not evaluated by this version"},
-      {"stage: canary", "slice: {language: de}", "a rule for one slice is not evaluated by this version"},
-      {"signal: telemetry, max_staleness: 30s", "signal: shadow_pairs, min_count: 5, stages: [canary]",
-       "in canary, the signal shadow_pairs is not evaluated by this version"},
   });
   for (const std::string_view action : {"fallback", "route_slice"}) {
     std::string text = contract_with("inf: {ref: int8}", fallback);

@@ -76,6 +76,11 @@ TEST_CASE("the JSON Schema and the parser accept differences, bands, calibration
       {tv, "metric: ece_drift, max: 0.02"},
       {tv, "metric: ece_drift, max_delta: 0.02, slices: [critical]"},
       {"max_ratio: 1.5, max: 0.02", "max_delta: 0.01"},
+      {"max_ratio: 1.5, max: 0.02", "max: 0.02, slices: [critical, monitored]"},
+      {"aggregate: p95, max_ratio: 1.1", "aggregate: mean, max_ratio: 1.1"},
+      {"stage: canary", "slice: {language: de}"},
+      {"stage: canary", "slice: any"},
+      {"signal: telemetry, max_staleness: 30s", "signal: logprobs, min_coverage: 0.9"},
       {"  critical:", "  discover: {depth: 3, action: block}\n  critical:"}};
   for (const auto& [from, to] : cases) {
     CAPTURE(to);

@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include "stages/canary_streams.hpp"
 #include "tests/stages/canary_world.hpp"
 
 using namespace driftgate;
@@ -31,23 +30,67 @@ TEST_CASE("a candidate as slow as its incumbent is violated when both are beyond
   for (int second = 0; second < 60; ++second) CHECK(fine.second(0).action == CanaryAction::hold);
 }
 
-TEST_CASE("a stream knows its verdict by clause, slice and limit") {
+TEST_CASE("a mean latency is decided on its geometric mean, and not before 500 keys of each arm") {
+  auto contract = make::canary_contract();
   schema::Limits ratio;
-  ratio.max_ratio = 1.5;
-  const StreamHead head{
-      make::traffic("ttft", schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p50}, ratio,
-                    schema::Stage::canary),
-      {},
-      schema::SliceRole::corpus,
-      std::nullopt,
-      0};
-  schema::ClauseVerdict verdict;
-  verdict.clause = "runtime.ttft";
-  verdict.limit_kind = "max_ratio";
-  CHECK(head.made(verdict));
-  verdict.limit_kind = "max";
-  CHECK_FALSE(head.made(verdict));
-  verdict.limit_kind = "max_ratio";
-  verdict.where = {{"language", "de"}};
-  CHECK_FALSE(head.made(verdict));
+  ratio.max_ratio = 1.1;
+  contract.clauses = {make::traffic("ttft",
+                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::mean},
+                                    ratio, schema::Stage::canary)};
+  contract.clauses[0].require = schema::Requirement::proof;
+  contract.canary->soak_ms = 1'000'000;
+  CanaryWorld slower(contract, 1);
+  slower.candidate_slower = 1.5;
+  CanaryDecision decision;
+  for (int second = 0; second < 300 && decision.action != CanaryAction::rollback; ++second) {
+    decision = slower.second(0);
+    const auto& verdict = decision.verdicts.at(0);
+    if (verdict.n < 500) CHECK(verdict.verdict == Verdict::inconclusive);
+  }
+  CHECK(decision.action == CanaryAction::rollback);
+  CHECK(decision.verdicts.at(0).n >= 500);
+  CHECK(decision.verdicts[0].approximate);
+  CHECK(decision.verdicts[0].method.find("asymptotic") != std::string::npos);
+  CHECK(decision.verdicts[0].method.find("geometric mean") != std::string::npos);
+  CanaryWorld alike(contract, 1);
+  alike.per_second = 600;
+  for (int second = 0; second < 100 && !decision.advance_proven; ++second) decision = alike.second(0);
+  CHECK(decision.advance_proven);
+}
+
+TEST_CASE("a difference of latencies is held against both arms") {
+  auto contract = make::canary_contract();
+  schema::Limits delta;
+  delta.max_delta = 5;
+  contract.clauses = {make::traffic("ttft",
+                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::p50},
+                                    delta, schema::Stage::canary)};
+  CanaryWorld slower(contract, 1);
+  slower.candidate_slower = 1.5;  // 12.5 ms at the median
+  CanaryDecision decision;
+  for (int second = 0; second < 200 && decision.action != CanaryAction::rollback; ++second)
+    decision = slower.second(0);
+  CHECK(decision.action == CanaryAction::rollback);
+  CHECK(decision.verdicts.at(0).limit_kind == "max_delta");
+  CanaryWorld alike(contract, 1);
+  for (int second = 0; second < 100; ++second) CHECK(alike.second(0).action != CanaryAction::rollback);
+}
+
+TEST_CASE("above half of the traffic a relative latency is not evaluable and says so") {
+  auto contract = make::canary_contract();
+  schema::Limits ratio;
+  ratio.max_ratio = 1.1;
+  contract.clauses = {make::traffic("ttft",
+                                    schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::mean},
+                                    ratio, schema::Stage::canary)};
+  contract.canary->steps = {{6'000, false}, {10'000, false}};
+  contract.canary->soak_ms = 1'000'000;
+  CanaryWorld world(contract, 1);
+  world.candidate_slower = 3;
+  CanaryDecision decision;
+  for (int second = 0; second < 60; ++second) decision = world.second(0);
+  CHECK(decision.verdicts.at(0).verdict == Verdict::pass);
+  CHECK(decision.verdicts[0].n == 0);
+  CHECK(decision.verdicts[0].details.at("not_evaluable") > 0);
+  CHECK(decision.verdicts[0].message.find("not evaluable") != std::string::npos);
 }

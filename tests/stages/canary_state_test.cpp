@@ -17,8 +17,32 @@ schema::Contract full_contract() {
                             ratio, schema::Stage::canary);
   ttft.severity = schema::Severity::soft;
   contract.clauses.push_back(ttft);
+  auto mean = ttft;
+  mean.id = "mean";
+  std::get<schema::MetricSubject>(mean.subject).aggregate = schema::Aggregate::mean;
+  contract.clauses.push_back(mean);
+  auto delta = contract.clauses[0];
+  delta.id = "delta";
+  delta.severity = schema::Severity::soft;
+  delta.limits = {};
+  delta.limits.max_delta = 0.1;
+  delta.slices = {schema::SliceRole::monitored};
+  contract.clauses.push_back(delta);
   contract.slices.prompt_length_bounds = {100};
+  schema::EscalationRule rule;
+  rule.match = "runtime.errors";
+  rule.action = schema::Action::route_slice;
+  rule.any_slice = true;
+  contract.escalation.rules = {rule};
+  contract.escalation.recovery = {3, 5'000};
   return contract;
+}
+
+CanaryWorld full_world(const schema::Contract& contract, std::uint64_t seed) {
+  CanaryWorld world(contract, seed);
+  world.slices = {"language=de", "language=en;domain=code", "language=fr", ""};
+  if (seed % 3 == 0) world.slice_fails["language=de"] = 0.4;
+  return world;
 }
 
 void check_same(const CanaryDecision& a, const CanaryDecision& b) {
@@ -26,6 +50,9 @@ void check_same(const CanaryDecision& a, const CanaryDecision& b) {
   CHECK(a.verdict == b.verdict);
   CHECK(a.reasons == b.reasons);
   CHECK(a.split_e_value == b.split_e_value);
+  CHECK(a.fallback_slices == b.fallback_slices);
+  CHECK(a.notices.size() == b.notices.size());
+  CHECK(a.recovered.size() == b.recovered.size());
   REQUIRE(a.verdicts.size() == b.verdicts.size());
   for (std::size_t i = 0; i < a.verdicts.size(); ++i) {
     CHECK(a.verdicts[i].message == b.verdicts[i].message);
@@ -39,11 +66,13 @@ TEST_CASE("restarts at random points give the same decisions as none") {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     CAPTURE(seed);
     const auto contract = full_contract();
-    CanaryWorld steady(contract, seed);
-    CanaryWorld restarted(contract, seed);
+    CanaryWorld steady = full_world(contract, seed);
+    CanaryWorld restarted = full_world(contract, seed);
     Random restarts(seed + 1'000);
     for (int second = 0; second < 60; ++second) {
       const double fails = second < 20 ? 0 : 0.02 * static_cast<double>(seed % 4);
+      (void)steady.state.begin_window("router", static_cast<std::uint64_t>(second) + 1);
+      (void)restarted.state.begin_window("router", static_cast<std::uint64_t>(second) + 1);
       for (int i = 0; i < 60; ++i) {
         steady.observe(fails);
         restarted.observe(fails);
@@ -58,6 +87,8 @@ TEST_CASE("restarts at random points give the same decisions as none") {
       const CanaryDecision a = steady.state.decide(steady.context());
       const CanaryDecision b = restarted.state.decide(restarted.context());
       check_same(a, b);
+      steady.last = a;
+      restarted.last = b;
       steady.follow(a);
       restarted.follow(b);
     }
@@ -80,8 +111,9 @@ TEST_CASE("a window is counted once, whatever is replayed") {
 }
 
 TEST_CASE("a state cut short at any byte is refused as damaged") {
-  CanaryWorld world(full_contract(), 1);
-  world.second(0.1);
+  CanaryWorld world = full_world(full_contract(), 1);
+  world.per_second = 8;
+  world.second(0.5);
   const std::string text = world.state.serialise();
   for (std::size_t size = 0; size < text.size(); ++size) {
     CAPTURE(size);

@@ -250,11 +250,82 @@ TEST_CASE("failures that both arms share are no harm of the candidate and five t
 
 TEST_CASE("a clause that a canary cannot evaluate is refused when it is created") {
   auto contract = make::canary_contract();
-  contract.clauses.push_back(
-      make::traffic("ttft", schema::MetricSubject{schema::Metric::ttft_ms, schema::Aggregate::mean},
-                    make::max(50), schema::Stage::canary));
+  contract.clauses.push_back(make::traffic("tv", schema::MetricSubject{schema::Metric::tv_sampled, {}},
+                                           make::max(0.1), schema::Stage::canary));
   const auto state = CanaryState::create(contract, {});
   REQUIRE_FALSE(state);
   CHECK(state.error().code == schema::ErrorCode::unsupported);
-  CHECK(state.error().message.find("runtime.ttft") != std::string::npos);
+  CHECK(state.error().message.find("runtime.tv") != std::string::npos);
+}
+
+TEST_CASE("the largest exposure ends a step that waits for its soak or its approval") {
+  auto contract = make::canary_contract();
+  contract.canary->max_exposure = 300;
+  contract.canary->soak_ms = 3'600'000;
+  CanaryWorld soaking(contract, 1);
+  CanaryDecision decision;
+  for (int second = 0; second < 600 && decision.action != CanaryAction::inconclusive; ++second) {
+    decision = soaking.second(0);
+    CHECK(decision.keys_in_step <= 300 + 60);
+  }
+  CHECK(decision.advance_proven);
+  CHECK(decision.action == CanaryAction::inconclusive);
+  CHECK(decision.verdict == Verdict::inconclusive);
+  contract.canary->soak_ms = 0;
+  contract.canary->steps[0].approval = true;
+  CanaryWorld waiting(contract, 1);
+  bool waited = false;
+  for (int second = 0; second < 600; ++second) {
+    decision = waiting.second(0);
+    waited = waited || decision.action == CanaryAction::wait_approval;
+    if (decision.action == CanaryAction::inconclusive) break;
+  }
+  CHECK(waited);
+  CHECK(decision.action == CanaryAction::inconclusive);
+}
+
+TEST_CASE("signals that a canary cannot count are carried from shadow-runtime with their age") {
+  auto contract = make::canary_contract();
+  schema::Limits least;
+  least.min_count = 500;
+  contract.clauses.push_back(make::clause(schema::Family::observability, "pairs",
+                                          schema::SignalSubject{schema::Metric::shadow_pairs}, least,
+                                          schema::Stage::canary));
+  CanaryWorld world(contract, 1);
+  CHECK(world.second(0).verdicts.size() == 1);
+  CanaryContext context = world.context();
+  schema::ClauseVerdict pairs;
+  pairs.clause = "observability.pairs";
+  pairs.verdict = Verdict::pass;
+  pairs.rule = schema::VerdictRule::count_at_least;
+  pairs.limit_kind = "min_count";
+  pairs.estimate = 510;
+  pairs.threshold = 500;
+  pairs.method = "count";
+  context.carried = {pairs};
+  context.carried_age_ms = 61'000;
+  const CanaryDecision decision = world.state.decide(context);
+  REQUIRE(decision.verdicts.size() == 2);
+  CHECK(decision.verdicts[1].verdict == Verdict::pass);
+  CHECK(decision.verdicts[1].details.at("carried_age_ms") == 61'000);
+  CHECK(decision.verdicts[1].message.find("61 s ago") != std::string::npos);
+}
+
+TEST_CASE("a difference of failure rates stops what fails more and lets alike arms advance") {
+  auto contract = make::canary_contract();
+  schema::Limits delta;
+  delta.max_delta = 0.05;
+  contract.clauses[0].limits = delta;
+  CanaryWorld worse(contract, 1);
+  CanaryDecision decision;
+  for (int second = 0; second < 300 && decision.action != CanaryAction::rollback; ++second)
+    decision = worse.second(0.3);
+  CHECK(decision.action == CanaryAction::rollback);
+  CHECK(decision.exposed_keys < 600);
+  CHECK(decision.verdicts.at(0).limit_kind == "max_delta");
+  CanaryWorld alike(contract, 1);
+  alike.incumbent_fails = 0.02;
+  for (int second = 0; second < 600 && decision.action != CanaryAction::advance; ++second)
+    decision = alike.second(0.02);
+  CHECK(decision.action == CanaryAction::advance);
 }

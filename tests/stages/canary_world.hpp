@@ -1,9 +1,12 @@
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "stages/canary.hpp"
+#include "stages/selection.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/stages/make.hpp"
 
@@ -35,18 +38,33 @@ struct CanaryWorld {
   double true_share = -1;  ///< of keys that go to the candidate; negative = as configured
   double incumbent_fails = 0;
   double candidate_slower = 1;
+  std::vector<std::string> slices = {""};     ///< of the requests, in turn
+  std::map<std::string, double> slice_fails;  ///< the candidate's, where not that of the rest
+  CanaryDecision last;                        ///< its routing is in force
+  std::uint64_t requests = 0, windows = 0;
   int seconds = 0;
   int per_second = 60;
 
   [[nodiscard]] CanaryContext context() const { return {now_ms, step, step_started_ms, 0, paused, approved}; }
 
+  [[nodiscard]] bool on_fallback(const std::string& slice) const {
+    const auto attributes = parse_slice(slice);
+    return last.all_to_fallback || std::ranges::any_of(last.fallback_slices, [&](const auto& where) {
+             return matches(attributes, where);
+           });
+  }
+
   void observe(double candidate_fails) {
     CanaryObservation request;
-    request.candidate_bp = state.share_of_step(step);
+    request.slice = slices[requests++ % slices.size()];
+    const bool away = on_fallback(request.slice);
+    request.candidate_bp = away ? 0 : state.share_of_step(step);
     request.key_hash = random.next();
     const double share = true_share < 0 ? request.candidate_bp / 10'000.0 : true_share;
-    request.candidate = random.uniform() < share;
-    const double fails = request.candidate ? candidate_fails : incumbent_fails;
+    request.candidate = random.uniform() < share && !away;
+    const auto own = slice_fails.find(request.slice);
+    const double candidate_rate = own == slice_fails.end() ? candidate_fails : own->second;
+    const double fails = request.candidate ? candidate_rate : incumbent_fails;
     request.outcome = random.uniform() < fails ? RequestOutcome::failed : RequestOutcome::ok;
     request.routed_us = now_ms * 1'000;
     request.latency.ttft_ms = (request.candidate ? candidate_slower : 1) * (20 + 10 * random.uniform());
@@ -54,10 +72,12 @@ struct CanaryWorld {
   }
 
   CanaryDecision second(double candidate_fails) {
+    (void)state.begin_window("router", ++windows);
     for (int i = 0; i < per_second; ++i) observe(candidate_fails);
     now_ms += 1'000;
     ++seconds;
-    return state.decide(context());
+    last = state.decide(context());
+    return last;
   }
 
   void follow(const CanaryDecision& decision) {

@@ -164,6 +164,23 @@ TEST_CASE("a latency twice the incumbent's is violated and one alike passes as n
   CHECK_FALSE(proven.no_harm_only);
 }
 
+TEST_CASE("a mean latency is decided on geometric means and needs 50 keys of each arm") {
+  schema::Clause mean = ttft(1.1);
+  std::get<schema::MetricSubject>(mean.subject).aggregate = schema::Aggregate::mean;
+  const StageReport slower = evaluate({mean}, traffic(200, 0, 1.5, 1));
+  CHECK(slower.verdict == Verdict::violated);
+  CHECK(slower.clauses.at(0).approximate);
+  CHECK(slower.clauses[0].method.find("geometric mean") != std::string::npos);
+  CHECK(slower.clauses[0].details.at("candidate_lower") >
+        1.1 * slower.clauses[0].details.at("incumbent_upper"));
+  CHECK_FALSE(evaluate({mean}, traffic(49, 0, 5, 1)).verdict == Verdict::violated);
+  mean.require = schema::Requirement::proof;
+  CHECK(evaluate({mean}, traffic(49, 0, 1, 1)).verdict == Verdict::inconclusive);
+  CHECK(evaluate({mean}, traffic(2'000, 0, 1, 1)).verdict == Verdict::pass);
+  mean.limits = make::max(20);  // the incumbent's latencies are 20 to 30 ms
+  CHECK(evaluate({mean}, traffic(200, 0, 1, 1)).verdict == Verdict::violated);
+}
+
 TEST_CASE("max and max_ratio of one latency clause must both hold") {
   schema::Clause both = ttft(1.5);
   both.limits.max = 50;

@@ -1,0 +1,194 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "stages/canary_impl.hpp"
+#include "stages/statistics/e_values.hpp"
+#include "stages/statistics/multiple.hpp"
+#include "stages/traffic_rules.hpp"
+#include "stages/wording.hpp"
+
+namespace driftgate::stages {
+namespace {
+
+using schema::ClauseVerdict;
+using schema::Verdict;
+
+/// Keys of the candidate outside the slices that are routed away, from which on their rate says something.
+constexpr std::uint64_t kLeastRest = 30;
+
+/// At most two standard deviations and one event over what is expected: no sign of harm.
+bool unremarkable(double seen, double expected) {
+  return seen <= expected + 2 * std::sqrt(std::max(0.0, expected)) + 1;
+}
+
+/// An O clause as shadow-runtime decided it: a canary mirrors nothing, so nothing newer exists.
+std::optional<ClauseVerdict> carried(const CanaryContext& context, const schema::Clause& clause) {
+  const auto found = std::ranges::find(context.carried, clause.address(), &ClauseVerdict::clause);
+  if (found == context.carried.end()) return std::nullopt;
+  ClauseVerdict verdict = *found;
+  verdict.method += ", carried from shadow-runtime";
+  verdict.details["carried_age_ms"] = static_cast<double>(context.carried_age_ms);
+  verdict.message += fmt::format(" This was decided in shadow-runtime, {} s ago; a canary mirrors nothing.",
+                                 context.carried_age_ms / 1'000);
+  return verdict;
+}
+
+struct Rest {
+  double keys = 0, failed = 0, failures = 0, candidate = 0, expected = 0;
+
+  void take(const RateCounts& counts, double sign) {
+    keys += sign * static_cast<double>(counts.keys);
+    failed += sign * static_cast<double>(counts.failed_keys);
+    failures += sign * static_cast<double>(counts.failures);
+    candidate += sign * static_cast<double>(counts.candidate_failures);
+    expected += sign * counts.expected_candidate;
+  }
+  [[nodiscard]] bool clean(const ClauseVerdict& verdict) const {
+    if (keys < static_cast<double>(kLeastRest)) return false;
+    if (verdict.limit_kind == "max") return unremarkable(failed, verdict.threshold.value_or(0) * keys);
+    return verdict.limit_kind == "max_ratio" && unremarkable(candidate, expected);
+  }
+};
+
+std::set<std::string> dimensions_of(const schema::SliceWhere& where) {
+  std::set<std::string> names;
+  for (const auto& [dimension, value] : where) names.insert(dimension);
+  return names;
+}
+
+}  // namespace
+
+std::vector<CanaryState::Impl::Judged> CanaryState::Impl::collect(const CanaryContext& context,
+                                                                  CanaryDecision& decision) {
+  std::vector<Judged> judged;
+  for (const RateStream& stream : rates) {
+    std::vector<ClauseVerdict> made;
+    stream.verdicts(settings.seed, made);
+    for (ClauseVerdict& verdict : made) judged.push_back({std::move(verdict), &stream.head, &stream, false});
+  }
+  for (const LatencyStream& stream : latencies)
+    judged.push_back({stream.verdict(settings.seed), &stream.head, nullptr, false});
+  SignalFigures figures;
+  figures.telemetry_age_ms = context.telemetry_age_ms;
+  for (SignalStream& signal : signals) {
+    auto verdict = decide_signal(signal.head.clause, figures, levels.alpha_harm);
+    if (!verdict) verdict = carried(context, signal.head.clause);
+    if (!verdict) {
+      decision.reasons.push_back(signal.head.clause.address() +
+                                 " was decided in shadow-runtime; a canary measures nothing new of it.");
+      continue;
+    }
+    signal.looks = windows_read;
+    signal.last_clean = verdict->verdict == Verdict::pass;
+    judged.push_back({std::move(*verdict), &signal.head, nullptr, false});
+  }
+  return judged;
+}
+
+bool CanaryState::Impl::ordered_to_route(const ClauseVerdict& verdict) const {
+  ClauseVerdict violated = verdict;
+  violated.verdict = Verdict::violated;
+  return escalate(escalation, schema::Stage::canary, {violated}).action == schema::Action::route_slice;
+}
+
+/// A global action may also rest on the mean of all harm e-values of hard clauses: Σ v·e ≥ 1/α, v the part of
+/// each test at its level. The largest of those that would order a global action then stands for all.
+void CanaryState::Impl::judge_together(std::vector<Judged>& judged) const {
+  std::vector<double> e_values;
+  std::vector<double> parts;
+  Judged* largest = nullptr;
+  double most = 0;
+  for (Judged& item : judged) {
+    const bool hard = item.verdict.severity == schema::Severity::hard;
+    if (!item.verdict.e_value || !hard || item.head->trip) continue;
+    if (item.verdict.verdict == Verdict::violated) return;
+    const double part = 1 / (levels.harm_needed(*item.head) * levels.alpha_harm);
+    e_values.push_back(*item.verdict.e_value);
+    parts.push_back(part);
+    if (part * e_values.back() <= most || ordered_to_route(item.verdict)) continue;
+    most = part * e_values.back();
+    largest = &item;
+  }
+  const double joint = weighted_e_value(e_values, parts);
+  const double needed = 1 / levels.alpha_harm;
+  if (largest == nullptr || joint < needed) return;
+  ClauseVerdict& verdict = largest->verdict;
+  verdict.verdict = Verdict::violated;
+  verdict.no_harm_only = false;
+  verdict.details["e_joint"] = joint;
+  verdict.details["e_joint_needed"] = needed;
+  verdict.message += fmt::format(
+      " Together the harm e-values of all hard clauses, each by its part, reach {} of {} needed, and this "
+      "one "
+      "is the largest.",
+      figure(joint), figure(needed));
+}
+
+/// Slices that are routed away need no more than e-Holm over all tests on slices: once one is rejected, the
+/// next needs less (statistics.md, section 2, "Many tests").
+void CanaryState::Impl::judge_slices(std::vector<Judged>& judged) const {
+  std::vector<double> e_values;
+  std::vector<Judged*> tests;
+  for (Judged& item : judged) {
+    if (item.verdict.where.empty() || !item.verdict.e_value) continue;
+    tests.push_back(&item);
+    e_values.push_back(*item.verdict.e_value * item.head->level_factor());
+  }
+  if (tests.empty()) return;
+  // Places of slices not found yet, and tests without an e-value, stand for hypotheses never rejected.
+  const std::size_t family = std::max<std::size_t>(tests.size(), levels.slice_tests);
+  e_values.resize(family, 0.0);
+  const double level = levels.alpha_harm * static_cast<double>(family) / std::max<double>(levels.tests, 1);
+  const std::vector<bool> rejected = e_holm(e_values, level);
+  const auto count = std::ranges::count(rejected, true);
+  for (std::size_t i = 0; i < tests.size(); ++i) {
+    ClauseVerdict& verdict = tests[i]->verdict;
+    if (!rejected[i] || verdict.verdict == Verdict::violated || !ordered_to_route(verdict)) continue;
+    const double weakest = static_cast<double>(family - static_cast<std::size_t>(count) + 1) / level;
+    verdict.verdict = Verdict::violated;
+    verdict.no_harm_only = false;
+    verdict.details["e_harm_needed"] = std::min(*verdict.e_value, weakest / tests[i]->head->level_factor());
+    verdict.details["e_holm_tests"] = static_cast<double>(family);
+    verdict.details["e_holm_rejected"] = static_cast<double>(count);
+    verdict.message += fmt::format(
+        " With {} of {} tests on slices rejected together, its e-value of {} is enough to route it away "
+        "(e-Holm).",
+        count, family, figure(*verdict.e_value));
+  }
+}
+
+/// A violation on all traffic that slices account for, whose requests are routed away in this decision, is
+/// answered by that alone when the rest shows no sign of harm. Slices with the same dimensions are disjoint,
+/// so that their counts add up; the rest is then what is left of the whole.
+void CanaryState::Impl::explain_by_slices(std::vector<Judged>& judged) const {
+  for (Judged& whole : judged) {
+    const ClauseVerdict& verdict = whole.verdict;
+    const bool asked = verdict.verdict == Verdict::violated && verdict.where.empty() &&
+                       whole.rate != nullptr && whole.is_fresh();
+    if (!asked) continue;
+    std::map<std::set<std::string>, std::set<const RateStream*>> routed;
+    for (const Judged& slice : judged) {
+      const bool counts = slice.verdict.clause == verdict.clause && !slice.verdict.where.empty() &&
+                          slice.verdict.verdict == Verdict::violated && slice.rate != nullptr &&
+                          slice.is_fresh() && ordered_to_route(slice.verdict);
+      if (counts) routed[dimensions_of(slice.verdict.where)].insert(slice.rate);
+    }
+    for (const auto& [names, slices] : routed) {
+      Rest rest;
+      rest.take(whole.rate->counts(), 1);
+      for (const RateStream* slice : slices) rest.take(slice->counts(), -1);
+      whole.explained = whole.explained || rest.clean(verdict);
+    }
+    if (!whole.explained) continue;
+    whole.verdict.details["explained_by_slices"] = 1;
+    whole.verdict.message +=
+        " The slices that are routed away account for it: the rest shows no sign of harm, and is watched "
+        "afresh.";
+  }
+}
+
+}  // namespace driftgate::stages
