@@ -25,21 +25,24 @@ constexpr Sql kPlaces{"postings of a block", "SELECT places FROM postings WHERE 
 
 }  // namespace
 
-IndexWalk::IndexWalk(std::vector<AnyOf> conditions, std::int64_t first, std::int64_t last, bool newest_first)
+IndexWalk::IndexWalk(std::vector<Condition> conditions, std::int64_t first, std::int64_t last,
+                     bool newest_first)
     : conditions_(std::move(conditions)),
       first_(first),
       last_(last),
       newest_first_(newest_first),
       chunk_(kFirstChunk) {
   // The first condition with one key drives the walk; the others are looked up in its blocks.
-  const auto single = [](const AnyOf& condition) { return condition.size() == 1; };
+  const auto single = [](const Condition& condition) {
+    return condition.keys.size() == 1 && !condition.none;
+  };
   const auto driver = std::ranges::find_if(conditions_, single);
   if (driver != conditions_.end()) std::rotate(conditions_.begin(), driver, driver + 1);
 }
 
-Result<Places> IndexWalk::places_of(Reader& reader, const AnyOf& condition, std::int64_t block) const {
+Result<Places> IndexWalk::places_of(Reader& reader, const Condition& condition, std::int64_t block) const {
   Places places;
-  for (const std::int64_t key : condition) {
+  for (const std::int64_t key : condition.keys) {
     auto bytes = reader.one(kPlaces, {key, block}, [](const Row& row) { return row.text(0); });
     if (!bytes) return std::unexpected(std::move(bytes.error()));
     if (!*bytes) continue;
@@ -47,13 +50,13 @@ Result<Places> IndexWalk::places_of(Reader& reader, const AnyOf& condition, std:
     if (!decoded) return decoded;
     places |= *decoded;
   }
-  return places;
+  return condition.none ? ~places : places;
 }
 
 /// Blocks in which the driving condition holds somewhere; with none of one key, all blocks.
 Result<std::vector<BlockPlaces>> IndexWalk::candidates(Reader& reader) {
   std::vector<BlockPlaces> blocks;
-  if (conditions_.front().size() != 1) {
+  if (conditions_.front().keys.size() != 1 || conditions_.front().none) {
     const std::int64_t count = std::min(chunk_, last_ - first_ + 1);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t block = newest_first_ ? last_ - i : first_ + i;
@@ -65,7 +68,7 @@ Result<std::vector<BlockPlaces>> IndexWalk::candidates(Reader& reader) {
   }
   Result<Places> decoded;
   auto done = reader.each(newest_first_ ? kNewestBlocks : kBlocks,
-                          {conditions_.front().front(), first_, last_, chunk_}, [&](const Row& row) {
+                          {conditions_.front().keys.front(), first_, last_, chunk_}, [&](const Row& row) {
                             decoded = decode_places(row.text(1));
                             if (decoded) blocks.push_back({row.integer(0), *decoded});
                             return decoded.has_value();

@@ -8,8 +8,11 @@
 
 namespace driftgate::evidence {
 
-/// Keys of the index of which an entry has at least one; mostly it is one key.
-using AnyOf = std::vector<std::int64_t>;
+/// Keys of the index of which an entry has at least one, or none; mostly it is one key.
+struct Condition {
+  std::vector<std::int64_t> keys{};
+  bool none = false;
+};
 
 /// The places of one block that fulfil all conditions.
 struct BlockPlaces {
@@ -20,15 +23,15 @@ struct BlockPlaces {
 /// Walks over the blocks from `first` to `last` in which entries fulfil all of `conditions`.
 class IndexWalk {
  public:
-  IndexWalk(std::vector<AnyOf> conditions, std::int64_t first, std::int64_t last, bool newest_first);
+  IndexWalk(std::vector<Condition> conditions, std::int64_t first, std::int64_t last, bool newest_first);
   /// Further blocks, in order, that hold such entries; empty at the end.
   Result<std::vector<BlockPlaces>> next(store::Reader& reader);
 
  private:
   Result<std::vector<BlockPlaces>> candidates(store::Reader& reader);
-  Result<Places> places_of(store::Reader& reader, const AnyOf& condition, std::int64_t block) const;
+  Result<Places> places_of(store::Reader& reader, const Condition& condition, std::int64_t block) const;
 
-  std::vector<AnyOf> conditions_;
+  std::vector<Condition> conditions_;
   std::int64_t first_, last_;
   bool newest_first_;
   std::int64_t chunk_;  ///< blocks looked at by one call

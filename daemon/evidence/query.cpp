@@ -21,9 +21,11 @@ namespace {
 #define ALL_FILTERS                                                                                          \
   IN_TIME                                                                                                    \
   "AND (?6 IS NULL OR promotion = ?6) AND (?7 IS NULL OR checkpoint = ?7) AND (?8 IS NULL OR model = ?8) "   \
-  "AND (?9 IS NULL OR kind = ?9) AND (?10 IS NULL OR stage = ?10) AND (?11 IS NULL OR contract = ?11) "      \
+  "AND (?9 IS NULL OR instr(?9, ',' || kind || ',') > 0) AND (?10 IS NULL OR stage = ?10) AND (?11 IS NULL " \
+  "OR contract = ?11) "                                                                                      \
   "AND (?12 IS NULL OR actor = ?12) AND (?13 IS NULL OR clause = ?13) AND (?14 IS NULL OR verdict = ?14) "   \
-  "AND (?15 IS NULL OR kernel = ?15 OR EXISTS(SELECT 1 FROM kernels WHERE name = named.kernel AND digest = " \
+  "AND (?16 = 0 OR actor <> 'driftgate') AND (?15 IS NULL OR kernel = ?15 OR EXISTS(SELECT 1 FROM kernels "  \
+  "WHERE name = named.kernel AND digest = "                                                                  \
   "?15)) "
 // The kernel of each entry, as the index has it.
 #define SELECT_NAMED                                                                                      \
@@ -75,7 +77,9 @@ struct Span {
 class Query {
  public:
   Query(Reader& reader, const EntryFilter& filter) : reader_(reader), filter_(filter) {
-    if (filter.kind) kind_ = schema::to_string(*filter.kind);
+    for (const schema::EvidenceKind kind : filter.kinds) kinds_ += "," + std::string(schema::to_string(kind));
+    if (filter.kind) kinds_ += "," + std::string(schema::to_string(*filter.kind));
+    if (!kinds_.empty()) kinds_ += ",";
   }
 
   Result<void> run(std::int64_t size) {
@@ -118,10 +122,11 @@ class Query {
   /// Looks at each entry in `span`.
   Result<void> filtered(const Directions& statements, Span span) {
     if (span.empty() || missing() <= 0) return {};
+    const auto kinds = kinds_.empty() ? std::nullopt : std::optional<std::string_view>(kinds_);
     return reader_.each(ordered(statements),
                         {span.first, span.last, filter_.from_us, filter_.to_us, missing(), filter_.promotion,
-                         filter_.checkpoint, filter_.model, kind_, filter_.stage, filter_.contract,
-                         filter_.actor, filter_.clause, filter_.verdict, filter_.kernel},
+                         filter_.checkpoint, filter_.model, kinds, filter_.stage, filter_.contract,
+                         filter_.actor, filter_.clause, filter_.verdict, filter_.kernel, filter_.by_people},
                         [this](const Row& row) { return take(row); });
   }
 
@@ -143,35 +148,45 @@ class Query {
     return span;
   }
 
-  /// Adds the keys of a value that the filter asks for, if it does; false when no entry has it.
-  Result<bool> add_condition(std::vector<AnyOf>& conditions, IndexField field,
-                             const std::optional<std::string_view>& value) {
-    if (!value) return true;
+  /// Adds the keys of a value to a condition.
+  Result<void> add_keys(Condition& condition, IndexField field, std::string_view value) {
     const Sql& sql = field == IndexField::kernel ? kKernelKeys : kKey;
-    auto keys = reader_.all(sql, {static_cast<std::int64_t>(field), *value},
-                            [](const Row& row) { return row.integer(0); });
-    if (!keys) return std::unexpected(std::move(keys.error()));
-    conditions.push_back(std::move(*keys));
-    return !conditions.back().empty();
+    return reader_.each(sql, {static_cast<std::int64_t>(field), value}, [&](const Row& row) {
+      condition.keys.push_back(row.integer(0));
+      return true;
+    });
   }
 
-  /// Rare ones first: they drive the walk.
-  Result<bool> conditions_of(std::vector<AnyOf>& conditions) {
-    const std::pair<IndexField, std::optional<std::string_view>> wanted[] = {
-        {IndexField::checkpoint, filter_.checkpoint},
-        {IndexField::contract, filter_.contract},
-        {IndexField::kernel, filter_.kernel},
-        {IndexField::clause, filter_.clause},
-        {IndexField::model, filter_.model},
-        {IndexField::actor, filter_.actor},
-        {IndexField::verdict, filter_.verdict},
-        {IndexField::stage, filter_.stage},
-        {IndexField::kind, kind_}};
+  /// What the filter asks for, rare values first: they drive the walk. Nothing when no entry can fulfil it.
+  Result<std::optional<std::vector<Condition>>> conditions() {
+    std::vector<Condition> all;
+    const std::pair<IndexField, const std::optional<std::string>*> wanted[] = {
+        {IndexField::checkpoint, &filter_.checkpoint}, {IndexField::contract, &filter_.contract},
+        {IndexField::kernel, &filter_.kernel},         {IndexField::clause, &filter_.clause},
+        {IndexField::model, &filter_.model},           {IndexField::actor, &filter_.actor},
+        {IndexField::verdict, &filter_.verdict},       {IndexField::stage, &filter_.stage}};
     for (const auto& [field, value] : wanted) {
-      auto possible = add_condition(conditions, field, value);
-      if (!possible || !*possible) return possible;
+      if (!*value) continue;
+      auto added = add_keys(all.emplace_back(), field, **value);
+      if (!added) return std::unexpected(std::move(added.error()));
     }
-    return true;
+    if (!kinds_.empty()) {
+      Condition& kinds = all.emplace_back();
+      auto added =
+          filter_.kind ? add_keys(kinds, IndexField::kind, schema::to_string(*filter_.kind)) : Result<void>();
+      for (auto kind = filter_.kinds.begin(); added && kind != filter_.kinds.end(); ++kind) {
+        added = add_keys(kinds, IndexField::kind, schema::to_string(*kind));
+      }
+      if (!added) return std::unexpected(std::move(added.error()));
+    }
+    if (std::ranges::any_of(all, [](const Condition& condition) { return condition.keys.empty(); }))
+      return std::nullopt;
+    if (filter_.by_people) {
+      all.push_back({.none = true});
+      auto added = add_keys(all.back(), IndexField::actor, kDaemonActor);
+      if (!added) return std::unexpected(std::move(added.error()));
+    }
+    return all;
   }
 
   Result<void> by_index(Span span) {
@@ -179,12 +194,11 @@ class Query {
     auto timely = in_time(span);
     if (!timely) return std::unexpected(std::move(timely.error()));
     if (timely->empty()) return {};
-    std::vector<AnyOf> conditions;
-    auto possible = conditions_of(conditions);
-    if (!possible) return std::unexpected(std::move(possible.error()));
-    if (!*possible) return {};
-    if (conditions.empty()) return range(*timely);
-    IndexWalk walk(std::move(conditions), timely->first / kIndexBlock, timely->last / kIndexBlock,
+    auto wanted = conditions();
+    if (!wanted) return std::unexpected(std::move(wanted.error()));
+    if (!*wanted) return {};
+    if ((*wanted)->empty()) return range(*timely);
+    IndexWalk walk(std::move(**wanted), timely->first / kIndexBlock, timely->last / kIndexBlock,
                    filter_.newest_first);
     while (missing() > 0) {
       auto blocks = walk.next(reader_);
@@ -221,7 +235,7 @@ class Query {
 
   Reader& reader_;
   const EntryFilter& filter_;
-  std::optional<std::string_view> kind_;
+  std::string kinds_;  ///< ",a,b,"
   std::vector<StoredEntry> found_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/evidence/log.hpp"
@@ -12,6 +13,9 @@
 namespace driftgate::evidence {
 
 inline constexpr std::int64_t kMaxPage = 1'000;
+
+/// The actor of what the daemon does by itself.
+inline constexpr std::string_view kDaemonActor = "driftgate";
 
 /// Which entries: every given field must match. Pages go by seq: `after` (ascending) or `before` (newest
 /// first).
@@ -24,7 +28,9 @@ struct EntryFilter {
   /// Name or digest of a kernel: entries that name it, and those of promotions whose candidate runs on it.
   std::optional<std::string> kernel{};
   std::optional<schema::EvidenceKind> kind{};
+  std::vector<schema::EvidenceKind> kinds{};  ///< any of these; empty: all
   std::optional<std::string> actor{};
+  bool by_people = false;                 ///< not by the daemon itself
   std::optional<std::string> clause{};    ///< body.clause
   std::optional<std::string> verdict{};   ///< body.verdict
   std::optional<std::int64_t> from_us{};  ///< time_us ≥
