@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "stages/clause_rules.hpp"
 #include "stages/clause_test.hpp"
 #include "stages/discovered.hpp"
+#include "stages/ranking.hpp"
 #include "stages/report_begin.hpp"
 #include "stages/selection.hpp"
 #include "stages/wording.hpp"
@@ -21,25 +21,6 @@ using schema::Verdict;
 
 bool asks_for(const schema::Clause& clause, SliceRole role) {
   return std::ranges::find(clause.slices, role) != clause.slices.end();
-}
-
-/// What the estimate is held against: the threshold, or the tolerated share of rows beyond it.
-double limit_of(const ClauseVerdict& verdict) {
-  const auto fraction = verdict.details.find("tolerated_fraction");
-  return fraction == verdict.details.end() ? verdict.threshold.value_or(0) : fraction->second;
-}
-
-/// How far a figure is beyond its limit, as a multiple of the limit's size; negative inside.
-std::optional<double> excess(const ClauseVerdict& verdict) {
-  if (!verdict.estimate || !verdict.threshold) return std::nullopt;
-  const double limit = limit_of(verdict);
-  const bool paired = verdict.limit_kind == "non_inferiority_margin";
-  const bool difference = verdict.limit_kind == "max_delta";
-  const bool at_most = verdict.limit_kind == "max" || verdict.details.contains("tolerated_fraction");
-  const double scale = limit == 0 ? 1 : std::abs(limit);
-  if (paired) return (-limit - *verdict.estimate) / scale;
-  if (difference) return (std::abs(*verdict.estimate) - limit) / scale;
-  return (at_most ? *verdict.estimate - limit : limit - *verdict.estimate) / scale;
 }
 
 struct ClauseVerdicts {
@@ -72,30 +53,6 @@ ClauseVerdict no_slice(const ClauseData& data, const schema::Clause& clause) {
                       "slice could be decided: give the corpus slices or remove the clause."
                     : "The contract names no critical slice, so no slice could be decided: name some in "
                       "slices.critical or remove the clause.");
-}
-
-/// Ranks the slices and says, where a slice is beyond its limit and the corpus is not, what the average hid.
-void rank(const std::vector<ClauseVerdicts>& decided, StageReport& report) {
-  for (ClauseVerdict& verdict : report.clauses) {
-    if (verdict.where.empty()) continue;
-    const auto all = std::ranges::find_if(
-        decided, [&](const ClauseVerdicts& one) { return one.clause->address() == verdict.clause; });
-    const auto beyond = excess(verdict);
-    if (!beyond || all == decided.end()) continue;
-    const ClauseVerdict& corpus = all->corpus;
-    const auto whole = excess(corpus);
-    const bool hidden = *beyond > 0 && whole && *whole <= 0;
-    report.ranking.push_back({verdict.clause, verdict.where, verdict.role, *verdict.estimate,
-                              limit_of(verdict), verdict.lower, verdict.upper, verdict.verdict, *beyond,
-                              hidden, corpus.estimate});
-    if (corpus.estimate) verdict.details["corpus_estimate"] = *corpus.estimate;
-    if (hidden && verdict.verdict != Verdict::pass) {
-      verdict.message +=
-          fmt::format(" Over the whole corpus it is {}, within the limit: the average hides {}.",
-                      figure(*corpus.estimate), schema::slice_text(verdict.where));
-    }
-  }
-  std::ranges::stable_sort(report.ranking, std::greater{}, &SliceRank::excess);
 }
 
 void note_listed(const StageReport& report, std::vector<std::string>& notes) {
@@ -144,7 +101,9 @@ StageReport evaluate_statistical_slice(const schema::Contract& contract, const g
   }
   holm_downgrades(critical, report.alpha, contract);
   holm_downgrades(watched, report.alpha, contract);
-  rank(decided, report);
+  std::vector<ClauseVerdict> whole;
+  for (const ClauseVerdicts& all : decided) whole.push_back(all.corpus);
+  rank_slices(whole, report);
   note_listed(report, report.notes);
   std::ranges::move(discovery.notes, std::back_inserter(report.notes));
   finish_report(report, !clauses.empty());

@@ -163,6 +163,7 @@ void decide(const schema::Contract& contract, const gpu::MeasurementTable& table
   report.contract_name = contract.name;
   report.contract_digest = contract.digest;
   report.bounds = std::move(numeric.bounds);
+  report.ranking = std::move(slices.ranking);
   for (auto* stage : {&numeric, &slices}) {
     std::ranges::move(stage->clauses, std::back_inserter(report.verdicts));
     std::ranges::move(stage->notes, std::back_inserter(report.notes));
@@ -172,6 +173,18 @@ void decide(const schema::Contract& contract, const gpu::MeasurementTable& table
       schema::stage_bit(schema::Stage::offline_numeric) | schema::stage_bit(schema::Stage::statistical_slice);
   for (const schema::Clause& clause : contract.clauses) {
     if ((clause.stages & captures) == 0) report.not_evaluated.push_back(clause.address());
+  }
+}
+
+/// Slices that the search found: their figures over all sequences, without quantiles, for which no histogram
+/// was kept.
+void add_discovered(const gpu::MeasurementTable& table, DriftReport& report) {
+  for (const schema::ClauseVerdict& verdict : report.verdicts) {
+    if (verdict.role != schema::SliceRole::discovered || verdict.where.empty()) continue;
+    const bool known = std::ranges::any_of(
+        report.slices, [&](const DriftSlice& slice) { return slice.summary.where == verdict.where; });
+    if (!known)
+      report.slices.push_back({gpu::summarise(table, verdict.where), schema::SliceRole::discovered});
   }
 }
 
@@ -187,6 +200,7 @@ DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::
   }
   if (inputs.contract) {
     decide(*inputs.contract, table, report);
+    add_discovered(table, report);
   } else {
     report.bounds = stages::bound_chains(table, {}, {}, kAlphaWithoutContract, kSeed);
   }

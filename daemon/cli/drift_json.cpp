@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/cli/drift_report.hpp"
+#include "stages/ranking.hpp"
 
 namespace driftgate::cli {
 
@@ -154,6 +155,7 @@ std::string drift_json(const DriftReport& report) {
   out["verdicts"] = Json::array();
   for (const auto& verdict : report.verdicts)
     out["verdicts"].push_back(Json::parse(schema::to_json(verdict)));
+  out["ranking"] = Json::parse(stages::ranking_json(report.ranking));
   out["not_evaluated"] = report.not_evaluated;
   out["worst_rows"] = worst_json(table);
   out["warnings"] = report.warnings;

@@ -9,13 +9,14 @@
 #include "schema/contract.hpp"
 #include "schema/verdict.hpp"
 #include "stages/bounds.hpp"
+#include "stages/report.hpp"
 
 namespace driftgate::cli {
 
 /// A slice as `drift` reports it.
 struct DriftSlice {
   gpu::Summary summary;
-  schema::SliceRole role = schema::SliceRole::described;
+  schema::SliceRole role = schema::SliceRole::described;  ///< without a contract: no clause looks at it
 };
 
 /// Everything that `driftgate drift` says, in text and in JSON.
@@ -29,12 +30,13 @@ struct DriftReport {
   std::string contract_name, contract_digest;
   schema::Verdict verdict = schema::Verdict::pass;
   std::vector<schema::ClauseVerdict> verdicts;
+  std::vector<stages::SliceRank> ranking;  ///< of the clauses on slices, worst excess first
   std::vector<std::string> not_evaluated;  ///< addresses of clauses that captures can not decide
   std::vector<std::string> warnings, notes;
 };
 
 /// The report as JSON: `rows`, `sequences`, `metrics`, `slices[]`, `bounds[]`, `verdicts[]`,
-/// `worst_rows[]`. Numbers that are not finite are the strings of measurement.md, section 8.
+/// `ranking[]`, `worst_rows[]`. Numbers that are not finite are the strings of measurement.md, section 8.
 [[nodiscard]] std::string drift_json(const DriftReport& report);
 
 /// The report for people.

@@ -125,6 +125,27 @@ std::string slices_text(const DriftReport& report) {
                             rows);
 }
 
+std::string ranking_text(const DriftReport& report) {
+  if (report.ranking.empty()) return {};
+  std::vector<Cells> rows;
+  bool hidden = false;
+  for (const stages::SliceRank& rank : report.ranking) {
+    if (rows.size() == kSlicesShown) break;
+    rows.push_back({place(rank.where), std::string(schema::to_string(rank.role)), rank.clause,
+                    figure(rank.estimate), fmt::format("{} to {}", figure(rank.lower), figure(rank.upper)),
+                    figure(rank.limit), fmt::format("{:+.0f}%", 100 * rank.excess),
+                    figure(rank.corpus_estimate), upper_case(schema::to_string(rank.verdict)),
+                    rank.hidden_by_mean ? "hidden" : ""});
+    hidden = hidden || rank.hidden_by_mean;
+  }
+  std::string out = fmt::format("\nSlices by how far they are beyond their limit ({} of {})\n", rows.size(),
+                                report.ranking.size());
+  out += format_table(
+      {"slice", "role", "clause", "figure", "interval", "limit", "excess", "corpus", "verdict", ""}, rows);
+  if (hidden) out += "hidden: beyond the limit while the corpus as a whole is within it.\n";
+  return out;
+}
+
 std::string verdicts_text(const DriftReport& report) {
   if (!report.has_contract) return {};
   std::string out = fmt::format("\nContract {}: {}\n", printable(report.contract_name),
@@ -177,7 +198,7 @@ std::string worst_text(const gpu::MeasurementTable& table) {
 std::string drift_text(const DriftReport& report) {
   std::string out = head_text(report) + "\n" + metrics_text(report.corpus) + derived_text(report) +
                     slices_text(report) + bounds_text(report) + worst_text(*report.table) +
-                    verdicts_text(report);
+                    ranking_text(report) + verdicts_text(report);
   for (const std::string& note : report.notes) out += "note: " + printable(note) + "\n";
   return out;
 }

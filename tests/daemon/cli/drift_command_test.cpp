@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -81,6 +82,41 @@ TEST_CASE("a contract decides the exit status") {
   CHECK(cli::drift_command(args) == 3);
   write_bytes(args.contract, "kind: [");
   CHECK(cli::drift_command(args) == 4);
+}
+
+TEST_CASE("a slice that only the search finds is in the ranking, the slices and the verdicts") {
+  TemporaryFolder folder;
+  auto args = tiny(kVectors + "tiny_bf16_one_bad_slice.safetensors", folder / "o.json");
+  args.contract = folder / "c.yaml";
+  write_bytes(args.contract, R"(apiVersion: driftgate/v1
+kind: KernelContract
+metadata: {name: t}
+kernels: {train: {ref: tinylm-f32}, inf: {ref: tinylm-bf16-bad}}
+slices:
+  dimensions: [domain, prompt_length]
+  min_sequences: 4
+  discover: {depth: 2}
+statistical:
+  - {id: tv, metric: tv, aggregate: mean, max: 0.15}
+)");
+  // The mean of the corpus is 0.034; that of short licenses, 13 of 48 sequences, is 0.24.
+  CHECK(cli::drift_command(args) == 0);
+  const auto got = read_json(folder / "o.json");
+  const nlohmann::json where{{"domain", "license"}, {"prompt_length", "short"}};
+  REQUIRE(got["ranking"].size() == 1);
+  const auto& place = got["ranking"][0];
+  CHECK(place["where"] == where);
+  CHECK(place["role"] == "discovered");
+  CHECK(place["hidden_by_mean"] == true);
+  CHECK(place["lower"].get<double>() < place["estimate"].get<double>());
+  CHECK(place["estimate"].get<double>() > place["limit"].get<double>());
+  CHECK(place["corpus_estimate"].get<double>() < place["limit"].get<double>());
+  const auto slice = std::find_if(got["slices"].begin(), got["slices"].end(),
+                                  [&](const nlohmann::json& item) { return item["where"] == where; });
+  REQUIRE(slice != got["slices"].end());
+  CHECK((*slice)["role"] == "discovered");
+  CHECK((*slice)["sequences"] == 13);
+  CHECK((*slice)["test"][0]["role"] == "discovered");
 }
 
 TEST_CASE("a capture with NaN violates a contract and its mean is the string NaN") {
