@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "stages/statistics/calibration.hpp"
 #include "stages/statistics/distributions.hpp"
 #include "stages/statistics/mean_test.hpp"
 #include "stages/statistics/paired.hpp"
@@ -113,4 +114,28 @@ TEST_CASE("paired outcomes at the margin pass at about their level") {
   }
   MESSAGE("false passes: " << wrong << " of 4,000");
   CHECK(wrong <= 0.065 * kRuns);
+}
+
+TEST_CASE("a drift of the calibration error at its limit passes at about the level of its method") {
+  constexpr int kRuns = 150;
+  constexpr double kOver = 0.05;  // inf claims this much more than it keeps; train is calibrated
+  Random random(106);
+  int wrong = 0;
+  int harm = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<CalibrationOutcome> outcomes;
+    for (std::size_t i = 0; i < 400; ++i) {
+      const double confidence = 0.4 + 0.5 * random.uniform();
+      const bool train = random.uniform() < confidence;
+      const bool inf = random.uniform() < 0.9 ? train : random.uniform() < confidence;
+      outcomes.push_back({confidence, confidence + kOver, train, inf, i});
+    }
+    const MeanTest test = calibration_drift(outcomes, kOver, 0.05, random.next());
+    wrong += test.p_low <= 0.05 ? 1 : 0;
+    harm += test.p_high <= 0.05 ? 1 : 0;
+  }
+  MESSAGE("of " << kRuns << ": false passes " << wrong << ", false alarms " << harm);
+  // Approximate: twice the level, with three Monte-Carlo standard errors, is what the method is trusted for.
+  CHECK(wrong <= monte_carlo_limit(0.10, kRuns) * kRuns);
+  CHECK(harm <= monte_carlo_limit(0.05, kRuns) * kRuns);
 }
