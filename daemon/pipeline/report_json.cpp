@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "gpu/summary.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
+#include "stages/ranking.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -66,6 +68,43 @@ json slices_json(const gpu::MeasurementTable& table) {
   return list;
 }
 
+/// The verdicts on one slice, in short.
+json tests_json(const stages::StageReport& report, const schema::SliceWhere& where) {
+  json tests = json::array();
+  for (const auto& verdict : report.clauses) {
+    if (verdict.where != where) continue;
+    json test{{"clause", verdict.clause}, {"verdict", schema::to_string(verdict.verdict)}};
+    if (verdict.estimate) test["estimate"] = *verdict.estimate;
+    if (verdict.lower) test["lower"] = *verdict.lower;
+    if (verdict.upper) test["upper"] = *verdict.upper;
+    tests.push_back(std::move(test));
+  }
+  return tests;
+}
+
+/// Gives each slice its role and its verdicts, and adds those that the search found, without quantiles.
+void put_roles(const stages::StageReport& report, const gpu::MeasurementTable& table,
+               const schema::Contract& contract, json& slices) {
+  for (const auto& verdict : report.clauses) {
+    if (verdict.role != schema::SliceRole::discovered || verdict.where.empty()) continue;
+    const json where = verdict.where;
+    if (std::ranges::none_of(slices, [&](const json& slice) { return slice["where"] == where; })) {
+      slices.push_back(summary_json(gpu::summarise(table, verdict.where)));
+      slices.back()["role"] = schema::to_string(schema::SliceRole::discovered);
+    }
+  }
+  for (json& slice : slices) {
+    const auto where = slice["where"].get<schema::SliceWhere>();
+    const bool critical =
+        std::ranges::find(contract.slices.critical, where) != contract.slices.critical.end();
+    const auto role = where.empty() ? schema::SliceRole::corpus
+                      : critical    ? schema::SliceRole::critical
+                                    : schema::SliceRole::monitored;
+    if (!slice.contains("role")) slice["role"] = schema::to_string(role);
+    slice["test"] = tests_json(report, where);
+  }
+}
+
 json worst_json(const gpu::MeasurementTable& table) {
   json list = json::array();
   for (const auto& row : table.worst_rows) {
@@ -88,16 +127,6 @@ std::string report_json(const stages::StageReport& report, const gpu::Measuremen
                         const schema::Contract& contract) {
   json clauses = json::array();
   for (const auto& clause : report.clauses) clauses.push_back(json::parse(schema::to_json(clause)));
-  json ranking = json::array();
-  for (const auto& rank : report.ranking) {
-    ranking.push_back({{"clause", rank.clause},
-                       {"where", rank.where},
-                       {"role", schema::to_string(rank.role)},
-                       {"estimate", rank.estimate},
-                       {"limit", rank.limit},
-                       {"excess", rank.excess},
-                       {"hidden_by_mean", rank.hidden_by_mean}});
-  }
   json value{{"stage", schema::to_string(report.stage)},
              {"verdict", schema::to_string(report.verdict)},
              {"alpha", report.alpha},
@@ -106,7 +135,7 @@ std::string report_json(const stages::StageReport& report, const gpu::Measuremen
              {"contract", contract.digest},
              {"verdicts", std::move(clauses)},
              {"bounds", bounds_json(report.bounds)},
-             {"ranking", std::move(ranking)},
+             {"ranking", json::parse(stages::ranking_json(report.ranking))},
              {"notes", report.notes},
              {"nothing_demanded", report.nothing_demanded},
              {"slices", json::array()},
@@ -116,6 +145,7 @@ std::string report_json(const stages::StageReport& report, const gpu::Measuremen
     value["rows"] = table->rows;
     value["kernels"] = {{"train", table->train.kernel}, {"inf", table->inf.kernel}};
     value["slices"] = slices_json(*table);
+    put_roles(report, *table, contract, value["slices"]);
     value["worst_rows"] = worst_json(*table);
   }
   return schema::canonical_json(value);
