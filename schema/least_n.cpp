@@ -137,7 +137,9 @@ LeastN traffic_needs(const Setting& setting, const MetricSubject& subject, const
                   "Clopper–Pearson with no failure");
   }
   const auto q = subject.aggregate ? quantile_of(*subject.aggregate) : std::nullopt;
-  if (!q) return answer(setting, 500, "asymptotic limits of log-latency, no look before 500");
+  if (!q && setting.stage == Stage::canary)
+    return answer(setting, 500, "asymptotic limits of log-latency, no look before 500");
+  if (!q) return answer(setting, 50, "Student's t on log-latency, approximate");
   // The largest of n values is above the quantile with probability 1 − Q^n; two arms share α in a ratio.
   const bool two_arms = clause.limits.max_ratio || clause.limits.max_delta;
   const double alpha = two_arms ? setting.alpha / 2 : setting.alpha;

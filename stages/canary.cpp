@@ -48,7 +48,7 @@ schema::Result<CanaryState> CanaryState::create(const schema::Contract& contract
                   scopes->slice_tests, impl->plan.min_keys};
   impl->scopes = std::move(*scopes);
   for (const CanaryScope& scope : impl->scopes.planned)
-    impl->add_stream(scope.clause, scope.where, scope.role);
+    impl->add_stream(scope.clause, scope.where, scope.role, scope.part);
   for (const schema::Clause& clause : impl->scopes.signals) {
     SignalStream signal;
     signal.head.clause = clause;
@@ -59,11 +59,12 @@ schema::Result<CanaryState> CanaryState::create(const schema::Contract& contract
 
 /// The stream of a rate clause, or one stream for each limit of a latency clause.
 void CanaryState::Impl::add_stream(const schema::Clause& clause, const schema::SliceWhere& where,
-                                   schema::SliceRole role) {
+                                   schema::SliceRole role, double level_part) {
   StreamHead head;
   head.clause = clause;
   head.where = where;
   head.role = role;
+  head.part = level_part;
   if (*traffic_metric(clause) == schema::Metric::error_rate) {
     const auto starts = static_cast<std::uint32_t>(plan.steps.size()) + 1;
     rates.emplace_back(head, levels, starts).open(started);
@@ -82,7 +83,7 @@ void CanaryState::Impl::watch(const schema::SliceWhere& where) {
     const bool planned = std::ranges::any_of(scopes.planned, [&](const CanaryScope& scope) {
       return scope.clause.address() == clause.address() && scope.where == where;
     });
-    if (!planned) add_stream(clause, where, schema::SliceRole::monitored);
+    if (!planned) add_stream(clause, where, schema::SliceRole::monitored, 1);
   }
 }
 

@@ -121,20 +121,21 @@ schema::Error damaged(const std::string& what) {
 }  // namespace
 
 json RateStream::to_json() const {
-  return {
-      {"starts", starts_},
-      {"rate", processes_to_json(rate_)},
-      {"label", processes_to_json(label_)},
-      {"difference", processes_to_json(difference_)},
-      {"counts",
-       {counts_.keys, counts_.failed_keys, counts_.failures, counts_.candidate_failures, counts_.skipped}},
-      {"expected", counts_.expected_candidate}};
+  return {{"starts", starts_},
+          {"rate", processes_to_json(rate_)},
+          {"label", processes_to_json(label_)},
+          {"difference", processes_to_json(difference_)},
+          {"counts",
+           {counts_.all_keys, counts_.keys, counts_.failed_keys, counts_.failures, counts_.candidate_failures,
+            counts_.skipped}},
+          {"expected", counts_.expected_candidate}};
 }
 
 void RateStream::restore(const json& value) {
   value.at("starts").get_to(starts_);
   const json& counts = value.at("counts");
-  std::uint64_t* const fields[] = {&counts_.keys, &counts_.failed_keys, &counts_.failures,
+  std::uint64_t* const fields[] = {&counts_.all_keys,           &counts_.keys,
+                                   &counts_.failed_keys,        &counts_.failures,
                                    &counts_.candidate_failures, &counts_.skipped};
   for (std::size_t i = 0; i < std::size(fields); ++i) counts.at(i).get_to(*fields[i]);
   value.at("expected").get_to(counts_.expected_candidate);

@@ -223,6 +223,7 @@ CanaryDecision CanaryState::Impl::decide(const CanaryContext& context) {
   judge_together(judged);
   judge_slices(judged);
   follow_trips(context, judged, decision);
+  set_aside_wide_slices(judged);
   explain_by_slices(judged);
   for (const Judged& item : judged) decision.verdicts.push_back(item.verdict);
   schema::hold_to_rules(decision.verdicts);

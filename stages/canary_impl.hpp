@@ -40,10 +40,10 @@ struct CanaryState::Impl {
     schema::ClauseVerdict verdict;
     const StreamHead* head = nullptr;
     const RateStream* rate = nullptr;  ///< where failures are counted
-    bool explained = false;            ///< of all traffic: slices that are routed away account for it
+    bool set_aside = false;            ///< another verdict's order answers it
     bool held = false;                 ///< an order on it stands already
 
-    [[nodiscard]] bool is_fresh() const { return !explained && !held; }
+    [[nodiscard]] bool is_fresh() const { return !set_aside && !held; }
   };
 
   // Of the contract and the settings; not serialised except for what must agree.
@@ -73,7 +73,8 @@ struct CanaryState::Impl {
   std::int64_t first_failure_us = 0;  ///< 0 = none
 
   // canary.cpp
-  void add_stream(const schema::Clause& clause, const schema::SliceWhere& where, schema::SliceRole role);
+  void add_stream(const schema::Clause& clause, const schema::SliceWhere& where, schema::SliceRole role,
+                  double level_part);
   void watch(const schema::SliceWhere& where);
   void find_slices(const schema::SliceWhere& slice);
   [[nodiscard]] std::uint8_t* key_bits(const CanaryObservation& observation, std::uint8_t& keyless);
@@ -88,6 +89,7 @@ struct CanaryState::Impl {
   [[nodiscard]] bool ordered_to_route(const schema::ClauseVerdict& verdict) const;
   void judge_together(std::vector<Judged>& judged) const;
   void judge_slices(std::vector<Judged>& judged) const;
+  void set_aside_wide_slices(std::vector<Judged>& judged) const;
   void explain_by_slices(std::vector<Judged>& judged) const;
 
   // canary_trips.cpp: what was ordered and has not recovered

@@ -17,8 +17,8 @@ namespace {
 using schema::ClauseVerdict;
 using schema::Verdict;
 
-/// Keys of the candidate outside the slices that are routed away, from which on their rate says something.
-constexpr std::uint64_t kLeastRest = 30;
+/// Of all keys, that a slice leaves to the rest: one that is nearly all traffic is no slice.
+constexpr double kLeastRest = 0.1;
 
 /// At most two standard deviations and one event over what is expected: no sign of harm.
 bool unremarkable(double seen, double expected) {
@@ -38,17 +38,19 @@ std::optional<ClauseVerdict> carried(const CanaryContext& context, const schema:
 }
 
 struct Rest {
-  double keys = 0, failed = 0, failures = 0, candidate = 0, expected = 0;
+  double all_keys = 0, keys = 0, failed = 0, candidate = 0, expected = 0;
 
   void take(const RateCounts& counts, double sign) {
+    all_keys += sign * static_cast<double>(counts.all_keys);
     keys += sign * static_cast<double>(counts.keys);
     failed += sign * static_cast<double>(counts.failed_keys);
-    failures += sign * static_cast<double>(counts.failures);
     candidate += sign * static_cast<double>(counts.candidate_failures);
     expected += sign * counts.expected_candidate;
   }
+  [[nodiscard]] bool is_part_of(const RateCounts& whole) const {
+    return all_keys >= kLeastRest * static_cast<double>(whole.all_keys);
+  }
   [[nodiscard]] bool clean(const ClauseVerdict& verdict) const {
-    if (keys < static_cast<double>(kLeastRest)) return false;
     if (verdict.limit_kind == "max") return unremarkable(failed, verdict.threshold.value_or(0) * keys);
     return verdict.limit_kind == "max_ratio" && unremarkable(candidate, expected);
   }
@@ -95,8 +97,9 @@ bool CanaryState::Impl::ordered_to_route(const ClauseVerdict& verdict) const {
   return escalate(escalation, schema::Stage::canary, {violated}).action == schema::Action::route_slice;
 }
 
-/// A global action may also rest on the mean of all harm e-values of hard clauses: Σ v·e ≥ 1/α, v the part of
-/// each test at its level. The largest of those that would order a global action then stands for all.
+/// A global action may also rest on the mean of harm e-values of hard clauses: Σ v·e ≥ 1/α, v the part of
+/// each test at its level, over those whose order is global; the largest then stands for all. Slices that
+/// would be routed away are left out, since all traffic counts their failures again.
 void CanaryState::Impl::judge_together(std::vector<Judged>& judged) const {
   std::vector<double> e_values;
   std::vector<double> parts;
@@ -104,12 +107,12 @@ void CanaryState::Impl::judge_together(std::vector<Judged>& judged) const {
   double most = 0;
   for (Judged& item : judged) {
     const bool hard = item.verdict.severity == schema::Severity::hard;
-    if (!item.verdict.e_value || !hard || item.head->trip) continue;
+    if (!item.verdict.e_value || !hard || item.head->trip || ordered_to_route(item.verdict)) continue;
     if (item.verdict.verdict == Verdict::violated) return;
     const double part = 1 / (levels.harm_needed(*item.head) * levels.alpha_harm);
     e_values.push_back(*item.verdict.e_value);
     parts.push_back(part);
-    if (part * e_values.back() <= most || ordered_to_route(item.verdict)) continue;
+    if (part * e_values.back() <= most) continue;
     most = part * e_values.back();
     largest = &item;
   }
@@ -161,6 +164,26 @@ void CanaryState::Impl::judge_slices(std::vector<Judged>& judged) const {
   }
 }
 
+/// A slice that is nearly all traffic is left to the clause's verdict on all traffic.
+void CanaryState::Impl::set_aside_wide_slices(std::vector<Judged>& judged) const {
+  for (Judged& slice : judged) {
+    const bool asked = !slice.verdict.where.empty() && slice.rate != nullptr && slice.is_fresh() &&
+                       slice.verdict.verdict == Verdict::violated && ordered_to_route(slice.verdict);
+    if (!asked) continue;
+    const auto whole = std::ranges::find_if(judged, [&](const Judged& item) {
+      return item.rate != nullptr && item.verdict.where.empty() &&
+             item.verdict.clause == slice.verdict.clause;
+    });
+    if (whole == judged.end()) continue;
+    Rest rest;
+    rest.take(whole->rate->counts(), 1);
+    rest.take(slice.rate->counts(), -1);
+    if (rest.is_part_of(whole->rate->counts())) continue;
+    slice.set_aside = true;
+    slice.verdict.message += " This slice is nearly all of the traffic, which decides.";
+  }
+}
+
 /// A violation on all traffic that slices account for, whose requests are routed away in this decision, is
 /// answered by that alone when the rest shows no sign of harm. Slices with the same dimensions are disjoint,
 /// so that their counts add up; the rest is then what is left of the whole.
@@ -181,9 +204,9 @@ void CanaryState::Impl::explain_by_slices(std::vector<Judged>& judged) const {
       Rest rest;
       rest.take(whole.rate->counts(), 1);
       for (const RateStream* slice : slices) rest.take(slice->counts(), -1);
-      whole.explained = whole.explained || rest.clean(verdict);
+      whole.set_aside = whole.set_aside || (rest.is_part_of(whole.rate->counts()) && rest.clean(verdict));
     }
-    if (!whole.explained) continue;
+    if (!whole.set_aside) continue;
     whole.verdict.details["explained_by_slices"] = 1;
     whole.verdict.message +=
         " The slices that are routed away account for it: the rest shows no sign of harm, and is watched "

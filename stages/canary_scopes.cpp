@@ -48,17 +48,20 @@ void add(CanaryScopes& scopes, const schema::Clause& clause, const schema::Slice
   const bool there = std::ranges::any_of(scopes.planned, [&](const CanaryScope& scope) {
     return scope.clause.address() == clause.address() && scope.where == where;
   });
-  if (!there) scopes.planned.push_back({clause, where, role});
+  if (!there) scopes.planned.push_back({clause, where, role, 1});
+}
+
+bool matches_in_canary(const schema::EscalationRule& rule, const schema::Clause& clause) {
+  return (!rule.stage || *rule.stage == schema::Stage::canary) &&
+         (!rule.severity || *rule.severity == clause.severity) &&
+         address_matches(rule.match, clause.address());
 }
 
 /// What rules with a slice ask for beyond the clause's own slices. True when one says `slice: any`.
 bool add_ruled(CanaryScopes& scopes, const schema::Clause& clause, const schema::Contract& contract) {
   bool any = false;
   for (const schema::EscalationRule& rule : contract.escalation.rules) {
-    const bool here = (!rule.stage || *rule.stage == schema::Stage::canary) &&
-                      (!rule.severity || *rule.severity == clause.severity) &&
-                      address_matches(rule.match, clause.address());
-    if (!here) continue;
+    if (!matches_in_canary(rule, clause)) continue;
     if (rule.slice) add(scopes, clause, *rule.slice, SliceRole::monitored);
     if (!rule.any_slice) continue;
     any = true;
@@ -85,6 +88,11 @@ schema::Result<CanaryScopes> canary_scopes(const schema::Contract& contract) {
     } else {
       add(scopes, clause, {}, SliceRole::corpus);
     }
+    const bool routed =
+        std::ranges::any_of(contract.escalation.rules, [&](const schema::EscalationRule& rule) {
+          return rule.action == schema::Action::route_slice && matches_in_canary(rule, clause);
+        });
+    if (routed && scopes.planned.back().where.empty()) scopes.planned.back().part = kPartBesideRouting;
     const bool any = add_ruled(scopes, clause, contract);
     if ((any || names(clause, SliceRole::monitored)) && !scopes.dimensions.empty())
       scopes.found.push_back(clause);

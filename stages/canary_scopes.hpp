@@ -16,7 +16,12 @@ struct CanaryScope {
   schema::Clause clause;
   schema::SliceWhere where;
   schema::SliceRole role = schema::SliceRole::corpus;
+  double part = 1;  ///< of an equal part of α
 };
+
+/// The part of a clause's test on all traffic when its violating slices are to be routed away: the same
+/// failures convict a slice and the whole, and the slice should be first.
+inline constexpr double kPartBesideRouting = 0.25;
 
 /// What a canary watches: fixed by the contract before any traffic, so that every test has its part of α.
 struct CanaryScopes {

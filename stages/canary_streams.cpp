@@ -22,7 +22,7 @@ double over_starts(const std::vector<Process>& processes, std::uint32_t starts, 
 }  // namespace
 
 double CanaryLevels::harm_needed(const StreamHead& head) const {
-  return tests / (alpha_harm * head.level_factor());
+  return tests / (alpha_harm * head.part * head.level_factor());
 }
 
 bool Trip::holds_ramp() const {
@@ -65,6 +65,7 @@ void RateStream::observe_key(bool failed) {
 }
 
 void RateStream::observe_first(bool candidate, bool failed, double share) {
+  ++counts_.all_keys;
   for (RateDifferenceProcess& process : difference_) process.update(candidate, failed, share);
 }
 

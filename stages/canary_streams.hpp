@@ -31,7 +31,7 @@ struct CanaryLevels {
   std::uint32_t slice_tests = 0;   ///< of them those on slices
   std::uint64_t planned_keys = 0;  ///< of a step: where limits of means are to be tightest
 
-  /// The e-value at which one test of this stream shows harm: 1/(α_harm·v), v its part.
+  /// The e-value at which one test of this stream shows harm: 1/(α_harm·v), v its part at its level.
   [[nodiscard]] double harm_needed(const StreamHead& head) const;
 };
 
@@ -59,6 +59,7 @@ struct StreamHead {
   schema::Clause clause;
   schema::SliceWhere where;
   schema::SliceRole role = schema::SliceRole::corpus;
+  double part = 1;  ///< of an equal part of α
   std::optional<Trip> trip;
   std::uint32_t rearms = 0;
   std::uint32_t relapses = 0;  ///< times that its traffic was put on the fallback kernel
@@ -68,6 +69,7 @@ struct StreamHead {
 
 /// What a rate stream saw since its processes began.
 struct RateCounts {
+  std::uint64_t all_keys = 0;                          ///< of both arms
   std::uint64_t keys = 0, failed_keys = 0;             ///< of the candidate, one request of each key
   std::uint64_t failures = 0, candidate_failures = 0;  ///< first failures of keys, by arm
   std::uint64_t skipped = 0;                           ///< that were not evaluable

@@ -308,3 +308,30 @@ TEST_CASE("slices that are convicted together need less each than one alone") {
   CHECK(world.last.fallback_slices.size() == 2);
   CHECK(needed > 1 / 0.01);
 }
+
+TEST_CASE("a slice that is nearly all traffic is no slice: all traffic decides") {
+  CanaryWorld world(routing_contract(), 14);
+  world.slices = {"language=de"};
+  const CanaryDecision decision = run_until(world, CanaryAction::rollback, 60, 0.5);
+  CHECK(decision.action == CanaryAction::rollback);
+  CHECK(decision.fallback_slices.empty());
+}
+
+TEST_CASE("the slice is convicted before all traffic, whatever fails now and then elsewhere") {
+  int routed = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    auto contract = routing_contract();
+    contract.clauses[0].limits.max_ratio = 1.5;
+    CanaryWorld world = world_of(contract, seed);
+    world.incumbent_fails = 0.005;
+    world.slice_fails["language=de"] = 0.2 + 0.02 * static_cast<double>(seed);
+    CanaryDecision decision;
+    for (int second = 0; second < 200; ++second) {
+      decision = world.second(0.005);
+      if (decision.action == CanaryAction::route_slice || decision.action == CanaryAction::rollback) break;
+    }
+    routed += decision.action == CanaryAction::route_slice ? 1 : 0;
+  }
+  CAPTURE(routed);
+  CHECK(routed >= 36);
+}
