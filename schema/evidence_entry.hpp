@@ -38,9 +38,11 @@ enum class EvidenceKind : std::uint8_t {
   clock_stepped,
   block_set,
   block_lifted,
+  key_rotated,
+  epoch_changed,
 };
 
-inline constexpr std::size_t kEvidenceKinds = 25;
+inline constexpr std::size_t kEvidenceKinds = 27;
 
 [[nodiscard]] std::string_view to_string(EvidenceKind kind);
 /// `invalid_argument` with the name for an unknown kind.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "daemon/route/endpoint.hpp"
@@ -93,6 +94,9 @@ evidence::HeadOptions head_options(const Settings& settings) {
   options.origin = settings.evidence_origin;
   options.key_file = configured_or(settings.evidence_key_file, data / "log.key");
   options.head_file = configured_or(settings.evidence_head_file, data / "head.note");
+  options.now_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
   return options;
 }
 

@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/evidence/epochs.hpp"
+#include "daemon/evidence/key_files.hpp"
 #include "daemon/evidence/log.hpp"
 #include "daemon/store/durable_file.hpp"
 
@@ -56,11 +58,26 @@ std::unexpected<schema::Error> rollback(const std::string& what, const std::file
                   what, head.string()));
 }
 
-/// That the log extends the head that was published before.
-Result<void> check_published(store::Reader& reader, const HeadOptions& options, const PublicKey& key) {
+/// What the published head says, signed by the key or by one that it took the place of.
+Result<Checkpoint> open_published(const std::string& note, const HeadOptions& options, const PublicKey& key,
+                                  const TrustFile& retired) {
+  auto head = open_checkpoint(note, options.origin, key);
+  if (head) return head;
+  for (const TrustedKey& old : retired.keys) {
+    if (old.use != KeyUse::head || old.name != options.origin) continue;
+    auto opened = open_checkpoint(note, options.origin, old.key);
+    if (opened) return opened;
+  }
+  return head;
+}
+
+}  // namespace
+
+Result<void> check_published(store::Reader& reader, const HeadOptions& options, const PublicKey& key,
+                             const TrustFile& retired) {
   auto note = read_head(options.head_file);
   if (!note) return std::unexpected(std::move(note.error()));
-  auto head = open_checkpoint(*note, options.origin, key);
+  auto head = open_published(*note, options, key, retired);
   if (!head) {
     return rollback("the published head cannot be trusted: " + head.error().message, options.head_file);
   }
@@ -79,7 +96,14 @@ Result<void> check_published(store::Reader& reader, const HeadOptions& options, 
   return {};
 }
 
-}  // namespace
+Result<HeadOptions> options_in_force(store::Store& store, HeadOptions options) {
+  if (options.key_file.empty()) options.key_file = store.data_dir() / "log.key";
+  if (options.head_file.empty()) options.head_file = store.data_dir() / "head.note";
+  auto epoch = store.read([](store::Reader& reader) { return log_epoch(reader); });
+  if (!epoch) return std::unexpected(std::move(epoch.error()));
+  options.origin = origin_of(options.origin, *epoch);
+  return options;
+}
 
 class HeadPublisher::Impl {
  public:
@@ -171,11 +195,15 @@ class HeadPublisher::Impl {
   std::thread thread_;
 };
 
-Result<std::unique_ptr<HeadPublisher>> HeadPublisher::start(store::Store& store, HeadOptions options) {
-  if (options.key_file.empty()) options.key_file = store.data_dir() / "log.key";
-  if (options.head_file.empty()) options.head_file = store.data_dir() / "head.note";
+Result<std::unique_ptr<HeadPublisher>> HeadPublisher::start(store::Store& store, HeadOptions configured) {
   auto renewed = renew_derived(store);
   if (!renewed) return std::unexpected(std::move(renewed.error()));
+  auto in_force = options_in_force(store, std::move(configured));
+  if (!in_force) return std::unexpected(std::move(in_force.error()));
+  HeadOptions& options = *in_force;
+  const KeyFile key_file{KeyUse::head, options.key_file, options.origin};
+  auto finished = finish_rotation(store, key_file);
+  if (!finished) return std::unexpected(std::move(finished.error()));
   auto size = store.read([](store::Reader& reader) { return tree_size(reader); });
   if (!size) return std::unexpected(std::move(size.error()));
   std::error_code ignored;
@@ -186,11 +214,17 @@ Result<std::unique_ptr<HeadPublisher>> HeadPublisher::start(store::Store& store,
   }
   auto key = load_or_generate(options.key_file, !published);
   if (!key) return std::unexpected(std::move(key.error()));
+  auto keys = load_trust(store.data_dir());
+  if (!keys) return std::unexpected(std::move(keys.error()));
+  auto in_charge = check_key(*keys, key_file, key->public_key());
+  if (!in_charge) return std::unexpected(std::move(in_charge.error()));
   if (published) {
     auto extends = store.read(
-        [&](store::Reader& reader) { return check_published(reader, options, key->public_key()); });
+        [&](store::Reader& reader) { return check_published(reader, options, key->public_key(), *keys); });
     if (!extends) return std::unexpected(std::move(extends.error()));
   }
+  auto noted = note_key(store.data_dir(), key_file, key->public_key(), 0, options.now_us);
+  if (!noted) return std::unexpected(std::move(noted.error()));
   auto impl = std::make_unique<Impl>(store, std::move(options), std::move(*key));
   auto done = impl->publish();
   if (!done) return schema::wrap(done.error(), "the log's head cannot be published");

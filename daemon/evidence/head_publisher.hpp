@@ -8,6 +8,7 @@
 #include <string>
 
 #include "daemon/evidence/signed_note.hpp"
+#include "daemon/evidence/trust.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::evidence {
@@ -18,7 +19,16 @@ struct HeadOptions {
   std::string origin = "driftgate.local/log";  ///< names the log in its checkpoints; no spaces or '+'
   std::filesystem::path key_file{};   ///< empty: <data_dir>/log.key; generated (0600) at the first start
   std::filesystem::path head_file{};  ///< empty: <data_dir>/head.note; better on another disk
+  std::int64_t now_us = 0;            ///< wall clock, noted beside a key that is used for the first time
 };
+
+/// The options with the default files filled in and the origin of the log's epoch.
+[[nodiscard]] Result<HeadOptions> options_in_force(store::Store& store, HeadOptions options);
+
+/// That the log extends the published head, which `key` or one of the `retired` ones signed. `corrupt` with
+/// "rollback detected".
+[[nodiscard]] Result<void> check_published(store::Reader& reader, const HeadOptions& options,
+                                           const PublicKey& key, const TrustFile& retired);
 
 /// Signs the newest head and publishes it outside the database after commits: written to a temporary file,
 /// synced, renamed, folder synced. Commits that come during a publication share the next one.

@@ -1,0 +1,266 @@
+#include "daemon/evidence/backup.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "daemon/evidence/epochs.hpp"
+#include "daemon/evidence/key_files.hpp"
+#include "daemon/evidence/log.hpp"
+#include "daemon/evidence/verify_search.hpp"
+#include "daemon/store/backup.hpp"
+#include "daemon/store/connection.hpp"
+#include "daemon/store/durable_file.hpp"
+#include "daemon/store/folder_lock.hpp"
+
+namespace driftgate::evidence {
+
+namespace fs = std::filesystem;
+using schema::ErrorCode;
+
+namespace {
+
+constexpr std::size_t kMaxNoteBytes = 16'384;
+constexpr const char* kActor = "console";
+/// SQLite's files of one database.
+constexpr std::string_view kDatabaseFiles[] = {"driftgate.db", "driftgate.db-wal", "driftgate.db-shm"};
+
+Result<void> make_private_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder.parent_path(), error);
+  const bool made = !error && fs::create_directory(folder, error);
+  if (made) fs::permissions(folder, fs::perms::owner_all, error);
+  if (made && !error) return {};
+  if (!error)
+    return schema::fail(ErrorCode::already_exists, fmt::format("{} is there already", folder.string()));
+  return schema::fail(ErrorCode::io, fmt::format("cannot create {}: {}", folder.string(), error.message()));
+}
+
+/// Entries of the log in a copied database.
+Result<std::uint64_t> size_of(const fs::path& folder) {
+  auto connection =
+      store::Connection::open((folder / kBackupDatabase).string(), store::Connection::Mode::read_only, {});
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  store::Reader reader(**connection);
+  return tree_size(reader);
+}
+
+std::string read_note(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string note(kMaxNoteBytes, '\0');
+  file.read(note.data(), static_cast<std::streamsize>(note.size()));
+  note.resize(static_cast<std::size_t>(file.gcount()));
+  return note;
+}
+
+Result<Backup> fill(store::Store& store, HeadPublisher& heads, const fs::path& folder) {
+  auto copied = store::copy_database(store.data_dir(), folder / kBackupDatabase);
+  if (!copied) return std::unexpected(std::move(copied.error()));
+  auto size = size_of(folder);
+  if (!size) return std::unexpected(std::move(size.error()));
+  auto head = heads.signed_head_at(*size);
+  if (!head) return std::unexpected(std::move(head.error()));
+  auto written = store::write_file_durably(folder / kBackupHead, *head, 0600, store::IfPresent::refuse);
+  if (!written) return std::unexpected(std::move(written.error()));
+  return Backup{folder, *size, std::move(*head)};
+}
+
+/// One restore, step by step. What goes wrong before `place` leaves the data folder as it was.
+class Restore {
+ public:
+  explicit Restore(const RestoreRequest& request)
+      : request_(request), trial_(request.data_dir / "restore.tmp") {}
+
+  Result<Restored> run() {
+    auto lock = store::FolderLock::take(request_.data_dir);
+    if (!lock) return std::unexpected(std::move(lock.error()));
+    std::error_code ignored;
+    fs::remove_all(trial_, ignored);  // of a restore that was interrupted
+    auto done = prepare();
+    if (done) done = check();
+    if (done) done = place();
+    fs::remove_all(trial_, ignored);
+    if (!done) return std::unexpected(std::move(done.error()));
+    return std::move(restored_);
+  }
+
+ private:
+  Result<void> prepare() {
+    auto made = make_private_folder(trial_);
+    if (!made) return made;
+    auto copied = store::copy_file_durably(request_.backup / kBackupDatabase, trial_ / kBackupDatabase);
+    if (!copied) return copied;
+    return store::check_database(trial_ / kBackupDatabase);
+  }
+
+  /// Migrates the copy and checks it as a whole, and against what was published outside.
+  Result<void> check() {
+    auto store = store::Store::open({.data_dir = trial_, .opened_us = request_.now_us});
+    if (!store) return std::unexpected(std::move(store.error()));
+    auto renewed = renew_derived(**store);
+    if (!renewed) return renewed;
+    auto verified = verify_log(**store);
+    if (!verified) return std::unexpected(std::move(verified.error()));
+    auto found = verify_search(**store);
+    if (!found) return found;
+    restored_.tree_size = *verified;
+    auto options = request_.head;
+    if (options.key_file.empty()) options.key_file = request_.data_dir / "log.key";
+    if (options.head_file.empty()) options.head_file = request_.data_dir / "head.note";
+    auto in_force = options_in_force(**store, std::move(options));
+    if (!in_force) return std::unexpected(std::move(in_force.error()));
+    options_ = std::move(*in_force);
+    auto extends = extends_published(**store);
+    if (extends) return {};
+    if (!request_.accept_loss) {
+      return schema::wrap(extends.error(),
+                          "the backup is not restored. If nothing newer is left, accept the loss with "
+                          "--accept-loss and a reason: it begins a new epoch of the log");
+    }
+    return begin_epoch(**store, extends.error());
+  }
+
+  Result<void> extends_published(store::Store& store) {
+    auto key = SigningKey::load(options_.key_file.string());
+    if (!key) return std::unexpected(std::move(key.error()));
+    auto retired = load_trust(request_.data_dir);
+    if (!retired) return std::unexpected(std::move(retired.error()));
+    return store.read([&](store::Reader& reader) {
+      return check_published(reader, options_, key->public_key(), *retired);
+    });
+  }
+
+  /// Writes the entry that says what was lost, and signs the new log's first head.
+  Result<void> begin_epoch(store::Store& store, const schema::Error& loss) {
+    if (request_.reason.empty()) {
+      return schema::fail(ErrorCode::invalid_argument, "a loss is accepted with a reason (--reason)");
+    }
+    auto key = SigningKey::load(options_.key_file.string());
+    auto next = next_key();
+    if (!key) return std::unexpected(std::move(key.error()));
+    if (!next) return std::unexpected(std::move(next.error()));
+    published_ = read_note(options_.head_file);
+    const std::string old_origin = options_.origin;
+    auto appended = store.write("begin an epoch", [&](store::Tx& tx) -> Result<Appended> {
+      auto epoch = log_epoch(tx);
+      auto root = root_at(tx, restored_.tree_size);
+      if (!epoch) return std::unexpected(epoch.error());
+      if (!root) return std::unexpected(root.error());
+      auto kept = sign_checkpoint({old_origin, restored_.tree_size, *root}, *key);
+      if (!kept) return std::unexpected(kept.error());
+      restored_.epoch = *epoch + 1;
+      options_.origin = origin_of(request_.head.origin, restored_.epoch);
+      schema::EntryDraft entry{
+          .time_us = request_.now_us, .kind = schema::EvidenceKind::epoch_changed, .actor = kActor};
+      entry.body = {{"epoch", restored_.epoch},         {"origin", options_.origin},
+                    {"kept_size", restored_.tree_size}, {"kept_head", *kept},
+                    {"published_head", published_},     {"loss", loss.message},
+                    {"reason", request_.reason}};
+      auto noted = append(tx, entry);
+      if (!noted) return noted;
+      entry.kind = schema::EvidenceKind::key_rotated;
+      entry.body = {{"use", to_string(KeyUse::head)},
+                    {"name", options_.origin},
+                    {"old_key", verifier_key_text(old_origin, key->public_key())},
+                    {"new_key", verifier_key_text(options_.origin, next->public_key())},
+                    {"from_size", 0},
+                    {"reason", "each epoch has a key of its own"}};
+      return append(tx, entry);
+    });
+    if (!appended) return std::unexpected(std::move(appended.error()));
+    restored_.tree_size += 2;
+    auto root = store.read([&](store::Reader& reader) { return root_at(reader, restored_.tree_size); });
+    if (!root) return std::unexpected(std::move(root.error()));
+    auto head = sign_checkpoint({options_.origin, restored_.tree_size, *root}, *next);
+    if (!head) return std::unexpected(std::move(head.error()));
+    new_head_ = std::move(*head);
+    return end_old_keys(old_origin);
+  }
+
+  /// The key of the new epoch. It takes its place when the daemon starts next: see finish_rotation.
+  [[nodiscard]] Result<SigningKey> next_key() const {
+    const std::string path = options_.key_file.string() + ".next";
+    std::error_code ignored;
+    fs::remove(path, ignored);  // of a restore that was interrupted
+    auto key = SigningKey::generate();
+    if (!key) return key;
+    auto saved = key->save(path);
+    if (!saved) return std::unexpected(std::move(saved.error()));
+    return key;
+  }
+
+  Result<void> end_old_keys(const std::string& old_origin) const {
+    auto trust = load_trust(request_.data_dir);
+    if (!trust) return std::unexpected(std::move(trust.error()));
+    for (TrustedKey& key : trust->keys) {
+      if (key.use == KeyUse::head && key.name == old_origin && !key.until_us) key.until_us = request_.now_us;
+    }
+    return save_trust(request_.data_dir, *trust);
+  }
+
+  /// Sets the old database aside, puts the new one in its place, and then, in a new epoch, its head.
+  Result<void> place() {
+    std::error_code error;
+    if (fs::exists(request_.data_dir / kBackupDatabase, error)) {
+      restored_.set_aside = request_.data_dir / fmt::format("before-restore-{}", request_.now_us);
+      auto made = make_private_folder(restored_.set_aside);
+      if (!made) return made;
+      for (const std::string_view name : kDatabaseFiles) {
+        if (fs::exists(request_.data_dir / name, error))
+          fs::rename(request_.data_dir / name, restored_.set_aside / name, error);
+        if (error) return failed("set aside", name, error);
+      }
+    }
+    fs::rename(trial_ / kBackupDatabase, request_.data_dir / kBackupDatabase, error);
+    if (error) return failed("place", kBackupDatabase, error);
+    auto synced = store::sync_folder(request_.data_dir);
+    if (!synced || new_head_.empty()) return synced;
+    if (!published_.empty() && !restored_.set_aside.empty()) {
+      auto kept = store::write_file_durably(restored_.set_aside / kBackupHead, published_, 0600,
+                                            store::IfPresent::replace);
+      if (!kept) return kept;
+    }
+    return store::write_file_durably(options_.head_file, new_head_, 0644, store::IfPresent::replace);
+  }
+
+  [[nodiscard]] static Result<void> failed(std::string_view what, std::string_view name,
+                                           const std::error_code& error) {
+    return schema::fail(ErrorCode::io, fmt::format("cannot {} {}: {}", what, name, error.message()));
+  }
+
+  const RestoreRequest& request_;
+  const fs::path trial_;
+  HeadOptions options_;
+  Restored restored_;
+  std::string published_, new_head_;
+};
+
+}  // namespace
+
+Result<Backup> make_backup(store::Store& store, HeadPublisher& heads, const fs::path& parent,
+                           const std::string& name) {
+  if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos) {
+    return schema::fail(ErrorCode::invalid_argument, fmt::format("'{}' cannot name a backup", name));
+  }
+  const fs::path folder = parent / name;
+  auto made = make_private_folder(folder);
+  if (!made) return std::unexpected(std::move(made.error()));
+  auto backup = fill(store, heads, folder);
+  if (!backup) {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+    return backup;
+  }
+  auto synced = store::sync_folder(parent);
+  if (!synced) return std::unexpected(std::move(synced.error()));
+  return backup;
+}
+
+Result<Restored> restore_backup(const RestoreRequest& request) {
+  return Restore(request).run();
+}
+
+}  // namespace driftgate::evidence

@@ -1,0 +1,156 @@
+#include "daemon/store/backup.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "daemon/store/store.hpp"
+
+namespace driftgate::store {
+
+namespace {
+
+constexpr int kBusyMs = 5'000;
+constexpr std::size_t kCopyBytes = 1 << 20;
+
+struct CloseDatabase {
+  void operator()(sqlite3* handle) const { sqlite3_close(handle); }
+};
+struct FinalizeStatement {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Database = std::unique_ptr<sqlite3, CloseDatabase>;
+using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+
+/// A descriptor that closes itself.
+class File {
+ public:
+  File(const std::filesystem::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::unexpected<Error> failed(std::string_view what, const std::filesystem::path& path) {
+  const int error = errno;
+  ErrorCode code = ErrorCode::io;
+  if (error == ENOSPC || error == EDQUOT) code = ErrorCode::storage_full;
+  if (error == EEXIST) code = ErrorCode::already_exists;
+  return schema::fail(code, fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(error)));
+}
+
+std::unexpected<Error> database_failure(sqlite3* handle, std::string_view what) {
+  const int code = sqlite3_extended_errcode(handle) & 0xff;
+  ErrorCode kind = ErrorCode::io;
+  if (code == SQLITE_FULL) kind = ErrorCode::storage_full;
+  if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) kind = ErrorCode::corrupt;
+  return schema::fail(kind, fmt::format("{}: {}", what, sqlite3_errmsg(handle)));
+}
+
+Result<Database> open_to_read(const std::filesystem::path& file, const std::string& vfs) {
+  sqlite3* handle = nullptr;
+  const int rc = sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+                                 vfs.empty() ? nullptr : vfs.c_str());
+  Database database(handle);
+  if (rc != SQLITE_OK) return database_failure(handle, "cannot open " + file.string());
+  sqlite3_busy_timeout(handle, kBusyMs);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  return database;
+}
+
+Result<void> vacuum_into(sqlite3* handle, const std::filesystem::path& target) {
+  sqlite3_stmt* prepared = nullptr;
+  if (sqlite3_prepare_v2(handle, "VACUUM INTO ?1", -1, &prepared, nullptr) != SQLITE_OK) {
+    return database_failure(handle, "cannot copy the database");
+  }
+  const Statement statement(prepared);
+  const std::string name = target.string();
+  sqlite3_bind_text(prepared, 1, name.data(), static_cast<int>(name.size()), SQLITE_STATIC);
+  if (sqlite3_step(prepared) != SQLITE_DONE)
+    return database_failure(handle, "cannot copy the database to " + name);
+  return {};
+}
+
+Result<void> sync_file(const std::filesystem::path& path) {
+  const File file(path, O_RDWR | O_NOFOLLOW);
+  if (file.fd() < 0 || ::fsync(file.fd()) != 0) return failed("sync", path);
+  return sync_folder(path.parent_path());
+}
+
+}  // namespace
+
+Result<void> sync_folder(const std::filesystem::path& folder) {
+  const File file(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  if (file.fd() < 0 || ::fsync(file.fd()) != 0) return failed("sync", folder);
+  return {};
+}
+
+Result<void> copy_database(const std::filesystem::path& data_dir, const std::filesystem::path& target,
+                           const std::string& vfs) {
+  {
+    // SQLite takes an empty file, and leaves its mode alone.
+    const File file(target, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+    if (file.fd() < 0) return failed("create", target);
+  }
+  auto source = open_to_read(data_dir / "driftgate.db", vfs);
+  auto done = source ? vacuum_into(source->get(), target) : Result<void>(std::unexpected(source.error()));
+  if (done) done = sync_file(target);
+  if (!done) ::unlink(target.c_str());
+  return done;
+}
+
+Result<void> check_database(const std::filesystem::path& file) {
+  auto database = open_to_read(file, {});
+  if (!database) return std::unexpected(database.error());
+  sqlite3_stmt* prepared = nullptr;
+  if (sqlite3_prepare_v2(database->get(), "PRAGMA integrity_check(1)", -1, &prepared, nullptr) != SQLITE_OK) {
+    return database_failure(database->get(), "cannot check " + file.string());
+  }
+  const Statement statement(prepared);
+  if (sqlite3_step(prepared) != SQLITE_ROW) {
+    return database_failure(database->get(), "cannot check " + file.string());
+  }
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(prepared, 0));
+  const std::string_view verdict(text == nullptr ? "no answer" : text);
+  if (verdict == "ok") return {};
+  return schema::fail(ErrorCode::corrupt,
+                      fmt::format("the database {} is damaged: {}", file.string(), verdict));
+}
+
+Result<void> copy_file_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const File source(from, O_RDONLY | O_NOFOLLOW);
+  if (source.fd() < 0) return failed("open", from);
+  const File target(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+  if (target.fd() < 0) return failed("create", to);
+  const auto buffer = std::make_unique<std::array<char, kCopyBytes>>();
+  for (;;) {
+    const ssize_t size = ::read(source.fd(), buffer->data(), buffer->size());
+    if (size < 0) return failed("read", from);
+    if (size == 0) break;
+    for (ssize_t done = 0; done < size;) {
+      const ssize_t written =
+          ::write(target.fd(), buffer->data() + done, static_cast<std::size_t>(size - done));
+      if (written < 0) return failed("write", to);
+      done += written;
+    }
+  }
+  if (::fsync(target.fd()) != 0) return failed("sync", to);
+  return sync_folder(to.parent_path());
+}
+
+}  // namespace driftgate::store

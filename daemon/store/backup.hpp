@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "schema/error.hpp"
+
+namespace driftgate::store {
+
+/// Copies the database in `data_dir`, as it is at this moment, into the new file `target` (mode 0600, synced,
+/// its folder too) by VACUUM INTO, on a connection of its own: readers and the writer go on. The WAL grows
+/// until it is done. `already_exists` when the file is there, `storage_full`, `io`; then nothing is left of
+/// it.
+[[nodiscard]] schema::Result<void> copy_database(const std::filesystem::path& data_dir,
+                                                 const std::filesystem::path& target,
+                                                 const std::string& vfs = {});
+
+/// SQLite's integrity_check of a database file that nobody has open. `corrupt` with the first fault.
+[[nodiscard]] schema::Result<void> check_database(const std::filesystem::path& file);
+
+/// Copies a file that nobody changes into a new one (0600, synced).
+[[nodiscard]] schema::Result<void> copy_file_durably(const std::filesystem::path& from,
+                                                     const std::filesystem::path& to);
+
+/// Writes what was changed in a folder to disk: renamed and removed files.
+[[nodiscard]] schema::Result<void> sync_folder(const std::filesystem::path& folder);
+
+}  // namespace driftgate::store
