@@ -1,0 +1,17 @@
+#include "daemon/route/body_json.hpp"
+
+#include "daemon/route/slice.hpp"
+#include "tests/fuzz/unit.hpp"
+
+/// Bodies of users' requests and of engines' answers.
+void driftgate::fuzz::run(std::string_view bytes) {
+  (void)route::is_completion(bytes);
+  const auto facts = route::scan_request_body(bytes);
+  if (!facts) return;
+  require(facts->metadata.size() <= route::kMaxMetadataEntries, "metadata is within its limit");
+  const auto slice = route::slice_of_metadata(facts->metadata);
+  const auto text = route::canonical_slice(slice);
+  if (slice.empty()) return;
+  const auto again = route::parse_slice_header(text);
+  require(again.has_value() && *again == slice, "a slice of metadata can be said in the header");
+}

@@ -1,0 +1,27 @@
+#include <string>
+
+#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/job.hpp"
+#include "daemon/jobs/shadow_pairs.hpp"
+#include "tests/fuzz/unit.hpp"
+
+/// What engines answer to probes and rescoring, and what workers leave behind.
+void driftgate::fuzz::run(std::string_view bytes) {
+  if (const auto scored = jobs::parse_logprobs(bytes))
+    require(scored->tokens.size() == scored->logprobs.size(), "a log-probability for each token");
+  (void)jobs::abilities_from_json(bytes);
+  (void)jobs::job_result_from_json(bytes);
+  (void)jobs::job_spec_from_json(bytes);
+  if (const auto pairs = jobs::pairs_from_jsonl(bytes)) {
+    const auto text = jobs::pairs_to_jsonl(*pairs);
+    const auto again = jobs::pairs_from_jsonl(text);
+    require(again.has_value() && jobs::pairs_to_jsonl(*again) == text, "pairs are written back the same");
+  }
+  route::MirroredPair::Side side;
+  side.body = bytes;
+  (void)jobs::generated_of(side);
+  route::MirroredPair pair;
+  pair.request_body = bytes;
+  (void)jobs::prompt_of(pair);
+  (void)jobs::sampled_unfiltered(pair);
+}
