@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 #include "gpu/cpu/row_engine.hpp"
@@ -42,6 +43,7 @@ Accumulator::Accumulator(MeasurementTable table, std::span<const std::int64_t> s
     }
     sequence_of_row_.push_back(found->second);
   }
+  last_position_.assign(table_.sequences.size(), std::numeric_limits<std::int64_t>::min());
   set_slices({});
 }
 
@@ -76,6 +78,12 @@ void Accumulator::add(std::int64_t position, std::int64_t token, const driftgate
     for (const std::uint32_t slice : slices_of_sequence_[at]) builders_[slice][metric].add(bin);
   }
   if (!std::isnan(figures.head_tail_tv)) sequence.head_tail_tv.add(figures.head_tail_tv);
+  if (position >= last_position_[at]) {
+    last_position_[at] = position;
+    const bool known = !std::isnan(figures.top_train) && !std::isnan(figures.top_inf);
+    sequence.top_train = known ? std::optional(figures.top_train) : std::nullopt;
+    sequence.top_inf = known ? std::optional(figures.top_inf) : std::nullopt;
+  }
   for (std::size_t i = 0; i < table_.thresholds.size(); ++i) {
     const Threshold& threshold = table_.thresholds[i];
     const double value = values[index_of(threshold.metric)];

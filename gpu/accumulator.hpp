@@ -34,6 +34,7 @@ class Accumulator {
 
   MeasurementTable table_;
   std::vector<std::uint32_t> sequence_of_row_;
+  std::vector<std::int64_t> last_position_;  ///< of each sequence so far
   std::vector<std::vector<std::uint32_t>> slices_of_sequence_;
   std::vector<std::array<HistogramBuilder, kRowMetricCount>> builders_;
   std::size_t top_rows_ = 0;

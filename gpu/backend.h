@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define DRIFTGATE_BACKEND_VERSION 2u
+#define DRIFTGATE_BACKEND_VERSION 3u
 /** Name of the one exported symbol of a plugin library; its type is driftgate_backend_fn. */
 #define DRIFTGATE_BACKEND_SYMBOL "driftgate_backend_table"
 #define DRIFTGATE_ROW_VALUES 18
@@ -63,6 +63,9 @@ typedef struct driftgate_row {
   /** An upper bound of tv: the least of tanh(span/4) and m + (1 - m)*tanh(s_H/4) over a few head sets H, with
    *  m = max(p, q) of the entries outside H and s_H the span inside it. NaN where there is no tv. */
   double head_tail_tv;
+  /** Probability of each kernel's most likely token; NaN where there is none. */
+  double top_train;
+  double top_inf;
 } driftgate_row;
 
 /** `message` receives at most `message_bytes` bytes, terminated, when the status is not DRIFTGATE_OK. */

@@ -200,7 +200,7 @@ Result<MeasurementTable> measure_realised(std::span<const RealisedPair> pairs,
   for (const RealisedPair& pair : known) {
     driftgate_row row{};
     std::ranges::fill(row.values, kNaN);
-    row.head_tail_tv = kNaN;
+    row.head_tail_tv = row.top_train = row.top_inf = kNaN;
     row.values[static_cast<std::size_t>(Metric::logprob_train)] = pair.log_p;
     row.values[static_cast<std::size_t>(Metric::logprob_inf)] = pair.log_q;
     row.values[static_cast<std::size_t>(Metric::log_ratio)] = pair.log_p - pair.log_q;

@@ -57,6 +57,9 @@ struct SequenceRow {
   Moments head_tail_tv;  ///< link 2 of the bound chain: an upper bound of each row's tv
   std::vector<std::uint32_t> beyond;  ///< by index of MeasurementTable::thresholds
   RealisedSums realised;
+  /// Probability of each kernel's most likely token at the sequence's last captured position; absent where
+  /// that row has no full logits or is not finite.
+  std::optional<double> top_train, top_inf;
 };
 
 /// What the corpus says of a sequence. Absent attributes stay absent ("missing is its own value").

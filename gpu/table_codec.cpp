@@ -14,7 +14,7 @@ namespace driftgate::gpu {
 namespace {
 
 constexpr std::string_view kMagic = "DGMT";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 class Writer {
  public:
@@ -182,7 +182,8 @@ void visit_fields(auto& a, auto& v) requires
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceRow> {
-  visit_all(a, v.sequence, v.rows, v.metrics, v.head_tail_tv, v.beyond, v.realised);
+  visit_all(a, v.sequence, v.rows, v.metrics, v.head_tail_tv, v.beyond, v.realised, v.top_train,
+            v.top_inf);
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceInfo> {

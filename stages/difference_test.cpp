@@ -37,9 +37,14 @@ std::vector<CalibrationOutcome> calibration_outcomes(const ClauseData& data, con
   std::vector<std::size_t> used;
   for (std::size_t i = 0; i < selection.size() && selection[i] < data.table->infos.size(); ++i) {
     const gpu::SequenceInfo& info = data.table->infos[selection[i]];
-    if (!info.correct_train || !info.correct_inf || !info.confidence_train || !info.confidence_inf) continue;
-    outcomes.push_back(
-        {*info.confidence_train, *info.confidence_inf, *info.correct_train, *info.correct_inf, numbers[i]});
+    const gpu::SequenceRow& row = data.table->sequences[selection[i]];
+    if (!info.correct_train || !info.correct_inf) continue;
+    // Both from the corpus, or both from the captures: the two kernels are to be asked alike.
+    const bool stated = info.confidence_train && info.confidence_inf;
+    const auto& train = stated ? info.confidence_train : row.top_train;
+    const auto& inf = stated ? info.confidence_inf : row.top_inf;
+    if (!train || !inf) continue;
+    outcomes.push_back({*train, *inf, *info.correct_train, *info.correct_inf, numbers[i]});
     used.push_back(numbers[i]);
   }
   // Clusters without any outcome leave no gap in the numbers.
@@ -143,7 +148,8 @@ ClauseVerdict decide_calibration(const ClauseData& data, const schema::Clause& c
         fmt::format("No sequence{} has both outcomes and both confidences, without which there is no "
                     "calibration: the corpus needs \"correct\": {{\"train\": …, \"inf\": …}} and "
                     "\"confidence\": {{\"train\": …, \"inf\": …}}, the probability of each kernel's "
-                    "greedy token at the outcome's position.",
+                    "greedy token at the outcome's position, unless full logits were captured there, as the "
+                    "last position of the sequence.",
                     on_slice(verdict.where)));
   }
   const auto off = std::ranges::find_if(outcomes, [](const CalibrationOutcome& one) {

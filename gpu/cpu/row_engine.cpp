@@ -241,7 +241,7 @@ void RowEngine::evaluate(const driftgate_batch& batch, std::uint64_t index, drif
   std::ranges::fill(out.values, kNaN);
   out.status = DRIFTGATE_ROW_OK;
   out.reserved = 0;
-  out.head_tail_tv = kNaN;
+  out.head_tail_tv = out.top_train = out.top_inf = kNaN;
   const auto* train =
       static_cast<const unsigned char*>(batch.train.data) + index * batch.train.row_stride_bytes;
   const auto* inf = static_cast<const unsigned char*>(batch.inf.data) + index * batch.inf.row_stride_bytes;
@@ -267,6 +267,9 @@ void RowEngine::evaluate(const driftgate_batch& batch, std::uint64_t index, drif
   at(out, Metric::chi2) = terms.chi2;
   at(out, Metric::entropy_train) = std::max(0.0, std::log(sums.l_p) - sums.a_p / sums.l_p);
   at(out, Metric::entropy_inf) = std::max(0.0, std::log(sums.l_q) - sums.a_q / sums.l_q);
+  // The largest term of a sum that is scaled by its largest term is 1.
+  out.top_train = std::min(1.0, 1 / sums.l_p);
+  out.top_inf = std::min(1.0, 1 / sums.l_q);
   top_figures(batch.temperature, sums.n, out);
   if (batch.tokens == nullptr) return;
   const double z = logit_at(train, batch.train.dtype, batch.tokens[index]);

@@ -109,6 +109,30 @@ TEST_CASE("a row that is not finite is reported with its place and not averaged"
   CHECK(std::isfinite(sequence.metrics[index_of(Metric::tv)].sum));
 }
 
+TEST_CASE("a sequence keeps how sure each kernel is at its last captured position") {
+  TemporaryFolder folder;
+  CaptureDraft train, inf;
+  train.vocabulary = inf.vocabulary = 3;
+  const auto add = [&](std::int32_t sequence, std::int32_t position, std::vector<float> z,
+                       std::vector<float> y) {
+    train.add_row(sequence, position, 0, z);
+    inf.add_row(sequence, position, 0, y);
+  };
+  add(0, 4, {0, 0, 0}, {0, 0, 0});
+  add(0, 5, {std::log(6.0F), std::log(2.0F), std::log(2.0F)}, {0, 0, std::log(2.0F)});
+  add(1, 9, {0, 0, 0}, {0, 0, 0});
+  add(1, 3, {9, 0, 0}, {9, 0, 0});  // an earlier position that was written later
+  add(2, 0, {0, 0, 0}, {0, 0, std::numeric_limits<float>::quiet_NaN()});
+  const auto table =
+      measure(written(train, folder / "a.safetensors"), written(inf, folder / "b.safetensors"), nullptr, {});
+  REQUIRE(table);
+  CHECK(*table->sequences[0].top_train == doctest::Approx(0.6).epsilon(1e-6));
+  CHECK(*table->sequences[0].top_inf == doctest::Approx(0.5).epsilon(1e-6));
+  CHECK(*table->sequences[1].top_train == doctest::Approx(1.0 / 3).epsilon(1e-6));
+  CHECK_FALSE(table->sequences[2].top_train);
+  CHECK_FALSE(table->sequences[2].top_inf);
+}
+
 TEST_CASE("worst rows are the largest kl_inf_train, worst first") {
   TemporaryFolder folder;
   MeasureOptions options;

@@ -51,6 +51,9 @@ TEST_CASE("the head-tail bound is never below tv and never above the full-span b
     REQUIRE(row.head_tail_tv >= static_cast<double>(total_variation(test.pair) - kBruteForce));
     REQUIRE(row.head_tail_tv <= std::tanh(value(row, Metric::logit_span) / 4));
     REQUIRE(row.head_tail_tv <= 1.0);
+    REQUIRE(row.top_train >= std::exp(-value(row, Metric::entropy_train)) * (1 - 1e-5));
+    REQUIRE(row.top_train <= 1.0);
+    REQUIRE(row.top_inf <= 1.0);
   }
 }
 

@@ -27,6 +27,7 @@ MeasurementTable small_table() {
   sequence.metrics[8].add(std::numeric_limits<double>::infinity());
   sequence.head_tail_tv.add(0.125);
   sequence.beyond = {1, 0};
+  sequence.top_inf = 0.75;
   sequence.realised.in_band = {1, 2, 3};
   SequenceInfo& info = table.infos.emplace_back();
   info.sequence = -5;
@@ -83,6 +84,8 @@ TEST_CASE("a table written and read again has the same bytes") {
   CHECK(serialise(*again) == bytes);
   CHECK(again->sequences[0].sequence == -5);
   CHECK(again->sequences[0].head_tail_tv.sum == 0.125);
+  CHECK_FALSE(again->sequences[0].top_train);
+  CHECK(again->sequences[0].top_inf == 0.75);
   CHECK(again->infos[0].slices.at("language") == "de");
   CHECK(std::signbit(*again->infos[0].reward));
   CHECK_FALSE(again->infos[0].advantage);
