@@ -70,15 +70,18 @@ std::vector<CanaryState::Impl::Judged> CanaryState::Impl::collect(const CanaryCo
   for (const RateStream& stream : rates) {
     std::vector<ClauseVerdict> made;
     stream.verdicts(settings.seed, made);
-    for (ClauseVerdict& verdict : made) judged.push_back({std::move(verdict), &stream.head, &stream, false});
+    for (ClauseVerdict& verdict : made)
+      judged.push_back({std::move(verdict), &stream.head, &stream, false, false});
   }
   for (const LatencyStream& stream : latencies)
-    judged.push_back({stream.verdict(settings.seed), &stream.head, nullptr, false});
+    judged.push_back({stream.verdict(settings.seed), &stream.head, nullptr, false, false});
   SignalFigures figures;
   figures.telemetry_age_ms = context.telemetry_age_ms;
   for (SignalStream& signal : signals) {
     auto verdict = decide_signal(signal.head.clause, figures, levels.alpha_harm);
-    if (!verdict) verdict = carried(context, signal.head.clause);
+    // What shadow-runtime decided was answered there: it is listed, and orders nothing again.
+    const bool old = !verdict.has_value();
+    if (old) verdict = carried(context, signal.head.clause);
     if (!verdict) {
       decision.reasons.push_back(signal.head.clause.address() +
                                  " was decided in shadow-runtime; a canary measures nothing new of it.");
@@ -86,7 +89,7 @@ std::vector<CanaryState::Impl::Judged> CanaryState::Impl::collect(const CanaryCo
     }
     signal.looks = windows_read;
     signal.last_clean = verdict->verdict == Verdict::pass;
-    judged.push_back({std::move(*verdict), &signal.head, nullptr, false});
+    judged.push_back({std::move(*verdict), &signal.head, nullptr, false, old});
   }
   return judged;
 }

@@ -96,7 +96,7 @@ void CanaryState::Impl::follow_trips(const CanaryContext& context, std::vector<J
   const schema::Recovery& recovery = escalation.recovery;
   const auto made_by = [&](const StreamHead& head, const Judged& item) { return item.head == &head; };
   const bool quiet = std::ranges::none_of(judged, [](const Judged& item) {
-    return item.verdict.verdict == Verdict::violated && !item.head->trip;
+    return item.verdict.verdict == Verdict::violated && !item.held && !item.head->trip;
   });
   each_stream([&](auto& stream) {
     StreamHead& head = stream.head;

@@ -309,6 +309,12 @@ TEST_CASE("signals that a canary cannot count are carried from shadow-runtime wi
   CHECK(decision.verdicts[1].verdict == Verdict::pass);
   CHECK(decision.verdicts[1].details.at("carried_age_ms") == 61'000);
   CHECK(decision.verdicts[1].message.find("61 s ago") != std::string::npos);
+  // A soft clause that failed there was answered there.
+  context.carried[0].estimate = 10;
+  context.carried[0].rule = schema::VerdictRule::share_at_least;
+  context.carried[0].verdict = Verdict::violated;
+  context.carried[0].severity = schema::Severity::soft;
+  CHECK(world.state.decide(context).action == CanaryAction::hold);
 }
 
 TEST_CASE("a difference of failure rates stops what fails more and lets alike arms advance") {
