@@ -16,7 +16,8 @@ namespace driftgate::stages {
 /// each at α/2. Of entropy_inf the paired differences of means lie within ± ln V: betting, or clustered t
 /// from 200 clusters on; of logprob_inf they are unbounded: cluster bootstrap-t, approximate. `ece_drift`
 /// compares debiased calibration errors by paired cluster bootstrap, approximate; its `max` limits a
-/// worsening alone.
+/// worsening alone. Its confidences are the corpus's where it states both, else those of the captures at the
+/// sequence's last position.
 [[nodiscard]] schema::ClauseVerdict decide_difference(const ClauseData& data, const schema::Clause& clause,
                                                       const Selection& selection,
                                                       schema::ClauseVerdict verdict);

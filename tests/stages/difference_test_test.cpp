@@ -154,6 +154,19 @@ TEST_CASE("a calibration without confidences names the fields that the corpus la
         std::string::npos);
 }
 
+TEST_CASE("where the corpus states no confidence, that of the captures' last position is taken") {
+  auto table = calibrated(2'000, 0);
+  for (std::size_t i = 0; i < table.infos.size(); ++i) {
+    auto& info = table.infos[i];
+    table.sequences[i].top_train = info.confidence_train;
+    table.sequences[i].top_inf = *info.confidence_inf + 0.2;
+  }
+  const auto wanted = clause(Metric::ece_drift, {}, make::max(0.05));
+  CHECK(decide(table, wanted).verdict == Verdict::pass);
+  for (auto& info : table.infos) info.confidence_train.reset();  // one alone is no pair
+  CHECK(decide(table, wanted).verdict == Verdict::violated);
+}
+
 TEST_CASE("too few outcomes leave a calibration inconclusive and say how many it takes") {
   const auto verdict = decide(calibrated(120, 0), clause(Metric::ece_drift, {}, make::max(0.05)));
   CHECK(verdict.verdict == Verdict::inconclusive);
