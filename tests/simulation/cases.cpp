@@ -1,0 +1,188 @@
+#include "tests/simulation/cases.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "stages/statistics/betting_martingale.hpp"
+#include "stages/statistics/distributions.hpp"
+#include "stages/statistics/failure_rate_process.hpp"
+#include "stages/statistics/label_process.hpp"
+#include "stages/statistics/log_mean_sequence.hpp"
+#include "stages/statistics/mean_test.hpp"
+#include "stages/statistics/multiple.hpp"
+#include "stages/statistics/paired.hpp"
+#include "stages/statistics/quantiles.hpp"
+#include "stages/statistics/random.hpp"
+#include "stages/statistics/split_guard.hpp"
+
+namespace driftgate::simulation {
+namespace {
+
+using nlohmann::json;
+using stages::ClusterSum;
+using stages::Random;
+
+constexpr double kAlpha = 0.05;
+
+void print(const char* method, json inputs, json outputs) {
+  const json line = {{"method", method}, {"in", std::move(inputs)}, {"out", std::move(outputs)}};
+  std::printf("%s\n", line.dump().c_str());
+}
+
+json mean_json(const stages::MeanTest& test) {
+  return {{"estimate", test.estimate},
+          {"lower", test.lower.value_or(NAN)},
+          {"upper", test.upper.value_or(NAN)},
+          {"p_low", test.p_low},
+          {"p_high", test.p_high}};
+}
+
+void means(Random& random) {
+  for (int i = 0; i < 20; ++i) {
+    std::vector<ClusterSum> sums(5 + random.below(200));
+    json clusters = json::array();
+    for (ClusterSum& sum : sums) {
+      sum.n = static_cast<double>(1 + random.below(40));
+      sum.sum = sum.n * std::min(1.0, -0.1 * std::log1p(-random.uniform()));
+      clusters.push_back({sum.n, sum.sum});
+    }
+    const double tau = 0.05 + 0.15 * random.uniform();
+    const std::uint64_t seed = random.next();
+    const json in = {{"clusters", clusters}, {"tau", tau}, {"alpha", kAlpha}, {"seed", std::to_string(seed)}};
+    print("clustered_t", in, mean_json(stages::clustered_t(sums, tau, kAlpha)));
+    print("betting_mean", in, mean_json(stages::betting_mean(sums, tau, 0, 1, kAlpha, seed)));
+  }
+}
+
+void shares(Random& random) {
+  for (int i = 0; i < 30; ++i) {
+    const std::uint64_t n = 1 + random.below(2'000);
+    const std::uint64_t k = random.below(n + 1) / (1 + random.below(20));
+    print("clopper_pearson", {{"k", k}, {"n", n}, {"alpha", kAlpha}},
+          {{"lower", stages::clopper_pearson_lower(k, n, kAlpha)},
+           {"upper", stages::clopper_pearson_upper(k, n, kAlpha)}});
+  }
+}
+
+void paired(Random& random) {
+  for (int i = 0; i < 20; ++i) {
+    const std::uint64_t n = 100 + random.below(900);
+    const double lost = 0.08 * random.uniform(), won = 0.05 * random.uniform();
+    std::vector<stages::PairedOutcome> outcomes(n);
+    std::uint64_t b = 0, c = 0;
+    for (std::uint64_t j = 0; j < n; ++j) {
+      const double u = random.uniform();
+      const bool is_lost = u < lost, is_won = !is_lost && u < lost + won;
+      outcomes[j] = {.train = !is_won, .inf = !is_lost, .cluster = j};
+      b += is_lost ? 1 : 0;
+      c += is_won ? 1 : 0;
+    }
+    const auto test = stages::paired_outcomes(outcomes, 0.03, kAlpha, 1);
+    print("paired", {{"b", b}, {"c", c}, {"n", n}, {"alpha", kAlpha}},
+          {{"lower", test.lower.value_or(NAN)}, {"upper", test.upper.value_or(NAN)}});
+  }
+}
+
+void processes(Random& random) {
+  for (int i = 0; i < 20; ++i) {
+    const double ratio = 1 + random.uniform();
+    stages::LabelProcess labels(ratio);
+    json failures = json::array();
+    for (int j = 0; j < 200; ++j) {
+      const double share = std::vector{0.01, 0.05, 0.25, 0.5}[random.below(4)];
+      const bool candidate = random.uniform() < 1.5 * share;
+      labels.update(candidate, share);
+      failures.push_back({candidate, share});
+    }
+    print("label", {{"ratio", ratio}, {"failures", failures}}, {{"e", labels.e_value()}});
+
+    const double max = 0.01 + 0.1 * random.uniform();
+    stages::FailureRateProcess rate(max);
+    json keys = json::array();
+    for (int j = 0; j < 300; ++j) {
+      const bool failed = random.uniform() < max;
+      rate.update(failed);
+      keys.push_back(failed ? 1 : 0);
+    }
+    print("failure_rate", {{"max", max}, {"keys", keys}},
+          {{"e_proof", rate.e_proof()}, {"e_harm", rate.e_harm()}});
+
+    stages::SplitGuard guard;
+    json counts = json::array();
+    for (const std::uint32_t share_bp : {100U, 2'500U}) {
+      std::uint64_t ones = 0;
+      const std::uint64_t all = 100 + random.below(2'000);
+      for (std::uint64_t j = 0; j < all; ++j) {
+        const bool candidate = random.uniform() < share_bp / 10'000.0;
+        guard.update(candidate, share_bp);
+        ones += candidate ? 1 : 0;
+      }
+      counts.push_back({share_bp, ones, all});
+    }
+    print("split_guard", {{"counts", counts}}, {{"e", guard.e_value()}});
+  }
+}
+
+void bets(Random& random) {
+  for (int i = 0; i < 20; ++i) {
+    stages::BettingMartingale martingale(kAlpha);
+    stages::LogMeanSequence log_mean;
+    json xs = json::array(), values = json::array();
+    const double m = 0.1 + 0.4 * random.uniform();
+    for (int j = 0; j < 300; ++j) {
+      const double x = random.uniform() * random.uniform() * 1.2;
+      martingale.update(std::min(x, 1.0), m);
+      xs.push_back(std::min(x, 1.0));
+    }
+    print("betting_martingale", {{"x", xs}, {"m", m}, {"alpha", kAlpha}}, {{"e", martingale.e_value()}});
+    for (int j = 0; j < 600; ++j) {
+      const double value = 5 + 400 * random.uniform() * random.uniform();
+      log_mean.add(value);
+      values.push_back(value);
+    }
+    const auto limits = log_mean.limits(kAlpha, 1'000);
+    print("log_mean", {{"values", values}, {"planned", 1'000}, {"alpha", kAlpha}},
+          {{"estimate", limits.estimate}, {"lower", limits.lower}, {"upper", limits.upper}});
+  }
+}
+
+void orders(Random& random) {
+  for (int i = 0; i < 20; ++i) {
+    std::vector<double> values(30 + random.below(500));
+    for (double& value : values) value = 100 * random.uniform();
+    std::ranges::sort(values);
+    const double p = std::vector{0.5, 0.9, 0.95, 0.99}[random.below(4)];
+    const auto limits = stages::order_statistic_limits(values, p, kAlpha);
+    const auto finite = [](double x) { return std::isfinite(x) ? json(x) : json(nullptr); };
+    print("order_statistics", {{"sorted", values}, {"p", p}, {"alpha", kAlpha}},
+          {{"lower", finite(limits.lower)}, {"upper", finite(limits.upper)}});
+    std::vector<double> ps(15), es(15);
+    for (double& value : ps) value = random.uniform() * random.uniform() * 0.1;
+    for (double& value : es) value = std::exp(6 * random.uniform());
+    const auto flags = [](const std::vector<bool>& rejected) {
+      json list = json::array();
+      for (const bool one : rejected) list.push_back(one);
+      return list;
+    };
+    print("holm", {{"p", ps}, {"alpha", kAlpha}}, {{"rejected", flags(stages::holm(ps, kAlpha))}});
+    print("e_holm", {{"e", es}, {"alpha", kAlpha}}, {{"rejected", flags(stages::e_holm(es, kAlpha))}});
+    print("e_bh", {{"e", es}, {"alpha", kAlpha}}, {{"rejected", flags(stages::e_bh(es, kAlpha))}});
+  }
+}
+
+}  // namespace
+
+void print_cases() {
+  Random random(20'260'101);
+  means(random);
+  shares(random);
+  paired(random);
+  processes(random);
+  bets(random);
+  orders(random);
+}
+
+}  // namespace driftgate::simulation

@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""Computes again, from docs and papers and with nothing but Python's standard library, what driftgate's
+statistics say of the same data, and compares. Reads the lines of `driftgate_simulation --cases`.
+
+    driftgate_simulation --cases | tests/simulation/independent_check.py
+"""
+import json
+import math
+import sys
+
+TOLERANCE = 1e-6  # relative; limits that are searched by halving are good to about 1e-7 of the range
+
+
+def log_beta(a, b):
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def beta_cdf(x, a, b):
+    """Regularised incomplete beta by Lentz's continued fraction (Press et al., Numerical Recipes, 6.4)."""
+    if x <= 0:
+        return 0.0
+    if x >= 1:
+        return 1.0
+    if x > (a + 1) / (a + b + 2):
+        return 1 - beta_cdf(1 - x, b, a)
+    front = math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta(a, b)) / a
+    c, d = 1.0, 1 - (a + b) * x / (a + 1)
+    d = 1 / (d if abs(d) > 1e-300 else 1e-300)
+    h = d
+    for m in range(1, 5000):
+        for numerator in (m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+                          -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))):
+            d = 1 + numerator * d
+            d = 1 / (d if abs(d) > 1e-300 else 1e-300)
+            c = 1 + numerator / c
+            c = c if abs(c) > 1e-300 else 1e-300
+            h *= d * c
+        if abs(d * c - 1) < 1e-15:
+            break
+    return front * h
+
+
+def solve(function, target, low, high):
+    """function rises from low to high."""
+    for _ in range(200):
+        middle = (low + high) / 2
+        if function(middle) < target:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def student_cdf(t, degrees):
+    tail = beta_cdf(degrees / (degrees + t * t), degrees / 2, 0.5) / 2
+    return 1 - tail if t > 0 else tail
+
+
+def normal_cdf(z):
+    return math.erfc(-z / math.sqrt(2)) / 2
+
+
+def normal_quantile(p):
+    return solve(normal_cdf, p, -40, 40)
+
+
+def clopper(k, n, alpha):
+    lower = 0.0 if k == 0 else solve(lambda x: beta_cdf(x, k, n - k + 1), alpha, 0, 1)
+    upper = 1.0 if k == n else solve(lambda x: beta_cdf(x, k + 1, n - k), 1 - alpha, 0, 1)
+    return lower, upper
+
+
+# The seeded order of clusters: SplitMix64 fills the state of xoshiro256**, Fisher-Yates from the end.
+MASK = (1 << 64) - 1
+
+
+def mix64(x):
+    x = (x + 0x9E3779B97F4A7C15) & MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+class Random:
+    def __init__(self, seed):
+        self.state = [mix64((seed + i) & MASK) for i in range(4)]
+
+    def next(self):
+        s = self.state
+        rotate = lambda v, k: ((v << k) | (v >> (64 - k))) & MASK
+        result = (rotate((s[1] * 5) & MASK, 7) * 9) & MASK
+        t = (s[1] << 17) & MASK
+        s[2] ^= s[0]
+        s[3] ^= s[1]
+        s[1] ^= s[2]
+        s[0] ^= s[3]
+        s[2] ^= t
+        s[3] = rotate(s[3], 45)
+        return result
+
+    def below(self, bound):
+        reject = (-bound) % (1 << 64) % bound
+        draw = self.next()
+        while draw < reject:
+            draw = self.next()
+        return draw % bound
+
+
+def shuffled(values, seed):
+    values, random = list(values), Random(seed)
+    for i in range(len(values), 1, -1):
+        j = random.below(i)
+        values[i - 1], values[j] = values[j], values[i - 1]
+    return values
+
+
+def clustered_t(case):
+    clusters, tau, alpha = case["clusters"], case["tau"], case["alpha"]
+    n, total, groups = sum(c[0] for c in clusters), sum(c[1] for c in clusters), len(clusters)
+    mean = total / n
+    error = math.sqrt(groups / (groups - 1) * sum((s - mean * m) ** 2 for m, s in clusters)) / n
+    t = solve(lambda x: student_cdf(x, groups - 1), 1 - alpha, -1e3, 1e3)
+    below = student_cdf((mean - tau) / error, groups - 1)
+    return {"estimate": mean, "lower": mean - t * error, "upper": mean + t * error, "p_low": below, "p_high": 1 - below}
+
+
+def betting_p(order, tau, low, cap=0.99):
+    """Capital against the mean tau; the bet is the share of the cap that would have earned most so far."""
+    shares = [0.0] + [2.0 ** -k for k in range(10, 0, -1)] + [0.75, 1.0]
+    n_max = max(c[0] for c in order)
+    ruin = 1 - tau if low else tau
+    score = [0.0] * len(shares)
+
+    def earn(gain):
+        for j in range(1, len(shares)):
+            score[j] += math.log1p(shares[j] * cap / ruin * gain)
+
+    earn(tau)
+    if not low:
+        earn(-tau / 2)
+    wealth = best = 0.0
+    for m, s in order:
+        bet = shares[score.index(max(score))]
+        gain = (-1 if low else 1) * (s - tau * m) / n_max
+        wealth += math.log1p(bet * cap / ruin * gain)
+        best = max(best, wealth)
+        earn(gain)
+    return math.exp(-best)
+
+
+def betting_mean(case):
+    order = shuffled(case["clusters"], int(case["seed"]))
+    return {"p_low": betting_p(order, case["tau"], True), "p_high": betting_p(order, case["tau"], False)}
+
+
+def paired(case):
+    b, c, n, alpha = case["b"], case["c"], case["n"], case["alpha"]
+    if b + c < 25:
+        (lb, ub), (lc, uc) = clopper(b, n, alpha / 2), clopper(c, n, alpha / 2)
+        return {"lower": lc - ub, "upper": uc - lb}
+    n, b, c = n + 2, b + 0.5, c + 0.5
+    delta = (c - b) / n
+    reach = normal_quantile(1 - alpha) * math.sqrt(b + c - (c - b) ** 2 / n) / n
+    return {"lower": delta - reach, "upper": delta + reach}
+
+
+def label(case):
+    """E = mean over r_k = r_0·16^(k/16) of the likelihood ratios of the labels."""
+    r0, total = case["ratio"], 0.0
+    for k in range(1, 17):
+        log_e, r = 0.0, r0 * 16 ** (k / 16)
+        for candidate, share in case["failures"]:
+            f = lambda ratio: share * ratio / (share * ratio + 1 - share)
+            log_e += math.log(f(r) / f(r0)) if candidate else math.log((1 - f(r)) / (1 - f(r0)))
+        total += math.exp(log_e) / 16
+    return {"e": total}
+
+
+def failure_rate(case):
+    """Kelly's bet at the rate seen so far (proof) or feared (harm), under the caps 1/2 and 0.99."""
+    p, variance = case["max"], case["max"] * (1 - case["max"])
+    proof = harm = 0.0
+    for cap in (0.5, 0.99):
+        up = down = 0.0
+        failed = 0
+        for n, x in enumerate(case["keys"]):
+            seen = failed / n if n else 0.0
+            feared = (2 + failed) / (1 / p + n)
+            down += math.log1p(min(max(0, (p - seen) / variance), cap / (1 - p)) * (p - x))
+            up += math.log1p(min(max(0, (feared - p) / variance), cap / p) * (x - p))
+            failed += x
+        proof += math.exp(down) / 2
+        harm += math.exp(up) / 2
+    return {"e_proof": proof, "e_harm": harm}
+
+
+def split_guard(case):
+    log_e = 0.0
+    for bp, ones, total in case["counts"]:
+        share = bp / 10_000
+        log_e += log_beta(ones + 0.5, total - ones + 0.5) - log_beta(0.5, 0.5)
+        log_e -= ones * math.log(share) + (total - ones) * math.log1p(-share)
+    return {"e": math.exp(log_e)}
+
+
+def betting_martingale(case):
+    m, alpha, capital, total, squares = case["m"], case["alpha"], 0.0, 0.5, 0.25
+    for t, x in enumerate(case["x"], 1):
+        variance = squares / t
+        bet = min(math.sqrt(2 * math.log(1 / alpha) / (variance * t * math.log(1 + t))), 0.5 / m)
+        capital += math.log1p(bet * (x - m))
+        total += x
+        squares += (x - total / (t + 1)) ** 2
+    return {"e": math.exp(capital)}
+
+
+def log_mean(case):
+    logs, alpha = [math.log(v) for v in case["values"]], case["alpha"]
+    t = len(logs)
+    mean = sum(logs) / t
+    deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / t)
+    rho2 = (2 * math.log(1 / alpha) + math.log(1 + 2 * math.log(1 / alpha))) / case["planned"]
+    reach = deviation * math.sqrt(2 * (t * rho2 + 1) / (t * t * rho2) * math.log(1 + math.sqrt(t * rho2 + 1) / (2 * alpha)))
+    return {"estimate": math.exp(mean), "lower": math.exp(mean - reach), "upper": math.exp(mean + reach)}
+
+
+def binomial_cdf(k, n, p):
+    return 1.0 if k >= n else 0.0 if k < 0 else 1 - beta_cdf(p, k + 1, n - k)
+
+
+def order_statistics(case):
+    values, p, alpha = case["sorted"], case["p"], case["alpha"]
+    n = len(values)
+    lower = [r for r in range(1, n + 1) if binomial_cdf(r - 1, n, p) <= alpha]
+    upper = [r for r in range(1, n + 1) if 1 - binomial_cdf(r - 1, n, p) <= alpha]
+    return {"lower": values[max(lower) - 1] if lower else None, "upper": values[min(upper) - 1] if upper else None}
+
+
+def holm(values, alpha, smaller_is_stronger):
+    order = sorted(range(len(values)), key=lambda i: values[i] if smaller_is_stronger else -values[i])
+    rejected = [False] * len(values)
+    for rank, i in enumerate(order):
+        level = alpha / (len(values) - rank)
+        if (values[i] > level) if smaller_is_stronger else (values[i] < 1 / level):
+            break
+        rejected[i] = True
+    return {"rejected": rejected}
+
+
+def e_bh(case):
+    e, alpha, count = case["e"], case["alpha"], len(case["e"])
+    best = max((k for k in range(1, count + 1) if sorted(e, reverse=True)[k - 1] >= count / (alpha * k)), default=0)
+    return {"rejected": [best > 0 and x >= count / (alpha * best) for x in e]}
+
+
+METHODS = {"clustered_t": clustered_t, "betting_mean": betting_mean,
+           "clopper_pearson": lambda c: dict(zip(("lower", "upper"), clopper(c["k"], c["n"], c["alpha"]))),
+           "paired": paired, "label": label, "failure_rate": failure_rate, "split_guard": split_guard,
+           "betting_martingale": betting_martingale, "log_mean": log_mean, "order_statistics": order_statistics,
+           "holm": lambda c: holm(c["p"], c["alpha"], True), "e_holm": lambda c: holm(c["e"], c["alpha"], False),
+           "e_bh": e_bh}
+
+
+def agrees(mine, theirs):
+    if isinstance(mine, float) and isinstance(theirs, (int, float)):
+        return abs(mine - theirs) <= TOLERANCE * max(1e-9, abs(mine), abs(theirs)) + 1e-12
+    return mine == theirs
+
+
+def main():
+    counts, wrong = {}, 0
+    for line in sys.stdin:
+        case = json.loads(line)
+        mine = METHODS[case["method"]](case["in"])
+        counts[case["method"]] = counts.get(case["method"], 0) + 1
+        for name, value in mine.items():
+            if not agrees(value, case["out"][name]):
+                wrong += 1
+                print(f"{case['method']} {name}: {case['out'][name]!r}, computed here {value!r}", file=sys.stderr)
+    missing = sorted(set(METHODS) - set(counts))
+    if missing:
+        print("no case of: " + ", ".join(missing), file=sys.stderr)
+    for method in sorted(counts):
+        print(f"{method}: {counts[method]} cases")
+    print("all agree" if not wrong and not missing else f"{wrong} figures differ")
+    return 1 if wrong or missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "tests/simulation/cases.hpp"
+#include "tests/simulation/figure.hpp"
+
+// Usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT] | --cases
+// Prints one JSON object for each figure; exit 1 when a claim does not hold.
+
+namespace {
+
+using namespace driftgate::simulation;
+
+struct Experiment {
+  const char* name;
+  void (*run)(const Effort&, Figures&);
+};
+
+constexpr Experiment kExperiments[] = {{"harm", harm_against_incumbent},
+                                       {"rate", absolute_rate},
+                                       {"healthy", healthy_candidates},
+                                       {"streamed-means", streamed_means},
+                                       {"latency", streamed_latency},
+                                       {"split", traffic_split},
+                                       {"restarts", restarts},
+                                       {"means", fixed_means},
+                                       {"shares", fixed_shares},
+                                       {"paired", paired_tasks},
+                                       {"many", many_tests}};
+
+int usage() {
+  std::fprintf(
+      stderr,
+      "usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT] | --cases\nexperiments:");
+  for (const Experiment& experiment : kExperiments) std::fprintf(stderr, " %s", experiment.name);
+  std::fprintf(stderr, "\n");
+  return 64;
+}
+
+int run(int argc, char** argv) {
+  Effort effort;
+  std::string only;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--cases") {
+      print_cases();
+      return 0;
+    }
+    if (i + 1 >= argc) return usage();
+    const char* value = argv[++i];
+    if (word == "--scale")
+      effort.scale = std::atof(value);
+    else if (word == "--seed")
+      effort.seed = std::strtoull(value, nullptr, 10);
+    else if (word == "--only")
+      only = value;
+    else
+      return usage();
+  }
+  bool all_hold = true, any = false;
+  for (const Experiment& experiment : kExperiments) {
+    if (!only.empty() && only != experiment.name) continue;
+    any = true;
+    Figures figures;
+    experiment.run(effort, figures);
+    for (const Figure& figure : figures) {
+      std::printf("%s\n", to_json(figure).c_str());
+      if (figure.holds()) continue;
+      all_hold = false;
+      std::fprintf(stderr, "does not hold (seed %llu): %s, %s, %s: %s is %g, nominal %g\n",
+                   static_cast<unsigned long long>(effort.seed), figure.experiment.c_str(),
+                   figure.method.c_str(), figure.scenario.c_str(), figure.quantity.c_str(), figure.value,
+                   figure.nominal.value_or(0));
+    }
+    std::fflush(stdout);
+  }
+  if (!any) return usage();
+  return all_hold ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "driftgate_simulation: %s\n", error.what());
+    return 70;
+  }
+}
