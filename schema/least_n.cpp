@@ -69,7 +69,9 @@ LeastN metric_in_captures(const Setting& setting, const MetricSubject& subject, 
                   "betting on the share beyond the limit");
   }
   if (subject.metric == Metric::ece_drift) {
-    return answer(setting, kOutcomesForCalibration, "bootstrap of 15 bins, approximate");
+    LeastN needs = answer(setting, kOutcomesForCalibration, "bootstrap of 15 bins, approximate");
+    needs.unit = "outcomes";
+    return needs;
   }
   if (has_entropy_range(subject.metric)) {
     return answer(setting, kClustersForNormalLimits, "t-limits; fewer only where betting over [0, ln V] can");

@@ -139,3 +139,59 @@ TEST_CASE("a drift of the calibration error at its limit passes at about the lev
   CHECK(wrong <= monte_carlo_limit(0.10, kRuns) * kRuns);
   CHECK(harm <= monte_carlo_limit(0.05, kRuns) * kRuns);
 }
+
+TEST_CASE("paired outcomes that share clusters keep their level at the margin") {
+  constexpr int kRuns = 1'500;
+  Random random(107);
+  int wrong = 0;
+  int harm = 0;
+  int unclustered = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<PairedOutcome> outcomes;
+    std::vector<PairedOutcome> alone;
+    for (std::uint64_t cluster = 0; cluster < 300; ++cluster) {
+      // Four outcomes of one prompt that are right or wrong together: δ = −0.03 exactly.
+      const double draw = random.uniform();
+      const bool only_train = draw < 0.11;
+      const bool only_inf = !only_train && draw < 0.19;
+      for (int i = 0; i < 4; ++i) {
+        outcomes.push_back({!only_inf, !only_train, cluster});
+        alone.push_back({!only_inf, !only_train, outcomes.size()});
+      }
+    }
+    const MeanTest test = paired_outcomes(outcomes, 0.03, 0.05, 1);
+    wrong += test.p_high <= 0.05 ? 1 : 0;
+    harm += test.p_low <= 0.05 ? 1 : 0;
+    unclustered += paired_outcomes(alone, 0.03, 0.05, 1).p_high <= 0.05 ? 1 : 0;
+  }
+  MESSAGE("of " << kRuns << ": false passes " << wrong << ", false alarms " << harm
+                << ", false passes taking outcomes for independent " << unclustered);
+  // Level about α: clustered t on some fifty clusters that differ.
+  CHECK(wrong <= monte_carlo_limit(0.06, kRuns) * kRuns);
+  CHECK(harm <= monte_carlo_limit(0.06, kRuns) * kRuns);
+  CHECK(unclustered > 2 * wrong);
+}
+
+TEST_CASE("both limits of a mean over unequal dependent clusters cover at about their level") {
+  constexpr int kRuns = 1'500;
+  Random random(108);
+  int below = 0;
+  int above = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<ClusterSum> clusters;
+    for (int i = 0; i < 250; ++i) {
+      const double n = 1 + static_cast<double>(random.below(30));
+      const double level = 0.1 * random.uniform();  // of the cluster, shared by its rows; mean 0.05
+      double sum = 0;
+      for (int row = 0; row < static_cast<int>(n); ++row) sum += 2 * level * random.uniform();
+      clusters.push_back({n, sum});
+    }
+    const MeanTest test = bounded_mean(clusters, 0.05, 0, 1, 0.05, random.next());
+    below += *test.upper < 0.05 ? 1 : 0;
+    above += *test.lower > 0.05 ? 1 : 0;
+  }
+  MESSAGE("of " << kRuns << ": upper limits under the truth " << below << ", lower limits over it " << above);
+  CHECK(below <= monte_carlo_limit(0.05, kRuns) * kRuns);
+  CHECK(above <= monte_carlo_limit(0.05, kRuns) * kRuns);
+  CHECK(below + above >= 0.06 * kRuns);  // and they are no wider than they need to be
+}
