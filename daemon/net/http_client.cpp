@@ -118,6 +118,13 @@ struct HttpClient::Impl {
       if (!connected)
         return schema::wrap(connected.error(), fmt::format("no connection to {}", base.authority()));
       socket = std::move(*connected);
+      if (base.tls) {
+        const auto secured = socket.start_tls(base.host, options.tls, deadline);
+        if (!secured) {
+          socket.close();
+          return schema::wrap(secured.error(), fmt::format("no connection to {}", base.authority()));
+        }
+      }
     }
     return socket.write(format_request(request, base, options.keep_alive), deadline);
   }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "daemon/net/message.hpp"
+#include "daemon/net/tls_files.hpp"
 #include "daemon/net/url.hpp"
 #include "schema/error.hpp"
 
@@ -22,6 +23,7 @@ struct ClientOptions {
   std::size_t max_head_bytes = 64 * 1024;
   std::size_t max_body_bytes = 16 * 1024 * 1024;  ///< also of all streamed bytes; 0 = no limit
   bool keep_alive = false;                        ///< keep the connection for the next request
+  TlsClientFiles tls{};                           ///< for an https base
   /// Asked with each resolved numeric address ("127.0.0.1", "::1") before connecting; false skips the
   /// address. Empty accepts all. See outgoing.hpp for the policy of engines and webhooks.
   std::function<bool(std::string_view address)> accept_address{};
@@ -46,8 +48,8 @@ struct ClientResponse {
 /// Called with body bytes as they come; false ends the exchange (which is no error).
 using OnBody = std::function<bool(std::string_view bytes)>;
 
-/// A small blocking HTTP/1.1 client for one host. Follows no redirects, sends no cookies, speaks no
-/// TLS. One thread at a time; make one client per thread.
+/// A small blocking HTTP/1.1 client for one host, under TLS when its URL says https. Follows no redirects,
+/// sends no cookies. One thread at a time; make one client per thread.
 ///
 /// Errors: `unavailable` (cannot resolve or connect, connection cut), `deadline_exceeded`,
 /// `limit_exceeded` (answer larger than allowed), `forbidden` (address refused by the policy),

@@ -134,6 +134,7 @@ void apply_connection(std::string_view value, RequestHead& head) {
 Result<void> interpret_fields(RequestHead& head) {
   int hosts = 0;
   int lengths = 0;
+  int credentials = 0;
   for (const Header& header : head.headers) {
     if (equal_ignoring_case(header.name, "host")) {
       ++hosts;
@@ -145,6 +146,8 @@ Result<void> interpret_fields(RequestHead& head) {
       if (!parsed) return parsed;
     } else if (equal_ignoring_case(header.name, "transfer-encoding")) {
       return refuse("Transfer-Encoding is not accepted: send the body with Content-Length");
+    } else if (equal_ignoring_case(header.name, "authorization")) {
+      ++credentials;
     } else if (equal_ignoring_case(header.name, "connection")) {
       apply_connection(header.value, head);
     } else if (equal_ignoring_case(header.name, "expect")) {
@@ -156,6 +159,7 @@ Result<void> interpret_fields(RequestHead& head) {
   if (hosts > 1 || (hosts == 0 && head.minor_version == 1))
     return refuse("exactly one Host header is needed");
   if (lengths > 1) return refuse("more than one Content-Length header");
+  if (credentials > 1) return refuse("more than one Authorization header");
   return {};
 }
 

@@ -81,7 +81,8 @@ std::string format_response_head(const Response& response, bool keep_alive) {
     for (const char c : header.value) out += c == '\r' || c == '\n' || c == '\0' ? ' ' : c;
     out += "\r\n";
   }
-  if (!response.feed) out += fmt::format("Content-Length: {}\r\n", response.body.size());
+  if (response.source) out += "Transfer-Encoding: chunked\r\n";
+  if (!response.feed && !response.source) out += fmt::format("Content-Length: {}\r\n", response.body.size());
   out += keep_alive ? "\r\n" : "Connection: close\r\n\r\n";
   return out;
 }

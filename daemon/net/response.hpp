@@ -9,6 +9,7 @@
 
 #include "daemon/net/message.hpp"
 #include "daemon/net/sse.hpp"
+#include "schema/error.hpp"
 
 namespace driftgate::net {
 
@@ -26,6 +27,17 @@ class EventFeed {
   virtual Batch next() = 0;
 };
 
+/// The source of a body whose length is not known when it begins: sent in chunks (RFC 9112 section 7.1) as
+/// the client takes them, so that a large answer is never held as a whole. `next` runs on the worker pool,
+/// never twice at the same time for one body.
+class BodySource {
+ public:
+  virtual ~BodySource() = default;
+  /// The next piece; empty when the body is complete. On an error the connection is cut, which the client
+  /// sees: the last chunk is missing.
+  virtual schema::Result<std::string> next() = 0;
+};
+
 class Deferred;
 
 /// What a handler answers: a body; or a feed of events; or a deferred answer.
@@ -34,6 +46,7 @@ struct Response {
   Headers headers;  ///< Content-Length and Connection are the server's
   std::string body;
   std::shared_ptr<EventFeed> feed;
+  std::shared_ptr<BodySource> source{};  ///< instead of `body`
   std::shared_ptr<Deferred> deferred;
   bool close = false;  ///< end the connection after this answer
 };
@@ -53,7 +66,8 @@ class Deferred {
 /// An RFC 9457 problem (application/problem+json) with the members status, title, code, detail.
 [[nodiscard]] Response plain_problem(int status, std::string_view code, std::string_view detail);
 
-/// Status line, header fields and the empty line; Content-Length unless `response` is a feed.
+/// Status line, header fields and the empty line; Content-Length unless `response` is a feed or has a source,
+/// which is sent in chunks.
 [[nodiscard]] std::string format_response_head(const Response& response, bool keep_alive);
 
 }  // namespace driftgate::net

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "daemon/net/session.hpp"
+#include "daemon/net/tls_server.hpp"
 
 namespace driftgate::net {
 namespace {
@@ -37,6 +38,7 @@ struct Server::Impl {
   Acceptor acceptor;
   Timer sweeper;
   ServerState state;
+  std::shared_ptr<TlsServer> tls;  ///< null: plain HTTP
   std::uint64_t next_session = 1;
   std::uint16_t port = 0;
   std::thread thread;
@@ -96,6 +98,7 @@ void Server::Impl::admit(TcpSocket socket) {
   if (state.stopping || state.sessions.size() >= state.options.max_connections ||
       from_address >= state.options.max_connections_per_address) {
     if (from_address == 0) state.per_address.erase(address);
+    if (tls) return;
     Response full = plain_problem(503, "unavailable", "Too many connections. Close some or try again later.");
     const std::string bytes = format_response_head(full, false) + full.body;
     socket.non_blocking(true, error);
@@ -105,7 +108,8 @@ void Server::Impl::admit(TcpSocket socket) {
   ++from_address;
   socket.set_option(tcp::no_delay(true), error);
   const std::uint64_t id = next_session++;
-  auto session = std::make_shared<Session>(state, std::move(socket), address);
+  auto stream = tls ? tls->wrap(std::move(socket)) : plain_stream(std::move(socket));
+  auto session = std::make_shared<Session>(state, std::move(stream), address);
   state.sessions.emplace(id, session);
   asio::co_spawn(io.get_executor(), session->run(), [this, id, session](const std::exception_ptr& failure) {
     if (failure) state.log("a connection ended by an exception inside the server");
@@ -146,7 +150,14 @@ Awaitable<void> Server::Impl::sweep_loop() {
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 schema::Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler& handler) {
+  std::shared_ptr<TlsServer> tls;
+  if (options.tls.any()) {
+    auto loaded = TlsServer::load(options.tls);
+    if (!loaded) return std::unexpected(loaded.error());
+    tls = std::move(*loaded);
+  }
   auto impl = std::make_unique<Impl>(std::move(options), handler);
+  impl->tls = std::move(tls);
   const auto listening = impl->listen();
   if (!listening) return std::unexpected(listening.error());
   Impl& server = *impl;

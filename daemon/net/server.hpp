@@ -11,6 +11,7 @@
 
 #include "daemon/net/request.hpp"
 #include "daemon/net/response.hpp"
+#include "daemon/net/tls_files.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::net {
@@ -40,6 +41,7 @@ struct ServerOptions {
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds idle_timeout{60'000};
   std::chrono::milliseconds write_timeout{30'000};
+  TlsServerFiles tls{};                               ///< none: plain HTTP
   std::chrono::milliseconds heartbeat{15'000};        ///< comment line on silent event streams
   std::function<void(std::string_view message)> log;  ///< failures that no client sees; may be empty
 };
@@ -47,7 +49,8 @@ struct ServerOptions {
 /// An HTTP/1.1 server: one thread for all sockets, a pool for the handler.
 class Server {
  public:
-  /// Binds, listens and serves. `io` or `invalid_argument` when the address cannot be had. `handler`
+  /// Binds, listens and serves. `io` or `invalid_argument` when the address cannot be had; errors
+  /// of TlsServer::load. `handler`
   /// must outlive the server.
   static schema::Result<std::unique_ptr<Server>> start(ServerOptions options, Handler& handler);
   ~Server();

@@ -7,7 +7,6 @@
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
 #include <exception>
 #include <utility>
 
@@ -52,12 +51,12 @@ Response guarded(const ServerState& state, const std::function<Response()>& work
 
 }  // namespace
 
-Session::Session(ServerState& state, TcpSocket socket, std::string remote_address)
+Session::Session(ServerState& state, std::unique_ptr<Stream> stream, std::string remote_address)
     : state_(state),
-      socket_(std::move(socket)),
+      stream_(std::move(stream)),
       remote_address_(std::move(remote_address)),
-      finished_(socket_.get_executor()),
-      wake_(socket_.get_executor()),
+      finished_(stream_->socket().get_executor()),
+      wake_(stream_->socket().get_executor()),
       deadline_(Clock::now() + state.options.idle_timeout) {}
 
 void Session::enter(Phase phase, std::chrono::milliseconds limit) {
@@ -67,19 +66,17 @@ void Session::enter(Phase phase, std::chrono::milliseconds limit) {
 
 void Session::close() {
   boost::system::error_code ignored;
-  socket_.close(ignored);
+  stream_->socket().close(ignored);
   wake();
 }
 
 void Session::sweep(Clock::time_point now) {
-  if (!socket_.is_open() || phase_ == Phase::working || now < deadline_) return;
+  if (!stream_->socket().is_open() || phase_ == Phase::working || now < deadline_) return;
   if (phase_ == Phase::reading) {
     const Response late =
         plain_problem(408, "request_timeout", "The request did not arrive within its time limit.");
     const std::string bytes = format_response_head(late, false) + late.body;
-    boost::system::error_code ignored;
-    socket_.non_blocking(true, ignored);
-    socket_.write_some(asio::buffer(bytes), ignored);
+    stream_->write_now(bytes);
   }
   close();
 }
@@ -97,15 +94,17 @@ void Session::stop() {
 }
 
 bool Session::peer_gone() {
-  if (!socket_.is_open()) return true;
+  if (!stream_->socket().is_open()) return true;
   char byte = 0;
-  return ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  return ::recv(stream_->socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 Awaitable<void> Session::run() {
-  for (;;) {
-    const bool again = co_await serve_one();
-    if (!again || state_.stopping || !socket_.is_open()) break;
+  enter(Phase::idle, state_.options.head_timeout);
+  bool again = co_await stream_->open();
+  while (again) {
+    again = co_await serve_one();
+    if (state_.stopping || !stream_->socket().is_open()) break;
   }
   close();
 }
@@ -147,15 +146,20 @@ Awaitable<bool> Session::serve_one() {
   }
   const bool keep = request.keep_alive && !response.close && !state_.stopping;
   std::string head = format_response_head(response, keep);
+  if (response.source) {
+    auto source = response.source;
+    const bool complete = co_await send_chunks(std::move(head), std::move(source));
+    co_return complete&& keep;
+  }
   const bool sent = co_await send(std::move(head), std::move(response.body));
   co_return sent&& keep;
 }
 
 Awaitable<bool> Session::fill() {
   std::array<char, kReadBytes> bytes;
-  auto [error, size] = co_await socket_.async_read_some(asio::buffer(bytes), kAwait);
-  if (!error) buffer_.append(bytes.data(), size);
-  co_return !error;
+  const auto size = co_await stream_->read_some(asio::buffer(bytes));
+  if (size) buffer_.append(bytes.data(), *size);
+  co_return size.has_value();
 }
 
 Awaitable<bool> Session::read_head(RequestHead& head) {
@@ -221,7 +225,7 @@ Awaitable<Response> Session::on_pool(Work work) {
   auto self = shared_from_this();
   const bool taken = state_.pool.submit([self, result, work = std::move(work)]() mutable {
     *result = guarded(self->state_, work);
-    const Executor executor = self->socket_.get_executor();
+    const Executor executor = self->stream_->socket().get_executor();
     asio::post(executor, [session = std::move(self)] { session->finished_.cancel(); });
   });
   if (!taken) {
@@ -295,11 +299,40 @@ Awaitable<void> Session::stream(Response response) {
   co_await linger();
 }
 
+/// False when the body is not complete: the connection must then end.
+Awaitable<bool> Session::send_chunks(std::string head, std::shared_ptr<BodySource> source) {
+  bool open = co_await send(std::move(head), {});
+  while (open && !state_.stopping) {
+    auto piece = std::make_shared<schema::Result<std::string>>();
+    Work pull = [source, piece] {
+      *piece = source->next();
+      return proceed();
+    };
+    const Response pulled = co_await on_pool(std::move(pull));
+    if (pulled.status == 503) {
+      const bool woken = co_await sleep_until(Clock::now() + kPoolRetry);
+      (void)woken;
+      continue;
+    }
+    if (pulled.status != kProceed) co_return false;
+    if (!*piece) {
+      state_.log(fmt::format("an answer was cut off: {}", piece->error().describe()));
+      co_return false;
+    }
+    const bool last = (*piece)->empty();
+    std::string size = fmt::format("{:x}\r\n", (*piece)->size());
+    std::string bytes = std::move(**piece) + "\r\n";
+    open = co_await send(std::move(size), std::move(bytes));
+    if (last) co_return open;
+  }
+  co_return false;
+}
+
 Awaitable<bool> Session::send(std::string head, std::string body) {
   enter(Phase::writing, state_.options.write_timeout);
   const std::array<asio::const_buffer, 2> bytes{asio::buffer(head), asio::buffer(body)};
-  auto [error, size] = co_await asio::async_write(socket_, bytes, kAwait);
-  co_return !error;
+  const bool sent = co_await stream_->write(bytes);
+  co_return sent;
 }
 
 /// Answers without having read the whole request, so the connection cannot be used again.
@@ -316,8 +349,7 @@ Awaitable<bool> Session::refuse(Response problem) {
 /// the client still sends is read and dropped for a moment.
 Awaitable<void> Session::linger() {
   enter(Phase::writing, kLingerTime);
-  boost::system::error_code ignored;
-  socket_.shutdown(asio::socket_base::shutdown_send, ignored);
+  co_await stream_->end_writing();
   for (std::size_t dropped = 0; dropped < kLingerBytes; dropped += buffer_.size()) {
     buffer_.clear();
     const bool more = co_await fill();

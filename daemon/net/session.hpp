@@ -1,12 +1,6 @@
 #pragma once
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/basic_stream_socket.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -16,19 +10,13 @@
 #include <utility>
 
 #include "daemon/net/server.hpp"
+#include "daemon/net/stream.hpp"
 #include "daemon/net/worker_pool.hpp"
 
 namespace driftgate::net {
 
-namespace asio = boost::asio;
-/// The concrete executor: no type-erased any_io_executor on the way of each operation.
-using Executor = asio::io_context::executor_type;
-using TcpSocket = asio::basic_stream_socket<asio::ip::tcp, Executor>;
 using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
                                          asio::wait_traits<std::chrono::steady_clock>, Executor>;
-template <typename T>
-using Awaitable = asio::awaitable<T, Executor>;
-inline constexpr auto kAwait = asio::as_tuple(asio::use_awaitable_t<Executor>{});
 
 class Session;
 
@@ -54,7 +42,7 @@ struct ServerState {
 /// One connection: reads requests one after the other, asks the handler, writes the answers.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(ServerState& state, TcpSocket socket, std::string remote_address);
+  Session(ServerState& state, std::unique_ptr<Stream> stream, std::string remote_address);
   /// Serves until the connection ends. The caller keeps the session alive meanwhile.
   Awaitable<void> run();
   /// Closes the connection when its deadline is over; a half-read request is told so first.
@@ -76,6 +64,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Awaitable<Response> on_pool(Work work);
   Awaitable<Response> resolve(std::shared_ptr<Deferred> deferred);
   Awaitable<void> stream(Response response);
+  Awaitable<bool> send_chunks(std::string head, std::shared_ptr<BodySource> source);
   Awaitable<bool> send(std::string head, std::string body);
   Awaitable<bool> refuse(Response problem);
   Awaitable<void> linger();
@@ -85,7 +74,7 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] bool peer_gone();
 
   ServerState& state_;
-  TcpSocket socket_;
+  std::unique_ptr<Stream> stream_;
   std::string remote_address_;
   Timer finished_;  ///< cancelled when the pool has done the work
   Timer wake_;      ///< cancelled to look again

@@ -13,6 +13,8 @@
 #include <memory>
 #include <utility>
 
+#include "daemon/net/tls_client.hpp"
+
 namespace driftgate::net {
 namespace {
 
@@ -59,19 +61,23 @@ int Deadline::remaining_ms() const {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 24 * 3600 * 1000));
 }
 
+Socket::Socket() = default;
+Socket::Socket(int fd) : fd_(fd) {}
 Socket::~Socket() {
   close();
 }
-Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)), tls_(std::move(other.tls_)) {}
 Socket& Socket::operator=(Socket&& other) noexcept {
   if (this != &other) {
     close();
     fd_ = std::exchange(other.fd_, -1);
+    tls_ = std::move(other.tls_);
   }
   return *this;
 }
 
 void Socket::close() {
+  tls_.reset();
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
 }
@@ -123,7 +129,16 @@ schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t po
   return std::unexpected(last);
 }
 
+schema::Result<void> Socket::start_tls(const std::string& host, const TlsClientFiles& files,
+                                       const Deadline& deadline) {
+  auto tls = TlsClient::connect(fd_, host, files, deadline);
+  if (!tls) return std::unexpected(tls.error());
+  tls_ = std::move(*tls);
+  return {};
+}
+
 schema::Result<void> Socket::write(std::string_view bytes, const Deadline& deadline) {
+  if (tls_) return tls_->write(bytes, deadline);
   while (!bytes.empty()) {
     const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n >= 0) {
@@ -141,6 +156,7 @@ schema::Result<void> Socket::write(std::string_view bytes, const Deadline& deadl
 }
 
 schema::Result<std::size_t> Socket::read(char* buffer, std::size_t size, const Deadline& deadline) {
+  if (tls_) return tls_->read(buffer, size, deadline);
   for (;;) {
     const ssize_t n = ::recv(fd_, buffer, size, 0);
     if (n >= 0) return static_cast<std::size_t>(n);

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "daemon/net/tls_files.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::net {
@@ -27,11 +29,13 @@ class Deadline {
   std::optional<std::chrono::steady_clock::time_point> at_;
 };
 
+class TlsClient;
+
 /// A connected, non-blocking TCP socket, owned. All waits end at a deadline.
 class Socket {
  public:
-  Socket() = default;
-  explicit Socket(int fd) : fd_(fd) {}
+  Socket();
+  explicit Socket(int fd);
   ~Socket();
   Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&& other) noexcept;
@@ -44,6 +48,11 @@ class Socket {
   static schema::Result<Socket> connect(const std::string& host, std::uint16_t port,
                                         const AcceptAddress& accept, const Deadline& deadline);
 
+  /// Puts the connection under TLS, checking the server's certificate for `host`. Errors of
+  /// TlsClient::connect.
+  schema::Result<void> start_tls(const std::string& host, const TlsClientFiles& files,
+                                 const Deadline& deadline);
+
   /// Writes all bytes. `unavailable` when the peer is gone.
   schema::Result<void> write(std::string_view bytes, const Deadline& deadline);
   /// At least one byte into `buffer`; 0 at the end of the stream.
@@ -55,6 +64,7 @@ class Socket {
  private:
   schema::Result<void> wait(short events, const Deadline& deadline) const;
   int fd_ = -1;
+  std::unique_ptr<TlsClient> tls_;
 };
 
 }  // namespace driftgate::net

@@ -11,6 +11,9 @@ using schema::ErrorCode;
 using schema::fail;
 
 constexpr std::size_t kMaxUrlBytes = 2048;
+constexpr std::uint16_t kTlsPort = 443;
+constexpr std::string_view kScheme = "http://";
+constexpr std::string_view kTlsScheme = "https://";
 constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 
 bool is_host_char(char c) {
@@ -74,18 +77,7 @@ schema::Result<void> parse_authority(std::string_view authority, std::string_vie
   return {};
 }
 
-}  // namespace
-
-std::string Url::authority() const {
-  const bool v6 = host.find(':') != std::string::npos;
-  return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
-}
-
-std::string Url::base() const {
-  return "http://" + authority();
-}
-
-schema::Result<Url> parse_url(std::string_view text) {
+schema::Result<void> check_characters(std::string_view text) {
   if (text.size() > kMaxUrlBytes)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("URL of {} bytes: at most {}", text.size(), kMaxUrlBytes));
@@ -95,18 +87,12 @@ schema::Result<Url> parse_url(std::string_view text) {
           ErrorCode::invalid_argument,
           fmt::format("URL '{}' holds a space, control character, '\\', '#' or '@': write http://host:port",
                       text));
-  if (text.starts_with("https://"))
-    return fail(
-        ErrorCode::unsupported,
-        fmt::format("'{}': TLS is not spoken here; put a local proxy in front and use its http:// URL",
-                    text));
-  constexpr std::string_view kScheme = "http://";
-  if (!text.starts_with(kScheme))
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("'{}' is not a URL of the form http://host:port", text));
-  const std::string_view rest = text.substr(kScheme.size());
+  return {};
+}
+
+/// Reads what follows the scheme into `url`.
+schema::Result<Url> parse_rest(std::string_view rest, std::string_view text, Url url) {
   const std::size_t slash = rest.find_first_of("/?");
-  Url url;
   const auto parsed = parse_authority(rest.substr(0, slash), text, url);
   if (!parsed) return std::unexpected(parsed.error());
   if (slash != std::string_view::npos) {
@@ -114,6 +100,41 @@ schema::Result<Url> parse_url(std::string_view text) {
     if (url.target.starts_with('?')) url.target.insert(0, "/");
   }
   return url;
+}
+
+}  // namespace
+
+std::string Url::authority() const {
+  const bool v6 = host.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+std::string Url::base() const {
+  return (tls ? "https://" : "http://") + authority();
+}
+
+schema::Result<Url> parse_url(std::string_view text) {
+  const auto clean = check_characters(text);
+  if (!clean) return std::unexpected(clean.error());
+  if (text.starts_with(kTlsScheme))
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("'{}': TLS is not spoken here; put a local proxy in front and use its http:// URL",
+                    text));
+  if (!text.starts_with(kScheme))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("'{}' is not a URL of the form http://host:port", text));
+  return parse_rest(text.substr(kScheme.size()), text, Url{});
+}
+
+schema::Result<Url> parse_daemon_url(std::string_view text) {
+  if (!text.starts_with(kTlsScheme)) return parse_url(text);
+  const auto clean = check_characters(text);
+  if (!clean) return std::unexpected(clean.error());
+  Url url;
+  url.tls = true;
+  url.port = kTlsPort;
+  return parse_rest(text.substr(kTlsScheme.size()), text, std::move(url));
 }
 
 std::string join_target(std::string_view base, std::string_view path) {

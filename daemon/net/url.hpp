@@ -8,21 +8,25 @@
 
 namespace driftgate::net {
 
-/// An absolute http URL, taken apart. TLS ends in front of driftgate, so `https` is refused by name.
+/// An absolute http URL, taken apart.
 struct Url {
   std::string host;  ///< name or address; IPv6 without brackets
   std::uint16_t port = 80;
   std::string target = "/";  ///< path and query, starts with '/'
+  bool tls = false;          ///< https
 
   /// "host:port", IPv6 in brackets: what the Host header carries.
   [[nodiscard]] std::string authority() const;
-  /// "http://host:port", no path.
+  /// "http://host:port" or "https://…", no path.
   [[nodiscard]] std::string base() const;
 };
 
 /// Reads "http://host[:port][/path[?query]]". `invalid_argument` for user info, fragments, spaces,
-/// control characters and bad ports; `unsupported` for other schemes.
+/// control characters and bad ports; `unsupported` for other schemes: TLS to engines ends in front of
+/// driftgate.
 [[nodiscard]] schema::Result<Url> parse_url(std::string_view text);
+/// The same for the daemon's own URL, which may be https; its port is 443 unless one is given.
+[[nodiscard]] schema::Result<Url> parse_daemon_url(std::string_view text);
 
 /// Joins a base ("/v1" or "/") and a path ("/models") with exactly one slash.
 [[nodiscard]] std::string join_target(std::string_view base, std::string_view path);

@@ -47,6 +47,7 @@ TEST_CASE("every form that two parsers may read differently is refused") {
       with_line("Transfer-Encoding: identity"),
       with_line("Transfer-encoding: xchunked"),
       with_line("Content-Length: 1\r\nContent-Length: 1"),
+      with_line("Authorization: Bearer a\r\nauthorization: Bearer b"),
       with_line("Content-Length: 1\r\ncontent-length: 2"),
       with_line("Content-Length: 1, 1"),
       with_line("Content-Length: +1"),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+using driftgate::net::parse_daemon_url;
 using driftgate::net::parse_url;
 using driftgate::schema::ErrorCode;
 
@@ -51,4 +52,18 @@ TEST_CASE("joining a base and a path leaves exactly one slash") {
   using driftgate::net::join_target;
   CHECK(join_target("/", "/v1/models") == "/v1/models");
   CHECK(join_target("/engine/", "v1/models") == "/engine/v1/models");
+}
+
+TEST_CASE("the daemon's own URL may be https, with port 443 unless one is given") {
+  const auto url = parse_daemon_url("https://gate.example/base");
+  REQUIRE(url);
+  CHECK(url->tls);
+  CHECK(url->port == 443);
+  CHECK(url->base() == "https://gate.example:443");
+  CHECK(url->target == "/base");
+  CHECK(parse_daemon_url("https://gate.example:7433")->port == 7433);
+  CHECK(!parse_daemon_url("http://gate.example")->tls);
+  CHECK(!parse_daemon_url("https://"));
+  CHECK(!parse_daemon_url("https://a b"));
+  CHECK(parse_url("https://gate.example").error().code == ErrorCode::unsupported);
 }

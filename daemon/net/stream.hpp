@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace driftgate::net {
+
+namespace asio = boost::asio;
+/// The concrete executor: no type-erased any_io_executor on the way of each operation.
+using Executor = asio::io_context::executor_type;
+using TcpSocket = asio::basic_stream_socket<asio::ip::tcp, Executor>;
+template <typename T>
+using Awaitable = asio::awaitable<T, Executor>;
+inline constexpr auto kAwait = asio::as_tuple(asio::use_awaitable_t<Executor>{});
+
+/// One side of an accepted connection, plain or under TLS: what a session needs of it and no more, so that
+/// only tls_stream.cpp knows the TLS library. One read and one write at a time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  /// Before the first byte of a request. False when the peer speaks something else: close it then.
+  virtual Awaitable<bool> open() = 0;
+  /// Bytes read, at least one; nothing at the end and after a failure.
+  virtual Awaitable<std::optional<std::size_t>> read_some(asio::mutable_buffer into) = 0;
+  /// All of both buffers. False when the connection is gone.
+  virtual Awaitable<bool> write(const std::array<asio::const_buffer, 2>& bytes) = 0;
+  /// Tells the peer that nothing more is coming.
+  virtual Awaitable<void> end_writing() = 0;
+  /// The raw socket, for what TLS does not change: its state, its executor, closing it.
+  virtual TcpSocket& socket() = 0;
+  /// Sends what fits at once, without waiting. Does nothing under TLS.
+  virtual void write_now(std::string_view bytes) = 0;
+};
+
+/// The connection as it is.
+[[nodiscard]] std::unique_ptr<Stream> plain_stream(TcpSocket socket);
+
+}  // namespace driftgate::net

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+namespace driftgate::net {
+
+/// PEM files of a server's TLS.
+struct TlsServerFiles {
+  std::string certificate{};  ///< the chain, leaf first
+  std::string key{};
+  std::string client_ca{};  ///< empty: clients need no certificate
+  [[nodiscard]] bool any() const { return !certificate.empty() || !key.empty() || !client_ca.empty(); }
+};
+
+/// PEM files of a client's TLS.
+struct TlsClientFiles {
+  std::string ca{};           ///< whom to trust; empty: the system's list
+  std::string certificate{};  ///< empty: none is shown
+  std::string key{};
+};
+
+}  // namespace driftgate::net

@@ -1,0 +1,195 @@
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+#include <stdlib.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+#include "daemon/net/http_client.hpp"
+#include "daemon/net/server.hpp"
+#include "raw_peer.hpp"
+
+using namespace driftgate;
+using namespace driftgate::net;
+using driftgate::net::test::FunctionHandler;
+using schema::ErrorCode;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder with certificates that openssl made for this test: a CA, a server and a client that it vouches
+/// for, and a stranger's.
+class Certificates {
+ public:
+  Certificates() {
+    std::string name = (fs::temp_directory_path() / "driftgate-tls-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    folder_ = name;
+    run("req -x509 -newkey ed25519 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem "
+        "-addext basicConstraints=critical,CA:TRUE");
+    sign("server", "subjectAltName=DNS:localhost,IP:127.0.0.1");
+    sign("client", "extendedKeyUsage=clientAuth");
+    run("req -x509 -newkey ed25519 -nodes -days 2 -subj /CN=stranger -keyout stranger.key -out stranger.pem");
+  }
+  ~Certificates() {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+  Certificates(const Certificates&) = delete;
+  Certificates& operator=(const Certificates&) = delete;
+
+  [[nodiscard]] std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+ private:
+  void run(const std::string& arguments) const {
+    const std::string command = fmt::format("cd {} && openssl {} 2>/dev/null", folder_.string(), arguments);
+    if (std::system(command.c_str()) != 0) throw std::runtime_error("openssl failed: " + arguments);
+  }
+  void sign(const std::string& name, const std::string& extension) const {
+    std::ofstream(file(name + ".ext")) << extension << '\n';
+    run(fmt::format("req -newkey ed25519 -nodes -subj /CN={0} -keyout {0}.key -out {0}.csr", name));
+    run(
+        fmt::format("x509 -req -in {0}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile {0}.ext "
+                    "-out {0}.pem",
+                    name));
+  }
+  fs::path folder_;
+};
+
+const Certificates& certificates() {
+  static const Certificates made;
+  return made;
+}
+
+struct Fixture {
+  FunctionHandler handler;
+
+  Fixture() {
+    handler.answer = [](const Request& request) {
+      Response response;
+      response.body = fmt::format("{} bytes to {}", request.body.size(), request.path);
+      return response;
+    };
+  }
+
+  schema::Result<std::unique_ptr<Server>> start(TlsServerFiles files) {
+    ServerOptions options;
+    options.tls = std::move(files);
+    options.head_timeout = std::chrono::milliseconds(2'000);
+    return Server::start(options, handler);
+  }
+  std::unique_ptr<Server> started(const std::string& client_ca = {}) {
+    auto server = start({certificates().file("server.pem"), certificates().file("server.key"), client_ca});
+    REQUIRE_MESSAGE(server, server.error().describe());
+    return std::move(*server);
+  }
+};
+
+schema::Result<ClientResponse> ask(const Server& server, const TlsClientFiles& files,
+                                   const std::string& body = {}, const std::string& host = "127.0.0.1") {
+  ClientOptions options;
+  options.tls = files;
+  options.total_timeout = std::chrono::milliseconds(10'000);
+  Url url{host, server.port(), "/", true};
+  ClientRequest request;
+  request.method = body.empty() ? "GET" : "POST";
+  request.target = "/v1/x";
+  request.body = body;
+  return HttpClient(url, options).send(request);
+}
+
+TlsClientFiles trusting() {
+  return {.ca = certificates().file("ca.pem")};
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "requests of any size are answered under TLS") {
+  const auto server = started();
+  for (const std::size_t size : {0U, 1U, 100'000U, 1'000'000U}) {
+    const auto response = ask(*server, trusting(), std::string(size, 'x'));
+    REQUIRE_MESSAGE(response, response.error().describe());
+    CHECK(response->status == 200);
+    CHECK(response->body == fmt::format("{} bytes to /v1/x", size));
+  }
+  CHECK(ask(*server, trusting(), {}, "localhost").has_value());
+}
+
+TEST_CASE_FIXTURE(Fixture, "a server that the client's CA does not vouch for is refused") {
+  const auto server = started();
+  const auto refused = ask(*server, {.ca = certificates().file("stranger.pem")});
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::forbidden);
+  CHECK(refused.error().describe().find("not trusted") != std::string::npos);
+  CHECK(!ask(*server, {}));  // nor does the system's list
+  const auto missing = ask(*server, {.ca = "/nowhere/ca.pem"});
+  REQUIRE(!missing);
+  CHECK(missing.error().code == ErrorCode::io);
+}
+
+TEST_CASE_FIXTURE(Fixture, "with a client CA only clients that show its certificate are answered") {
+  const auto server = started(certificates().file("ca.pem"));
+  TlsClientFiles files = trusting();
+  CHECK(!ask(*server, files));
+  files.certificate = certificates().file("stranger.pem");
+  files.key = certificates().file("stranger.key");
+  CHECK(!ask(*server, files));
+  files.certificate = certificates().file("client.pem");
+  files.key = certificates().file("client.key");
+  const auto response = ask(*server, files, "hello");
+  REQUIRE_MESSAGE(response, response.error().describe());
+  CHECK(response->body == "5 bytes to /v1/x");
+}
+
+TEST_CASE_FIXTURE(Fixture, "plain HTTP on a TLS port is told so, and garbage is cut off") {
+  const auto server = started();
+  const std::string told = test::exchange(server->port(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(told.starts_with("HTTP/1.1 400 "));
+  CHECK(told.find("https://") != std::string::npos);
+  CHECK(test::exchange(server->port(), std::string(300, '\x7f')).find("HTTP") == std::string::npos);
+  CHECK(ask(*server, trusting()).has_value());
+}
+
+TEST_CASE_FIXTURE(Fixture, "who does not shake hands in time is cut off") {
+  const auto server = started();
+  Socket silent = test::connect_and_send(server->port(), "\x16\x03\x01");
+  CHECK(test::read_until(silent).empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "TLS to a port that speaks plain HTTP fails in time") {
+  auto server = start({});
+  REQUIRE(server);
+  const auto refused = ask(**server, trusting());
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::unavailable);
+}
+
+TEST_CASE_FIXTURE(Fixture, "files that cannot serve are named") {
+  const auto& made = certificates();
+  struct Bad {
+    TlsServerFiles files;
+    ErrorCode code;
+    std::string names;
+  };
+  const Bad bad[] = {
+      {{"/nowhere/server.pem", made.file("server.key"), ""}, ErrorCode::io, "/nowhere/server.pem"},
+      {{made.file("server.pem"), "/nowhere/server.key", ""}, ErrorCode::io, "/nowhere/server.key"},
+      {{made.file("server.pem"), made.file("server.key"), "/nowhere/ca.pem"},
+       ErrorCode::io,
+       "/nowhere/ca.pem"},
+      {{made.file("server.pem"), "", ""}, ErrorCode::invalid_argument, "tls.key_file"},
+      {{made.file("server.key"), made.file("server.key"), ""}, ErrorCode::invalid_document, "server.key"},
+      {{made.file("server.pem"), made.file("client.key"), ""}, ErrorCode::invalid_document, "client.key"},
+      {{made.file("server.pem"), made.file("server.pem"), ""}, ErrorCode::invalid_document, "server.pem"}};
+  for (const Bad& one : bad) {
+    const auto refused = start(one.files);
+    CAPTURE(one.names);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == one.code);
+    CHECK(refused.error().describe().find(one.names) != std::string::npos);
+  }
+}
