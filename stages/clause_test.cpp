@@ -110,24 +110,6 @@ ClauseVerdict decide_bound(const ClauseData& data, const schema::Clause& clause,
   return verdict;
 }
 
-/// Figures that depend on a parameter of the measurement are worth nothing at another one.
-std::string parameter_fault(const ClauseData& data, Metric metric) {
-  const auto& policy = data.contract->assumptions.policy;
-  if (metric == Metric::clip_budget_used && policy && policy->ppo_clip != data.table->ppo_clip) {
-    return fmt::format(
-        "The table counted clip_budget_used at a PPO clip of {} and the contract says {}: measure again "
-        "with this contract.",
-        figure(data.table->ppo_clip), figure(policy->ppo_clip));
-  }
-  if (metric == Metric::topk_overlap && data.contract->top_k != data.table->top_k) {
-    return fmt::format(
-        "The table measured topk_overlap at k = {} and the contract says {}: measure again with this "
-        "contract.",
-        data.table->top_k, data.contract->top_k);
-  }
-  return {};
-}
-
 /// With a floor the drift has half of the level, and the limit is at least the stated one.
 ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
                             const schema::MetricSubject& subject, const Selection& selection,
@@ -177,6 +159,23 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
 }
 
 }  // namespace
+
+std::string parameter_fault(const ClauseData& data, Metric metric) {
+  const auto& policy = data.contract->assumptions.policy;
+  if (metric == Metric::clip_budget_used && policy && policy->ppo_clip != data.table->ppo_clip) {
+    return fmt::format(
+        "The table counted clip_budget_used at a PPO clip of {} and the contract says {}: measure again "
+        "with this contract.",
+        figure(data.table->ppo_clip), figure(policy->ppo_clip));
+  }
+  if (metric == Metric::topk_overlap && data.contract->top_k != data.table->top_k) {
+    return fmt::format(
+        "The table measured topk_overlap at k = {} and the contract says {}: measure again with this "
+        "contract.",
+        data.table->top_k, data.contract->top_k);
+  }
+  return {};
+}
 
 ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause,
                             const schema::SliceWhere& where, schema::SliceRole role) {

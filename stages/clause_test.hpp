@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "gpu/measurement.hpp"
 #include "schema/contract.hpp"
@@ -18,6 +19,10 @@ struct ClauseData {
   std::uint64_t seed = 0;
   Floors floors{};
 };
+
+/// Why the table's figures of this metric are of no use under the contract: they depend on a parameter (PPO
+/// clip, k) and were measured at another one. Empty when they are.
+[[nodiscard]] std::string parameter_fault(const ClauseData& data, schema::Metric metric);
 
 /// Decides one clause on the sequences that match `where`, at level alpha in each direction, by the
 /// method that statistics.md names for its subject. `p_value` is that of harm, for Holm. Critical and

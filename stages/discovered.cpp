@@ -52,8 +52,10 @@ std::optional<Searched> prepare(const ClauseData& data, const schema::Clause& cl
   }
   const auto limit = metric_limit(clause);
   if (!limit) return std::nullopt;
-  auto figures = bounded_figures(*data.table, std::get<schema::MetricSubject>(clause.subject), *limit);
-  if (!figures) return std::nullopt;  // the clause itself is an error that says why
+  const auto& subject = std::get<schema::MetricSubject>(clause.subject);
+  auto figures = bounded_figures(*data.table, subject, *limit);
+  // The clause itself is an error that says why.
+  if (!figures || !parameter_fault(data, subject.metric).empty()) return std::nullopt;
   return Searched{&clause, std::move(*figures), limit->value, limit->is_max ? "max" : "min"};
 }
 
