@@ -94,6 +94,7 @@ void PromotionDerivation::clause_decided(const Entry& entry) {
   const auto& subject = entry.draft.subject;
   auto verdict = clause_verdict_of(entry.draft.body);
   if (!verdict) return on_fault_(entry.seq, verdict.error().message);
+  for (const auto& [name, digest] : verdict->tables) named_.insert(digest);
   const auto follows = schema::rederive(*verdict);
   if (!follows) {
     on_fault_(entry.seq, follows.error().message);

@@ -58,22 +58,18 @@ Result<Envelope> parse_envelope(std::string_view text) {
                   signatures[0].at("keyid").get<std::string>(), std::move(*signature)};
 }
 
-std::string attestation_key_name(std::string_view origin) {
-  return fmt::format("{}/attestation", origin);
-}
-
 Result<AttestationSigner> AttestationSigner::open(const std::string& key_file, std::string_view origin) {
   std::error_code ignored;
   if (std::filesystem::exists(key_file, ignored)) {
     auto loaded = SigningKey::load(key_file);
     if (!loaded) return std::unexpected(std::move(loaded.error()));
-    return AttestationSigner(attestation_key_name(origin), std::move(*loaded));
+    return AttestationSigner(std::string(origin), std::move(*loaded));
   }
   auto key = SigningKey::generate();
   if (!key) return std::unexpected(std::move(key.error()));
   auto saved = key->save(key_file);
   if (!saved) return std::unexpected(std::move(saved.error()));
-  return AttestationSigner(attestation_key_name(origin), std::move(*key));
+  return AttestationSigner(std::string(origin), std::move(*key));
 }
 
 Result<Envelope> AttestationSigner::seal(std::string payload) const {

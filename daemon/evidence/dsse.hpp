@@ -27,10 +27,8 @@ struct Envelope {
 /// Reads exactly what envelope_json writes, with one signature; `invalid_document`.
 [[nodiscard]] Result<Envelope> parse_envelope(std::string_view json);
 
-/// The name of the attestation key of a log: the first part of its key id.
-[[nodiscard]] std::string attestation_key_name(std::string_view origin);
-
-/// Signs attestations. Its key is not the log's: whoever can sign statements cannot sign heads.
+/// Signs attestations. Its key is not the log's, though it has its name: whoever can sign statements cannot
+/// sign heads.
 class AttestationSigner {
  public:
   /// Loads the key, or generates it (PKCS #8 PEM, mode 0600) when the file is not there. Errors of

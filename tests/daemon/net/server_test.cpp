@@ -45,6 +45,22 @@ class CountingFeed : public EventFeed {
   int sent_ = 0;
 };
 
+/// Pieces "0;", "1;", … and then the end, or a failure.
+class CountingBody : public BodySource {
+ public:
+  CountingBody(int pieces, bool fails) : pieces_(pieces), fails_(fails) {}
+  driftgate::schema::Result<std::string> next() override {
+    if (given_ < pieces_) return std::to_string(given_++) + ";";
+    if (fails_) return driftgate::schema::fail(driftgate::schema::ErrorCode::io, "the disk is gone");
+    return std::string();
+  }
+
+ private:
+  int pieces_;
+  bool fails_;
+  int given_ = 0;
+};
+
 class LaterAnswer : public Deferred {
  public:
   std::atomic<bool> ready = false;
@@ -74,6 +90,49 @@ TEST_CASE("a request is answered with its body, and the connection serves the ne
     CHECK(response->status == 200);
     CHECK(response->body == "POST /a b" + std::to_string(i));
   }
+}
+
+TEST_CASE("a body that is made as it is sent arrives whole, and the connection serves the next request") {
+  FunctionHandler handler;
+  handler.answer = [](const Request& request) {
+    Response response;
+    response.source = std::make_shared<CountingBody>(request.path == "/none" ? 0 : 1'000, false);
+    return response;
+  };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  auto client = client_for(**server, true);
+  std::string expected;
+  for (int i = 0; i < 1'000; ++i) expected += std::to_string(i) + ";";
+  for (int i = 0; i < 2; ++i) {
+    std::string body;
+    const auto response = client.stream({.target = "/all"}, [&](std::string_view bytes) {
+      body += bytes;
+      return true;
+    });
+    REQUIRE(response);
+    CHECK(body == expected);
+  }
+  CHECK(client.send({.target = "/none"})->body.empty());
+}
+
+TEST_CASE("a body that cannot be made to its end is cut off, which the client sees") {
+  FunctionHandler handler;
+  handler.answer = [](const Request&) {
+    Response response;
+    response.source = std::make_shared<CountingBody>(3, true);
+    return response;
+  };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  auto client = client_for(**server);
+  std::string body;
+  const auto response = client.stream({.target = "/"}, [&](std::string_view bytes) {
+    body += bytes;
+    return true;
+  });
+  CHECK(body == "0;1;2;");
+  CHECK_FALSE(response.has_value());
 }
 
 TEST_CASE("requests sent in one piece are answered in order") {
