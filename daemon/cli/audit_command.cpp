@@ -1,0 +1,155 @@
+#include "daemon/cli/audit_command.hpp"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "daemon/cli/audit_reevaluate.hpp"
+#include "daemon/cli/exit_codes.hpp"
+#include "daemon/cli/output.hpp"
+#include "daemon/cli/time_text.hpp"
+#include "daemon/evidence/verify_bundle.hpp"
+#include "daemon/net/url.hpp"
+
+namespace driftgate::cli {
+namespace {
+
+using nlohmann::json;
+using schema::ErrorCode;
+using schema::fail;
+using schema::Result;
+
+constexpr std::size_t kMaxNoteBytes = 16'384;
+
+Result<std::string> export_target(const AuditExportArgs& args) {
+  std::string target;
+  if (!args.promotion.empty()) {
+    target = fmt::format("/v1/promotions/{}/bundle?tables={}", net::percent_encode(args.promotion),
+                         args.with_tables ? "true" : "false");
+  } else {
+    const auto from = parse_time(args.from);
+    if (!from) return std::unexpected(from.error());
+    const auto to = parse_time(args.to);
+    if (!to) return std::unexpected(to.error());
+    target = fmt::format("/v1/evidence/export?from_us={}&to_us={}", *from, *to);
+  }
+  if (args.older_head.empty()) return target;
+  const auto note = read_file(args.older_head, kMaxNoteBytes);
+  if (!note) return std::unexpected(note.error());
+  const auto head = evidence::read_checkpoint(*note);
+  if (!head) return std::unexpected(head.error());
+  return target + fmt::format("&older={}", head->checkpoint.size);
+}
+
+/// The answer goes into `path`.part, which takes the name when all of it is there.
+Result<void> download(Client& client, const std::string& target, const std::string& path) {
+  if (path == "-") {
+    return client.download(target, [](std::string_view bytes) {
+      std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      return std::cout.good();
+    });
+  }
+  if (std::filesystem::exists(path)) {
+    return fail(ErrorCode::already_exists, fmt::format("'{}' is there already: give another name", path));
+  }
+  const std::string partial = path + ".part";
+  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  auto done = client.download(target, [&](std::string_view bytes) {
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return file.good();
+  });
+  file.close();
+  if (done && !file) done = fail(ErrorCode::io, fmt::format("cannot write '{}'", partial));
+  std::error_code error;
+  if (done) std::filesystem::rename(partial, path, error);
+  if (error) done = fail(ErrorCode::io, fmt::format("cannot write '{}': {}", path, error.message()));
+  if (!done) std::filesystem::remove(partial, error);
+  return done;
+}
+
+json report_json(const std::string& path, const evidence::BundleReport& report) {
+  json findings = json::array();
+  for (const auto& finding : report.findings)
+    findings.push_back({{"result", evidence::to_string(finding.result)},
+                        {"code", static_cast<int>(finding.result)},
+                        {"message", finding.message}});
+  return {{"bundle", path},
+          {"result", evidence::to_string(report.result)},
+          {"code", static_cast<int>(report.result)},
+          {"subject", report.subject},
+          {"tree_size", report.tree_size},
+          {"entries", report.entries},
+          {"verdicts", report.verdicts},
+          {"attestations", report.attestations},
+          {"blobs", report.blobs},
+          {"findings", std::move(findings)},
+          {"notes", report.notes}};
+}
+
+void print_report(const std::string& path, const evidence::BundleReport& report) {
+  print_line(fmt::format("{}: {}", path, evidence::to_string(report.result)));
+  if (!report.subject.empty()) {
+    print_line(fmt::format("  {}, in the log of {} entries: {} entries, {} verdicts, {} attestations",
+                           printable(report.subject), report.tree_size, report.entries, report.verdicts,
+                           report.attestations));
+  }
+  for (const auto& finding : report.findings)
+    print_line(fmt::format("  {}: {}", evidence::to_string(finding.result), printable(finding.message)));
+  for (const std::string& note : report.notes) print_line("  " + printable(note));
+}
+
+}  // namespace
+
+int audit_export(const ConnectionArgs& connection, const AuditExportArgs& args) {
+  if (args.promotion.empty() && (args.from.empty() || args.to.empty())) {
+    fmt::print(stderr, "driftgate: audit export needs --promotion, or --from and --to\n");
+    return kExitUsage;
+  }
+  const auto target = export_target(args);
+  if (!target) return report(target.error());
+  auto client = Client::open(connection);
+  if (!client) return report(client.error());
+  const auto done = download(*client, *target, args.out);
+  if (!done) return report(done.error());
+  if (args.out != "-") {
+    print_line(connection.json
+                   ? json{{"bundle", args.out}}.dump()
+                   : fmt::format("{} written; check it with 'driftgate audit verify {} --trust FILE'",
+                                 args.out, args.out));
+  }
+  return kExitOk;
+}
+
+int audit_verify(const AuditVerifyArgs& args) {
+  auto text = read_file(args.trust, evidence::kMaxTrustBytes);
+  if (!text) return report(text.error());
+  auto trust = evidence::parse_trust(*text);
+  if (!trust) return report(trust.error());
+  evidence::VerifyOptions options{std::move(*trust), std::nullopt, decide_again};
+  if (!args.older_head.empty()) {
+    auto note = read_file(args.older_head, kMaxNoteBytes);
+    if (!note) return report(note.error());
+    options.older_head = std::move(*note);
+  }
+  int code = kExitOk;
+  json all = json::array();
+  for (const std::string& path : args.bundles) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return report(fail(ErrorCode::io, fmt::format("cannot read '{}'", path)).error());
+    const auto result = evidence::verify_bundle(file, options);
+    if (code == kExitOk) code = static_cast<int>(result.result);
+    if (args.json) {
+      all.push_back(report_json(path, result));
+    } else {
+      print_report(path, result);
+    }
+  }
+  if (args.json) print_line(all.size() == 1 ? all[0].dump() : all.dump());
+  return code;
+}
+
+}  // namespace driftgate::cli
