@@ -35,6 +35,9 @@ schema::Result<net::ServerOptions> server_options(const Settings& settings) {
   options.worker_threads = static_cast<std::size_t>(settings.http_workers);
   options.max_connections = static_cast<std::size_t>(settings.http_max_connections);
   options.max_connections_per_address = static_cast<std::size_t>(settings.http_max_connections_per_address);
+  options.head_timeout = std::chrono::milliseconds(settings.http_head_timeout_ms);
+  options.body_timeout = std::chrono::milliseconds(settings.http_body_timeout_ms);
+  options.idle_timeout = std::chrono::milliseconds(settings.http_idle_timeout_ms);
   return options;
 }
 

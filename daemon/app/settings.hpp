@@ -25,6 +25,9 @@ struct Settings {
   std::int64_t http_max_connections = 1024;
   std::int64_t http_max_connections_per_address = 256;
   std::int64_t http_requests_per_second = 500;
+  std::int64_t http_head_timeout_ms = 10'000;
+  std::int64_t http_body_timeout_ms = 30'000;
+  std::int64_t http_idle_timeout_ms = 60'000;
 
   std::string router_listen = "127.0.0.1:8080";
   std::string router_port_file;

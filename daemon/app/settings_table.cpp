@@ -31,6 +31,12 @@ const SettingSpec kSpecs[] = {
      "Open connections from one address."},
     {"http.requests_per_second", &S::http_requests_per_second, "1/s", 1, 1'000'000,
      "Requests of one token, on average; twice as many at once."},
+    {"http.head_timeout_ms", &S::http_head_timeout_ms, "ms", 10, 600'000,
+     "From the first byte of a request's head to its last."},
+    {"http.body_timeout_ms", &S::http_body_timeout_ms, "ms", 10, 600'000,
+     "From the end of a request's head to the last byte of its body."},
+    {"http.idle_timeout_ms", &S::http_idle_timeout_ms, "ms", 10, 600'000,
+     "A connection without a request is closed after this."},
 
     {"router.listen", &S::router_listen, "", 0, 0, "Address and port where users' traffic comes in."},
     {"router.port_file", &S::router_port_file, "", 0, 0,
