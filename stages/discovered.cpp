@@ -146,31 +146,33 @@ ClauseVerdict measure(const ClauseData& data, const SearchSpace& space, const Se
   return verdict;
 }
 
+/// "the max of 0.02", "the margin of 0.03".
+std::string limit_text(const ClauseVerdict& verdict, const Searched& searched) {
+  if (verdict.limit_kind == "non_inferiority_margin") return "the margin of " + figure(searched.threshold);
+  const char* kind = searched.figures.harm_above ? "the max of " : "the min of ";
+  return kind + figure(searched.figures.tau);
+}
+
 void say(const Searched& searched, std::size_t family, ClauseVerdict& verdict) {
-  const double limit = searched.figures.tau;
+  const std::string limit = limit_text(verdict, searched);
   const std::string start = fmt::format(
       "Found by the search: {} on {} is {} (between {} and {}; {} rows, {} independent sequences of the half "
       "that was not searched)",
       figure_name(verdict, searched), schema::slice_text(verdict.where), figure(*verdict.estimate),
       figure(*verdict.lower), figure(*verdict.upper), count_text(verdict.n), count_text(verdict.clusters));
-  const std::string against = searched.figures.harm_above ? "max" : "least";
+  const std::string evidence =
+      fmt::format("an e-value of {} against {} needed among {} found", figure(*verdict.e_value),
+                  figure(verdict.details.at("e_harm_needed")), family);
   if (verdict.rule == schema::VerdictRule::nonfinite) {
     verdict.message = fmt::format("{}, and {} of its logits are NaN or infinite.", start,
                                   figure(verdict.details.at("nonfinite")));
   } else if (verdict.verdict == Verdict::violated) {
-    verdict.message =
-        fmt::format("{}; an e-value of {} against {} needed among {} says it is beyond the {} of {}.", start,
-                    figure(*verdict.e_value), figure(verdict.details.at("e_harm_needed")), family, against,
-                    figure(limit));
+    verdict.message = fmt::format("{}: beyond {}, by {}.", start, limit, evidence);
   } else if (verdict.verdict == Verdict::pass) {
-    verdict.message =
-        fmt::format("{}: the worst that was found is within the {} of {}.", start, against, figure(limit));
+    verdict.message = fmt::format("{}: within {}.", start, limit);
   } else {
-    verdict.message = fmt::format(
-        "{}; neither beyond nor within the {} of {} for certain (an e-value of {} against {} needed among "
-        "{}).",
-        start, against, figure(limit), figure(*verdict.e_value), figure(verdict.details.at("e_harm_needed")),
-        family);
+    verdict.message =
+        fmt::format("{}: neither beyond {} nor within it for certain ({}).", start, limit, evidence);
   }
   if (verdict.verdict == Verdict::violated && verdict.severity == schema::Severity::soft) {
     verdict.message += " It is reported and does not block.";
@@ -209,10 +211,10 @@ ClauseVerdict too_small(const ClauseData& data, const Searched& searched, const 
   verdict.clusters = total;
   verdict.details["missing_sequences"] = static_cast<double>(missing);
   verdict.message = fmt::format(
-      "{} on {} is {}, beyond the limit of {}, on {} sequences: too few to search one half and test on the "
-      "other with min_sequences {} in each; at least {} are missing.",
+      "{} on {} is {}, beyond {}, on {} sequences: too few to search one half and test on the other with "
+      "min_sequences {} in each; at least {} are missing.",
       figure_name(verdict, searched), schema::slice_text(slice.where), figure(slice.estimate),
-      figure(searched.figures.tau), count_text(total), count_text(least), count_text(missing));
+      limit_text(verdict, searched), count_text(total), count_text(least), count_text(missing));
   return verdict;
 }
 
