@@ -7,13 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <thread>
 
+#include "daemon/jobs/hash_pool.hpp"
+#include "daemon/jobs/pickle.hpp"
 #include "daemon/jobs/rooted_path.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
@@ -23,29 +26,17 @@ namespace {
 
 using schema::ErrorCode;
 
-constexpr std::array<std::string_view, 6> kPickleEndings{".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt"};
-constexpr std::size_t kReadBytes = 1u << 20;
-
-schema::Result<void> hash_file(const Descriptor& file, ManifestFile& entry) {
-  schema::Sha256 hash;
-  std::vector<char> buffer(kReadBytes);
-  while (true) {
-    const auto got = ::read(file.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      return schema::fail(ErrorCode::io, fmt::format("cannot read {}: {}", entry.path, std::strerror(errno)));
-    }
-    if (got == 0) break;
-    hash.update(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
-    entry.bytes += static_cast<std::uint64_t>(got);
-  }
-  entry.sha256 = schema::to_hex(hash.finish());
-  return {};
-}
+/// A file on its way to its hash; stays where it is.
+struct Found {
+  ManifestFile file;
+  FileIdentity identity;
+  bool cached = false;
+};
 
 class Walk {
  public:
-  explicit Walk(Manifest& manifest) : manifest_(manifest) {}
+  Walk(std::deque<Found>& found, HashCache* cache, HashPool& pool)
+      : found_(found), cache_(cache), pool_(pool) {}
 
   schema::Result<void> folder(Descriptor fd, const std::string& prefix, std::size_t depth) {
     if (depth > kMaxManifestDepth) {
@@ -82,38 +73,79 @@ class Walk {
     if (!S_ISREG(status.st_mode)) {
       return schema::fail(ErrorCode::forbidden, fmt::format("{} is neither a file nor a folder", path));
     }
-    if (std::ranges::any_of(kPickleEndings, [&](auto ending) { return path.ends_with(ending); })) {
+    if (const auto why = why_pickle_name(path)) {
       return schema::fail(
           ErrorCode::forbidden,
-          fmt::format("{} may be a pickle, which runs code when loaded; use safetensors", path));
+          fmt::format("{} may be a pickle, which runs code when loaded: {}; use safetensors", path, *why));
     }
-    if (manifest_.files.size() >= kMaxManifestFiles) {
+    if (found_.size() >= kMaxManifestFiles) {
       return schema::fail(ErrorCode::limit_exceeded,
                           fmt::format("more than {} files in the checkpoint", kMaxManifestFiles));
     }
-    ManifestFile file{path, 0, {}};
-    auto hashed = hash_file(fd, file);
-    if (hashed) manifest_.files.push_back(std::move(file));
-    return hashed;
+    return take(std::move(fd), path, FileIdentity::of(status));
   }
 
-  Manifest& manifest_;
+  schema::Result<void> take(Descriptor fd, const std::string& path, const FileIdentity& identity) {
+    auto& found = found_.emplace_back(Found{{path, identity.bytes, {}}, identity});
+    if (cache_ != nullptr) {
+      if (auto known = cache_->find(identity)) {
+        found.file.sha256 = std::move(*known);
+        found.cached = true;
+        return {};
+      }
+    }
+    // A refusal is told by the pool's end.
+    (void)pool_.add(path, std::move(fd), identity, &found.file.sha256);
+    return {};
+  }
+
+  std::deque<Found>& found_;
+  HashCache* cache_;
+  HashPool& pool_;
 };
+
+unsigned threads_of(const ManifestOptions& options) {
+  const unsigned wanted = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
+  return std::clamp(wanted, 1U, kMaxHashThreads);
+}
+
+/// Keeps what was read and is old enough to be told from a later write.
+schema::Result<void> remember(const std::deque<Found>& found, const ManifestOptions& options) {
+  if (options.cache == nullptr) return {};
+  std::vector<std::pair<FileIdentity, std::string>> fresh;
+  for (const auto& item : found) {
+    const auto newest = std::max(item.identity.mtime_ns, item.identity.ctime_ns);
+    if (!item.cached && newest + kFreshNs < options.now_ns)
+      fresh.emplace_back(item.identity, item.file.sha256);
+  }
+  return fresh.empty() ? schema::Result<void>{} : options.cache->put(fresh);
+}
 
 }  // namespace
 
-schema::Result<Manifest> checkpoint_manifest(const std::string& path, const std::vector<std::string>& roots) {
+schema::Result<Manifest> checkpoint_manifest(const std::string& path, const std::vector<std::string>& roots,
+                                             const ManifestOptions& options) {
   auto opened = open_below(path, roots);
   if (!opened) return std::unexpected(opened.error());
   struct stat status {};
   if (::fstat(opened->get(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     return schema::fail(ErrorCode::invalid_argument, fmt::format("{} is not a folder", path));
   }
-  Manifest manifest;
-  auto walked = Walk(manifest).folder(std::move(*opened), "", 0);
+  std::deque<Found> found;
+  HashPool pool(threads_of(options));
+  auto walked = Walk(found, options.cache, pool).folder(std::move(*opened), "", 0);
+  auto hashed = pool.finish();
   if (!walked) return std::unexpected(walked.error());
-  if (manifest.files.empty()) {
+  if (!hashed) return std::unexpected(hashed.error());
+  if (found.empty()) {
     return schema::fail(ErrorCode::invalid_argument, fmt::format("the checkpoint folder {} is empty", path));
+  }
+  auto remembered = remember(found, options);
+  if (!remembered) return std::unexpected(remembered.error());
+  Manifest manifest;
+  for (auto& item : found) {
+    manifest.read += item.cached ? 0 : 1;
+    manifest.files.push_back(std::move(item.file));
   }
   std::ranges::sort(manifest.files, {}, &ManifestFile::path);
   nlohmann::json list = nlohmann::json::array();

@@ -14,8 +14,9 @@ DAEMON = {
     "notify": {"net", "store", "evidence"},
     "route": set(),
     "jobs": {"net", "store", "evidence", "route"},
-    "pipeline": {"net", "store", "evidence", "auth", "notify", "route", "jobs"},
-    "api": {"net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline"},
+    "schedule": set(),
+    "pipeline": {"schedule", "net", "store", "evidence", "auth", "notify", "route", "jobs"},
+    "api": {"schedule", "net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline"},
     "cli": {"net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api"},
     "app": {"net", "store", "evidence", "auth", "notify", "route", "jobs", "pipeline", "api", "cli"},
 }

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace driftgate::jobs {
+
+/// How many leading bytes `why_pickle_bytes` looks at.
+inline constexpr std::size_t kPickleHeadBytes = 512;
+
+/// Why a file of this name may hold a Python pickle, which runs code when it is loaded; nothing for others.
+/// Case does not matter.
+[[nodiscard]] std::optional<std::string> why_pickle_name(std::string_view path);
+
+/// The same by content: the head of a pickle of protocol 2 and newer, of one of protocol 0 or 1 (with the
+/// last byte '.'), of a ZIP archive (as torch.save writes it) and of a NumPy array of objects.
+[[nodiscard]] std::optional<std::string> why_pickle_bytes(std::string_view head, char last);
+
+}  // namespace driftgate::jobs
