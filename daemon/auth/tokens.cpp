@@ -36,6 +36,10 @@ constexpr Sql kFindByHash{
     "WHERE hash = ?1"};
 constexpr Sql kRevoke{"revoke token",
                       "UPDATE tokens SET revoked_us = ?2 WHERE id = ?1 AND revoked_us IS NULL"};
+constexpr Sql kLiveOfName{
+    "live tokens of a name",
+    "SELECT id, name, scopes, granted_by, created_us, expires_us, revoked_us FROM tokens "
+    "WHERE name = ?1 AND revoked_us IS NULL AND (expires_us IS NULL OR expires_us > ?2)"};
 constexpr Sql kCount{"count tokens", "SELECT count(*) FROM tokens"};
 
 constexpr std::string_view kBearerPrefix = "dg_";
@@ -69,6 +73,22 @@ Result<void> check_request(const TokenRequest& request, std::int64_t now_us) {
   if (request.expires_us && *request.expires_us <= now_us) {
     return schema::fail(ErrorCode::invalid_argument,
                         "the token would have expired already: choose a later time");
+  }
+  return {};
+}
+
+/// One person is one name: who has an admin token gets no approver token beside it, nor the other way round.
+Result<void> check_other_tokens(store::Tx& tx, const TokenRequest& request, std::int64_t now_us) {
+  auto others = tx.all(kLiveOfName, {request.name, now_us}, read_token);
+  if (!others) return std::unexpected(std::move(others.error()));
+  for (const auto& other : *others) {
+    const bool both = (other.scopes.has(Scope::admin) && request.scopes.has(Scope::approver)) ||
+                      (other.scopes.has(Scope::approver) && request.scopes.has(Scope::admin));
+    if (!both) continue;
+    return schema::fail(ErrorCode::conflict,
+                        fmt::format("'{}' has the token {} with {}: an admin cannot approve, so revoke that "
+                                    "one first",
+                                    request.name, other.id, other.scopes.text()));
   }
   return {};
 }
@@ -108,6 +128,8 @@ Result<IssuedToken> issue_token(store::Tx& tx, const TokenRequest& request, cons
                                 std::int64_t now_us) {
   auto valid = check_request(request, now_us);
   if (!valid) return std::unexpected(std::move(valid.error()));
+  auto alone = check_other_tokens(tx, request, now_us);
+  if (!alone) return std::unexpected(std::move(alone.error()));
   IssuedToken issued{.info = {.id = store::make_id("tok", now_us, store::secure_id_random()),
                               .name = request.name,
                               .scopes = request.scopes,

@@ -140,3 +140,20 @@ TEST_CASE_FIXTURE(Fixture, "an admin token whose file cannot be written does not
   CHECK(!ensure_first_admin(*store, dir.path() / "no" / "folder", 100));
   CHECK(read(*store, [](store::Reader& reader) { return list_tokens(reader); }).empty());
 }
+
+TEST_CASE_FIXTURE(Fixture, "a person with an admin token gets no approver token beside it, nor the other way") {
+  const auto refused = [&](const TokenRequest& request, std::int64_t now_us) {
+    const auto issued = store->write("test", [&](store::Tx& tx) -> Result<void> {
+      auto made = issue_token(tx, request, random_secret(), now_us);
+      if (!made) return std::unexpected(made.error());
+      return {};
+    });
+    return !issued && issued.error().code == ErrorCode::conflict;
+  };
+  const auto approver = issue(kApprover);
+  const TokenRequest admin{.name = "bob", .scopes = {Scope::admin}, .granted_by = "admin"};
+  CHECK(refused(admin, 200));
+  CHECK_FALSE(refused(admin, 1'000));  // the approver token has expired
+  CHECK(refused({.name = "bob", .scopes = {Scope::viewer, Scope::approver}, .granted_by = "admin"}, 1'100));
+  CHECK_FALSE(refused({.name = "bea", .scopes = {Scope::approver}, .granted_by = "admin"}, 1'100));
+}
