@@ -12,6 +12,7 @@
 #include "daemon/auth/principal.hpp"
 #include "daemon/net/request.hpp"
 #include "daemon/net/response.hpp"
+#include "daemon/pipeline/schedule_desk.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "schema/error.hpp"
 
@@ -43,6 +44,7 @@ struct Context {
   std::function<void(const AccessRecord&)> log;
   double requests_per_second = 500;  ///< of one principal, on average
   double burst = 1000;
+  pipeline::ScheduleDesk* schedules = nullptr;  ///< never null when requests are answered
 };
 
 /// One request that was matched, authenticated and allowed.

@@ -35,11 +35,22 @@ net::Response list_promotions(Context& context, const Call& call);
 net::Response get_promotion(Context& context, const Call& call);
 net::Response get_report(Context& context, const Call& call);
 net::Response approve_promotion(Context& context, const Call& call);
+net::Response waive_promotion(Context& context, const Call& call);
 net::Response abort_promotion(Context& context, const Call& call);
 net::Response rollback_promotion(Context& context, const Call& call);
 net::Response pause_promotion(Context& context, const Call& call);
 net::Response resume_promotion(Context& context, const Call& call);
 net::Response stream_promotion(Context& context, const Call& call);
+
+// schedule_handlers.cpp
+net::Response post_schedule(Context& context, const Call& call);
+net::Response list_schedules(Context& context, const Call& call);
+net::Response get_schedule(Context& context, const Call& call);
+net::Response put_schedule(Context& context, const Call& call);
+net::Response delete_schedule(Context& context, const Call& call);
+net::Response pause_schedule(Context& context, const Call& call);
+net::Response resume_schedule(Context& context, const Call& call);
+net::Response next_of_schedule(Context& context, const Call& call);
 
 // evidence_handlers.cpp
 net::Response list_evidence(Context& context, const Call& call);

@@ -49,6 +49,13 @@ net::Response approve_promotion(Context& context, const Call& call) {
       context.service.approve(call.principal.name, call.path[0], body->evidence_digest, body->reason));
 }
 
+net::Response waive_promotion(Context& context, const Call& call) {
+  const auto body = parse_waiver(call.request.body);
+  if (!body) return problem(body.error());
+  return view_response(context.service.waive(call.principal.name, call.path[0], body->clause,
+                                             body->evidence_digest, body->reason));
+}
+
 net::Response abort_promotion(Context& context, const Call& call) {
   return change(context, call, &pipeline::Service::abort);
 }

@@ -53,4 +53,10 @@ schema::Result<ApprovalBody> parse_approval(std::string_view json) {
   return ApprovalBody{std::move((*values)[0]), std::move((*values)[1])};
 }
 
+schema::Result<WaiverBody> parse_waiver(std::string_view json) {
+  auto values = read_strings(json, {"clause", "evidence_digest", "reason"});
+  if (!values) return std::unexpected(values.error());
+  return WaiverBody{std::move((*values)[0]), std::move((*values)[1]), std::move((*values)[2])};
+}
+
 }  // namespace driftgate::api

@@ -18,4 +18,10 @@ struct ApprovalBody {
 /// Reads {"evidence_digest": "…", "reason": "…"}.
 [[nodiscard]] schema::Result<ApprovalBody> parse_approval(std::string_view json);
 
+struct WaiverBody {
+  std::string clause, evidence_digest, reason;
+};
+/// Reads {"clause": "family.id", "evidence_digest": "…", "reason": "…"}.
+[[nodiscard]] schema::Result<WaiverBody> parse_waiver(std::string_view json);
+
 }  // namespace driftgate::api

@@ -209,6 +209,12 @@ void add_promotion_routes(std::vector<Route>& list) {
             approve_promotion)
       .body("ApprovalRequest")
       .answer(200, "Promotion", "the promotion as it is now");
+  promotions
+      .post("/v1/promotions/{id}/waive", "waivePromotion",
+            "Waive an inconclusive clause; it takes two people, neither the requester", Scope::approver,
+            waive_promotion)
+      .body("WaiverRequest")
+      .answer(200, "Promotion", "the promotion as it is now");
 }
 
 void add_intervention_routes(std::vector<Route>& list) {
@@ -227,6 +233,47 @@ void add_intervention_routes(std::vector<Route>& list) {
     promotions.post(it.path, it.id, it.summary, Scope::operator_, it.handler)
         .body("ReasonRequest")
         .answer(200, "Promotion", "the promotion as it is now");
+}
+
+void add_schedule_routes(std::vector<Route>& list) {
+  Group schedules(list, "schedules");
+  schedules
+      .post("/v1/schedules", "createSchedule", "Ask for promotions by a cron expression", Scope::promoter,
+            post_schedule)
+      .body("ScheduleRequest")
+      .idempotent()
+      .answer(201, "Schedule", "created");
+  schedules.get("/v1/schedules", "listSchedules", "All schedules, by name", Scope::viewer, list_schedules)
+      .paged()
+      .answer(200, "SchedulePage", "a page");
+  schedules
+      .get("/v1/schedules/{name}", "getSchedule", "One schedule and what came of its last fire times",
+           Scope::viewer, get_schedule)
+      .answer(200, "Schedule", "the schedule; its ETag is what a change must name");
+  schedules
+      .get("/v1/schedules/{name}/next", "nextOfSchedule", "Its next fire times", Scope::viewer,
+           next_of_schedule)
+      .query("count", "integer", "how many, 5 without")
+      .answer(200, "ScheduleTimes", "in UTC and in its zone");
+  schedules
+      .add("PUT", "/v1/schedules/{name}", "replaceSchedule",
+           "Change it; needs If-Match. Who changes it counts as requester of its promotions", Scope::promoter,
+           put_schedule)
+      .body("ScheduleRequest")
+      .answer(200, "Schedule", "the schedule as it is now");
+  schedules
+      .add("DELETE", "/v1/schedules/{name}", "deleteSchedule", "Delete it; needs If-Match", Scope::promoter,
+           delete_schedule)
+      .answer(204, "", "deleted");
+  schedules
+      .post("/v1/schedules/{name}/pause", "pauseSchedule", "Stop it from firing; needs If-Match",
+            Scope::operator_, pause_schedule)
+      .answer(200, "Schedule", "the schedule as it is now");
+  schedules
+      .post("/v1/schedules/{name}/resume", "resumeSchedule",
+            "Let it fire again; what it missed is not made up for; needs If-Match", Scope::operator_,
+            resume_schedule)
+      .answer(200, "Schedule", "the schedule as it is now");
 }
 
 void add_evidence_routes(std::vector<Route>& list) {
@@ -279,6 +326,7 @@ std::vector<Route> make_routes() {
   add_model_routes(list);
   add_promotion_routes(list);
   add_intervention_routes(list);
+  add_schedule_routes(list);
   add_evidence_routes(list);
   add_token_routes(list);
   return list;

@@ -22,9 +22,12 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/evidence/head_publisher.hpp"
 #include "daemon/evidence/log.hpp"
+#include "daemon/evidence/query.hpp"
 #include "daemon/jobs/local_runner.hpp"
 #include "daemon/net/server.hpp"
+#include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/pipeline.hpp"
+#include "daemon/pipeline/schedule_desk.hpp"
 #include "daemon/route/router_driver.hpp"
 #include "daemon/route/spawn.hpp"
 #include "daemon/store/id.hpp"
@@ -56,6 +59,7 @@ struct Application::Parts {
   const Log log;
   const std::string instance = store::make_id("in", wall_clock_us(), store::secure_id_random());
   std::unique_ptr<store::Store> store;
+  std::optional<pipeline::SystemClock> clock;  ///< one for tokens, schedules and the pipeline
   std::unique_ptr<evidence::HeadPublisher> heads;
   std::unique_ptr<api::TokenPort> tokens;
   std::unique_ptr<api::EvidencePort> evidence;
@@ -63,6 +67,7 @@ struct Application::Parts {
   std::unique_ptr<route::RouterDriver> driver;
   std::unique_ptr<RouterKeeper> keeper;
   std::unique_ptr<jobs::LocalRunner> runner;
+  std::unique_ptr<pipeline::ScheduleDesk> schedules;
   std::unique_ptr<pipeline::Pipeline> pipeline;
   std::unique_ptr<api::Api> api;
   std::unique_ptr<net::Server> server;
@@ -89,6 +94,9 @@ Result<void> Application::Parts::open_store() {
   auto opened = store::Store::open(std::move(options));
   if (!opened) return std::unexpected(opened.error());
   store = std::move(*opened);
+  const auto newest = store->read([](store::Reader& reader) { return evidence::newest_time_us(reader); });
+  if (!newest) return std::unexpected(newest.error());
+  clock.emplace(*newest);
   return {};
 }
 
@@ -102,7 +110,7 @@ Result<void> Application::Parts::open_log() {
 }
 
 Result<void> Application::Parts::admit_people() {
-  tokens = api::stored_tokens(*store, wall_clock_us);
+  tokens = api::stored_tokens(*store, [this] { return clock->now_us(); });
   idempotency = api::stored_idempotency(*store, wall_clock_us);
   const std::filesystem::path file = data_dir_of(settings) / "admin.token";
   const auto first = auth::ensure_first_admin(*store, file, wall_clock_us());
@@ -136,6 +144,7 @@ Result<void> Application::Parts::open_jobs() {
 }
 
 Result<void> Application::Parts::start_pipeline() {
+  schedules = pipeline::stored_schedules(*store, [this] { return clock->now_us(); });
   pipeline = pipeline::Pipeline::create(
       {pipeline_settings(settings, kVersion),
        *store,
@@ -143,7 +152,7 @@ Result<void> Application::Parts::start_pipeline() {
        *runner,
        instance,
        [this](std::string_view level, const std::string& text) { log.write(level, text); },
-       nullptr,
+       &*clock,
        nullptr,
        {}});
   return pipeline->start();
@@ -159,6 +168,7 @@ api::Context Application::Parts::api_context() {
   };
   context.requests_per_second = static_cast<double>(settings.http_requests_per_second);
   context.burst = 2 * context.requests_per_second;
+  context.schedules = schedules.get();
   return context;
 }
 

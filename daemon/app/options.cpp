@@ -87,6 +87,7 @@ pipeline::Settings pipeline_settings(const Settings& settings, const std::string
   options.heartbeat_ms = std::clamp<std::int64_t>(settings.router_dead_man_ms / 10, 100, 1'000);
   options.pause_deadline_ms = settings.pipeline_pause_deadline_s * 1'000;
   options.inconclusive_deadline_ms = settings.pipeline_inconclusive_deadline_s * 1'000;
+  options.blackouts = settings.schedule_blackouts;
   options.code_version = version;
   return options;
 }

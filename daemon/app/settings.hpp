@@ -56,6 +56,8 @@ struct Settings {
   std::string evidence_head_file;
   std::string evidence_key_file;
 
+  std::vector<std::string> schedule_blackouts;
+
   std::int64_t pipeline_max_rescored = 256;
   std::int64_t pipeline_pause_deadline_s = 86'400;
   std::int64_t pipeline_inconclusive_deadline_s = 86'400;

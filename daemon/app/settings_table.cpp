@@ -84,6 +84,11 @@ const SettingSpec kSpecs[] = {
     {"evidence.key_file", &S::evidence_key_file, "", 0, 0,
      "Signing key (Ed25519, PEM, mode 0600), generated at the first start. Empty: log.key in data_dir."},
 
+    {"schedule.blackouts", &S::schedule_blackouts, "", 0, 0,
+     "Times in which no schedule starts a promotion and no weight grows; abort and rollback always work. "
+     "Each "
+     "is 'MINUTE HOUR DAY MONTH WEEKDAY DURATION ZONE [MODEL]', such as '0 18 * * fri 62h Europe/Berlin'."},
+
     {"pipeline.max_rescored", &S::pipeline_max_rescored, "", 0, 100'000,
      "Most mirrored pairs that are rescored on both engines in one stage."},
     {"pipeline.pause_deadline_s", &S::pipeline_pause_deadline_s, "s", 1, kYear_s,

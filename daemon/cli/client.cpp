@@ -141,6 +141,17 @@ Result<std::string> Client::post(const std::string& target, std::string body,
   return exchange(std::move(request));
 }
 
+Result<std::string> Client::change(const std::string& method, const std::string& target, std::int64_t revision,
+                                   std::string body) {
+  net::ClientRequest request;
+  request.method = method;
+  request.target = target;
+  request.headers.push_back({"If-Match", fmt::format("\"{}\"", revision)});
+  if (!body.empty()) request.headers.push_back({"Content-Type", "application/json"});
+  request.body = std::move(body);
+  return exchange(std::move(request));
+}
+
 Result<void> Client::follow(const std::string& target,
                             const std::function<bool(const net::SseEvent&)>& on_event) {
   std::string last_id;

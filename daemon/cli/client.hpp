@@ -32,6 +32,10 @@ class Client {
                                                  std::string_view idempotency_key = {},
                                                  std::string_view media_type = "application/json");
 
+  /// A change of what exists: PUT, POST or DELETE with If-Match "revision".
+  [[nodiscard]] schema::Result<std::string> change(const std::string& method, const std::string& target,
+                                                   std::int64_t revision, std::string body = {});
+
   /// Follows an event stream until its `end` event, until `on_event` returns false, or until an error that
   /// trying again does not mend. A cut connection is resumed after the last id, at most kMaxResumes times in
   /// a row without an event.

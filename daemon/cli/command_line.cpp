@@ -9,6 +9,7 @@
 #include "daemon/cli/contract_command.hpp"
 #include "daemon/cli/drift_command.hpp"
 #include "daemon/cli/exit_codes.hpp"
+#include "daemon/cli/schedule_command.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -31,6 +32,7 @@ class CommandLine {
     add_promote();
     add_following_commands();
     add_interventions();
+    add_schedules();
     add_evidence();
     add_tokens();
   }
@@ -83,6 +85,8 @@ class CommandLine {
   void add_captures(CLI::App* sub, const std::string& stage, CaptureArgs& into);
   void add_following_commands();
   void add_interventions();
+  void add_schedules();
+  void add_schedule_set(CLI::App& schedules, const char* name, const char* text, bool replace);
   void add_evidence();
   void add_tokens();
 
@@ -100,6 +104,8 @@ class CommandLine {
   ModelArgs model_;
   PromoteArgs promote_;
   EvidenceArgs evidence_;
+  WaiveArgs waive_;
+  ScheduleArgs schedule_;
   TokenArgs token_;
   std::string subject_, reason_, evidence_digest_;
   CLI::App* contract_ = nullptr;
@@ -247,6 +253,13 @@ void CommandLine::add_interventions() {
       "Digest of the evidence that you read; without it the promotion is printed as it is now and "
       "that is approved");
   reason_option(approval);
+  CLI::App* waiver = client(app_, "waive", "Waive an inconclusive clause; it takes two people",
+                            [this] { return waive(connection_, waive_); });
+  waiver->add_option("promotion", waive_.promotion, "Promotion (pr-…)")->required();
+  waiver->add_option("--clause", waive_.clause, "Clause, family.id; without it the only one that is open");
+  waiver->add_option("--evidence", waive_.evidence_digest,
+                     "Digest of the evidence that you read; without it what is printed is waived");
+  waiver->add_option("--reason", waive_.reason, "Why; kept as evidence")->required();
   const std::pair<const char*, const char*> interventions[] = {
       {"abort", "End a promotion: weight 0 first"},
       {"rollback", "Restore the version before it and set a hold"},
@@ -258,6 +271,48 @@ void CommandLine::add_interventions() {
     });
     sub->add_option("promotion", subject_, "Promotion (pr-…)")->required();
     reason_option(sub);
+  }
+}
+
+void CommandLine::add_schedule_set(CLI::App& schedules, const char* name, const char* text, bool replace) {
+  CLI::App* set = client(schedules, name, text,
+                         [this, replace] { return schedule_set(connection_, schedule_, replace); });
+  set->add_option("name", schedule_.name, "Its name")->required();
+  set->add_option("--cron", schedule_.cron, "minute hour day-of-month month day-of-week")->required();
+  set->add_option("--timezone", schedule_.zone, "IANA name; UTC without");
+  set->add_option("--request", schedule_.request_file, "The promotion request, a JSON file")->required();
+  set->add_option("--misfire", schedule_.misfire,
+                  "What was missed while the daemon was away: skip or run_once")
+      ->check(CLI::IsMember({"skip", "run_once"}));
+  set->add_option("--grace", schedule_.grace_s, "Seconds that run_once may be late");
+  set->add_option("--if-running", schedule_.if_running,
+                  "While a promotion of the model is on its way: skip or queue")
+      ->check(CLI::IsMember({"skip", "queue"}));
+}
+
+void CommandLine::add_schedules() {
+  CLI::App& schedules = group("schedule", "Ask for promotions by a cron expression");
+  add_schedule_set(schedules, "create", "Create a schedule", false);
+  add_schedule_set(schedules, "change", "Change a schedule; you count as requester from then on", true);
+  client(schedules, "list", "List schedules", [this] { return schedule_list(connection_); });
+  const auto named = [this, &schedules](const char* name, const char* text, Action action) {
+    CLI::App* sub = client(schedules, name, text, std::move(action));
+    sub->add_option("name", schedule_.name, "Schedule")->required();
+    return sub;
+  };
+  named("show", "One schedule and what came of its fire times",
+        [this] { return schedule_show(connection_, schedule_.name); });
+  named("next", "Its next fire times",
+        [this] { return schedule_next(connection_, schedule_.name, schedule_.count); })
+      ->add_option("--count", schedule_.count, "How many")
+      ->check(CLI::Range(1, 100));
+  const std::pair<const char*, const char*> actions[] = {
+      {"pause", "Stop it from firing"},
+      {"resume", "Let it fire again; what it missed is not made up for"},
+      {"delete", "Delete it"}};
+  for (const auto& [name, text] : actions) {
+    named(name, text,
+          [this, action = std::string(name)] { return schedule_act(connection_, schedule_.name, action); });
   }
 }
 

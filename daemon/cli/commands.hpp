@@ -52,6 +52,12 @@ int watch(const ConnectionArgs& connection, const std::string& subject);
 /// Without a digest, prints the promotion and approves what it printed.
 int approve(const ConnectionArgs& connection, const std::string& promotion,
             const std::string& evidence_digest, const std::string& reason);
+struct WaiveArgs {
+  std::string promotion, clause, evidence_digest, reason;
+};
+/// Without a clause, waives the only open one; without a digest, prints the promotion and waives on what it
+/// printed.
+int waive(const ConnectionArgs& connection, const WaiveArgs& args);
 /// `action` is abort, rollback, pause or resume.
 int intervene(const ConnectionArgs& connection, const std::string& action, const std::string& promotion,
               const std::string& reason);

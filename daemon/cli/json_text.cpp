@@ -50,6 +50,34 @@ std::string stage_progress(const json& run) {
   return out;
 }
 
+/// " (1 of 2: ada)" when more than one person is asked for, or some have come.
+std::string given_text(const json& asked, std::int64_t needed) {
+  std::string names;
+  std::size_t count = 0;
+  if (const json* given = find(asked, "given"); given != nullptr && given->is_array()) {
+    count = given->size();
+    for (const json& one : *given) names += (names.empty() ? ": " : ", ") + text_of(one, "who");
+  }
+  return needed <= 1 ? "" : fmt::format(" ({} of {}{})", count, needed, names);
+}
+
+/// What people can do about a promotion that waits for them.
+std::string waits_text(const json& promotion) {
+  std::string out;
+  if (const json* approval = find(promotion, "approval"))
+    out += fmt::format("  waits for approval{}: driftgate approve {} --evidence {} --reason …\n",
+                       given_text(*approval, integer_of(*approval, "needed")), text_of(promotion, "id"),
+                       text_of(*approval, "evidence_digest"));
+  const json* waiver = find(promotion, "waiver");
+  if (const json* clauses = waiver == nullptr ? nullptr : find(*waiver, "clauses")) {
+    for (const json& open : *clauses)
+      out += fmt::format("  inconclusive{}: driftgate waive {} --clause {} --evidence {} --reason …\n",
+                         given_text(open, integer_of(*waiver, "needed")), text_of(promotion, "id"),
+                         text_of(open, "clause"), text_of(*waiver, "evidence_digest"));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string plain_text(const json& value) {
@@ -119,10 +147,7 @@ std::string promotion_text(const json& promotion) {
       out += fmt::format("  {:<18} {:<12} {}\n", text_of(run, "stage"),
                          text_of(run, "verdict").empty() ? text_of(run, "state") : text_of(run, "verdict"),
                          find(run, "verdict") == nullptr ? stage_progress(run) : summary_text(run));
-  if (const json* approval = find(promotion, "approval"))
-    out += fmt::format("  waits for approval: driftgate approve {} --evidence {} --reason …\n",
-                       text_of(promotion, "id"), text_of(*approval, "evidence_digest"));
-  return out;
+  return out + waits_text(promotion);
 }
 
 }  // namespace driftgate::cli

@@ -117,6 +117,33 @@ int approve(const ConnectionArgs& connection, const std::string& promotion,
   return print_promotion(connection, client->post(promotion_path(promotion) + "/approve", body.dump()));
 }
 
+int waive(const ConnectionArgs& connection, const WaiveArgs& args) {
+  auto client = Client::open(connection);
+  if (!client) return report(client.error());
+  const auto seen = parse_answer(client->get(promotion_path(args.promotion)));
+  if (!seen) return report(seen.error());
+  const json waiver = seen->value("waiver", json());
+  const json clauses = waiver.is_object() ? waiver.value("clauses", json::array()) : json::array();
+  std::string clause = args.clause;
+  if (clause.empty() && clauses.size() == 1) clause = text_of(clauses.front(), "clause");
+  std::string names;
+  for (const json& open : clauses) names += (names.empty() ? "" : ", ") + text_of(open, "clause");
+  if (clause.empty()) {
+    return report({ErrorCode::conflict,
+                   names.empty() ? fmt::format("promotion {} has no clause to waive: it is {}",
+                                               args.promotion, progress_line(*seen))
+                                 : "several clauses are inconclusive, name one by --clause: " + names,
+                   {},
+                   nullptr});
+  }
+  const bool as_printed = args.evidence_digest.empty();
+  if (as_printed && !connection.json) print(promotion_text(*seen));
+  const json body{{"clause", clause},
+                  {"evidence_digest", as_printed ? text_of(waiver, "evidence_digest") : args.evidence_digest},
+                  {"reason", args.reason}};
+  return print_promotion(connection, client->post(promotion_path(args.promotion) + "/waive", body.dump()));
+}
+
 int intervene(const ConnectionArgs& connection, const std::string& action, const std::string& promotion,
               const std::string& reason) {
   auto client = Client::open(connection);

@@ -258,4 +258,12 @@ Result<EntryPage> query_entries(Reader& reader, const EntryFilter& filter) {
   return page;
 }
 
+Result<std::int64_t> newest_time_us(store::Reader& reader) {
+  static constexpr store::Sql kNewest{"newest entry's time",
+                                      "SELECT time_us FROM entries ORDER BY seq DESC LIMIT 1"};
+  auto found = reader.one(kNewest, {}, [](const store::Row& row) { return row.integer(0); });
+  if (!found) return std::unexpected(std::move(found.error()));
+  return found->value_or(0);
+}
+
 }  // namespace driftgate::evidence

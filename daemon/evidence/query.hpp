@@ -50,4 +50,7 @@ struct EntryPage {
 /// read that the page does not hold. `invalid_argument` for a limit out of range.
 Result<EntryPage> query_entries(store::Reader& reader, const EntryFilter& filter);
 
+/// Of the newest entry; 0 while there is none.
+Result<std::int64_t> newest_time_us(store::Reader& reader);
+
 }  // namespace driftgate::evidence

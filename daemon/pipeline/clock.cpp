@@ -1,5 +1,7 @@
 #include "daemon/pipeline/clock.hpp"
 
+#include <algorithm>
+
 namespace driftgate::pipeline {
 namespace {
 
@@ -10,7 +12,8 @@ std::int64_t wall_us() {
 
 }  // namespace
 
-SystemClock::SystemClock() : steady_start_(std::chrono::steady_clock::now()), wall_start_us_(wall_us()) {}
+SystemClock::SystemClock(std::int64_t not_before_us)
+    : steady_start_(std::chrono::steady_clock::now()), wall_start_us_(std::max(wall_us(), not_before_us)) {}
 
 std::int64_t SystemClock::now_us() {
   const auto passed = std::chrono::steady_clock::now() - steady_start_;

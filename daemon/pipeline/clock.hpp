@@ -19,7 +19,9 @@ class Clock {
 /// survive a step of the wall clock, which is noticed and logged.
 class SystemClock final : public Clock {
  public:
-  SystemClock();
+  /// `not_before_us`: the time of the newest entry of the log; a wall clock that was set back while the
+  /// daemon was down does not turn its time back, nor put off a deadline.
+  explicit SystemClock(std::int64_t not_before_us = 0);
   [[nodiscard]] std::int64_t now_us() override;
   [[nodiscard]] std::int64_t wall_offset_us() override;
 

@@ -2,7 +2,6 @@
 
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/store/approvals.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -11,52 +10,6 @@ using schema::ErrorCode;
 using store::PromotionState;
 
 }  // namespace
-
-schema::Result<void> Core::approve(const std::string& actor, const std::string& id, const std::string& digest,
-                                   const std::string& reason) {
-  auto found = get_live(id);
-  if (!found) return std::unexpected(found.error());
-  auto& live = **found;
-  if (live.row.state != PromotionState::awaiting_approval) {
-    return schema::fail(ErrorCode::conflict, fmt::format("promotion {} waits for no approval: it is {}", id,
-                                                         store::to_string(live.row.state)));
-  }
-  if (actor == live.row.requester) {
-    return schema::fail(
-        ErrorCode::forbidden,
-        fmt::format("{} asked for promotion {} and may not approve it; another person must", actor, id));
-  }
-  if (digest != live.progress.approval_digest) {
-    return schema::fail(ErrorCode::conflict,
-                        fmt::format("the evidence is {} now, not {}: read it again and approve that",
-                                    live.progress.approval_digest, digest));
-  }
-  store::ApprovalRow approval;
-  approval.id = new_id("ap");
-  approval.stage = live.run.key;
-  approval.step = live.run.step;
-  approval.who = actor;
-  approval.evidence_digest = digest;
-  approval.reason = reason;
-  approval.given_us = now();
-  auto row = live.row;
-  row.state = PromotionState::running;
-  row.deadline_us.reset();
-  row.reason = fmt::format("step {} was approved by {}", live.run.step + 1, actor);
-  auto done = commit("approve", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    auto inserted = store::insert_approval(tx, approval);
-    if (!inserted) return inserted;
-    auto body = schema::EntryValue::Object{
-        {"approval", approval.id}, {"step", approval.step}, {"evidence_digest", digest}, {"reason", reason}};
-    auto seq = entries.add(tx, draft(live, schema::EvidenceKind::approval_given, actor, std::move(body)));
-    if (!seq) return std::unexpected(seq.error());
-    return record_state(tx, entries, live, row, live.run, actor);
-  });
-  if (!done) return done;
-  live.row = row;
-  if (live.canary && live.retry_at_us == 0) (void)decide_canary(live, {});
-  return {};
-}
 
 schema::Result<void> Core::abort(const std::string& actor, const std::string& id, const std::string& reason) {
   auto found = get_live(id);

@@ -110,6 +110,12 @@ schema::Result<void> Core::record_state(store::Tx& tx, Entries& entries, const L
   return store::update_promotion(tx, row);
 }
 
+schema::Result<void> Core::touch(store::Tx& tx, store::PromotionRow& row, std::int64_t seq) const {
+  row.evidence_seq = seq;
+  row.updated_us = now();
+  return store::update_promotion(tx, row);
+}
+
 /// A step that could not be committed: what is in memory is forgotten and read again after a while.
 void Core::stumble(Live& live, const schema::Error& error) {
   const auto wait = std::min(kFirstRetryUs << std::min(live.failures, 6U), kMaxRetryUs);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,14 +17,19 @@
 #include "daemon/pipeline/request.hpp"
 #include "daemon/pipeline/settings.hpp"
 #include "daemon/route/driver.hpp"
+#include "daemon/schedule/blackout.hpp"
+#include "daemon/schedule/misfire.hpp"
+#include "daemon/store/approvals.hpp"
 #include "daemon/store/engines.hpp"
 #include "daemon/store/id.hpp"
 #include "daemon/store/jobs.hpp"
 #include "daemon/store/models.hpp"
 #include "daemon/store/promotions.hpp"
+#include "daemon/store/schedules.hpp"
 #include "daemon/store/stage_runs.hpp"
 #include "daemon/store/store.hpp"
 #include "daemon/store/versions.hpp"
+#include "daemon/store/waivers.hpp"
 #include "schema/contract.hpp"
 #include "schema/verdict.hpp"
 #include "stages/canary.hpp"
@@ -43,6 +49,8 @@ struct World {
   std::string instance;  ///< of this process: owner of the models' locks
   std::function<void(std::string_view level, const std::string& text)> log;
   std::function<void(const Event&)> publish;
+  /// Whether an engine's checkpoint was looked at and found to be the registered one; takes its time.
+  std::function<schema::Result<bool>(const std::string& engine)> verify;
   /// Runs `work` beside the loop, then `then` on it.
   std::function<void(std::function<void()> work, std::function<void()> then)> offload;
 };
@@ -112,9 +120,15 @@ class Core {
   schema::Result<std::string> create_model(const std::string& actor, const ModelRequest& request);
   /// Checks everything that a request needs; the row that would be inserted.
   schema::Result<store::PromotionRow> prepare(const std::string& actor, const PromotionRequest& request);
-  schema::Result<std::string> request(const std::string& actor, const PromotionRequest& request);
+  /// `verified`: the checkpoint's files were found to be those that were registered. `also` gets the row in
+  /// the same transaction; may be empty.
+  using AlsoRequested = std::function<schema::Result<void>(store::Tx&, Entries&, const store::PromotionRow&)>;
+  schema::Result<std::string> request(const std::string& actor, const PromotionRequest& request,
+                                      bool verified, const AlsoRequested& also = {});
   schema::Result<void> approve(const std::string& actor, const std::string& id, const std::string& digest,
                                const std::string& reason);
+  schema::Result<void> waive(const std::string& actor, const std::string& id, const std::string& clause,
+                             const std::string& digest, const std::string& reason);
   schema::Result<void> abort(const std::string& actor, const std::string& id, const std::string& reason);
   schema::Result<void> rollback(const std::string& actor, const std::string& id, const std::string& reason);
   schema::Result<void> pause(const std::string& actor, const std::string& id, const std::string& reason);
@@ -143,7 +157,25 @@ class Core {
   schema::Result<void> record_state(store::Tx& tx, Entries& entries, const Live& live,
                                     store::PromotionRow& row, const store::StageRunRow& run,
                                     std::string_view actor) const;
+  /// Writes a row whose entry `seq` is no change of state.
+  schema::Result<void> touch(store::Tx& tx, store::PromotionRow& row, std::int64_t seq) const;
   void stumble(Live& live, const schema::Error& error);
+
+  // approve.cpp, waive.cpp
+  schema::Result<void> refuse_own(const Live& live, const std::string& actor, schema::EvidenceKind kind,
+                                  schema::EntryValue::Object body);
+  schema::Result<std::vector<store::ApprovalRow>> approvals_of(const Live& live);
+  schema::Result<bool> is_approved(const Live& live);
+  schema::Result<void> record_approval(Live& live, const store::ApprovalRow& approval,
+                                       schema::EntryValue::Object body, bool enough);
+  schema::Result<Live*> waivable(const std::string& id, const std::string& digest);
+  schema::Result<std::int64_t> add_waiver(store::Tx& tx, Entries& entries, const Live& live,
+                                          const store::WaiverRow& waiver,
+                                          const schema::EntryValue::Object& body) const;
+  /// Of stages that were passed by waivers.
+  schema::Result<std::vector<std::string>> waived_clauses(const Live& live);
+  schema::Result<void> pass_waived(Live& live, const store::WaiverRow& waiver,
+                                   schema::EntryValue::Object body, const std::string& who);
 
   // transitions.cpp
   void start_next(const std::string& model);
@@ -162,6 +194,7 @@ class Core {
   void end(Live& live);
 
   // reconcile.cpp
+  void note_clock();
   void tick_promotion(const std::string& id);
 
   // withdraw.cpp
@@ -218,7 +251,6 @@ class Core {
   bool canary_window(Live& live, const route::Window& window, const Work& consume);
   void canary_tick(Live& live);
   bool decide_canary(Live& live, const Work& also);
-  schema::Result<bool> is_approved(const Live& live);
   [[nodiscard]] StageConclusion canary_conclusion(const Live& live, const stages::CanaryDecision& decision,
                                                   schema::Verdict verdict, const std::string& state) const;
   schema::Result<void> put_canary(store::Tx& tx, store::StageRunRow& run, const std::string& state) const;
@@ -229,6 +261,21 @@ class Core {
   bool ask_approval(Live& live, const stages::CanaryDecision& decision, const Work& also);
   bool conclude_canary(Live& live, const stages::CanaryDecision& decision, const Work& also);
   bool end_canary(Live& live, const stages::CanaryDecision& decision, const Work& also);
+
+  // schedules.cpp
+  schema::Result<void> read_blackouts();
+  [[nodiscard]] const schedule::Blackout* blackout_of(const std::string& model) const;
+  void fire_schedules();
+  void fire_schedule(const store::ScheduleRow& row);
+  void request_by(const store::ScheduleRow& row, const schedule::DueFire& due, const PromotionRequest& wanted,
+                  const schema::Result<bool>& verified);
+  void skip_fire(const store::ScheduleRow& row, const schedule::DueFire& due, const std::string& why,
+                 const std::string& reason);
+  void move_on(const store::ScheduleRow& row, const schedule::DueFire& due);
+  schema::Result<void> put_fire(store::Tx& tx, Entries& entries, const store::ScheduleRow& row,
+                                const schedule::DueFire& due, const schema::EntryDraft& entry,
+                                const std::string& outcome, const std::string& why,
+                                const std::optional<std::string>& promotion) const;
 
   // telemetry.cpp
   void read_telemetry();
@@ -242,7 +289,10 @@ class Core {
   std::uint64_t last_window_ = 0;
   std::uint64_t windows_seen_ = 0;
   std::int64_t next_telemetry_us_ = 0, next_heartbeat_us_ = 0;
-  std::int64_t wall_offset_us_ = 0;
+  std::int64_t wall_offset_us_ = 0, next_clock_entry_us_ = 0;
+  std::vector<schedule::Blackout> blackouts_;
+  std::int64_t next_schedules_us_ = 0;
+  std::set<std::string, std::less<>> firing_;  ///< schedules whose checkpoint is being looked at
 };
 
 }  // namespace driftgate::pipeline

@@ -117,7 +117,9 @@ class PipelineImpl final : public Pipeline {
   }
 
   schema::Result<View> request_promotion(const std::string& actor, const PromotionRequest& request) override {
-    auto id = loop_.call<std::string>([&] { return core_.request(actor, request); });
+    auto verified = registry_.verify_checkpoint(request.engine);
+    if (!verified) return std::unexpected(verified.error());
+    auto id = loop_.call<std::string>([&] { return core_.request(actor, request, *verified); });
     if (!id) return std::unexpected(id.error());
     auto view = promotion(*id);
     if (view) view->created = true;
@@ -127,6 +129,10 @@ class PipelineImpl final : public Pipeline {
   schema::Result<View> approve(const std::string& actor, const std::string& id, const std::string& digest,
                                const std::string& reason) override {
     return changed(id, [&] { return core_.approve(actor, id, digest, reason); });
+  }
+  schema::Result<View> waive(const std::string& actor, const std::string& id, const std::string& clause,
+                             const std::string& digest, const std::string& reason) override {
+    return changed(id, [&] { return core_.waive(actor, id, clause, digest, reason); });
   }
   schema::Result<View> abort(const std::string& actor, const std::string& id,
                              const std::string& reason) override {
@@ -176,7 +182,7 @@ class PipelineImpl final : public Pipeline {
     return store_.read([&](store::Reader& reader) -> schema::Result<View> {
       auto row = store::get_promotion(reader, id);
       if (!row) return std::unexpected(row.error());
-      return promotion_view(reader, *row, runner_);
+      return promotion_view(reader, *row, runner_, clock_.now_us());
     });
   }
   schema::Result<View> report(const std::string& id, const std::string& stage) override {
@@ -237,7 +243,7 @@ class PipelineImpl final : public Pipeline {
           return store::list_promotions(reader, wanted);
         },
         [&](store::Reader& reader, const store::PromotionRow& row) {
-          return promotion_view(reader, row, runner_);
+          return promotion_view(reader, row, runner_, clock_.now_us());
         },
         [](const store::PromotionRow& row) { return row.id; });
   }
@@ -273,6 +279,7 @@ class PipelineImpl final : public Pipeline {
               if (event.kind == "state_changed") transitions_.fetch_add(1);
               listeners_->tell(event);
             },
+        .verify = [this](const std::string& engine) { return registry_.verify_checkpoint(engine); },
         .offload = [this](std::function<void()> work,
                           std::function<void()> then) { offload(std::move(work), std::move(then)); }};
   }

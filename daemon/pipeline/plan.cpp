@@ -41,7 +41,9 @@ json stage_plan(const schema::Contract& contract, Stage stage) {
   if (stage != Stage::canary || !contract.canary) return nullptr;
   json steps = json::array();
   for (const auto& step : contract.canary->steps)
-    steps.push_back({{"share_bp", step.share_bp}, {"approval", step.approval}});
+    steps.push_back({{"share_bp", step.share_bp},
+                     {"approval", step.approval},
+                     {"approvals", step.approval ? step.approvals : 0}});
   return {{"steps", std::move(steps)},
           {"soak_ms", contract.canary->soak_ms},
           {"bake_ms", contract.canary->bake_ms},

@@ -15,6 +15,7 @@ namespace {
 using store::PromotionState;
 
 constexpr std::int64_t kMaxModels = 10'000;
+constexpr std::int64_t kClockEntryUs = 60'000'000;
 
 /// The candidate's share as the data plane has it, 0 when it cannot be read or is another candidate.
 std::uint32_t observed_share(const std::vector<route::ObservedRoute>& observed,
@@ -32,7 +33,8 @@ std::uint32_t observed_share(const std::vector<route::ObservedRoute>& observed,
 /// pipeline.md, "Crash safety": locks with epoch + 1, shares no larger than what is desired and held, then
 /// each stage goes on from what is stored.
 schema::Result<void> Core::start() {
-  wall_offset_us_ = world_.clock.wall_offset_us();
+  auto blackouts = read_blackouts();
+  if (!blackouts) return blackouts;
   auto names =
       world_.store.read([&](store::Reader& reader) { return store::list_models(reader, "", kMaxModels); });
   if (!names) return std::unexpected(names.error());
@@ -96,22 +98,30 @@ schema::Result<void> Core::start() {
   return {};
 }
 
+/// The daemon's own time goes on by the monotonic clock; that the system's wall clock left it is recorded, at
+/// most once in kClockEntryUs however often or far it goes.
+void Core::note_clock() {
+  const auto offset = world_.clock.wall_offset_us();
+  const auto step = offset - wall_offset_us_;
+  if (std::abs(step) <= world_.settings.clock_step_ms * 1'000 || now() < next_clock_entry_us_) return;
+  auto done = commit("clock step", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    schema::EntryDraft entry;
+    entry.time_us = now();
+    entry.kind = schema::EvidenceKind::clock_stepped;
+    entry.actor = kDaemonActor;
+    entry.body = {{"step_us", step}, {"offset_us", offset}};
+    auto seq = entries.add(tx, entry);
+    if (!seq) return std::unexpected(seq.error());
+    return {};
+  });
+  if (!done) return warn(fmt::format("a step of the clock is not recorded yet: {}", done.error().describe()));
+  wall_offset_us_ = offset;
+  next_clock_entry_us_ = now() + kClockEntryUs;
+}
+
 std::int64_t Core::tick() {
   const auto time = now();
-  if (std::abs(world_.clock.wall_offset_us() - wall_offset_us_) > world_.settings.clock_step_ms * 1'000) {
-    const auto before = wall_offset_us_;
-    wall_offset_us_ = world_.clock.wall_offset_us();
-    (void)commit("clock step", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-      schema::EntryDraft entry;
-      entry.time_us = now();
-      entry.kind = schema::EvidenceKind::clock_stepped;
-      entry.actor = kDaemonActor;
-      entry.body = {{"step_us", wall_offset_us_ - before}};
-      auto seq = entries.add(tx, entry);
-      if (!seq) return std::unexpected(seq.error());
-      return {};
-    });
-  }
+  note_clock();
   if (time >= next_heartbeat_us_) {
     heartbeat();
     next_heartbeat_us_ = time + world_.settings.heartbeat_ms * 1'000;
@@ -129,6 +139,7 @@ std::int64_t Core::tick() {
   std::vector<std::string> ids;
   for (const auto& [id, live] : live_) ids.push_back(id);
   for (const auto& id : ids) tick_promotion(id);
+  fire_schedules();
   return std::max<std::int64_t>(std::min(next_heartbeat_us_, next_telemetry_us_) - now(), 0);
 }
 

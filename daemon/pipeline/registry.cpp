@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/engine_client.hpp"
-#include "daemon/jobs/manifest.hpp"
+#include "daemon/jobs/stored_hashes.hpp"
 #include "daemon/net/url.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/views.hpp"
@@ -111,8 +111,32 @@ schema::Result<View> Registry::kernel(const std::string& actor, std::string_view
   return made(kernel_view(row), done.has_value());
 }
 
+schema::Result<jobs::Manifest> Registry::manifest_of(const std::string& uri) {
+  jobs::StoredHashes cache(store_, [this] { return clock_.now_us(); });
+  const auto wall_us = clock_.now_us() + clock_.wall_offset_us();
+  return jobs::checkpoint_manifest(uri, settings_.roots,
+                                   {.threads = 0, .cache = &cache, .now_ns = wall_us * 1'000});
+}
+
+schema::Result<bool> Registry::verify_checkpoint(const std::string& name) {
+  auto engine = store_.read([&](store::Reader& reader) { return store::find_engine(reader, name); });
+  if (!engine) return std::unexpected(engine.error());
+  if (!*engine || (*engine)->checkpoint_uri.empty()) return false;
+  auto manifest = manifest_of((*engine)->checkpoint_uri);
+  if (!manifest)
+    return std::unexpected(
+        schema::Error{manifest.error().code, manifest.error().message, "/engine", nullptr});
+  if (manifest->digest == (*engine)->checkpoint) return true;
+  return schema::fail(
+      ErrorCode::conflict,
+      fmt::format("the files below {} are {} now, but engine {} was registered with {}: restore "
+                  "them, or register the engine again once it serves the new files",
+                  (*engine)->checkpoint_uri, manifest->digest, name, (*engine)->checkpoint),
+      "/engine");
+}
+
 /// The digest of the weights: hashed here when the folder can be read, else as stated.
-schema::Result<std::string> Registry::checkpoint_of(const EngineRequest& request) const {
+schema::Result<std::string> Registry::checkpoint_of(const EngineRequest& request) {
   if (request.checkpoint_uri.empty()) {
     if (request.checkpoint_digest.empty()) {
       return schema::fail(ErrorCode::invalid_argument,
@@ -125,7 +149,7 @@ schema::Result<std::string> Registry::checkpoint_of(const EngineRequest& request
           schema::Error{digest.error().code, digest.error().message, "/checkpoint/digest", nullptr});
     return request.checkpoint_digest;
   }
-  auto manifest = jobs::checkpoint_manifest(request.checkpoint_uri, settings_.roots);
+  auto manifest = manifest_of(request.checkpoint_uri);
   if (!manifest)
     return std::unexpected(
         schema::Error{manifest.error().code, manifest.error().message, "/checkpoint/uri", nullptr});

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/jobs/manifest.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/request.hpp"
@@ -27,10 +28,15 @@ class Registry {
   schema::Result<View> contract(const std::string& actor, std::string_view text, const std::string& name);
   schema::Result<View> kernel(const std::string& actor, std::string_view json);
   schema::Result<View> engine(const std::string& actor, const EngineRequest& request);
+  /// Whether the files of an engine's checkpoint were looked at: each is hashed again when it is not the one
+  /// that was hashed before. False when its folder cannot be read here or there is no such engine; `conflict`
+  /// when the files are no longer those that were registered.
+  schema::Result<bool> verify_checkpoint(const std::string& engine);
 
  private:
   schema::Result<void> commit(std::string_view what, const Work& work);
-  schema::Result<std::string> checkpoint_of(const EngineRequest& request) const;
+  schema::Result<jobs::Manifest> manifest_of(const std::string& uri);
+  schema::Result<std::string> checkpoint_of(const EngineRequest& request);
   schema::EntryDraft draft(schema::EvidenceKind kind, const std::string& actor,
                            schema::EntryValue::Object body) const;
 

@@ -7,6 +7,7 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/contracts.hpp"
+#include "daemon/store/kernels.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -219,7 +220,8 @@ schema::Result<store::PromotionRow> Core::prepare(const std::string& actor, cons
 }
 
 /// Stores the request; queued ones of the same model are superseded; starts when nothing holds the model.
-schema::Result<std::string> Core::request(const std::string& actor, const PromotionRequest& request) {
+schema::Result<std::string> Core::request(const std::string& actor, const PromotionRequest& request,
+                                          bool verified, const AlsoRequested& also) {
   auto prepared = prepare(actor, request);
   if (!prepared) return std::unexpected(prepared.error());
   auto row = *prepared;
@@ -253,11 +255,17 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
                   {"kernel", version.kernel},
                   {"candidate", row.candidate},
                   {"seed", row.seed},
+                  {"checkpoint_verified", verified},
                   {"request", entry_value(nlohmann::json::parse(row.request))}};
+    auto kernel = store::find_kernel(tx, version.kernel);
+    if (!kernel) return std::unexpected(kernel.error());
+    if (*kernel) entry.body["kernel_digest"] = (*kernel)->digest;
     auto seq = entries.add(tx, entry);
     if (!seq) return std::unexpected(seq.error());
     row.evidence_seq = *seq;
-    return store::insert_promotion(tx, row);
+    auto inserted = store::insert_promotion(tx, row);
+    if (!inserted || !also) return inserted;
+    return also(tx, entries, row);
   });
   if (!done) return std::unexpected(done.error());
   std::vector<std::string> older;

@@ -100,6 +100,12 @@ class Service {
   /// `evidence_digest` is the `approval.evidence_digest` of the promotion's view that was read.
   virtual schema::Result<View> approve(const std::string& actor, const std::string& promotion,
                                        const std::string& evidence_digest, const std::string& reason) = 0;
+  /// One person's waiver of an inconclusive clause ("family.id"); `evidence_digest` is the
+  /// `waiver.evidence_digest` of the view that was read. With the second person's for every clause that
+  /// keeps the stage from passing, the promotion goes past it.
+  virtual schema::Result<View> waive(const std::string& actor, const std::string& promotion,
+                                     const std::string& clause, const std::string& evidence_digest,
+                                     const std::string& reason) = 0;
   virtual schema::Result<View> abort(const std::string& actor, const std::string& promotion,
                                      const std::string& reason) = 0;
   /// While the promotion runs: weight 0, rejected, hold set. After it succeeded: the version before
@@ -126,7 +132,9 @@ class Service {
   ///  "candidate", "baseline", "request", "stages": [{"stage", "attempt", "state", "verdict", "started_us",
   ///  "ended_us", "summary", "report_digest", "progress": {"done", "total", "unit", "text"}}],
   ///  "canary": {"step", "steps", "share_bp", "phase", "keys", "failures", "e_value", …} | null,
-  ///  "approval": {"needed", "evidence_digest", "deadline_us"} | null, "paused", "frozen", "outcome"}
+  ///  "approval": {"needed", "given": [{"who", "given_us"}], "step", "evidence_digest", "deadline_us"} |
+  ///  null, "waiver": {"needed", "evidence_digest", "deadline_us", "clauses": [{"clause", "given": [{"who",
+  ///  "given_us"}]}]} | null, "paused", "frozen", "outcome"}
   virtual schema::Result<View> promotion(const std::string& id) = 0;
   /// A stage's report (verdicts, bounds, slices, worst rows) as JSON; the newest attempt.
   virtual schema::Result<View> report(const std::string& promotion, const std::string& stage) = 0;

@@ -33,6 +33,7 @@ struct Settings {
   std::int64_t inconclusive_deadline_ms = 86'400'000;
   std::int64_t commit_patience_ms = 100;  ///< then weight 0 is applied before its COMMIT is through
   std::int64_t clock_step_ms = 5'000;     ///< a larger step of the wall clock is logged
+  std::vector<std::string> blackouts;  ///< see daemon/schedule/blackout.hpp
   std::string code_version;
 };
 

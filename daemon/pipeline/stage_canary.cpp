@@ -5,7 +5,6 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/spending_key.hpp"
-#include "daemon/store/approvals.hpp"
 #include "daemon/store/spending.hpp"
 #include "daemon/store/stream_states.hpp"
 #include "schema/sha256.hpp"
@@ -207,18 +206,6 @@ schema::Result<void> Core::put_canary(store::Tx& tx, store::StageRunRow& run,
   return store::update_stage_run(tx, run);
 }
 
-schema::Result<bool> Core::is_approved(const Live& live) {
-  if (live.progress.approval_digest.empty()) return false;
-  auto given =
-      world_.store.read([&](store::Reader& reader) { return store::list_approvals(reader, live.row.id); });
-  if (!given) return std::unexpected(given.error());
-  return std::ranges::any_of(*given, [&](const store::ApprovalRow& approval) {
-    return approval.stage == live.run.key && approval.step == live.run.step &&
-           approval.decision == store::Decision::approve &&
-           approval.evidence_digest == live.progress.approval_digest;
-  });
-}
-
 /// One window: its observations, then one decision, all in the transaction that consumes it.
 bool Core::canary_window(Live& live, const route::Window& window, const Work& consume) {
   auto opened = open_canary(live);
@@ -259,7 +246,7 @@ bool Core::decide_canary(Live& live, const Work& also) {
   context.step_started_ms = live.run.step_started_us / 1'000;
   context.telemetry_age_ms = std::max<std::int64_t>(0, (now() - newest) / 1'000);
   context.paused = live.row.state == PromotionState::paused || live.progress.phase == "applying" ||
-                   !models_.at(live.row.model).agreed;
+                   !models_.at(live.row.model).agreed || blackout_of(live.row.model) != nullptr;
   context.approved = *approved;
   auto decision = live.canary->decide(context);
   auto& progress = live.progress;

@@ -18,6 +18,9 @@ using schema::Stage;
 using store::PromotionState;
 using store::StageRunState;
 
+/// How often a scheduled promotion that waits in a blackout is looked at.
+constexpr std::int64_t kBlackoutLookUs = 60'000'000;
+
 /// Errors that a repetition may cure; all others need a person.
 bool may_pass(ErrorCode code) {
   return code == ErrorCode::unavailable || code == ErrorCode::deadline_exceeded || code == ErrorCode::io ||
@@ -126,6 +129,10 @@ void Core::start_next(const std::string& name) {
   // The end of an older one may have started it already.
   auto* next = find(queued.back());
   if (next == nullptr || next->row.state != PromotionState::queued || holder(name) != nullptr) return;
+  if (next->row.requester.starts_with("schedule/") && blackout_of(name) != nullptr) {
+    next->retry_at_us = now() + kBlackoutLookUs;
+    return;
+  }
   begin_promotion(*next, *model);
 }
 

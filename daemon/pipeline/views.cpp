@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/pipeline/people.hpp"
 #include "daemon/pipeline/progress.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/jobs.hpp"
@@ -140,6 +141,45 @@ json canary_json(const store::StageRunRow& run, const std::string& contract) {
           {"step_started_us", run.step_started_us}};
 }
 
+template <typename Row>
+json people_json(const std::vector<Row>& given) {
+  json people = json::array();
+  for (const auto& one : given)
+    people.push_back({{"who", one.who}, {"given_us", one.given_us}, {"reason", one.reason}});
+  return people;
+}
+
+schema::Result<json> approval_json(store::Reader& reader, const store::PromotionRow& row,
+                                   const store::StageRunRow& run, const std::string& digest,
+                                   const std::string& contract, std::int64_t now_us) {
+  const auto report = schema::parse_contract(contract, "the contract");
+  const auto quorum = report.contract ? quorum_of(*report.contract, run.step) : Quorum{};
+  auto all = store::list_approvals(reader, row.id);
+  if (!all) return std::unexpected(all.error());
+  return json{{"needed", quorum.needed},
+              {"given", people_json(counted_approvals(*all, run, digest, quorum, now_us))},
+              {"step", run.step},
+              {"evidence_digest", digest},
+              {"deadline_us", maybe(row.deadline_us)}};
+}
+
+/// What an inconclusive promotion needs to go past its stage; null for a canary, which cannot be waived.
+schema::Result<json> waiver_json(store::Reader& reader, const store::PromotionRow& row,
+                                 const store::StageRunRow& run) {
+  const bool waivable = row.state == store::PromotionState::inconclusive &&
+                        run.key.stage != schema::to_string(schema::Stage::canary);
+  if (!waivable) return json(nullptr);
+  auto open = open_clauses(reader, run);
+  if (!open) return std::unexpected(open.error());
+  json clauses = json::array();
+  for (const auto& clause : *open)
+    clauses.push_back({{"clause", clause.clause}, {"given", people_json(clause.given)}});
+  return json{{"needed", kWaiversNeeded},
+              {"evidence_digest", run.report},
+              {"deadline_us", maybe(row.deadline_us)},
+              {"clauses", std::move(clauses)}};
+}
+
 }  // namespace
 
 View contract_view(const store::ContractRow& row) {
@@ -212,7 +252,7 @@ schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& ro
 }
 
 schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
-                                    jobs::JobRunner& runner) {
+                                    jobs::JobRunner& runner, std::int64_t now_us) {
   auto candidate = version_json(reader, row.candidate);
   auto baseline = candidate ? version_json(reader, row.baseline) : candidate;
   if (!baseline) return std::unexpected(baseline.error());
@@ -233,11 +273,13 @@ schema::Result<View> promotion_view(store::Reader& reader, const store::Promotio
     const auto progress = progress_from_json(run.progress);
     frozen = progress.frozen;
     if (row.state != store::PromotionState::awaiting_approval) continue;
-    approval = {{"needed", 1},
-                {"step", run.step},
-                {"evidence_digest", progress.approval_digest},
-                {"deadline_us", maybe(row.deadline_us)}};
+    auto waiting = approval_json(reader, row, run, progress.approval_digest,
+                                 *contract ? (*contract)->canonical : std::string(), now_us);
+    if (!waiting) return std::unexpected(waiting.error());
+    approval = std::move(*waiting);
   }
+  auto waiver = runs->empty() ? schema::Result<json>(nullptr) : waiver_json(reader, row, runs->back());
+  if (!waiver) return std::unexpected(waiver.error());
   return view(row.id, row.evidence_seq,
               {{"id", row.id},
                {"model", row.model},
@@ -262,6 +304,7 @@ schema::Result<View> promotion_view(store::Reader& reader, const store::Promotio
                {"stages", std::move(stages)},
                {"canary", canary},
                {"approval", approval},
+               {"waiver", std::move(*waiver)},
                {"paused", row.state == store::PromotionState::paused},
                {"frozen", frozen},
                {"outcome", parsed(row.outcome)}});

@@ -20,7 +20,7 @@ namespace driftgate::pipeline {
 [[nodiscard]] View engine_view(const store::EngineRow& row);
 [[nodiscard]] schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row);
 [[nodiscard]] schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
-                                                  jobs::JobRunner& runner);
+                                                  jobs::JobRunner& runner, std::int64_t now_us);
 /// The newest attempt's report of a stage; `not_found` while there is none.
 [[nodiscard]] schema::Result<View> report_view(store::Reader& reader, const std::string& promotion,
                                                const std::string& stage);

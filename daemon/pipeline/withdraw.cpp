@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -193,8 +194,16 @@ void Core::complete_success(Live& live) {
   row.state = PromotionState::succeeded;
   row.traffic = Traffic::live;
   row.ended_us = now();
-  row.reason = "all four stages passed; the candidate serves 100%";
-  const json outcome{{"verdict", "pass"}, {"incumbent", row.candidate}, {"previous", row.baseline}};
+  auto waived = waived_clauses(live);
+  if (!waived) return stumble(live, waived.error());
+  row.reason = waived->empty()
+                   ? std::string("all four stages passed; the candidate serves 100%")
+                   : fmt::format("all stages passed but for what was waived ({}); the candidate serves 100%",
+                                 fmt::join(*waived, ", "));
+  const json outcome{{"verdict", waived->empty() ? "pass" : "waived"},
+                     {"waived", *waived},
+                     {"incumbent", row.candidate},
+                     {"previous", row.baseline}};
   row.outcome = schema::canonical_json(outcome);
   auto done = commit("complete promotion", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto set = store::set_incumbent(tx, row.model, model.epoch, row.candidate, now());

@@ -8,10 +8,12 @@ namespace driftgate::store {
 
 namespace {
 
-constexpr Sql kInsert{
-    "insert approval",
+constexpr Sql kPut{
+    "put approval",
     "INSERT INTO approvals(id, promotion, stage, attempt, step, who, evidence_digest, decision, reason, "
-    "given_us) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"};
+    "given_us) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) "
+    "ON CONFLICT(promotion, stage, attempt, step, who, evidence_digest) DO UPDATE SET id = ?1, "
+    "decision = ?8, reason = ?9, given_us = ?10"};
 constexpr Sql kList{
     "list approvals",
     "SELECT id, promotion, stage, attempt, step, who, evidence_digest, decision, reason, given_us "
@@ -30,9 +32,9 @@ ApprovalRow read_approval(const Row& row) {
 
 }  // namespace
 
-Result<void> insert_approval(Tx& tx, const ApprovalRow& a) {
-  return explain(tx.run(kInsert, {a.id, a.stage.promotion, a.stage.stage, a.stage.attempt, a.step, a.who,
-                                  a.evidence_digest, to_string(a.decision), a.reason, a.given_us}),
+Result<void> put_approval(Tx& tx, const ApprovalRow& a) {
+  return explain(tx.run(kPut, {a.id, a.stage.promotion, a.stage.stage, a.stage.attempt, a.step, a.who,
+                               a.evidence_digest, to_string(a.decision), a.reason, a.given_us}),
                  fmt::format("the decision of '{}' on {} cannot be stored", a.who, a.stage.text()));
 }
 

@@ -22,8 +22,8 @@ struct ApprovalRow {
   bool operator==(const ApprovalRow&) const = default;
 };
 
-/// `already_exists` when this person has decided this step with this digest before.
-Result<void> insert_approval(Tx& tx, const ApprovalRow& approval);
+/// A later decision of the same person on the same evidence takes the place of the earlier one.
+Result<void> put_approval(Tx& tx, const ApprovalRow& approval);
 /// Of one promotion, oldest first.
 Result<std::vector<ApprovalRow>> list_approvals(Reader& reader, std::string_view promotion);
 

@@ -86,6 +86,11 @@ Result<View> FakeService::approve(const std::string& actor, const std::string& i
   return changed(actor, fmt::format("approve {} {} {}", id, digest, reason),
                  named(id, promotion_json(id, state)));
 }
+Result<View> FakeService::waive(const std::string& actor, const std::string& id, const std::string& clause,
+                                const std::string& digest, const std::string& reason) {
+  return changed(actor, fmt::format("waive {} {} {} {}", id, clause, digest, reason),
+                 named(id, promotion_json(id, state)));
+}
 Result<View> FakeService::abort(const std::string& actor, const std::string& id, const std::string& reason) {
   return changed(actor, fmt::format("abort {} {}", id, reason), named(id, promotion_json(id, "aborted")));
 }
@@ -242,6 +247,54 @@ Result<void> FakeIdempotency::finish(std::string_view principal, std::string_vie
 Result<void> FakeIdempotency::abandon(std::string_view principal, std::string_view key) {
   kept.erase(fmt::format("{} {}", principal, key));
   return {};
+}
+
+namespace {
+
+View schedule_view() {
+  return {
+      "nightly", 3, false,
+      R"({"name":"nightly","cron":"0 2 * * *","timezone":"UTC","model":"m","promotion":{},"misfire":"skip",)"
+      R"("grace_s":0,"if_running":"skip","paused":false,"owner":"ada","created_us":1,"updated_us":2,)"
+      R"("revision":3,"next_us":null,"fires":[]})"};
+}
+
+Result<View> at_revision(const std::string& name, std::uint64_t revision) {
+  if (name != "nightly") return fail(ErrorCode::not_found, "there is no such schedule");
+  if (revision != 3) return fail(ErrorCode::conflict, "it was changed meanwhile");
+  return schedule_view();
+}
+
+}  // namespace
+
+Result<View> FakeSchedules::create(const std::string&, const pipeline::ScheduleRequest&) {
+  auto view = schedule_view();
+  view.created = true;
+  return view;
+}
+Result<View> FakeSchedules::replace(const std::string&, const pipeline::ScheduleRequest& request,
+                                    std::uint64_t revision) {
+  return at_revision(request.name, revision);
+}
+Result<View> FakeSchedules::set_paused(const std::string&, const std::string& name, bool,
+                                       std::uint64_t revision) {
+  return at_revision(name, revision);
+}
+Result<void> FakeSchedules::remove(const std::string& name, std::uint64_t revision) {
+  const auto found = at_revision(name, revision);
+  if (!found) return std::unexpected(found.error());
+  return {};
+}
+Result<View> FakeSchedules::get(const std::string& name) {
+  return at_revision(name, 3);
+}
+Result<Page> FakeSchedules::list(const PageRequest& page) {
+  return page_of(schedule_view(), page);
+}
+Result<View> FakeSchedules::next(const std::string& name, std::size_t) {
+  auto view = at_revision(name, 3);
+  if (view) view->json = R"({"items":[{"fire_us":5,"local":"2026-01-01 02:00:00 UTC"}]})";
+  return view;
 }
 
 }  // namespace driftgate::api::test

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/api/ports.hpp"
+#include "daemon/pipeline/schedule_desk.hpp"
 #include "daemon/pipeline/service.hpp"
 
 namespace driftgate::api::test {
@@ -43,6 +44,8 @@ class FakeService final : public pipeline::Service {
                                  const pipeline::PromotionRequest& request) override;
   Result<View> approve(const std::string& actor, const std::string& promotion, const std::string& digest,
                        const std::string& reason) override;
+  Result<View> waive(const std::string& actor, const std::string& id, const std::string& clause,
+                     const std::string& digest, const std::string& reason) override;
   Result<View> abort(const std::string& actor, const std::string& id, const std::string& reason) override;
   Result<View> rollback(const std::string& actor, const std::string& id, const std::string& reason) override;
   Result<View> pause(const std::string& actor, const std::string& id, const std::string& reason) override;
@@ -92,6 +95,23 @@ class FakeEvidence final : public EvidencePort {
   schema::Result<ConsistencyProof> consistency(std::uint64_t from, std::uint64_t to) override;
   std::string verifier_key() override;
   schema::Result<void> note_read(const std::string& actor, const std::string& what) override;
+};
+
+/// One schedule, "nightly" at revision 3.
+class FakeSchedules final : public pipeline::ScheduleDesk {
+ public:
+  using View = pipeline::View;
+  template <typename T>
+  using Result = schema::Result<T>;
+  Result<View> create(const std::string& actor, const pipeline::ScheduleRequest& request) override;
+  Result<View> replace(const std::string& actor, const pipeline::ScheduleRequest& request,
+                       std::uint64_t revision) override;
+  Result<View> set_paused(const std::string& actor, const std::string& name, bool paused,
+                          std::uint64_t revision) override;
+  Result<void> remove(const std::string& name, std::uint64_t revision) override;
+  Result<View> get(const std::string& name) override;
+  Result<pipeline::Page> list(const pipeline::PageRequest& page) override;
+  Result<View> next(const std::string& name, std::size_t count) override;
 };
 
 class FakeIdempotency final : public IdempotencyPort {

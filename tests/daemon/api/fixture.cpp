@@ -11,6 +11,8 @@ net::Response Fixture::call(const std::string& method, const std::string& target
   std::string text = method + " " + target + " HTTP/1.1\r\nHost: a\r\n";
   if (!scopes.empty()) text += "Authorization: Bearer dg_" + scopes + "\r\n";
   for (const net::Header& header : headers) text += header.name + ": " + header.value + "\r\n";
+  const bool conditional = method != "GET" && target.starts_with("/v1/schedules/");
+  if (conditional && headers.empty()) text += "If-Match: \"3\"\r\n";
   auto head = net::parse_request_head(text + "\r\n");
   REQUIRE(head);
   net::Request request;
@@ -35,6 +37,7 @@ std::string sample_path(const Route& route) {
     if (at != std::string::npos) path.replace(at, what.size(), with);
   };
   if (path.find("/promotions/") != std::string::npos) replace("{id}", "pr-1");
+  if (path.find("/schedules/") != std::string::npos) replace("{name}", "nightly");
   if (path.find("/kernels/") != std::string::npos) replace("{name}", "k");
   if (path.find("/engines/") != std::string::npos) replace("{name}", "e");
   replace("{name}", "m");
@@ -58,6 +61,11 @@ std::string sample_body(const Route& route) {
   if (schema == "ReasonRequest") return R"({"reason":"because"})";
   if (schema == "ApprovalRequest")
     return std::string(R"({"evidence_digest":")") + kDigest + R"(","reason":"read it"})";
+  if (schema == "WaiverRequest")
+    return std::string(R"({"clause":"runtime.ttft","evidence_digest":")") + kDigest +
+           R"(","reason":"read it"})";
+  if (schema == "ScheduleRequest")
+    return R"({"name":"nightly","cron":"0 2 * * *","promotion":{"model":"m","engine":"e","contract":"c"}})";
   if (schema == "TokenRequest") return R"({"name":"bob","scopes":["viewer"]})";
   return {};
 }

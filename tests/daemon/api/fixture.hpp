@@ -15,6 +15,7 @@ struct Fixture {
   FakeTokens tokens;
   FakeEvidence evidence;
   FakeIdempotency idempotency;
+  FakeSchedules schedules;
   std::int64_t now_us = 1'000'000;
   std::vector<ReadyCheck> checks{{"store", true, ""}};
   std::vector<AccessRecord> log;
@@ -26,7 +27,12 @@ struct Fixture {
                   [this] { return checks; },
                   [] { return std::string(); },
                   [this](const AccessRecord& record) { log.push_back(record); }};
-  Api api{context};
+  Api api{with(context, schedules)};
+
+  static Context& with(Context& context, pipeline::ScheduleDesk& schedules) {
+    context.schedules = &schedules;
+    return context;
+  }
 
   /// `scopes` such as "viewer,promoter"; empty: no token.
   net::Response call(const std::string& method, const std::string& target, const std::string& scopes,

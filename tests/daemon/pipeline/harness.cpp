@@ -60,7 +60,7 @@ T must(schema::Result<T> result) {
 }
 
 /// A table in which every row of a sequence has the same total variation; every fourth is German.
-gpu::MeasurementTable table_of(double tv, double german_tv) {
+gpu::MeasurementTable table_of(double tv, double german_tv, double spread = 0) {
   gpu::MeasurementTable table;
   table.train.kernel = "k-train";
   table.inf.kernel = "k-inf";
@@ -75,7 +75,7 @@ gpu::MeasurementTable table_of(double tv, double german_tv) {
     row.rows = kRows;
     for (std::size_t metric = 0; metric < schema::kRowMetricCount; ++metric) {
       const bool is_tv = metric == static_cast<std::size_t>(schema::Metric::tv);
-      const double value = is_tv ? (german ? german_tv : tv) : 0.0;
+      const double value = is_tv ? (german ? german_tv : tv) + (s / 4 % 2 == 0 ? spread : -spread) : 0.0;
       for (int r = 0; r < kRows; ++r) row.metrics[metric].add(value);
     }
     table.sequences.push_back(row);
@@ -248,6 +248,18 @@ std::vector<std::string> Harness::kinds(const std::string& promotion) const {
   return found;
 }
 
+std::vector<json> Harness::entries(const std::string& promotion, const std::string& kind) const {
+  std::vector<json> found;
+  evidence::EntryFilter filter;
+  if (!promotion.empty()) filter.promotion = promotion;
+  filter.kind = must(schema::parse_evidence_kind(kind));
+  filter.limit = evidence::kMaxPage;
+  const auto page =
+      must(store->read([&](store::Reader& reader) { return evidence::query_entries(reader, filter); }));
+  for (const auto& entry : page.entries) found.push_back(json::parse(entry.bytes));
+  return found;
+}
+
 namespace {
 
 std::vector<std::string> only(std::vector<std::string> all, std::string_view prefix) {
@@ -276,11 +288,12 @@ jobs::JobResult Harness::job(const jobs::JobSpec& spec, const std::string& where
       return failed;
     }
     const bool slice = spec.key.find("statistical-slice") != std::string::npos;
-    const auto table =
-        slice ? table_of(0.01, behaviour.german_tv) : table_of(behaviour.numeric_tv, behaviour.numeric_tv);
+    const auto table = slice ? table_of(0.01, behaviour.german_tv)
+                             : table_of(behaviour.numeric_tv, behaviour.numeric_tv, behaviour.numeric_spread);
     auto result = written(where, "table", "table.bin", gpu::serialise(table));
     result.digests["train"] = schema::sha256_digest(slice ? "train2" : "train");
-    result.digests["inf"] = schema::sha256_digest(slice ? "inf2" : "inf");
+    result.digests["inf"] =
+        schema::sha256_digest(slice ? "inf2" : "inf" + std::to_string(behaviour.numeric_tv));
     return result;
   }
   std::vector<stages::ShadowPair> pairs;

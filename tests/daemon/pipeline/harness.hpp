@@ -16,6 +16,7 @@ namespace driftgate::pipeline::fakes {
 /// How the measured kernels and the candidate behave in a walk.
 struct Behaviour {
   double numeric_tv = 0.01;                       ///< of every sequence of the numeric corpus
+  double numeric_spread = 0;                      ///< added to and taken from every other sequence's
   double german_tv = 0.01;                        ///< of the German sequences of the slice corpus
   double shadow_failures = 0;                     ///< share of mirrored requests that the candidate fails
   std::uint64_t fails_after = ~std::uint64_t{0};  ///< requests that the candidate serves well in the canary
@@ -50,6 +51,9 @@ class Harness {
   /// "kind" of every entry about the promotion, or "from>to/stage" for state changes only.
   [[nodiscard]] std::vector<std::string> kinds(const std::string& promotion) const;
   [[nodiscard]] std::vector<std::string> states(const std::string& promotion) const;
+  /// The entries of one kind about the promotion; of the whole log without one.
+  [[nodiscard]] std::vector<nlohmann::json> entries(const std::string& promotion,
+                                                    const std::string& kind) const;
   /// Verdicts as "stage clause slice verdict" in the order of their entries, without repetitions.
   [[nodiscard]] std::vector<std::string> verdicts(const std::string& promotion) const;
 

@@ -9,6 +9,7 @@
 #include "daemon/store/spending.hpp"
 #include "daemon/store/stream_states.hpp"
 #include "daemon/store/verdicts.hpp"
+#include "daemon/store/waivers.hpp"
 #include "schema/sha256.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
@@ -294,18 +295,35 @@ TEST_CASE_FIXTURE(Fixture, "a verdict is replaced by the newest of its clause an
   CHECK(code(*store, [&](Tx& tx) { return put_verdict(tx, slice); }) == ErrorCode::conflict);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a person decides a step once for the same evidence") {
+TEST_CASE_FIXTURE(Fixture, "a person's later decision on the same evidence takes the earlier one's place") {
   const StageKey key = insert_running_stage(*store);
   ApprovalRow approval{.id = "ap-1", .stage = key, .step = 1, .who = "bob", .evidence_digest = "sha256:e"};
-  write(*store, [&](Tx& tx) { return insert_approval(tx, approval); });
+  write(*store, [&](Tx& tx) { return put_approval(tx, approval); });
   ApprovalRow again = approval;
   again.id = "ap-2";
   again.decision = Decision::reject;
-  CHECK(code(*store, [&](Tx& tx) { return insert_approval(tx, again); }) == ErrorCode::already_exists);
-  again.evidence_digest = "sha256:other";
-  write(*store, [&](Tx& tx) { return insert_approval(tx, again); });
+  again.given_us = 7;
+  write(*store, [&](Tx& tx) { return put_approval(tx, again); });
+  ApprovalRow other = again;
+  other.id = "ap-3";
+  other.evidence_digest = "sha256:other";
+  write(*store, [&](Tx& tx) { return put_approval(tx, other); });
   CHECK(read(*store, [](Reader& reader) { return list_approvals(reader, "pr-1"); }) ==
-        std::vector{approval, again});
+        std::vector{again, other});
+}
+
+TEST_CASE_FIXTURE(Fixture, "a person waives a clause once for the same evidence") {
+  const StageKey key = insert_running_stage(*store);
+  WaiverRow waiver{
+      .id = "wv-1", .stage = key, .clause = "runtime.ttft", .who = "bob", .evidence_digest = "sha256:e"};
+  write(*store, [&](Tx& tx) { return insert_waiver(tx, waiver); });
+  WaiverRow again = waiver;
+  again.id = "wv-2";
+  CHECK(code(*store, [&](Tx& tx) { return insert_waiver(tx, again); }) == ErrorCode::already_exists);
+  again.who = "cleo";
+  write(*store, [&](Tx& tx) { return insert_waiver(tx, again); });
+  CHECK(read(*store, [](Reader& reader) { return list_waivers(reader, "pr-1"); }) ==
+        std::vector{waiver, again});
 }
 
 TEST_CASE_FIXTURE(Fixture, "a stream's state never goes back to an older window") {

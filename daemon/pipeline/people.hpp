@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/store/approvals.hpp"
+#include "daemon/store/promotions.hpp"
+#include "daemon/store/stage_runs.hpp"
+#include "daemon/store/waivers.hpp"
+#include "schema/contract.hpp"
+
+namespace driftgate::pipeline {
+
+/// Different people that it takes to pass an inconclusive clause.
+inline constexpr std::size_t kWaiversNeeded = 2;
+
+/// What a step asks of people.
+struct Quorum {
+  std::size_t needed = 1;
+  std::int64_t valid_ms = 0;  ///< an older approval counts no more
+};
+[[nodiscard]] Quorum quorum_of(const schema::Contract& contract, std::int64_t step);
+
+/// Of a promotion's approvals those that count now for the step that `run` is at: of the evidence `digest`,
+/// not older than the quorum allows, oldest first. The store keeps one for each person.
+[[nodiscard]] std::vector<store::ApprovalRow> counted_approvals(std::span<const store::ApprovalRow> all,
+                                                                const store::StageRunRow& run,
+                                                                std::string_view digest, const Quorum& quorum,
+                                                                std::int64_t now_us);
+
+/// A clause that keeps an inconclusive stage from passing, with the waivers that it has.
+struct OpenClause {
+  std::string clause;
+  std::vector<store::WaiverRow> given;
+  [[nodiscard]] bool is_waived() const { return given.size() >= kWaiversNeeded; }
+};
+/// By clause; only waivers of this attempt and of its report as it is now.
+[[nodiscard]] schema::Result<std::vector<OpenClause>> open_clauses(store::Reader& reader,
+                                                                   const store::StageRunRow& run);
+
+/// Whether `actor` stands behind a promotion (asked for it, or set the schedule that did) and so may neither
+/// approve nor waive it.
+[[nodiscard]] schema::Result<bool> asked_for(store::Reader& reader, const store::PromotionRow& promotion,
+                                             std::string_view actor);
+
+}  // namespace driftgate::pipeline
