@@ -4,7 +4,7 @@
 Written from docs/evidence.md, independently of `driftgate audit verify`, with which it must agree: exit 0 ok, 1 tampered,
 2 fork or rollback, 3 untrusted key, 4 incomplete, 5 a verdict does not follow from its evidence.
 """
-import argparse, base64, decimal, functools, hashlib, json, math, re, struct, subprocess, sys, tempfile, time
+import argparse, base64, decimal, functools, hashlib, json, math, pathlib, re, struct, subprocess, sys, tempfile, time
 
 OK, TAMPERED, FORKED, UNTRUSTED, INCOMPLETE, UNDERIVABLE = range(6)
 NAMES = ["ok", "tampered", "fork or rollback", "untrusted key", "incomplete", "not derivable"]
@@ -16,10 +16,13 @@ KINDS = set("""contract_registered kernel_registered engine_registered model_boo
   clock_stepped""".split())
 ENTRY = {"actor": str, "body": dict, "kind": str, "seq": int, "subject": dict, "time_us": int, "v": int}
 SUBJECT = {"attempt": int, "prior": int, "model": str, "promotion": str, "stage": str, "checkpoint": str, "contract": str}
-LINE = dict.fromkeys("v tree_size from_us to_us size first end seq entries attestations blobs".split(), int) | dict.fromkeys(
-    "t origin checkpoint promotion entry digest bytes root".split(), str) | {"envelope": dict, "proof": list, "left": list, "right": list}
-SHAPES = {"bundle": "v origin tree_size checkpoint", "consistency": "size root proof", "range": "first end left right",
-          "entry": "seq entry", "attestation": "envelope", "end": "entries attestations blobs digest", "blob": "digest bytes"}
+SHAPES = {  # of each line: its members and their types
+    kind: dict(zip(names.split()[::2], map({"int": int, "str": str, "list": list, "dict": dict}.get, names.split()[1::2])))
+    for kind, names in {
+        "bundle": "t str v int origin str tree_size int checkpoint str", "consistency": "t str size int root str proof list",
+        "range": "t str first int end int left list right list", "entry": "t str seq int entry str",
+        "attestation": "t str envelope dict", "blob": "t str digest str bytes str",
+        "end": "t str entries int attestations int blobs int digest str"}.items()}
 WORDS = {"severity": ("hard", "soft"), "verdict": ("pass", "violated", "inconclusive", "error"), "approximate": (True, False),
          "role": ("corpus", "critical", "monitored", "discovered", "described"), "no_harm_only": (True, False)}
 # rule: (whether it passes, whether it is violated, otherwise); a number that is not recorded is a fault
@@ -28,196 +31,151 @@ RULES = {
     "test": ("p_proof <= alpha", "(p_value <= alpha) & (p_proof > alpha)", None),
     "margin": ("(p_proof <= alpha) & (lower > -threshold)", "(p_value <= alpha) & (upper < -threshold)", None),
     "limits": ("upper <= threshold", "lower > threshold", None), "bound": ("upper <= threshold", "0", "inconclusive"),
-    "arm_limits": ("has('candidate_lower', 'candidate_upper') and (limit_kind == 'max' or has('incumbent_lower'))"
-                   " and candidate_upper <= line('incumbent_lower')",
+    "arm_limits": ("has('candidate_lower', 'candidate_upper', *below) and candidate_upper <= line('incumbent_lower')",
                    "has('candidate_lower') and candidate_lower > line('incumbent_upper')", None),
-    "census": ("clusters >= least_units",
-               "not (estimate >= threshold if limit_kind == 'min' else estimate <= threshold)", "inconclusive"),
+    "census": ("clusters >= least_units", "not (estimate >= threshold if limit_kind == 'min' else estimate <= threshold)",
+               "inconclusive"),
     "e_value": ("has('e_proof') and e_proof >= e_proof_needed",
                 "(e_value >= e_harm_needed) | (has('e_joint') and e_joint >= e_joint_needed)", None),
     "recovering": ("0", "not ((clean_windows >= clean_windows_needed) & (dwell_ms >= dwell_needed_ms))", "inconclusive"),
     "count_at_least": ("estimate >= threshold", "0", "inconclusive"), "age_at_most": ("estimate <= threshold", "0", "error"),
     "share_at_least": ("estimate >= threshold", "0", "violated")}
 
-class Found(Exception):
-    def __init__(self, what, code=TAMPERED):
-        super().__init__(what)
-        self.code = code
-
+class Found(Exception): """What is wrong, and its exit code."""
 BROKEN = (Found, ValueError, LookupError, TypeError, AttributeError, NameError, RecursionError)
-
 def need(condition, what, code=TAMPERED):
     if not condition:
         raise Found(what, code)
-
 # --- JSON: every line and every entry is in canonical form, which is compared
-def is_a(value, kind):
-    return type(value) is kind and (kind is not int or 0 <= value < 2**53)
-
-def compact(value):
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
+def is_a(value, kind): return type(value) is kind and (kind is not int or 0 <= value < 2**53)
+def compact(value): return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 def canonical(source):
     value = json.loads(source)
     need(compact(value) == source, "another spelling than the canonical one")
     return value
-
-def shortest(x):
-    """The shortest decimal that reads back as the same double, in fixed form unless scientific is shorter."""
+def shortest(x):  # the decimal that reads back, fixed unless scientific is shorter
     if math.isnan(x) or math.isinf(x):
         return "NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity"
     digits = decimal.Decimal(repr(x))
     scientific = re.sub(r"(e[+-])(\d)$", r"\g<1>0\2", f"{digits.normalize():e}")
     return min(f"{x:.0f}" if x == int(x) else f"{digits:f}", scientific, key=len)
-
 def from_bits(value):
     need(re.fullmatch("[0-9a-f]{16}", value), "a hex that is no double")
     return struct.unpack(">d", bytes.fromhex(value))[0]
-
 def check_value(value, depth=0):
-    need(type(value) is not float and (type(value) is not int or abs(value) < 2**53), "a number that is no integer to 2^53")
-    need(depth < 32 or type(value) not in (list, dict), "more than 32 nested values")
+    need(type(value) is not float and (type(value) is not int or abs(value) < 2**53) and (
+        depth < 32 or type(value) not in (list, dict)), "a number that is no integer to 2^53, or more than 32 nested values")
     if type(value) is dict:
         if set(value) == {"dec", "hex"}:
-            need(shortest(from_bits(value["hex"])) == value["dec"], "a measured number whose dec and hex differ")
-            need(value["dec"] != "NaN" or value["hex"] == "7ff8000000000000", "another hex of NaN")
+            need(shortest(from_bits(value["hex"])) == value["dec"] and (value["dec"] != "NaN" or value["hex"] == "7ff8000000000000"),
+                 "a measured number whose dec and hex differ")
         need(all(re.fullmatch("[a-z][a-z0-9_]{0,63}", key) for key in value), "a key that is not [a-z][a-z0-9_]{0,63}")
     for item in value.values() if type(value) is dict else value if type(value) is list else ():
         check_value(item, depth + 1)
-
 def read_entry(source, seq):
     entry = canonical(source)
     check_value(entry)
-    need(len(source.encode()) <= 65535 and set(entry) == set(ENTRY), "more bytes or other members than an entry may have")
-    need(all(is_a(entry[name], kind) for name, kind in ENTRY.items()), "a member of the wrong type")
-    need(all(type(value) is SUBJECT.get(name) for name, value in entry["subject"].items()), "a wrong subject")
+    need(len(source.encode()) <= 65535 and set(entry) == set(ENTRY) and all(is_a(entry[name], ENTRY[name]) for name in ENTRY) and all(
+        type(value) is SUBJECT.get(name) for name, value in entry["subject"].items()), "other members than an entry may have")
     need(entry["v"] == 1 and entry["kind"] in KINDS and entry["actor"] and entry["seq"] == seq, "a wrong v, kind, actor or seq")
     return entry
-
 # --- the Merkle tree (RFC 6962, RFC 9162 section 2.1), proofs read from their far end as the RFC defines them
-def sha(data):
-    return hashlib.sha256(data).digest()
-
-def node(left, right):
-    return sha(b"\1" + left + right)
-
+def sha(data): return hashlib.sha256(data).digest()
+def node(left, right): return sha(b"\1" + left + right)
 def path_root(leaf, index, size, proof):
     if size == 1:
-        need(not proof, "a proof that is too long")
-        return leaf
+        return need(not proof, "a proof that is too long") or leaf
     k, sibling = 1 << ((size - 1).bit_length() - 1), bytes.fromhex(proof[-1])
-    if index < k:
-        return node(path_root(leaf, index, k, proof[:-1]), sibling)
-    return node(sibling, path_root(leaf, index - k, size - k, proof[:-1]))
-
-def consistent_roots(old, new, proof, root):
-    """Roots of the first `old` and of all `new` leaves; `root` is that of the old tree while it is the whole left part."""
+    return node(path_root(leaf, index, k, proof[:-1]), sibling) if index < k else node(
+        sibling, path_root(leaf, index - k, size - k, proof[:-1]))
+def consistent_roots(old, new, proof, root):  # roots of the first `old` and of all; `root`: the old tree's while it is a whole part
     if old == new:
         need(len(proof) == (root is None), "a proof of another length")
         return (root or bytes.fromhex(proof[0]),) * 2
     k, sibling = 1 << ((new - 1).bit_length() - 1), bytes.fromhex(proof[-1])
-    if old <= k:
-        first, second = consistent_roots(old, k, proof[:-1], root)
-        return first, node(second, sibling)
-    return tuple(node(sibling, part) for part in consistent_roots(old - k, new - k, proof[:-1], None))
-
-def levels_between(begin, end):
-    """Levels of the fewest complete subtrees that cover the leaves [begin, end)."""
+    if old > k:
+        return tuple(node(sibling, part) for part in consistent_roots(old - k, new - k, proof[:-1], None))
+    first, second = consistent_roots(old, k, proof[:-1], root)
+    return first, node(second, sibling)
+def levels_between(begin, end):  # levels of the fewest complete subtrees that cover the leaves [begin, end)
     while begin < end:
         yield (level := min((end - begin).bit_length(), (begin & -begin).bit_length() or 64) - 1)
         begin += 1 << level
-
 def push(stack, level, hash_):
     while stack and stack[-1][0] == level:
         hash_, level = node(stack.pop()[1], hash_), level + 1
     stack.append((level, hash_))
-
 # --- keys and signatures
 def unbase64(source):
-    data = base64.b64decode(source, validate=True)
-    need(base64.b64encode(data).decode() == source, "no base 64")
-    return data
+    need(base64.b64encode(base64.b64decode(source, validate=True)).decode() == source, "no base 64")
+    return base64.b64decode(source)
 
 @functools.lru_cache(maxsize=4096)
-def is_signed(key, message, signature):
-    """Ed25519 by the openssl command."""
+def is_signed(key, message, signature):  # ed25519 by the openssl command
     spki = base64.b64encode(bytes.fromhex("302a300506032b6570032100") + key)
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in {"k": b"-----BEGIN PUBLIC KEY-----\n" + spki + b"\n-----END PUBLIC KEY-----\n", "m": message,
-                              "s": signature}.items():
-            with open(f"{folder}/{name}", "wb") as file:
-                file.write(content)
-        command = "openssl pkeyutl -verify -pubin -inkey k -rawin -in m -sigfile s"
-        return subprocess.run(command.split(), cwd=folder, capture_output=True, check=False).returncode == 0
-
+        for name, data in zip("kms", (b"-----BEGIN PUBLIC KEY-----\n" + spki + b"\n-----END PUBLIC KEY-----\n", message, signature)):
+            pathlib.Path(folder, name).write_bytes(data)
+        command = "openssl pkeyutl -verify -pubin -inkey k -rawin -in m -sigfile s".split()
+        return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
 def read_trust(source):
     keys = [{"from_size": 0, **key, "raw": unbase64(key["key"])} for key in json.loads(source)["keys"]]
     return [{**key, "id": sha(key["name"].encode() + b"\n\1" + key["raw"])[:4]} for key in keys]
-
-def read_note(note):
-    """Origin, size, root, signed text and [(key id, signature)] of a tlog-checkpoint."""
+def read_note(note):  # origin, size, root, signed text and [(key id, signature)] of a tlog-checkpoint
     signed, blank, signatures = note.partition("\n\n")
     lines, found = signed.split("\n"), []
-    need(blank and note.endswith("\n") and len(note.encode()) <= 16384, "no signed checkpoint")
-    need(re.fullmatch("0|[1-9][0-9]{0,15}", lines[1]) and len(unbase64(lines[2])) == 32, "no signed checkpoint")
+    need(blank and note.endswith("\n") and len(note.encode()) <= 16384 and re.fullmatch("0|[1-9][0-9]{0,15}", lines[1])
+         and len(unbase64(lines[2])) == 32, "no signed checkpoint")
     for mark, name, data in (line.split(" ", 2) for line in signatures.split("\n")[:16] if line.count(" ") > 1):
         if mark == "\u2014" and name == lines[0] and re.fullmatch("(?:[\\w+/]{4})*(?:[\\w+/]{2}==|[\\w+/]{3}=)?", data, re.A):
             found.append((base64.b64decode(data)[:4], base64.b64decode(data)[4:]))
     return lines[0], int(lines[1]), unbase64(lines[2]), (signed + "\n").encode(), found
-
 # --- verdicts
 def number(value):
     need(type(value) in (int, dict) or value in ("NaN", "Infinity", "-Infinity"), "no number")
     return from_bits(value["hex"]) if type(value) is dict else float(value)
-
-def mapping(value):
-    """An object; one whose keys an entry cannot hold was written as a list of names and values."""
+def mapping(value):  # an object, or the list of names and values that stands for one
     return {pair["name"]: pair["value"] for pair in value} if type(value) is list else dict(value.items())
 
-class Clause:
-    """A clause's verdict as an entry records it."""
+class Clause:  # a clause's verdict as an entry records it
     def __init__(self, body):
-        need(all(type(body[name]) is str for name in ("clause", "seed", "limit_kind", "method", "message", "rule")), "no text")
-        need(all(type(body[name]) in (str, bool) and body[name] in words for name, words in WORDS.items()), "a wrong word")
-        need(re.fullmatch("[0-9]+", body["seed"]) and is_a(body["n"], int) and is_a(body["clusters"], int), "a wrong n or seed")
+        need(all(type(body[name]) is str for name in ("clause", "seed", "limit_kind", "method", "message", "rule")) and all(
+            type(body[name]) in (str, bool) and body[name] in words for name, words in WORDS.items()) and re.fullmatch(
+                "[0-9]+", body["seed"]) and is_a(body["n"], int) and is_a(body["clusters"], int), "it records no verdict")
         self.body, self.verdict, where = body, body["verdict"], mapping(body["where"])
         slice_ = ";".join(name + "=" + where[name] for name in sorted(where))
         need(body["slice"] == slice_, "body/slice is not body/where")
         known = [name for name in ("alpha", "estimate", "lower", "upper", "e_value", "p_value", "threshold") if name in body]
         v = {name: number(value) for name, value in (mapping(body["details"]) | {name: body[name] for name in known}).items()}
-        has, kind, alpha = (lambda *names: set(names) <= set(v)), body["limit_kind"], v["alpha"]
+        has, kind, _ = (lambda *names: set(names) <= set(v)), body["limit_kind"], v["alpha"]
         line = {"max_ratio": lambda arm: v["threshold"] * v[arm], "max_delta": lambda arm: v["threshold"] + v[arm]}
-        scope = v | {"has": has, "line": line.get(kind, lambda arm: v["threshold"]), "limit_kind": kind, "clusters": body["clusters"]}
-        passed, violated, otherwise = RULES[body["rule"]]
-        passed, violated, kept = eval(passed, {}, scope), eval(violated, {}, scope), "pass" if body["no_harm_only"] else "inconclusive"
-        unproven = "error" if has("replicates_wanted") else kept
-        self.derived = (unproven if v.get("holm_rejected", 1) == 0 else "violated") if violated else "pass" if passed else otherwise or kept
-        if self.derived == "violated" and v.get("holm_rejected", 1) == 0:
-            self.derived = unproven
+        scope = v | {"has": has, "line": line.get(kind, lambda arm: v["threshold"]), "limit_kind": kind, "clusters": body["clusters"],
+                     "below": () if kind == "max" else ("incumbent_lower",)}
+        passed, violated, otherwise = *(eval(rule, {}, scope) for rule in RULES[body["rule"]][:2]), RULES[body["rule"]][2]
+        kept = "pass" if body["no_harm_only"] else "inconclusive"
+        unproven = v.get("holm_rejected", 1) == 0 and ("error" if has("replicates_wanted") else kept)
+        self.derived = unproven or "violated" if violated else "pass" if passed else otherwise or kept
         self.name, self.hard = body["clause"] + f"[{slice_}]" * bool(slice_), body["severity"] == "hard" and body["role"] != "described"
         self.open = self.hard and self.verdict == "inconclusive" and body["role"] not in ("monitored", "discovered")
         self.failed = self.hard and self.verdict in ("violated", "error")
-
 def combined(clauses):
     blocking = {clause.verdict for clause in clauses if clause.open or clause.failed}
     return next((verdict for verdict in ("violated", "error", "inconclusive") if verdict in blocking), "pass")
 
-class Promotion:
-    """Follows the entries about one promotion and derives each verdict, stage and state again."""
+class Promotion:  # follows the entries about one promotion and derives each verdict, stage and state again
     def __init__(self, find, first=0):
         self.find, self.first, self.state, self.stage, self.traffic, self.ended_us = find, first, "", "", "", 0
         self.request, self.contract, self.batch, self.decided, self.waivers, self.named = {}, None, [], [], {}, set()
-
     def follow(self, entry):
         body, kind, seq, subject = entry["body"], entry["kind"], entry["seq"], entry["subject"]
-        self.named |= {subject.get("contract"), *(v for v in map(body.get, ("inputs_digest", "report_digest", "evidence_digest"))
-                                                  if type(v) is str)}
+        digests = subject.get("contract"), *map(body.get, ("inputs_digest", "report_digest", "evidence_digest"))
+        self.named |= {digest for digest in digests if type(digest) is str}
         try:
             if kind == "promotion_requested":
                 self.request, self.state = entry, "queued"
             elif kind == "verdict_reached":
-                decide = self.stage_decided if body.get("scope") == "stage" else self.clause_decided
-                decide(body, seq, (subject.get("stage", ""), subject.get("attempt", 0)))
+                (self.stage_decided if body.get("scope") == "stage" else self.clause_decided)(
+                    body, seq, (subject.get("stage", ""), subject.get("attempt", 0)))
             elif kind == "state_changed":
                 self.state_changed(entry, body)
             elif (kind, body.get("decision")) in (("approval_given", "approve"), ("waiver_given", "waive")):
@@ -225,57 +183,44 @@ class Promotion:
                 if kind == "waiver_given":
                     self.waivers.setdefault((body.get("evidence_digest"), body.get("clause")), set()).add(entry["actor"])
         except BROKEN as error:
-            self.find(UNDERIVABLE, f"entry {seq}: {error}")
-
+            self.find(UNDERIVABLE, f"entry {seq}: {error.args[0]}")
     def clause_decided(self, body, seq, place):
         clause = Clause(body)
         self.named |= set(mapping(body.get("tables", {})).values())
         joined = not self.batch or (self.batch[-1][0] + 1, self.batch[-1][1]) == (seq, place)
         self.batch = [*(self.batch if joined else []), (seq, place, clause)]
         need(joined, "the verdicts before it belong to no decision of a stage")
-        need(self.contract is None or self.contract.get(body["clause"]) == body["severity"], "body/clause is not the contract's")
+        need(not self.contract or self.contract.get(body["clause"]) == body["severity"], "body/clause is not the contract's")
         need(clause.derived == clause.verdict,
              f"body/verdict is {clause.verdict}; by the rule {body['rule']} the numbers give {clause.derived}")
-
     def stage_decided(self, body, seq, place):
         batch, self.batch, clauses, action = self.batch, [], [item[2] for item in self.batch], body.get("action", "")
         need(body["verdict"] in WORDS["verdict"] and type(body["ended"]) is bool, "no verdict, or no ended")
         self.decided += [(seq, place, body, clauses)] * body["ended"]
-        if body["count"] > 0 and body["first"] < self.first:
-            return
+        if body["count"] > 0 and body["first"] < self.first: return
         need({place} >= {item[1] for item in batch} and (body["count"], body["first"]) == (
             len(batch), batch[0][0] if batch else body["first"]), "body/first and body/count are not the verdicts before it")
-        derived = together = combined(clauses)
-        if action in ("failed", "revert"):
-            derived = "error"
-        elif action and not body["ended"] and together == "pass" or body["ended"] and action == "inconclusive":
-            derived = "inconclusive"
-        elif body["ended"] and action not in ("", "finish") and any(clause.verdict == "violated" for clause in clauses):
-            derived = "violated"
+        together, harm = combined(clauses), any(clause.verdict == "violated" for clause in clauses)
+        derived = "error" if action in ("failed", "revert") else "inconclusive" if body["ended"] and action == "inconclusive" or (
+            action and not body["ended"] and together == "pass") else "violated" if body["ended"] and harm and action not in (
+                "", "finish") else together
         need(derived == body["verdict"], f"body/verdict is {body['verdict']}; clauses and action {action!r} give {derived}")
         need(action not in ("advance", "wait_approval") or together == "pass", f"body/action {action} needs all hard clauses to pass")
-
-    def passed(self, stage):
-        """Whether its newest attempt passed, or two people waived each clause that was inconclusive."""
+    def passed(self, stage):  # its newest attempt passed, or two people waived each open clause
         _, _, body, clauses = next((d for d in reversed(self.decided) if d[1][0] == stage), (0, 0, {}, []))
         given = [self.waivers.get((body.get("report_digest"), c.body["clause"]), ()) for c in clauses if c.open]
         return body.get("verdict") == "pass" or body.get("verdict") == "inconclusive" and all(len(who) > 1 for who in given)
-
     def state_changed(self, entry, body):
         before, self.state, self.traffic = self.state, body.get("to"), body.get("traffic")
         stage, self.stage = self.stage, body.get("stage")
-        if self.state in TERMINAL and before not in TERMINAL:
-            self.ended_us = entry["time_us"]
+        self.ended_us = entry["time_us"] if self.state in TERMINAL and before not in TERMINAL else self.ended_us
         need(before in ("", body.get("from")), f"body/from is {body.get('from')}, and the promotion was {before}")
         due = STAGES if self.state == "succeeded" else [] if self.stage == stage or self.stage not in STAGES[1:] else [
             STAGES[STAGES.index(self.stage) - 1]]
-        missing = [name for name in due if self.request and not self.passed(name)]
-        need(not missing, f"it goes to {self.state} in {self.stage}, and {missing} was neither passed nor waived")
+        need(not self.request or all(map(self.passed, due)), f"it goes to {self.state} in {self.stage}, and not all of {due} passed")
         need(self.state != "rejected" or not self.request or entry["actor"] != "driftgate" or any(
             decided["verdict"] == "violated" for _, _, decided, _ in self.decided), "it is rejected, and no stage was violated")
-
-    def statements(self, origin):
-        """The in-toto statements that follow: one for each decided attempt of a stage, one for an ended promotion."""
+    def statements(self, origin):  # the in-toto statements that follow
         model, promotion, *digests = (self.request["subject"].get(n, "") for n in ("model", "promotion", "checkpoint", "contract"))
         (checkpoint, contract), made, inputs = ({"sha256": digest.removeprefix("sha256:")} for digest in digests), [], []
         state = lambda kind, predicate: made.append(compact({
@@ -283,17 +228,17 @@ class Promotion:
             "subject": [{"name": model, "digest": checkpoint}]}))
         for seq, (stage, attempt), body, clauses in self.decided:
             url = f"urn:driftgate:promotion:{promotion}/{stage}/{attempt}"
-            config = [{"name": "contract", "digest": contract}, {"name": "entry", "uri": f"urn:driftgate:log:{origin}#{seq}"}]
-            config += [{"name": name, "digest": {"sha256": body[member].removeprefix("sha256:")}} for name, member in
-                       (("measurement", "inputs_digest"), ("report", "report_digest")) if body.get(member)]
+            config = [{"name": "contract", "digest": contract}, {"name": "entry", "uri": f"urn:driftgate:log:{origin}#{seq}"}] + [
+                {"name": name, "digest": {"sha256": body[member].removeprefix("sha256:")}} for name, member in
+                (("measurement", "inputs_digest"), ("report", "report_digest")) if body.get(member)]
             state("https://in-toto.io/attestation/test-result/v0.1", {
                 "result": {"pass": "PASSED", "inconclusive": "WARNED"}.get(body["verdict"], "FAILED"), "configuration": config,
                 "url": url, "passedTests": [c.name for c in clauses if c.verdict == "pass"],
-                "failedTests": [c.name for c in clauses if c.failed],
-                "warnedTests": [c.name for c in clauses if c.verdict != "pass" and not c.failed]})
+                "failedTests": [c.name for c in clauses if c.failed], "warnedTests": [
+                    c.name for c in clauses if c.verdict != "pass" and not c.failed]})
             inputs.append({"uri": url, "digest": {"sha256": sha(made[-1].encode()).hex()}})
         if self.state in TERMINAL:
-            good = self.state == "succeeded" and self.traffic != "reverted"
+            good = (self.state, self.traffic != "reverted") == ("succeeded", True)
             state("https://slsa.dev/verification_summary/v1", {
                 "verifier": {"id": f"urn:driftgate:log:{origin}"}, "inputAttestations": inputs,
                 "timeVerified": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.ended_us // 10**6)),
@@ -302,23 +247,17 @@ class Promotion:
                 "verifiedLevels": ["DRIFTGATE_" + s.upper().replace("-", "_") for s in STAGES] if good else ["FAILED"]})
         return made
 
-# --- bundles
 class Bundle:
     def __init__(self, trust, older_head=None):
         self.trust, self.older_head, self.findings, self.kinds, self.digest = trust, older_head, [], "", hashlib.sha256()
-        self.header, self.range, self.older, self.last, self.newest = {}, None, [], None, 0
-        self.promotion, self.gap, self.stack, self.times = Promotion(self.find), False, [], [-1, 2**63]
-        self.open, self.payloads, self.blobs, self.signers = {}, [], {}, []
-
-    def find(self, code, what):
-        self.findings.append((code, what))
-
+        self.header, self.range, self.older, self.last, self.newest, self.open, self.payloads = {}, None, [], None, 0, {}, []
+        self.promotion, self.gap, self.stack, self.times, self.blobs, self.signers = Promotion(self.find), False, [], [-1, 2**63], {}, []
+    def find(self, code, what): self.findings.append((code, what))
     def attempt(self, what, function, *arguments):
         try:
             function(*arguments)
         except BROKEN as error:
-            self.find(getattr(error, "code", TAMPERED), f"{what}: {error}")
-
+            self.find(error.args[1] if type(error) is Found else TAMPERED, f"{what}: {error.args[0]}")
     def open_head(self, note, what):
         origin, size, root, message, signatures = read_note(note)
         keys = [k for k in self.trust if k["use"] == "head" and k["name"] == origin and k["from_size"] <= size]
@@ -326,51 +265,39 @@ class Bundle:
         keys = [k for k in keys if k["from_size"] in (starts if starts[0] == size else starts[:1])]
         tried = [(k, is_signed(k["raw"], message, data)) for k in keys for id_, data in signatures if id_ == k["id"]]
         self.signers += [key for key, good in tried if good]
-        if not any(good for _, good in tried):
-            self.find(TAMPERED if tried else UNTRUSTED, f"{what} of {origin} at {size} has no good signature by a trusted key")
+        any(good for _, good in tried) or self.find(TAMPERED if tried else UNTRUSTED, f"{what}: no good signature by a trusted key")
         return origin, size, root
-
     def take(self, source):
         record = canonical(source.decode())
         kind, single = record["t"], "promotion" in (self.header or record)
         self.digest.update(source + b"\n" if kind != "end" else b"")
         self.kinds += kind[0] if kind not in ("bundle", "end") else "hx"[kind == "end"]
-        more = {"bundle": ["promotion"] if single else ["from_us", "to_us"], "entry": ["proof"] * single}.get(kind, [])
-        need(set(record) == {"t", *SHAPES[kind].split(), *more}, f"other members than those of the kind {kind}")
-        need(all(is_a(value, LINE[name]) for name, value in record.items()), "a member of the wrong type")
-        hashes = [h for value in record.values() if type(value) is list for h in value] + ([record["root"]] if "root" in record else [])
+        more = {"entry": {"proof": list} if single else {}, "bundle": {"promotion": str} if single else {"from_us": int, "to_us": int}}
+        shape = SHAPES[kind] | more.get(kind, {})
+        need(set(record) == set(shape) and all(is_a(record[name], shape[name]) for name in shape), "other members than it should have")
+        hashes = [hash_ for value in record.values() if type(value) is list for hash_ in value] + [record.get("root", "0" * 64)]
         need(all(re.fullmatch("[0-9a-f]{64}", hash_) for hash_ in hashes), "a hash that is not 64 hex digits")
         need(bool(self.header) != (kind == "bundle"), "the header must be the first line, once")
         getattr(self, "take_" + kind)(record)
-
     def take_bundle(self, record):
         self.header, self.origin, self.size, self.root = record, "", 0, bytes(32)
         need(record["v"] == 1 and record.get("promotion") != "" and record.get("from_us", 0) <= record.get("to_us", 0), "no header")
         self.origin, self.size, self.root = self.open_head(record["checkpoint"], "the checkpoint")
         need((record["origin"], record["tree_size"]) == (self.origin, self.size), "origin or tree_size is not the checkpoint's")
-
     def take_consistency(self, record):
         old, root, proof = record["size"], bytes.fromhex(record["root"]), record["proof"]
         self.older = [(old, root)]
         need(root == sha(b"") and not proof if old == 0 else old <= self.size and consistent_roots(
             old, self.size, proof, root) == (root, self.root), "the consistency proof does not verify")
-
     def take_range(self, record):
         self.range, self.at, levels = record, record["first"], list(levels_between(0, record["first"]))
         need(record["first"] <= record["end"] <= self.size and len(levels) == len(record["left"]), "a wrong range")
-        for level, hash_ in zip(levels, record["left"]):
-            push(self.stack, level, bytes.fromhex(hash_))
-
+        self.stack = list(zip(levels, map(bytes.fromhex, record["left"])))
     def take_entry(self, record):
-        seq = record["seq"]
-        try:
-            entry, leaf = read_entry(record["entry"], seq), sha(b"\0" + record["entry"].encode())
-        except BROKEN as error:
-            self.gap = True
-            raise Found(f"entry {seq}: {error}") from error
-        self.newest = max(self.newest, entry["time_us"])
+        seq, leaf, gap, self.gap = record["seq"], sha(b"\0" + record["entry"].encode()), self.gap, True
+        entry = read_entry(record["entry"], seq)
+        self.newest, self.gap = max(self.newest, entry["time_us"]), gap
         (self.range_entry if self.range else self.promotion_entry)(entry, seq, entry["subject"], leaf, record)
-
     def promotion_entry(self, entry, seq, subject, leaf, record):
         need(seq < self.size and path_root(leaf, seq, self.size, record["proof"]) == self.root, f"entry {seq}: its proof fails")
         need(subject.get("promotion") == self.header["promotion"], f"entry {seq}: subject/promotion is another")
@@ -378,69 +305,56 @@ class Bundle:
         contract, last, self.last = self.blobs.get(subject.get("contract")), self.last, seq
         if subject.get("prior") != last or last is None and entry["kind"] != "promotion_requested":
             self.find(INCOMPLETE, f"entry {seq}: subject/prior is {subject.get('prior')}, the entry before it here is {last}")
-        if last is None and contract is None:
-            self.find(INCOMPLETE, "the contract is not in front of the entries")
-        elif last is None:
+        last is None and contract is None and self.find(INCOMPLETE, "the contract is not in front of the entries")
+        if last is None and contract is not None:
             self.promotion.contract = {f"{family}.{clause['id']}": clause.get("severity", "hard") for family, clauses in json.loads(
                 contract).items() if family in ("numerical", "statistical", "runtime", "observability") for clause in clauses}
         self.promotion.follow(entry)
-
     def range_entry(self, entry, seq, subject, leaf, _):
         self.gap |= seq != self.at
         need(self.at <= seq < self.range["end"], f"entry {seq} stands where entry {self.at} should")
-        if seq > self.at:
-            self.find(INCOMPLETE, f"entries {self.at} to {seq - 1} are missing")
+        seq == self.at or self.find(INCOMPLETE, f"entries {self.at} to {seq - 1} are missing")
         self.times = [entry["time_us"] if self.at == self.range["first"] else self.times[0], entry["time_us"]]
         self.at, name = seq + 1, subject.get("promotion")
         push(self.stack, 0, leaf)
         if name is not None:
             first = seq if entry["kind"] == "promotion_requested" else self.range["first"]
             self.open.setdefault(name, Promotion(self.find, first)).follow(entry)
-            if self.open[name].state in TERMINAL:
-                del self.open[name]
-
+            if self.open[name].state in TERMINAL: del self.open[name]
     def take_attestation(self, record):
-        envelope, (mark,) = record["envelope"], record["envelope"]["signatures"]
-        kind, payload, signature = envelope["payloadType"], unbase64(envelope["payload"]), unbase64(mark["sig"])
-        need(set(envelope) == {"payload", "payloadType", "signatures"} and set(mark) == {"keyid", "sig"}, "no envelope")
-        need(kind == "application/vnd.in-toto+json" and type(mark["keyid"]) is str, "no in-toto envelope")
+        kind, (mark,), payload = *map(record["envelope"].pop, ("payloadType", "signatures")), unbase64(record["envelope"].pop("payload"))
+        need(not record["envelope"] and set(mark) == {"keyid", "sig"} and (type(mark["keyid"]), kind) == (
+            str, "application/vnd.in-toto+json"), "no in-toto envelope")
         keys = [k for k in self.trust if k["use"] == "attestation" and f"{k['name']}+{k['id'].hex()}" == mark["keyid"]][:1]
         self.payloads.append(payload.decode(errors="replace"))
         self.signers += keys
         message = f"DSSEv1 {len(kind)} {kind} {len(payload)} ".encode() + payload
-        need(keys and is_signed(keys[0]["raw"], message, signature),
+        need(keys and is_signed(keys[0]["raw"], message, unbase64(mark["sig"])),
              f"attestation {len(self.payloads)} has no good signature by a trusted key", TAMPERED if keys else UNTRUSTED)
-
     def take_blob(self, record):
         digest, data = record["digest"], unbase64(record["bytes"])
         need("sha256:" + sha(data).hex() == digest and digest not in self.blobs, f"blob {digest}: other bytes, or twice")
         self.blobs[digest] = data
-
     def take_end(self, record):
-        counted = [record["entries"], record["attestations"], record["blobs"]]
-        need(counted == [self.kinds.count(kind) for kind in "eab"], "the end counts other lines", INCOMPLETE)
+        need(all(record[name] == self.kinds.count(name[0]) for name in ("entries", "attestations", "blobs")), "other lines", INCOMPLETE)
         need(record["digest"] == "sha256:" + self.digest.hexdigest(), "the end has the digest of other lines")
-
     def check_older(self):
         origin, size, root = self.open_head(self.older_head, "the older head")
         known = {**dict(self.older), 0: sha(b""), self.size: self.root}
         need(origin == self.origin and size <= self.size, f"the older head has {size} entries of {origin}", FORKED)
         need(size in known, f"no consistency proof from {size} entries: export it with that older head", INCOMPLETE)
         need(known[size] == root, f"the first {size} entries are not those of the older head", FORKED)
-
     def check_range(self):
         need(self.range, "the range is missing", INCOMPLETE)
-        first, end, right = self.range["first"], self.range["end"], self.range["right"]
+        first, end, right = (self.range[name] for name in ("first", "end", "right"))
         need(self.at >= end and (first < end or not self.size), "entries at the end of the range are missing", INCOMPLETE)
-        need(first == 0 or self.times[0] < self.header["from_us"], "the range begins within the times asked for", INCOMPLETE)
-        need(end == self.size or self.times[1] >= self.header["to_us"], "the range ends within the times asked for", INCOMPLETE)
-        levels = list(levels_between(end, self.size))
-        for level, hash_ in zip(levels, right):
-            push(self.stack, level, bytes.fromhex(hash_))
-        hashes = [hash_ for _, hash_ in self.stack] or [sha(b"")]
-        root = functools.reduce(lambda low, high: node(high, low), reversed(hashes[:-1]), hashes[-1])
+        need((first == 0 or self.times[0] < self.header["from_us"]) and (end == self.size or self.times[1] >= self.header["to_us"]),
+             "the range does not reach beyond the times asked for", INCOMPLETE)
+        for level, hash_ in zip(levels := list(levels_between(end, self.size)), map(bytes.fromhex, right)):
+            push(self.stack, level, hash_)
+        *higher, root = [hash_ for _, hash_ in self.stack] or [sha(b"")]
+        root = functools.reduce(lambda low, high: node(high, low), reversed(higher), root)
         need(self.gap or len(levels) == len(right) and root == self.root, "the entries do not make the root of the checkpoint")
-
     def check_promotion(self):
         need(self.last is not None, "there is no entry about the promotion", INCOMPLETE)
         need(set(self.blobs) <= self.promotion.named, "a blob is named by no entry that is here", INCOMPLETE)
@@ -449,22 +363,18 @@ class Bundle:
         for i, payload in enumerate(self.payloads):
             need(expected[i:i + 1] == [payload], f"attestation {i + 1} does not follow from the entries",
                  TAMPERED if payload in expected else UNDERIVABLE)
-
     def finish(self):
-        if not self.kinds.endswith("x"):
-            self.find(INCOMPLETE, "the bundle has no end: it was cut off")
-        if self.kinds and not re.fullmatch("hc?[eb]*[ab]*x?" if "promotion" in self.header else "hc?(re*)?x?", self.kinds):
-            self.find(TAMPERED, "lines are out of order")
+        self.kinds.endswith("x") or self.find(INCOMPLETE, "the bundle has no end: it was cut off")
+        order = "(hc?[eb]*[ab]*x?)?" if "promotion" in self.header else "(hc?(re*)?x?)?"
+        re.fullmatch(order, self.kinds) or self.find(TAMPERED, "lines are out of order")
         if self.header:
             self.older_head is None or self.attempt("the older head", self.check_older)
             self.attempt("the bundle", self.check_promotion if "promotion" in self.header else self.check_range)
-            if any(self.newest >= key.get("until_us", self.newest + 1) for key in self.signers):
-                self.find(UNTRUSTED, "a key was retired before the newest entry of the bundle")
+            retired = any(self.newest >= key.get("until_us", self.newest + 1) for key in self.signers)
+            retired and self.find(UNTRUSTED, "a key was retired before the newest entry of the bundle")
         codes = {code for code, _ in self.findings}
         return next((c for c in (TAMPERED, UNTRUSTED, FORKED, INCOMPLETE, UNDERIVABLE) if c in codes), OK), self.findings
-
-def verify(file, trust, older_head=None):
-    """Of a bundle as a binary file: its code, and [(code, what was found)]."""
+def verify(file, trust, older_head=None):  # of a bundle as a binary file: its code, and [(code, what was found)]
     bundle = Bundle(trust, older_head)
     for source in file:
         if not source.endswith(b"\n"):
@@ -472,22 +382,19 @@ def verify(file, trust, older_head=None):
             break
         bundle.attempt("a line", bundle.take, source[:-1])
     return bundle.finish()
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trust", required=True, help="file with the keys that you trust")
     parser.add_argument("--older-head", help="a head that you kept: the bundle must continue it")
     parser.add_argument("bundles", nargs="+")
     arguments, result = parser.parse_args(), OK
-    with open(arguments.trust, encoding="utf-8") as file:
-        trust = read_trust(file.read())
-    older = open(arguments.older_head, encoding="utf-8", newline="").read() if arguments.older_head else None
+    trust = read_trust(pathlib.Path(arguments.trust).read_text(encoding="utf-8"))
+    older = pathlib.Path(arguments.older_head).read_bytes().decode() if arguments.older_head else None
     for path in arguments.bundles:
         with open(path, "rb") as file:
             code, findings = verify(file, trust, older)
         result = result or code
         print(f"{path}: {NAMES[code]}", *(f"  {NAMES[found]}: {what}" for found, what in findings[:20]), sep="\n")
     return result
-
 if __name__ == "__main__":
     sys.exit(main())
