@@ -69,9 +69,10 @@ int walk(const ConnectionArgs& connection, const std::string& path, std::string 
   if (!connection.json) print_line(fmt::format("of a log with {} entries", integer_of(last, "tree_size")));
   if (!connection.json && last.contains("completeness")) {
     const json& proof = last["completeness"];
-    print_line(fmt::format("entries {} to {} hold everything of this time:", integer_of(proof, "from_size"),
-                           integer_of(proof, "to_size") - 1));
-    print(text_of(proof, "from_checkpoint") + "\n" + text_of(proof, "to_checkpoint"));
+    print_line(fmt::format(
+        "every entry of this time is one of {} to {}; --json ends with the signed heads of both sizes "
+        "and the proof that one continues the other",
+        integer_of(proof, "from_size"), integer_of(proof, "to_size") - 1));
   }
   if (connection.json && last.contains("completeness")) print_line(last["completeness"].dump());
   return kExitOk;

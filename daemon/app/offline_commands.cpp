@@ -1,0 +1,179 @@
+#include "daemon/app/offline_commands.hpp"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "daemon/app/options.hpp"
+#include "daemon/cli/exit_codes.hpp"
+#include "daemon/cli/output.hpp"
+#include "daemon/evidence/backup.hpp"
+#include "daemon/evidence/base64.hpp"
+#include "daemon/evidence/epochs.hpp"
+#include "daemon/evidence/key_files.hpp"
+#include "daemon/store/durable_file.hpp"
+#include "daemon/store/store.hpp"
+
+namespace driftgate::app {
+namespace {
+
+using nlohmann::json;
+using schema::ErrorCode;
+using schema::Result;
+
+std::int64_t wall_clock_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Result<Settings> settings_of(const cli::OfflineArgs& args) {
+  auto settings = args.config.empty() ? Result<Settings>(Settings{}) : load_settings(args.config);
+  if (settings && !args.data_dir.empty()) settings->data_dir = args.data_dir;
+  return settings;
+}
+
+/// What a webhook's messages are signed with: "whsec_" and the base64 of 32 random bytes (Standard Webhooks).
+std::string webhook_secret() {
+  std::random_device random;
+  std::string bytes;
+  for (int i = 0; i < 32; ++i) bytes += static_cast<char>(random() & 0xff);
+  return "whsec_" + evidence::to_base64(bytes) + "\n";
+}
+
+Result<evidence::KeyFile> key_file_of(const Settings& settings, const std::string& use, std::uint64_t epoch) {
+  const auto head = head_options(settings);
+  if (use == "head") {
+    return evidence::KeyFile{evidence::KeyUse::head, head.key_file, evidence::origin_of(head.origin, epoch)};
+  }
+  if (use == "attestation") {
+    return evidence::KeyFile{evidence::KeyUse::attestation, attestation_key_file(settings), head.origin};
+  }
+  return schema::fail(ErrorCode::invalid_argument,
+                      fmt::format("'{}' is no use that has a key here: head or attestation", use));
+}
+
+Result<std::string> generate(const cli::OfflineArgs& args) {
+  if (args.out.empty()) return schema::fail(ErrorCode::invalid_argument, "--out must name the new file");
+  if (args.use == "webhook") {
+    auto written = store::write_file_durably(args.out, webhook_secret(), 0600, store::IfPresent::refuse);
+    if (!written) return std::unexpected(written.error());
+    return json{{"file", args.out}, {"use", args.use}}.dump();
+  }
+  if (args.use != "head" && args.use != "attestation") {
+    return schema::fail(ErrorCode::invalid_argument, "--use is head, attestation or webhook");
+  }
+  auto settings = settings_of(args);
+  if (!settings) return std::unexpected(settings.error());
+  auto key = evidence::SigningKey::generate();
+  if (!key) return std::unexpected(key.error());
+  auto saved = key->save(args.out);
+  if (!saved) return std::unexpected(saved.error());
+  return json{{"file", args.out},
+              {"use", args.use},
+              {"public", evidence::verifier_key_text(settings->evidence_origin, key->public_key())}}
+      .dump();
+}
+
+/// The store of a daemon that does not run, checked against its published head.
+Result<std::unique_ptr<store::Store>> open_idle(const Settings& settings) {
+  auto store = store::Store::open({.data_dir = data_dir_of(settings), .opened_us = wall_clock_us()});
+  if (!store) return store;
+  auto heads = evidence::HeadPublisher::start(**store, head_options(settings));
+  if (!heads) return std::unexpected(heads.error());
+  (*heads)->stop();
+  return store;
+}
+
+Result<std::string> rotate(const cli::OfflineArgs& args) {
+  auto settings = settings_of(args);
+  if (!settings) return std::unexpected(settings.error());
+  auto store = open_idle(*settings);
+  if (!store) return std::unexpected(store.error());
+  auto epoch = (*store)->read([](store::Reader& reader) { return evidence::log_epoch(reader); });
+  if (!epoch) return std::unexpected(epoch.error());
+  auto file = key_file_of(*settings, args.use, *epoch);
+  if (!file) return std::unexpected(file.error());
+  auto key = evidence::rotate_key(**store, *file, args.reason, wall_clock_us());
+  if (!key) return std::unexpected(key.error());
+  // The head that holds the rotation's entry is published at once, by the key that is in force now.
+  auto heads = evidence::HeadPublisher::start(**store, head_options(*settings));
+  if (!heads) return std::unexpected(heads.error());
+  (*heads)->stop();
+  return json{{"file", file->path.string()},
+              {"use", args.use},
+              {"public", evidence::verifier_key_text(file->name, *key)}}
+      .dump();
+}
+
+Result<std::string> list(const cli::OfflineArgs& args) {
+  auto settings = settings_of(args);
+  if (!settings) return std::unexpected(settings.error());
+  auto trust = evidence::load_trust(data_dir_of(*settings));
+  if (!trust) return std::unexpected(trust.error());
+  if (args.json) return evidence::trust_json(*trust);
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& key : trust->keys) {
+    rows.push_back({std::string(evidence::to_string(key.use)), evidence::key_id_text(key.name, key.key),
+                    std::to_string(key.from_size), cli::format_time(key.from_us),
+                    key.until_us ? cli::format_time(*key.until_us) : "in force"});
+  }
+  return cli::format_table({"use", "key", "from size", "from", "until"}, rows);
+}
+
+Result<std::string> trust(const cli::OfflineArgs& args) {
+  auto settings = settings_of(args);
+  if (!settings) return std::unexpected(settings.error());
+  auto keys = evidence::load_trust(data_dir_of(*settings));
+  if (!keys) return std::unexpected(keys.error());
+  if (keys->keys.empty()) {
+    return schema::fail(ErrorCode::not_found,
+                        "the data folder has no record of keys: a daemon must have run there");
+  }
+  return evidence::trust_json(*keys);
+}
+
+}  // namespace
+
+int restore_command(const cli::OfflineArgs& args) {
+  const auto settings = settings_of(args);
+  if (!settings) return cli::report(settings.error());
+  const auto restored = evidence::restore_backup({.backup = args.backup,
+                                                  .data_dir = data_dir_of(*settings),
+                                                  .head = head_options(*settings),
+                                                  .accept_loss = args.accept_loss,
+                                                  .reason = args.reason,
+                                                  .now_us = wall_clock_us()});
+  if (!restored) return cli::report(restored.error());
+  if (args.json) {
+    cli::print_line(json{{"tree_size", restored->tree_size},
+                         {"epoch", restored->epoch},
+                         {"set_aside", restored->set_aside.string()}}
+                        .dump());
+    return cli::kExitOk;
+  }
+  cli::print_line(fmt::format("restored a log with {} entries, each checked", restored->tree_size));
+  if (restored->epoch > 1) {
+    cli::print_line(fmt::format("it begins epoch {}: give auditors the new trust file (driftgate key trust)",
+                                restored->epoch));
+  }
+  if (!restored->set_aside.empty()) {
+    cli::print_line(fmt::format("what was there before is in {}", restored->set_aside.string()));
+  }
+  return cli::kExitOk;
+}
+
+int key_command(const cli::OfflineArgs& args) {
+  const auto run = args.action == "generate" ? generate
+                   : args.action == "rotate" ? rotate
+                   : args.action == "list"   ? list
+                                             : trust;
+  const auto text = run(args);
+  if (!text) return cli::report(text.error());
+  cli::print(text->ends_with('\n') ? *text : *text + "\n");
+  return cli::kExitOk;
+}
+
+}  // namespace driftgate::app
