@@ -89,6 +89,7 @@ struct Api::Impl {
   std::optional<net::Response> admit(net::RequestHead& head);
   net::Response dispatch(const net::Request& request);
   net::Response wait_for_end(const net::Request& request, net::Response response);
+  net::Response made_before(const std::string& promotion);
   net::Response call_once(const Admitted& admitted, const net::Request& request, std::string_view key);
   void record(const net::RequestHead& head, const std::string& principal, int status,
               std::int64_t started_us);
@@ -153,11 +154,21 @@ net::Response Api::Impl::wait_for_end(const net::Request& request, net::Response
   return deferred;
 }
 
+/// A daemon that died had made the promotion and not kept its answer: the promotion as it is now.
+net::Response Api::Impl::made_before(const std::string& promotion) {
+  auto view = context.service.promotion(promotion);
+  if (view) view->created = true;
+  auto response = created_response(view, "/v1/promotions");
+  response.headers.push_back({"Idempotency-Replayed", "true"});
+  return response;
+}
+
 net::Response Api::Impl::call_once(const Admitted& admitted, const net::Request& request,
                                    std::string_view key) {
   const std::string& principal = admitted.principal.name;
   const auto begun = context.idempotency.begin(principal, key, request_digest(request));
   if (!begun) return idempotency_problem(begun.error());
+  if (*begun && !(*begun)->effect.empty() && (*begun)->status == 0) return made_before((*begun)->effect);
   if (*begun) return from_stored(**begun);
   net::Response response;
   try {

@@ -10,8 +10,10 @@
 
 #include "daemon/api/ports.hpp"
 #include "daemon/auth/principal.hpp"
+#include "daemon/evidence/backup.hpp"
 #include "daemon/net/request.hpp"
 #include "daemon/net/response.hpp"
+#include "daemon/notify/desk.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "schema/error.hpp"
@@ -44,7 +46,14 @@ struct Context {
   std::function<void(const AccessRecord&)> log;
   double requests_per_second = 500;  ///< of one principal, on average
   double burst = 1000;
+  notify::Desk* webhooks = nullptr;  ///< never null when requests are answered
+  /// Makes a backup of this name; it may take minutes. Empty: none can be made.
+  std::function<schema::Result<evidence::Backup>(const std::string& name)> backup{};
   pipeline::ScheduleDesk* schedules = nullptr;  ///< never null when requests are answered
+  /// Destroys what a promotion keeps of single requests; see daemon/pipeline/redact.hpp.
+  std::function<schema::Result<void>(const std::string& actor, const std::string& promotion,
+                                     const std::string& reason)>
+      redact{};
 };
 
 /// One request that was matched, authenticated and allowed.

@@ -48,9 +48,11 @@ std::string_view component_schemas() {
   "properties": {"name": {"type": "string"}, "url": {"type": "string"}, "kernel": {"type": "string"},
     "checkpoint": {"type": "object", "additionalProperties": false, "properties": {
       "uri": {"type": "string", "description": "folder below a configured root, hashed at registration"},
-      "digest": {"$ref": "#/components/schemas/Digest"}}}}},
+      "digest": {"$ref": "#/components/schemas/Digest"}}},
+    "max_requests_per_second": {"type": "integer", "minimum": 1,
+      "description": "what it can serve; checked before traffic moves to it as a fallback"}}},
 "Engine": {"type": "object", "required": ["name", "url", "kernel"], "properties": {"name": {"type": "string"},
-  "url": {"type": "string"}, "kernel": {"type": "string"}}},
+  "url": {"type": "string"}, "kernel": {"type": "string"}, "max_requests_per_second": {"type": ["integer", "null"]}}},
 "EnginePage": {"type": "object", "required": ["items", "next"], "properties": {
   "items": {"type": "array", "items": {"$ref": "#/components/schemas/Engine"}},
   "next": {"$ref": "#/components/schemas/Cursor"}}},
@@ -110,6 +112,7 @@ std::string_view component_schemas() {
 "Waiver": {"type": "object", "required": ["evidence_digest", "needed", "clauses", "deadline_us"], "properties": {
   "evidence_digest": {"type": "string", "description": "of the inconclusive stage's report: what a waiver must name"},
   "needed": {"type": "integer", "description": "different people that must waive each clause"},
+    "fallback_engine": {"type": "string", "description": "registered engine that serves the contract's fallback kernel with the candidate's checkpoint; needed when several do"},
   "deadline_us": {"type": ["integer", "null"]},
   "clauses": {"type": "array", "items": {"type": "object", "required": ["clause", "given"], "properties": {
     "clause": {"type": "string"}, "given": {"type": "array", "items": {"$ref": "#/components/schemas/Given"}}}}}}},

@@ -175,6 +175,34 @@ void add_promotion_routes(std::vector<Route>& list) {
   Group promotions(list, "promotions");
   promotions
       .post("/v1/promotions", "requestPromotion", "Ask for a promotion; `Prefer: wait=N` waits for its end",
+void add_ladder_routes(std::vector<Route>& list) {
+  Group blocks(list, "blocks");
+  blocks
+      .get("/v1/blocks", "listBlocks", "What may not be promoted again, and what was lifted", Scope::viewer,
+           list_blocks)
+      .paged()
+      .answer(200, "BlockPage", "a page, oldest first");
+  blocks
+      .post("/v1/blocks/{id}/lift", "liftBlock", "Let the pair be promoted again under the contract",
+            Scope::operator_, lift_block)
+      .body("ReasonRequest")
+      .answer(200, "Block", "the block");
+
+  Group webhooks(list, "webhooks");
+  webhooks
+      .get("/v1/webhooks", "listWebhooks", "The endpoints of the settings and what became of their messages",
+           Scope::operator_, list_webhooks)
+      .answer(200, "WebhookPage", "all endpoints");
+  webhooks
+      .post("/v1/webhooks/{name}/test", "testWebhook", "Send a message of type driftgate.test",
+            Scope::operator_, test_webhook)
+      .answer(200, "Webhook", "put into the outbox");
+  webhooks
+      .post("/v1/webhooks/{name}/enable", "enableWebhook", "Send to an endpoint again that answered 410",
+            Scope::operator_, enable_webhook)
+      .answer(200, "Webhook", "enabled");
+}
+
             Scope::promoter, post_promotion)
       .query("dry_run", "boolean", "plan only, change nothing")
       .body("PromotionRequest")
@@ -340,3 +368,4 @@ const std::vector<Route>& routes() {
 }
 
 }  // namespace driftgate::api
+  add_ladder_routes(list);

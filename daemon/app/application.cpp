@@ -24,10 +24,13 @@
 #include "daemon/evidence/log.hpp"
 #include "daemon/evidence/query.hpp"
 #include "daemon/jobs/local_runner.hpp"
+#include "daemon/evidence/key_files.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/pipeline.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
+#include "daemon/notify/desk.hpp"
+#include "daemon/notify/sender.hpp"
 #include "daemon/route/router_driver.hpp"
 #include "daemon/route/spawn.hpp"
 #include "daemon/store/id.hpp"
@@ -72,6 +75,8 @@ struct Application::Parts {
   std::unique_ptr<api::Api> api;
   std::unique_ptr<net::Server> server;
   std::unique_ptr<pipeline::Subscription> subscription;
+  std::unique_ptr<notify::Sender> sender;
+  std::unique_ptr<notify::Desk> desk;
   std::unique_ptr<Ticker> ticker;
 
   Result<void> open_store();
@@ -84,6 +89,7 @@ struct Application::Parts {
   Result<void> announce();
   void stop();
   [[nodiscard]] std::vector<api::ReadyCheck> readiness();
+  Result<void> open_webhooks();
   [[nodiscard]] api::Context api_context();
 };
 
@@ -154,7 +160,10 @@ Result<void> Application::Parts::start_pipeline() {
        [this](std::string_view level, const std::string& text) { log.write(level, text); },
        &*clock,
        nullptr,
-       {}});
+       {},
+       true,
+       {},
+       notify::Outbox(std::move(subscribers))});
   return pipeline->start();
 }
 
@@ -173,14 +182,36 @@ api::Context Application::Parts::api_context() {
 }
 
 Result<void> Application::Parts::serve_api() {
+/// What a daemon before left in the outbox is sent at once.
+Result<void> Application::Parts::open_webhooks() {
+  const auto configured = webhook_settings(settings);
+  auto endpoints = notify::load_endpoints(configured, webhook_policy(settings));
+  if (!endpoints) return std::unexpected(endpoints.error());
+  notify::SenderOptions options;
+  options.policy = webhook_policy(settings);
+  options.now_us = wall_clock_us;
+  options.log = [this](std::string_view level, const std::string& text) { log.write(level, text); };
+  auto started = notify::Sender::start(*store, std::move(*endpoints), std::move(options));
+  if (!started) return std::unexpected(started.error());
+  sender = std::move(*started);
+  desk = notify::stored_desk(*store, configured, wall_clock_us, [this] { sender->wake(); });
+  return {};
+}
+
   api = std::make_unique<api::Api>(api_context());
+  std::vector<notify::Subscriber> subscribers;
+  for (const auto& endpoint : webhook_settings(settings))
+    subscribers.push_back({endpoint.name, endpoint.events});
   auto options = server_options(settings);
   if (!options) return std::unexpected(options.error());
   options->log = [this](std::string_view message) { log.warn(message); };
   auto started = net::Server::start(std::move(*options), *api);
   if (!started) return std::unexpected(started.error());
   server = std::move(*started);
-  subscription = pipeline->subscribe([this](const pipeline::Event&) { server->wake_streams(); });
+  subscription = pipeline->subscribe([this](const pipeline::Event&) {
+    server->wake_streams();
+    sender->wake();
+  });
   ticker = std::make_unique<Ticker>(kProgressInterval, [this] { server->wake_streams(); });
   return {};
 }
@@ -224,8 +255,9 @@ Application::~Application() {
 Result<std::unique_ptr<Application>> Application::start(const Settings& settings) {
   std::unique_ptr<Application> application(new Application(std::make_unique<Parts>(settings)));
   Parts& parts = *application->parts_;
-  for (const auto step : {&Parts::open_store, &Parts::open_log, &Parts::admit_people, &Parts::find_router,
-                          &Parts::open_jobs, &Parts::start_pipeline, &Parts::serve_api, &Parts::announce}) {
+  for (const auto step :
+       {&Parts::open_store, &Parts::open_log, &Parts::admit_people, &Parts::find_router, &Parts::open_jobs,
+        &Parts::open_webhooks, &Parts::start_pipeline, &Parts::serve_api, &Parts::announce}) {
     const auto done = (parts.*step)();
     if (!done) return std::unexpected(done.error());
   }
@@ -241,3 +273,5 @@ int serve(const Settings& settings) {
 }
 
 }  // namespace driftgate::app
+  desk.reset();
+  sender.reset();

@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "daemon/app/settings.hpp"
 #include "daemon/evidence/head_publisher.hpp"
 #include "daemon/jobs/local_runner.hpp"
 #include "daemon/net/server.hpp"
+#include "daemon/notify/sender.hpp"
 #include "daemon/pipeline/settings.hpp"
 #include "daemon/route/spawn.hpp"
 #include "schema/error.hpp"
@@ -21,6 +23,9 @@ namespace driftgate::app {
 [[nodiscard]] route::SpawnOptions router_options(const Settings& settings);
 [[nodiscard]] jobs::LocalRunnerOptions runner_options(const Settings& settings);
 [[nodiscard]] pipeline::Settings pipeline_settings(const Settings& settings, const std::string& version);
+/// Endpoints in the order of their names, files made absolute.
+[[nodiscard]] std::vector<notify::EndpointSettings> webhook_settings(const Settings& settings);
+[[nodiscard]] net::OutgoingPolicy webhook_policy(const Settings& settings);
 [[nodiscard]] evidence::HeadOptions head_options(const Settings& settings);
 
 /// Writes `text` into a file in one step: temporary file, synced, renamed.

@@ -138,6 +138,43 @@ class SettingsReader {
     }
   }
 
+  void read_into(const SettingSpec& spec, const YAML::Node& value,
+                 std::map<std::string, WebhookSetting>& into) {
+    if (value.IsNull()) return;
+    if (!value.IsMap() || value.size() > kMaxItems)
+      return fault(value, fmt::format("'{}' must map at most {} names to {{url, secret_file, events}}",
+                                      spec.key, kMaxItems));
+    for (const auto& item : value) {
+      const std::string name = item.first.IsScalar() ? item.first.Scalar() : "";
+      if (name.empty() || !item.second.IsMap()) {
+        fault(item.second, fmt::format("webhook '{}' must be {{url: …, secret_file: …, events: […]}}", name));
+        continue;
+      }
+      WebhookSetting webhook;
+      read_webhook(spec, name, item.second, webhook);
+      if (!into.emplace(name, std::move(webhook)).second)
+        fault(item.first, fmt::format("webhook '{}' is given twice", name));
+    }
+  }
+
+  void read_webhook(const SettingSpec& spec, const std::string& name, const YAML::Node& value,
+                    WebhookSetting& into) {
+    for (const auto& member : value) {
+      const std::string key = member.first.IsScalar() ? member.first.Scalar() : "";
+      if (key == "url")
+        read_into(spec, member.second, into.url);
+      else if (key == "secret_file")
+        read_into(spec, member.second, into.secret_file);
+      else if (key == "events")
+        read_into(spec, member.second, into.events);
+      else
+        fault(member.first,
+              fmt::format("webhook '{}' has no '{}'; it has url, secret_file and events", name, key));
+    }
+    if (into.url.empty() || into.secret_file.empty())
+      fault(value, fmt::format("webhook '{}' needs a url and a secret_file", name));
+  }
+
   static std::string in_unit(const SettingSpec& spec) {
     return spec.unit.empty() ? "" : fmt::format(" {}", spec.unit);
   }

@@ -12,6 +12,13 @@
 
 namespace driftgate::app {
 
+/// One endpoint of `webhooks.endpoints`.
+struct WebhookSetting {
+  std::string url, secret_file;
+  std::vector<std::string> events;  ///< empty: all
+  bool operator==(const WebhookSetting&) const = default;
+};
+
 /// What the daemon's configuration file says. The defaults here are the defaults of the file; the table
 /// in settings_table.cpp has unit, limits and text of each.
 struct Settings {
@@ -67,7 +74,14 @@ struct Settings {
 struct SettingSpec {
   using Target = std::variant<std::string Settings::*, std::int64_t Settings::*, bool Settings::*,
                               std::vector<std::string> Settings::*,
-                              std::map<std::string, std::vector<std::string>> Settings::*>;
+  std::int64_t pipeline_sample_share_bp = 2'000;
+  std::int64_t pipeline_sample_token_budget = 1'000'000;
+
+  std::map<std::string, WebhookSetting> webhooks_endpoints;
+  std::vector<std::string> webhooks_allowed_hosts;
+  bool webhooks_public_hosts = true;
+                              std::map<std::string, std::vector<std::string>> Settings::*,
+                              std::map<std::string, WebhookSetting> Settings::*>;
   std::string_view key;
   Target target;
   std::string_view unit;  ///< empty for what has none

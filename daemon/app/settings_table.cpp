@@ -104,3 +104,15 @@ std::span<const SettingSpec> setting_specs() {
 }
 
 }  // namespace driftgate::app
+    {"pipeline.sample_share_bp", &S::pipeline_sample_share_bp, "bp", 1, 10'000,
+     "Share of the incumbent's requests that is mirrored while a contract's `sample` order stands."},
+    {"pipeline.sample_token_budget", &S::pipeline_sample_token_budget, "", 1, 1'000'000'000'000,
+     "Most tokens asked of the candidate by such mirroring in one stage."},
+
+    {"webhooks.endpoints", &S::webhooks_endpoints, "", 0, 0,
+     "Who is told of events: a name, the URL, the file with its secret (whsec_…), and events such as "
+     "promotion.rejected or promotion.*; without events, all. See docs/webhooks.md."},
+    {"webhooks.allowed_hosts", &S::webhooks_allowed_hosts, "", 0, 0,
+     "Hosts that webhooks may be on, whatever address they resolve to; needed for internal ones."},
+    {"webhooks.public_hosts", &S::webhooks_public_hosts, "", 0, 0,
+     "Also allow every host with a public address."},

@@ -30,6 +30,9 @@ std::string value_text(const std::vector<std::string>& value) {
 std::string value_text(const std::map<std::string, std::vector<std::string>>&) {
   return "{}";
 }
+std::string value_text(const std::map<std::string, WebhookSetting>&) {
+  return "{}";
+}
 
 std::string default_text(const SettingSpec& spec) {
   static const Settings defaults;
@@ -42,6 +45,8 @@ std::string type_text(const SettingSpec& spec) {
     return fmt::format("{} to {}{}{}", spec.min, spec.max, spec.unit.empty() ? "" : " ", spec.unit);
   if (std::holds_alternative<bool Settings::*>(spec.target)) return "true or false";
   if (std::holds_alternative<std::vector<std::string> Settings::*>(spec.target)) return "list of texts";
+  if (std::holds_alternative<std::map<std::string, WebhookSetting> Settings::*>(spec.target))
+    return "name: {url: …, secret_file: …, events: […]}";
   if (!std::holds_alternative<std::string Settings::*>(spec.target)) return "name: [program, argument, …]";
   if (spec.choices.empty()) return "text";
   std::string out = "one of";

@@ -19,6 +19,7 @@ int kernel_register(const ConnectionArgs& connection, const RegisterFileArgs& ar
 
 struct EngineArgs {
   std::string name, url, kernel, checkpoint_uri, checkpoint_digest;
+  std::uint64_t max_requests_per_second = 0;  ///< 0: not stated
 };
 int engine_register(const ConnectionArgs& connection, const EngineArgs& args);
 
@@ -28,7 +29,11 @@ struct ModelArgs {
 int model_create(const ConnectionArgs& connection, const ModelArgs& args);
 int model_lift_hold(const ConnectionArgs& connection, const std::string& name, const std::string& reason);
 
-/// Lists "contracts", "kernels", "engines" or "models".
+int block_lift(const ConnectionArgs& connection, const std::string& id, const std::string& reason);
+/// `action` is test or enable.
+int webhook_change(const ConnectionArgs& connection, const std::string& action, const std::string& name);
+
+/// Lists "blocks", "webhooks", "contracts", "kernels", "engines" or "models".
 int list_resources(const ConnectionArgs& connection, const std::string& collection);
 
 /// Captures of one stage on the command line.
@@ -36,7 +41,7 @@ struct CaptureArgs {
   std::string train, inf, adapter, corpus, floor;
 };
 struct PromoteArgs {
-  std::string model, engine, contract, note;
+  std::string model, engine, contract, note, fallback_engine;
   CaptureArgs numeric, slice;
   std::string request_file;  ///< the request's JSON instead of the options
   std::string idempotency_key;

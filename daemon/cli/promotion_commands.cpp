@@ -32,6 +32,7 @@ Result<std::string> request_body(const PromoteArgs& args) {
   if (!args.request_file.empty()) return read_file(args.request_file);
   json request{{"model", args.model}, {"engine", args.engine}, {"contract", args.contract}};
   if (!args.note.empty()) request["note"] = args.note;
+  if (!args.fallback_engine.empty()) request["fallback_engine"] = args.fallback_engine;
   const auto numeric = add_captures(request, "numeric", args.numeric);
   if (!numeric) return std::unexpected(numeric.error());
   const auto slice = add_captures(request, "slice", args.slice);

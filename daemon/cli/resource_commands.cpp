@@ -30,6 +30,9 @@ int create(const ConnectionArgs& connection, const std::string& target, const Re
 std::vector<std::string> columns_of(const std::string& collection) {
   if (collection == "contracts") return {"name", "digest"};
   if (collection == "kernels") return {"name", "digest"};
+  if (collection == "blocks") return {"id", "kernel", "checkpoint", "promotion", "by", "lifted", "reason"};
+  if (collection == "webhooks")
+    return {"name", "url", "pending", "delivered", "failed", "dropped", "disabled", "last_error"};
   if (collection == "engines") return {"name", "url", "kernel", "checkpoint"};
   return {"name", "incumbent", "promotion", "hold"};
 }
@@ -38,7 +41,8 @@ std::string cell_of(const json& item, const std::string& column) {
   const auto found = item.find(column);
   if (found == item.end() || found->is_null()) return "-";
   if (column == "incumbent") return text_of(*found, "engine") + " (" + text_of(*found, "kernel") + ")";
-  if (column == "hold") return text_of(*found, "reason");
+  if (column == "lifted") return "by " + text_of(*found, "by");
+  if (column == "hold" || column == "disabled") return text_of(*found, "reason");
   return plain_text(*found);
 }
 
@@ -47,7 +51,8 @@ Result<json> all_items(Client& client, const std::string& collection) {
   json items = json::array();
   std::string after;
   for (int page_number = 0; page_number < kMaxPages; ++page_number) {
-    std::string target = "/v1/" + collection + "?limit=500";
+    // Webhooks come all at once: there are a few, from the settings.
+    std::string target = "/v1/" + collection + (collection == "webhooks" ? "" : "?limit=500");
     if (!after.empty()) target += "&after=" + net::percent_encode(after);
     const auto page = parse_answer(client.get(target));
     if (!page) return page;
@@ -76,8 +81,8 @@ int engine_register(const ConnectionArgs& connection, const EngineArgs& args) {
   json checkpoint = json::object();
   if (!args.checkpoint_uri.empty()) checkpoint["uri"] = args.checkpoint_uri;
   if (!args.checkpoint_digest.empty()) checkpoint["digest"] = args.checkpoint_digest;
-  const json body{
-      {"name", args.name}, {"url", args.url}, {"kernel", args.kernel}, {"checkpoint", checkpoint}};
+  json body{{"name", args.name}, {"url", args.url}, {"kernel", args.kernel}, {"checkpoint", checkpoint}};
+  if (args.max_requests_per_second > 0) body["max_requests_per_second"] = args.max_requests_per_second;
   return create(connection, "/v1/engines", body.dump(), "application/json", [](const json& made) {
     std::string out =
         fmt::format("engine {} at {} is registered", text_of(made, "name"), text_of(made, "url"));

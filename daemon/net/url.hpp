@@ -25,7 +25,8 @@ struct Url {
 /// control characters and bad ports; `unsupported` for other schemes: TLS to engines ends in front of
 /// driftgate.
 [[nodiscard]] schema::Result<Url> parse_url(std::string_view text);
-/// The same for the daemon's own URL, which may be https; its port is 443 unless one is given.
+/// The same for the daemon's own URL and those of webhooks, which may be https; the port is then 443 unless
+/// one is given.
 [[nodiscard]] schema::Result<Url> parse_daemon_url(std::string_view text);
 
 /// Joins a base ("/v1" or "/") and a path ("/models") with exactly one slash.

@@ -35,7 +35,7 @@ schema::Result<std::vector<Endpoint>> load_endpoints(const std::vector<EndpointS
                                                                settings.size(), kMaxEndpoints));
   std::vector<Endpoint> endpoints;
   for (const auto& item : settings) {
-    auto url = net::parse_url(item.url);
+    auto url = net::parse_daemon_url(item.url);
     if (!url) return std::unexpected(named(url.error(), item.name));
     if (auto allowed = net::check_outgoing(*url, policy); !allowed)
       return std::unexpected(named(allowed.error(), item.name));

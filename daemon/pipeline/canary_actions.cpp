@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/core.hpp"
@@ -48,6 +50,41 @@ bool approval_is_stale(const Live& live, const stages::CanaryDecision& decision)
   return schema::sha256_digest(approval_basis(live, decision)) != live.progress.approval_digest;
 }
 
+constexpr const char* kMirrorChanges = "what is mirrored changes";
+
+bool is_on_ladder(CanaryAction action) {
+  return action == CanaryAction::route_slice || action == CanaryAction::restore_slice ||
+         action == CanaryAction::fallback || action == CanaryAction::restore;
+}
+
+/// Whether a verdict is about traffic that goes to the fallback kernel.
+bool is_set_aside(const stages::CanaryDecision& decision, const schema::ClauseVerdict& verdict) {
+  return decision.all_to_fallback ||
+         std::ranges::any_of(decision.fallback_slices, [&](const schema::SliceWhere& slice) {
+           return std::ranges::all_of(slice, [&](const auto& attribute) {
+             const auto found = verdict.where.find(attribute.first);
+             return found != verdict.where.end() && found->second == attribute.second;
+           });
+         });
+}
+
+/// What the stage's verdict follows from: every clause; to go on or to finish, those that the candidate is
+/// still held to. What was routed away was recorded when it was.
+std::vector<schema::ClauseVerdict> decisive(const stages::CanaryDecision& decision) {
+  auto verdicts = decision.verdicts;
+  const bool goes_on = decision.action == CanaryAction::advance ||
+                       decision.action == CanaryAction::wait_approval ||
+                       decision.action == CanaryAction::finish;
+  if (goes_on) std::erase_if(verdicts, [&](const auto& verdict) { return is_set_aside(decision, verdict); });
+  return verdicts;
+}
+
+/// Of a look after which the stage goes on: it never passes before its end.
+Verdict verdict_so_far(const stages::CanaryDecision& decision) {
+  const auto together = schema::combine(decisive(decision));
+  return together == Verdict::pass ? Verdict::inconclusive : together;
+}
+
 json figures(const Live& live, const stages::CanaryDecision& decision) {
   json value{{"step", live.run.step},
              {"share_bp", live.progress.share_bp},
@@ -89,7 +126,9 @@ StageConclusion Core::canary_conclusion(const Live& live, const stages::CanaryDe
   StageConclusion conclusion;
   conclusion.report.stage = schema::Stage::canary;
   conclusion.report.verdict = verdict;
-  conclusion.report.clauses = decision.verdicts;
+  conclusion.report.clauses = decisive(decision);
+  conclusion.action = stages::to_string(decision.action);
+  conclusion.run = live.progress.spent_k;
   conclusion.report.notes = decision.reasons;
   conclusion.report.alpha = live.contract->confidence.alpha_harm;
   conclusion.report.seed = live.row.seed;
@@ -102,7 +141,21 @@ StageConclusion Core::canary_conclusion(const Live& live, const stages::CanaryDe
 }
 
 /// Carries a decision out. False when its transaction failed: the window is read again.
-bool Core::act(Live& live, const stages::CanaryDecision& decision, const Work& also) {
+bool Core::act(Live& live, stages::CanaryDecision decision, const Work& also) {
+  const auto capacity = check_capacity(live, decision);
+  if (!capacity && decision.notices.empty() && decision.recovered.empty())
+    return carry_out(live, decision, also);
+  const Work told = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    if (also) {
+      auto more = also(tx, entries);
+      if (!more) return more;
+    }
+    return log_orders(tx, entries, live, decision, capacity);
+  };
+  return carry_out(live, decision, told);
+}
+
+bool Core::carry_out(Live& live, const stages::CanaryDecision& decision, const Work& also) {
   if (approval_is_stale(live, decision)) {
     auto asked = decision;
     asked.action = CanaryAction::wait_approval;
@@ -120,15 +173,17 @@ bool Core::act(Live& live, const stages::CanaryDecision& decision, const Work& a
       return conclude_canary(live, decision, also);
     case CanaryAction::rollback:
     case CanaryAction::block:
-    case CanaryAction::fallback:
-    case CanaryAction::route_slice:
-    case CanaryAction::restore_slice:
-    case CanaryAction::restore:
     case CanaryAction::revert:
     case CanaryAction::inconclusive:
-      // The fallback kernel is not routed to here: a contract that orders it is refused, and were one met,
-      // the users' safety is the incumbent.
       return end_canary(live, decision, also);
+    case CanaryAction::route_slice:
+    case CanaryAction::restore_slice:
+    case CanaryAction::fallback:
+    case CanaryAction::restore:
+      // At the same step only the route changes: its soak and its keys go on.
+      if (decision.next_step == static_cast<std::uint32_t>(live.run.step))
+        return note_hold(live, decision, also);
+      break;
     case CanaryAction::advance:
     case CanaryAction::step_back:
       break;
@@ -136,7 +191,8 @@ bool Core::act(Live& live, const stages::CanaryDecision& decision, const Work& a
   const auto id = live.row.id;
   live.progress.last_action = stages::to_string(decision.action);
   live.progress.frozen = false;
-  const auto conclusion = canary_conclusion(live, decision, decision.verdict, live.canary->serialise());
+  auto conclusion = canary_conclusion(live, decision, verdict_so_far(decision), live.canary->serialise());
+  conclusion.ended = false;
   const Work work = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     if (also) {
       auto more = also(tx, entries);
@@ -146,24 +202,27 @@ bool Core::act(Live& live, const stages::CanaryDecision& decision, const Work& a
     if (!put) return put;
     return log_decision(tx, entries, live, decision);
   };
-  go_to_step(live, decision.next_step, decision.next_share_bp, work, first_reason(decision));
+  go_to_step(live, decision.next_step, decision.next_share_bp, work, first_reason(decision), &decision);
   const auto* after = find(id);
   return after == nullptr || after->retry_at_us == 0;
 }
 
-/// Nothing changes for users; a decision other than the last one is logged.
+/// The share stays as it is; a decision other than the last one is logged, and where requests of slices and
+/// copies go may change.
 bool Core::note_hold(Live& live, const stages::CanaryDecision& decision, const Work& also) {
   const std::string action(stages::to_string(decision.action));
-  const bool changed = action != live.progress.last_action &&
-                       (decision.action == CanaryAction::freeze || live.progress.frozen);
+  const auto route = rerouted(live, decision);
+  const bool on_ladder = is_on_ladder(decision.action);
+  const bool changed = on_ladder || (action != live.progress.last_action &&
+                                     (decision.action == CanaryAction::freeze || live.progress.frozen));
   live.progress.last_action = action;
   live.progress.frozen = decision.action == CanaryAction::freeze;
   auto run = live.run;
   auto row = live.row;
   // What was asked to be approved no longer stands. A hold for a route that is not read back yet keeps it.
   const bool unproven = decision.action == CanaryAction::hold && !decision.advance_proven;
-  const bool withdrawn =
-      row.state == PromotionState::awaiting_approval && (decision.action == CanaryAction::freeze || unproven);
+  const bool withdrawn = row.state == PromotionState::awaiting_approval &&
+                         (decision.action == CanaryAction::freeze || on_ladder || unproven);
   if (withdrawn) {
     row.state = PromotionState::running;
     row.deadline_us.reset();
@@ -171,14 +230,25 @@ bool Core::note_hold(Live& live, const stages::CanaryDecision& decision, const W
     live.progress.approval_digest.clear();
   }
   run.progress = to_json(live.progress);
+  auto conclusion = canary_conclusion(live, decision, verdict_so_far(decision), live.canary->serialise());
+  conclusion.ended = false;
   auto done = commit("canary window", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     if (also) {
       auto more = also(tx, entries);
       if (!more) return more;
     }
+    if (on_ladder) {
+      auto put = put_verdicts(tx, entries, live, conclusion);
+      if (!put) return put;
+    }
     if (changed) {
       auto logged = log_decision(tx, entries, live, decision);
       if (!logged) return logged;
+    }
+    if (route) {
+      auto routed = put_route(tx, entries, subject_of(row, live.candidate.checkpoint, &run.key), *route,
+                              on_ladder ? first_reason(decision) : std::string(kMirrorChanges));
+      if (!routed) return routed;
     }
     if (withdrawn) {
       auto recorded = record_state(tx, entries, live, row, run, {});
@@ -192,6 +262,8 @@ bool Core::note_hold(Live& live, const stages::CanaryDecision& decision, const W
   }
   live.run = run;
   live.row = row;
+  const auto name = row.model;
+  if (route) adopt_route(name, *route);
   return true;
 }
 
@@ -211,12 +283,14 @@ bool Core::ask_approval(Live& live, const stages::CanaryDecision& decision, cons
     row.state = PromotionState::awaiting_approval;
     row.deadline_us = now() + live.contract->canary->approval_deadline_ms * 1'000;
   }
+  const auto route = rerouted(live, decision);
   const auto next = static_cast<std::uint32_t>(run.step) + 1;
   const bool last = next >= live.contract->canary->steps.size();
   row.reason = last ? fmt::format("step {} waits for an approval to begin the bake", next)
                     : fmt::format("step {} waits for an approval to go to {:.4g}%", next,
                                   live.canary->share_of_step(next) / 100.0);
-  const auto conclusion = canary_conclusion(live, decision, decision.verdict, live.canary->serialise());
+  auto conclusion = canary_conclusion(live, decision, verdict_so_far(decision), live.canary->serialise());
+  conclusion.ended = false;
   auto done = commit("ask for approval", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     if (also) {
       auto more = also(tx, entries);
@@ -228,6 +302,11 @@ bool Core::ask_approval(Live& live, const stages::CanaryDecision& decision, cons
     if (!put) return put;
     auto logged = log_decision(tx, entries, live, decision);
     if (!logged) return logged;
+    if (route) {
+      auto routed = put_route(tx, entries, subject_of(row, live.candidate.checkpoint, &run.key), *route,
+                              kMirrorChanges);
+      if (!routed) return routed;
+    }
     auto stored = put_canary(tx, run, live.canary->serialise());
     if (!stored) return stored;
     return record_state(tx, entries, live, row, run, {});
@@ -238,13 +317,16 @@ bool Core::ask_approval(Live& live, const stages::CanaryDecision& decision, cons
   }
   live.row = row;
   live.run = run;
+  const auto name = row.model;
+  if (route) adopt_route(name, *route);
   return true;
 }
 
 /// The bake is over: the candidate becomes the incumbent when the route was read back.
 bool Core::conclude_canary(Live& live, const stages::CanaryDecision& decision, const Work& also) {
   auto& model = models_.at(live.row.model);
-  auto route = next_route(model);
+  auto route = with_ladder(next_route(model), live, decision);
+  route.mirror_bp = 0;
   route.incumbent = arm(live.candidate);
   route.candidate.reset();
   route.candidate_bp = 0;
@@ -293,7 +375,8 @@ bool Core::conclude_canary(Live& live, const stages::CanaryDecision& decision, c
 /// Weight 0: harm (rejected, hold), silence (errored, hold), or no decision in time (inconclusive).
 bool Core::end_canary(Live& live, const stages::CanaryDecision& decision, const Work& also) {
   live.progress.last_action = stages::to_string(decision.action);
-  const bool harm = decision.action != CanaryAction::revert && decision.action != CanaryAction::inconclusive;
+  const bool blocks = decision.action == CanaryAction::block;
+  const bool harm = blocks || decision.action == CanaryAction::rollback;
   const bool silence = decision.action == CanaryAction::revert;
   const auto verdict = harm ? Verdict::violated : silence ? Verdict::error : Verdict::inconclusive;
   const auto state = live.canary->serialise();
@@ -314,7 +397,7 @@ bool Core::end_canary(Live& live, const stages::CanaryDecision& decision, const 
   end.hold = harm || silence;
   end.outcome = schema::canonical_json(outcome);
   end.report = schema::sha256_digest(conclusion.report_json);
-  end.also = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+  end.also = [&, block = new_id("bl")](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     if (also) {
       auto more = also(tx, entries);
       if (!more) return more;
@@ -323,6 +406,10 @@ bool Core::end_canary(Live& live, const stages::CanaryDecision& decision, const 
     if (!put) return put;
     auto logged = log_decision(tx, entries, live, decision);
     if (!logged) return logged;
+    if (blocks) {
+      auto blocked = put_block(tx, entries, live, block, decision.escalation);
+      if (!blocked) return blocked;
+    }
     auto run = live.run;
     return put_canary(tx, run, state);
   };

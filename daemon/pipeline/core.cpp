@@ -23,8 +23,22 @@ void Core::publish(const std::vector<Event>& events) {
   for (const auto& event : events) world_.publish(event);
 }
 
+/// `work`, and in the same transaction what people are told of its entries.
+Work Core::telling(const Work& work) const {
+  if (world_.outbox.empty()) return work;
+  return [this, &work](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    auto done = work(tx, entries);
+    if (!done) return done;
+    for (const auto& event : entries.events()) {
+      auto put = world_.outbox.put(tx, event.json, now());
+      if (!put) return put;
+    }
+    return {};
+  };
+}
+
 schema::Result<void> Core::commit(std::string_view what, const Work& work) {
-  auto done = world_.committer.commit(what, work);
+  auto done = world_.committer.commit(what, telling(work));
   if (!done) return std::unexpected(done.error());
   publish(*done);
   return {};
@@ -34,7 +48,7 @@ schema::Result<void> Core::commit(std::string_view what, const Work& work) {
 /// when the COMMIT is through (pipeline.md, section 3).
 schema::Result<void> Core::commit_urgent(std::string_view what, const Work& work,
                                          const route::ModelRoute& safe) {
-  auto future = std::async(std::launch::async, [&] { return world_.committer.commit(what, work); });
+  auto future = std::async(std::launch::async, [&] { return world_.committer.commit(what, telling(work)); });
   if (future.wait_for(std::chrono::milliseconds(world_.settings.commit_patience_ms)) !=
       std::future_status::ready) {
     auto applied = apply_and_read_back(safe);

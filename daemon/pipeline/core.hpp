@@ -11,11 +11,15 @@
 #include <vector>
 
 #include "daemon/jobs/job.hpp"
+#include "daemon/jobs/worker.hpp"
+#include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/committer.hpp"
+#include "daemon/pipeline/fallback.hpp"
 #include "daemon/pipeline/progress.hpp"
 #include "daemon/pipeline/request.hpp"
 #include "daemon/pipeline/settings.hpp"
+#include "daemon/pipeline/traffic_rate.hpp"
 #include "daemon/route/driver.hpp"
 #include "daemon/schedule/blackout.hpp"
 #include "daemon/schedule/misfire.hpp"
@@ -53,6 +57,9 @@ struct World {
   std::function<schema::Result<bool>(const std::string& engine)> verify;
   /// Runs `work` beside the loop, then `then` on it.
   std::function<void(std::function<void()> work, std::function<void()> then)> offload;
+  /// Whether the engine at a base URL is healthy now; blocks for about a second at most.
+  std::function<schema::Result<void>(const std::string& base_url)> health;
+  notify::Outbox outbox;  ///< who is told of what is committed
 };
 
 struct Withdrawal;
@@ -63,7 +70,7 @@ struct Live {
   store::StageRunRow run;  ///< key.stage is empty while queued
   StageProgress progress;
   std::shared_ptr<const schema::Contract> contract;
-  store::VersionRow candidate, baseline;
+  store::VersionRow candidate, baseline, fallback;  ///< fallback.id is empty when there is none
   std::optional<stages::CanaryState> canary;
   std::shared_ptr<const Withdrawal> wanted_end;  ///< asked for by a person, not committed yet
   bool evaluating = false;                       ///< an offloaded evaluation will come back
@@ -81,6 +88,7 @@ struct ModelState {
   std::int64_t retry_at_us = 0;
   std::uint32_t failures = 0;
   std::int64_t last_window_us = 0;
+  TrafficRate rate;
 };
 
 /// What ends a promotion before success.
@@ -100,8 +108,14 @@ struct StageConclusion {
   stages::StageReport report;
   std::string report_json;
   std::string table;          ///< bytes of the measurement table, or empty
+  std::vector<std::string> floor_tables{};  ///< bytes of the noise floors' tables
   std::string inputs_digest;  ///< of the table, or of what stands for it
   std::string pairs;          ///< shadow: the pair records, or empty
+  std::uint32_t run = 0;      ///< k: the α of this run is that of the k-th; 0 = none was spent
+  /// What the verdict follows from beside the clauses: the canary's action, "failed" when nothing could be
+  /// measured; "" = from the clauses alone.
+  std::string action{};
+  bool ended = true;  ///< false: the stage goes on after this look
 };
 
 /// The promotion state machine (pipeline.md, section 3). Not thread-safe: one loop calls it. Every event is
@@ -135,6 +149,7 @@ class Core {
   schema::Result<void> resume(const std::string& actor, const std::string& id, const std::string& reason);
   schema::Result<void> lift_hold(const std::string& actor, const std::string& model,
                                  const std::string& reason);
+  schema::Result<void> lift_block(const std::string& actor, const std::string& id, const std::string& reason);
 
   [[nodiscard]] std::int64_t telemetry_age_ms() const;
   [[nodiscard]] bool routes_agree() const;
@@ -145,6 +160,7 @@ class Core {
   schema::Result<void> commit(std::string_view what, const Work& work);
   schema::Result<void> commit_urgent(std::string_view what, const Work& work, const route::ModelRoute& safe);
   void publish(const std::vector<Event>& events);
+  [[nodiscard]] Work telling(const Work& work) const;
   [[nodiscard]] std::int64_t now() const { return world_.clock.now_us(); }
   void warn(const std::string& text) const { world_.log("warning", text); }
   [[nodiscard]] std::string new_id(std::string_view prefix);
@@ -222,6 +238,9 @@ class Core {
   void run_fixed(Live& live);
   schema::Result<std::optional<std::string>> capture_path(Live& live, const StageCaptures& captures,
                                                           const CaptureSource& source, const char* name);
+  schema::Result<bool> floor_pair(Live& live, const StageCaptures& captures,
+                                  const std::optional<FloorCaptures>& asked, const std::string& own,
+                                  stages::FloorSide side, std::optional<jobs::DriftPayload::FloorPair>& found);
   schema::Result<std::vector<std::string>> adapter_argv(Live& live, const Adapter& adapter,
                                                         const StageCaptures& captures);
   void evaluate_fixed(Live& live, const jobs::JobResult& drift);
@@ -239,13 +258,42 @@ class Core {
   void check_shadow_end(Live& live);
   void stop_mirroring(Live& live);
   void rescore(Live& live);
+  schema::Result<jobs::RescorePayload> rescore_payload(const Live& live, const std::string& spool) const;
   void evaluate_shadow(Live& live, const std::optional<jobs::JobResult>& rescored);
+
+  // blocks.cpp
+  [[nodiscard]] schema::Result<void> refuse_blocked(const std::string& checkpoint, const std::string& kernel,
+                                                    const std::string& contract) const;
+  schema::Result<void> put_block(store::Tx& tx, Entries& entries, const Live& live, const std::string& id,
+                                 const stages::EscalationDecision& order) const;
+
+  // ladder.cpp
+  [[nodiscard]] route::ModelRoute with_ladder(route::ModelRoute route, const Live& live,
+                                              const stages::CanaryDecision& decision) const;
+  [[nodiscard]] std::optional<route::ModelRoute> rerouted(const Live& live,
+                                                          const stages::CanaryDecision& decision) const;
+  void adopt_route(const std::string& name, const route::ModelRoute& route);
+  std::optional<Capacity> check_capacity(const Live& live, stages::CanaryDecision& decision);
+  schema::Result<void> log_orders(store::Tx& tx, Entries& entries, const Live& live,
+                                  const stages::CanaryDecision& decision,
+                                  const std::optional<Capacity>& capacity) const;
+  [[nodiscard]] stages::EscalationDecision offline_order(const Live& live,
+                                                         const stages::StageReport& report) const;
+  schema::Result<void> log_offline(store::Tx& tx, Entries& entries, const Live& live,
+                                   const stages::EscalationDecision& order) const;
+  [[nodiscard]] schema::Result<std::optional<store::EngineRow>> find_fallback(
+      const store::PromotionRow& row, const PromotionRequest& request) const;
+
+  // sampling.cpp
+  void follow_sampling(Live& live);
+  schema::Result<void> keep_sample(store::Tx& tx, const jobs::JobResult& result,
+                                   const std::string& folder) const;
 
   // stage_canary.cpp, canary_actions.cpp
   void run_canary(Live& live);
   schema::Result<void> open_canary(Live& live);
   void go_to_step(Live& live, std::uint32_t step, std::uint32_t share_bp, const Work& also,
-                  const std::string& reason);
+                  const std::string& reason, const stages::CanaryDecision* decision = nullptr);
   void step_applied(Live& live);
   void canary_step_applied(Live& live);
   bool canary_window(Live& live, const route::Window& window, const Work& consume);
@@ -256,7 +304,8 @@ class Core {
   schema::Result<void> put_canary(store::Tx& tx, store::StageRunRow& run, const std::string& state) const;
   schema::Result<void> log_decision(store::Tx& tx, Entries& entries, const Live& live,
                                     const stages::CanaryDecision& decision) const;
-  bool act(Live& live, const stages::CanaryDecision& decision, const Work& also);
+  bool act(Live& live, stages::CanaryDecision decision, const Work& also);
+  bool carry_out(Live& live, const stages::CanaryDecision& decision, const Work& also);
   bool note_hold(Live& live, const stages::CanaryDecision& decision, const Work& also);
   bool ask_approval(Live& live, const stages::CanaryDecision& decision, const Work& also);
   bool conclude_canary(Live& live, const stages::CanaryDecision& decision, const Work& also);
@@ -289,7 +338,8 @@ class Core {
   std::uint64_t last_window_ = 0;
   std::uint64_t windows_seen_ = 0;
   std::int64_t next_telemetry_us_ = 0, next_heartbeat_us_ = 0;
-  std::int64_t wall_offset_us_ = 0, next_clock_entry_us_ = 0;
+  std::int64_t wall_offset_us_ = 0, clock_hour_us_ = 0;
+  int clock_entries_ = 0;  ///< since clock_hour_us_
   std::vector<schedule::Blackout> blackouts_;
   std::int64_t next_schedules_us_ = 0;
   std::set<std::string, std::less<>> firing_;  ///< schedules whose checkpoint is being looked at

@@ -80,7 +80,8 @@ void Core::on_job_done(const jobs::JobDone& done) {
         auto seq =
             entries.add(tx, draft(*live, schema::EvidenceKind::job_finished, {}, job_body(job, done.result)));
         if (!seq) return std::unexpected(seq.error());
-        return {};
+        const bool sample = done.result.ok && name.starts_with("sample-");
+        return sample ? keep_sample(tx, done.result, world_.runner.folder(done.key)) : schema::Result<void>{};
       });
       if (!stored) return stumble(*live, stored.error());
     }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/core.hpp"
+#include "daemon/pipeline/engine_health.hpp"
 #include "daemon/pipeline/loop.hpp"
 #include "daemon/pipeline/plan.hpp"
 #include "daemon/pipeline/registry.hpp"
@@ -163,6 +164,14 @@ class PipelineImpl final : public Pipeline {
                                          : store::find_contract_by_name(reader, name);
     });
   }
+  schema::Result<View> lift_block(const std::string& actor, const std::string& id,
+                                  const std::string& reason) override {
+    auto done = loop_.call<void>([&] { return core_.lift_block(actor, id, reason); });
+    if (!done) return std::unexpected(done.error());
+    return found(id, "block", block_view,
+                 [&](store::Reader& reader) { return store::find_block(reader, id); });
+  }
+
   schema::Result<View> kernel(const std::string& name) override {
     return found(name, "kernel", kernel_view,
                  [&](store::Reader& reader) { return store::find_kernel(reader, name); });
@@ -241,6 +250,15 @@ class PipelineImpl final : public Pipeline {
           wanted.before = after.empty() ? std::nullopt : std::optional(after);
           wanted.limit = limit;
           return store::list_promotions(reader, wanted);
+  schema::Result<Page> blocks(const PageRequest& page) override {
+    return paged(
+        page,
+        [](store::Reader& reader, const std::string& after, std::int64_t limit) {
+          return store::list_blocks(reader, after, limit);
+        },
+        [](store::Reader&, const store::BlockRow& row) -> schema::Result<View> { return block_view(row); },
+        [](const store::BlockRow& row) { return row.id; });
+  }
         },
         [&](store::Reader& reader, const store::PromotionRow& row) {
           return promotion_view(reader, row, runner_, clock_.now_us());
@@ -278,10 +296,16 @@ class PipelineImpl final : public Pipeline {
             [this](const Event& event) {
               if (event.kind == "state_changed") transitions_.fetch_add(1);
               listeners_->tell(event);
+    auto health = parts.health ? std::move(parts.health)
+                               : [policy = settings_.outgoing](const std::string& base_url) {
+                                   return check_health(base_url, policy);
+                                 };
             },
         .verify = [this](const std::string& engine) { return registry_.verify_checkpoint(engine); },
         .offload = [this](std::function<void()> work,
-                          std::function<void()> then) { offload(std::move(work), std::move(then)); }};
+                          std::function<void()> then) { offload(std::move(work), std::move(then)); },
+        .health = std::move(health),
+        .outbox = std::move(parts.outbox)};
   }
 
   /// One helper at a time: evaluations of several models queue behind each other on its thread.

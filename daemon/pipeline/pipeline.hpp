@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "daemon/jobs/job.hpp"
+#include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/service.hpp"
@@ -30,6 +31,8 @@ struct Parts {
   Committer* committer = nullptr;
   std::function<store::IdRandom()> random;
   bool threaded = true;  ///< false: nothing runs by itself, `tick` is called
+  std::function<schema::Result<void>(const std::string& base_url)> health{};  ///< of an engine
+  notify::Outbox outbox{};                                                    ///< empty: nobody is told
 };
 
 /// The pipeline with its thread. start() reconciles with what is stored and held by the data plane, then

@@ -30,6 +30,8 @@ void each_member(Progress& p, Visit visit) {
   visit("failed_requests_incumbent", p.failed_requests_incumbent);
   visit("max_e_value", p.max_e_value);
   visit("first_failure_us", p.first_failure_us);
+  visit("sample", p.sample);
+  visit("samples", p.samples);
   visit("spent_k", p.spent_k);
 }
 

@@ -24,6 +24,8 @@ struct StageProgress {
   std::uint64_t failed_requests_candidate = 0, failed_requests_incumbent = 0;
   double max_e_value = 1;             ///< largest e-value for harm among the clauses
   std::int64_t first_failure_us = 0;  ///< routing time of the candidate's first failure; 0 = none
+  std::string sample;         ///< canary: "mirroring" or "stopping" by a `sample` order; "" = none
+  std::uint32_t samples = 0;  ///< canary: `sample` orders that have ended
   std::uint32_t spent_k = 0;          ///< the α of this run is that of the k-th; 0 = not spent yet
 };
 

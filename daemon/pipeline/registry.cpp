@@ -195,17 +195,20 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
                        jobs::to_json(*abilities),
                        now,
                        now,
-                       -1};
+                       -1,
+                       request.max_requests_per_second};
   auto known = store_.read([&](store::Reader& reader) { return store::find_engine(reader, request.name); });
   if (!known) return std::unexpected(known.error());
   const bool same = *known && (*known)->base_url == row.base_url && (*known)->kernel == row.kernel &&
                     (*known)->checkpoint == row.checkpoint &&
-                    (*known)->checkpoint_uri == row.checkpoint_uri && (*known)->abilities == row.abilities;
+                    (*known)->checkpoint_uri == row.checkpoint_uri && (*known)->abilities == row.abilities &&
+                    (*known)->max_requests_per_second == row.max_requests_per_second;
   if (same) return engine_view(**known);
   auto done = commit("register engine", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto body = schema::EntryValue::Object{{"name", row.name},
                                            {"url", row.base_url},
                                            {"kernel", row.kernel},
+                                           {"max_requests_per_second", row.max_requests_per_second},
                                            {"abilities", entry_value(nlohmann::json::parse(row.abilities))}};
     auto entry = draft(schema::EvidenceKind::engine_registered, actor, std::move(body));
     entry.subject.checkpoint = row.checkpoint;

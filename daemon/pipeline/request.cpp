@@ -16,6 +16,7 @@ using schema::ErrorCode;
 
 constexpr std::size_t kMaxNameBytes = 128;
 constexpr std::size_t kMaxTextBytes = 4'096;
+constexpr std::int64_t kMaxRequestsPerSecond = 10'000'000;
 
 /// Collects members of one object; the first fault wins.
 class Members {
@@ -59,6 +60,16 @@ class Members {
     if (!std::ranges::all_of(found, allowed))
       fault(key, fmt::format("'{}' may hold letters, digits and - _ . / : only", key));
     return found;
+  }
+
+  /// A whole number from 1 to `limit`, 0 when absent.
+  std::int64_t count(std::string_view key, std::int64_t limit) {
+    const auto* item = find(key);
+    if (item == nullptr) return 0;
+    const bool whole =
+        item->is_number_integer() && item->get<std::int64_t>() >= 1 && item->get<std::int64_t>() <= limit;
+    if (!whole) fault(key, fmt::format("'{}' must be a whole number from 1 to {}", key, limit));
+    return whole ? item->get<std::int64_t>() : 0;
   }
 
   const json* find(std::string_view key) const {
@@ -129,7 +140,7 @@ json captures_json(const StageCaptures& captures) {
 schema::Result<PromotionRequest> parse_promotion_request(std::string_view text) {
   auto parsed = schema::parse_json(text, {}, "the promotion");
   if (!parsed) return std::unexpected(parsed.error());
-  Members top(*parsed, "", {"model", "engine", "contract", "captures", "note"});
+  Members top(*parsed, "", {"model", "engine", "contract", "captures", "fallback_engine", "note"});
   PromotionRequest request;
   request.model = top.name("model");
   request.engine = top.name("engine");
@@ -160,7 +171,7 @@ std::string to_json(const PromotionRequest& request) {
 schema::Result<EngineRequest> parse_engine_request(std::string_view text) {
   auto parsed = schema::parse_json(text, {}, "the engine");
   if (!parsed) return std::unexpected(parsed.error());
-  Members top(*parsed, "", {"name", "url", "kernel", "checkpoint"});
+  Members top(*parsed, "", {"name", "url", "kernel", "checkpoint", "max_requests_per_second"});
   EngineRequest request;
   request.name = top.name("name");
   request.url = top.text("url", true);
@@ -188,3 +199,6 @@ schema::Result<ModelRequest> parse_model_request(std::string_view text) {
 }
 
 }  // namespace driftgate::pipeline
+  if (top.find("fallback_engine") != nullptr) request.fallback_engine = top.name("fallback_engine");
+  if (!request.fallback_engine.empty()) value["fallback_engine"] = request.fallback_engine;
+  request.max_requests_per_second = top.count("max_requests_per_second", kMaxRequestsPerSecond);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,11 @@ struct PromotionRequest {
 /// NAME}, "corpus": URI, "floor": …}, "slice": {…}}, "note"}. Unknown members are refused;
 /// `invalid_document` with the JSON pointer in `where`.
 [[nodiscard]] schema::Result<PromotionRequest> parse_promotion_request(std::string_view json);
+  /// Registered engine of the contract's fallback kernel; empty = the only one that serves the candidate's
+  /// checkpoint with it.
+  std::string fallback_engine{};
+  /// Of the HTTP request, bound to what it makes in the same transaction; not part of the document.
+  std::string idempotency_key{};
 [[nodiscard]] std::string to_json(const PromotionRequest& request);
 
 /// An engine to register: a base URL that serves exactly one (checkpoint, kernel).
@@ -49,13 +55,15 @@ struct EngineRequest {
   std::string checkpoint_digest;  ///< "sha256:…", when the folder cannot be read here; or empty
 };
 
-/// Reads {"name", "url", "kernel", "checkpoint": {"uri"?, "digest"?}}; errors as above.
+/// Reads {"name", "url", "kernel", "checkpoint": {"uri"?, "digest"?}, "max_requests_per_second"?}; errors as
+/// above.
 [[nodiscard]] schema::Result<EngineRequest> parse_engine_request(std::string_view json);
 
 /// Reads {"name", "engine", "reason"}: installs a model's first version.
 struct ModelRequest {
   std::string name, engine, reason;
 };
+  std::int64_t max_requests_per_second = 0;  ///< what it can serve; 0 = not stated
 [[nodiscard]] schema::Result<ModelRequest> parse_model_request(std::string_view json);
 
 }  // namespace driftgate::pipeline

@@ -7,6 +7,7 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/contracts.hpp"
+#include "daemon/store/idempotency.hpp"
 #include "daemon/store/kernels.hpp"
 
 namespace driftgate::pipeline {
@@ -72,7 +73,18 @@ schema::Result<void> check_captures(const std::optional<StageCaptures>& captures
   return check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus");
 }
 
-schema::Result<void> check_driver(const route::Capabilities& can) {
+store::VersionRow version_of(const store::EngineRow& engine, std::string id, std::int64_t now_us) {
+  store::VersionRow version;
+  version.id = std::move(id);
+  version.checkpoint = engine.checkpoint;
+  version.kernel = engine.kernel;
+  version.engine = engine.name;
+  version.base_url = engine.base_url;
+  version.created_us = now_us;
+  return version;
+}
+
+schema::Result<void> check_driver(const route::Capabilities& can, const schema::Escalation& policy) {
   const auto lacks = [](const char* what) {
     return schema::fail(ErrorCode::unsupported,
                         fmt::format("the data plane cannot do this: {}; a promotion needs it", what));
@@ -109,6 +121,9 @@ schema::Result<std::string> Core::create_model(const std::string& actor, const M
   state.epoch = 1;
   auto done = commit("create model", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto ensured = store::ensure_version(tx, version);
+  const bool slices = std::ranges::any_of(
+      policy.rules, [](const auto& rule) { return rule.action == schema::Action::route_slice; });
+  if (slices && !can.slice) return lacks("routes for slices");
     if (!ensured) return std::unexpected(ensured.error());
     version = *ensured;
     model.incumbent = version.id;
@@ -208,7 +223,7 @@ schema::Result<store::PromotionRow> Core::prepare(const std::string& actor, cons
         fmt::format("contract {} has no stages.canary, so nothing can be promoted under it", contract.name),
         "/contract");
   }
-  auto driver = check_driver(world_.driver.capabilities());
+  auto driver = check_driver(world_.driver.capabilities(), contract.escalation);
   if (!driver) return std::unexpected(driver.error());
   auto numeric =
       check_captures(request.numeric, world_.settings, contract, schema::Stage::offline_numeric, "numeric");
@@ -245,6 +260,10 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
     auto ensured = store::ensure_version(tx, version);
     if (!ensured) return std::unexpected(ensured.error());
     version = *ensured;
+  auto blocked = refuse_blocked((*engine)->checkpoint, (*engine)->kernel, row->contract);
+  if (!blocked) return std::unexpected(blocked.error());
+  auto fallback = find_fallback(*row, request);
+  if (!fallback) return std::unexpected(fallback.error());
     row.candidate = version.id;
     schema::EntryDraft entry;
     entry.time_us = now();
@@ -270,11 +289,21 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
   if (!done) return std::unexpected(done.error());
   std::vector<std::string> older;
   for (const auto& [id, live] : live_) {
+  auto fallback = find_fallback(row, request);
+  if (!fallback) return std::unexpected(fallback.error());
     if (live->row.model == row.model && live->row.state == PromotionState::queued) older.push_back(id);
   }
   auto live = std::make_unique<Live>();
   auto loaded = load(*live, row);
   live->row = row;
+    schema::EntryValue fallback_value = nullptr;
+    if (*fallback) {
+      auto kept = store::ensure_version(tx, version_of(**fallback, new_id("ve"), now()));
+      if (!kept) return std::unexpected(kept.error());
+      row.fallback = kept->id;
+      fallback_value = schema::EntryValue::Object{
+          {"version", kept->id}, {"engine", kept->engine}, {"kernel", kept->kernel}, {"url", kept->base_url}};
+    }
   if (!loaded) stumble(*live, loaded.error());
   live_[row.id] = std::move(live);
   for (const auto& id : older) {
@@ -284,8 +313,13 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
                                .reason = fmt::format("{} is newer", row.id)});
     }
   }
+                  {"fallback", std::move(fallback_value)},
   start_next(row.model);
   return row.id;
 }
 
 }  // namespace driftgate::pipeline
+    if (!request.idempotency_key.empty()) {
+      auto bound = store::idempotency_bind(tx, actor, request.idempotency_key, row.id);
+      if (!bound) return bound;
+    }

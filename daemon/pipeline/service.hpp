@@ -120,6 +120,10 @@ class Service {
   virtual schema::Result<View> lift_hold(const std::string& actor, const std::string& model,
                                          const std::string& reason) = 0;
 
+  /// Lets a checkpoint and kernel that were blocked be promoted again under the contract (scope: operator).
+  virtual schema::Result<View> lift_block(const std::string& actor, const std::string& block,
+                                          const std::string& reason) = 0;
+
   virtual schema::Result<View> contract(const std::string& digest_or_name) = 0;
   virtual schema::Result<View> kernel(const std::string& name) = 0;
   virtual schema::Result<View> engine(const std::string& name) = 0;
@@ -146,6 +150,9 @@ class Service {
   virtual schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) = 0;
 
   /// Calls `on_event` for every entry that this service commits from now on, in order, on the thread
+  /// {"id", "checkpoint", "kernel", "contract", "promotion", "reason", "by", "since_us", "lifted": {"by",
+  /// "reason", "since_us"} | null}
+  virtual schema::Result<Page> blocks(const PageRequest& page) = 0;
   /// that committed it: it must return at once (post to your own executor) and not end its subscription.
   /// Entries before are read from evidence.
   virtual std::unique_ptr<Subscription> subscribe(std::function<void(const Event&)> on_event) = 0;

@@ -33,6 +33,8 @@ struct Settings {
   std::int64_t inconclusive_deadline_ms = 86'400'000;
   std::int64_t commit_patience_ms = 100;  ///< then weight 0 is applied before its COMMIT is through
   std::int64_t clock_step_ms = 5'000;     ///< a larger step of the wall clock is logged
+  std::uint32_t sample_bp = 2'000;                ///< mirrored while a `sample` order stands
+  std::uint64_t sample_token_budget = 1'000'000;  ///< most tokens asked of the mirror by it in one stage
   std::vector<std::string> blackouts;  ///< see daemon/schedule/blackout.hpp
   std::string code_version;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/pipeline/carried.hpp"
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/spending_key.hpp"
@@ -99,14 +100,17 @@ void Core::run_canary(Live& live) {
 
 /// Commits the share of a step as desired; the step begins when it was read back.
 void Core::go_to_step(Live& live, std::uint32_t step, std::uint32_t share_bp, const Work& also,
-                      const std::string& reason) {
+                      const std::string& reason, const stages::CanaryDecision* decision) {
   auto& model = models_.at(live.row.model);
   auto route = next_route(model);
+  // What an earlier promotion sent to its fallback ends where this one's canary begins.
+  const bool begins = live.progress.phase.empty();
+  if (decision != nullptr || begins)
+    route = with_ladder(route, live, decision ? *decision : stages::CanaryDecision{});
   route.stage_key = live.run.key.text();
   route.seed = live.row.seed;
   route.candidate = arm(live.candidate);
   route.candidate_bp = share_bp;
-  route.mirror_bp = 0;
   auto row = live.row;
   auto run = live.run;
   auto progress = live.progress;
@@ -222,6 +226,7 @@ bool Core::canary_window(Live& live, const route::Window& window, const Work& co
 
 /// Without windows only silence can be decided on: freeze, then revert.
 void Core::canary_tick(Live& live) {
+  follow_sampling(live);
   const auto& plan = *live.contract->canary;
   const auto newest = std::max(live.progress.last_window_us, live.run.step_started_us);
   const auto age_ms = (now() - newest) / 1'000;
@@ -248,6 +253,11 @@ bool Core::decide_canary(Live& live, const Work& also) {
   context.paused = live.row.state == PromotionState::paused || live.progress.phase == "applying" ||
                    !models_.at(live.row.model).agreed || blackout_of(live.row.model) != nullptr;
   context.approved = *approved;
+  auto carried = carry_signals(world_.store, *live.contract, live.row.id, now(), context);
+  if (!carried) {
+    stumble(live, carried.error());
+    return false;
+  }
   auto decision = live.canary->decide(context);
   auto& progress = live.progress;
   progress.advance_proven = decision.advance_proven;

@@ -102,6 +102,7 @@ void Core::run_shadow(Live& live) {
   auto route = next_route(model);
   route.stage_key = live.run.key.text();
   route.seed = live.row.seed;
+  done.conclusion.run = inputs.stage.attempt;
   route.candidate = arm(live.candidate);
   route.candidate_bp = 0;
   route.mirror_bp = live.contract->shadow.mirror_bp;
@@ -169,13 +170,8 @@ void Core::stop_mirroring(Live& live) {
   ensure_route(live.row.model);
 }
 
-/// Teacher forcing of the pairs on both engines, in a job.
-void Core::rescore(Live& live) {
-  auto spool = world_.driver.spool_path(live.run.key.text());
-  // Mirrored requests are still in flight: the slowest answers belong to the evidence too.
-  if (!spool && spool.error().code == ErrorCode::conflict) return stumble(live, spool.error());
-  if (!spool && spool.error().code != ErrorCode::not_found)
-    return fail_stage(live, spool.error(), "the spool of mirrored requests");
+/// Both engines as the rescore job asks them, and the spool that it reads.
+schema::Result<jobs::RescorePayload> Core::rescore_payload(const Live& live, const std::string& spool) const {
   const auto side = [&](const store::VersionRow& version) -> schema::Result<jobs::RescorePayload::Side> {
     auto engine =
         world_.store.read([&](store::Reader& reader) { return store::find_engine(reader, version.engine); });
@@ -190,17 +186,28 @@ void Core::rescore(Live& live) {
   };
   auto incumbent = side(live.baseline);
   auto candidate = incumbent ? side(live.candidate) : incumbent;
-  if (!candidate) return fail_stage(live, candidate.error(), "the engines' abilities");
-  const jobs::RescorePayload payload{.spool = spool ? *spool : std::string(),
-                                     .incumbent = *incumbent,
-                                     .candidate = *candidate,
-                                     .checkpoint = live.candidate.checkpoint,
-                                     .contract = live.contract->canonical_json,
-                                     .max_rescored = world_.settings.max_rescored,
-                                     .seed = live.row.seed,
-                                     .outgoing = world_.settings.outgoing};
+  if (!candidate) return std::unexpected(candidate.error());
+  return jobs::RescorePayload{.spool = spool,
+                              .incumbent = *incumbent,
+                              .candidate = *candidate,
+                              .checkpoint = live.candidate.checkpoint,
+                              .contract = live.contract->canonical_json,
+                              .max_rescored = world_.settings.max_rescored,
+                              .seed = live.row.seed,
+                              .outgoing = world_.settings.outgoing};
+}
+
+/// Teacher forcing of the pairs on both engines, in a job.
+void Core::rescore(Live& live) {
+  auto spool = world_.driver.spool_path(live.run.key.text());
+  // Mirrored requests are still in flight: the slowest answers belong to the evidence too.
+  if (!spool && spool.error().code == ErrorCode::conflict) return stumble(live, spool.error());
+  if (!spool && spool.error().code != ErrorCode::not_found)
+    return fail_stage(live, spool.error(), "the spool of mirrored requests");
+  auto payload = rescore_payload(live, spool ? *spool : std::string());
+  if (!payload) return fail_stage(live, payload.error(), "the engines' abilities");
   auto done = ensure_job(live, "rescore", jobs::JobKind::rescore, world_.settings.rescore_limits,
-                         jobs::to_json(payload));
+                         jobs::to_json(*payload));
   if (!done) return stumble(live, done.error());
   if (!*done) return;
   if (!(*done)->ok)

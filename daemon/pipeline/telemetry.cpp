@@ -67,6 +67,7 @@ schema::Result<void> Core::take_window(const route::Window& window) {
   };
   if (const auto model = models_.find(window.model); model != models_.end()) {
     model->second.last_window_us = now();  // ages are by this clock, never by the router's
+    model->second.rate.add(window);
   }
   auto* live = holder(window.model);
   const bool own = live != nullptr && is_of_running_stage(window, *live);

@@ -94,6 +94,12 @@ schema::Result<void> Core::load(Live& live, const store::PromotionRow& row) {
       if (!baseline) return std::unexpected(baseline.error());
       if (*baseline) live.baseline = **baseline;
     }
+    live.fallback = {};
+    if (!row.fallback.empty()) {
+      auto fallback = store::find_version(reader, row.fallback);
+      if (!fallback) return std::unexpected(fallback.error());
+      if (*fallback) live.fallback = **fallback;
+    }
     if (row.stage.empty()) return {};
     auto run = store::find_stage_run(reader, {row.id, row.stage, row.attempt});
     if (!run) return std::unexpected(run.error());
@@ -140,6 +146,11 @@ void Core::begin_promotion(Live& live, const store::ModelRow& model) {
   if (model.incumbent == live.row.candidate) {
     (void)withdraw(
         live, {.target = PromotionState::superseded, .reason = "the candidate is the incumbent already"});
+    return;
+  }
+  if (auto blocked = refuse_blocked(live.candidate.checkpoint, live.candidate.kernel, live.row.contract);
+      !blocked && blocked.error().code == ErrorCode::conflict) {
+    (void)withdraw(live, {.target = PromotionState::rejected, .reason = blocked.error().message});
     return;
   }
   auto row = live.row;
@@ -220,17 +231,26 @@ void Core::after_stage(Live& live, store::PromotionRow& row, store::StageRunRow&
 /// Verdicts, report, table and the state that follows, in one transaction.
 void Core::finish_stage(Live& live, const StageConclusion& conclusion) {
   const auto& report = conclusion.report;
-  const Work rows = [&](store::Tx& tx, Entries& entries) {
-    return put_verdicts(tx, entries, live, conclusion);
+  const auto order = offline_order(live, report);
+  const bool blocks = order.acted && order.action == schema::Action::block;
+  const Work rows = [&, block = new_id("bl")](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    auto put = put_verdicts(tx, entries, live, conclusion);
+    if (!put) return put;
+    auto logged = log_offline(tx, entries, live, order);
+    return logged && blocks ? put_block(tx, entries, live, block, order) : logged;
   };
-  if (report.verdict == schema::Verdict::violated || report.verdict == schema::Verdict::error) {
-    const bool violated = report.verdict == schema::Verdict::violated;
+  // A rule may end the promotion for a clause that is soft and so leaves the stage's verdict as it is.
+  const bool ordered = order.acted && order.action >= schema::Action::rollback;
+  if (ordered || report.verdict == schema::Verdict::violated || report.verdict == schema::Verdict::error) {
+    const bool violated = ordered || report.verdict == schema::Verdict::violated;
+    const bool by_order = ordered && report.verdict != schema::Verdict::violated;
+    const auto reason = by_order ? order.reason : why(report);
     const nlohmann::json outcome{{"verdict", schema::to_string(report.verdict)},
                                  {"stage", schema::to_string(report.stage)},
-                                 {"why", why(report)}};
+                                 {"why", reason}};
     Withdrawal end{.target = violated ? PromotionState::rejected : PromotionState::errored,
                    .run_state = run_state(report.verdict),
-                   .reason = fmt::format("{}: {}", schema::to_string(report.stage), why(report)),
+                   .reason = fmt::format("{}: {}", schema::to_string(report.stage), reason),
                    .hold = false,
                    .outcome = schema::canonical_json(outcome),
                    .also = rows};
@@ -269,12 +289,22 @@ void Core::finish_stage(Live& live, const StageConclusion& conclusion) {
 /// An attempt that could not measure: again after a back-off when that may help, else the end.
 void Core::fail_stage(Live& live, const schema::Error& error, std::string_view what) {
   const auto reason = fmt::format("{}: {}: {}", live.run.key.stage, what, error.describe());
+  StageConclusion failed;
+  failed.action = "failed";
+  failed.report.stage = *schema::stage_from_name(live.run.key.stage);
+  failed.report.verdict = schema::Verdict::error;
+  failed.report.code_version = world_.settings.code_version;
+  failed.report.notes.push_back(reason);
+  const Work recorded = [&](store::Tx& tx, Entries& entries) {
+    return put_verdicts(tx, entries, live, failed);
+  };
   if (!may_pass(error.code) || live.run.key.attempt >= world_.settings.max_attempts) {
     const nlohmann::json outcome{{"verdict", "error"}, {"stage", live.run.key.stage}, {"why", reason}};
     (void)withdraw(live, {.target = PromotionState::errored,
                           .run_state = StageRunState::error,
                           .reason = reason,
-                          .outcome = schema::canonical_json(outcome)});
+                          .outcome = schema::canonical_json(outcome),
+                          .also = recorded});
     return;
   }
   auto row = live.row;
@@ -287,6 +317,8 @@ void Core::fail_stage(Live& live, const schema::Error& error, std::string_view w
   row.attempt = next.key.attempt;
   row.reason = reason;
   auto done = commit("retry stage", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    auto noted = recorded(tx, entries);
+    if (!noted) return noted;
     auto updated = store::update_stage_run(tx, run);
     if (!updated) return updated;
     auto inserted = store::insert_stage_run(tx, next);
@@ -313,7 +345,8 @@ void Core::end(Live& live) {
   const auto model = live.row.model;
   const auto id = live.row.id;
   world_.runner.forget(id + "/");
-  if (live.run.key.stage == schema::to_string(Stage::shadow_runtime))
+  if (live.run.key.stage == schema::to_string(Stage::shadow_runtime) || live.progress.samples > 0 ||
+      !live.progress.sample.empty())
     (void)world_.driver.drop_spool(live.run.key.text());
   live_.erase(id);
   start_next(model);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/blobs.hpp"
@@ -17,9 +19,31 @@ schema::Result<void> keep(store::Tx& tx, std::string_view bytes, std::string_vie
   return {};
 }
 
+/// {"scope": "stage", "verdict", "first", "count", …}: the stage's verdict beside the entries of the clauses
+/// that it follows from, which are `first` … `first` + `count` − 1.
+schema::EntryValue::Object stage_body(const StageConclusion& conclusion, std::int64_t first) {
+  const auto& report = conclusion.report;
+  schema::EntryValue::Object body{{"scope", "stage"},
+                                  {"verdict", schema::to_string(report.verdict)},
+                                  {"first", first},
+                                  {"count", report.clauses.size()},
+                                  {"alpha", schema::EntryValue::measured(report.alpha)},
+                                  {"run", conclusion.run},
+                                  {"seed", fmt::format("{:016x}", report.seed)},
+                                  {"ended", conclusion.ended},
+                                  {"nothing_demanded", report.nothing_demanded},
+                                  {"code_version", report.code_version}};
+  if (!conclusion.action.empty()) body["action"] = conclusion.action;
+  if (!conclusion.inputs_digest.empty()) body["inputs_digest"] = conclusion.inputs_digest;
+  if (!conclusion.report_json.empty()) body["report_digest"] = schema::sha256_digest(conclusion.report_json);
+  if (!report.notes.empty()) body["message"] = report.notes.front().substr(0, 2'000);
+  return body;
+}
+
 }  // namespace
 
-/// Blobs, one entry and one row for each verdict. Bytes above the blob limit are named by digest only.
+/// Blobs, one entry and one row for each verdict, and one entry for the stage as a whole. Bytes above the
+/// blob limit are named by digest only.
 schema::Result<void> Core::put_verdicts(store::Tx& tx, Entries& entries, const Live& live,
                                         const StageConclusion& conclusion) const {
   for (const auto& [bytes, type] :
@@ -29,11 +53,17 @@ schema::Result<void> Core::put_verdicts(store::Tx& tx, Entries& entries, const L
     auto kept = keep(tx, bytes, type, now());
     if (!kept) return kept;
   }
+  for (const auto& bytes : conclusion.floor_tables) {
+    auto kept = keep(tx, bytes, "application/vnd.driftgate.table", now());
+    if (!kept) return kept;
+  }
+  std::int64_t first = -1;
   for (const auto& verdict : conclusion.report.clauses) {
     auto entry = draft(live, schema::EvidenceKind::verdict_reached, {},
                        verdict_body(verdict, conclusion.inputs_digest, world_.settings.code_version));
     auto seq = entries.add(tx, entry);
     if (!seq) return std::unexpected(seq.error());
+    if (first < 0) first = *seq;
     store::VerdictRow row;
     row.stage = live.run.key;
     row.clause = verdict.clause;
@@ -45,6 +75,9 @@ schema::Result<void> Core::put_verdicts(store::Tx& tx, Entries& entries, const L
     auto put = store::put_verdict(tx, row);
     if (!put) return put;
   }
+  auto whole = entries.add(tx, draft(live, schema::EvidenceKind::verdict_reached, {},
+                                     stage_body(conclusion, std::max<std::int64_t>(first, 0))));
+  if (!whole) return std::unexpected(whole.error());
   return {};
 }
 

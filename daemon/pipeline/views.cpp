@@ -208,8 +208,26 @@ View engine_view(const store::EngineRow& row) {
                {"checkpoint", row.checkpoint},
                {"checkpoint_uri", row.checkpoint_uri},
                {"abilities", parsed(row.abilities)},
+               {"max_requests_per_second",
+                row.max_requests_per_second == 0 ? json(nullptr) : json(row.max_requests_per_second)},
                {"probed_us", row.probed_us},
                {"registered_us", row.registered_us}});
+}
+
+View block_view(const store::BlockRow& row) {
+  json lifted = nullptr;
+  if (row.lifted_us)
+    lifted = {{"by", row.lifted_by}, {"reason", row.lift_reason}, {"since_us", *row.lifted_us}};
+  return view(row.id, row.evidence_seq,
+              {{"id", row.id},
+               {"checkpoint", row.checkpoint},
+               {"kernel", row.kernel},
+               {"contract", row.contract},
+               {"promotion", row.promotion},
+               {"reason", row.reason},
+               {"by", row.set_by},
+               {"since_us", row.set_us},
+               {"lifted", lifted}});
 }
 
 schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row) {

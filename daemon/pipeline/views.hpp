@@ -4,6 +4,7 @@
 
 #include "daemon/jobs/job.hpp"
 #include "daemon/pipeline/service.hpp"
+#include "daemon/store/blocks.hpp"
 #include "daemon/store/contracts.hpp"
 #include "daemon/store/engines.hpp"
 #include "daemon/store/kernels.hpp"
@@ -18,6 +19,7 @@ namespace driftgate::pipeline {
 [[nodiscard]] View contract_view(const store::ContractRow& row);
 [[nodiscard]] View kernel_view(const store::KernelRow& row);
 [[nodiscard]] View engine_view(const store::EngineRow& row);
+[[nodiscard]] View block_view(const store::BlockRow& row);
 [[nodiscard]] schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row);
 [[nodiscard]] schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
                                                   jobs::JobRunner& runner, std::int64_t now_us);

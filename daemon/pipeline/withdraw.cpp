@@ -94,6 +94,8 @@ schema::Result<void> Core::withdraw(Live& live, Withdrawal withdrawal) {
   safe.candidate_bp = 0;
   safe.mirror_bp = 0;
   safe.slices.clear();
+  safe.all_to_fallback = false;
+  safe.fallback.reset();
   const Work work = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     if (withdrawal.also) {
       auto more = withdrawal.also(tx, entries);
@@ -249,6 +251,9 @@ schema::Result<void> Core::revert_success(const std::string& actor, store::Promo
   safe.candidate_bp = 0;
   safe.mirror_bp = 0;
   safe.stage_key.clear();
+  safe.slices.clear();
+  safe.all_to_fallback = false;
+  safe.fallback.reset();
   row.traffic = Traffic::reverted;
   row.reason = reason;
   const Work work = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {

@@ -11,27 +11,28 @@ namespace {
 constexpr Sql kInsert{
     "insert engine",
     "INSERT INTO engines(name, base_url, kernel, checkpoint, checkpoint_uri, abilities, probed_us, "
-    "registered_us, evidence_seq) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"};
+    "registered_us, evidence_seq, max_requests_per_second) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"};
 constexpr Sql kReplace{
     "replace engine",
     "UPDATE engines SET base_url = ?2, kernel = ?3, checkpoint = ?4, checkpoint_uri = ?5, "
-    "abilities = ?6, probed_us = ?7, registered_us = ?8, evidence_seq = ?9 WHERE name = ?1"};
+    "abilities = ?6, probed_us = ?7, registered_us = ?8, evidence_seq = ?9, max_requests_per_second = ?10 "
+    "WHERE name = ?1"};
 constexpr Sql kAbilities{"set engine abilities",
                          "UPDATE engines SET abilities = ?2, probed_us = ?3 WHERE name = ?1"};
 constexpr Sql kOpenUser{
     "open promotion of engine",
     "SELECT p.id FROM promotions AS p "
-    "LEFT JOIN versions AS v ON v.id = p.baseline "
+    "LEFT JOIN versions AS v ON v.id = p.baseline LEFT JOIN versions AS f ON f.id = p.fallback "
     "WHERE p.state IN ('queued', 'running', 'paused', 'awaiting_approval', 'inconclusive', "
-    "'rolling_back', 'finalizing') AND (p.engine = ?1 OR v.engine = ?1) LIMIT 1"};
+    "'rolling_back', 'finalizing') AND (p.engine = ?1 OR v.engine = ?1 OR f.engine = ?1) LIMIT 1"};
 constexpr Sql kFind{
     "find engine",
     "SELECT name, base_url, kernel, checkpoint, checkpoint_uri, abilities, probed_us, registered_us, "
-    "evidence_seq FROM engines WHERE name = ?1"};
+    "evidence_seq, max_requests_per_second FROM engines WHERE name = ?1"};
 constexpr Sql kList{
     "list engines",
     "SELECT name, base_url, kernel, checkpoint, checkpoint_uri, abilities, probed_us, registered_us, "
-    "evidence_seq FROM engines "
+    "evidence_seq, max_requests_per_second FROM engines "
     "WHERE ordinal > coalesce((SELECT ordinal FROM engines WHERE name = ?1), 0) "
     "ORDER BY ordinal LIMIT ?2"};
 
@@ -44,12 +45,14 @@ EngineRow read_engine(const Row& row) {
           .abilities = row.text(5),
           .probed_us = row.integer(6),
           .registered_us = row.integer(7),
-          .evidence_seq = row.integer(8)};
+          .evidence_seq = row.integer(8),
+          .max_requests_per_second = row.integer(9)};
 }
 
 Result<std::int64_t> run_with_all_fields(Tx& tx, const Sql& sql, const EngineRow& engine) {
   return tx.run(sql, {engine.name, engine.base_url, engine.kernel, engine.checkpoint, engine.checkpoint_uri,
-                      engine.abilities, engine.probed_us, engine.registered_us, engine.evidence_seq});
+                      engine.abilities, engine.probed_us, engine.registered_us, engine.evidence_seq,
+                      engine.max_requests_per_second});
 }
 
 std::string no_kernel(const EngineRow& engine) {

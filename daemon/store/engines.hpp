@@ -19,6 +19,7 @@ struct EngineRow {
   std::int64_t probed_us = 0;
   std::int64_t registered_us = 0;
   std::int64_t evidence_seq = -1;  ///< of the entry that recorded its last change
+  std::int64_t max_requests_per_second = 0;  ///< as registered; 0 = not stated
   bool operator==(const EngineRow&) const = default;
 };
 

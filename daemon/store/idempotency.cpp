@@ -13,13 +13,21 @@ constexpr Sql kBegin{
     "INSERT INTO idempotency(principal, key, request_digest, state, status, headers, body, created_us) "
     "VALUES(?1, ?2, ?3, 'in_flight', 0, '', x'', ?4) ON CONFLICT(principal, key) DO NOTHING"};
 constexpr Sql kFind{"find idempotent request",
-                    "SELECT request_digest, state, status, headers, body FROM idempotency "
+                    "SELECT request_digest, state, status, headers, body, effect FROM idempotency "
                     "WHERE principal = ?1 AND key = ?2"};
 constexpr Sql kFinish{"finish idempotent request",
                       "UPDATE idempotency SET state = 'done', status = ?3, headers = ?4, body = ?5 "
                       "WHERE principal = ?1 AND key = ?2 AND state = 'in_flight'"};
 constexpr Sql kAbandon{"abandon idempotent request",
                        "DELETE FROM idempotency WHERE principal = ?1 AND key = ?2 AND state = 'in_flight'"};
+constexpr Sql kBind{"bind idempotent request",
+                    "UPDATE idempotency SET effect = ?3 "
+                    "WHERE principal = ?1 AND key = ?2 AND state = 'in_flight'"};
+constexpr Sql kKeepBound{"keep bound idempotent request",
+                         "UPDATE idempotency SET state = 'done' "
+                         "WHERE principal = ?1 AND key = ?2 AND state = 'in_flight' AND effect <> ''"};
+constexpr Sql kEndBound{"end bound idempotent requests",
+                        "UPDATE idempotency SET state = 'done' WHERE state = 'in_flight' AND effect <> ''"};
 constexpr Sql kForget{"forget idempotent requests",
                       "DELETE FROM idempotency WHERE created_us < ?1 OR (?2 AND state = 'in_flight')"};
 
@@ -33,7 +41,10 @@ Stored read_stored(const Row& row) {
   return {
       .request_digest = row.text(0),
       .done = row.text(1) == "done",
-      .response = {.status = static_cast<int>(row.integer(2)), .headers = row.text(3), .body = row.text(4)}};
+      .response = {.status = static_cast<int>(row.integer(2)),
+                   .headers = row.text(3),
+                   .body = row.text(4),
+                   .effect = row.text(5)}};
 }
 
 }  // namespace
@@ -70,13 +81,26 @@ Result<void> idempotency_finish(Tx& tx, std::string_view principal, std::string_
       ErrorCode::not_found, fmt::format("no request with Idempotency-Key '{}' is in flight", key));
 }
 
+Result<void> idempotency_bind(Tx& tx, std::string_view principal, std::string_view key,
+                              std::string_view effect) {
+  auto changed = tx.run(kBind, {principal, key, effect});
+  if (!changed) return std::unexpected(std::move(changed.error()));
+  return {};
+}
+
 Result<void> idempotency_abandon(Tx& tx, std::string_view principal, std::string_view key) {
+  auto kept = tx.run(kKeepBound, {principal, key});
+  if (!kept) return std::unexpected(std::move(kept.error()));
   auto changed = tx.run(kAbandon, {principal, key});
   if (!changed) return std::unexpected(std::move(changed.error()));
   return {};
 }
 
 Result<std::int64_t> idempotency_forget(Tx& tx, std::int64_t before_us, bool in_flight_too) {
+  if (in_flight_too) {
+    auto ended = tx.run(kEndBound, {});
+    if (!ended) return std::unexpected(std::move(ended.error()));
+  }
   return tx.run(kForget, {before_us, in_flight_too});
 }
 

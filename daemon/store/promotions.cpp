@@ -11,13 +11,14 @@ namespace {
 #define PROMOTION_COLUMNS                                                                             \
   "id, model, engine, candidate, contract, state, stage, attempt, traffic, baseline, seed, request, " \
   "requester, "                                                                                       \
-  "created_us, updated_us, deadline_us, resume_state, ended_us, outcome, reason, revision, evidence_seq"
+  "created_us, updated_us, deadline_us, resume_state, ended_us, outcome, reason, revision, evidence_seq, " \
+  "fallback"
 
 constexpr Sql kInsert{
     "insert promotion",
     "INSERT INTO promotions(" PROMOTION_COLUMNS
     ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "
-    "?19, ?20, ?21, ?22)"};
+    "?19, ?20, ?21, ?22, ?23)"};
 constexpr Sql kFind{"find promotion", "SELECT " PROMOTION_COLUMNS " FROM promotions WHERE id = ?1"};
 constexpr Sql kUpdate{
     "update promotion",
@@ -66,7 +67,8 @@ PromotionRow read_promotion(const Row& row) {
                          .outcome = row.text(18),
                          .reason = row.text(19),
                          .revision = row.unsigned_integer(20),
-                         .evidence_seq = row.integer(21)};
+                         .evidence_seq = row.integer(21),
+                         .fallback = row.text(22)};
   if (const auto resume = row.maybe_text(16)) promotion.resume_state = parse_promotion_state(*resume).value();
   return promotion;
 }
@@ -100,7 +102,7 @@ Result<void> insert_promotion(Tx& tx, const PromotionRow& p) {
                                   p.requester,   p.created_us,   p.updated_us,
                                   p.deadline_us, resume_text(p), p.ended_us,
                                   p.outcome,     p.reason,       p.revision,
-                                  p.evidence_seq}),
+                                  p.evidence_seq, p.fallback}),
                  fmt::format("promotion {} of model '{}' with engine '{}' under contract {} cannot be stored",
                              p.id, p.model, p.engine, p.contract));
 }

@@ -33,6 +33,7 @@ struct PromotionRow {
   std::string reason{};            ///< one sentence for people: why this state
   std::uint64_t revision = 1;      ///< grows with every change: the ETag
   std::int64_t evidence_seq = -1;  ///< of the entry that recorded its last change
+  std::string fallback{};          ///< version id that route_slice and fallback send traffic to; "" = none
   bool operator==(const PromotionRow&) const = default;
 };
 

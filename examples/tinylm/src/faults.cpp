@@ -14,11 +14,12 @@ double uniform(std::uint64_t seed, std::uint64_t kind, std::uint64_t number) {
 
 }  // namespace
 
-FaultPlan Faults::next() {
+FaultPlan Faults::next(std::string_view body) {
   const std::uint64_t number = number_++;
   FaultPlan plan;
   plan.fails =
-      number >= options_.fail_after_requests && uniform(options_.seed, 1, number) < options_.fail_share;
+      number >= options_.fail_after_requests && uniform(options_.seed, 1, number) < options_.fail_share &&
+      body.find(options_.fail_text) != std::string_view::npos;
   plan.garbage =
       number >= options_.garbage_after_requests && uniform(options_.seed, 2, number) < options_.garbage_share;
   const bool delays =

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 namespace tinylm {
 
@@ -11,6 +13,7 @@ struct FaultOptions {
   double fail_share = 0, delay_share = 0, garbage_share = 0;
   std::uint64_t fail_after_requests = 0, delay_after_requests = 0, garbage_after_requests = 0;
   std::chrono::milliseconds delay{0};
+  std::string fail_text;  ///< failures hit only requests whose body holds it; empty = any
   std::uint64_t seed = 1;
 };
 
@@ -24,7 +27,7 @@ struct FaultPlan {
 class Faults {
  public:
   explicit Faults(const FaultOptions& options) : options_(options) {}
-  FaultPlan next();
+  FaultPlan next(std::string_view body);
 
  private:
   FaultOptions options_;

@@ -99,6 +99,7 @@ void add_serve_options(CLI::App& app, ServeOptions& serve, int& delay_ms) {
   app.add_option("--fail-share", faults.fail_share, "Share of generating requests answered 500")
       ->check(share);
   app.add_option("--fail-after-requests", faults.fail_after_requests, "Failures begin after this many");
+  app.add_option("--fail-text", faults.fail_text, "Failures hit only requests whose body holds this");
   app.add_option("--garbage-share", faults.garbage_share, "Share answered with a broken body")->check(share);
   app.add_option("--garbage-after-requests", faults.garbage_after_requests,
                  "Broken bodies begin after this many");

@@ -60,7 +60,7 @@ bool Session::complete(const HttpRequest& http) {
   auto request = parse_completion(http.body, service_.model_name, service_.max_positions);
   if (!request) return send_error(request.error(), http.keep_alive);
   if (request->max_tokens > 0) {
-    const FaultPlan plan = service_.faults.next();
+    const FaultPlan plan = service_.faults.next(http.body);
     std::this_thread::sleep_for(plan.delay);
     if (plan.fails)
       return send_error(

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
+
 namespace driftgate::api::test {
 
 using schema::ErrorCode;
@@ -18,6 +20,14 @@ constexpr const char* kHash = "0123456789abcdef0123456789abcdef0123456789abcdef0
 constexpr const char* kModel =
     R"({"name":"m","incumbent":{"engine":"e","kernel":"k"},"promotion":null,"hold":null,)"
     R"("route":{"desired":{},"observed":null,"agree":false}})";
+
+constexpr const char* kBlock =
+    R"({"id":"bl-1","checkpoint":"sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",)"
+    R"("kernel":"k","contract":"sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",)"
+    R"("promotion":"pr-1","reason":"nonfinite","by":"driftgate","since_us":1,"lifted":null})";
+constexpr const char* kWebhook =
+    R"({"name":"m","url":"http://127.0.0.1:1/","events":[],"disabled":null,"pending":1,"delivered":0,)"
+    R"("failed":0,"dropped":0,"last_error":""})";
 
 View named(const std::string& name, std::string json) {
   return {name, 1, true, std::move(json)};
@@ -107,6 +117,13 @@ Result<View> FakeService::resume(const std::string& actor, const std::string& id
 Result<View> FakeService::lift_hold(const std::string& actor, const std::string& model,
                                     const std::string& reason) {
   return changed(actor, fmt::format("lift_hold {} {}", model, reason), named("m", kModel));
+}
+Result<View> FakeService::lift_block(const std::string& actor, const std::string& block,
+                                     const std::string& reason) {
+  return changed(actor, fmt::format("lift_block {} {}", block, reason), named(block, kBlock));
+}
+Result<Page> FakeService::blocks(const pipeline::PageRequest&) {
+  return Page{{named("bl-1", kBlock)}, {}};
 }
 Result<View> FakeService::contract(const std::string& asked) {
   return known(asked, "c", contract_view());
@@ -285,6 +302,18 @@ Result<void> FakeSchedules::remove(const std::string& name, std::uint64_t revisi
   if (!found) return std::unexpected(found.error());
   return {};
 }
+Result<std::string> FakeDesk::list() {
+  return fmt::format(R"({{"items":[{}],"next":null}})", kWebhook);
+}
+Result<std::string> FakeDesk::test(const std::string& actor, const std::string& name) {
+  calls.push_back(fmt::format("{} test {}", actor, name));
+  return std::string(kWebhook);
+}
+Result<std::string> FakeDesk::enable(const std::string& name) {
+  calls.push_back(fmt::format("enable {}", name));
+  return std::string(kWebhook);
+}
+
 Result<View> FakeSchedules::get(const std::string& name) {
   return at_revision(name, 3);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/api/ports.hpp"
+#include "daemon/notify/desk.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
 #include "daemon/pipeline/service.hpp"
 
@@ -52,6 +53,9 @@ class FakeService final : public pipeline::Service {
   Result<View> resume(const std::string& actor, const std::string& id, const std::string& reason) override;
   Result<View> lift_hold(const std::string& actor, const std::string& model,
                          const std::string& reason) override;
+  Result<View> lift_block(const std::string& actor, const std::string& block,
+                          const std::string& reason) override;
+  Result<Page> blocks(const pipeline::PageRequest& page) override;
   Result<View> contract(const std::string& digest_or_name) override;
   Result<View> kernel(const std::string& name) override;
   Result<View> engine(const std::string& name) override;
@@ -103,6 +107,15 @@ class FakeSchedules final : public pipeline::ScheduleDesk {
   using View = pipeline::View;
   template <typename T>
   using Result = schema::Result<T>;
+/// One endpoint.
+class FakeDesk final : public notify::Desk {
+ public:
+  Result<std::string> list() override;
+  Result<std::string> test(const std::string& actor, const std::string& name) override;
+  Result<std::string> enable(const std::string& name) override;
+  std::vector<std::string> calls;
+};
+
   Result<View> create(const std::string& actor, const pipeline::ScheduleRequest& request) override;
   Result<View> replace(const std::string& actor, const pipeline::ScheduleRequest& request,
                        std::uint64_t revision) override;

@@ -15,6 +15,7 @@ struct Fixture {
   FakeTokens tokens;
   FakeEvidence evidence;
   FakeIdempotency idempotency;
+  FakeDesk desk;
   FakeSchedules schedules;
   std::int64_t now_us = 1'000'000;
   std::vector<ReadyCheck> checks{{"store", true, ""}};
@@ -26,11 +27,18 @@ struct Fixture {
                   [this] { return now_us; },
                   [this] { return checks; },
                   [] { return std::string(); },
-                  [this](const AccessRecord& record) { log.push_back(record); }};
+                  [this](const AccessRecord& record) { log.push_back(record); },
+                  500,
+                  1000,
+                  &desk,
+                  [](const std::string& name) { return evidence::Backup{"/backups/" + name, 7, "a note"}; }};
   Api api{with(context, schedules)};
 
   static Context& with(Context& context, pipeline::ScheduleDesk& schedules) {
     context.schedules = &schedules;
+    context.redact = [](const std::string&, const std::string&, const std::string&) {
+      return schema::Result<void>{};
+    };
     return context;
   }
 

@@ -74,6 +74,22 @@ TEST_CASE("all faults are told at once, each with line and column") {
   CHECK(message.find("f.yaml:13:7: 'jobs' is a section") != std::string::npos);
 }
 
+TEST_CASE("webhooks are read, and their faults told with the endpoint's name") {
+  const auto settings = parse_settings(
+      "webhooks:\n  endpoints:\n    ops: {url: \"http://hooks.example/x\", secret_file: /s, events: "
+      "[promotion.*]}\n  allowed_hosts: [hooks.example]\n",
+      "f.yaml");
+  REQUIRE(settings);
+  CHECK(settings->webhooks_endpoints.at("ops").url == "http://hooks.example/x");
+  CHECK(settings->webhooks_endpoints.at("ops").secret_file == "/s");
+  CHECK(settings->webhooks_endpoints.at("ops").events == std::vector<std::string>{"promotion.*"});
+  const std::string message = faults(
+      "webhooks:\n  endpoints:\n    a: {url: x}\n    b: {url: x, secret_file: /s, evnts: []}\n    c: 3\n");
+  CHECK(message.find("webhook 'a' needs a url and a secret_file") != std::string::npos);
+  CHECK(message.find("webhook 'b' has no 'evnts'") != std::string::npos);
+  CHECK(message.find("webhook 'c' must be") != std::string::npos);
+}
+
 TEST_CASE("what is no YAML is told with its position") {
   CHECK(faults("a: [1\n").find("f.yaml:2:") != std::string::npos);
   CHECK(faults("- a\n").find("must be a mapping") != std::string::npos);

@@ -201,7 +201,7 @@ TEST_CASE_FIXTURE(
 TEST_CASE_FIXTURE(Fixture, "faults of an endpoint's settings name it") {
   const auto secret = (dir.path() / "secret").string();
   for (const EndpointSettings& wrong :
-       {EndpointSettings{"ops", "https://127.0.0.1/", secret, {}},
+       {EndpointSettings{"ops", "ftp://127.0.0.1/", secret, {}},
         EndpointSettings{"ops", "nonsense", secret, {}},
         EndpointSettings{"ops", "http://127.0.0.1/", secret + "x", {}},
         EndpointSettings{"ops", "http://127.0.0.1/", secret, {"promotion.rejcted"}}}) {

@@ -64,7 +64,7 @@ schema::Result<void> FakeDriver::drop_spool(const std::string&) {
 }
 
 void FakeDriver::serve(const std::string& model, std::size_t count, std::int64_t now_us,
-                       const std::function<bool(std::uint64_t)>& fails) {
+                       const std::function<bool(std::uint64_t, const std::string&)>& fails) {
   const auto& route = routes.at(model).route;
   route::Window window;
   window.number = next_number++;
@@ -75,16 +75,25 @@ void FakeDriver::serve(const std::string& model, std::size_t count, std::int64_t
   window.start_us = now_us - 1'000'000;
   window.end_us = now_us;
   for (std::size_t i = 0; i < count; ++i) {
+  const auto falls_back = [&](const std::string& language) {
+    const auto to_fallback = [&](const route::SliceWeight& weight) {
+      return weight.to_fallback && weight.where == std::map<std::string, std::string>{{"language", language}};
+    };
+    return route.all_to_fallback || std::ranges::any_of(route.slices, to_fallback);
+  };
     route::Observation seen;
     seen.order = next_order++;
     seen.key_hash = mixed(seen.order);
-    seen.candidate_bp = route.candidate_bp;
-    seen.candidate = seen.key_hash % route::kFullShareBp < route.candidate_bp;
+    const std::string language = i % 4 == 0 ? "de" : "en";
+    const bool fallback = falls_back(language);
+    seen.slice = "language=" + language;
+    seen.candidate_bp = fallback ? 0 : route.candidate_bp;
+    seen.candidate = seen.key_hash % route::kFullShareBp < seen.candidate_bp;
     seen.routed_us = now_us;
     seen.ttft_ms = 5;
     seen.inter_token_ms = 1;
     seen.total_ms = 20;
-    if (seen.candidate && fails && fails(candidate_requests)) {
+    if (seen.candidate && fails && fails(candidate_requests, seen.slice)) {
       seen.outcome = route::Outcome::failed;
       seen.reason = "status_500";
     }
@@ -98,6 +107,8 @@ void FakeDriver::serve(const std::string& model, std::size_t count, std::int64_t
 std::uint32_t FakeDriver::share(const std::string& model) const {
   const std::lock_guard guard(mutex);
   const auto found = routes.find(model);
+    if (seen.candidate && language == "de") ++german_candidate_requests;
+    if (fallback) ++fallback_requests;
   return found == routes.end() || !found->second.route.candidate ? 0 : found->second.route.candidate_bp;
 }
 

@@ -37,10 +37,11 @@ class FakeDriver final : public route::Driver {
   schema::Result<std::string> spool_path(const std::string& stage_key) override;
   schema::Result<void> drop_spool(const std::string& stage_key) override;
 
-  /// Sends `count` requests with new keys of `model` through the route and closes a window. The candidate
-  /// fails each request for which `fails(k)` holds, k counting the requests that it was asked.
+  /// Sends `count` requests with new keys of `model` through the route and closes a window; every fourth is
+  /// German. The candidate fails each request for which `fails(k, slice)` holds, k counting the requests that
+  /// it was asked.
   void serve(const std::string& model, std::size_t count, std::int64_t now_us,
-             const std::function<bool(std::uint64_t)>& fails = {});
+             const std::function<bool(std::uint64_t, const std::string&)>& fails = {});
   [[nodiscard]] std::uint32_t share(const std::string& model) const;
 
   route::Capabilities can{true, true, true, true, true, 1u << 20};
@@ -56,6 +57,7 @@ class FakeDriver final : public route::Driver {
   std::condition_variable changed;
 };
 
+  std::uint64_t fallback_requests = 0, german_candidate_requests = 0;
 /// Jobs that end when the test says so, with results of its making.
 class FakeRunner final : public jobs::JobRunner {
  public:

@@ -142,7 +142,13 @@ void Harness::boot() {
                       random[9 - i] = static_cast<std::uint8_t>(ids >> (8 * i));
                     return random;
                   },
-              .threaded = false};
+              .threaded = false,
+              .health = [this](const std::string& url) -> schema::Result<void> {
+                probed.push_back(url);
+                if (std::ranges::find(unhealthy, url) == unhealthy.end()) return {};
+                return schema::fail(schema::ErrorCode::unavailable, "nobody listens");
+              },
+              .outbox = notify::Outbox(webhooks)};
   pipeline = Pipeline::create(std::move(parts));
   must(pipeline->start());
 }
@@ -164,35 +170,48 @@ void Harness::set_up() {
   must(pipeline->register_kernel("pia", R"({"name": "k-train", "dtype": "float32"})"));
   must(pipeline->register_kernel("pia", R"({"name": "k-inf", "dtype": "int8"})"));
   jobs::EngineAbilities abilities;
-  abilities.models = {"m"};
-  abilities.completions = true;
-  for (const auto& [name, kernel, port] :
-       {std::tuple{"old", "k-train", 1}, std::tuple{"new", "k-inf", 2}, std::tuple{"newer", "k-inf", 3}}) {
-    store::EngineRow row;
-    row.name = name;
-    row.base_url = "http://127.0.0.1:" + std::to_string(port);
-    row.kernel = kernel;
-    row.checkpoint = schema::sha256_digest("weights");
-    row.abilities = jobs::to_json(abilities);
-    row.registered_us = row.probed_us = clock.now_us_;
-    must(store->write("engine", [&](store::Tx& tx) { return store::insert_engine(tx, row); }));
-  }
+  must(pipeline->register_kernel("pia", R"({"name": "k-safe", "dtype": "bf16"})"));
+  add_engine("old", "k-train", 1);
+  add_engine("new", "k-inf", 2);
+  add_engine("newer", "k-inf", 3);
   must(pipeline->create_model("olga", {"m", "old", "the first version"}));
 }
 
-std::string Harness::request(const std::string& engine) {
+void Harness::add_engine(const std::string& name, const std::string& kernel, int port,
+                         std::int64_t max_requests_per_second, const std::string& weights) {
+  abilities.models = {"m"};
+  abilities.completions = true;
+  store::EngineRow row;
+  row.name = name;
+  row.base_url = "http://127.0.0.1:" + std::to_string(port);
+  row.kernel = kernel;
+  row.checkpoint = schema::sha256_digest(weights);
+  row.abilities = jobs::to_json(abilities);
+  row.registered_us = row.probed_us = clock.now_us_;
+  row.max_requests_per_second = max_requests_per_second;
+  must(store->write("engine", [&](store::Tx& tx) { return store::insert_engine(tx, row); }));
+}
+
+PromotionRequest Harness::request_for(const std::string& engine) const {
   PromotionRequest request{
       .model = "m", .engine = engine, .contract = "test", .numeric = {}, .slice = {}, .note = {}};
   request.numeric = StageCaptures{{"train.safetensors", ""}, {"inf.safetensors", ""}, "corpus.jsonl", {}};
+  request.fallback_engine = fallback_engine;
   request.slice = request.numeric;
-  return must(pipeline->request_promotion("pia", request)).id;
+  return request;
+}
+
+std::string Harness::request(const std::string& engine) {
+  return must(pipeline->request_promotion("pia", request_for(engine))).id;
 }
 
 void Harness::second() {
   clock.advance_ms(1'000);
   if (!driver.broken && driver.routes.contains("m")) {
-    driver.serve("m", 200, clock.now_us_,
-                 [&](std::uint64_t k) { return k >= behaviour.fails_after && k % 3 == 0; });
+    driver.serve("m", 200, clock.now_us_, [&](std::uint64_t k, const std::string& slice) {
+      if (behaviour.only_german && slice != "language=de") return false;
+      return k >= behaviour.fails_after && (behaviour.only_german || k % 3 == 0);
+    });
   }
   runner.finish_all();
   pipeline->tick();
@@ -239,7 +258,9 @@ std::vector<std::string> Harness::kinds(const std::string& promotion) const {
     if (text == "state_changed")
       text += " " + body["from"].get<std::string>() + ">" + body["to"].get<std::string>() + " " +
               body["stage"].get<std::string>();
-    if (text == "verdict_reached") {
+    if (text == "verdict_reached" && body.value("scope", "") == "stage") {
+      text += " " + value["subject"]["stage"].get<std::string>() + " " + body["verdict"].get<std::string>();
+    } else if (text == "verdict_reached") {
       text += " " + value["subject"]["stage"].get<std::string>() + " " + body["clause"].get<std::string>() +
               " [" + body["slice"].get<std::string>() + "] " + body["verdict"].get<std::string>();
     }

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/pipeline.hpp"
 #include "tests/daemon/pipeline/fakes.hpp"
 
@@ -20,6 +21,7 @@ struct Behaviour {
   double german_tv = 0.01;                        ///< of the German sequences of the slice corpus
   double shadow_failures = 0;                     ///< share of mirrored requests that the candidate fails
   std::uint64_t fails_after = ~std::uint64_t{0};  ///< requests that the candidate serves well in the canary
+  bool only_german = false;                       ///< only German requests fail in the canary
   std::string capture_error;                      ///< error message of drift jobs; "" = they succeed
 };
 
@@ -36,6 +38,9 @@ class Harness {
 
   /// Contract, kernels, engines "old" and "new", model "m" served by "old".
   void set_up();
+  void add_engine(const std::string& name, const std::string& kernel, int port,
+                  std::int64_t max_requests_per_second = 0, const std::string& weights = "weights");
+  [[nodiscard]] PromotionRequest request_for(const std::string& engine = "new") const;
   /// A promotion of `engine` asked for by "pia".
   std::string request(const std::string& engine = "new");
   /// One second: traffic, telemetry, jobs.
@@ -70,6 +75,10 @@ class Harness {
   std::int64_t fail_commit = -1;
   std::uint64_t ids = 0;
   std::vector<std::string> warnings;
+  std::string fallback_engine;         ///< of requests
+  std::vector<std::string> unhealthy;  ///< base URLs whose health probe fails
+  std::vector<std::string> probed;     ///< base URLs whose health was asked
+  std::vector<notify::Subscriber> webhooks;
 
  private:
   jobs::JobResult job(const jobs::JobSpec& spec, const std::string& job_folder) const;
