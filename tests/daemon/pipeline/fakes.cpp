@@ -18,6 +18,13 @@ std::uint64_t mixed(std::uint64_t x) {
 }  // namespace
 
 schema::Result<void> FakeDriver::apply(const route::ModelRoute& route) {
+  if (on_step) on_step("apply route", false);
+  auto applied_now = apply_now(route);
+  if (on_step) on_step("apply route", true);
+  return applied_now;
+}
+
+schema::Result<void> FakeDriver::apply_now(const route::ModelRoute& route) {
   const std::lock_guard guard(mutex);
   if (broken) return schema::fail(ErrorCode::unavailable, "the data plane is gone");
   if (lies) return {};
@@ -52,7 +59,9 @@ schema::Result<std::vector<route::Window>> FakeDriver::windows(std::uint64_t aft
 }
 
 schema::Result<void> FakeDriver::acknowledge(std::uint64_t number) {
+  if (on_step) on_step("acknowledge window", false);
   std::erase_if(closed, [&](const route::Window& window) { return window.number <= number; });
+  if (on_step) on_step("acknowledge window", true);
   return {};
 }
 
@@ -113,8 +122,10 @@ std::uint32_t FakeDriver::share(const std::string& model) const {
 }
 
 schema::Result<void> FakeRunner::start(const jobs::JobSpec& spec) {
+  if (on_step) on_step("start job", false);
   started.push_back(spec.key);
   running_[spec.key] = spec;
+  if (on_step) on_step("start job", true);
   return {};
 }
 
@@ -140,7 +151,11 @@ void FakeRunner::finish_all() {
 schema::Result<std::vector<Event>> FaultyCommitter::commit(std::string_view what, const Work& work) {
   if (before) before(what);
   if (count++ == fail_at) return schema::fail(ErrorCode::storage_full, "no space left");
-  return inner_.commit(what, work);
+  const std::string name(what);
+  if (on_step) on_step(name, false);
+  auto done = inner_.commit(what, work);
+  if (on_step) on_step(name, true);
+  return done;
 }
 
 }  // namespace driftgate::pipeline::fakes

@@ -25,6 +25,9 @@ class FakeClock final : public Clock {
   std::int64_t offset_us_ = 0;
 };
 
+/// Told of each durable step, before it (`done` false) and after it. It may throw: then the rest does not happen.
+using OnStep = std::function<void(const std::string& what, bool done)>;
+
 /// A data plane in memory, with requests that the test sends through it.
 class FakeDriver final : public route::Driver {
  public:
@@ -43,8 +46,10 @@ class FakeDriver final : public route::Driver {
   void serve(const std::string& model, std::size_t count, std::int64_t now_us,
              const std::function<bool(std::uint64_t, const std::string&)>& fails = {});
   [[nodiscard]] std::uint32_t share(const std::string& model) const;
+  schema::Result<void> apply_now(const route::ModelRoute& route);  ///< without on_step
 
   route::Capabilities can{true, true, true, true, true, 1u << 20};
+  OnStep on_step;       ///< route applied, telemetry acknowledged
   bool broken = false;  ///< every call fails
   bool lies = false;    ///< apply says ok and changes nothing
   std::map<std::string, route::ObservedRoute> routes;
@@ -74,6 +79,7 @@ class FakeRunner final : public jobs::JobRunner {
 
   /// Ends every running job with `make(spec, folder)`.
   void finish_all();
+  OnStep on_step;  ///< job started
   std::function<jobs::JobResult(const jobs::JobSpec&, const std::string& folder)> make;
   std::vector<std::string> started;  ///< keys, each time
 
@@ -90,6 +96,7 @@ class FaultyCommitter final : public Committer {
   schema::Result<std::vector<Event>> commit(std::string_view what, const Work& work) override;
   std::int64_t fail_at = -1;                          ///< number of the commit that fails, from 0; -1 = none
   std::function<void(std::string_view what)> before;  ///< may block
+  OnStep on_step;
   std::int64_t count = 0;
 
  private:

@@ -126,6 +126,7 @@ void Harness::boot() {
   store = must(store::Store::open({.data_dir = folder / "data", .opened_us = clock.now_us_}));
   committer = std::make_unique<FaultyCommitter>(*store);
   committer->fail_at = fail_commit;
+  committer->on_step = on_commit;
   Parts parts{.settings = settings,
               .store = *store,
               .driver = driver,

@@ -73,6 +73,7 @@ class Harness {
   std::unique_ptr<FaultyCommitter> committer;
   std::unique_ptr<Pipeline> pipeline;
   std::int64_t fail_commit = -1;
+  OnStep on_commit;  ///< of the committer that `boot` makes
   std::uint64_t ids = 0;
   std::vector<std::string> warnings;
   std::string fallback_engine;         ///< of requests
