@@ -1,0 +1,134 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "daemon/evidence/log.hpp"
+#include "tests/daemon/pipeline/harness.hpp"
+#include "tests/fault/column.hpp"
+
+using namespace driftgate;
+using driftgate::pipeline::fakes::Harness;
+
+namespace {
+
+/// Ends the daemon in the middle of what it does. Not a std::exception, so that nothing takes it for a
+/// failure.
+struct Killed {};
+
+/// Numbers the durable steps (each COMMIT by its name, each route that is applied, each job that is started,
+/// each window that is acknowledged) and kills before or after the chosen one.
+class Failpoints {
+ public:
+  Failpoints(std::int64_t at, bool after) : at_(at), after_(after) {}
+
+  void attach(Harness& harness) {
+    harness.on_commit = [this](const std::string& what, bool done) { step("commit: " + what, done); };
+    harness.committer->on_step = harness.on_commit;
+    harness.driver.on_step =
+        harness.runner.on_step = [this](const std::string& what, bool done) { step(what, done); };
+  }
+
+  std::vector<std::string> names;
+
+ private:
+  void step(const std::string& what, bool done) {
+    if (!done) names.push_back(what);
+    const bool here = static_cast<std::int64_t>(names.size()) - 1 == at_;
+    if (here && done == after_ && !killed_) {
+      killed_ = true;
+      throw Killed{};
+    }
+  }
+
+  const std::int64_t at_;
+  const bool after_;
+  bool killed_ = false;
+};
+
+struct Walk {
+  std::string state;
+  std::vector<std::string> states, verdicts, steps;
+  std::map<std::string, int> entries;  ///< of each kind that records an effect
+};
+
+void boot(Harness& h) {
+  while (true) {
+    try {
+      h.kill();
+      h.boot();
+      return;
+    } catch (const Killed&) {
+    }
+  }
+}
+
+/// A promotion from its request to its end; `at` is the step to be killed at, −1 for none.
+Walk walk(std::int64_t at, bool after) {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  Failpoints points(at, after);
+  points.attach(h);
+  Walk walked;
+  for (int i = 0; i < 400; ++i) {
+    try {
+      if (h.pipeline->outcome(id)->terminal) break;
+      h.approve_if_asked(id);
+      h.second();
+    } catch (const Killed&) {
+      boot(h);
+    }
+  }
+  walked.state = h.state(id);
+  walked.states = h.states(id);
+  walked.verdicts = h.verdicts(id);
+  walked.steps = points.names;
+  for (const auto& kind : h.kinds(id)) {
+    if (kind.starts_with("job_finished") || kind.starts_with("state_changed")) ++walked.entries[kind];
+  }
+  CHECK(h.model()["incumbent"]["engine"] == "new");
+  const auto verified = evidence::verify_log(*h.store);
+  CHECK_MESSAGE(verified.has_value(), (verified ? "" : verified.error().describe()));
+  return walked;
+}
+
+}  // namespace
+
+TEST_CASE("a daemon killed before and after each durable step of all four stages comes to the same end") {
+  const auto reference = walk(-1, false);
+  REQUIRE(reference.state == "succeeded");
+  const auto steps = static_cast<std::int64_t>(reference.steps.size());
+  REQUIRE(steps > 30);
+  for (std::int64_t at = 0; at < steps; ++at) {
+    for (const bool after : {false, true}) {
+      CAPTURE(at);
+      CAPTURE(after);
+      CAPTURE(reference.steps[static_cast<std::size_t>(at)]);
+      const auto killed = walk(at, after);
+      CHECK(killed.state == "succeeded");
+      CHECK(killed.verdicts == reference.verdicts);
+      for (const auto& state : reference.states) {
+        CHECK_MESSAGE(std::ranges::find(killed.states, state) != killed.states.end(), "missing: ", state);
+      }
+      for (const auto& [entry, count] : killed.entries) {
+        const auto wanted = reference.entries.find(entry);
+        CHECK_MESSAGE(wanted != reference.entries.end(), "an entry too many: ", entry);
+        if (wanted == reference.entries.end()) continue;
+        // A restart takes the smaller of the desired and the observed share, so a step may be taken again.
+        const int again = entry == "state_changed running>running canary" ? 1 : 0;
+        CHECK_MESSAGE(count >= wanted->second, entry, " ", count, " times");
+        CHECK_MESSAGE(count <= wanted->second + again, entry, " ", count, " times");
+      }
+    }
+  }
+  const std::set<std::string> names(reference.steps.begin(), reference.steps.end());
+  std::string list;
+  for (const auto& name : names) list += (list.empty() ? "" : ", ") + name;
+  driftgate::fault::tell(
+      "failpoints before and after each durable step", 0,
+      fmt::format("{} steps of {} kinds, both sides, the same end ({})", steps, names.size(), list));
+}
