@@ -42,15 +42,15 @@ net::Response pause_promotion(Context& context, const Call& call);
 net::Response resume_promotion(Context& context, const Call& call);
 net::Response stream_promotion(Context& context, const Call& call);
 
-// schedule_handlers.cpp
-net::Response post_schedule(Context& context, const Call& call);
-net::Response list_schedules(Context& context, const Call& call);
 // ladder_handlers.cpp
 net::Response list_blocks(Context& context, const Call& call);
 net::Response lift_block(Context& context, const Call& call);
 net::Response list_webhooks(Context& context, const Call& call);
 net::Response test_webhook(Context& context, const Call& call);
 net::Response enable_webhook(Context& context, const Call& call);
+// schedule_handlers.cpp
+net::Response post_schedule(Context& context, const Call& call);
+net::Response list_schedules(Context& context, const Call& call);
 net::Response get_schedule(Context& context, const Call& call);
 net::Response put_schedule(Context& context, const Call& call);
 net::Response delete_schedule(Context& context, const Call& call);

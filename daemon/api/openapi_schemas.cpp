@@ -69,6 +69,30 @@ std::string_view component_schemas() {
 "ReasonRequest": {"type": "object", "required": ["reason"], "additionalProperties": false, "properties": {
   "reason": {"type": "string", "minLength": 1, "maxLength": 1000}}},
 
+"Block": {"type": "object", "required": ["id", "checkpoint", "kernel", "contract", "promotion", "reason", "by",
+    "since_us", "lifted"],
+  "description": "this checkpoint and kernel may not be promoted under this contract until the block is lifted",
+  "properties": {"id": {"type": "string"}, "checkpoint": {"$ref": "#/components/schemas/Digest"},
+    "kernel": {"type": "string"}, "contract": {"$ref": "#/components/schemas/Digest"}, "promotion": {"type": "string"},
+    "reason": {"type": "string"}, "by": {"type": "string"}, "since_us": {"type": "integer"},
+    "lifted": {"type": ["object", "null"], "properties": {"by": {"type": "string"}, "reason": {"type": "string"},
+      "since_us": {"type": "integer"}}}}},
+"BlockPage": {"type": "object", "required": ["items", "next"], "properties": {
+  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Block"}},
+  "next": {"$ref": "#/components/schemas/Cursor"}}},
+"Webhook": {"type": "object", "required": ["name", "url", "events", "disabled", "pending", "delivered", "failed",
+    "dropped", "last_error"],
+  "description": "an endpoint of the settings and what became of its messages, as far as they are kept",
+  "properties": {"name": {"type": "string"}, "url": {"type": "string"},
+    "events": {"type": "array", "items": {"type": "string"}, "description": "empty = all"},
+    "disabled": {"type": ["object", "null"], "properties": {"since_us": {"type": "integer"},
+      "reason": {"type": "string"}}},
+    "pending": {"type": "integer"}, "delivered": {"type": "integer"}, "failed": {"type": "integer"},
+    "dropped": {"type": "integer"}, "last_error": {"type": "string"}}},
+"WebhookPage": {"type": "object", "required": ["items", "next"], "properties": {
+  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Webhook"}},
+  "next": {"$ref": "#/components/schemas/Cursor"}}},
+
 "CaptureSource": {"description": "a path below a configured root, or an adapter of the daemon's settings",
   "anyOf": [{"type": "string"}, {"type": "object", "required": ["adapter"], "additionalProperties": false,
     "properties": {"adapter": {"type": "string"}}}]},
@@ -81,6 +105,7 @@ std::string_view component_schemas() {
     "captures": {"type": "object", "additionalProperties": false, "properties": {
       "numeric": {"$ref": "#/components/schemas/StageCaptures"},
       "slice": {"$ref": "#/components/schemas/StageCaptures"}}},
+    "fallback_engine": {"type": "string", "description": "registered engine that serves the contract's fallback kernel with the candidate's checkpoint; needed when several do"},
     "note": {"type": "string"}}},
 "Plan": {"type": "object", "description": "stages, clauses, windows, locks and needed samples"},
 "Promotion": {"type": "object",
@@ -112,7 +137,6 @@ std::string_view component_schemas() {
 "Waiver": {"type": "object", "required": ["evidence_digest", "needed", "clauses", "deadline_us"], "properties": {
   "evidence_digest": {"type": "string", "description": "of the inconclusive stage's report: what a waiver must name"},
   "needed": {"type": "integer", "description": "different people that must waive each clause"},
-    "fallback_engine": {"type": "string", "description": "registered engine that serves the contract's fallback kernel with the candidate's checkpoint; needed when several do"},
   "deadline_us": {"type": ["integer", "null"]},
   "clauses": {"type": "array", "items": {"type": "object", "required": ["clause", "given"], "properties": {
     "clause": {"type": "string"}, "given": {"type": "array", "items": {"$ref": "#/components/schemas/Given"}}}}}}},

@@ -171,10 +171,6 @@ void add_model_routes(std::vector<Route>& list) {
       .answer(200, "Model", "the model");
 }
 
-void add_promotion_routes(std::vector<Route>& list) {
-  Group promotions(list, "promotions");
-  promotions
-      .post("/v1/promotions", "requestPromotion", "Ask for a promotion; `Prefer: wait=N` waits for its end",
 void add_ladder_routes(std::vector<Route>& list) {
   Group blocks(list, "blocks");
   blocks
@@ -203,6 +199,10 @@ void add_ladder_routes(std::vector<Route>& list) {
       .answer(200, "Webhook", "enabled");
 }
 
+void add_promotion_routes(std::vector<Route>& list) {
+  Group promotions(list, "promotions");
+  promotions
+      .post("/v1/promotions", "requestPromotion", "Ask for a promotion; `Prefer: wait=N` waits for its end",
             Scope::promoter, post_promotion)
       .query("dry_run", "boolean", "plan only, change nothing")
       .body("PromotionRequest")
@@ -352,6 +352,7 @@ std::vector<Route> make_routes() {
   add_contract_routes(list);
   add_registry_routes(list);
   add_model_routes(list);
+  add_ladder_routes(list);
   add_promotion_routes(list);
   add_intervention_routes(list);
   add_schedule_routes(list);
@@ -368,4 +369,3 @@ const std::vector<Route>& routes() {
 }
 
 }  // namespace driftgate::api
-  add_ladder_routes(list);

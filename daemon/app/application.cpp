@@ -24,13 +24,12 @@
 #include "daemon/evidence/log.hpp"
 #include "daemon/evidence/query.hpp"
 #include "daemon/jobs/local_runner.hpp"
-#include "daemon/evidence/key_files.hpp"
 #include "daemon/net/server.hpp"
+#include "daemon/notify/desk.hpp"
+#include "daemon/notify/sender.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/pipeline.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
-#include "daemon/notify/desk.hpp"
-#include "daemon/notify/sender.hpp"
 #include "daemon/route/router_driver.hpp"
 #include "daemon/route/spawn.hpp"
 #include "daemon/store/id.hpp"
@@ -70,13 +69,13 @@ struct Application::Parts {
   std::unique_ptr<route::RouterDriver> driver;
   std::unique_ptr<RouterKeeper> keeper;
   std::unique_ptr<jobs::LocalRunner> runner;
+  std::unique_ptr<notify::Sender> sender;
+  std::unique_ptr<notify::Desk> desk;
   std::unique_ptr<pipeline::ScheduleDesk> schedules;
   std::unique_ptr<pipeline::Pipeline> pipeline;
   std::unique_ptr<api::Api> api;
   std::unique_ptr<net::Server> server;
   std::unique_ptr<pipeline::Subscription> subscription;
-  std::unique_ptr<notify::Sender> sender;
-  std::unique_ptr<notify::Desk> desk;
   std::unique_ptr<Ticker> ticker;
 
   Result<void> open_store();
@@ -84,12 +83,12 @@ struct Application::Parts {
   Result<void> admit_people();
   Result<void> find_router();
   Result<void> open_jobs();
+  Result<void> open_webhooks();
   Result<void> start_pipeline();
   Result<void> serve_api();
   Result<void> announce();
   void stop();
   [[nodiscard]] std::vector<api::ReadyCheck> readiness();
-  Result<void> open_webhooks();
   [[nodiscard]] api::Context api_context();
 };
 
@@ -149,7 +148,26 @@ Result<void> Application::Parts::open_jobs() {
   return {};
 }
 
+/// What a daemon before left in the outbox is sent at once.
+Result<void> Application::Parts::open_webhooks() {
+  const auto configured = webhook_settings(settings);
+  auto endpoints = notify::load_endpoints(configured, webhook_policy(settings));
+  if (!endpoints) return std::unexpected(endpoints.error());
+  notify::SenderOptions options;
+  options.policy = webhook_policy(settings);
+  options.now_us = wall_clock_us;
+  options.log = [this](std::string_view level, const std::string& text) { log.write(level, text); };
+  auto started = notify::Sender::start(*store, std::move(*endpoints), std::move(options));
+  if (!started) return std::unexpected(started.error());
+  sender = std::move(*started);
+  desk = notify::stored_desk(*store, configured, wall_clock_us, [this] { sender->wake(); });
+  return {};
+}
+
 Result<void> Application::Parts::start_pipeline() {
+  std::vector<notify::Subscriber> subscribers;
+  for (const auto& endpoint : webhook_settings(settings))
+    subscribers.push_back({endpoint.name, endpoint.events});
   schedules = pipeline::stored_schedules(*store, [this] { return clock->now_us(); });
   pipeline = pipeline::Pipeline::create(
       {pipeline_settings(settings, kVersion),
@@ -170,6 +188,7 @@ Result<void> Application::Parts::start_pipeline() {
 api::Context Application::Parts::api_context() {
   api::Context context{*pipeline, *tokens, *evidence, *idempotency, wall_clock_us, {}, {}, {}};
   context.ready = [this] { return readiness(); };
+  context.webhooks = desk.get();
   context.more_metrics = [this] { return store_metrics(store->stats(), heads->published_size()); };
   context.log = [this](const api::AccessRecord& record) {
     log.debug(fmt::format("{} {} status={} principal={} from={} us={}", record.method, record.path,
@@ -182,26 +201,7 @@ api::Context Application::Parts::api_context() {
 }
 
 Result<void> Application::Parts::serve_api() {
-/// What a daemon before left in the outbox is sent at once.
-Result<void> Application::Parts::open_webhooks() {
-  const auto configured = webhook_settings(settings);
-  auto endpoints = notify::load_endpoints(configured, webhook_policy(settings));
-  if (!endpoints) return std::unexpected(endpoints.error());
-  notify::SenderOptions options;
-  options.policy = webhook_policy(settings);
-  options.now_us = wall_clock_us;
-  options.log = [this](std::string_view level, const std::string& text) { log.write(level, text); };
-  auto started = notify::Sender::start(*store, std::move(*endpoints), std::move(options));
-  if (!started) return std::unexpected(started.error());
-  sender = std::move(*started);
-  desk = notify::stored_desk(*store, configured, wall_clock_us, [this] { sender->wake(); });
-  return {};
-}
-
   api = std::make_unique<api::Api>(api_context());
-  std::vector<notify::Subscriber> subscribers;
-  for (const auto& endpoint : webhook_settings(settings))
-    subscribers.push_back({endpoint.name, endpoint.events});
   auto options = server_options(settings);
   if (!options) return std::unexpected(options.error());
   options->log = [this](std::string_view message) { log.warn(message); };
@@ -239,6 +239,8 @@ void Application::Parts::stop() {
   if (server) server->stop(kDrainTime);
   if (pipeline) pipeline->stop();
   pipeline.reset();
+  desk.reset();
+  sender.reset();
   runner.reset();
   keeper.reset();
   driver.reset();
@@ -273,5 +275,3 @@ int serve(const Settings& settings) {
 }
 
 }  // namespace driftgate::app
-  desk.reset();
-  sender.reset();

@@ -87,16 +87,13 @@ pipeline::Settings pipeline_settings(const Settings& settings, const std::string
   options.heartbeat_ms = std::clamp<std::int64_t>(settings.router_dead_man_ms / 10, 100, 1'000);
   options.pause_deadline_ms = settings.pipeline_pause_deadline_s * 1'000;
   options.inconclusive_deadline_ms = settings.pipeline_inconclusive_deadline_s * 1'000;
+  options.sample_bp = static_cast<std::uint32_t>(settings.pipeline_sample_share_bp);
+  options.sample_token_budget = static_cast<std::uint64_t>(settings.pipeline_sample_token_budget);
   options.blackouts = settings.schedule_blackouts;
   options.code_version = version;
   return options;
-  options.sample_bp = static_cast<std::uint32_t>(settings.pipeline_sample_share_bp);
-  options.sample_token_budget = static_cast<std::uint64_t>(settings.pipeline_sample_token_budget);
 }
 
-evidence::HeadOptions head_options(const Settings& settings) {
-  const fs::path data = data_dir_of(settings);
-  evidence::HeadOptions options;
 std::vector<notify::EndpointSettings> webhook_settings(const Settings& settings) {
   std::vector<notify::EndpointSettings> endpoints;
   for (const auto& [name, webhook] : settings.webhooks_endpoints)
@@ -109,6 +106,9 @@ net::OutgoingPolicy webhook_policy(const Settings& settings) {
   return {settings.webhooks_allowed_hosts, settings.webhooks_public_hosts, "webhooks"};
 }
 
+evidence::HeadOptions head_options(const Settings& settings) {
+  const fs::path data = data_dir_of(settings);
+  evidence::HeadOptions options;
   options.origin = settings.evidence_origin;
   options.key_file = configured_or(settings.evidence_key_file, data / "log.key");
   options.head_file = configured_or(settings.evidence_head_file, data / "head.note");

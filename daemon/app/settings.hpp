@@ -68,18 +68,18 @@ struct Settings {
   std::int64_t pipeline_max_rescored = 256;
   std::int64_t pipeline_pause_deadline_s = 86'400;
   std::int64_t pipeline_inconclusive_deadline_s = 86'400;
-};
-
-/// One setting: a key "section.name" or "name", where it goes, and what the reference says.
-struct SettingSpec {
-  using Target = std::variant<std::string Settings::*, std::int64_t Settings::*, bool Settings::*,
-                              std::vector<std::string> Settings::*,
   std::int64_t pipeline_sample_share_bp = 2'000;
   std::int64_t pipeline_sample_token_budget = 1'000'000;
 
   std::map<std::string, WebhookSetting> webhooks_endpoints;
   std::vector<std::string> webhooks_allowed_hosts;
   bool webhooks_public_hosts = true;
+};
+
+/// One setting: a key "section.name" or "name", where it goes, and what the reference says.
+struct SettingSpec {
+  using Target = std::variant<std::string Settings::*, std::int64_t Settings::*, bool Settings::*,
+                              std::vector<std::string> Settings::*,
                               std::map<std::string, std::vector<std::string>> Settings::*,
                               std::map<std::string, WebhookSetting> Settings::*>;
   std::string_view key;

@@ -95,15 +95,6 @@ const SettingSpec kSpecs[] = {
      "A promotion paused for longer expires."},
     {"pipeline.inconclusive_deadline_s", &S::pipeline_inconclusive_deadline_s, "s", 1, kYear_s,
      "An inconclusive promotion that nobody decides expires after this."},
-};
-
-}  // namespace
-
-std::span<const SettingSpec> setting_specs() {
-  return kSpecs;
-}
-
-}  // namespace driftgate::app
     {"pipeline.sample_share_bp", &S::pipeline_sample_share_bp, "bp", 1, 10'000,
      "Share of the incumbent's requests that is mirrored while a contract's `sample` order stands."},
     {"pipeline.sample_token_budget", &S::pipeline_sample_token_budget, "", 1, 1'000'000'000'000,
@@ -116,3 +107,12 @@ std::span<const SettingSpec> setting_specs() {
      "Hosts that webhooks may be on, whatever address they resolve to; needed for internal ones."},
     {"webhooks.public_hosts", &S::webhooks_public_hosts, "", 0, 0,
      "Also allow every host with a public address."},
+};
+
+}  // namespace
+
+std::span<const SettingSpec> setting_specs() {
+  return kSpecs;
+}
+
+}  // namespace driftgate::app

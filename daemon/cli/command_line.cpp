@@ -81,6 +81,7 @@ class CommandLine {
   void add_drift();
   void add_registry_commands();
   void add_model_commands();
+  void add_ladder_commands();
   void add_promote();
   void add_captures(CLI::App* sub, const std::string& stage, CaptureArgs& into);
   void add_following_commands();
@@ -93,7 +94,6 @@ class CommandLine {
   const Hooks& hooks_;
   CLI::App app_{"driftgate", "driftgate"};
   Action action_;
-  void add_ladder_commands();
   ConnectionArgs connection_;
   ServeArgs serve_;
   DriftArgs drift_;
@@ -188,6 +188,8 @@ void CommandLine::add_registry_commands() {
       ->add_option("--checkpoint-digest", engine_.checkpoint_digest,
                    "Digest of the weights, when the folder cannot be read here")
       ->excludes(uri);
+  engine->add_option("--max-requests-per-second", engine_.max_requests_per_second,
+                     "What it can serve; checked before it gets traffic as a fallback");
   client(engines, "list", "List engines", [this] { return list_resources(connection_, "engines"); });
 }
 
@@ -203,6 +205,26 @@ void CommandLine::add_model_commands() {
                           [this] { return model_lift_hold(connection_, subject_, reason_); });
   lift->add_option("name", subject_, "Model")->required();
   reason_option(lift);
+  add_ladder_commands();
+}
+
+void CommandLine::add_ladder_commands() {
+  CLI::App& blocks = group("block", "What may not be promoted again under a contract");
+  client(blocks, "list", "List blocks", [this] { return list_resources(connection_, "blocks"); });
+  CLI::App* lift = client(blocks, "lift", "Let the pair be promoted again",
+                          [this] { return block_lift(connection_, subject_, reason_); });
+  lift->add_option("id", subject_, "Block")->required();
+  reason_option(lift);
+
+  CLI::App& webhooks = group("webhook", "Endpoints that are told of events");
+  client(webhooks, "list", "List endpoints and what became of their messages",
+         [this] { return list_resources(connection_, "webhooks"); });
+  CLI::App* test = client(webhooks, "test", "Send an endpoint a message of type driftgate.test",
+                          [this] { return webhook_change(connection_, "test", subject_); });
+  test->add_option("name", subject_, "Endpoint in the settings")->required();
+  CLI::App* enable = client(webhooks, "enable", "Send to an endpoint again that answered 410",
+                            [this] { return webhook_change(connection_, "enable", subject_); });
+  enable->add_option("name", subject_, "Endpoint in the settings")->required();
 }
 
 void CommandLine::add_captures(CLI::App* sub, const std::string& stage, CaptureArgs& into) {
@@ -227,6 +249,8 @@ void CommandLine::add_promote() {
   sub->add_option("--engine", promote_.engine, "Registered engine: the candidate");
   sub->add_option("--contract", promote_.contract, "Contract's digest, or its name for the newest");
   sub->add_option("--note", promote_.note, "Kept as evidence");
+  sub->add_option("--fallback-engine", promote_.fallback_engine,
+                  "Registered engine of the contract's fallback kernel, when several serve it");
   sub->add_option("--request", promote_.request_file, "The request as a JSON file");
   sub->add_option("--idempotency-key", promote_.idempotency_key,
                   "The same key and request start one promotion");
@@ -258,8 +282,6 @@ void CommandLine::add_interventions() {
                             [this] { return waive(connection_, waive_); });
   waiver->add_option("promotion", waive_.promotion, "Promotion (pr-…)")->required();
   waiver->add_option("--clause", waive_.clause, "Clause, family.id; without it the only one that is open");
-  engine->add_option("--max-requests-per-second", engine_.max_requests_per_second,
-                     "What it can serve; checked before it gets traffic as a fallback");
   waiver->add_option("--evidence", waive_.evidence_digest,
                      "Digest of the evidence that you read; without it what is printed is waived");
   waiver->add_option("--reason", waive_.reason, "Why; kept as evidence")->required();
@@ -275,26 +297,6 @@ void CommandLine::add_interventions() {
     sub->add_option("promotion", subject_, "Promotion (pr-…)")->required();
     reason_option(sub);
   }
-  add_ladder_commands();
-}
-
-void CommandLine::add_ladder_commands() {
-  CLI::App& blocks = group("block", "What may not be promoted again under a contract");
-  client(blocks, "list", "List blocks", [this] { return list_resources(connection_, "blocks"); });
-  CLI::App* lift = client(blocks, "lift", "Let the pair be promoted again",
-                          [this] { return block_lift(connection_, subject_, reason_); });
-  lift->add_option("id", subject_, "Block")->required();
-  reason_option(lift);
-
-  CLI::App& webhooks = group("webhook", "Endpoints that are told of events");
-  client(webhooks, "list", "List endpoints and what became of their messages",
-         [this] { return list_resources(connection_, "webhooks"); });
-  CLI::App* test = client(webhooks, "test", "Send an endpoint a message of type driftgate.test",
-                          [this] { return webhook_change(connection_, "test", subject_); });
-  test->add_option("name", subject_, "Endpoint in the settings")->required();
-  CLI::App* enable = client(webhooks, "enable", "Send to an endpoint again that answered 410",
-                            [this] { return webhook_change(connection_, "enable", subject_); });
-  enable->add_option("name", subject_, "Endpoint in the settings")->required();
 }
 
 void CommandLine::add_schedule_set(CLI::App& schedules, const char* name, const char* text, bool replace) {
@@ -319,8 +321,6 @@ void CommandLine::add_schedules() {
   add_schedule_set(schedules, "change", "Change a schedule; you count as requester from then on", true);
   client(schedules, "list", "List schedules", [this] { return schedule_list(connection_); });
   const auto named = [this, &schedules](const char* name, const char* text, Action action) {
-  sub->add_option("--fallback-engine", promote_.fallback_engine,
-                  "Registered engine of the contract's fallback kernel, when several serve it");
     CLI::App* sub = client(schedules, name, text, std::move(action));
     sub->add_option("name", schedule_.name, "Schedule")->required();
     return sub;

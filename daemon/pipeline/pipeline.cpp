@@ -158,12 +158,6 @@ class PipelineImpl final : public Pipeline {
     return model(name);
   }
 
-  schema::Result<View> contract(const std::string& name) override {
-    return found(name, "contract", contract_view, [&](store::Reader& reader) {
-      return name.starts_with("sha256:") ? store::find_contract(reader, name)
-                                         : store::find_contract_by_name(reader, name);
-    });
-  }
   schema::Result<View> lift_block(const std::string& actor, const std::string& id,
                                   const std::string& reason) override {
     auto done = loop_.call<void>([&] { return core_.lift_block(actor, id, reason); });
@@ -172,6 +166,12 @@ class PipelineImpl final : public Pipeline {
                  [&](store::Reader& reader) { return store::find_block(reader, id); });
   }
 
+  schema::Result<View> contract(const std::string& name) override {
+    return found(name, "contract", contract_view, [&](store::Reader& reader) {
+      return name.starts_with("sha256:") ? store::find_contract(reader, name)
+                                         : store::find_contract_by_name(reader, name);
+    });
+  }
   schema::Result<View> kernel(const std::string& name) override {
     return found(name, "kernel", kernel_view,
                  [&](store::Reader& reader) { return store::find_kernel(reader, name); });
@@ -236,6 +236,15 @@ class PipelineImpl final : public Pipeline {
         [](store::Reader& reader, const store::ModelRow& row) { return model_view(reader, row); },
         [](const store::ModelRow& row) { return row.name; });
   }
+  schema::Result<Page> blocks(const PageRequest& page) override {
+    return paged(
+        page,
+        [](store::Reader& reader, const std::string& after, std::int64_t limit) {
+          return store::list_blocks(reader, after, limit);
+        },
+        [](store::Reader&, const store::BlockRow& row) -> schema::Result<View> { return block_view(row); },
+        [](const store::BlockRow& row) { return row.id; });
+  }
   schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) override {
     store::PromotionFilter wanted;
     if (!filter.model.empty()) wanted.model = filter.model;
@@ -250,15 +259,6 @@ class PipelineImpl final : public Pipeline {
           wanted.before = after.empty() ? std::nullopt : std::optional(after);
           wanted.limit = limit;
           return store::list_promotions(reader, wanted);
-  schema::Result<Page> blocks(const PageRequest& page) override {
-    return paged(
-        page,
-        [](store::Reader& reader, const std::string& after, std::int64_t limit) {
-          return store::list_blocks(reader, after, limit);
-        },
-        [](store::Reader&, const store::BlockRow& row) -> schema::Result<View> { return block_view(row); },
-        [](const store::BlockRow& row) { return row.id; });
-  }
         },
         [&](store::Reader& reader, const store::PromotionRow& row) {
           return promotion_view(reader, row, runner_, clock_.now_us());
@@ -282,6 +282,10 @@ class PipelineImpl final : public Pipeline {
   World world(Parts parts) {
     auto random =
         parts.random ? std::move(parts.random) : std::function<store::IdRandom()>(store::secure_id_random);
+    auto health = parts.health ? std::move(parts.health)
+                               : [policy = settings_.outgoing](const std::string& base_url) {
+                                   return check_health(base_url, policy);
+                                 };
     return World{
         .settings = std::move(parts.settings),
         .store = store_,
@@ -296,10 +300,6 @@ class PipelineImpl final : public Pipeline {
             [this](const Event& event) {
               if (event.kind == "state_changed") transitions_.fetch_add(1);
               listeners_->tell(event);
-    auto health = parts.health ? std::move(parts.health)
-                               : [policy = settings_.outgoing](const std::string& base_url) {
-                                   return check_health(base_url, policy);
-                                 };
             },
         .verify = [this](const std::string& engine) { return registry_.verify_checkpoint(engine); },
         .offload = [this](std::function<void()> work,

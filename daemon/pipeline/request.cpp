@@ -146,6 +146,7 @@ schema::Result<PromotionRequest> parse_promotion_request(std::string_view text) 
   request.engine = top.name("engine");
   request.contract = top.name("contract");
   request.note = top.text("note", false);
+  if (top.find("fallback_engine") != nullptr) request.fallback_engine = top.name("fallback_engine");
   if (const auto* captures = top.find("captures")) {
     Members inner(*captures, "/captures", {"numeric", "slice"});
     request.numeric = read_captures(inner, "numeric");
@@ -165,6 +166,7 @@ std::string to_json(const PromotionRequest& request) {
              {"contract", request.contract},
              {"captures", captures}};
   if (!request.note.empty()) value["note"] = request.note;
+  if (!request.fallback_engine.empty()) value["fallback_engine"] = request.fallback_engine;
   return schema::canonical_json(value);
 }
 
@@ -176,6 +178,7 @@ schema::Result<EngineRequest> parse_engine_request(std::string_view text) {
   request.name = top.name("name");
   request.url = top.text("url", true);
   request.kernel = top.name("kernel");
+  request.max_requests_per_second = top.count("max_requests_per_second", kMaxRequestsPerSecond);
   if (const auto* checkpoint = top.find("checkpoint")) {
     Members inner(*checkpoint, "/checkpoint", {"uri", "digest"});
     request.checkpoint_uri = inner.text("uri", false);
@@ -199,6 +202,3 @@ schema::Result<ModelRequest> parse_model_request(std::string_view text) {
 }
 
 }  // namespace driftgate::pipeline
-  if (top.find("fallback_engine") != nullptr) request.fallback_engine = top.name("fallback_engine");
-  if (!request.fallback_engine.empty()) value["fallback_engine"] = request.fallback_engine;
-  request.max_requests_per_second = top.count("max_requests_per_second", kMaxRequestsPerSecond);

@@ -32,6 +32,11 @@ struct PromotionRequest {
   std::string contract;  ///< digest "sha256:…", or a contract's name = its newest registration
   std::optional<StageCaptures> numeric, slice;
   std::string note;  ///< free text, kept in evidence
+  /// Registered engine of the contract's fallback kernel; empty = the only one that serves the candidate's
+  /// checkpoint with it.
+  std::string fallback_engine{};
+  /// Of the HTTP request, bound to what it makes in the same transaction; not part of the document.
+  std::string idempotency_key{};
   bool operator==(const PromotionRequest&) const = default;
 };
 
@@ -39,11 +44,6 @@ struct PromotionRequest {
 /// NAME}, "corpus": URI, "floor": …}, "slice": {…}}, "note"}. Unknown members are refused;
 /// `invalid_document` with the JSON pointer in `where`.
 [[nodiscard]] schema::Result<PromotionRequest> parse_promotion_request(std::string_view json);
-  /// Registered engine of the contract's fallback kernel; empty = the only one that serves the candidate's
-  /// checkpoint with it.
-  std::string fallback_engine{};
-  /// Of the HTTP request, bound to what it makes in the same transaction; not part of the document.
-  std::string idempotency_key{};
 [[nodiscard]] std::string to_json(const PromotionRequest& request);
 
 /// An engine to register: a base URL that serves exactly one (checkpoint, kernel).
@@ -53,6 +53,7 @@ struct EngineRequest {
   std::string kernel;             ///< name of a registered kernel
   std::string checkpoint_uri;     ///< folder below a configured root, hashed at registration; or empty
   std::string checkpoint_digest;  ///< "sha256:…", when the folder cannot be read here; or empty
+  std::int64_t max_requests_per_second = 0;  ///< what it can serve; 0 = not stated
 };
 
 /// Reads {"name", "url", "kernel", "checkpoint": {"uri"?, "digest"?}, "max_requests_per_second"?}; errors as
@@ -63,7 +64,6 @@ struct EngineRequest {
 struct ModelRequest {
   std::string name, engine, reason;
 };
-  std::int64_t max_requests_per_second = 0;  ///< what it can serve; 0 = not stated
 [[nodiscard]] schema::Result<ModelRequest> parse_model_request(std::string_view json);
 
 }  // namespace driftgate::pipeline

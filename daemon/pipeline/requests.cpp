@@ -92,6 +92,9 @@ schema::Result<void> check_driver(const route::Capabilities& can, const schema::
   if (!can.basis_points) return lacks("weights in basis points");
   if (!can.sticky) return lacks("sticky keys");
   if (!can.mirror) return lacks("mirroring requests to the candidate");
+  const bool slices = std::ranges::any_of(
+      policy.rules, [](const auto& rule) { return rule.action == schema::Action::route_slice; });
+  if (slices && !can.slice) return lacks("routes for slices");
   return {};
 }
 
@@ -121,9 +124,6 @@ schema::Result<std::string> Core::create_model(const std::string& actor, const M
   state.epoch = 1;
   auto done = commit("create model", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto ensured = store::ensure_version(tx, version);
-  const bool slices = std::ranges::any_of(
-      policy.rules, [](const auto& rule) { return rule.action == schema::Action::route_slice; });
-  if (slices && !can.slice) return lacks("routes for slices");
     if (!ensured) return std::unexpected(ensured.error());
     version = *ensured;
     model.incumbent = version.id;
@@ -231,6 +231,10 @@ schema::Result<store::PromotionRow> Core::prepare(const std::string& actor, cons
   auto slice =
       check_captures(request.slice, world_.settings, contract, schema::Stage::statistical_slice, "slice");
   if (!slice) return std::unexpected(slice.error());
+  auto blocked = refuse_blocked((*engine)->checkpoint, (*engine)->kernel, row->contract);
+  if (!blocked) return std::unexpected(blocked.error());
+  auto fallback = find_fallback(*row, request);
+  if (!fallback) return std::unexpected(fallback.error());
   return row;
 }
 
@@ -256,15 +260,21 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
   version.engine = (*engine)->name;
   version.base_url = (*engine)->base_url;
   version.created_us = now();
+  auto fallback = find_fallback(row, request);
+  if (!fallback) return std::unexpected(fallback.error());
   auto done = commit("request promotion", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto ensured = store::ensure_version(tx, version);
     if (!ensured) return std::unexpected(ensured.error());
     version = *ensured;
-  auto blocked = refuse_blocked((*engine)->checkpoint, (*engine)->kernel, row->contract);
-  if (!blocked) return std::unexpected(blocked.error());
-  auto fallback = find_fallback(*row, request);
-  if (!fallback) return std::unexpected(fallback.error());
     row.candidate = version.id;
+    schema::EntryValue fallback_value = nullptr;
+    if (*fallback) {
+      auto kept = store::ensure_version(tx, version_of(**fallback, new_id("ve"), now()));
+      if (!kept) return std::unexpected(kept.error());
+      row.fallback = kept->id;
+      fallback_value = schema::EntryValue::Object{
+          {"version", kept->id}, {"engine", kept->engine}, {"kernel", kept->kernel}, {"url", kept->base_url}};
+    }
     schema::EntryDraft entry;
     entry.time_us = now();
     entry.kind = schema::EvidenceKind::promotion_requested;
@@ -274,6 +284,7 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
                   {"kernel", version.kernel},
                   {"candidate", row.candidate},
                   {"seed", row.seed},
+                  {"fallback", std::move(fallback_value)},
                   {"checkpoint_verified", verified},
                   {"request", entry_value(nlohmann::json::parse(row.request))}};
     auto kernel = store::find_kernel(tx, version.kernel);
@@ -282,6 +293,10 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
     auto seq = entries.add(tx, entry);
     if (!seq) return std::unexpected(seq.error());
     row.evidence_seq = *seq;
+    if (!request.idempotency_key.empty()) {
+      auto bound = store::idempotency_bind(tx, actor, request.idempotency_key, row.id);
+      if (!bound) return bound;
+    }
     auto inserted = store::insert_promotion(tx, row);
     if (!inserted || !also) return inserted;
     return also(tx, entries, row);
@@ -289,21 +304,11 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
   if (!done) return std::unexpected(done.error());
   std::vector<std::string> older;
   for (const auto& [id, live] : live_) {
-  auto fallback = find_fallback(row, request);
-  if (!fallback) return std::unexpected(fallback.error());
     if (live->row.model == row.model && live->row.state == PromotionState::queued) older.push_back(id);
   }
   auto live = std::make_unique<Live>();
   auto loaded = load(*live, row);
   live->row = row;
-    schema::EntryValue fallback_value = nullptr;
-    if (*fallback) {
-      auto kept = store::ensure_version(tx, version_of(**fallback, new_id("ve"), now()));
-      if (!kept) return std::unexpected(kept.error());
-      row.fallback = kept->id;
-      fallback_value = schema::EntryValue::Object{
-          {"version", kept->id}, {"engine", kept->engine}, {"kernel", kept->kernel}, {"url", kept->base_url}};
-    }
   if (!loaded) stumble(*live, loaded.error());
   live_[row.id] = std::move(live);
   for (const auto& id : older) {
@@ -313,13 +318,8 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
                                .reason = fmt::format("{} is newer", row.id)});
     }
   }
-                  {"fallback", std::move(fallback_value)},
   start_next(row.model);
   return row.id;
 }
 
 }  // namespace driftgate::pipeline
-    if (!request.idempotency_key.empty()) {
-      auto bound = store::idempotency_bind(tx, actor, request.idempotency_key, row.id);
-      if (!bound) return bound;
-    }

@@ -147,12 +147,12 @@ class Service {
   virtual schema::Result<Page> kernels(const PageRequest& page) = 0;
   virtual schema::Result<Page> engines(const PageRequest& page) = 0;
   virtual schema::Result<Page> models(const PageRequest& page) = 0;
-  virtual schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) = 0;
-
-  /// Calls `on_event` for every entry that this service commits from now on, in order, on the thread
   /// {"id", "checkpoint", "kernel", "contract", "promotion", "reason", "by", "since_us", "lifted": {"by",
   /// "reason", "since_us"} | null}
   virtual schema::Result<Page> blocks(const PageRequest& page) = 0;
+  virtual schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) = 0;
+
+  /// Calls `on_event` for every entry that this service commits from now on, in order, on the thread
   /// that committed it: it must return at once (post to your own executor) and not end its subscription.
   /// Entries before are read from evidence.
   virtual std::unique_ptr<Subscription> subscribe(std::function<void(const Event&)> on_event) = 0;

@@ -86,6 +86,7 @@ Evaluated evaluate(const schema::Contract& contract, stages::ShadowInputs inputs
       report_json(done.conclusion.report, inputs.realised ? &*inputs.realised : nullptr, contract);
   done.conclusion.inputs_digest = schema::sha256_digest(done.conclusion.pairs);
   done.conclusion.table = std::move(table);
+  done.conclusion.run = inputs.stage.attempt;
   return done;
 }
 
@@ -102,7 +103,6 @@ void Core::run_shadow(Live& live) {
   auto route = next_route(model);
   route.stage_key = live.run.key.text();
   route.seed = live.row.seed;
-  done.conclusion.run = inputs.stage.attempt;
   route.candidate = arm(live.candidate);
   route.candidate_bp = 0;
   route.mirror_bp = live.contract->shadow.mirror_bp;

@@ -245,6 +245,18 @@ Result<void> FakeEvidence::note_read(const std::string& actor, const std::string
   return {};
 }
 
+Result<std::string> FakeDesk::list() {
+  return fmt::format(R"({{"items":[{}],"next":null}})", kWebhook);
+}
+Result<std::string> FakeDesk::test(const std::string& actor, const std::string& name) {
+  calls.push_back(fmt::format("{} test {}", actor, name));
+  return std::string(kWebhook);
+}
+Result<std::string> FakeDesk::enable(const std::string& name) {
+  calls.push_back(fmt::format("enable {}", name));
+  return std::string(kWebhook);
+}
+
 Result<std::optional<store::StoredResponse>> FakeIdempotency::begin(std::string_view principal,
                                                                     std::string_view key,
                                                                     std::string_view digest) {
@@ -302,18 +314,6 @@ Result<void> FakeSchedules::remove(const std::string& name, std::uint64_t revisi
   if (!found) return std::unexpected(found.error());
   return {};
 }
-Result<std::string> FakeDesk::list() {
-  return fmt::format(R"({{"items":[{}],"next":null}})", kWebhook);
-}
-Result<std::string> FakeDesk::test(const std::string& actor, const std::string& name) {
-  calls.push_back(fmt::format("{} test {}", actor, name));
-  return std::string(kWebhook);
-}
-Result<std::string> FakeDesk::enable(const std::string& name) {
-  calls.push_back(fmt::format("enable {}", name));
-  return std::string(kWebhook);
-}
-
 Result<View> FakeSchedules::get(const std::string& name) {
   return at_revision(name, 3);
 }

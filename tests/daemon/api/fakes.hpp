@@ -101,12 +101,6 @@ class FakeEvidence final : public EvidencePort {
   schema::Result<void> note_read(const std::string& actor, const std::string& what) override;
 };
 
-/// One schedule, "nightly" at revision 3.
-class FakeSchedules final : public pipeline::ScheduleDesk {
- public:
-  using View = pipeline::View;
-  template <typename T>
-  using Result = schema::Result<T>;
 /// One endpoint.
 class FakeDesk final : public notify::Desk {
  public:
@@ -116,6 +110,12 @@ class FakeDesk final : public notify::Desk {
   std::vector<std::string> calls;
 };
 
+/// One schedule, "nightly" at revision 3.
+class FakeSchedules final : public pipeline::ScheduleDesk {
+ public:
+  using View = pipeline::View;
+  template <typename T>
+  using Result = schema::Result<T>;
   Result<View> create(const std::string& actor, const pipeline::ScheduleRequest& request) override;
   Result<View> replace(const std::string& actor, const pipeline::ScheduleRequest& request,
                        std::uint64_t revision) override;
