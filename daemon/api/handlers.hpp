@@ -10,6 +10,7 @@ net::Response get_ready(Context& context, const Call& call);
 net::Response get_metrics(Context& context, const Call& call);
 net::Response get_openapi(Context& context, const Call& call);
 net::Response get_contract_schema(Context& context, const Call& call);
+net::Response get_entry_schema(Context& context, const Call& call);
 net::Response get_whoami(Context& context, const Call& call);
 
 // registry_handlers.cpp
@@ -65,6 +66,19 @@ net::Response get_checkpoint(Context& context, const Call& call);
 net::Response get_proof(Context& context, const Call& call);
 net::Response get_consistency(Context& context, const Call& call);
 net::Response get_log_key(Context& context, const Call& call);
+
+// bundle_handlers.cpp
+net::Response get_bundle(Context& context, const Call& call);
+net::Response export_evidence(Context& context, const Call& call);
+
+// audit_handlers.cpp
+net::Response get_audit_at(Context& context, const Call& call);
+net::Response get_audit_population(Context& context, const Call& call);
+net::Response get_audit_sample(Context& context, const Call& call);
+net::Response get_audit_exceptions(Context& context, const Call& call);
+
+// backup_handlers.cpp
+net::Response post_backup(Context& context, const Call& call);
 
 // token_handlers.cpp
 net::Response post_token(Context& context, const Call& call);

@@ -190,6 +190,39 @@ std::string_view component_schemas() {
   "from": {"type": "integer"}, "to": {"type": "integer"},
   "path": {"type": "array", "items": {"$ref": "#/components/schemas/Hash"}}, "checkpoint": {"type": "string"}}},
 
+"LogPlace": {"type": ["object", "null"], "required": ["seq", "time_us"], "properties": {
+  "seq": {"type": "integer"}, "time_us": {"type": "integer"}}},
+"ServedAt": {"type": "object", "required": ["model", "time_us", "tree_size", "applied", "desired", "slices", "served"],
+  "properties": {"model": {"type": "string"}, "time_us": {"type": "integer"}, "tree_size": {"type": "integer"},
+    "applied": {"$ref": "#/components/schemas/LogPlace"}, "desired": {"$ref": "#/components/schemas/LogPlace"},
+    "slices": {"type": "array"}, "mirror_bp": {"type": "integer"},
+    "served": {"type": "array", "items": {"type": "object",
+      "required": ["role", "version", "share_bp", "since", "origin"], "properties": {
+        "role": {"type": "string", "enum": ["incumbent", "candidate", "fallback"]}, "version": {"type": "string"},
+        "kernel": {"type": "string"}, "share_bp": {"type": "integer"},
+        "since": {"$ref": "#/components/schemas/LogPlace"}, "origin": {"type": ["object", "null"]}}}}}},
+"AuditPopulation": {"type": "object", "required": ["items", "next", "tree_size", "completeness"], "properties": {
+  "items": {"type": "array", "items": {"type": "object", "required": ["seq", "time_us", "how"], "properties": {
+    "seq": {"type": "integer"}, "time_us": {"type": "integer"},
+    "how": {"type": "string", "enum": ["promotion", "bootstrap"]}, "model": {"type": "string"},
+    "promotion": {"type": "string"}, "contract": {"type": "string"}, "checkpoint": {"type": "string"}}}},
+  "next": {"$ref": "#/components/schemas/Cursor"}, "tree_size": {"type": "integer"},
+  "completeness": {"type": "object", "required": ["from_size", "to_size", "from_checkpoint", "to_checkpoint", "path"],
+    "description": "all entries of the time are leaves from_size to to_size - 1; the path proves that one head extends the other",
+    "properties": {"from_size": {"type": "integer"}, "to_size": {"type": "integer"},
+      "from_checkpoint": {"type": "string"}, "to_checkpoint": {"type": "string"},
+      "path": {"type": "array", "items": {"$ref": "#/components/schemas/Hash"}}}}}},
+"AuditSample": {"type": "object", "required": ["seed", "size", "population", "items"], "properties": {
+  "seed": {"type": "string"}, "size": {"type": "integer"}, "population": {"type": "integer"},
+  "items": {"type": "array", "items": {"type": "object", "required": ["order", "entry"], "properties": {
+    "order": {"$ref": "#/components/schemas/Hash"}, "entry": {"$ref": "#/components/schemas/Entry"}}}}}},
+
+"BackupRequest": {"type": "object", "additionalProperties": false, "properties": {
+  "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$", "description": "of the folder; the time without"}}},
+"Backup": {"type": "object", "required": ["name", "folder", "tree_size", "checkpoint"], "properties": {
+  "name": {"type": "string"}, "folder": {"type": "string"}, "tree_size": {"type": "integer"},
+  "checkpoint": {"type": "string", "description": "signed note of the log in the backup"}}},
+
 "TokenRequest": {"type": "object", "required": ["name", "scopes"], "additionalProperties": false, "properties": {
   "name": {"type": "string"}, "scopes": {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/Scope"}},
   "expires_in_s": {"type": "integer", "minimum": 1}}},

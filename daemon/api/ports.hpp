@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,7 +9,10 @@
 
 #include "daemon/auth/principal.hpp"
 #include "daemon/auth/tokens.hpp"
+#include "daemon/evidence/audit.hpp"
+#include "daemon/evidence/bundle_export.hpp"
 #include "daemon/evidence/query.hpp"
+#include "daemon/net/response.hpp"
 #include "daemon/store/idempotency.hpp"
 #include "schema/error.hpp"
 
@@ -40,6 +44,13 @@ struct ConsistencyProof {
   std::string checkpoint;         ///< the signed note of `to`
 };
 
+/// What came to serve in a time, with what shows that nothing is left out.
+struct AuditedPopulation {
+  evidence::Population found{};
+  std::string from_checkpoint, to_checkpoint;  ///< signed notes of both ends of the span
+  std::vector<std::string> path;               ///< hex; the consistency proof between them
+};
+
 /// The log, for those who read it.
 class EvidencePort {
  public:
@@ -51,7 +62,15 @@ class EvidencePort {
   virtual Result<EntryProof> proof(std::uint64_t seq) = 0;
   virtual Result<ConsistencyProof> consistency(std::uint64_t from, std::uint64_t to) = 0;
   virtual std::string verifier_key() = 0;
-  /// Records that `actor` read the log (entry `evidence_read`).
+  /// A bundle, made as it is sent. Errors of BundleExport::open.
+  virtual Result<std::shared_ptr<net::BodySource>> bundle(const evidence::BundleRequest& request) = 0;
+  // What auditors ask; see daemon/evidence/audit.hpp.
+  virtual Result<std::string> served_at(const std::string& model, std::int64_t time_us) = 0;
+  virtual Result<AuditedPopulation> population(const evidence::PopulationRequest& request) = 0;
+  virtual Result<std::string> sample(const evidence::SampleRequest& request) = 0;
+  virtual Result<evidence::EntryPage> exceptions(const evidence::ExceptionsRequest& request) = 0;
+  /// Records that `actor` read the log (entry `evidence_read`); what a person repeats
+  /// or reads in quick succession is counted, not recorded one by one: see read_notes.hpp.
   virtual Result<void> note_read(const std::string& actor, const std::string& what) = 0;
 };
 

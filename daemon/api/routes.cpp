@@ -88,6 +88,10 @@ void add_system_routes(std::vector<Route>& list) {
   system
       .get("/schemas/contract.json", "contractSchema", "JSON Schema of the contract", {}, get_contract_schema)
       .answer(200, "Document", "JSON Schema");
+  system
+      .get("/schemas/entries/{kind}", "entrySchema", "JSON Schema of a kind of evidence entry: KIND.json", {},
+           get_entry_schema)
+      .answer(200, "Document", "JSON Schema");
   system.get("/v1/whoami", "whoami", "Name and scopes of the token", Scope::viewer, get_whoami)
       .answer(200, "Principal", "who asks");
 }
@@ -308,14 +312,28 @@ void add_evidence_routes(std::vector<Route>& list) {
   Group evidence(list, "evidence");
   Last entries = evidence.get("/v1/evidence", "listEvidence", "Entries that match all given filters",
                               Scope::auditor, list_evidence);
-  for (const std::string_view name :
-       {"model", "promotion", "stage", "checkpoint", "contract", "kind", "actor", "clause", "verdict"})
+  for (const std::string_view name : {"model", "promotion", "stage", "checkpoint", "contract", "kernel",
+                                      "kind", "actor", "clause", "verdict"})
     entries.query(name, "string", "");
   entries.query("from_us", "integer", "time, µs since the epoch, inclusive")
       .query("to_us", "integer", "time, µs since the epoch, exclusive")
       .query("order", "string", "oldest (default) or newest")
       .paged()
       .answer(200, "EvidencePage", "a page");
+  evidence
+      .get("/v1/evidence/export", "exportEvidence", "All entries between two times, as a bundle that can be verified",
+           Scope::auditor, export_evidence)
+      .query("from_us", "integer", "time, µs since the epoch, inclusive")
+      .query("to_us", "integer", "time, µs since the epoch, exclusive")
+      .query("older", "integer", "size of a head seen before: adds the proof that it is continued")
+      .answer(200, "", "JSON Lines, sent as they are made", "application/jsonl");
+  evidence
+      .get("/v1/promotions/{id}/bundle", "getBundle",
+           "A promotion's entries, proofs, signed head and attestations, as a bundle that can be verified",
+           Scope::auditor, get_bundle)
+      .query("older", "integer", "size of a head seen before: adds the proof that it is continued")
+      .query("tables", "boolean", "add measurement tables and reports")
+      .answer(200, "", "JSON Lines, sent as they are made", "application/jsonl");
   evidence.get("/v1/evidence/{seq}", "getEntry", "The exact bytes of one entry", Scope::auditor, get_entry)
       .answer(200, "Entry", "the entry");
   evidence
@@ -335,6 +353,47 @@ void add_evidence_routes(std::vector<Route>& list) {
       .answer(200, "", "name+id+key", "text/plain");
 }
 
+void add_audit_routes(std::vector<Route>& list) {
+  Group audit(list, "audit");
+  audit.get("/v1/audit/at", "auditAt", "What served a model at a time, and why", Scope::auditor, get_audit_at)
+      .query("model", "string", "the model's name")
+      .query("time_us", "integer", "time, µs since the epoch")
+      .answer(200, "ServedAt", "versions with their shares, and the entries that brought them there");
+  audit
+      .get("/v1/audit/population", "auditPopulation",
+           "Everything that came to serve in a time, with both heads and the consistency proof between them",
+           Scope::auditor, get_audit_population)
+      .query("from_us", "integer", "inclusive")
+      .query("to_us", "integer", "exclusive")
+      .query("model", "string", "of this model only")
+      .paged()
+      .answer(200, "AuditPopulation", "a page");
+  Last sample = audit.get("/v1/audit/sample", "auditSample",
+                          "The matching entries with the smallest SHA-256(seed:seq): reproducible by anyone",
+                          Scope::auditor, get_audit_sample);
+  sample.query("seed", "string", "any text; choose it before you look")
+      .query("count", "integer", "entries, 25 without")
+      .query("size", "integer", "draw from the first so many entries of the log, all without");
+  for (const std::string_view name : {"model", "promotion", "stage", "checkpoint", "contract", "kernel",
+                                      "kind", "actor", "clause", "verdict"})
+    sample.query(name, "string", "");
+  sample.query("from_us", "integer", "inclusive")
+      .query("to_us", "integer", "exclusive")
+      .answer(200, "AuditSample", "the sample, in its order");
+  audit
+      .get(
+          "/v1/audit/exceptions", "auditExceptions",
+          "Where people went around the usual way: waivers, refused decisions on one's own request, versions "
+          "without a promotion, ends by hand, lifted holds and blocks, redactions",
+          Scope::auditor, get_audit_exceptions)
+      .query("model", "string", "")
+      .query("promotion", "string", "")
+      .query("from_us", "integer", "inclusive")
+      .query("to_us", "integer", "exclusive")
+      .paged()
+      .answer(200, "EvidencePage", "a page, oldest first");
+}
+
 void add_token_routes(std::vector<Route>& list) {
   Group tokens(list, "tokens");
   tokens.post("/v1/tokens", "issueToken", "Issue a token; the bearer is shown once", Scope::admin, post_token)
@@ -344,6 +403,15 @@ void add_token_routes(std::vector<Route>& list) {
       .answer(200, "TokenPage", "newest first");
   tokens.add("DELETE", "/v1/tokens/{id}", "revokeToken", "Revoke a token", Scope::admin, delete_token)
       .answer(204, "", "revoked");
+}
+
+void add_backup_routes(std::vector<Route>& list) {
+  Group system(list, "system");
+  system
+      .post("/v1/backups", "makeBackup", "Copy the database and the signed head into the backup folder",
+            Scope::operator_, post_backup)
+      .body("BackupRequest")
+      .answer(201, "Backup", "made");
 }
 
 std::vector<Route> make_routes() {
@@ -357,6 +425,8 @@ std::vector<Route> make_routes() {
   add_intervention_routes(list);
   add_schedule_routes(list);
   add_evidence_routes(list);
+  add_audit_routes(list);
+  add_backup_routes(list);
   add_token_routes(list);
   return list;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "daemon/api/read_notes.hpp"
 #include "daemon/evidence/log.hpp"
 #include "schema/sha256.hpp"
 
@@ -50,10 +51,20 @@ class StoredTokens final : public TokenPort {
   NowFunction now_us_;
 };
 
+class BundleBody final : public net::BodySource {
+ public:
+  explicit BundleBody(std::unique_ptr<evidence::BundleExport> bundle) : bundle_(std::move(bundle)) {}
+  Result<std::string> next() override { return bundle_->next(); }
+
+ private:
+  std::unique_ptr<evidence::BundleExport> bundle_;
+};
+
 class StoredEvidence final : public EvidencePort {
  public:
-  StoredEvidence(Store& store, evidence::HeadPublisher& heads, NowFunction now_us)
-      : store_(store), heads_(heads), now_us_(std::move(now_us)) {}
+  StoredEvidence(Store& store, evidence::HeadPublisher& heads, const evidence::AttestationSigner& attestations,
+                 NowFunction now_us)
+      : store_(store), heads_(heads), attestations_(attestations), now_us_(std::move(now_us)) {}
 
   Result<evidence::EntryPage> page(const evidence::EntryFilter& filter) override {
     return store_.read([&](Reader& reader) { return evidence::query_entries(reader, filter); });
@@ -85,12 +96,48 @@ class StoredEvidence final : public EvidencePort {
   }
   std::string verifier_key() override { return heads_.verifier_key(); }
 
+  Result<std::shared_ptr<net::BodySource>> bundle(const evidence::BundleRequest& request) override {
+    auto opened = evidence::BundleExport::open(store_, heads_, attestations_, request);
+    if (!opened) return std::unexpected(opened.error());
+    return std::make_shared<BundleBody>(std::move(*opened));
+  }
+
+  Result<std::string> served_at(const std::string& model, std::int64_t time_us) override {
+    return store_.read([&](Reader& reader) { return evidence::served_at(reader, model, time_us); });
+  }
+  Result<AuditedPopulation> population(const evidence::PopulationRequest& request) override {
+    auto audited = store_.read([&](Reader& reader) -> Result<AuditedPopulation> {
+      auto found = evidence::population(reader, request);
+      if (!found) return std::unexpected(found.error());
+      auto path = evidence::consistency_proof(reader, found->span.from_size, found->span.to_size);
+      if (!path) return std::unexpected(path.error());
+      return AuditedPopulation{std::move(*found), {}, {}, hex(*path)};
+    });
+    if (!audited) return audited;
+    auto from = heads_.signed_head_at(audited->found.span.from_size);
+    auto to = heads_.signed_head_at(audited->found.span.to_size);
+    if (!from) return std::unexpected(from.error());
+    if (!to) return std::unexpected(to.error());
+    audited->from_checkpoint = std::move(*from);
+    audited->to_checkpoint = std::move(*to);
+    return audited;
+  }
+  Result<std::string> sample(const evidence::SampleRequest& request) override {
+    return store_.read([&](Reader& reader) { return evidence::sample(reader, request); });
+  }
+  Result<evidence::EntryPage> exceptions(const evidence::ExceptionsRequest& request) override {
+    return store_.read([&](Reader& reader) { return evidence::exceptions(reader, request); });
+  }
+
   Result<void> note_read(const std::string& actor, const std::string& what) override {
+    const auto uncounted = notes_.admit(actor, what, now_us_());
+    if (!uncounted) return {};
     schema::EntryDraft draft;
     draft.time_us = now_us_();
     draft.kind = schema::EvidenceKind::evidence_read;
     draft.actor = actor;
     draft.body.emplace("what", schema::EntryValue(what));
+    if (*uncounted > 0) draft.body.emplace("uncounted", schema::EntryValue(*uncounted));
     const auto done = store_.write("note read", [&](Tx& tx) { return evidence::append(tx, draft); });
     if (!done) return std::unexpected(done.error());
     return {};
@@ -113,7 +160,9 @@ class StoredEvidence final : public EvidencePort {
 
   Store& store_;
   evidence::HeadPublisher& heads_;
+  const evidence::AttestationSigner& attestations_;
   NowFunction now_us_;
+  ReadNotes notes_;
 };
 
 class StoredIdempotency final : public IdempotencyPort {
@@ -149,8 +198,9 @@ std::unique_ptr<TokenPort> stored_tokens(Store& store, NowFunction now_us) {
 }
 
 std::unique_ptr<EvidencePort> stored_evidence(Store& store, evidence::HeadPublisher& heads,
+                                              const evidence::AttestationSigner& attestations,
                                               NowFunction now_us) {
-  return std::make_unique<StoredEvidence>(store, heads, std::move(now_us));
+  return std::make_unique<StoredEvidence>(store, heads, attestations, std::move(now_us));
 }
 
 std::unique_ptr<IdempotencyPort> stored_idempotency(Store& store, NowFunction now_us) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "daemon/api/ports.hpp"
+#include "daemon/evidence/dsse.hpp"
 #include "daemon/evidence/head_publisher.hpp"
 #include "daemon/store/store.hpp"
 
@@ -16,6 +17,7 @@ using NowFunction = std::function<std::int64_t()>;
 [[nodiscard]] std::unique_ptr<TokenPort> stored_tokens(store::Store& store, NowFunction now_us);
 [[nodiscard]] std::unique_ptr<EvidencePort> stored_evidence(store::Store& store,
                                                             evidence::HeadPublisher& heads,
+                                                            const evidence::AttestationSigner& attestations,
                                                             NowFunction now_us);
 [[nodiscard]] std::unique_ptr<IdempotencyPort> stored_idempotency(store::Store& store, NowFunction now_us);
 

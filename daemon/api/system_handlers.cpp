@@ -3,7 +3,9 @@
 #include "daemon/api/handlers.hpp"
 #include "daemon/api/metrics_text.hpp"
 #include "daemon/api/openapi.hpp"
+#include "daemon/api/problem.hpp"
 #include "schema/contract.hpp"
+#include "schema/entry_kinds.hpp"
 
 namespace driftgate::api {
 
@@ -32,6 +34,15 @@ net::Response get_openapi(Context&, const Call&) {
 
 net::Response get_contract_schema(Context&, const Call&) {
   return json_response(200, schema::contract_json_schema());
+}
+
+net::Response get_entry_schema(Context&, const Call& call) {
+  constexpr std::string_view kSuffix = ".json";
+  std::string_view name = call.path[0];
+  if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
+  const auto kind = schema::parse_evidence_kind(name);
+  if (!kind) return problem(schema::ErrorCode::not_found, kind.error().message);
+  return json_response(200, schema::entry_json_schema(*kind));
 }
 
 net::Response get_whoami(Context&, const Call& call) {

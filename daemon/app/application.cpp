@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -20,7 +21,10 @@
 #include "daemon/app/version.hpp"
 #include "daemon/auth/tokens.hpp"
 #include "daemon/cli/exit_codes.hpp"
+#include "daemon/evidence/dsse.hpp"
+#include "daemon/evidence/backup.hpp"
 #include "daemon/evidence/head_publisher.hpp"
+#include "daemon/evidence/key_files.hpp"
 #include "daemon/evidence/log.hpp"
 #include "daemon/evidence/query.hpp"
 #include "daemon/jobs/local_runner.hpp"
@@ -63,6 +67,7 @@ struct Application::Parts {
   std::unique_ptr<store::Store> store;
   std::optional<pipeline::SystemClock> clock;  ///< one for tokens, schedules and the pipeline
   std::unique_ptr<evidence::HeadPublisher> heads;
+  std::optional<evidence::AttestationSigner> attestations;
   std::unique_ptr<api::TokenPort> tokens;
   std::unique_ptr<api::EvidencePort> evidence;
   std::unique_ptr<api::IdempotencyPort> idempotency;
@@ -90,6 +95,10 @@ struct Application::Parts {
   void stop();
   [[nodiscard]] std::vector<api::ReadyCheck> readiness();
   [[nodiscard]] api::Context api_context();
+  std::mutex backing_up;
+  [[nodiscard]] Result<evidence::Backup> make_backup(const std::string& name);
+  [[nodiscard]] evidence::KeyFile attestation_key() const;
+  [[nodiscard]] Result<void> record_attestation_key(const evidence::PublicKey& key);
 };
 
 Result<void> Application::Parts::open_store() {
@@ -105,12 +114,33 @@ Result<void> Application::Parts::open_store() {
   return {};
 }
 
+evidence::KeyFile Application::Parts::attestation_key() const {
+  return {evidence::KeyUse::attestation, attestation_key_file(settings), settings.evidence_origin};
+}
+
+/// Notes the key for the trust file, and refuses one that is not in force.
+Result<void> Application::Parts::record_attestation_key(const evidence::PublicKey& key) {
+  const auto known = evidence::load_trust(store->data_dir());
+  if (!known) return std::unexpected(known.error());
+  const auto in_force = evidence::check_key(*known, attestation_key(), key);
+  if (!in_force) return in_force;
+  return evidence::note_key(store->data_dir(), attestation_key(), key, 0, wall_clock_us());
+}
+
 /// Refuses to start on a database whose log does not extend the head that was published outside it.
 Result<void> Application::Parts::open_log() {
   auto started = evidence::HeadPublisher::start(*store, head_options(settings));
   if (!started) return std::unexpected(started.error());
   heads = std::move(*started);
-  evidence = api::stored_evidence(*store, *heads, wall_clock_us);
+  const auto finished = evidence::finish_rotation(*store, attestation_key());
+  if (!finished) return finished;
+  auto signer =
+      evidence::AttestationSigner::open(attestation_key_file(settings).string(), settings.evidence_origin);
+  if (!signer) return std::unexpected(signer.error());
+  const auto recorded = record_attestation_key(signer->public_key());
+  if (!recorded) return recorded;
+  attestations.emplace(std::move(*signer));
+  evidence = api::stored_evidence(*store, *heads, *attestations, wall_clock_us);
   return {};
 }
 
@@ -185,9 +215,23 @@ Result<void> Application::Parts::start_pipeline() {
   return pipeline->start();
 }
 
+/// One at a time: each keeps the WAL from being written back.
+Result<evidence::Backup> Application::Parts::make_backup(const std::string& name) {
+  const std::unique_lock one(backing_up, std::try_to_lock);
+  if (!one.owns_lock()) {
+    return schema::fail(schema::ErrorCode::conflict, "another backup is being made: try again when it is done");
+  }
+  log.info(fmt::format("backup {} begins", name));
+  auto made = evidence::make_backup(*store, *heads, backup_dir_of(settings), name);
+  log.info(made ? fmt::format("backup {} is done, entries={}", name, made->tree_size)
+                : fmt::format("backup {} failed: {}", name, made.error().describe()));
+  return made;
+}
+
 api::Context Application::Parts::api_context() {
   api::Context context{*pipeline, *tokens, *evidence, *idempotency, wall_clock_us, {}, {}, {}};
   context.ready = [this] { return readiness(); };
+  context.backup = [this](const std::string& name) { return make_backup(name); };
   context.webhooks = desk.get();
   context.more_metrics = [this] { return store_metrics(store->stats(), heads->published_size()); };
   context.log = [this](const api::AccessRecord& record) {

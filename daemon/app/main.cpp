@@ -9,6 +9,7 @@
 
 #include "daemon/api/openapi.hpp"
 #include "daemon/app/application.hpp"
+#include "daemon/app/offline_commands.hpp"
 #include "daemon/app/settings.hpp"
 #include "daemon/app/version.hpp"
 #include "daemon/cli/command_line.hpp"
@@ -75,6 +76,8 @@ int run(int argc, char** argv) {
     fmt::print("{}", markdown ? app::settings_markdown() : app::settings_yaml());
     return cli::kExitOk;
   };
+  hooks.restore = app::restore_command;
+  hooks.key = app::key_command;
   hooks.openapi = [] {
     fmt::print("{}", api::openapi_document());
     return cli::kExitOk;

@@ -33,6 +33,9 @@ schema::Result<net::ServerOptions> server_options(const Settings& settings) {
   options.address = endpoint->host == "localhost" ? "127.0.0.1" : endpoint->host;
   options.port = endpoint->port;
   options.worker_threads = static_cast<std::size_t>(settings.http_workers);
+  options.tls = {configured_or(settings.tls_cert_file, {}).string(),
+                 configured_or(settings.tls_key_file, {}).string(),
+                 configured_or(settings.tls_client_ca_file, {}).string()};
   options.max_connections = static_cast<std::size_t>(settings.http_max_connections);
   options.max_connections_per_address = static_cast<std::size_t>(settings.http_max_connections_per_address);
   options.head_timeout = std::chrono::milliseconds(settings.http_head_timeout_ms);
@@ -116,6 +119,14 @@ evidence::HeadOptions head_options(const Settings& settings) {
                        std::chrono::system_clock::now().time_since_epoch())
                        .count();
   return options;
+}
+
+fs::path backup_dir_of(const Settings& settings) {
+  return configured_or(settings.evidence_backup_dir, data_dir_of(settings) / "backups");
+}
+
+fs::path attestation_key_file(const Settings& settings) {
+  return configured_or(settings.evidence_attestation_key_file, data_dir_of(settings) / "attestation.key");
 }
 
 schema::Result<void> write_file(const fs::path& path, const std::string& text) {

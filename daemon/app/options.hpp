@@ -27,6 +27,8 @@ namespace driftgate::app {
 [[nodiscard]] std::vector<notify::EndpointSettings> webhook_settings(const Settings& settings);
 [[nodiscard]] net::OutgoingPolicy webhook_policy(const Settings& settings);
 [[nodiscard]] evidence::HeadOptions head_options(const Settings& settings);
+[[nodiscard]] std::filesystem::path backup_dir_of(const Settings& settings);
+[[nodiscard]] std::filesystem::path attestation_key_file(const Settings& settings);
 
 /// Writes `text` into a file in one step: temporary file, synced, renamed.
 [[nodiscard]] schema::Result<void> write_file(const std::filesystem::path& path, const std::string& text);

@@ -36,6 +36,10 @@ struct Settings {
   std::int64_t http_body_timeout_ms = 30'000;
   std::int64_t http_idle_timeout_ms = 60'000;
 
+  std::string tls_cert_file;
+  std::string tls_key_file;
+  std::string tls_client_ca_file;
+
   std::string router_listen = "127.0.0.1:8080";
   std::string router_port_file;
   std::string router_socket;
@@ -62,6 +66,8 @@ struct Settings {
   std::string evidence_origin = "driftgate.local/log";
   std::string evidence_head_file;
   std::string evidence_key_file;
+  std::string evidence_backup_dir;
+  std::string evidence_attestation_key_file;
 
   std::vector<std::string> schedule_blackouts;
 

@@ -10,8 +10,8 @@ using S = Settings;
 
 const SettingSpec kSpecs[] = {
     {"listen", &S::listen, "", 0, 0,
-     "Address and port of the API; port 0 picks a free one. Loopback unless a proxy with TLS stands in "
-     "front."},
+     "Address and port of the API; port 0 picks a free one. Loopback unless it speaks TLS (tls.cert_file) or "
+     "a proxy with TLS stands in front."},
     {"port_file", &S::port_file, "", 0, 0,
      "File that gets the API's port as text once it listens; empty: none."},
     {"data_dir", &S::data_dir, "", 0, 0,
@@ -37,6 +37,12 @@ const SettingSpec kSpecs[] = {
      "From the end of a request's head to the last byte of its body."},
     {"http.idle_timeout_ms", &S::http_idle_timeout_ms, "ms", 10, 600'000,
      "A connection without a request is closed after this."},
+
+    {"tls.cert_file", &S::tls_cert_file, "", 0, 0,
+     "Certificate chain of the API (PEM); empty: plain HTTP. Read at the start: a new one counts from the next."},
+    {"tls.key_file", &S::tls_key_file, "", 0, 0, "Key of the certificate (PEM)."},
+    {"tls.client_ca_file", &S::tls_client_ca_file, "", 0, 0,
+     "Clients must show a certificate of this CA (PEM), beside their token; empty: they need none."},
 
     {"router.listen", &S::router_listen, "", 0, 0, "Address and port where users' traffic comes in."},
     {"router.port_file", &S::router_port_file, "", 0, 0,
@@ -83,6 +89,11 @@ const SettingSpec kSpecs[] = {
      "Where the newest signed head is published; better on another disk. Empty: head.note in data_dir."},
     {"evidence.key_file", &S::evidence_key_file, "", 0, 0,
      "Signing key (Ed25519, PEM, mode 0600), generated at the first start. Empty: log.key in data_dir."},
+    {"evidence.backup_dir", &S::evidence_backup_dir, "", 0, 0,
+     "Folder below which backups are made; better on another disk. Empty: backups in data_dir."},
+    {"evidence.attestation_key_file", &S::evidence_attestation_key_file, "", 0, 0,
+     "Key that signs attestations, another one than the log's, generated at the first start. "
+     "Empty: attestation.key in data_dir."},
 
     {"schedule.blackouts", &S::schedule_blackouts, "", 0, 0,
      "Times in which no schedule starts a promotion and no weight grows; abort and rollback always work. "

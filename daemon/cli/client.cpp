@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,7 +19,6 @@ using schema::Result;
 
 constexpr std::chrono::milliseconds kResumePause{250};
 constexpr std::chrono::milliseconds kStreamSilence{40'000};  ///< more than two missed heartbeats
-constexpr std::chrono::milliseconds kAnswerTime{90'000};     ///< an engine's probe takes about 30 s at most
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -95,18 +95,22 @@ std::string fresh_idempotency_key() {
 Result<Client> Client::open(const ConnectionArgs& args) {
   std::string text = args.url.empty() ? environment("DRIFTGATE_URL") : args.url;
   if (text.empty()) text = kDefaultUrl;
-  auto url = net::parse_url(text);
+  auto url = net::parse_daemon_url(text);
   if (!url) return std::unexpected(url.error());
   auto token = find_token(args);
   if (!token) return std::unexpected(token.error());
-  return Client(std::move(*url), std::move(*token));
+  net::TlsClientFiles tls = args.tls;
+  if (tls.ca.empty()) tls.ca = environment("DRIFTGATE_CA");
+  if (url->tls) std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to the socket without MSG_NOSIGNAL
+  return Client(std::move(*url), std::move(*token), std::move(tls));
 }
 
 Result<std::string> Client::exchange(net::ClientRequest request) {
   request.target = net::join_target(url_.target, request.target);
   request.headers.push_back({"Authorization", "Bearer " + token_});
   net::ClientOptions options;
-  options.total_timeout = kAnswerTime;
+  options.tls = tls_;
+  options.total_timeout = answer_time_;
   auto response = net::HttpClient(url_, options).send(request);
   if (!response && response.error().code == ErrorCode::unavailable)
     return fail(ErrorCode::unavailable,
@@ -141,6 +145,26 @@ Result<std::string> Client::post(const std::string& target, std::string body,
   return exchange(std::move(request));
 }
 
+Result<void> Client::download(const std::string& target, const net::OnBody& on_bytes) {
+  net::ClientRequest request;
+  request.target = net::join_target(url_.target, target);
+  request.headers.push_back({"Authorization", "Bearer " + token_});
+  net::ClientOptions options;
+  options.tls = tls_;
+  options.total_timeout = std::chrono::milliseconds(0);
+  options.idle_timeout = kStreamSilence;
+  options.max_body_bytes = 0;
+  bool taken = true;
+  const auto response = net::HttpClient(url_, options).stream(request, [&](std::string_view bytes) {
+    taken = taken && on_bytes(bytes);
+    return taken;
+  });
+  if (!taken) return fail(ErrorCode::io, "what was received cannot be written");
+  if (!response) return std::unexpected(response.error());
+  if (response->status >= 300) return std::unexpected(error_of(*response));
+  return {};
+}
+
 Result<std::string> Client::change(const std::string& method, const std::string& target, std::int64_t revision,
                                    std::string body) {
   net::ClientRequest request;
@@ -170,6 +194,7 @@ Result<void> Client::follow(const std::string& target,
     request.headers.push_back({"Authorization", "Bearer " + token_});
     if (!last_id.empty()) request.headers.push_back({"Last-Event-ID", last_id});
     net::ClientOptions options;
+    options.tls = tls_;
     options.total_timeout = std::chrono::milliseconds(0);
     options.idle_timeout = kStreamSilence;
     options.max_body_bytes = 0;

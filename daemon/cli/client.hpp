@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,9 +13,10 @@ namespace driftgate::cli {
 
 /// What every command against the daemon takes.
 struct ConnectionArgs {
-  std::string url;         ///< --url, else DRIFTGATE_URL, else http://127.0.0.1:7433
-  std::string token_file;  ///< --token-file, else DRIFTGATE_TOKEN, else ~/.config/driftgate/token
-  bool json = false;       ///< --json
+  std::string url;            ///< --url, else DRIFTGATE_URL, else http://127.0.0.1:7433
+  std::string token_file;     ///< --token-file, else DRIFTGATE_TOKEN, else ~/.config/driftgate/token
+  bool json = false;          ///< --json
+  net::TlsClientFiles tls{};  ///< --ca (else DRIFTGATE_CA), --cert, --key: for an https URL
 };
 
 inline constexpr std::string_view kDefaultUrl = "http://127.0.0.1:7433";
@@ -32,6 +34,8 @@ class Client {
                                                  std::string_view idempotency_key = {},
                                                  std::string_view media_type = "application/json");
 
+  /// Gives a body of any length to `on_bytes` as it comes; `io` when that returns false.
+  [[nodiscard]] schema::Result<void> download(const std::string& target, const net::OnBody& on_bytes);
   /// A change of what exists: PUT, POST or DELETE with If-Match "revision".
   [[nodiscard]] schema::Result<std::string> change(const std::string& method, const std::string& target,
                                                    std::int64_t revision, std::string body = {});
@@ -43,12 +47,21 @@ class Client {
                               const std::function<bool(const net::SseEvent&)>& on_event);
   static constexpr int kMaxResumes = 20;
 
+  /// Waits so long for each answer.
+  void allow(std::chrono::milliseconds answer_time) { answer_time_ = answer_time; }
+
  private:
-  Client(net::Url url, std::string token) : url_(std::move(url)), token_(std::move(token)) {}
+  Client(net::Url url, std::string token, net::TlsClientFiles tls)
+      : url_(std::move(url)), token_(std::move(token)), tls_(std::move(tls)) {}
   [[nodiscard]] schema::Result<std::string> exchange(net::ClientRequest request);
   net::Url url_;
   std::string token_;
+  net::TlsClientFiles tls_;
+  std::chrono::milliseconds answer_time_{90'000};  ///< an engine's probe takes about 30 s at most
 };
+
+/// For what copies the whole log.
+inline constexpr std::chrono::hours kLongAnswer{12};
 
 /// 128 random bits in hex.
 [[nodiscard]] std::string fresh_idempotency_key();

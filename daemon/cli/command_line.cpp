@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
+#include "daemon/cli/audit_command.hpp"
+#include "daemon/cli/audit_query_command.hpp"
 #include "daemon/cli/commands.hpp"
 #include "daemon/cli/contract_command.hpp"
 #include "daemon/cli/drift_command.hpp"
@@ -34,6 +36,11 @@ class CommandLine {
     add_interventions();
     add_schedules();
     add_evidence();
+    audit_ = &group("audit", "Ask the log what served, on what evidence, and whether the record is complete");
+    add_audit_queries();
+    add_audit_bundles();
+    add_backups();
+    add_keys();
     add_tokens();
   }
 
@@ -63,6 +70,9 @@ class CommandLine {
     sub->add_option("--token-file", connection_.token_file,
                     "File with the token (DRIFTGATE_TOKEN, else ~/.config/driftgate/token)");
     sub->add_flag("--json", connection_.json, "Print JSON");
+    sub->add_option("--ca", connection_.tls.ca, "CA file that the daemon's certificate is checked with (DRIFTGATE_CA)");
+    sub->add_option("--cert", connection_.tls.certificate, "Client certificate, when the daemon asks for one");
+    sub->add_option("--key", connection_.tls.key, "Key of the client certificate");
     return sub;
   }
 
@@ -89,6 +99,15 @@ class CommandLine {
   void add_schedules();
   void add_schedule_set(CLI::App& schedules, const char* name, const char* text, bool replace);
   void add_evidence();
+  void add_audit_queries();
+  void add_audit_bundles();
+  CLI::App* audit(const std::string& name, const std::string& text,
+                  int (*ask)(const ConnectionArgs&, const AuditArgs&));
+  void audit_filters(CLI::App* sub);
+  void audit_times(CLI::App* sub);
+  void add_backups();
+  void add_keys();
+  CLI::App* offline(CLI::App& parent, const std::string& name, const std::string& text, Action action);
   void add_tokens();
 
   const Hooks& hooks_;
@@ -110,6 +129,11 @@ class CommandLine {
   TokenArgs token_;
   std::string subject_, reason_, evidence_digest_;
   CLI::App* contract_ = nullptr;
+  CLI::App* audit_ = nullptr;
+  OfflineArgs offline_;
+  AuditArgs audit_args_;
+  AuditExportArgs audit_export_;
+  AuditVerifyArgs audit_verify_;
 };
 
 void CommandLine::add_daemon_commands() {
@@ -354,6 +378,117 @@ void CommandLine::add_evidence() {
   sub->add_option("--verdict", evidence_.verdict, "With this verdict");
   sub->add_option("--limit", evidence_.limit, "At most so many entries")->check(CLI::Range(1, 1'000'000));
   sub->add_flag("--newest", evidence_.newest, "Newest first");
+}
+
+CLI::App* CommandLine::audit(const std::string& name, const std::string& text,
+                             int (*ask)(const ConnectionArgs&, const AuditArgs&)) {
+  return client(*audit_, name, text, [this, ask] { return ask(connection_, audit_args_); });
+}
+
+void CommandLine::audit_times(CLI::App* sub) {
+  sub->add_option("--from", audit_args_.from, "From this time on: 2026-01-31 or 2026-01-31T12:00:05, UTC");
+  sub->add_option("--to", audit_args_.to, "Before this time");
+}
+
+void CommandLine::audit_filters(CLI::App* sub) {
+  audit_times(sub);
+  sub->add_option("--model", audit_args_.model, "About this model");
+  sub->add_option("--promotion", audit_args_.promotion, "About this promotion");
+  sub->add_option("--stage", audit_args_.stage, "Of this stage");
+  sub->add_option("--checkpoint", audit_args_.checkpoint, "About this checkpoint, sha256:…");
+  sub->add_option("--contract", audit_args_.contract, "Under this contract, sha256:…");
+  sub->add_option("--kernel", audit_args_.kernel, "About this kernel, name or digest");
+  sub->add_option("--kind", audit_args_.kind, "Of this kind");
+  sub->add_option("--actor", audit_args_.actor, "By this actor");
+  sub->add_option("--clause", audit_args_.clause, "Of this clause, family.id");
+  sub->add_option("--verdict", audit_args_.verdict, "With this verdict");
+}
+
+void CommandLine::add_audit_queries() {
+  const auto limited = [this](CLI::App* sub) {
+    sub->add_option("--limit", audit_args_.limit, "At most so many")->check(CLI::Range(1, 100'000'000));
+    return sub;
+  };
+  CLI::App* query = limited(audit("query", "Entries that match all given filters", audit_query));
+  audit_filters(query);
+  query->add_flag("--newest", audit_args_.newest, "Newest first");
+  CLI::App* at = audit("at", "What served a model at a time, and why", audit_at);
+  at->add_option("model", audit_args_.model, "Model")->required();
+  at->add_option("time", audit_args_.at, "Time: 2026-01-31 or 2026-01-31T12:00:05, UTC")->required();
+  CLI::App* population = limited(audit(
+      "population", "Everything that came to serve in a time, with the proof that nothing is missing", audit_population));
+  population->add_option("--from", audit_args_.from, "From this time on, UTC")->required();
+  population->add_option("--to", audit_args_.to, "Before this time")->required();
+  population->add_option("--model", audit_args_.model, "Of this model only");
+  CLI::App* sample = audit("sample", "Entries drawn by a seed: anyone draws the same", audit_sample);
+  audit_filters(sample);
+  sample->add_option("--seed", audit_args_.seed, "Any text; choose it before you look")->required();
+  sample->add_option("--count", audit_args_.count, "Entries")->check(CLI::Range(1, 1'000));
+  sample->add_option("--size", audit_args_.size, "Draw from the first so many entries of the log");
+  CLI::App* exceptions = limited(
+      audit("exceptions", "Where people went around the usual way", audit_exceptions));
+  audit_times(exceptions);
+  exceptions->add_option("--model", audit_args_.model, "About this model");
+  exceptions->add_option("--promotion", audit_args_.promotion, "About this promotion");
+}
+
+void CommandLine::add_audit_bundles() {
+  CLI::App* write = client(*audit_, "export", "Write a bundle that anyone can verify",
+                           [this] { return audit_export(connection_, audit_export_); });
+  write->add_option("--promotion", audit_export_.promotion, "Of this promotion (pr-…)");
+  write->add_option("--from", audit_export_.from, "Of all entries from this time on, UTC");
+  write->add_option("--to", audit_export_.to, "And before this time");
+  write->add_option("--older-head", audit_export_.older_head, "A head that you kept: adds the proof that it is continued");
+  write->add_option("--out", audit_export_.out, "New file; -: standard output")->required();
+  write->add_flag("--with-tables", audit_export_.with_tables, "Add measurement tables and reports of a promotion");
+  CLI::App* verify = command(*audit_, "verify", "Check bundles without a daemon, by the keys that you trust",
+                             [this] { return audit_verify(audit_verify_); });
+  verify->add_option("bundles", audit_verify_.bundles, "Bundles")->required();
+  verify->add_option("--trust", audit_verify_.trust, "File with the keys that you trust")->required();
+  verify->add_option("--older-head", audit_verify_.older_head, "A head that you kept: the bundle must continue it");
+  verify->add_flag("--json", audit_verify_.json, "Print JSON");
+  verify->footer(
+      "Exit codes: 0 ok, 1 tampered, 2 fork or rollback, 3 untrusted key, 4 incomplete,\n"
+      "5 a verdict does not follow from its evidence.");
+}
+
+/// A command on the data folder itself.
+CLI::App* CommandLine::offline(CLI::App& parent, const std::string& name, const std::string& text, Action action) {
+  CLI::App* sub = command(parent, name, text, std::move(action));
+  sub->add_option("--config", offline_.config, "The daemon's settings file; without one the defaults hold");
+  sub->add_option("--data-dir", offline_.data_dir, "Data folder, instead of the configured one");
+  sub->add_flag("--json", offline_.json, "Print JSON");
+  return sub;
+}
+
+void CommandLine::add_backups() {
+  CLI::App* make = client(app_, "backup", "Copy the running daemon's database and signed head",
+                          [this] { return backup(connection_, subject_); });
+  make->add_option("--name", subject_, "Name of the backup's folder; without one the time");
+  CLI::App* restore = offline(app_, "restore", "Put a backup in the place of a stopped daemon's database",
+                              [this] { return hooks_.restore(offline_); });
+  restore->add_option("backup", offline_.backup, "Folder of the backup")->required();
+  restore->add_flag("--accept-loss", offline_.accept_loss,
+                    "Although the published head is ahead of the backup; begins a new epoch of the log");
+  restore->add_option("--reason", offline_.reason, "Why a loss is accepted; kept as evidence");
+}
+
+void CommandLine::add_keys() {
+  CLI::App& keys = group("key", "Generate, rotate and list the daemon's keys");
+  const auto key = [&](const char* name, const char* text) {
+    return offline(keys, name, text, [this, action = std::string(name)] {
+      offline_.action = action;
+      return hooks_.key(offline_);
+    });
+  };
+  CLI::App* generate = key("generate", "Write a new key into a file");
+  generate->add_option("--use", offline_.use, "head, attestation or webhook")->required();
+  generate->add_option("--out", offline_.out, "New file (0600)")->required();
+  CLI::App* rotate = key("rotate", "Replace a stopped daemon's key; the log records it");
+  rotate->add_option("--use", offline_.use, "head or attestation")->required();
+  rotate->add_option("--reason", offline_.reason, "Why; kept as evidence")->required();
+  key("list", "Keys that were in force, from which size of the log and until when");
+  key("trust", "Print the trust file that auditors verify with");
 }
 
 void CommandLine::add_tokens() {

@@ -14,10 +14,25 @@ struct ServeArgs {
   std::string data_dir;  ///< empty: as configured
 };
 
+/// Commands on the data folder of a daemon that does not run; each uses some of it.
+struct OfflineArgs {
+  std::string config;    ///< the daemon's; empty: defaults
+  std::string data_dir;  ///< empty: as configured
+  std::string action;    ///< of `driftgate key`
+  std::string use;       ///< head, attestation or webhook
+  std::string out;       ///< file of a new key
+  std::string reason;
+  std::string backup;  ///< folder to restore
+  bool accept_loss = false;
+  bool json = false;
+};
+
 /// What the binary does beside being a client: given by main, since it lies above this folder.
 struct Hooks {
   std::function<int(const ServeArgs&)> serve;
   std::function<int(bool markdown)> settings;  ///< prints the documented settings
+  std::function<int(const OfflineArgs&)> restore;
+  std::function<int(const OfflineArgs&)> key;
   std::function<int()> openapi;                ///< prints the API's document
   std::string version;
 };

@@ -75,6 +75,9 @@ struct EvidenceArgs {
 };
 int evidence(const ConnectionArgs& connection, const EvidenceArgs& args);
 
+/// Makes a backup of the running daemon; without a name it is named by the time.
+int backup(const ConnectionArgs& connection, const std::string& name);
+
 struct TokenArgs {
   std::string name;
   std::vector<std::string> scopes;

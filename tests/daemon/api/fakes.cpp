@@ -240,6 +240,58 @@ Result<ConsistencyProof> FakeEvidence::consistency(std::uint64_t from, std::uint
 std::string FakeEvidence::verifier_key() {
   return "origin+0+key";
 }
+Result<std::string> FakeEvidence::served_at(const std::string& model, std::int64_t time_us) {
+  if (model != "tiny") return schema::fail(ErrorCode::not_found, "no route of model " + model);
+  return nlohmann::json{{"model", model},
+                        {"time_us", time_us},
+                        {"tree_size", size},
+                        {"applied", {{"seq", 3}, {"time_us", 5}}},
+                        {"desired", nullptr},
+                        {"slices", nlohmann::json::array()},
+                        {"served",
+                         {{{"role", "incumbent"},
+                           {"version", "ve-1"},
+                           {"share_bp", 10'000},
+                           {"since", {{"seq", 3}, {"time_us", 5}}},
+                           {"origin", nullptr}}}}}
+      .dump();
+}
+Result<AuditedPopulation> FakeEvidence::population(const evidence::PopulationRequest& request) {
+  evidence::Population found{.tree_size = static_cast<std::uint64_t>(size), .span = {2, 8}};
+  found.items = R"([{"seq":4,"time_us":9,"how":"promotion","promotion":"pr-1"}])";
+  if (!request.cursor) found.next = 4;
+  return AuditedPopulation{found, "from note", "to note", {std::string(64, 'a')}};
+}
+Result<std::string> FakeEvidence::sample(const evidence::SampleRequest& request) {
+  return nlohmann::json{
+      {"seed", request.seed}, {"size", size}, {"population", size}, {"items", nlohmann::json::array()}}
+      .dump();
+}
+Result<evidence::EntryPage> FakeEvidence::exceptions(const evidence::ExceptionsRequest& request) {
+  return page({.model = request.model, .cursor = request.cursor, .limit = request.limit});
+}
+
+namespace {
+
+class FakeBundle final : public net::BodySource {
+ public:
+  explicit FakeBundle(std::string line) : line_(std::move(line)) {}
+  Result<std::string> next() override { return std::exchange(line_, {}); }
+
+ private:
+  std::string line_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<net::BodySource>> FakeEvidence::bundle(const evidence::BundleRequest& request) {
+  if (!request.promotion.empty() && request.promotion != "pr-1")
+    return fail(ErrorCode::not_found, "there is no such promotion");
+  return std::make_shared<FakeBundle>(
+      fmt::format("{} {} {} {} {}\n", request.promotion, request.from_us, request.to_us,
+                  request.older_size.value_or(0), request.with_tables));
+}
+
 Result<void> FakeEvidence::note_read(const std::string& actor, const std::string& what) {
   reads.push_back(actor + " " + what);
   return {};

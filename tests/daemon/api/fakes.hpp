@@ -98,6 +98,11 @@ class FakeEvidence final : public EvidencePort {
   schema::Result<EntryProof> proof(std::uint64_t seq) override;
   schema::Result<ConsistencyProof> consistency(std::uint64_t from, std::uint64_t to) override;
   std::string verifier_key() override;
+  schema::Result<std::shared_ptr<net::BodySource>> bundle(const evidence::BundleRequest& request) override;
+  schema::Result<std::string> served_at(const std::string& model, std::int64_t time_us) override;
+  schema::Result<AuditedPopulation> population(const evidence::PopulationRequest& request) override;
+  schema::Result<std::string> sample(const evidence::SampleRequest& request) override;
+  schema::Result<evidence::EntryPage> exceptions(const evidence::ExceptionsRequest& request) override;
   schema::Result<void> note_read(const std::string& actor, const std::string& what) override;
 };
 

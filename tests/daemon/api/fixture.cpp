@@ -44,8 +44,13 @@ std::string sample_path(const Route& route) {
   replace("{contract}", "c");
   replace("{stage}", "canary");
   replace("{seq}", "3");
+  replace("{kind}", "state_changed.json");
   replace("{id}", "tok-1");
   if (route.id == "getConsistency") path += "?from=1&to=2";
+  if (route.id == "auditAt") path += "?model=tiny&time_us=5";
+  if (route.id == "auditPopulation") path += "?from_us=1&to_us=9";
+  if (route.id == "exportEvidence") path += "?from_us=1&to_us=9";
+  if (route.id == "auditSample") path += "?seed=dice";
   return path;
 }
 
