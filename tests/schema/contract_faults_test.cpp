@@ -133,20 +133,29 @@ TEST_CASE("plans that cannot run are faults") {
   });
 }
 
-TEST_CASE("what no stage evaluates yet is refused by name") {
+TEST_CASE("every action can be ordered, and one that needs a slice says so") {
   const std::string fallback = "inf: {ref: int8}\n  fallback: {ref: bf16}";
-  check_all({
-      {"action: rollback", "action: block", "the action block is not evaluated by this version"},
-      {"soft: freeze", "soft: notify", "the action notify is not evaluated by this version"},
-      {"soft: freeze", "soft: sample", "the action sample is not evaluated by this version"},
-  });
-  for (const std::string_view action : {"fallback", "route_slice"}) {
+  const auto with_action = [&](const std::string& rule) {
     std::string text = contract_with("inf: {ref: int8}", fallback);
-    text.replace(text.find("action: rollback"), 16, "action: " + std::string(action));
-    const auto report = parse_contract(text, "c");
-    REQUIRE(report.faults.size() == 1);
-    CHECK(report.faults[0].message.starts_with("the action " + std::string(action) + " is not evaluated"));
+    text.replace(text.find("stage: canary, action: rollback"), 31, rule);
+    return parse_contract(text, "c");
+  };
+  for (const std::string action :
+       {"log", "notify", "sample", "freeze", "step_back", "route_slice", "fallback", "rollback", "block"}) {
+    CAPTURE(action);
+    const auto report = with_action("slice: any, action: " + action);
+    INFO(format_faults(report.faults, "c"));
+    REQUIRE(report.contract.has_value());
+    CHECK(to_string(report.contract->escalation.rules.at(0).action) == action);
   }
+  const auto whole = with_action("stage: canary, action: route_slice");
+  REQUIRE(whole.faults.size() == 1);
+  CHECK(whole.faults[0].message.starts_with("route_slice sends the violating slices away"));
+  std::string text = contract_with("inf: {ref: int8}", fallback);
+  text.replace(text.find("hard: rollback"), 14, "hard: route_slice");
+  const auto by_default = parse_contract(text, "c");
+  REQUIRE(by_default.faults.size() == 1);
+  CHECK(by_default.faults[0].message.starts_with("a default also answers violations of all traffic"));
 }
 
 TEST_CASE("a difference between the kernels is refused where the metric has none, and says why") {

@@ -115,7 +115,7 @@ TEST_CASE("the JSON Schema refuses what the parser refuses") {
       {"30s", "30 seconds"},
       {"30s", "1m1h"},
       {"metric: tv, ", "metric: tv, outcome: correct, "},
-      {"action: rollback", "action: block"},
+      {"action: rollback", "action: rolback"},
       {"share: 0.5", "share: 1.5"},
       {"share: 0.5", "shares: 0.5"},
       {"apiVersion: driftgate/v1", "apiVersion: driftgate/v2"},
