@@ -41,6 +41,7 @@ net::Response abort_promotion(Context& context, const Call& call);
 net::Response rollback_promotion(Context& context, const Call& call);
 net::Response pause_promotion(Context& context, const Call& call);
 net::Response resume_promotion(Context& context, const Call& call);
+net::Response redact_promotion(Context& context, const Call& call);
 net::Response stream_promotion(Context& context, const Call& call);
 
 // ladder_handlers.cpp

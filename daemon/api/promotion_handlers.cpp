@@ -73,6 +73,14 @@ net::Response resume_promotion(Context& context, const Call& call) {
   return change(context, call, &pipeline::Service::resume);
 }
 
+net::Response redact_promotion(Context& context, const Call& call) {
+  const auto reason = parse_reason(call.request.body);
+  if (!reason) return problem(reason.error());
+  const auto redacted = context.redact(call.principal.name, call.path[0], *reason);
+  if (!redacted) return problem(redacted.error());
+  return view_response(context.service.promotion(call.path[0]));
+}
+
 net::Response stream_promotion(Context& context, const Call& call) {
   const auto exists = context.service.outcome(call.path[0]);
   if (!exists) return problem(exists.error());

@@ -259,7 +259,9 @@ void add_intervention_routes(std::vector<Route>& list) {
       {"/v1/promotions/{id}/rollback", "rollbackPromotion", "Restore the version before it and set a hold",
        rollback_promotion},
       {"/v1/promotions/{id}/pause", "pausePromotion", "Freeze weights; harm tests run on", pause_promotion},
-      {"/v1/promotions/{id}/resume", "resumePromotion", "Go on after a pause", resume_promotion}};
+      {"/v1/promotions/{id}/resume", "resumePromotion", "Go on after a pause", resume_promotion},
+      {"/v1/promotions/{id}/redact", "redactPromotion",
+       "Destroy what is kept of single requests of an ended promotion", redact_promotion}};
   Group promotions(list, "promotions");
   for (const Intervention& it : interventions)
     promotions.post(it.path, it.id, it.summary, Scope::operator_, it.handler)

@@ -33,6 +33,7 @@
 #include "daemon/notify/sender.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/pipeline.hpp"
+#include "daemon/pipeline/redact.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
 #include "daemon/route/router_driver.hpp"
 #include "daemon/route/spawn.hpp"
@@ -241,6 +242,9 @@ api::Context Application::Parts::api_context() {
   context.requests_per_second = static_cast<double>(settings.http_requests_per_second);
   context.burst = 2 * context.requests_per_second;
   context.schedules = schedules.get();
+  context.redact = [this](const std::string& actor, const std::string& promotion, const std::string& reason) {
+    return pipeline::redact_promotion(*store, actor, promotion, reason, clock->now_us());
+  };
   return context;
 }
 

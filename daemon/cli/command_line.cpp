@@ -313,7 +313,8 @@ void CommandLine::add_interventions() {
       {"abort", "End a promotion: weight 0 first"},
       {"rollback", "Restore the version before it and set a hold"},
       {"pause", "Freeze weights; harm tests run on"},
-      {"resume", "Go on after a pause"}};
+      {"resume", "Go on after a pause"},
+      {"redact", "Destroy what is kept of single requests of an ended promotion"}};
   for (const auto& [name, text] : interventions) {
     CLI::App* sub = client(app_, name, text, [this, action = std::string(name)] {
       return intervene(connection_, action, subject_, reason_);

@@ -63,7 +63,7 @@ struct WaiveArgs {
 /// Without a clause, waives the only open one; without a digest, prints the promotion and waives on what it
 /// printed.
 int waive(const ConnectionArgs& connection, const WaiveArgs& args);
-/// `action` is abort, rollback, pause or resume.
+/// `action` is abort, rollback, pause, resume or redact.
 int intervene(const ConnectionArgs& connection, const std::string& action, const std::string& promotion,
               const std::string& reason);
 

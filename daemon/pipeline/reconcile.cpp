@@ -15,7 +15,9 @@ namespace {
 using store::PromotionState;
 
 constexpr std::int64_t kMaxModels = 10'000;
-constexpr std::int64_t kClockEntryUs = 60'000'000;
+/// Steps of the wall clock that are recorded within an hour; later ones add up until the next.
+constexpr int kMaxClockEntries = 120;
+constexpr std::int64_t kHourUs = 3'600'000'000;
 
 /// The candidate's share as the data plane has it, 0 when it cannot be read or is another candidate.
 std::uint32_t observed_share(const std::vector<route::ObservedRoute>& observed,
@@ -99,11 +101,16 @@ schema::Result<void> Core::start() {
 }
 
 /// The daemon's own time goes on by the monotonic clock; that the system's wall clock left it is recorded, at
-/// most once in kClockEntryUs however often or far it goes.
+/// most kMaxClockEntries times in an hour.
 void Core::note_clock() {
   const auto offset = world_.clock.wall_offset_us();
   const auto step = offset - wall_offset_us_;
-  if (std::abs(step) <= world_.settings.clock_step_ms * 1'000 || now() < next_clock_entry_us_) return;
+  if (std::abs(step) <= world_.settings.clock_step_ms * 1'000) return;
+  if (now() - clock_hour_us_ >= kHourUs) {
+    clock_hour_us_ = now();
+    clock_entries_ = 0;
+  }
+  if (clock_entries_ >= kMaxClockEntries) return;
   auto done = commit("clock step", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     schema::EntryDraft entry;
     entry.time_us = now();
@@ -116,7 +123,7 @@ void Core::note_clock() {
   });
   if (!done) return warn(fmt::format("a step of the clock is not recorded yet: {}", done.error().describe()));
   wall_offset_us_ = offset;
-  next_clock_entry_us_ = now() + kClockEntryUs;
+  ++clock_entries_;
 }
 
 std::int64_t Core::tick() {
