@@ -13,7 +13,7 @@ struct FaultOptions {
   double fail_share = 0, delay_share = 0, garbage_share = 0;
   std::uint64_t fail_after_requests = 0, delay_after_requests = 0, garbage_after_requests = 0;
   std::chrono::milliseconds delay{0};
-  std::string fail_text;  ///< failures hit only requests whose body holds it; empty = any
+  std::string fail_text{};  ///< failures hit only requests whose body holds it; empty = any
   std::uint64_t seed = 1;
 };
 

@@ -75,6 +75,12 @@ schema::Result<void> FakeDriver::drop_spool(const std::string&) {
 void FakeDriver::serve(const std::string& model, std::size_t count, std::int64_t now_us,
                        const std::function<bool(std::uint64_t, const std::string&)>& fails) {
   const auto& route = routes.at(model).route;
+  const auto falls_back = [&](const std::string& language) {
+    const auto to_fallback = [&](const route::SliceWeight& weight) {
+      return weight.to_fallback && weight.where == std::map<std::string, std::string>{{"language", language}};
+    };
+    return route.all_to_fallback || std::ranges::any_of(route.slices, to_fallback);
+  };
   route::Window window;
   window.number = next_number++;
   window.previous = std::exchange(last_number[model], window.number);
@@ -84,12 +90,6 @@ void FakeDriver::serve(const std::string& model, std::size_t count, std::int64_t
   window.start_us = now_us - 1'000'000;
   window.end_us = now_us;
   for (std::size_t i = 0; i < count; ++i) {
-  const auto falls_back = [&](const std::string& language) {
-    const auto to_fallback = [&](const route::SliceWeight& weight) {
-      return weight.to_fallback && weight.where == std::map<std::string, std::string>{{"language", language}};
-    };
-    return route.all_to_fallback || std::ranges::any_of(route.slices, to_fallback);
-  };
     route::Observation seen;
     seen.order = next_order++;
     seen.key_hash = mixed(seen.order);
@@ -107,6 +107,8 @@ void FakeDriver::serve(const std::string& model, std::size_t count, std::int64_t
       seen.reason = "status_500";
     }
     if (seen.candidate) ++candidate_requests;
+    if (seen.candidate && language == "de") ++german_candidate_requests;
+    if (fallback) ++fallback_requests;
     window.observations.push_back(seen);
   }
   window.mirrored = route.mirror_bp == 0 ? 0 : count * route.mirror_bp / route::kFullShareBp;
@@ -116,8 +118,6 @@ void FakeDriver::serve(const std::string& model, std::size_t count, std::int64_t
 std::uint32_t FakeDriver::share(const std::string& model) const {
   const std::lock_guard guard(mutex);
   const auto found = routes.find(model);
-    if (seen.candidate && language == "de") ++german_candidate_requests;
-    if (fallback) ++fallback_requests;
   return found == routes.end() || !found->second.route.candidate ? 0 : found->second.route.candidate_bp;
 }
 

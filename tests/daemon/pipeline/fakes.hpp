@@ -57,12 +57,12 @@ class FakeDriver final : public route::Driver {
   std::vector<route::Window> closed;
   std::map<std::string, std::uint64_t> last_number;  ///< by model
   std::uint64_t next_number = 1, next_order = 1, candidate_requests = 0;
+  std::uint64_t fallback_requests = 0, german_candidate_requests = 0;
   std::string router_id = "router-1";
   mutable std::mutex mutex;
   std::condition_variable changed;
 };
 
-  std::uint64_t fallback_requests = 0, german_candidate_requests = 0;
 /// Jobs that end when the test says so, with results of its making.
 class FakeRunner final : public jobs::JobRunner {
  public:

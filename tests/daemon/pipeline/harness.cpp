@@ -170,7 +170,6 @@ void Harness::set_up() {
   must(pipeline->register_contract("pia", contract, "test.yaml"));
   must(pipeline->register_kernel("pia", R"({"name": "k-train", "dtype": "float32"})"));
   must(pipeline->register_kernel("pia", R"({"name": "k-inf", "dtype": "int8"})"));
-  jobs::EngineAbilities abilities;
   must(pipeline->register_kernel("pia", R"({"name": "k-safe", "dtype": "bf16"})"));
   add_engine("old", "k-train", 1);
   add_engine("new", "k-inf", 2);
@@ -180,6 +179,7 @@ void Harness::set_up() {
 
 void Harness::add_engine(const std::string& name, const std::string& kernel, int port,
                          std::int64_t max_requests_per_second, const std::string& weights) {
+  jobs::EngineAbilities abilities;
   abilities.models = {"m"};
   abilities.completions = true;
   store::EngineRow row;
@@ -196,8 +196,8 @@ void Harness::add_engine(const std::string& name, const std::string& kernel, int
 PromotionRequest Harness::request_for(const std::string& engine) const {
   PromotionRequest request{
       .model = "m", .engine = engine, .contract = "test", .numeric = {}, .slice = {}, .note = {}};
-  request.numeric = StageCaptures{{"train.safetensors", ""}, {"inf.safetensors", ""}, "corpus.jsonl", {}};
   request.fallback_engine = fallback_engine;
+  request.numeric = StageCaptures{{"train.safetensors", ""}, {"inf.safetensors", ""}, "corpus.jsonl", {}};
   request.slice = request.numeric;
   return request;
 }

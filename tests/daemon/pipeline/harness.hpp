@@ -75,11 +75,11 @@ class Harness {
   std::int64_t fail_commit = -1;
   OnStep on_commit;  ///< of the committer that `boot` makes
   std::uint64_t ids = 0;
-  std::vector<std::string> warnings;
   std::string fallback_engine;         ///< of requests
   std::vector<std::string> unhealthy;  ///< base URLs whose health probe fails
   std::vector<std::string> probed;     ///< base URLs whose health was asked
   std::vector<notify::Subscriber> webhooks;
+  std::vector<std::string> warnings;
 
  private:
   jobs::JobResult job(const jobs::JobSpec& spec, const std::string& job_folder) const;
