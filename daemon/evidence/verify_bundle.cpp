@@ -81,9 +81,9 @@ void BundleVerifier::check_attestations() {
   for (std::size_t i = 0; i < payloads_.size(); ++i) {
     if (i < expected.size() && payloads_[i] == expected[i]) continue;
     const bool moved = std::ranges::find(expected, payloads_[i]) != expected.end();
-    find(moved ? BundleResult::tampered : BundleResult::underivable,
-         moved ? fmt::format("attestation {} stands in another's place", i + 1)
-               : fmt::format("attestation {}: its statement does not follow from the entries", i + 1));
+    return find(moved ? BundleResult::tampered : BundleResult::underivable,
+                moved ? fmt::format("attestation {} stands in another's place", i + 1)
+                      : fmt::format("attestation {}: its statement does not follow from the entries", i + 1));
   }
 }
 

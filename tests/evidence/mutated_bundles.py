@@ -75,6 +75,8 @@ def main():
     if cases:
         judge()
     print(f"log {origin}: codes {dict(sorted(counted.items()))}")
+    accepted = counted[0] - len(bundles)
+    print(f"fault: mutated bundles: {sum(counted.values()) - len(bundles)} against both verifiers, seed {seed}, {accepted} accepted")
     for text in wrong[:20]:
         print(text)
     if wrong:
