@@ -23,7 +23,9 @@ std::string with_text(std::string line, const std::string& text) {
 std::string verdict_text(const json& body) {
   const std::string slice = text_of(body, "slice");
   const std::string severity = text_of(body, "severity");
-  std::string line = fmt::format("{} {}", text_of(body, "verdict"), text_of(body, "clause"));
+  const bool whole = text_of(body, "scope") == "stage";
+  std::string line =
+      fmt::format("{} {}", text_of(body, "verdict"), whole ? "the stage" : text_of(body, "clause"));
   if (!slice.empty()) line += " on " + slice;
   if (severity == "soft") line += " (soft)";
   return with_text(std::move(line), text_of(body, "message"));
