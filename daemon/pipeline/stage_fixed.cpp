@@ -88,6 +88,7 @@ Evaluated evaluate(const std::string& table_path, const std::string& table_diges
   done.conclusion.report_json = report_json(done.conclusion.report, &*table, contract);
   done.conclusion.table = std::move(*bytes);
   done.conclusion.inputs_digest = table_digest;
+  done.conclusion.run = inputs.attempt;
   return done;
 }
 
@@ -251,6 +252,10 @@ bool Core::reuse_verdicts(Live& live, const store::StageKey& earlier, std::uint3
                   "no α is spent.",
                   earlier.text(), k));
   conclusion.inputs_digest = stored.value("table_digest", "");
+  conclusion.run = k;
+  conclusion.report.alpha = schema::number_from_json(stored.value("alpha", nlohmann::json())).value_or(0);
+  conclusion.report.code_version = stored.value("code_version", "");
+  conclusion.report.seed = std::strtoull(stored.value("seed", "0").c_str(), nullptr, 16);
   finish_stage(live, conclusion);
   return true;
 }

@@ -87,6 +87,7 @@ Evaluated evaluate(const schema::Contract& contract, stages::ShadowInputs inputs
   done.conclusion.inputs_digest = schema::sha256_digest(done.conclusion.pairs);
   done.conclusion.table = std::move(table);
   done.conclusion.run = inputs.stage.attempt;
+  done.conclusion.run = inputs.stage.attempt;
   return done;
 }
 
