@@ -26,6 +26,8 @@ def native(folder, names, trust, older):
     """Code and findings of the program for each bundle."""
     command = [os.environ["DRIFTGATE_BIN"], "audit", "verify", "--json", "--trust", trust, "--older-head", older]
     done = subprocess.run(command + [os.path.join(folder, name) for name in names], capture_output=True, check=False)
+    if not done.stdout:
+        sys.exit(f"audit verify ended with {done.returncode} and said nothing: {done.stderr.decode(errors='replace')}")
     reports = json.loads(done.stdout)
     reports = reports if isinstance(reports, list) else [reports]
     return {os.path.basename(report["bundle"]): (report["code"], report["findings"]) for report in reports}

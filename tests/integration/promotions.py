@@ -1,8 +1,12 @@
 """Promotions from end to end: the outcomes of the demo and what can go wrong on the way."""
+import base64
 import json
+import os
 import struct
+import subprocess
+import sys
 
-from harness import call, check, wait_for
+from harness import DRIFTGATE, ROOT, call, check, wait_for
 from world import DATA, MODEL_DIR, TERMINAL, run
 
 CANDIDATE_ENTRY_KINDS = {"promotion_requested", "state_changed", "job_finished", "verdict_reached",
@@ -13,11 +17,48 @@ def entry_kinds(world, promotion):
     return {entry["kind"] for entry in world.entries(promotion=promotion)}
 
 
+def trust_of(world):
+    """The keys as an auditor keeps them, from the API and from the key's file."""
+    name, _, key = world.api("GET", "/v1/log/key").strip().split("+", 2)
+    public = subprocess.run(["openssl", "pkey", "-in", f"{world.folder}/data/attestation.key", "-pubout", "-outform",
+                             "DER"], check=True, capture_output=True).stdout[-32:]
+    keys = [{"use": "head", "name": name, "key": base64.b64encode(base64.b64decode(key)[1:]).decode(), "from_us": 0},
+            {"use": "attestation", "name": name, "key": base64.b64encode(public).decode(), "from_us": 0}]
+    path = os.path.join(world.folder, "trust.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"v": 1, "keys": keys}, file)
+    return path
+
+
+def bundles_verify(world, promotion, older_head):
+    """The promotion's bundle, with its tables, and that of all entries, in both verifiers, against a head kept before."""
+    kept = os.path.join(world.folder, "older.note")
+    with open(kept, "w", encoding="utf-8", newline="") as file:
+        file.write(older_head)
+    token = os.path.join(world.folder, "auditor.token")
+    with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+        file.write(world.tokens["auditor"])
+    bundles = [os.path.join(world.folder, name) for name in ("promotion.bundle", "range.bundle")]
+    for path, what in zip(bundles, (["--promotion", promotion, "--with-tables"], ["--from", "2020-01-01", "--to", "2100-01-01"])):
+        done = subprocess.run([DRIFTGATE, "audit", "export", *what, "--older-head", kept, "--out", path, "--url", world.url,
+                               "--token-file", token], capture_output=True, text=True, check=False)
+        check(done.returncode == 0, f"audit export: {done.returncode} {done.stderr}")
+    arguments = ["--trust", trust_of(world), "--older-head", kept, *bundles]
+    native = subprocess.run([DRIFTGATE, "audit", "verify", *arguments], capture_output=True, text=True, check=False)
+    check(native.returncode == 0, f"audit verify: {native.returncode}\n{native.stdout}{native.stderr}")
+    for stage in ("offline-numeric", "statistical-slice"):
+        check(f"{stage} (attempt 1): decided again" in native.stdout, f"{stage} was not decided again:\n{native.stdout}")
+    python = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "verify_bundle.py"), *arguments],
+                            capture_output=True, text=True, check=False)
+    check(python.returncode == 0, f"verify_bundle.py: {python.returncode}\n{python.stdout}{python.stderr}")
+
+
 def bf16_is_promoted(world):
     world.install_incumbent()
     world.start_engine("bf16", "bf16")
     world.register_engine("bf16", "bf16")
     load = world.load()
+    older_head = world.api("GET", "/v1/log/checkpoint")
     promotion = world.promote("bf16", "bf16")
     waiting = world.reach(promotion, "awaiting_approval")
     refused = world.api("POST", f"/v1/promotions/{promotion}/approve",
@@ -37,12 +78,14 @@ def bf16_is_promoted(world):
     check(not missing, f"no evidence of kinds {missing}")
     for stage in ("offline-numeric", "statistical-slice", "shadow-runtime", "canary"):
         check(world.report(promotion, stage)["verdict"] == "pass", f"{stage} has no pass in its report")
+    bundles_verify(world, promotion, older_head)
 
 
 def int8_static_is_rejected_and_the_language_is_named(world):
     world.install_incumbent()
     world.start_engine("int8-static", "int8-static")
     world.register_engine("int8-static", "int8-static")
+    older_head = world.api("GET", "/v1/log/checkpoint")
     promotion = world.promote("int8-static", "int8-static")
     done = world.reach(promotion, "rejected")
     check(done["stage"] == "statistical-slice", f"rejected in {done['stage']}: {done['reason']}")
@@ -53,6 +96,7 @@ def int8_static_is_rejected_and_the_language_is_named(world):
     corpus = [v for v in report["verdicts"] if v["clause"] == "statistical.corpus-tv"]
     check(corpus and corpus[0]["verdict"] == "pass", f"the corpus mean is not within its limit: {corpus}")
     check("language=fr" in done["reason"], f"the reason does not name the language: {done['reason']}")
+    bundles_verify(world, promotion, older_head)
 
 
 def promote_failing(world, *flags):
