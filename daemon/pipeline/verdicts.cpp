@@ -40,6 +40,28 @@ schema::EntryValue::Object stage_body(const StageConclusion& conclusion, std::in
   return body;
 }
 
+int weight(schema::Verdict verdict) {
+  switch (verdict) {
+    case schema::Verdict::pass:
+      return 0;
+    case schema::Verdict::inconclusive:
+      return 1;
+    case schema::Verdict::error:
+      return 2;
+    case schema::Verdict::violated:
+      return 3;
+  }
+  return 3;
+}
+
+/// A clause with two limits has two verdicts on one slice: its row is the one that decides.
+bool is_outweighed(const schema::ClauseVerdict& verdict, const std::vector<schema::ClauseVerdict>& all) {
+  return std::ranges::any_of(all, [&](const schema::ClauseVerdict& other) {
+    return other.clause == verdict.clause && other.where == verdict.where &&
+           weight(other.verdict) > weight(verdict.verdict);
+  });
+}
+
 }  // namespace
 
 /// Blobs, one entry and one row for each verdict, and one entry for the stage as a whole. Bytes above the
@@ -64,6 +86,7 @@ schema::Result<void> Core::put_verdicts(store::Tx& tx, Entries& entries, const L
     auto seq = entries.add(tx, entry);
     if (!seq) return std::unexpected(seq.error());
     if (first < 0) first = *seq;
+    if (is_outweighed(verdict, conclusion.report.clauses)) continue;
     store::VerdictRow row;
     row.stage = live.run.key;
     row.clause = verdict.clause;

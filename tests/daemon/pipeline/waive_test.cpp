@@ -155,3 +155,20 @@ TEST_CASE("an inconclusive promotion that nobody decides expires") {
   const auto late = h.pipeline->waive("bob", id, "numerical.tv", "sha256:0", "late");
   CHECK(refused(late) == ErrorCode::conflict);
 }
+
+TEST_CASE("of a clause with two limits the one that is not met is shown and can be waived") {
+  Harness h;
+  const std::string limits = "max_ratio: 1.5, max: 0.2";
+  h.contract.replace(h.contract.find(limits), limits.size(), "max_ratio: 1.5, max: 0.0001");
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(h.run_until(id, {"inconclusive", "rejected", "succeeded", "errored"}) == "inconclusive");
+  REQUIRE(h.view(id)["stage"] == "shadow-runtime");
+  const auto open = h.view(id)["stages"].back()["summary"]["open"];
+  REQUIRE(open.size() == 1);
+  CHECK(open[0]["clause"] == "runtime.errors");
+  CHECK(open[0]["verdict"] == "inconclusive");
+  REQUIRE(waive(h, "anna", id, "runtime.errors").has_value());
+  REQUIRE(waive(h, "bob", id, "runtime.errors").has_value());
+  CHECK(h.view(id)["stage"] == "canary");
+}
