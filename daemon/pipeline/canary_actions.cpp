@@ -286,9 +286,11 @@ bool Core::ask_approval(Live& live, const stages::CanaryDecision& decision, cons
   const auto route = rerouted(live, decision);
   const auto next = static_cast<std::uint32_t>(run.step) + 1;
   const bool last = next >= live.contract->canary->steps.size();
-  row.reason = last ? fmt::format("step {} waits for an approval to begin the bake", next)
-                    : fmt::format("step {} waits for an approval to go to {:.4g}%", next,
-                                  live.canary->share_of_step(next) / 100.0);
+  const bool baked = next > live.contract->canary->steps.size();
+  row.reason = baked  ? first_reason(decision)
+               : last ? fmt::format("step {} waits for an approval to begin the bake", next)
+                      : fmt::format("step {} waits for an approval to go to {:.4g}%", next,
+                                    live.canary->share_of_step(next) / 100.0);
   auto conclusion = canary_conclusion(live, decision, verdict_so_far(decision), live.canary->serialise());
   conclusion.ended = false;
   auto done = commit("ask for approval", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
