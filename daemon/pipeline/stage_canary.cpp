@@ -82,7 +82,14 @@ schema::Result<void> Core::open_canary(Live& live) {
 
 void Core::run_canary(Live& live) {
   auto opened = open_canary(live);
-  if (!opened) return fail_stage(live, opened.error(), "the canary's tests");
+  if (!opened) {
+    // A store that cannot write now is tried again: it spends no further attempt.
+    const auto code = opened.error().code;
+    const bool passes = code == schema::ErrorCode::storage_full || code == schema::ErrorCode::io ||
+                        code == schema::ErrorCode::unavailable;
+    if (passes) return stumble(live, opened.error());
+    return fail_stage(live, opened.error(), "the canary's tests");
+  }
   const auto steps = static_cast<std::uint32_t>(live.contract->canary->steps.size());
   const auto step = static_cast<std::uint32_t>(live.run.step);
   const auto share = live.canary->share_of_step(std::min(step, steps - 1));
