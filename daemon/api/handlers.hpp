@@ -35,6 +35,7 @@ net::Response post_promotion(Context& context, const Call& call);
 net::Response list_promotions(Context& context, const Call& call);
 net::Response get_promotion(Context& context, const Call& call);
 net::Response get_report(Context& context, const Call& call);
+net::Response what_if(Context& context, const Call& call);
 net::Response approve_promotion(Context& context, const Call& call);
 net::Response waive_promotion(Context& context, const Call& call);
 net::Response abort_promotion(Context& context, const Call& call);

@@ -43,6 +43,10 @@ net::Response get_report(Context& context, const Call& call) {
   return view_response(context.service.report(call.path[0], call.path[1]));
 }
 
+net::Response what_if(Context& context, const Call& call) {
+  return view_response(context.service.what_if(call.path[0], call.request.body));
+}
+
 net::Response approve_promotion(Context& context, const Call& call) {
   const auto body = parse_approval(call.request.body);
   if (!body) return problem(body.error());

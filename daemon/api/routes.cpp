@@ -230,6 +230,12 @@ void add_promotion_routes(std::vector<Route>& list) {
            "A stage's report: verdicts, bounds, slices, worst rows", Scope::viewer, get_report)
       .answer(200, "Document", "the report");
   promotions
+      .post("/v1/promotions/{id}/what-if", "whatIf",
+            "Its stored evidence decided again under another contract; changes nothing", Scope::viewer, what_if)
+      .body("ContractDocument")
+      .yaml()
+      .answer(200, "Document", "which verdicts change, by stage");
+  promotions
       .get("/v1/promotions/{id}/events", "streamPromotion",
            "Its evidence and progress as they come; resumes after Last-Event-ID", Scope::viewer,
            stream_promotion)

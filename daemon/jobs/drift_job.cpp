@@ -3,13 +3,13 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "daemon/jobs/drift_inputs.hpp"
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/jobs/worker.hpp"
 #include "gpu/drift.hpp"
 #include "schema/contract.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
-#include "stages/offline_numeric.hpp"
 
 namespace driftgate::jobs {
 namespace {
@@ -23,44 +23,6 @@ JobResult failed(const schema::Error& error) {
   JobResult result;
   result.error = error;
   return result;
-}
-
-/// Opens a capture below the roots; `name` says which one in messages.
-schema::Result<gpu::Capture> open_capture(const std::string& uri, const std::vector<std::string>& roots,
-                                          const char* name) {
-  auto path = resolve_below(uri, roots);
-  if (!path) return schema::wrap(path.error(), fmt::format("the {} capture", name));
-  auto capture = gpu::Capture::open(*path);
-  if (!capture) return schema::wrap(capture.error(), fmt::format("the {} capture", name));
-  return capture;
-}
-
-/// "sha256:…" over the digests of a capture's files, in order; of the one file when there is one.
-schema::Result<std::string> capture_digest(const gpu::Capture& capture) {
-  std::vector<std::string> digests;
-  for (const auto& segment : capture.segments()) {
-    const auto bytes = segment.file.file_bytes();
-    digests.push_back(schema::sha256_digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-  }
-  auto unchanged = capture.check_unchanged();
-  if (!unchanged) return std::unexpected(unchanged.error());
-  if (digests.size() == 1) return digests.front();
-  return schema::document_digest(schema::canonical_json(nlohmann::json(digests)));
-}
-
-gpu::MeasureOptions options_for(const schema::Contract& contract, const gpu::Corpus* corpus,
-                                const DriftPayload& payload) {
-  gpu::MeasureOptions options;
-  options.threads = payload.threads;
-  options.top_k = contract.top_k;
-  options.top_rows = payload.worst_rows;
-  options.thresholds = stages::required_thresholds(contract);
-  if (contract.assumptions.policy) {
-    options.ppo_clip = contract.assumptions.policy->ppo_clip;
-    options.is_clip = contract.assumptions.policy->is_clip;
-  }
-  if (corpus != nullptr) options.slices = stages::wanted_slices(contract, corpus->sequences);
-  return options;
 }
 
 /// Tells progress at most every kProgressInterval.
@@ -101,9 +63,9 @@ schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& 
   if (!report.contract) {
     return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "the contract"));
   }
-  auto train = open_capture(payload.train, payload.roots, "train");
+  auto train = open_capture(payload.train, payload.roots, "train capture");
   if (!train) return std::unexpected(train.error());
-  auto inf = open_capture(payload.inf, payload.roots, "inf");
+  auto inf = open_capture(payload.inf, payload.roots, "inf capture");
   if (!inf) return std::unexpected(inf.error());
   std::optional<gpu::Corpus> corpus;
   std::string corpus_digest;
@@ -119,7 +81,7 @@ schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& 
   }
   const auto* known = corpus ? &*corpus : nullptr;
   Teller teller(folder);
-  auto table = gpu::measure(*train, *inf, known, options_for(*report.contract, known, payload),
+  auto table = gpu::measure(*train, *inf, known, measure_options(*report.contract, known, payload),
                             [&](std::uint64_t done, std::uint64_t total) { teller(done, total); });
   if (!table) return std::unexpected(table.error());
   auto train_digest = capture_digest(*train);
@@ -132,6 +94,13 @@ schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& 
   result->digests["train"] = *train_digest;
   result->digests["inf"] = *inf_digest;
   if (!corpus_digest.empty()) result->digests["corpus"] = corpus_digest;
+  const FloorContext context{payload, *report.contract, known, *table};
+  for (const auto& [side, pair] : {std::pair{stages::FloorSide::train, &payload.floor_train},
+                                   {stages::FloorSide::inf, &payload.floor_inf}}) {
+    if (!*pair) continue;
+    auto measured = measure_floor(context, side, **pair, folder, *result);
+    if (!measured) return std::unexpected(measured.error());
+  }
   return result;
 }
 

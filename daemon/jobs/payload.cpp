@@ -27,6 +27,16 @@ schema::Result<T> parse(std::string_view text, F read) {
   }
 }
 
+void put_floor(json& out, const char* name, const std::optional<DriftPayload::FloorPair>& floor) {
+  if (floor) out[name] = json::array({floor->first, floor->second});
+}
+
+std::optional<DriftPayload::FloorPair> read_floor(const json& value, const char* name) {
+  const auto found = value.find(name);
+  if (found == value.end()) return std::nullopt;
+  return DriftPayload::FloorPair{found->at(0).get<std::string>(), found->at(1).get<std::string>()};
+}
+
 json side_json(const RescorePayload::Side& side) {
   return {{"url", side.url},
           {"model", side.model},
@@ -46,13 +56,12 @@ void read_side(const json& value, RescorePayload::Side& side) {
 }  // namespace
 
 std::string to_json(const DriftPayload& payload) {
-  return schema::canonical_json(json{{"train", payload.train},
-                                     {"inf", payload.inf},
-                                     {"corpus", payload.corpus},
-                                     {"contract", payload.contract},
-                                     {"roots", payload.roots},
-                                     {"threads", payload.threads},
-                                     {"worst_rows", payload.worst_rows}});
+  json value{{"train", payload.train},          {"inf", payload.inf},     {"corpus", payload.corpus},
+             {"contract", payload.contract},    {"roots", payload.roots}, {"threads", payload.threads},
+             {"worst_rows", payload.worst_rows}};
+  put_floor(value, "floor_train", payload.floor_train);
+  put_floor(value, "floor_inf", payload.floor_inf);
+  return schema::canonical_json(value);
 }
 
 schema::Result<DriftPayload> drift_payload_from_json(std::string_view text) {
@@ -64,6 +73,8 @@ schema::Result<DriftPayload> drift_payload_from_json(std::string_view text) {
     value.at("roots").get_to(payload.roots);
     value.at("threads").get_to(payload.threads);
     value.at("worst_rows").get_to(payload.worst_rows);
+    payload.floor_train = read_floor(value, "floor_train");
+    payload.floor_inf = read_floor(value, "floor_inf");
   });
 }
 

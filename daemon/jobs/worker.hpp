@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,14 +16,21 @@ namespace driftgate::jobs {
 /// result.json into place. 0 when a result was written, success or not; 74 when none could be.
 [[nodiscard]] int run_worker(const std::string& job_folder);
 
-/// Payload of a drift job: measures `inf` against `train`. Files: "table" (gpu::serialise). Digests:
-/// train, inf, corpus, table. Summary: {"rows", "sequences", "nonfinite_rows"}.
+/// Payload of a drift job: measures `inf` against `train`, and the noise floors that it names. Files:
+/// "table", "floor_train", "floor_inf" (gpu::serialise). Digests: train, inf, corpus, table; of each floor
+/// its table and "floor_train_first", "floor_train_second". Summary: {"rows", "sequences", "nonfinite_rows"}.
 struct DriftPayload {
+  /// Two captures of one kernel.
+  struct FloorPair {
+    std::string first, second;
+    bool operator==(const FloorPair&) const = default;
+  };
   std::string train, inf, corpus;  ///< paths below `roots`; corpus may be empty
   std::string contract;            ///< canonical JSON
   std::vector<std::string> roots;
   std::uint32_t threads = 0;      ///< 0 = all cores
   std::uint32_t worst_rows = 10;  ///< kept in the table
+  std::optional<FloorPair> floor_train{}, floor_inf{};
 };
 [[nodiscard]] std::string to_json(const DriftPayload& payload);
 [[nodiscard]] schema::Result<DriftPayload> drift_payload_from_json(std::string_view json);

@@ -11,15 +11,19 @@
 #include "daemon/pipeline/engine_health.hpp"
 #include "daemon/pipeline/loop.hpp"
 #include "daemon/pipeline/plan.hpp"
+#include "daemon/pipeline/plan_data.hpp"
 #include "daemon/pipeline/registry.hpp"
 #include "daemon/pipeline/views.hpp"
+#include "daemon/pipeline/what_if.hpp"
 #include "schema/contract.hpp"
+#include "schema/json.hpp"
 
 namespace driftgate::pipeline {
 namespace {
 
 using schema::ErrorCode;
 
+constexpr std::uint64_t kPowerSeed = 1;
 constexpr std::int64_t kIdleUs = 3'600'000'000;  ///< the helper has no timer of its own
 
 /// Who listens. Callbacks run under the lock, so that none runs after its subscription's end.
@@ -114,7 +118,9 @@ class PipelineImpl final : public Pipeline {
   schema::Result<View> plan_promotion(const std::string& actor, const PromotionRequest& request) override {
     auto prepared = loop_.call<store::PromotionRow>([&] { return core_.prepare(actor, request); });
     if (!prepared) return std::unexpected(prepared.error());
-    return store_.read([&](store::Reader& reader) { return plan_view(reader, *prepared); });
+    auto plan = store_.read([&](store::Reader& reader) { return plan_view(reader, *prepared); });
+    if (!plan) return plan;
+    return with_unfit_data(std::move(*plan), *prepared);
   }
 
   schema::Result<View> request_promotion(const std::string& actor, const PromotionRequest& request) override {
@@ -196,6 +202,14 @@ class PipelineImpl final : public Pipeline {
   }
   schema::Result<View> report(const std::string& id, const std::string& stage) override {
     return store_.read([&](store::Reader& reader) { return report_view(reader, id, stage); });
+  }
+
+  schema::Result<View> what_if(const std::string& id, std::string_view text) override {
+    const auto report = schema::parse_contract(text, "contract");
+    if (!report.contract) {
+      return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "contract"));
+    }
+    return pipeline::what_if(store_, id, *report.contract);
   }
 
   schema::Result<Page> contracts(const PageRequest& page) override {
@@ -318,6 +332,31 @@ class PipelineImpl final : public Pipeline {
       work();
       loop_.post(then);
     });
+  }
+
+  /// Adds "unfit": which clauses the corpora of the request cannot decide, or seldom would.
+  schema::Result<View> with_unfit_data(View plan, const store::PromotionRow& promotion) {
+    auto request = parse_promotion_request(promotion.request);
+    if (!request) return std::unexpected(request.error());
+    auto stored =
+        store_.read([&](store::Reader& reader) { return store::find_contract(reader, promotion.contract); });
+    if (!stored) return std::unexpected(stored.error());
+    const auto report = *stored ? schema::parse_contract((*stored)->canonical, (*stored)->name)
+                                : schema::ContractReport{};
+    if (!report.contract) return schema::fail(ErrorCode::corrupt, "the stored contract cannot be read");
+    auto value = nlohmann::json::parse(plan.json);
+    value["unfit"] = nlohmann::json::array();
+    for (const auto& fit : unfit_data(*report.contract, *request, settings_.roots, kPowerSeed)) {
+      value["unfit"].push_back({{"stage", schema::to_string(fit.stage)},
+                                {"clause", fit.clause},
+                                {"slice", fit.slice},
+                                {"have", fit.have},
+                                {"least", fit.least},
+                                {"at_half", fit.at_half ? nlohmann::json(*fit.at_half) : nlohmann::json(nullptr)},
+                                {"message", fit.sentence}});
+    }
+    plan.json = schema::canonical_json(value);
+    return plan;
   }
 
   template <typename F>

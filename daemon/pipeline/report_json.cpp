@@ -29,6 +29,7 @@ json link_json(const stages::BoundLink& link) {
   if (link.bound) value["bound"] = schema::to_string(*link.bound);
   if (link.value) value["value"] = *link.value;
   if (link.upper) value["upper"] = *link.upper;
+  if (!link.floors.empty()) value["floor"] = link.floors;
   return value;
 }
 
@@ -62,9 +63,41 @@ json summary_json(const gpu::Summary& summary) {
           {"metrics", std::move(metrics)}};
 }
 
-json slices_json(const gpu::MeasurementTable& table) {
+/// Puts the floor's mean of the same slice beside each metric.
+void put_floor_means(json& metrics, const gpu::Summary& floor, std::string_view side) {
+  for (std::size_t i = 0; i < schema::kRowMetricCount; ++i) {
+    const std::string name(schema::to_string(static_cast<schema::Metric>(i)));
+    if (floor.metrics[i].n == 0 || !metrics.contains(name)) continue;
+    metrics[name]["floor"][std::string(side)] = floor.metrics[i].mean;
+  }
+}
+
+json slices_json(const gpu::MeasurementTable& table, const stages::Floors& floors) {
   json list = json::array();
-  for (const auto& slice : table.slices) list.push_back(summary_json(gpu::summarise(table, slice.where)));
+  for (const auto& slice : table.slices) {
+    json value = summary_json(gpu::summarise(table, slice.where));
+    for (const auto side : stages::kFloorSides) {
+      const auto* floor = floors.of(side).table;
+      if (floor == nullptr) continue;
+      put_floor_means(value["metrics"], gpu::summarise(*floor, slice.where), stages::to_string(side));
+    }
+    list.push_back(std::move(value));
+  }
+  return list;
+}
+
+json floors_json(const stages::Floors& floors) {
+  json list = json::array();
+  for (const auto side : stages::kFloorSides) {
+    const auto& floor = floors.of(side);
+    if (floor.table == nullptr) continue;
+    list.push_back({{"side", stages::to_string(side)},
+                    {"kernel", floor.table->train.kernel},
+                    {"table_digest", floor.digest},
+                    {"captures", {floor.table->train.file_digest, floor.table->inf.file_digest}},
+                    {"rows", floor.table->rows},
+                    {"sequences", floor.table->sequences.size()}});
+  }
   return list;
 }
 
@@ -124,7 +157,7 @@ json worst_json(const gpu::MeasurementTable& table) {
 }  // namespace
 
 std::string report_json(const stages::StageReport& report, const gpu::MeasurementTable* table,
-                        const schema::Contract& contract) {
+                        const schema::Contract& contract, const stages::Floors& floors) {
   json clauses = json::array();
   for (const auto& clause : report.clauses) clauses.push_back(json::parse(schema::to_json(clause)));
   json value{{"stage", schema::to_string(report.stage)},
@@ -139,12 +172,13 @@ std::string report_json(const stages::StageReport& report, const gpu::Measuremen
              {"notes", report.notes},
              {"nothing_demanded", report.nothing_demanded},
              {"slices", json::array()},
-             {"worst_rows", json::array()}};
+             {"worst_rows", json::array()},
+             {"floors", floors_json(floors)}};
   if (table != nullptr) {
     value["table_digest"] = schema::sha256_digest(gpu::serialise(*table));
     value["rows"] = table->rows;
     value["kernels"] = {{"train", table->train.kernel}, {"inf", table->inf.kernel}};
-    value["slices"] = slices_json(*table);
+    value["slices"] = slices_json(*table, floors);
     put_roles(report, *table, contract, value["slices"]);
     value["worst_rows"] = worst_json(*table);
   }

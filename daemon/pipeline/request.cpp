@@ -111,6 +111,60 @@ CaptureSource read_source(Members& outer, std::string_view key) {
   return source;
 }
 
+constexpr const char* kFloorShapes =
+    "a floor is a second capture (a path or {\"adapter\": NAME}), or a list of two that are held against "
+    "each "
+    "other";
+
+/// `at` is the pointer of the list or of the one source.
+CaptureSource read_floor_source(Members& outer, std::string_view key, const json& item,
+                                const std::string& at) {
+  CaptureSource source;
+  if (item.is_string() && !item.get_ref<const std::string&>().empty() &&
+      item.get_ref<const std::string&>().size() <= kMaxTextBytes) {
+    source.uri = item.get<std::string>();
+  } else if (item.is_object()) {
+    Members inner(item, at, {"adapter"});
+    source.adapter = inner.name("adapter");
+    outer.take(inner);
+  } else {
+    outer.fault(key, kFloorShapes);
+  }
+  return source;
+}
+
+std::optional<FloorCaptures> read_floor(Members& outer, std::string_view key) {
+  const auto* item = outer.find(key);
+  if (item == nullptr) return std::nullopt;
+  const auto at = outer.pointer(key);
+  FloorCaptures floor;
+  if (!item->is_array()) {
+    floor.second = read_floor_source(outer, key, *item, at);
+  } else if (item->size() == 2) {
+    floor.first = read_floor_source(outer, key, (*item)[0], at + "/0");
+    floor.second = read_floor_source(outer, key, (*item)[1], at + "/1");
+    if (floor.first->adapter.empty() && *floor.first == floor.second)
+      outer.fault(key, "both captures of the floor are the same file, which shows no noise");
+  } else {
+    outer.fault(key, kFloorShapes);
+  }
+  return floor;
+}
+
+void read_floors(Members& outer, StageCaptures& captures) {
+  const auto* item = outer.find("floor");
+  if (item == nullptr) return;
+  Members inner(*item, outer.pointer("floor"), {"train", "inf"});
+  captures.floor_train = read_floor(inner, "train");
+  captures.floor_inf = read_floor(inner, "inf");
+  const auto same = [](const std::optional<FloorCaptures>& floor, const CaptureSource& own) {
+    return floor && !floor->first && own.adapter.empty() && floor->second == own;
+  };
+  if (same(captures.floor_train, captures.train) || same(captures.floor_inf, captures.inf))
+    inner.fault("", "a floor names the stage's own capture, which shows no noise; name a second run");
+  outer.take(inner);
+}
+
 std::optional<StageCaptures> read_captures(Members& outer, std::string_view key) {
   const auto* item = outer.find(key);
   if (item == nullptr) return std::nullopt;
@@ -119,7 +173,7 @@ std::optional<StageCaptures> read_captures(Members& outer, std::string_view key)
   captures.train = read_source(inner, "train");
   captures.inf = read_source(inner, "inf");
   captures.corpus = inner.text("corpus", false);
-  if (inner.find("floor") != nullptr) captures.floor = read_source(inner, "floor");
+  read_floors(inner, captures);
   outer.take(inner);
   return captures;
 }
@@ -128,10 +182,16 @@ json source_json(const CaptureSource& source) {
   return source.adapter.empty() ? json(source.uri) : json{{"adapter", source.adapter}};
 }
 
+json floor_json(const FloorCaptures& floor) {
+  if (!floor.first) return source_json(floor.second);
+  return json::array({source_json(*floor.first), source_json(floor.second)});
+}
+
 json captures_json(const StageCaptures& captures) {
   json value{{"train", source_json(captures.train)}, {"inf", source_json(captures.inf)}};
   if (!captures.corpus.empty()) value["corpus"] = captures.corpus;
-  if (captures.floor) value["floor"] = source_json(*captures.floor);
+  if (captures.floor_train) value["floor"]["train"] = floor_json(*captures.floor_train);
+  if (captures.floor_inf) value["floor"]["inf"] = floor_json(*captures.floor_inf);
   return value;
 }
 

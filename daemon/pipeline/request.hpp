@@ -17,11 +17,18 @@ struct CaptureSource {
   bool operator==(const CaptureSource&) const = default;
 };
 
+/// A noise floor: two runs of one kernel on the stage's corpus, batched differently.
+struct FloorCaptures {
+  std::optional<CaptureSource> first;  ///< absent = the stage's own capture of that kernel
+  CaptureSource second{};
+  bool operator==(const FloorCaptures&) const = default;
+};
+
 /// The captures of one fixed-data stage.
 struct StageCaptures {
-  CaptureSource train, inf;
-  std::string corpus;                  ///< JSON Lines below a configured root; empty = none
-  std::optional<CaptureSource> floor;  ///< for `floor_multiple`; refused by name until floors are evaluated
+  CaptureSource train{}, inf{};
+  std::string corpus{};  ///< JSON Lines below a configured root; empty = none
+  std::optional<FloorCaptures> floor_train{}, floor_inf{};
   bool operator==(const StageCaptures&) const = default;
 };
 
@@ -40,9 +47,11 @@ struct PromotionRequest {
   bool operator==(const PromotionRequest&) const = default;
 };
 
-/// Reads {"model", "engine", "contract", "captures": {"numeric": {"train": URI, "inf": URI | {"adapter":
-/// NAME}, "corpus": URI, "floor": …}, "slice": {…}}, "note"}. Unknown members are refused;
-/// `invalid_document` with the JSON pointer in `where`.
+/// Reads {"model", "engine", "contract", "captures": {"numeric": {"train": SOURCE, "inf": SOURCE, "corpus":
+/// URI, "floor": {"train": FLOOR, "inf": FLOOR}}, "slice": {…}}, "fallback_engine", "note"}. A SOURCE is a
+/// URI or {"adapter": NAME}. A FLOOR is a SOURCE, held against the stage's own capture of that kernel, or a
+/// list of two that are held against each other. Unknown members are refused; `invalid_document` with the
+/// JSON pointer in `where`.
 [[nodiscard]] schema::Result<PromotionRequest> parse_promotion_request(std::string_view json);
 [[nodiscard]] std::string to_json(const PromotionRequest& request);
 

@@ -48,6 +48,38 @@ schema::Result<void> check_source(const CaptureSource& source, const Settings& s
   return std::unexpected(schema::Error{opened.error().code, opened.error().message, where, nullptr});
 }
 
+/// The first clause of the stage that needs a floor that was not given.
+schema::Result<void> check_floors(const StageCaptures& captures, const Settings& settings,
+                                  const schema::Contract& contract, schema::Stage stage,
+                                  const std::string& where) {
+  for (const auto& [floor, name] :
+       {std::pair{&captures.floor_train, "train"}, {&captures.floor_inf, "inf"}}) {
+    if (!*floor) continue;
+    auto second = check_source((*floor)->second, settings, where + "/" + name);
+    if (!second) return second;
+    if (!(*floor)->first) continue;
+    auto first = check_source(*(*floor)->first, settings, where + "/" + name);
+    if (!first) return first;
+  }
+  for (const schema::Clause& clause : contract.clauses) {
+    if ((clause.stages & schema::stage_bit(stage)) == 0 || clause.severity == schema::Severity::soft)
+      continue;
+    const auto* metric = std::get_if<schema::MetricSubject>(&clause.subject);
+    const bool batch = metric != nullptr && metric->metric == schema::Metric::batch_variant_rate;
+    const bool wants_any = clause.limits.floor_multiple && !captures.floor_train && !captures.floor_inf;
+    if (!wants_any && !(batch && !captures.floor_inf)) continue;
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "{} needs a noise floor: capture the rows of this stage once more with another batch size{} "
+            "and give that capture as floor.{}",
+            clause.address(), batch ? ", by the inference kernel," : "",
+            batch ? "inf" : "train or floor.inf"),
+        where);
+  }
+  return {};
+}
+
 schema::Result<void> check_captures(const std::optional<StageCaptures>& captures, const Settings& settings,
                                     const schema::Contract& contract, schema::Stage stage,
                                     const std::string& name) {
@@ -61,15 +93,12 @@ schema::Result<void> check_captures(const std::optional<StageCaptures>& captures
             schema::to_string(stage), name),
         where);
   }
-  if (captures->floor) {
-    return schema::fail(ErrorCode::unsupported,
-                        "noise floors are not evaluated in promotions yet; leave `floor` out",
-                        where + "/floor");
-  }
   auto train = check_source(captures->train, settings, where + "/train");
   if (!train) return train;
   auto inf = check_source(captures->inf, settings, where + "/inf");
-  if (!inf || captures->corpus.empty()) return inf;
+  if (!inf) return inf;
+  auto floors = check_floors(*captures, settings, contract, stage, where + "/floor");
+  if (!floors || captures->corpus.empty()) return floors;
   return check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus");
 }
 

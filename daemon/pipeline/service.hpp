@@ -142,6 +142,9 @@ class Service {
   virtual schema::Result<View> promotion(const std::string& id) = 0;
   /// A stage's report (verdicts, bounds, slices, worst rows) as JSON; the newest attempt.
   virtual schema::Result<View> report(const std::string& promotion, const std::string& stage) = 0;
+  /// The promotion's stored evidence decided again under the contract `text` (what_if.hpp); nothing runs and
+  /// nothing changes. `invalid_document` as in register_contract.
+  virtual schema::Result<View> what_if(const std::string& promotion, std::string_view text) = 0;
 
   virtual schema::Result<Page> contracts(const PageRequest& page) = 0;
   virtual schema::Result<Page> kernels(const PageRequest& page) = 0;

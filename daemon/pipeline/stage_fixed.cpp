@@ -1,12 +1,11 @@
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/jobs/worker.hpp"
 #include "daemon/pipeline/core.hpp"
+#include "daemon/pipeline/drift_tables.hpp"
 #include "daemon/pipeline/report_json.hpp"
 #include "daemon/pipeline/spending_key.hpp"
 #include "daemon/store/blobs.hpp"
@@ -25,15 +24,13 @@ using schema::ErrorCode;
 using schema::Stage;
 
 constexpr std::uint32_t kWorstRows = 20;
+/// Jobs whose folders hold captures.
+constexpr const char* kCaptureJobs[] = {"capture-train",         "capture-inf",
+                                        "capture-floor-train-1", "capture-floor-train-2",
+                                        "capture-floor-inf-1",   "capture-floor-inf-2"};
 
 const std::optional<StageCaptures>& captures_of(const PromotionRequest& request, const std::string& stage) {
   return stage == schema::to_string(Stage::offline_numeric) ? request.numeric : request.slice;
-}
-
-schema::Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return schema::fail(ErrorCode::io, fmt::format("cannot open {}", path));
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::string replaced(std::string word, std::string_view from, const std::string& to) {
@@ -43,58 +40,35 @@ std::string replaced(std::string word, std::string_view from, const std::string&
   return word;
 }
 
-/// What makes a table one of this promotion: the kernels that the contract names and the checkpoint.
-schema::Result<void> check_identity(const gpu::MeasurementTable& table, const schema::Contract& contract,
-                                    const std::string& checkpoint) {
-  const auto same = [](const std::string& found, const std::string& wanted,
-                       const char* what) -> schema::Result<void> {
-    if (found.empty() || found == wanted) return {};
-    return schema::fail(
-        ErrorCode::not_comparable,
-        fmt::format("the {} is '{}', this promotion needs '{}'; make captures with it", what, found, wanted));
-  };
-  auto train = same(table.train.kernel, contract.train_kernel, "kernel of the train capture");
-  if (!train) return train;
-  auto inf = same(table.inf.kernel, contract.inf_kernel, "kernel of the inf capture");
-  if (!inf) return inf;
-  return same(table.inf.checkpoint_digest, checkpoint, "checkpoint of the captures");
-}
-
 /// What an evaluation beside the loop gives back.
 struct Evaluated {
   StageConclusion conclusion;
   std::optional<schema::Error> error;
 };
 
-Evaluated evaluate(const std::string& table_path, const std::string& table_digest,
-                   const schema::Contract& contract, const std::string& checkpoint, Stage stage,
-                   const stages::StageInputs& inputs) {
+Evaluated evaluate(const TableFiles& files, const schema::Contract& contract, const std::string& checkpoint,
+                   Stage stage, stages::StageInputs inputs) {
   Evaluated done;
-  auto bytes = read_file(table_path);
-  if (!bytes) return {.conclusion = {}, .error = bytes.error()};
-  if (schema::sha256_digest(*bytes) != table_digest) {
-    return {
-        .conclusion = {},
-        .error = schema::Error{ErrorCode::corrupt, "the measurement table is not the one that the job wrote",
-                               table_path, nullptr}};
-  }
-  auto table = gpu::deserialise(*bytes);
-  if (!table) return {.conclusion = {}, .error = table.error()};
-  auto identity = check_identity(*table, contract, checkpoint);
-  if (!identity) return {.conclusion = {}, .error = identity.error()};
+  auto tables = read_tables(files, contract, checkpoint);
+  if (!tables) return {.conclusion = {}, .error = tables.error()};
+  inputs.floors = tables->floors();
+  const auto& table = tables->drift.table;
   done.conclusion.report = stage == Stage::offline_numeric
-                               ? stages::evaluate_offline_numeric(contract, *table, inputs)
-                               : stages::evaluate_statistical_slice(contract, *table, inputs);
-  done.conclusion.report_json = report_json(done.conclusion.report, &*table, contract);
-  done.conclusion.table = std::move(*bytes);
-  done.conclusion.inputs_digest = table_digest;
+                               ? stages::evaluate_offline_numeric(contract, table, inputs)
+                               : stages::evaluate_statistical_slice(contract, table, inputs);
+  done.conclusion.report_json = report_json(done.conclusion.report, &table, contract, inputs.floors);
+  done.conclusion.inputs_digest = files.drift.digest;
   done.conclusion.run = inputs.attempt;
+  done.conclusion.table = std::move(tables->drift.bytes);
+  for (auto* floor : {&tables->floor_train, &tables->floor_inf}) {
+    if (*floor) done.conclusion.floor_tables.push_back(std::move((*floor)->bytes));
+  }
   return done;
 }
 
 std::string inputs_digest(const jobs::JobResult& drift) {
   auto digests = nlohmann::json(drift.digests);
-  digests.erase("table");
+  for (const char* made : {"table", "floor_train", "floor_inf"}) digests.erase(made);
   return schema::document_digest(schema::canonical_json(digests));
 }
 
@@ -121,13 +95,22 @@ void Core::run_fixed(Live& live) {
   auto inf = capture_path(live, *captures, captures->inf, "capture-inf");
   if (!inf) return fail_stage(live, inf.error(), "the inf capture");
   if (!*train || !*inf) return;  // a job's end comes back here
-  auto roots = world_.settings.roots;
-  for (const char* name : {"capture-train", "capture-inf"})
-    roots.push_back(world_.runner.folder(job_key(live.run.key, name)));
-  const jobs::DriftPayload payload{**train,          **inf,
-                                   captures->corpus, live.contract->canonical_json,
-                                   std::move(roots), world_.settings.job_threads,
-                                   kWorstRows};
+  jobs::DriftPayload payload{.train = **train,
+                             .inf = **inf,
+                             .corpus = captures->corpus,
+                             .contract = live.contract->canonical_json,
+                             .roots = world_.settings.roots,
+                             .threads = world_.settings.job_threads,
+                             .worst_rows = kWorstRows};
+  auto floor_train = floor_pair(live, *captures, captures->floor_train, **train, stages::FloorSide::train,
+                                payload.floor_train);
+  if (!floor_train) return fail_stage(live, floor_train.error(), "the train floor's captures");
+  auto floor_inf =
+      floor_pair(live, *captures, captures->floor_inf, **inf, stages::FloorSide::inf, payload.floor_inf);
+  if (!floor_inf) return fail_stage(live, floor_inf.error(), "the inf floor's captures");
+  if (!*floor_train || !*floor_inf) return;
+  for (const char* name : kCaptureJobs)
+    payload.roots.push_back(world_.runner.folder(job_key(live.run.key, name)));
   auto drift =
       ensure_job(live, "drift", jobs::JobKind::drift, world_.settings.drift_limits, jobs::to_json(payload));
   if (!drift) return stumble(live, drift.error());
@@ -153,6 +136,26 @@ schema::Result<std::optional<std::string>> Core::capture_path(Live& live, const 
   if (!*done) return std::optional<std::string>();
   if (!(*done)->ok) return std::unexpected((*done)->error.value_or(schema::Error{}));
   return std::optional(world_.runner.folder(job_key(live.run.key, name)) + "/" + jobs::kCaptureFile);
+}
+
+/// The two captures of a floor; false while an adapter runs. True with nothing found: none was asked for.
+schema::Result<bool> Core::floor_pair(Live& live, const StageCaptures& captures,
+                                      const std::optional<FloorCaptures>& asked, const std::string& own,
+                                      stages::FloorSide side,
+                                      std::optional<jobs::DriftPayload::FloorPair>& found) {
+  if (!asked) return true;
+  const bool train = side == stages::FloorSide::train;
+  std::optional<std::string> first = own;
+  if (asked->first) {
+    auto path = capture_path(live, captures, *asked->first, train ? kCaptureJobs[2] : kCaptureJobs[4]);
+    if (!path) return std::unexpected(path.error());
+    first = *path;
+  }
+  auto second = capture_path(live, captures, asked->second, train ? kCaptureJobs[3] : kCaptureJobs[5]);
+  if (!second) return std::unexpected(second.error());
+  if (!first || !*second) return false;
+  found = jobs::DriftPayload::FloorPair{*first, **second};
+  return true;
 }
 
 schema::Result<std::vector<std::string>> Core::adapter_argv(Live& live, const Adapter& adapter,
@@ -198,8 +201,7 @@ void Core::evaluate_fixed(Live& live, const jobs::JobResult& drift) {
   const auto k = static_cast<std::uint32_t>(spent.row.k);
   if (spent.row.run != live.run.key && reuse_verdicts(live, spent.row.run, k)) return;
   const auto stage = *schema::stage_from_name(live.run.key.stage);
-  const auto& digest = drift.digests.at("table");
-  const auto path = world_.runner.folder(job_key(live.run.key, "drift")) + "/" + drift.files.at("table");
+  const auto files = table_files(drift, world_.runner.folder(job_key(live.run.key, "drift")));
   const stages::StageInputs inputs{.attempt = k,
                                    .alpha = std::nullopt,
                                    .seed = live.row.seed,
@@ -207,9 +209,8 @@ void Core::evaluate_fixed(Live& live, const jobs::JobResult& drift) {
   auto result = std::make_shared<Evaluated>();
   live.evaluating = true;
   world_.offload(
-      [result, path, digest, stage, inputs, contract = live.contract,
-       checkpoint = live.candidate.checkpoint] {
-        *result = evaluate(path, digest, *contract, checkpoint, stage, inputs);
+      [result, files, stage, inputs, contract = live.contract, checkpoint = live.candidate.checkpoint] {
+        *result = evaluate(files, *contract, checkpoint, stage, inputs);
       },
       [this, result, run = live.run.key] {
         auto* found = find(run.promotion);

@@ -12,6 +12,7 @@
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/report_json.hpp"
 #include "daemon/pipeline/spending_key.hpp"
+#include "schema/json.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {
@@ -47,6 +48,19 @@ schema::Result<std::string> read_checked(const jobs::JobResult& result, const st
     return schema::fail(ErrorCode::corrupt, fmt::format("{} of the rescore job is not what it wrote", name));
   }
   return bytes;
+}
+
+/// Adds to the report what was decided on beside the table, so that it can be decided again.
+std::string with_inputs(const std::string& report, const stages::ShadowInputs& inputs,
+                        const std::string& pairs_digest) {
+  auto value = nlohmann::json::parse(report);
+  value["pairs_digest"] = pairs_digest;
+  value["shadow"] = {{"reference", inputs.reference == stages::Reference::train ? "train" : "incumbent"},
+                     {"logprobs_wanted", inputs.logprobs_wanted},
+                     {"telemetry_age_ms", inputs.telemetry_age_ms},
+                     {"mirror_skipped", inputs.mirror_skipped},
+                     {"can_rescore", inputs.can_rescore}};
+  return schema::canonical_json(value);
 }
 
 struct Evaluated {
@@ -85,8 +99,9 @@ Evaluated evaluate(const schema::Contract& contract, stages::ShadowInputs inputs
   done.conclusion.report_json =
       report_json(done.conclusion.report, inputs.realised ? &*inputs.realised : nullptr, contract);
   done.conclusion.inputs_digest = schema::sha256_digest(done.conclusion.pairs);
+  done.conclusion.report_json =
+      with_inputs(done.conclusion.report_json, inputs, done.conclusion.inputs_digest);
   done.conclusion.table = std::move(table);
-  done.conclusion.run = inputs.stage.attempt;
   done.conclusion.run = inputs.stage.attempt;
   return done;
 }

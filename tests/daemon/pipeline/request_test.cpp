@@ -30,6 +30,39 @@ TEST_CASE("a promotion request with a fault names the fault's place") {
   CHECK(where(R"({"model": "a b", "engine": "e", "contract": "c"})") == "/model");
 }
 
+TEST_CASE("floors are second runs of a kernel, or two runs of it") {
+  const auto read = [](const std::string& floor) {
+    return parse_promotion_request(
+        R"({"model": "m", "engine": "e", "contract": "c", "captures": {"slice": {"train": "t", "inf": "i", "floor": )" +
+        floor + "}}}");
+  };
+  const auto one = read(R"({"train": "t2"})");
+  REQUIRE(one);
+  CHECK_FALSE(one->slice->floor_train->first);
+  CHECK(one->slice->floor_train->second.uri == "t2");
+  CHECK_FALSE(one->slice->floor_inf);
+  const auto both = read(R"({"train": ["a", "b"], "inf": {"adapter": "batched"}})");
+  REQUIRE(both);
+  CHECK(both->slice->floor_train->first->uri == "a");
+  CHECK(both->slice->floor_inf->second.adapter == "batched");
+  for (const auto* request : {&*one, &*both})
+    CHECK(parse_promotion_request(to_json(*request)).value() == *request);
+
+  const auto fault = [&](const std::string& floor) {
+    const auto request = read(floor);
+    return request ? std::string("accepted") : request.error().where + ": " + request.error().message;
+  };
+  CHECK(fault(R"({"train": "t"})").find("the stage's own capture, which shows no noise") !=
+        std::string::npos);
+  CHECK(fault(R"({"inf": ["a", "a"]})").starts_with("/captures/slice/floor/inf: both captures"));
+  CHECK(fault(R"({"inf": ["a"]})").find("a list of two") != std::string::npos);
+  CHECK(fault(R"({"inf": ["a", "b", "c"]})").find("a list of two") != std::string::npos);
+  CHECK(fault(R"({"inf": ["a", 7]})").find("a list of two") != std::string::npos);
+  CHECK(fault(R"({"inf": ["a", {"argv": []}]})").starts_with("/captures/slice/floor/inf/1/argv"));
+  CHECK(fault(R"({"trian": "x"})").starts_with("/captures/slice/floor/trian"));
+  CHECK(fault(R"("t2")").starts_with("/captures/slice/floor"));
+}
+
 TEST_CASE("a stage's progress survives its JSON, and damaged JSON gives the defaults") {
   StageProgress progress;
   progress.phase = "ramping";

@@ -1,0 +1,111 @@
+#include "daemon/jobs/drift_inputs.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/jobs/rooted_path.hpp"
+#include "schema/json.hpp"
+#include "schema/sha256.hpp"
+#include "stages/offline_numeric.hpp"
+
+namespace driftgate::jobs {
+namespace {
+
+using schema::ErrorCode;
+
+/// The floor is of the same kernel, checkpoint and corpus as the drift that it stands beside.
+schema::Result<void> check_floor(const gpu::CaptureIdentity& first, const gpu::CaptureIdentity& second,
+                                 const gpu::CaptureIdentity& own, const std::string& name) {
+  const auto refuse = [&](const char* what, const std::string& found, const std::string& wanted) {
+    return schema::fail(ErrorCode::not_comparable,
+                        fmt::format("{}: its {} is '{}' and that of the stage's capture is '{}'; a floor is "
+                                    "the same kernel run twice on the same corpus",
+                                    name, what, found, wanted));
+  };
+  for (const auto* capture : {&first, &second}) {
+    if (capture->kernel != own.kernel) return refuse("kernel", capture->kernel, own.kernel);
+    if (capture->checkpoint_digest != own.checkpoint_digest)
+      return refuse("checkpoint", capture->checkpoint_digest, own.checkpoint_digest);
+    if (capture->corpus_digest != own.corpus_digest)
+      return refuse("corpus", capture->corpus_digest, own.corpus_digest);
+  }
+  return {};
+}
+
+}  // namespace
+
+schema::Result<gpu::Capture> open_capture(const std::string& uri, const std::vector<std::string>& roots,
+                                          const std::string& name) {
+  auto path = resolve_below(uri, roots);
+  if (!path) return schema::wrap(path.error(), "the " + name);
+  auto capture = gpu::Capture::open(*path);
+  if (!capture) return schema::wrap(capture.error(), "the " + name);
+  return capture;
+}
+
+schema::Result<std::string> capture_digest(const gpu::Capture& capture) {
+  std::vector<std::string> digests;
+  for (const auto& segment : capture.segments()) {
+    const auto bytes = segment.file.file_bytes();
+    digests.push_back(schema::sha256_digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  }
+  auto unchanged = capture.check_unchanged();
+  if (!unchanged) return std::unexpected(unchanged.error());
+  if (digests.size() == 1) return digests.front();
+  return schema::document_digest(schema::canonical_json(nlohmann::json(digests)));
+}
+
+gpu::MeasureOptions measure_options(const schema::Contract& contract, const gpu::Corpus* corpus,
+                                    const DriftPayload& payload) {
+  gpu::MeasureOptions options;
+  options.threads = payload.threads;
+  options.top_k = contract.top_k;
+  options.top_rows = payload.worst_rows;
+  options.thresholds = stages::required_thresholds(contract);
+  if (contract.assumptions.policy) {
+    options.ppo_clip = contract.assumptions.policy->ppo_clip;
+    options.is_clip = contract.assumptions.policy->is_clip;
+  }
+  if (corpus != nullptr) options.slices = stages::wanted_slices(contract, corpus->sequences);
+  return options;
+}
+
+schema::Result<void> measure_floor(const FloorContext& context, stages::FloorSide side,
+                                   const DriftPayload::FloorPair& pair, const JobFolder& folder,
+                                   JobResult& result) {
+  const std::string key = fmt::format("floor_{}", stages::to_string(side));
+  const std::string name = fmt::format("{} floor", stages::to_string(side));
+  auto first = open_capture(pair.first, context.payload.roots, "first capture of the " + name);
+  if (!first) return std::unexpected(first.error());
+  auto second = open_capture(pair.second, context.payload.roots, "second capture of the " + name);
+  if (!second) return std::unexpected(second.error());
+  if (first->name() == second->name()) {
+    return schema::fail(ErrorCode::invalid_argument,
+                        fmt::format("both captures of the {} are {}, which shows no noise; name a second run",
+                                    name, first->name()));
+  }
+  const auto& own = side == stages::FloorSide::train ? context.drift.train : context.drift.inf;
+  auto same = check_floor(first->identity(), second->identity(), own, "the " + name);
+  if (!same) return same;
+  auto options = measure_options(context.contract, context.corpus, context.payload);
+  options.thresholds = stages::floor_thresholds(context.contract);
+  options.top_rows = 0;
+  auto table = gpu::measure(*first, *second, context.corpus, options);
+  if (!table) return schema::wrap(table.error(), "the " + name);
+  auto first_digest = capture_digest(*first);
+  auto second_digest = first_digest ? capture_digest(*second) : first_digest;
+  if (!second_digest) return std::unexpected(second_digest.error());
+  table->train.file_digest = *first_digest;
+  table->inf.file_digest = *second_digest;
+  const auto bytes = gpu::serialise(*table);
+  auto written = folder.put(key + ".bin", bytes);
+  if (!written) return written;
+  result.files[key] = key + ".bin";
+  result.digests[key] = schema::sha256_digest(bytes);
+  result.digests[key + "_first"] = *first_digest;
+  result.digests[key + "_second"] = *second_digest;
+  return {};
+}
+
+}  // namespace driftgate::jobs

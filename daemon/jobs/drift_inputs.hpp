@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/worker.hpp"
+#include "gpu/capture.hpp"
+#include "gpu/drift.hpp"
+#include "schema/contract.hpp"
+#include "schema/error.hpp"
+#include "stages/floor.hpp"
+
+namespace driftgate::jobs {
+
+/// Opens a capture below the roots; `name` ("train capture") says which one in messages.
+[[nodiscard]] schema::Result<gpu::Capture> open_capture(const std::string& uri,
+                                                        const std::vector<std::string>& roots,
+                                                        const std::string& name);
+
+/// "sha256:…" over the digests of a capture's files, in order; of the one file when there is one.
+[[nodiscard]] schema::Result<std::string> capture_digest(const gpu::Capture& capture);
+
+/// What a contract asks a drift measurement to count, for its slices in `corpus` (may be null).
+[[nodiscard]] gpu::MeasureOptions measure_options(const schema::Contract& contract, const gpu::Corpus* corpus,
+                                                  const DriftPayload& payload);
+
+/// What a noise floor of the stage must agree with: the drift that it stands beside.
+struct FloorContext {
+  const DriftPayload& payload;
+  const schema::Contract& contract;
+  const gpu::Corpus* corpus = nullptr;
+  const gpu::MeasurementTable& drift;
+};
+
+/// Measures one floor: two captures of the kernel on that side of the drift. Writes its table to the folder
+/// as "floor_train.bin" or "floor_inf.bin" and adds file and digests ("floor_train", "floor_train_first",
+/// "floor_train_second" …) to `result`. Errors: what gpu::measure says, `not_comparable` when the captures
+/// are of another kernel, checkpoint or corpus than the drift, `invalid_argument` for one file twice.
+[[nodiscard]] schema::Result<void> measure_floor(const FloorContext& context, stages::FloorSide side,
+                                                 const DriftPayload::FloorPair& pair, const JobFolder& folder,
+                                                 JobResult& result);
+
+}  // namespace driftgate::jobs
