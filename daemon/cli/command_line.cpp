@@ -9,6 +9,7 @@
 #include "daemon/cli/audit_query_command.hpp"
 #include "daemon/cli/commands.hpp"
 #include "daemon/cli/contract_command.hpp"
+#include "daemon/cli/contract_tools.hpp"
 #include "daemon/cli/drift_command.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/schedule_command.hpp"
@@ -89,6 +90,7 @@ class CommandLine {
   void add_daemon_commands();
   void add_offline_commands();
   void add_drift();
+  void add_contract_tools();
   void add_registry_commands();
   void add_model_commands();
   void add_ladder_commands();
@@ -119,6 +121,10 @@ class CommandLine {
   bool markdown_ = false;
   bool offline_json_ = false;
   std::vector<std::string> files_;
+  double request_rate_ = 0;
+  std::string before_;
+  SuggestArgs suggest_;
+  ContractTestArgs contract_test_;
   RegisterFileArgs file_;
   EngineArgs engine_;
   ModelArgs model_;
@@ -161,9 +167,49 @@ void CommandLine::add_offline_commands() {
   lint->add_option("files", files_, "Contract files")->required();
   lint->add_flag("--json", offline_json_, "Print JSON");
   CLI::App* explain = command(*contract_, "explain", "Say what a contract demands",
-                              [this] { return contract_explain(file_.file, offline_json_); });
+                              [this] { return contract_explain(file_.file, request_rate_, offline_json_); });
   explain->add_option("file", file_.file, "Contract file")->required();
+  explain->add_option("--rate", request_rate_, "Requests a second, to say how long traffic takes");
   explain->add_flag("--json", offline_json_, "Print JSON");
+  add_contract_tools();
+}
+
+void CommandLine::add_contract_tools() {
+  CLI::App* diff = command(*contract_, "diff", "Say what became stricter, looser, new or gone",
+                           [this] { return contract_diff_command(before_, file_.file, offline_json_); });
+  diff->add_option("before", before_, "Contract file")->required();
+  diff->add_option("after", file_.file, "Contract file")->required();
+  diff->add_flag("--json", offline_json_, "Print JSON");
+
+  CLI::App* suggest = command(*contract_, "suggest", "Propose limits from captures, as YAML to review",
+                              [this] { return contract_suggest(suggest_); });
+  suggest->add_option("--train", suggest_.train, "Capture of K_train")->required();
+  suggest->add_option("--inf", suggest_.inf, "Capture of K_inf")->required();
+  suggest->add_option("--corpus", suggest_.corpus, "Sequences with their slices, JSON Lines");
+  suggest->add_option("--floor-train", suggest_.floor_train, "Two captures of K_train, batched differently")
+      ->expected(2);
+  suggest->add_option("--floor-inf", suggest_.floor_inf, "Two captures of K_inf, batched differently")->expected(2);
+  suggest->add_option("--name", suggest_.name, "Name of the contract");
+  suggest->add_option("--headroom", suggest_.headroom, "Limits stand at this multiple of what was measured");
+  suggest->add_option("--out", suggest_.out, "File to write; without it standard output");
+
+  CLI::App* test = command(*contract_, "test", "Good captures must pass, injected faults must be caught",
+                           [this] { return contract_test(contract_test_); });
+  test->add_option("file", contract_test_.contract, "Contract file")->required();
+  test->add_option("--train", contract_test_.train, "Capture of K_train")->required();
+  test->add_option("--inf", contract_test_.inf, "Capture of K_inf, known to be good")->required();
+  test->add_option("--corpus", contract_test_.corpus, "Sequences with their slices, JSON Lines");
+  test->add_option("--floor-train", contract_test_.floor_train, "Two captures of K_train, batched differently")
+      ->expected(2);
+  test->add_option("--floor-inf", contract_test_.floor_inf, "Two captures of K_inf, batched differently")
+      ->expected(2);
+  test->add_option("--good", contract_test_.good, "A further capture that must pass; may be repeated")
+      ->allow_extra_args(false);
+  test->add_option("--fault", contract_test_.faults, "NAME=CAPTURE of a broken K_inf; may be repeated")
+      ->allow_extra_args(false);
+  test->add_option("--slice", contract_test_.slice, "Slice to corrupt, as language=de");
+  test->add_option("--work-dir", contract_test_.work_dir, "Folder for faulty captures; default: the temporary one");
+  test->add_flag("--json", contract_test_.json, "Print JSON");
 }
 
 void CommandLine::add_drift() {
@@ -302,6 +348,13 @@ void CommandLine::add_interventions() {
       "Digest of the evidence that you read; without it the promotion is printed as it is now and "
       "that is approved");
   reason_option(approval);
+  CLI::App* why = client(app_, "explain", "Why a promotion stands where it stands, and what would change it",
+                         [this] { return explain(connection_, subject_); });
+  why->add_option("promotion", subject_, "Promotion (pr-…)")->required();
+  CLI::App* other = client(app_, "what-if", "Decide stored evidence again under another contract",
+                           [this] { return what_if(connection_, subject_, file_.file); });
+  other->add_option("--promotion", subject_, "Promotion (pr-…)")->required();
+  other->add_option("--contract", file_.file, "Contract file, YAML or JSON")->required();
   CLI::App* waiver = client(app_, "waive", "Waive an inconclusive clause; it takes two people",
                             [this] { return waive(connection_, waive_); });
   waiver->add_option("promotion", waive_.promotion, "Promotion (pr-…)")->required();

@@ -51,6 +51,10 @@ int promote(const ConnectionArgs& connection, const PromoteArgs& args);
 
 /// Nothing: all models. Else a model's name or a promotion's id.
 int status(const ConnectionArgs& connection, const std::string& subject);
+/// Why a promotion stands where it stands, clause by clause, and what would have to change.
+int explain(const ConnectionArgs& connection, const std::string& promotion);
+/// The stored evidence of a promotion decided again under the contract of a file. Exits with the verdict.
+int what_if(const ConnectionArgs& connection, const std::string& promotion, const std::string& contract);
 /// Follows a promotion (or the newest of a model) to its end and exits with its outcome.
 int watch(const ConnectionArgs& connection, const std::string& subject);
 

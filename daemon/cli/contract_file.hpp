@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu/drift.hpp"
+#include "schema/contract.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::cli {
+
+/// The bytes of a contract file, one more than the parser allows at most, so that it sees a file that is too
+/// large and says so. `io` when it cannot be read.
+[[nodiscard]] schema::Result<std::string> read_contract_text(const std::string& path);
+
+/// Reads and parses a contract. `invalid_document` lists its faults as PATH:line:column.
+[[nodiscard]] schema::Result<schema::Contract> read_contract_file(const std::string& path);
+
+/// What a table must hold so that the clauses of `contract` can be decided on it.
+[[nodiscard]] gpu::MeasureOptions options_for(const schema::Contract& contract,
+                                              const std::vector<gpu::SequenceInfo>& infos);
+
+/// The table of a floor's two captures, two runs of one kernel; nothing when none were given. `option` is
+/// named when there are not two.
+[[nodiscard]] schema::Result<std::optional<gpu::MeasurementTable>> measure_floor(
+    const std::vector<std::string>& pair, const char* option, const gpu::Corpus* corpus,
+    const std::vector<gpu::Threshold>& thresholds);
+
+}  // namespace driftgate::cli
