@@ -27,7 +27,7 @@ const std::vector<Named>& scenarios() {
       {"clustered failures of heavy-tailed keys",
        [](TrafficPlan& plan) { plan.heavy_keys = plan.clustered = true; }},
       {"daily load", [](TrafficPlan& plan) { plan.daily = true; }},
-      {"late failures of the candidate", [](TrafficPlan& plan) { plan.late = true; }},
+      {"late failures of the incumbent", [](TrafficPlan& plan) { plan.late = true; }},
       {"all of these",
        [](TrafficPlan& plan) { plan.heavy_keys = plan.clustered = plan.daily = plan.late = true; }}};
   return all;

@@ -42,7 +42,7 @@ std::vector<Request> traffic(const TrafficPlan& plan, std::uint64_t seed) {
     request.share = plan.shares[step];
     request.candidate = uniform_of(request.key, seed + 1) < request.share;
     request.failed = random.uniform() < rate_of(plan, request, seed);
-    request.seen_at = i + (plan.late && request.candidate && request.failed ? kLateBy : 0);
+    request.seen_at = i + (plan.late && !request.candidate && request.failed ? kLateBy : 0);
   }
   return requests;
 }

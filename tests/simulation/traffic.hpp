@@ -16,7 +16,7 @@ struct TrafficPlan {
   bool heavy_keys = false;                             ///< a few keys send most requests
   bool clustered = false;                              ///< one key in twenty fails ten times as often
   bool daily = false;                                  ///< rates and load rise and fall by half, three times
-  bool late = false;  ///< the candidate's failures are seen 2,000 requests late
+  bool late = false;  ///< the incumbent's failures are seen 2,000 requests late
 };
 
 struct Request {
