@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
-#include <numbers>
 
-#include "gpu/cpu/half.hpp"
+#include "gpu/cpu/row_figures.hpp"
 #include "schema/metrics.hpp"
 
 namespace driftgate::gpu::cpu {
@@ -14,8 +11,6 @@ namespace driftgate::gpu::cpu {
 namespace {
 
 using schema::Metric;
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 double& at(driftgate_row& row, Metric metric) {
   return row.values[static_cast<std::size_t>(metric)];
@@ -54,50 +49,6 @@ void rescale(Pass1& part, double m_p, double m_q) {
   part.l_q *= q, part.t *= q, part.h *= q;
   part.m_p = m_p;
   part.m_q = m_q;
-}
-
-std::size_t element_bytes(std::uint32_t dtype) {
-  return dtype == DRIFTGATE_F32 ? 4 : 2;
-}
-
-double logit_at(const unsigned char* row, std::uint32_t dtype, std::int64_t column) {
-  const unsigned char* from = row + static_cast<std::size_t>(column) * element_bytes(dtype);
-  if (dtype == DRIFTGATE_F32) {
-    float value = 0;
-    std::memcpy(&value, from, sizeof(value));
-    return static_cast<double>(value);
-  }
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, from, sizeof(bits));
-  return static_cast<double>(dtype == DRIFTGATE_BF16 ? from_bf16(bits) : from_f16(bits));
-}
-
-/// Head sets for link 2. A token outside has p ≤ share·σ/n, so that the tail's mass stays below share·σ,
-/// where σ² = 2·KL is about the variance of the log-ratio: a tail of the size of tv itself buys nothing.
-void choose_heads(const Pass1& sums, Pass2& out) {
-  constexpr double kShares[kHeads] = {0.003, 0.3};
-  const double u = (sums.g - sums.s) / sums.l_p;
-  const double kl = sums.g / sums.l_p - (u - std::log1p(u));
-  const double sigma = kl < 0.5 ? std::sqrt(2 * std::max(0.0, kl)) : 1.0;
-  constexpr double kFar = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < kHeads; ++i) out.heads[i] = {kShares[i] * sigma / sums.n, kFar, -kFar, 0, 0};
-}
-
-double head_tail_tv(const Pass2& terms, double span) {
-  constexpr double kRounding = 1 + 1e-6;  // masses and spans may be sums of float32 blocks
-  double best = std::tanh(span / 4);
-  for (const HeadSums& head : terms.heads) {
-    const double m = std::min(1.0, std::max(head.tail_p, head.tail_q));
-    const double inside = head.max_d > head.min_d ? std::tanh((head.max_d - head.min_d) / 4) : 0.0;
-    best = std::min(best, (m + (1 - m) * inside) * kRounding);
-  }
-  return std::min(best, 1.0);
-}
-
-void sorted_ids(const TopList& list, std::uint32_t k, std::vector<std::uint32_t>& ids) {
-  ids.clear();
-  for (std::uint32_t i = 0; i < std::min(k, list.size); ++i) ids.push_back(list.entries[i].id);
-  std::ranges::sort(ids);
 }
 
 }  // namespace
@@ -198,26 +149,6 @@ Pass2 RowEngine::second_pass(const Pass1& sums, double offset, double lse) const
   return out;
 }
 
-void RowEngine::top_figures(double temperature, double unmasked, driftgate_row& out) {
-  at(out, Metric::top1_flip) = top_train_.entries[0].id == top_inf_.entries[0].id ? 0.0 : 1.0;
-  // With one token left there is no other to flip to.
-  at(out, Metric::top1_margin) =
-      top_train_.size < 2 ? std::numeric_limits<double>::infinity()
-                          : (top_train_.entries[0].value - top_train_.entries[1].value) / temperature;
-  sorted_ids(top_train_, top_k_, train_ids_);
-  sorted_ids(top_inf_, top_k_, inf_ids_);
-  std::size_t shared = 0;
-  for (auto a = train_ids_.begin(), b = inf_ids_.begin(); a != train_ids_.end() && b != inf_ids_.end();) {
-    if (*a == *b)
-      ++shared, ++a, ++b;
-    else if (*a < *b)
-      ++a;
-    else
-      ++b;
-  }
-  at(out, Metric::topk_overlap) = static_cast<double>(shared) / std::min<double>(top_k_, unmasked);
-}
-
 void RowEngine::set_narrow(bool narrow) {
   for (std::size_t i = 0; i < tiles_.size(); ++i) {
     tiles_[i].narrow_e = narrow ? narrow_scratch_.data() + 2 * i * kTileColumns : nullptr;
@@ -238,10 +169,7 @@ void RowEngine::measure(const driftgate_batch& batch, std::uint64_t index, drift
 }
 
 void RowEngine::evaluate(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
-  std::ranges::fill(out.values, kNaN);
-  out.status = DRIFTGATE_ROW_OK;
-  out.reserved = 0;
-  out.head_tail_tv = out.top_train = out.top_inf = kNaN;
+  clear_figures(out);
   const auto* train =
       static_cast<const unsigned char*>(batch.train.data) + index * batch.train.row_stride_bytes;
   const auto* inf = static_cast<const unsigned char*>(batch.inf.data) + index * batch.inf.row_stride_bytes;
@@ -252,36 +180,13 @@ void RowEngine::evaluate(const driftgate_batch& batch, std::uint64_t index, drif
     return;
   }
   const double offset = offset_of(sums);
-  const double lse = sums.m_p + std::log(sums.l_p);
-  const Pass2 terms = second_pass(sums, offset, lse);
-  at(out, Metric::logit_max_abs) = std::max(std::abs(sums.min_drift), std::abs(sums.max_drift));
-  at(out, Metric::logit_rms) = std::sqrt(sums.m2 / sums.n);
-  at(out, Metric::logit_span) = sums.max_drift - sums.min_drift;
-  // Rounding of long sums may step over the ends of a range.
-  at(out, Metric::tv) = std::min(terms.tv, 1.0);
-  out.head_tail_tv = head_tail_tv(terms, sums.max_drift - sums.min_drift);
-  at(out, Metric::kl_train_inf) = terms.kl_train_inf;
-  at(out, Metric::kl_inf_train) = terms.kl_inf_train;
-  at(out, Metric::js) = std::min(terms.js, std::numbers::ln2);
-  at(out, Metric::hellinger2) = std::min(terms.hellinger2, 1.0);
-  at(out, Metric::chi2) = terms.chi2;
-  at(out, Metric::entropy_train) = std::max(0.0, std::log(sums.l_p) - sums.a_p / sums.l_p);
-  at(out, Metric::entropy_inf) = std::max(0.0, std::log(sums.l_q) - sums.a_q / sums.l_q);
-  // The largest term of a sum that is scaled by its largest term is 1.
-  out.top_train = std::min(1.0, 1 / sums.l_p);
-  out.top_inf = std::min(1.0, 1 / sums.l_q);
-  top_figures(batch.temperature, sums.n, out);
-  if (batch.tokens == nullptr) return;
-  const double z = logit_at(train, batch.train.dtype, batch.tokens[index]);
-  const double y = logit_at(inf, batch.inf.dtype, batch.tokens[index]);
-  if (!std::isfinite(z)) {
-    out.status = DRIFTGATE_ROW_TOKEN_MASKED;
-    return;
+  const Pass2 terms = second_pass(sums, offset, log_sum(sums));
+  SummedRow row{sums, terms, top_train_, top_inf_, offset, top_k_, batch.temperature, std::nullopt};
+  if (batch.tokens != nullptr) {
+    row.token = RealisedLogits{logit_at(train, batch.train.dtype, batch.tokens[index]),
+                               logit_at(inf, batch.inf.dtype, batch.tokens[index])};
   }
-  const double log_ratio = ((z - y) / batch.temperature - sums.c) + offset;
-  at(out, Metric::logprob_train) = std::min(0.0, z / batch.temperature - lse);
-  at(out, Metric::logprob_inf) = std::min(0.0, y / batch.temperature - (sums.m_q + std::log(sums.l_q)));
-  at(out, Metric::log_ratio) = log_ratio;
+  finish_row(row, out);
 }
 
 }  // namespace driftgate::gpu::cpu

@@ -40,7 +40,6 @@ class RowEngine {
   void set_narrow(bool narrow);
   Located first_pass(const driftgate_batch& batch, const unsigned char* train, const unsigned char* inf);
   Pass2 second_pass(const Pass1& sums, double offset, double lse) const;
-  void top_figures(double temperature, double unmasked, driftgate_row& out);
 
   const TileKernel& kernel_;
   std::uint32_t vocabulary_, top_k_;
@@ -49,7 +48,6 @@ class RowEngine {
   std::vector<Tile> tiles_;
   std::vector<TopEntry> train_entries_, inf_entries_;
   TopList top_train_{}, top_inf_{};
-  std::vector<std::uint32_t> train_ids_, inf_ids_;
 };
 
 }  // namespace driftgate::gpu::cpu

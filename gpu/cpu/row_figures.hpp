@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "gpu/backend.h"
+#include "gpu/cpu/tile_kernel.hpp"
+
+namespace driftgate::gpu::cpu {
+
+/// Bytes of one logit.
+[[nodiscard]] std::size_t element_bytes(std::uint32_t dtype);
+/// One logit of a row, before the temperature.
+[[nodiscard]] double logit_at(const unsigned char* row, std::uint32_t dtype, std::int64_t column);
+
+/// The logits of a row's realised token, before the temperature.
+struct RealisedLogits {
+  double train, inf;
+};
+
+/// A row whose passes are summed over all of its columns, however they were split.
+struct SummedRow {
+  const Pass1& sums;
+  const Pass2& terms;
+  const TopList& top_train;  ///< at least two entries where the row has two
+  const TopList& top_inf;
+  double offset;  ///< offset_of(sums)
+  std::uint32_t top_k;
+  double temperature;
+  std::optional<RealisedLogits> token;
+};
+
+/// Every figure NaN, status DRIFTGATE_ROW_OK.
+void clear_figures(driftgate_row& out);
+/// log Σ e^z of the row.
+[[nodiscard]] double log_sum(const Pass1& sums);
+/// Chooses the head sets of link 2 (measurement.md, section 6) from the sums of pass 1; `out` is otherwise
+/// zeros.
+void choose_heads(const Pass1& sums, Pass2& out);
+/// Writes the figures into `out`, which is cleared and has its `nonfinite`.
+void finish_row(const SummedRow& row, driftgate_row& out);
+
+}  // namespace driftgate::gpu::cpu
