@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "gpu/backend_shard.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -81,6 +83,17 @@ typedef struct driftgate_backend {
   int32_t (*measure)(void* engine, const driftgate_batch* batch, driftgate_row* results, char* message,
                      uint64_t message_bytes);
   void (*close)(void* engine);
+  /** Pass 1 of a part of rows (gpu/backend_shard.h). Writes batch->rows partials and, for each row, the
+   * largest logits of K_train and then those of K_inf: max(top_k, 2) places each, of which the partial says
+   * how many are written; value descending, then id ascending. Absent: NULL, or struct_size ends before it.
+   */
+  int32_t (*shard_pass1)(void* engine, const driftgate_batch* batch, const driftgate_shard* shard,
+                         driftgate_shard_partial* partials, driftgate_top_entry* top, char* message,
+                         uint64_t message_bytes);
+  /** Pass 2 of the batch whose pass 1 was the last of shard->slot. Writes batch->rows terms. */
+  int32_t (*shard_pass2)(void* engine, const driftgate_batch* batch, const driftgate_shard* shard,
+                         const driftgate_shard_row* rows, driftgate_shard_terms* terms, char* message,
+                         uint64_t message_bytes);
 } driftgate_backend;
 
 typedef const driftgate_backend* (*driftgate_backend_fn)(void);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstddef>
 #include <filesystem>
 
 #include "gpu/cpu/cpu_backend.hpp"
@@ -16,6 +17,9 @@ using schema::Result;
 namespace {
 
 constexpr std::size_t kMessageBytes = 1'024;
+/// What every library of this version fills in; what follows is optional.
+constexpr std::size_t kLeastTableBytes =
+    offsetof(driftgate_backend, close) + sizeof(driftgate_backend::close);
 using Message = std::array<char, kMessageBytes>;
 
 std::unexpected<schema::Error> failed(std::int32_t status, const driftgate_backend& table,
@@ -72,7 +76,7 @@ Result<const driftgate_backend*> load_table(const std::string& library, void*& h
   if (table == nullptr) {
     return schema::fail(ErrorCode::unsupported, library + " has no function " DRIFTGATE_BACKEND_SYMBOL);
   }
-  if (table->version != DRIFTGATE_BACKEND_VERSION || table->struct_size < sizeof(driftgate_backend)) {
+  if (table->version != DRIFTGATE_BACKEND_VERSION || table->struct_size < kLeastTableBytes) {
     return schema::fail(ErrorCode::unsupported, library + " has interface version " +
                                                     std::to_string(table->version) + ", this program needs " +
                                                     std::to_string(DRIFTGATE_BACKEND_VERSION) +
@@ -113,6 +117,33 @@ Result<void> Backend::measure(const driftgate_batch& batch, std::span<driftgate_
   Message message{};
   const std::int32_t status =
       state_->table->measure(state_->engine, &batch, rows.data(), message.data(), message.size());
+  if (status != DRIFTGATE_OK) return failed(status, *state_->table, message);
+  return {};
+}
+
+bool Backend::can_shard() const {
+  constexpr std::size_t kNeeded =
+      offsetof(driftgate_backend, shard_pass2) + sizeof(driftgate_backend::shard_pass2);
+  const driftgate_backend& table = *state_->table;
+  return table.struct_size >= kNeeded && table.shard_pass1 != nullptr && table.shard_pass2 != nullptr;
+}
+
+Result<void> Backend::shard_pass1(const driftgate_batch& batch, const driftgate_shard& shard,
+                                  std::span<driftgate_shard_partial> partials,
+                                  std::span<driftgate_top_entry> top) {
+  Message message{};
+  const std::int32_t status = state_->table->shard_pass1(state_->engine, &batch, &shard, partials.data(),
+                                                         top.data(), message.data(), message.size());
+  if (status != DRIFTGATE_OK) return failed(status, *state_->table, message);
+  return {};
+}
+
+Result<void> Backend::shard_pass2(const driftgate_batch& batch, const driftgate_shard& shard,
+                                  std::span<const driftgate_shard_row> rows,
+                                  std::span<driftgate_shard_terms> terms) {
+  Message message{};
+  const std::int32_t status = state_->table->shard_pass2(state_->engine, &batch, &shard, rows.data(),
+                                                         terms.data(), message.data(), message.size());
   if (status != DRIFTGATE_OK) return failed(status, *state_->table, message);
   return {};
 }

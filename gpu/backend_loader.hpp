@@ -28,6 +28,16 @@ class Backend {
   /// Precondition: rows.size() == batch.rows.
   [[nodiscard]] schema::Result<void> measure(const driftgate_batch& batch, std::span<driftgate_row> rows);
 
+  /// Whether the engine evaluates parts of rows. Precondition of the two calls below.
+  [[nodiscard]] bool can_shard() const;
+  /// Preconditions: one partial for each row of the batch, 2·max(top_k, 2) top entries for each.
+  [[nodiscard]] schema::Result<void> shard_pass1(const driftgate_batch& batch, const driftgate_shard& shard,
+                                                 std::span<driftgate_shard_partial> partials,
+                                                 std::span<driftgate_top_entry> top);
+  [[nodiscard]] schema::Result<void> shard_pass2(const driftgate_batch& batch, const driftgate_shard& shard,
+                                                 std::span<const driftgate_shard_row> rows,
+                                                 std::span<driftgate_shard_terms> terms);
+
  private:
   struct State;
   explicit Backend(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -113,7 +113,9 @@ constexpr driftgate_backend kTable = {sizeof(driftgate_backend),
                                       open_engine,
                                       describe_engine,
                                       measure_batch,
-                                      close_engine};
+                                      close_engine,
+                                      nullptr,
+                                      nullptr};
 
 }  // namespace
 
