@@ -6,8 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <utility>
 
-#include "gpu/cpu/row_engine.hpp"
+#include "gpu/capture_modes.hpp"
 
 namespace driftgate::gpu {
 
@@ -15,14 +16,6 @@ using schema::ErrorCode;
 using schema::Result;
 
 namespace {
-
-std::unexpected<schema::Error> invalid(const SafetensorsFile& file, const std::string& text) {
-  return schema::fail(ErrorCode::invalid_capture, file.path().string() + ": " + text);
-}
-
-std::string shape_text(const TensorInfo& tensor) {
-  return fmt::format("[{}]", fmt::join(tensor.shape, ", "));
-}
 
 std::string text_of(const SafetensorsFile& file, const std::string& key, const std::string& absent) {
   const auto found = file.header().metadata.find(key);
@@ -49,33 +42,18 @@ Result<CaptureIdentity> read_identity(const SafetensorsFile& file) {
   return out;
 }
 
-/// Refuses by name the modes that carry no logits.
-Result<const TensorInfo*> find_logits(const SafetensorsFile& file) {
-  if (const TensorInfo* logits = file.find("logits")) return logits;
-  const auto refuse = [&](std::string_view mode) {
-    return schema::fail(ErrorCode::unsupported,
-                        file.path().string() + " is a capture in " + std::string(mode) +
-                            " mode, which this build does not evaluate; capture 'logits'");
-  };
-  if (file.find("hidden") != nullptr) return refuse("fused (hidden states)");
-  if (file.find("topk_ids") != nullptr || file.find("topk_logprobs") != nullptr) return refuse("top-k");
-  if (file.find("logprobs") != nullptr) return refuse("realised-token (logprobs only)");
+/// Reads the tensors of the file's mode into the segment.
+Result<CaptureLayout> read_mode(CaptureSegment& segment) {
+  const SafetensorsFile& file = segment.file;
+  if (file.find("logits") != nullptr) return read_full(segment);
+  if (file.find("hidden") != nullptr) {
+    return schema::fail(ErrorCode::unsupported, file.path().string() +
+                                                    " is a capture in fused (hidden states) mode, which this "
+                                                    "build does not evaluate; capture 'logits'");
+  }
+  if (file.find("topk_ids") != nullptr || file.find("topk_logprobs") != nullptr) return read_lists(segment);
+  if (file.find("logprobs") != nullptr) return read_realised(segment);
   return invalid(file, "there is no tensor 'logits' [N, V] (nor hidden, topk_logprobs or logprobs)");
-}
-
-Result<void> check_logits(const SafetensorsFile& file, const TensorInfo& logits) {
-  if (logits.dtype != DType::f32 && logits.dtype != DType::f16 && logits.dtype != DType::bf16) {
-    return invalid(
-        file, fmt::format("tensor 'logits' is {}; allowed are F32, F16 and BF16", to_string(logits.dtype)));
-  }
-  if (logits.shape.size() != 2 || logits.shape[1] == 0) {
-    return invalid(file, "tensor 'logits' has the shape " + shape_text(logits) + "; [N, V] is needed");
-  }
-  if (logits.shape[1] > cpu::kMaxVocabulary) {
-    return invalid(
-        file, fmt::format("the vocabulary of {} is larger than {}", logits.shape[1], cpu::kMaxVocabulary));
-  }
-  return {};
 }
 
 /// Appends an [N] I32 or I64 tensor to `out`.
@@ -86,9 +64,8 @@ Result<void> append_integers(const SafetensorsFile& file, const TensorInfo& tens
         file, fmt::format("tensor '{}' is {}; I32 or I64 is needed", tensor.name, to_string(tensor.dtype)));
   }
   if (tensor.shape != std::vector<std::uint64_t>{rows}) {
-    return invalid(file,
-                   fmt::format("tensor '{}' has the shape {}; [{}] is needed, one for each row of logits",
-                               tensor.name, shape_text(tensor), rows));
+    return invalid(file, fmt::format("tensor '{}' has the shape {}; [{}] is needed, one for each row",
+                                     tensor.name, shape_text(tensor), rows));
   }
   const auto bytes = file.bytes(tensor);
   const std::size_t size = size_bytes(tensor.dtype);
@@ -104,6 +81,20 @@ Result<void> append_integers(const SafetensorsFile& file, const TensorInfo& tens
       out.push_back(value);
     }
   }
+  return {};
+}
+
+/// Appends the [N] F32 log-probabilities to `out`.
+Result<void> append_logprobs(const SafetensorsFile& file, const TensorInfo& tensor, std::uint64_t rows,
+                             std::vector<float>& out) {
+  if (tensor.dtype != DType::f32 || tensor.shape != std::vector<std::uint64_t>{rows}) {
+    return invalid(file, fmt::format("tensor '{}' is {} {}; F32 [{}] is needed, one for each row",
+                                     tensor.name, to_string(tensor.dtype), shape_text(tensor), rows));
+  }
+  const std::size_t before = out.size();
+  out.resize(before + static_cast<std::size_t>(rows));
+  const auto bytes = file.bytes(tensor);
+  if (!bytes.empty()) std::memcpy(out.data() + before, bytes.data(), bytes.size());
   return {};
 }
 
@@ -170,49 +161,64 @@ Result<Capture> Capture::open(const std::filesystem::path& path) {
 Result<void> Capture::add_file(const std::filesystem::path& path) {
   auto opened = SafetensorsFile::open(path);
   if (!opened) return std::unexpected(opened.error());
-  CaptureSegment segment{std::move(*opened), rows(), 0, {}, nullptr};
+  CaptureSegment segment{.file = std::move(*opened), .first_row = rows()};
   const SafetensorsFile& file = segment.file;
-  auto logits = find_logits(file);
-  if (!logits) return std::unexpected(logits.error());
-  if (auto ok = check_logits(file, **logits); !ok) return ok;
+  auto layout = read_mode(segment);
+  if (!layout) return std::unexpected(layout.error());
   auto identity = read_identity(file);
   if (!identity) return std::unexpected(identity.error());
-  segment.rows = (*logits)->shape[0];
-  segment.dtype = (*logits)->dtype;
-  segment.logits = file.bytes(**logits).data();
-  const bool first = segments_.empty();
-  const auto width = static_cast<std::uint32_t>((*logits)->shape[1]);
-  if (first) {
+  if (segments_.empty()) {
     identity_ = std::move(*identity);
-    vocabulary_ = width;
+    layout_ = *layout;
   } else {
     std::string other = difference(identity_, *identity);
     if (identity_.kernel != identity->kernel) other = "kernel differs";
-    if (vocabulary_ != width) other = "the vocabulary differs";
+    if (layout_.columns != layout->columns) other = "the width of the tensors differs";
+    if (layout_.vocabulary != layout->vocabulary) other = "the vocabulary differs";
+    if (layout_.mode != layout->mode) other = "the mode differs";
     if (!other.empty())
       return invalid(file, "does not belong to the files before it in the capture: " + other);
   }
+  if (auto ok = add_columns(file, segment.rows); !ok) return ok;
+  segments_.push_back(std::move(segment));
+  return {};
+}
+
+Result<void> Capture::add_columns(const SafetensorsFile& file, std::uint64_t count) {
   const TensorInfo* sequences = file.find("sequence_ids");
   if (sequences == nullptr) {
     return invalid(file, "there is no tensor 'sequence_ids' [N]: it says which rows belong together");
   }
   const std::uint64_t before = rows();
-  if (auto ok = append_integers(file, *sequences, segment.rows, sequence_ids_); !ok) return ok;
-  for (auto [name, values] : {std::pair{"positions", &positions_}, std::pair{"token_ids", &token_ids_}}) {
+  const auto in_all_files = [&](const char* name, std::size_t have) -> Result<const TensorInfo*> {
     const TensorInfo* tensor = file.find(name);
-    if (!first && (tensor != nullptr) != (values->size() == before)) {
+    if (!segments_.empty() && (tensor != nullptr) != (have == before)) {
       return invalid(file,
                      fmt::format("tensor '{}' is in some files of the capture and not in others", name));
     }
-    if (tensor == nullptr) continue;
-    if (auto ok = append_integers(file, *tensor, segment.rows, *values); !ok) return ok;
+    return tensor;
+  };
+  if (auto ok = append_integers(file, *sequences, count, sequence_ids_); !ok) return ok;
+  for (auto [name, values] : {std::pair{"positions", &positions_}, std::pair{"token_ids", &token_ids_}}) {
+    auto tensor = in_all_files(name, values->size());
+    if (!tensor) return std::unexpected(tensor.error());
+    if (*tensor == nullptr) continue;
+    if (auto ok = append_integers(file, **tensor, count, *values); !ok) return ok;
   }
-  for (std::size_t row = static_cast<std::size_t>(before); row < token_ids_.size(); ++row) {
-    if (token_ids_[row] >= 0 && token_ids_[row] < vocabulary_) continue;
+  auto logprobs = in_all_files("logprobs", logprobs_.size());
+  if (!logprobs) return std::unexpected(logprobs.error());
+  if (*logprobs != nullptr) {
+    if (token_ids_.empty() && count != 0) {
+      return invalid(file, "tensor 'logprobs' is of realised tokens and there is no tensor 'token_ids' [N]");
+    }
+    if (auto ok = append_logprobs(file, **logprobs, count, logprobs_); !ok) return ok;
+  }
+  for (auto row = static_cast<std::size_t>(before); row < token_ids_.size(); ++row) {
+    const std::int64_t token = token_ids_[row];
+    if (token >= 0 && (layout_.vocabulary == 0 || token < layout_.vocabulary)) continue;
     return invalid(file, fmt::format("token_ids of row {} is {}, outside the vocabulary of {}", row - before,
-                                     token_ids_[row], vocabulary_));
+                                     token, layout_.vocabulary));
   }
-  segments_.push_back(std::move(segment));
   return {};
 }
 
@@ -236,6 +242,10 @@ Result<void> check_comparable(const Capture& train, const Capture& inf) {
   if (const std::string what = difference(train.identity(), inf.identity()); !what.empty()) {
     return refuse(what + " (train and inf)");
   }
+  if (train.mode() != inf.mode()) {
+    return refuse(fmt::format("the mode differs: {} (train) and {} (inf)", to_string(train.mode()),
+                              to_string(inf.mode())));
+  }
   if (train.vocabulary() != inf.vocabulary()) {
     return refuse(
         fmt::format("the vocabulary differs: {} (train) and {} (inf)", train.vocabulary(), inf.vocabulary()));
@@ -249,7 +259,8 @@ Result<void> check_comparable(const Capture& train, const Capture& inf) {
   }
   if (auto ok = compare_rows("sequence_ids", train.sequence_ids(), inf.sequence_ids()); !ok) return ok;
   if (auto ok = compare_rows("positions", train.positions(), inf.positions()); !ok) return ok;
-  return compare_rows("token_ids", train.token_ids(), inf.token_ids());
+  if (auto ok = compare_rows("token_ids", train.token_ids(), inf.token_ids()); !ok) return ok;
+  return train.mode() == CaptureMode::matched ? compare_lists(train, inf) : Result<void>{};
 }
 
 }  // namespace driftgate::gpu

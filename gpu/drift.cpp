@@ -144,6 +144,11 @@ Result<MeasurementTable> measure(const Capture& train, const Capture& inf, const
                                  const MeasureOptions& options, const Progress& progress,
                                  const RowSink& sink) {
   if (auto ok = check_comparable(train, inf); !ok) return std::unexpected(ok.error());
+  if (train.mode() != CaptureMode::full) {
+    return schema::fail(ErrorCode::unsupported,
+                        fmt::format("{} is a capture in {} mode, which this build does not evaluate",
+                                    train.name(), to_string(train.mode())));
+  }
   if (options.top_rows > kMaxWorstRows) {
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
   }

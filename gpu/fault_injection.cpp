@@ -135,6 +135,11 @@ std::string_view to_string(Fault fault) {
 Result<void> write_faulty_capture(const Capture& inf, const Corpus* corpus, Fault fault,
                                   const SliceAttributes& slice, std::uint64_t seed,
                                   const std::filesystem::path& path) {
+  if (inf.mode() != CaptureMode::full) {
+    return schema::fail(ErrorCode::unsupported,
+                        fmt::format("faults are injected into logits, and {} is a capture in {} mode",
+                                    inf.name(), to_string(inf.mode())));
+  }
   Injector injector(inf, corpus, fault, slice, seed);
   bool any = false;
   for (std::uint64_t row = 0; row < inf.rows() && !any; ++row) any = injector.touches(row);
