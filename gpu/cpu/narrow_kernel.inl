@@ -426,6 +426,7 @@ void narrow_pass2(const Tile& tile, double c, double offset, double lse, Pass2& 
 }  // namespace
 
 extern const TileKernel DRIFTGATE_NARROW_KERNEL;
-const TileKernel DRIFTGATE_NARROW_KERNEL = {DRIFTGATE_KERNEL_NAME " float32", narrow_pass1, narrow_pass2};
+const TileKernel DRIFTGATE_NARROW_KERNEL = {DRIFTGATE_KERNEL_NAME " float32", narrow_pass1, pass1_drift,
+                                            narrow_pass2};
 
 }  // namespace driftgate::gpu::cpu

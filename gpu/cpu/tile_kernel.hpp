@@ -80,6 +80,10 @@ struct TileKernel {
   /// or with tile.count == 0 (all masked), `out` is not written.
   std::uint64_t (*pass1)(const TileInput& input, Tile& tile, TopList& top_train, TopList& top_inf,
                          Pass1& out);
+  /// Pass 1 of a tile whose count, z and drift (finite, over the temperature) the caller has written, with
+  /// room for whole vectors: logits that were never stored. The top lists get z and z − drift; `ids` are the
+  /// ids of the columns, ascending.
+  void (*pass1_drift)(Tile& tile, const std::uint32_t* ids, TopList& top_train, TopList& top_inf, Pass1& out);
   /// Adds the tile to `out`. d = (drift − c) + offset; lse = log Σ e^z of the row.
   void (*pass2)(const Tile& tile, double c, double offset, double lse, Pass2& out);
 };

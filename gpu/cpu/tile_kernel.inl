@@ -101,23 +101,14 @@ struct Extremes {
   double max_z, max_y, pivot, min_drift, max_drift;
 };
 
-/// Writes the drift, divides by the temperature, finds maxima and the pivot: the drift at the first
-/// maximum of z. Padded entries get the pivot as their drift.
-Extremes prepare(double* z, double* y, double* drift, std::size_t count, double temperature) {
+/// Finds maxima and the pivot: the drift at the first maximum of z. Padded entries get the pivot as their
+/// drift.
+Extremes extremes(const double* z, const double* y, double* drift, std::size_t count) {
   const std::size_t padded = (count + kLanes - 1) / kLanes * kLanes;
   f64x8 max_z = splat(-kInfinity), max_y = max_z, max_drift = max_z, min_drift = splat(kInfinity);
   for (std::size_t i = 0; i < padded; i += kLanes) {
-    f64x8 a = load(z + i), b = load(y + i), d = a - b;
-    if (temperature != 1.0) {
-      a /= temperature;
-      b /= temperature;
-      d /= temperature;
-      store(z + i, a);
-      store(y + i, b);
-    }
-    store(drift + i, d);
-    max_z = larger(max_z, a);
-    max_y = larger(max_y, b);
+    max_z = larger(max_z, load(z + i));
+    max_y = larger(max_y, load(y + i));
   }
   Extremes out{largest(max_z), largest(max_y), 0, 0, 0};
   std::size_t first = 0;
@@ -131,6 +122,23 @@ Extremes prepare(double* z, double* y, double* drift, std::size_t count, double 
   out.min_drift = smallest(min_drift);
   out.max_drift = largest(max_drift);
   return out;
+}
+
+/// Writes the drift and divides by the temperature.
+Extremes prepare(double* z, double* y, double* drift, std::size_t count, double temperature) {
+  const std::size_t padded = (count + kLanes - 1) / kLanes * kLanes;
+  for (std::size_t i = 0; i < padded; i += kLanes) {
+    f64x8 a = load(z + i), b = load(y + i), d = a - b;
+    if (temperature != 1.0) {
+      a /= temperature;
+      b /= temperature;
+      d /= temperature;
+      store(z + i, a);
+      store(y + i, b);
+    }
+    store(drift + i, d);
+  }
+  return extremes(z, y, drift, count);
 }
 
 /// |d'| ≤ 1 (Small: ≤ 1/16) all over the tile: one exponential for each pair.
@@ -198,21 +206,8 @@ void sums_far(const Tile& tile, const double* y, Pass1& out) {
   out.m2 = centred > 0 ? centred : 0;
 }
 
-std::uint64_t pass1(const TileInput& input, Tile& tile, TopList& top_train, TopList& top_inf, Pass1& out) {
-  alignas(64) double y[kTileColumns];
-  std::uint32_t ids[kTileColumns];
-  const bool clean_train = widen_tile(input.train, input.train_dtype, input.columns, tile.z);
-  const bool clean_inf = widen_tile(input.inf, input.inf_dtype, input.columns, y);
-  tile.count = input.columns;
-  const bool clean = clean_train && clean_inf;
-  if (!clean) {
-    const std::uint64_t nonfinite = compact(tile.z, y, ids, input.columns, input.first_id, tile.count);
-    if (nonfinite > 0 || tile.count == 0) return nonfinite;
-  }
-  update_top(top_train, tile.z, tile.count, input.first_id, clean ? nullptr : ids);
-  update_top(top_inf, y, tile.count, input.first_id, clean ? nullptr : ids);
-
-  const Extremes found = prepare(tile.z, y, tile.drift, tile.count, input.temperature);
+/// The sums of a tile whose extremes are known.
+void sum_tile(Tile& tile, const double* y, const Extremes& found, Pass1& out) {
   tile.m_p = out.m_p = found.max_z;
   out.m_q = found.max_y;
   out.c = found.pivot;
@@ -229,7 +224,35 @@ std::uint64_t pass1(const TileInput& input, Tile& tile, TopList& top_train, TopL
   } else {
     sums_far(tile, y, out);
   }
+}
+
+std::uint64_t pass1(const TileInput& input, Tile& tile, TopList& top_train, TopList& top_inf, Pass1& out) {
+  alignas(64) double y[kTileColumns];
+  std::uint32_t ids[kTileColumns];
+  const bool clean_train = widen_tile(input.train, input.train_dtype, input.columns, tile.z);
+  const bool clean_inf = widen_tile(input.inf, input.inf_dtype, input.columns, y);
+  tile.count = input.columns;
+  const bool clean = clean_train && clean_inf;
+  if (!clean) {
+    const std::uint64_t nonfinite = compact(tile.z, y, ids, input.columns, input.first_id, tile.count);
+    if (nonfinite > 0 || tile.count == 0) return nonfinite;
+  }
+  update_top(top_train, tile.z, tile.count, input.first_id, clean ? nullptr : ids);
+  update_top(top_inf, y, tile.count, input.first_id, clean ? nullptr : ids);
+
+  const Extremes found = prepare(tile.z, y, tile.drift, tile.count, input.temperature);
+  sum_tile(tile, y, found, out);
   return 0;
+}
+
+void pass1_drift(Tile& tile, const std::uint32_t* ids, TopList& top_train, TopList& top_inf, Pass1& out) {
+  alignas(64) double y[kTileColumns];
+  for (std::size_t i = tile.count; i % kLanes != 0; ++i) tile.z[i] = kPadding, tile.drift[i] = 0;
+  tile.narrow = false;
+  for (std::size_t i = 0; i < tile.count; i += kLanes) store(y + i, load(tile.z + i) - load(tile.drift + i));
+  update_top(top_train, tile.z, tile.count, 0, ids);
+  update_top(top_inf, y, tile.count, 0, ids);
+  sum_tile(tile, y, extremes(tile.z, y, tile.drift, tile.count), out);
 }
 
 // With t = tanh(d/2) and m = (p + q)/2, the terms of js and hellinger2 are even in d: ½m·ψ(d), where
@@ -383,6 +406,6 @@ void pass2(const Tile& tile, double c, double offset, double lse, Pass2& out) {
 }  // namespace
 
 extern const TileKernel DRIFTGATE_KERNEL;
-const TileKernel DRIFTGATE_KERNEL = {DRIFTGATE_KERNEL_NAME, pass1, pass2};
+const TileKernel DRIFTGATE_KERNEL = {DRIFTGATE_KERNEL_NAME, pass1, pass1_drift, pass2};
 
 }  // namespace driftgate::gpu::cpu
