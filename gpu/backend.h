@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define DRIFTGATE_BACKEND_VERSION 3u
+#define DRIFTGATE_BACKEND_VERSION 4u
 /** Name of the one exported symbol of a plugin library; its type is driftgate_backend_fn. */
 #define DRIFTGATE_BACKEND_SYMBOL "driftgate_backend_table"
 #define DRIFTGATE_ROW_VALUES 18
@@ -32,11 +32,17 @@ enum {
   DRIFTGATE_ROW_TOKEN_MASKED = 3 /**< the realised token is -Inf in both kernels */
 };
 
+/** Which figures of a row are wanted. The others are NaN. CORE: logit_max_abs, logit_span, kl_train_inf,
+ *  kl_inf_train, top1_flip, nonfinite, the realised token's log-probabilities, top_train and top_inf: what one
+ *  reading of the row yields. */
+enum { DRIFTGATE_METRICS_ALL = 0, DRIFTGATE_METRICS_CORE = 1 };
+
 typedef struct driftgate_config {
   uint32_t struct_size;
   int32_t device;   /**< index of the device; ignored by the CPU */
   uint32_t threads; /**< CPU threads, at least 1 */
   uint32_t top_k;   /**< k of topk_overlap, 1 to 1024 */
+  uint32_t metrics; /**< DRIFTGATE_METRICS_ALL or DRIFTGATE_METRICS_CORE */
 } driftgate_config;
 
 /** `rows` rows of `vocabulary` logits; any alignment. */

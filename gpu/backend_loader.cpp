@@ -88,9 +88,9 @@ Result<const driftgate_backend*> load_table(const std::string& library, void*& h
 }  // namespace
 
 Result<Backend> Backend::open(std::string_view device, std::uint32_t threads, std::uint32_t top_k,
-                              const std::string& library) {
+                              const std::string& library, std::uint32_t metrics) {
   auto state = std::make_shared<State>();
-  driftgate_config config{sizeof(driftgate_config), 0, threads, top_k};
+  driftgate_config config{sizeof(driftgate_config), 0, threads, top_k, metrics};
   if (device == "cpu") {
     state->table = cpu::backend_table();
   } else {

@@ -18,11 +18,13 @@ inline constexpr const char* kCudaLibrary = "libdriftgate_cuda.so";
 class Backend {
  public:
   /// `device`: "cpu", "cuda" (device 0) or "cuda:N". The CUDA backend is `library`, looked for beside the
-  /// program and then where the loader looks. Errors: invalid_argument, unavailable (with the loader's or
-  /// the driver's reason), unsupported (a library of another interface version).
+  /// program and then where the loader looks. `metrics`: DRIFTGATE_METRICS_ALL or _CORE. Errors:
+  /// invalid_argument, unavailable (with the loader's or the driver's reason), unsupported (a library of
+  /// another interface version).
   [[nodiscard]] static schema::Result<Backend> open(std::string_view device, std::uint32_t threads,
                                                     std::uint32_t top_k,
-                                                    const std::string& library = kCudaLibrary);
+                                                    const std::string& library = kCudaLibrary,
+                                                    std::uint32_t metrics = DRIFTGATE_METRICS_ALL);
 
   [[nodiscard]] std::string describe() const;
   /// Precondition: rows.size() == batch.rows.

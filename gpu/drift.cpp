@@ -153,8 +153,8 @@ Result<MeasurementTable> measure(const Capture& train, const Capture& inf, const
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
   }
   const std::uint32_t processors = std::max(1U, std::thread::hardware_concurrency());
-  auto backend =
-      Backend::open(options.device, options.threads == 0 ? processors : options.threads, options.top_k);
+  auto backend = Backend::open(options.device, options.threads == 0 ? processors : options.threads,
+                               options.top_k, kCudaLibrary, options.metrics);
   if (!backend) return std::unexpected(backend.error());
   Accumulator accumulator(empty_table(train, inf, options), train.sequence_ids());
   if (corpus != nullptr) {

@@ -26,6 +26,7 @@ struct MeasureOptions {
   std::string device = "cpu";  ///< "cpu", "cuda", "cuda:N"
   std::uint32_t threads = 0;   ///< 0 = one for each processor
   std::uint32_t top_k = 10;
+  std::uint32_t metrics = DRIFTGATE_METRICS_ALL;  ///< or _CORE: the other figures then have n = 0
   double ppo_clip = 0.2;
   std::optional<double> is_clip;
   std::vector<Threshold> thresholds;  ///< counted for each sequence

@@ -14,6 +14,7 @@ struct DriftArgs {
   std::string json;                    ///< file to write JSON to, "-" = standard output; empty = none
   std::string rows_out;                ///< safetensors with every per-row metric; empty = none
   std::string device = "cpu";          ///< cpu, cuda, cuda:N
+  std::string metrics = "all";         ///< all, or core: what one reading of a row yields
   std::uint32_t threads = 0;           ///< 0 = one for each processor
   std::uint32_t top_rows = 20;         ///< worst rows to report
   std::optional<std::uint32_t> top_k;  ///< of topk_overlap; absent = the contract's, or 10

@@ -19,7 +19,7 @@ constexpr double kLeastTemperature = 1e-6;
 
 struct Engine {
   const TileKernel& kernel;
-  std::uint32_t threads, top_k;
+  std::uint32_t threads, top_k, metrics;
   std::uint32_t vocabulary = 0;
   std::vector<std::unique_ptr<RowEngine>> rows;  // one for each thread, made at the first batch of a shape
 };
@@ -39,8 +39,11 @@ std::int32_t open_engine(const driftgate_config* config, void** engine, char* me
   if (config->threads == 0 || config->threads > kMaxThreads) {
     return refuse(DRIFTGATE_INVALID, "threads must be between 1 and 1024", message, bytes);
   }
+  if (config->metrics > DRIFTGATE_METRICS_CORE) {
+    return refuse(DRIFTGATE_INVALID, "metrics must be all (0) or core (1)", message, bytes);
+  }
   try {
-    *engine = new Engine{best_kernel(), config->threads, config->top_k, 0, {}};
+    *engine = new Engine{best_kernel(), config->threads, config->top_k, config->metrics, 0, {}};
   } catch (const std::exception& error) {
     return refuse(DRIFTGATE_FAILED, error.what(), message, bytes);
   }
@@ -77,7 +80,7 @@ void measure_rows(Engine& self, const driftgate_batch& batch, driftgate_row* res
   }
   const auto threads = static_cast<std::size_t>(std::clamp<std::uint64_t>(batch.rows, 1, self.threads));
   while (self.rows.size() < threads) {
-    self.rows.push_back(std::make_unique<RowEngine>(self.kernel, batch.vocabulary, self.top_k));
+    self.rows.push_back(std::make_unique<RowEngine>(self.kernel, batch.vocabulary, self.top_k, self.metrics));
   }
   const auto work = [&](std::size_t thread) {
     const std::uint64_t begin = batch.rows * thread / threads;

@@ -94,8 +94,9 @@ double offset_of(const Pass1& sums) {
   return sums.c - ((sums.m_p + std::log(sums.l_p)) - (sums.m_q + std::log(sums.l_q)));
 }
 
-RowEngine::RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k)
-    : kernel_(kernel), vocabulary_(vocabulary), top_k_(top_k) {
+RowEngine::RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k,
+                     std::uint32_t metrics)
+    : kernel_(kernel), vocabulary_(vocabulary), top_k_(top_k), metrics_(metrics) {
   const std::size_t tiles = (vocabulary + kTileColumns - 1) / kTileColumns;
   scratch_.resize(3 * tiles * kTileColumns);
   narrow_scratch_.resize(2 * tiles * kTileColumns);
@@ -157,6 +158,11 @@ void RowEngine::set_narrow(bool narrow) {
 }
 
 void RowEngine::measure(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
+  evaluate_accurately(batch, index, out);
+  if (metrics_ == DRIFTGATE_METRICS_CORE) keep_core(out);
+}
+
+void RowEngine::evaluate_accurately(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
   evaluate(batch, index, out);
   // Float32 sums leave the log-ratio an error of about 3e-7 of the mean |log-ratio|, which is twice tv: a
   // token whose own is a small part of that is measured in float64.

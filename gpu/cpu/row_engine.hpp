@@ -25,7 +25,8 @@ void merge(Pass1& into, const Pass1& other);
 /// Evaluates rows of one shape with one thread. Owns the scratch of a row.
 class RowEngine {
  public:
-  RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k);
+  RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k,
+            std::uint32_t metrics = DRIFTGATE_METRICS_ALL);
   /// Row `index` of the batch; its figures depend on nothing else.
   void measure(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
 
@@ -35,6 +36,7 @@ class RowEngine {
     std::uint64_t nonfinite = 0;
     bool any = false;
   };
+  void evaluate_accurately(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
   void evaluate(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
   /// Whether the tiles have the scratch that the float32 kernels need.
   void set_narrow(bool narrow);
@@ -42,7 +44,7 @@ class RowEngine {
   Pass2 second_pass(const Pass1& sums, double offset, double lse) const;
 
   const TileKernel& kernel_;
-  std::uint32_t vocabulary_, top_k_;
+  std::uint32_t vocabulary_, top_k_, metrics_;
   std::vector<double> scratch_;
   std::vector<float> narrow_scratch_;
   std::vector<Tile> tiles_;

@@ -111,6 +111,15 @@ void clear_figures(driftgate_row& out) {
   out.head_tail_tv = out.top_train = out.top_inf = kNaN;
 }
 
+void keep_core(driftgate_row& out) {
+  for (const Metric metric :
+       {Metric::logit_rms, Metric::tv, Metric::js, Metric::hellinger2, Metric::chi2, Metric::entropy_train,
+        Metric::entropy_inf, Metric::topk_overlap, Metric::top1_margin}) {
+    at(out, metric) = kNaN;
+  }
+  out.head_tail_tv = kNaN;
+}
+
 double log_sum(const Pass1& sums) {
   return sums.m_p + std::log(sums.l_p);
 }

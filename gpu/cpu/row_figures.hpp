@@ -32,6 +32,8 @@ struct SummedRow {
 
 /// Every figure NaN, status DRIFTGATE_ROW_OK.
 void clear_figures(driftgate_row& out);
+/// Makes the figures that DRIFTGATE_METRICS_CORE leaves out NaN.
+void keep_core(driftgate_row& out);
 /// log Σ e^z of the row.
 [[nodiscard]] double log_sum(const Pass1& sums);
 /// Chooses the head sets of link 2 (measurement.md, section 6) from the sums of pass 1; `out` is otherwise

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -85,9 +86,37 @@ TEST_CASE("batches and configurations that make no sense are refused with a reas
   refused([](Small& s) { s.batch.struct_size = 8; });
 }
 
+TEST_CASE("core metrics leave the others out and are those of a full measurement") {
+  auto all = Backend::open("cpu", 1, 2);
+  auto core = Backend::open("cpu", 1, 2, kCudaLibrary, DRIFTGATE_METRICS_CORE);
+  REQUIRE(all);
+  REQUIRE(core);
+  Small a, b;
+  REQUIRE(all->measure(a.batch, a.rows));
+  REQUIRE(core->measure(b.batch, b.rows));
+  for (std::size_t i = 0; i < a.rows.size(); ++i) {
+    for (const Metric metric : {Metric::logit_max_abs, Metric::logit_span, Metric::kl_train_inf,
+                                Metric::kl_inf_train, Metric::top1_flip, Metric::nonfinite,
+                                Metric::logprob_train, Metric::logprob_inf, Metric::log_ratio}) {
+      CAPTURE(schema::to_string(metric));
+      const auto at = static_cast<std::size_t>(metric);
+      CHECK(b.rows[i].values[at] == doctest::Approx(a.rows[i].values[at]).epsilon(1e-6));
+    }
+    for (const Metric metric :
+         {Metric::logit_rms, Metric::tv, Metric::js, Metric::hellinger2, Metric::chi2, Metric::entropy_train,
+          Metric::entropy_inf, Metric::topk_overlap, Metric::top1_margin}) {
+      CAPTURE(schema::to_string(metric));
+      CHECK(std::isnan(b.rows[i].values[static_cast<std::size_t>(metric)]));
+    }
+    CHECK(std::isnan(b.rows[i].head_tail_tv));
+    CHECK(b.rows[i].top_train == doctest::Approx(a.rows[i].top_train).epsilon(1e-6));
+  }
+  CHECK_FALSE(Backend::open("cpu", 1, 2, kCudaLibrary, 2));
+}
+
 TEST_CASE("messages fit the caller's buffer whatever its size") {
   const driftgate_backend* table = cpu::backend_table();
-  driftgate_config config{sizeof(driftgate_config), 0, 0, 10};
+  driftgate_config config{sizeof(driftgate_config), 0, 0, 10, DRIFTGATE_METRICS_ALL};
   void* engine = nullptr;
   char tiny[4] = {'x', 'x', 'x', 'x'};
   CHECK(table->open(&config, &engine, tiny, 3) == DRIFTGATE_INVALID);
