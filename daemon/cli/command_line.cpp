@@ -71,10 +71,8 @@ class CommandLine {
     sub->add_option("--token-file", connection_.token_file,
                     "File with the token (DRIFTGATE_TOKEN, else ~/.config/driftgate/token)");
     sub->add_flag("--json", connection_.json, "Print JSON");
-    sub->add_option("--ca", connection_.tls.ca,
-                    "CA file that the daemon's certificate is checked with (DRIFTGATE_CA)");
-    sub->add_option("--cert", connection_.tls.certificate,
-                    "Client certificate, when the daemon asks for one");
+    sub->add_option("--ca", connection_.tls.ca, "CA file that the daemon's certificate is checked with (DRIFTGATE_CA)");
+    sub->add_option("--cert", connection_.tls.certificate, "Client certificate, when the daemon asks for one");
     sub->add_option("--key", connection_.tls.key, "Key of the client certificate");
     return sub;
   }
@@ -190,8 +188,7 @@ void CommandLine::add_contract_tools() {
   suggest->add_option("--corpus", suggest_.corpus, "Sequences with their slices, JSON Lines");
   suggest->add_option("--floor-train", suggest_.floor_train, "Two captures of K_train, batched differently")
       ->expected(2);
-  suggest->add_option("--floor-inf", suggest_.floor_inf, "Two captures of K_inf, batched differently")
-      ->expected(2);
+  suggest->add_option("--floor-inf", suggest_.floor_inf, "Two captures of K_inf, batched differently")->expected(2);
   suggest->add_option("--name", suggest_.name, "Name of the contract");
   suggest->add_option("--headroom", suggest_.headroom, "Limits stand at this multiple of what was measured");
   suggest->add_option("--out", suggest_.out, "File to write; without it standard output");
@@ -202,8 +199,7 @@ void CommandLine::add_contract_tools() {
   test->add_option("--train", contract_test_.train, "Capture of K_train")->required();
   test->add_option("--inf", contract_test_.inf, "Capture of K_inf, known to be good")->required();
   test->add_option("--corpus", contract_test_.corpus, "Sequences with their slices, JSON Lines");
-  test->add_option("--floor-train", contract_test_.floor_train,
-                   "Two captures of K_train, batched differently")
+  test->add_option("--floor-train", contract_test_.floor_train, "Two captures of K_train, batched differently")
       ->expected(2);
   test->add_option("--floor-inf", contract_test_.floor_inf, "Two captures of K_inf, batched differently")
       ->expected(2);
@@ -212,8 +208,7 @@ void CommandLine::add_contract_tools() {
   test->add_option("--fault", contract_test_.faults, "NAME=CAPTURE of a broken K_inf; may be repeated")
       ->allow_extra_args(false);
   test->add_option("--slice", contract_test_.slice, "Slice to corrupt, as language=de");
-  test->add_option("--work-dir", contract_test_.work_dir,
-                   "Folder for faulty captures; default: the temporary one");
+  test->add_option("--work-dir", contract_test_.work_dir, "Folder for faulty captures; default: the temporary one");
   test->add_flag("--json", contract_test_.json, "Print JSON");
 }
 
@@ -477,9 +472,8 @@ void CommandLine::add_audit_queries() {
   CLI::App* at = audit("at", "What served a model at a time, and why", audit_at);
   at->add_option("model", audit_args_.model, "Model")->required();
   at->add_option("time", audit_args_.at, "Time: 2026-01-31 or 2026-01-31T12:00:05, UTC")->required();
-  CLI::App* population = limited(
-      audit("population", "Everything that came to serve in a time, with the proof that nothing is missing",
-            audit_population));
+  CLI::App* population = limited(audit(
+      "population", "Everything that came to serve in a time, with the proof that nothing is missing", audit_population));
   population->add_option("--from", audit_args_.from, "From this time on, UTC")->required();
   population->add_option("--to", audit_args_.to, "Before this time")->required();
   population->add_option("--model", audit_args_.model, "Of this model only");
@@ -488,8 +482,8 @@ void CommandLine::add_audit_queries() {
   sample->add_option("--seed", audit_args_.seed, "Any text; choose it before you look")->required();
   sample->add_option("--count", audit_args_.count, "Entries")->check(CLI::Range(1, 1'000));
   sample->add_option("--size", audit_args_.size, "Draw from the first so many entries of the log");
-  CLI::App* exceptions =
-      limited(audit("exceptions", "Where people went around the usual way", audit_exceptions));
+  CLI::App* exceptions = limited(
+      audit("exceptions", "Where people went around the usual way", audit_exceptions));
   audit_times(exceptions);
   exceptions->add_option("--model", audit_args_.model, "About this model");
   exceptions->add_option("--promotion", audit_args_.promotion, "About this promotion");
@@ -501,17 +495,14 @@ void CommandLine::add_audit_bundles() {
   write->add_option("--promotion", audit_export_.promotion, "Of this promotion (pr-…)");
   write->add_option("--from", audit_export_.from, "Of all entries from this time on, UTC");
   write->add_option("--to", audit_export_.to, "And before this time");
-  write->add_option("--older-head", audit_export_.older_head,
-                    "A head that you kept: adds the proof that it is continued");
+  write->add_option("--older-head", audit_export_.older_head, "A head that you kept: adds the proof that it is continued");
   write->add_option("--out", audit_export_.out, "New file; -: standard output")->required();
-  write->add_flag("--with-tables", audit_export_.with_tables,
-                  "Add measurement tables and reports of a promotion");
+  write->add_flag("--with-tables", audit_export_.with_tables, "Add measurement tables and reports of a promotion");
   CLI::App* verify = command(*audit_, "verify", "Check bundles without a daemon, by the keys that you trust",
                              [this] { return audit_verify(audit_verify_); });
   verify->add_option("bundles", audit_verify_.bundles, "Bundles")->required();
   verify->add_option("--trust", audit_verify_.trust, "File with the keys that you trust")->required();
-  verify->add_option("--older-head", audit_verify_.older_head,
-                     "A head that you kept: the bundle must continue it");
+  verify->add_option("--older-head", audit_verify_.older_head, "A head that you kept: the bundle must continue it");
   verify->add_flag("--json", audit_verify_.json, "Print JSON");
   verify->footer(
       "Exit codes: 0 ok, 1 tampered, 2 fork or rollback, 3 untrusted key, 4 incomplete,\n"
@@ -519,8 +510,7 @@ void CommandLine::add_audit_bundles() {
 }
 
 /// A command on the data folder itself.
-CLI::App* CommandLine::offline(CLI::App& parent, const std::string& name, const std::string& text,
-                               Action action) {
+CLI::App* CommandLine::offline(CLI::App& parent, const std::string& name, const std::string& text, Action action) {
   CLI::App* sub = command(parent, name, text, std::move(action));
   sub->add_option("--config", offline_.config, "The daemon's settings file; without one the defaults hold");
   sub->add_option("--data-dir", offline_.data_dir, "Data folder, instead of the configured one");
