@@ -27,6 +27,21 @@ bool worse(const WorstRow& a, const WorstRow& b) {
   return a_kl != b_kl ? a_kl > b_kl : a.row < b.row;
 }
 
+ProfileRow figures_of(std::int64_t position, const driftgate_row& row) {
+  const auto value = [&row](Metric metric) { return row.values[index_of(metric)]; };
+  return {.position = position,
+          .tv = value(Metric::tv),
+          .kl_inf_train = value(Metric::kl_inf_train),
+          .logit_rms = value(Metric::logit_rms),
+          .top1_flip = value(Metric::top1_flip),
+          .entropy_train = value(Metric::entropy_train),
+          .entropy_inf = value(Metric::entropy_inf),
+          .top_train = row.top_train,
+          .logprob_train = value(Metric::logprob_train),
+          .logprob_inf = value(Metric::logprob_inf),
+          .log_ratio = value(Metric::log_ratio)};
+}
+
 }  // namespace
 
 Accumulator::Accumulator(MeasurementTable table, std::span<const std::int64_t> sequence_ids)
@@ -95,10 +110,27 @@ void Accumulator::add(std::int64_t position, std::int64_t token, const driftgate
                  values[index_of(Metric::logprob_inf)], log_w);
   }
   if (values[index_of(Metric::nonfinite)] > 0) ++table_.nonfinite_rows;
-  if (top_rows_ == 0) return;
   WorstRow row{index, sequence.sequence, position, token, {}};
   std::ranges::copy(values, row.values.begin());
-  offer_worst(std::move(row));
+  add_profile(at, figures_of(position, figures), std::move(row));
+}
+
+void Accumulator::add_profile(std::uint32_t sequence, const ProfileRow& figures, WorstRow row) {
+  table_.profile.add(figures);
+  RowContrast& contrast = table_.sequences[sequence].contrast;
+  contrast.add(figures);
+  if (pending_ && pending_->sequence == sequence) {
+    contrast.add_pair(pending_->figures, figures);
+    row.kl_before = pending_->figures.kl_inf_train;
+    pending_->worst.kl_after = figures.kl_inf_train;
+  }
+  flush_pending();
+  pending_ = Pending{sequence, figures, std::move(row)};
+}
+
+void Accumulator::flush_pending() {
+  if (pending_ && top_rows_ > 0) offer_worst(std::move(pending_->worst));
+  pending_.reset();
 }
 
 void Accumulator::offer_worst(WorstRow row) {
@@ -138,6 +170,7 @@ void Accumulator::add_realised(RealisedSums& sums, double log_p, double log_q, d
 }
 
 MeasurementTable Accumulator::finish() {
+  flush_pending();
   for (std::size_t slice = 0; slice < builders_.size(); ++slice) {
     for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
       table_.slices[slice].histograms[metric] = builders_[slice][metric].build();

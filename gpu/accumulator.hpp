@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,6 +32,8 @@ class Accumulator {
  private:
   void add_realised(RealisedSums& sums, double log_p, double log_q, double log_w) const;
   void offer_worst(WorstRow row);
+  void add_profile(std::uint32_t sequence, const ProfileRow& figures, WorstRow row);
+  void flush_pending();
 
   MeasurementTable table_;
   std::vector<std::uint32_t> sequence_of_row_;
@@ -39,6 +42,13 @@ class Accumulator {
   std::vector<std::array<HistogramBuilder, kRowMetricCount>> builders_;
   std::size_t top_rows_ = 0;
   std::uint64_t next_row_ = 0;
+  /// The row before the next one: kept until its neighbour is known.
+  struct Pending {
+    std::uint32_t sequence = 0;
+    ProfileRow figures;
+    WorstRow worst;
+  };
+  std::optional<Pending> pending_;
 };
 
 }  // namespace driftgate::gpu

@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "gpu/profile.hpp"
 #include "schema/error.hpp"
 #include "schema/metrics.hpp"
 
@@ -60,6 +62,7 @@ struct SequenceRow {
   /// Probability of each kernel's most likely token at the sequence's last captured position; absent where
   /// that row has no full logits or is not finite.
   std::optional<double> top_train, top_inf;
+  RowContrast contrast;
 };
 
 /// What the corpus says of a sequence. Absent attributes stay absent ("missing is its own value").
@@ -78,6 +81,9 @@ struct WorstRow {
   std::uint64_t row = 0;
   std::int64_t sequence = 0, position = 0, token = -1;
   std::array<double, kRowMetricCount> values{};
+  /// kl_inf_train of the rows before and after it; NaN where that is another sequence's or has no figure.
+  double kl_before = std::numeric_limits<double>::quiet_NaN();
+  double kl_after = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// Log-binned histogram with relative accuracy 1% (Masson et al., DDSketch, VLDB 2019), mirrored for
@@ -120,6 +126,7 @@ struct MeasurementTable {
   std::vector<SliceHistograms> slices;  ///< [0] is the corpus
   std::vector<WorstRow> worst_rows;     ///< by kl_inf_train, worst first; nonfinite rows before all
   std::uint64_t nonfinite_rows = 0;
+  DriftProfile profile;
 
   /// The tokens were sampled by K_inf itself, without filters († figures estimate what they say).
   [[nodiscard]] bool sampled_by_inf() const;

@@ -14,7 +14,7 @@ namespace driftgate::gpu {
 namespace {
 
 constexpr std::string_view kMagic = "DGMT";
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 class Writer {
  public:
@@ -181,9 +181,26 @@ void visit_fields(auto& a, auto& v) requires
             v.min_log_q);
 }
 void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, RowContrast::Shift> {
+  visit_all(a, v.pairs, v.own, v.next, v.previous);
+}
+void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, RowContrast> {
+  visit_all(a, v.rows, v.entropy_gap, v.entropy_up, v.entropy, v.logprob, v.tokens, v.inf_likelier,
+            v.nonzero_train, v.nonzero_inf, v.bf16_train, v.bf16_inf);
+}
+void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, ProfileBucket> {
+  visit_all(a, v.rows, v.tv, v.kl_inf_train, v.logit_rms, v.top1_flips, v.tokens, v.abs_log_ratio);
+}
+void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, DriftProfile> {
+  visit_all(a, v.by_position, v.by_entropy, v.by_probability);
+}
+void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceRow> {
   visit_all(a, v.sequence, v.rows, v.metrics, v.head_tail_tv, v.beyond, v.realised, v.top_train,
-            v.top_inf);
+            v.top_inf, v.contrast);
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceInfo> {
@@ -192,7 +209,7 @@ void visit_fields(auto& a, auto& v) requires
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, WorstRow> {
-  visit_all(a, v.row, v.sequence, v.position, v.token, v.values);
+  visit_all(a, v.row, v.sequence, v.position, v.token, v.values, v.kl_before, v.kl_after);
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, Histogram> {
@@ -210,7 +227,7 @@ void visit_fields(auto& a, auto& v) requires
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, MeasurementTable> {
   visit_all(a, v.train, v.inf, v.rows, v.vocabulary, v.top_k, v.ppo_clip, v.is_clip, v.has_tokens,
-            v.thresholds, v.sequences, v.infos, v.slices, v.worst_rows, v.nonfinite_rows);
+            v.thresholds, v.sequences, v.infos, v.slices, v.worst_rows, v.nonfinite_rows, v.profile);
 }
 
 void visit(auto& archive, auto& value) {

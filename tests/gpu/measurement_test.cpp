@@ -29,6 +29,7 @@ MeasurementTable small_table() {
   sequence.beyond = {1, 0};
   sequence.top_inf = 0.75;
   sequence.realised.in_band = {1, 2, 3};
+  sequence.contrast.entropy.add(1, 2, 4, 8);
   SequenceInfo& info = table.infos.emplace_back();
   info.sequence = -5;
   info.id = "ä\0b";
@@ -41,6 +42,8 @@ MeasurementTable small_table() {
   WorstRow& worst = table.worst_rows.emplace_back();
   worst.values[3] = std::numeric_limits<double>::quiet_NaN();
   worst.position = 17;
+  worst.kl_after = 0.5;
+  table.profile.by_entropy[3].tv = 0.25;
   return table;
 }
 
