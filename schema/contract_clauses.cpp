@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "schema/capabilities.hpp"
 #include "schema/contract_parse.hpp"
 
 namespace driftgate::schema::detail {
@@ -49,10 +48,6 @@ std::optional<Metric> read_metric(const Cursor& at, bool signals) {
   const auto names = metric_names(signals);
   const auto index = read_choice(at, names);
   if (!index) return std::nullopt;
-  if (auto why = refusal(Feature::metric, names[*index])) {
-    at.refuse(std::move(*why));
-    return std::nullopt;
-  }
   return metric_from_name(names[*index]);
 }
 

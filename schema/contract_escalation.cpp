@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "schema/capabilities.hpp"
 #include "schema/contract_parse.hpp"
 
 namespace driftgate::schema::detail {
@@ -23,10 +22,6 @@ std::optional<Action> read_action(const Cursor& at, const Contract& contract) {
   if (needs_fallback && contract.fallback_kernel.empty()) {
     at.refuse(fmt::format("the action {} needs a fallback kernel; name one under kernels.fallback",
                           to_string(action)));
-    return std::nullopt;
-  }
-  if (auto why = refusal(Feature::action, to_string(action))) {
-    at.refuse(std::move(*why));
     return std::nullopt;
   }
   return action;

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "schema/capabilities.hpp"
 #include "schema/contract_parse.hpp"
 #include "schema/json.hpp"
 
@@ -154,8 +153,6 @@ Limits read_limits(Fields& fields, const Subject& subject, const Contract& contr
       const std::string why = metric != nullptr && name == "max_delta" ? ": " + why_no_delta(*metric) : "";
       at->refuse(fmt::format("the limit {} makes no sense here{}; allowed: {}", name, why,
                              fmt::join(allowed, ", ")));
-    } else if (auto why = refusal(Feature::limit, name)) {
-      at->refuse(std::move(*why));
     }
   }
   Limits limits;

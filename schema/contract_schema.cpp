@@ -1,7 +1,6 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "schema/capabilities.hpp"
 #include "schema/contract.hpp"
 #include "schema/contract_parse.hpp"
 
@@ -58,7 +57,7 @@ Json metric_names(bool signals) {
   Json names = Json::array();
   for (const MetricInfo& entry : metric_registry()) {
     const bool signal = entry.group == MetricGroup::signal;
-    if (signal == signals && !refusal(Feature::metric, entry.name)) names.push_back(entry.name);
+    if (signal == signals) names.push_back(entry.name);
   }
   return names;
 }
@@ -84,8 +83,7 @@ Json stage_names() {
 Json action_names() {
   Json names = Json::array();
   for (unsigned i = 0; i <= static_cast<unsigned>(Action::block); ++i) {
-    const auto name = to_string(static_cast<Action>(i));
-    if (!refusal(Feature::action, name)) names.push_back(name);
+    names.emplace_back(to_string(static_cast<Action>(i)));
   }
   return names;
 }
@@ -94,7 +92,7 @@ Json action_names() {
 std::string metric_help() {
   std::string help;
   for (const MetricInfo& entry : metric_registry()) {
-    if (entry.group == MetricGroup::signal || refusal(Feature::metric, entry.name)) continue;
+    if (entry.group == MetricGroup::signal) continue;
     help += std::string(entry.name) + ": " + std::string(entry.definition);
     if (!entry.unit.empty()) help += " [" + std::string(entry.unit) + "]";
     help += "\n";
@@ -150,9 +148,6 @@ Json limit_properties() {
               {"max_delta", {{"type", "number"}, {"minimum", 0}}},
               {"floor_multiple", {{"type", "number"}, {"minimum", 1}}},
               {"floor_cap", {{"type", "number"}}}};
-  for (const std::string_view name : detail::kLimitNames) {
-    if (refusal(Feature::limit, name)) out.erase(std::string(name));
-  }
   return out;
 }
 
@@ -183,8 +178,7 @@ Json metric_clause(Json subjects, Json limits, bool slices) {
   if (slices) out["properties"]["slices"] = list_of(one_of({"critical", "monitored"}), 2);
   Json rules = Json::array();
   for (const MetricInfo& entry : metric_registry()) {
-    if (entry.group != MetricGroup::signal && !refusal(Feature::metric, entry.name))
-      rules.push_back(metric_rule(entry));
+    if (entry.group != MetricGroup::signal) rules.push_back(metric_rule(entry));
   }
   out["allOf"] = std::move(rules);
   return out;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "schema/capabilities.hpp"
 #include "schema/contract_parse.hpp"
 #include "schema/json.hpp"
 
