@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gpu/cpu/row_engine.hpp"
+#include "gpu/cpu/shard_engine.hpp"
 
 namespace driftgate::gpu::cpu {
 
@@ -21,7 +22,8 @@ struct Engine {
   const TileKernel& kernel;
   std::uint32_t threads, top_k, metrics;
   std::uint32_t vocabulary = 0;
-  std::vector<std::unique_ptr<RowEngine>> rows;  // one for each thread, made at the first batch of a shape
+  std::vector<std::unique_ptr<RowEngine>> rows;   // one for each thread, made at the first batch of a shape
+  std::unique_ptr<ShardEngine> shards = nullptr;  // made at the first part
 };
 
 std::int32_t refuse(std::int32_t status, const char* text, char* message, std::uint64_t message_bytes) {
@@ -56,6 +58,14 @@ std::int32_t describe_engine(void* engine, char* text, std::uint64_t bytes) {
   return DRIFTGATE_OK;
 }
 
+const char* fault_of_tokens(const driftgate_batch& batch, std::uint32_t columns) {
+  for (std::uint64_t i = 0; batch.tokens != nullptr && i < batch.rows; ++i) {
+    if (batch.tokens[i] < 0 || batch.tokens[i] >= columns) return "a token id outside the vocabulary";
+  }
+  return nullptr;
+}
+
+/// What is wrong with a batch, beside its tokens.
 const char* fault_of(const driftgate_batch& batch) {
   if (batch.struct_size < sizeof(driftgate_batch)) return "the batch is of an older interface";
   if (batch.vocabulary == 0 || batch.vocabulary > kMaxVocabulary)
@@ -66,10 +76,6 @@ const char* fault_of(const driftgate_batch& batch) {
   if (batch.train.dtype > DRIFTGATE_BF16 || batch.inf.dtype > DRIFTGATE_BF16) return "unknown element type";
   if (batch.rows > 0 && (batch.train.data == nullptr || batch.inf.data == nullptr))
     return "a batch without logits";
-  for (std::uint64_t i = 0; batch.tokens != nullptr && i < batch.rows; ++i) {
-    if (batch.tokens[i] < 0 || batch.tokens[i] >= batch.vocabulary)
-      return "a token id outside the vocabulary";
-  }
   return nullptr;
 }
 
@@ -97,9 +103,53 @@ std::int32_t measure_batch(void* engine, const driftgate_batch* batch, driftgate
   if (engine == nullptr || batch == nullptr || results == nullptr) {
     return refuse(DRIFTGATE_INVALID, "engine, batch and results are needed", message, bytes);
   }
-  if (const char* fault = fault_of(*batch)) return refuse(DRIFTGATE_INVALID, fault, message, bytes);
+  const char* fault = fault_of(*batch);
+  if (fault == nullptr) fault = fault_of_tokens(*batch, batch->vocabulary);
+  if (fault != nullptr) return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   try {
     measure_rows(*static_cast<Engine*>(engine), *batch, results);
+  } catch (const std::exception& error) {
+    return refuse(DRIFTGATE_FAILED, error.what(), message, bytes);
+  }
+  return DRIFTGATE_OK;
+}
+
+const char* fault_of_part(const driftgate_batch* batch, const driftgate_shard* shard) {
+  if (batch == nullptr || shard == nullptr)
+    return "engine, batch, shard, what is read and what is written are needed";
+  if (const char* fault = fault_of(*batch)) return fault;
+  if (const char* fault = ShardEngine::fault_of(*batch, *shard)) return fault;
+  return fault_of_tokens(*batch, shard->total_columns);
+}
+
+std::int32_t shard_pass1(void* engine, const driftgate_batch* batch, const driftgate_shard* shard,
+                         driftgate_shard_partial* partials, driftgate_top_entry* top, char* message,
+                         std::uint64_t bytes) {
+  const bool complete = engine != nullptr && partials != nullptr && top != nullptr;
+  if (const char* fault = fault_of_part(complete ? batch : nullptr, shard))
+    return refuse(DRIFTGATE_INVALID, fault, message, bytes);
+  auto& self = *static_cast<Engine*>(engine);
+  try {
+    if (!self.shards) self.shards = std::make_unique<ShardEngine>(self.kernel, self.threads, self.top_k);
+    const std::size_t places = 2 * std::max<std::size_t>(self.top_k, 2);
+    self.shards->pass1(*batch, *shard, {partials, batch->rows}, {top, batch->rows * places});
+  } catch (const std::exception& error) {
+    return refuse(DRIFTGATE_FAILED, error.what(), message, bytes);
+  }
+  return DRIFTGATE_OK;
+}
+
+std::int32_t shard_pass2(void* engine, const driftgate_batch* batch, const driftgate_shard* shard,
+                         const driftgate_shard_row* rows, driftgate_shard_terms* terms, char* message,
+                         std::uint64_t bytes) {
+  const bool complete = engine != nullptr && rows != nullptr && terms != nullptr;
+  if (const char* fault = fault_of_part(complete ? batch : nullptr, shard))
+    return refuse(DRIFTGATE_INVALID, fault, message, bytes);
+  auto& self = *static_cast<Engine*>(engine);
+  if (!self.shards || !self.shards->follows(*batch, *shard))
+    return refuse(DRIFTGATE_INVALID, "pass 2 of a batch whose pass 1 this slot has not seen", message, bytes);
+  try {
+    self.shards->pass2(*batch, *shard, {rows, batch->rows}, {terms, batch->rows});
   } catch (const std::exception& error) {
     return refuse(DRIFTGATE_FAILED, error.what(), message, bytes);
   }
@@ -117,8 +167,8 @@ constexpr driftgate_backend kTable = {sizeof(driftgate_backend),
                                       describe_engine,
                                       measure_batch,
                                       close_engine,
-                                      nullptr,
-                                      nullptr};
+                                      shard_pass1,
+                                      shard_pass2};
 
 }  // namespace
 

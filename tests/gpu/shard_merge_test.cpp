@@ -1,0 +1,156 @@
+#include "gpu/shard_merge.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "gpu/backend_loader.hpp"
+#include "tests/gpu/kernels.hpp"
+#include "tests/gpu/shards.hpp"
+
+using namespace driftgate;
+using namespace driftgate::gpu;
+using namespace driftgate::gpu::test;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 4'711;
+
+/// The first figure of which two layouts say something else, beyond what measurement.md allows.
+std::string difference(const driftgate_row& whole, const driftgate_row& split) {
+  for (std::size_t i = 0; i < kRowMetricCount; ++i) {
+    const double a = whole.values[i], b = split.values[i];
+    if (std::isnan(a) && std::isnan(b)) continue;
+    if (std::isinf(a) && a == b) continue;
+    // 1e-6 is the accuracy that the design asks of every layout; 1e-12 is its floor for log-ratios and spans.
+    // The error of a log-ratio is a part of the row's mean |log-ratio|, about twice tv.
+    double size = std::abs(a);
+    if (static_cast<Metric>(i) == Metric::log_ratio)
+      size = std::max(size, 2 * whole.values[static_cast<std::size_t>(Metric::tv)]);
+    if (!(std::abs(a - b) <= std::max(1e-6 * size, 1e-12)))
+      return std::string(schema::to_string(static_cast<Metric>(i))) + ": " + std::to_string(a) + " and " +
+             std::to_string(b) + ", difference " + std::to_string((a - b) / a);
+  }
+  if (!(std::abs(whole.top_train - split.top_train) <= 1e-6 * whole.top_train)) return "top_train";
+  if (!(std::abs(whole.top_inf - split.top_inf) <= 1e-6 * whole.top_inf)) return "top_inf";
+  return whole.status == split.status ? "" : "status";
+}
+
+void check_split(const cpu::TileKernel& kernel, const Case& test, std::mt19937_64& random) {
+  const auto vocabulary = static_cast<std::uint32_t>(test.pair.train.size());
+  const Cuts cuts = random_cuts(random, vocabulary, 5);
+  CAPTURE(kernel.name);
+  CAPTURE(kSeed);
+  CAPTURE(test.text);
+  CAPTURE(cuts.size());
+  CAPTURE(cuts[0]);
+  const driftgate_row split = evaluate_split(kernel, test, cuts);
+  REQUIRE(split.status == DRIFTGATE_ROW_OK);
+  REQUIRE(disagreement(oracle(test.pair), split.values) == "");
+  REQUIRE(difference(evaluate(kernel, test), split) == "");
+  REQUIRE(split.head_tail_tv >= split.values[static_cast<std::size_t>(Metric::tv)]);
+  const driftgate_row again = evaluate_split(kernel, test, cuts);
+  REQUIRE(std::memcmp(&again, &split, sizeof(split)) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("rows split over engines at random columns are those of one engine and of the oracle") {
+  for (const cpu::TileKernel* kernel : kernels()) {
+    std::mt19937_64 random(kSeed);
+    for (int i = 0; i < 300; ++i) {
+      const Case test = random_case(random);
+      if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
+      CAPTURE(i);
+      check_split(*kernel, test, random);
+    }
+  }
+}
+
+TEST_CASE("rows like those of language models split alike") {
+  for (const cpu::TileKernel* kernel : kernels()) {
+    std::mt19937_64 random(kSeed + 1);
+    for (int i = 0; i < 300; ++i) {
+      const Case test = peaked_case(random);
+      CAPTURE(i);
+      check_split(*kernel, test, random);
+    }
+  }
+}
+
+TEST_CASE("a split row that is not finite, all masked or of a masked token says so") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<double> values(5'000, 0.5);
+  Case test;
+  test.pair = {values, values, 1, 4'000, 10};
+  const auto status = [&](std::vector<double> train, std::vector<double> inf) {
+    test.train = store(train, DRIFTGATE_F32);
+    test.inf = store(inf, DRIFTGATE_F32);
+    return evaluate_split(cpu::best_kernel(), test, {100, 3'000, 5'000});
+  };
+  CHECK(status(values, values).status == DRIFTGATE_ROW_OK);
+  auto broken = values;
+  broken[0] = broken[4'999] = std::nan("");
+  const driftgate_row row = status(broken, values);
+  CHECK(row.status == DRIFTGATE_ROW_NONFINITE);
+  CHECK(row.values[static_cast<std::size_t>(Metric::nonfinite)] == 2);
+  CHECK(std::isnan(row.values[static_cast<std::size_t>(Metric::tv)]));
+  const std::vector<double> masked(5'000, -kInfinity);
+  CHECK(status(masked, masked).status == DRIFTGATE_ROW_ALL_MASKED);
+  auto token = values;
+  token[4'000] = -kInfinity;
+  CHECK(status(token, token).status == DRIFTGATE_ROW_TOKEN_MASKED);
+  // A rank without any column left takes no part.
+  auto middle = values;
+  std::fill(middle.begin() + 100, middle.begin() + 3'000, -kInfinity);
+  CHECK(status(middle, middle).values[static_cast<std::size_t>(Metric::tv)] == 0);
+}
+
+TEST_CASE("parts of rows that make no sense are refused with a reason") {
+  auto backend = Backend::open("cpu", 1, 2);
+  REQUIRE(backend);
+  REQUIRE(backend->can_shard());
+  const std::vector<float> logits(8, 1.0F);
+  const std::int64_t tokens[] = {0, 9};
+  std::vector<driftgate_shard_partial> partials(2);
+  std::vector<driftgate_top_entry> top(8);
+  std::vector<driftgate_shard_row> rows(2);
+  std::vector<driftgate_shard_terms> terms(2);
+  struct Call {
+    driftgate_batch batch;
+    driftgate_shard shard;
+  };
+  const auto call = [&](auto change) {
+    Call out{{sizeof(driftgate_batch),
+              4,
+              2,
+              {logits.data(), 16, DRIFTGATE_F32, 0},
+              {logits.data(), 16, DRIFTGATE_F32, 0},
+              tokens,
+              1.0},
+             {sizeof(driftgate_shard), 6, 10, 0}};
+    change(out);
+    return out;
+  };
+  const auto refused = [&](auto change) {
+    const Call bad = call(change);
+    const auto result = backend->shard_pass1(bad.batch, bad.shard, partials, top);
+    REQUIRE_FALSE(result);
+    CHECK(result.error().code == schema::ErrorCode::invalid_argument);
+  };
+  const Call good = call([](Call&) {});
+  CHECK_FALSE(backend->shard_pass2(good.batch, good.shard, rows, terms));  // before any pass 1
+  REQUIRE(backend->shard_pass1(good.batch, good.shard, partials, top));
+  CHECK(partials[0].has_token == 0);
+  CHECK(partials[1].has_token == 1);
+  REQUIRE(backend->shard_pass2(good.batch, good.shard, rows, terms));
+  const Call other = call([](Call& c) { c.shard.slot = 1; });
+  CHECK_FALSE(backend->shard_pass2(other.batch, other.shard, rows, terms));
+  refused([](Call& c) { c.shard.slot = 2; });
+  refused([](Call& c) { c.shard.struct_size = 4; });
+  refused([](Call& c) { c.shard.first_column = 7; });
+  refused([](Call& c) { c.shard.first_column = 0xffffffffU; });
+  refused([](Call& c) { c.shard.total_columns = 9, c.shard.first_column = 5; });
+  refused([](Call& c) { c.batch.temperature = 0; });
+}
