@@ -34,6 +34,7 @@ struct BoundLink {
   double alpha = 0;
   std::uint64_t clusters = 0;
   std::string method;
+  std::string from;  ///< name of the link that it took, where it is the best of some or a multiple of one
   bool approximate = false;
   std::string assumption;  ///< in words
   AssumptionStatus status = AssumptionStatus::unchecked;
@@ -47,16 +48,28 @@ struct BoundChain {
   std::string refused;  ///< why there is no certificate (a capture with a sampling filter), or empty
 };
 
-/// The chain for the sequences of `table` that match `where`.
+/// The chain for the sequences of `table` that match `where`. `reward_tolerance` is that of link 7; 1% of
+/// the reward's range without one.
 [[nodiscard]] BoundChain bound_chain(const gpu::MeasurementTable& table,
                                      const schema::Assumptions& assumptions, const schema::SliceWhere& where,
-                                     double alpha, std::uint64_t seed);
+                                     double alpha, std::uint64_t seed,
+                                     std::optional<double> reward_tolerance = {});
+
+/// The chain at the measured figures alone, without confidence limits (`upper` = `value`), as if tokens were
+/// K_inf's own: what floors show, and quick.
+[[nodiscard]] BoundChain bound_values(const gpu::MeasurementTable& table,
+                                      const schema::Assumptions& assumptions, const schema::SliceWhere& where,
+                                      std::optional<double> reward_tolerance = {});
 
 /// The chain for the corpus and each of `slices`.
 [[nodiscard]] std::vector<BoundChain> bound_chains(const gpu::MeasurementTable& table,
                                                    const schema::Assumptions& assumptions,
                                                    const std::vector<schema::SliceWhere>& slices,
-                                                   double alpha, std::uint64_t seed);
+                                                   double alpha, std::uint64_t seed,
+                                                   std::optional<double> reward_tolerance = {});
+
+/// The least `max` of the contract's reward clauses.
+[[nodiscard]] std::optional<double> reward_tolerance(const schema::Contract& contract);
 
 /// Sets `floors` of every link from the floors' own chains, values without limits.
 void add_floor_values(std::vector<BoundChain>& chains, const Floors& floors,

@@ -73,7 +73,8 @@ StageReport evaluate_offline_numeric(const schema::Contract& contract, const gpu
         fmt::format("The certificate covers the first {} of {} slices.", kMaxChains, slices.size()));
     slices.resize(kMaxChains);
   }
-  report.bounds = bound_chains(table, contract.assumptions, slices, report.alpha, report.seed);
+  report.bounds = bound_chains(table, contract.assumptions, slices, report.alpha, report.seed,
+                               reward_tolerance(contract));
   add_floor_values(report.bounds, inputs.floors, contract.assumptions);
   note_identity(contract, table, report);
   finish_report(report, !clauses.empty());

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/cli/drift_report.hpp"
+#include "stages/bounds_json.hpp"
 #include "stages/ranking.hpp"
 
 namespace driftgate::cli {
@@ -14,10 +15,6 @@ Json number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   return value;
-}
-
-Json optional_number(const std::optional<double>& value) {
-  return value ? number(*value) : Json(nullptr);
 }
 
 Json metric_json(const gpu::MetricSummary& m) {
@@ -86,31 +83,19 @@ Json slice_json(const DriftReport& report, const DriftSlice& slice) {
   return out;
 }
 
-Json link_json(const stages::BoundChain& chain, const stages::BoundLink& link) {
-  Json inputs = Json::object();
-  for (const auto& [name, value] : link.inputs) inputs[name] = number(value);
-  Json out = {{"where", chain.where},
-              {"link", link.number},
-              {"name", link.name},
-              {"horizon", link.horizon == schema::Horizon::token ? "token" : "sequence"},
-              {"inputs", std::move(inputs)},
-              {"value", optional_number(link.value)},
-              {"upper", optional_number(link.upper)},
-              {"alpha", number(link.alpha)},
-              {"clusters", link.clusters},
-              {"method", link.method},
-              {"approximate", link.approximate},
-              {"assumption", link.assumption},
-              {"status", stages::to_string(link.status)}};
-  if (link.bound) out["bound"] = schema::to_string(*link.bound);
-  return out;
-}
-
+/// The links of all chains in one list, each with its slice; `link` is its number in the chain.
 Json bounds_json(const DriftReport& report) {
   Json out = Json::array();
-  for (const stages::BoundChain& chain : report.bounds) {
-    if (!chain.refused.empty()) out.push_back({{"where", chain.where}, {"refused", chain.refused}});
-    for (const stages::BoundLink& link : chain.links) out.push_back(link_json(chain, link));
+  for (const Json& chain : Json::parse(stages::bounds_json(report.bounds))) {
+    if (chain["refused"] != "") out.push_back({{"where", chain["where"]}, {"refused", chain["refused"]}});
+    for (const Json& link : chain["links"]) {
+      Json entry = {{"where", chain["where"]}, {"link", link["number"]}};
+      entry.update(link);
+      for (const char* absent : {"value", "upper"}) {
+        if (!entry.contains(absent)) entry[absent] = nullptr;
+      }
+      out.push_back(std::move(entry));
+    }
   }
   return out;
 }

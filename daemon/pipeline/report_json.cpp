@@ -8,44 +8,13 @@
 #include "gpu/summary.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
+#include "stages/bounds_json.hpp"
 #include "stages/ranking.hpp"
 
 namespace driftgate::pipeline {
 namespace {
 
 using nlohmann::json;
-
-json link_json(const stages::BoundLink& link) {
-  json value{{"number", link.number},
-             {"name", link.name},
-             {"horizon", link.horizon == schema::Horizon::token ? "token" : "sequence"},
-             {"inputs", link.inputs},
-             {"alpha", link.alpha},
-             {"clusters", link.clusters},
-             {"method", link.method},
-             {"approximate", link.approximate},
-             {"assumption", link.assumption},
-             {"status", stages::to_string(link.status)}};
-  if (link.bound) value["bound"] = schema::to_string(*link.bound);
-  if (link.value) value["value"] = *link.value;
-  if (link.upper) value["upper"] = *link.upper;
-  if (!link.floors.empty()) value["floor"] = link.floors;
-  return value;
-}
-
-json bounds_json(const std::vector<stages::BoundChain>& chains) {
-  json list = json::array();
-  for (const auto& chain : chains) {
-    json links = json::array();
-    for (const auto& link : chain.links) links.push_back(link_json(link));
-    list.push_back({{"where", chain.where},
-                    {"rows", chain.rows},
-                    {"sequences", chain.sequences},
-                    {"refused", chain.refused},
-                    {"links", std::move(links)}});
-  }
-  return list;
-}
 
 json summary_json(const gpu::Summary& summary) {
   json metrics = json::object();
@@ -167,7 +136,7 @@ std::string report_json(const stages::StageReport& report, const gpu::Measuremen
              {"code_version", report.code_version},
              {"contract", contract.digest},
              {"verdicts", std::move(clauses)},
-             {"bounds", bounds_json(report.bounds)},
+             {"bounds", json::parse(stages::bounds_json(report.bounds))},
              {"ranking", json::parse(stages::ranking_json(report.ranking))},
              {"notes", report.notes},
              {"nothing_demanded", report.nothing_demanded},

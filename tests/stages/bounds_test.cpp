@@ -140,3 +140,75 @@ TEST_CASE("each link shows what it would be at the noise floor") {
   CHECK(floor_at(1, "reward") == doctest::Approx(0.004));
   CHECK(floor_at(1, "span_tv") == doctest::Approx(std::tanh(0.01 / 4)));
 }
+
+TEST_CASE("a chain names every link of section 6, and what one that is not computed needs") {
+  const BoundChain chain = bound_chain(corpus(), {}, {}, 0.05, 1);
+  std::uint32_t last = 0;
+  for (const BoundLink& link : chain.links) {
+    CHECK(link.number >= last);
+    last = link.number;
+  }
+  CHECK(last == 8);
+  for (const char* name : {"reward", "sequence_sup_tv", "policy_gradient", "clip_room", "inversion"}) {
+    CAPTURE(name);
+    const BoundLink* link = named(chain, name);
+    REQUIRE(link != nullptr);
+    CHECK_FALSE(link->value.has_value());
+    CHECK(link->method.find("needs assumptions.") != std::string::npos);
+    CHECK(link->status == AssumptionStatus::unchecked);
+  }
+  CHECK(named(chain, "filters")->status == AssumptionStatus::checked);
+  CHECK(named(chain, "span_log_ratio")->value == doctest::Approx(0.06));
+}
+
+TEST_CASE("the best bound of whole sequences says which it is, and both forms have half of the level") {
+  auto table = corpus();
+  table.has_tokens = true;
+  table.inf.kernel = table.inf.token_source = table.train.token_source = "tinylm-bf16";
+  schema::Assumptions assumptions;
+  assumptions.reward = schema::Assumptions::Reward{0, 2};
+  assumptions.max_tokens = 16;
+  const BoundChain chain = bound_chain(table, assumptions, {}, 0.05, 1, 0.3);
+  const BoundLink* best = named(chain, "sequence_best");
+  REQUIRE(best != nullptr);
+  CHECK(best->from == "sequence_kl");
+  CHECK(best->upper == named(chain, "sequence_kl")->upper);
+  CHECK(best->alpha == 0.05);
+  CHECK(named(chain, "sequence_kl")->alpha == 0.025);
+  CHECK(named(chain, "sequence_kl")->inputs.at("rows_per_sequence_least") == 16);
+  CHECK(named(chain, "reward_sequence")->from == "sequence_kl");
+  // 1 − (1 − 0.012)^16, and 0.06/4·√16
+  CHECK(*named(chain, "sequence_sup_tv")->value == doctest::Approx(1 - std::pow(0.988, 16)).epsilon(1e-9));
+  CHECK(*named(chain, "sequence_sup_span")->value == doctest::Approx(0.06).epsilon(1e-9));
+  // 4·0.3/(2·√16)
+  CHECK(*named(chain, "inversion")->value == doctest::Approx(0.15).epsilon(1e-12));
+}
+
+TEST_CASE("the support of p is checked with figures, and a mean ratio below 1 breaks it") {
+  schema::Assumptions assumptions;
+  assumptions.policy = schema::Assumptions::Policy{1, 1, 0.2, {}};
+  auto table = corpus();
+  CHECK(named(bound_chain(table, assumptions, {}, 0.05, 1), "support")->status ==
+        AssumptionStatus::unchecked);
+  table.has_tokens = true;
+  table.inf.kernel = table.inf.token_source = table.train.token_source = "tinylm-bf16";
+  const auto chain_at = [&](double mean) {
+    for (std::size_t i = 0; i < table.sequences.size(); ++i) {
+      gpu::RealisedSums& sums = table.sequences[i].realised;
+      const double w = mean + (i % 2 == 0 ? 0.01 : -0.01);
+      sums.n = 16, sums.w = 16 * w, sums.w_squares = 16 * w * w, sums.min_log_q = -3;
+    }
+    return bound_chain(table, assumptions, {}, 0.05, 1);
+  };
+  const BoundChain good = chain_at(1);
+  const BoundLink* support = named(good, "support");
+  CHECK(support->status == AssumptionStatus::checked);
+  CHECK(support->inputs.at("smallest_q_a") == doctest::Approx(std::exp(-3)));
+  CHECK(support->inputs.at("ratio_mean_lower") < 1);
+  CHECK(support->inputs.at("ratio_mean_upper") > 1);
+  CHECK(*support->value < 1e-34);
+  CHECK(named(good, "policy_gradient")->status == AssumptionStatus::unchecked);
+  const BoundChain broken = chain_at(0.9);
+  CHECK(named(broken, "support")->status == AssumptionStatus::broken);
+  CHECK(named(broken, "policy_gradient")->status == AssumptionStatus::broken);
+}

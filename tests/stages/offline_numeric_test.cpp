@@ -232,6 +232,10 @@ TEST_CASE("rewards outside the contract's range break the reward link") {
   auto table = make::table();
   for (int i = 0; i < 60; ++i) make::append(table, {});
   table.infos[3].reward = 0.5;
+  const auto some = bound_chain(table, contract.assumptions, {}, 0.05, 1);
+  REQUIRE(best_link(some, schema::Bound::reward, schema::Horizon::token) != nullptr);
+  CHECK(best_link(some, schema::Bound::reward, schema::Horizon::token)->status == AssumptionStatus::unchecked);
+  for (auto& info : table.infos) info.reward = 0.5;
   const auto fine = bound_chain(table, contract.assumptions, {}, 0.05, 1);
   REQUIRE(best_link(fine, schema::Bound::reward, schema::Horizon::token) != nullptr);
   CHECK(best_link(fine, schema::Bound::reward, schema::Horizon::token)->status == AssumptionStatus::checked);

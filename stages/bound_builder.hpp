@@ -1,0 +1,76 @@
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/measurement.hpp"
+#include "schema/contract.hpp"
+#include "stages/bounds.hpp"
+#include "stages/selection.hpp"
+#include "stages/statistics/mean_test.hpp"
+
+namespace driftgate::stages {
+
+/// Figures of one metric over the selected sequences.
+[[nodiscard]] gpu::Moments total_moments(const gpu::MeasurementTable& table, const Selection& selection,
+                                         schema::Metric metric);
+
+/// Puts the links of one chain together. Internal to the bound chain: stages/bounds*.cpp.
+struct BoundBuilder {
+  const gpu::MeasurementTable& table;
+  const schema::Assumptions& assumptions;
+  Selection selection;
+  double alpha;
+  std::uint64_t seed;
+  std::optional<double> reward_tolerance{};
+  BoundChain chain{};
+  bool values_only = false;  ///< no limits: resampling is most of the work
+
+  /// Links 1 and 2 (bounds.cpp), 3, 4 and 7 (bounds_sequence.cpp), 5 and 6 (bounds_policy.cpp), 8.
+  void add_span_links();
+  void add_head_tail();
+  void add_tv_links(const MeanTest& tv);
+  void add_sequence();
+  void add_reward(const MeanTest& tv);
+  void add_inversion();
+  void add_policy(const MeanTest& tv);
+  void add_clip_room();
+  void add_filters();
+
+  [[nodiscard]] gpu::Moments total(schema::Metric metric) const {
+    return total_moments(table, selection, metric);
+  }
+  /// The mean of a metric over tokens with its limits.
+  [[nodiscard]] MeanTest mean_of(schema::Metric metric) const;
+  /// Bounds of the mean of an unbounded figure at `level`; nothing without clusters.
+  [[nodiscard]] MeanTest resampled(std::span<const ClusterSum> clusters, double level) const;
+  BoundLink& add(std::uint32_t number, std::string name, std::optional<schema::Bound> bound,
+                 schema::Horizon horizon);
+  /// A link that the contract's assumptions do not allow to compute.
+  void add_missing(std::uint32_t number, std::string name, std::optional<schema::Bound> bound,
+                   schema::Horizon horizon, std::string needs);
+  /// A figure of the worst measured row.
+  BoundLink& add_maximum(std::uint32_t number, std::string name, double value,
+                         schema::Horizon horizon = schema::Horizon::token);
+  /// A link that is `factor` times the mean tv per token.
+  BoundLink& add_scaled(std::uint32_t number, std::string name, schema::Bound bound, const MeanTest& tv,
+                        double factor);
+  /// A link that is `transform` (increasing) of a mean.
+  BoundLink& add_mean(std::uint32_t number, std::string name, std::optional<schema::Bound> bound,
+                      schema::Horizon horizon, const MeanTest& mean,
+                      const std::function<double(double)>& transform);
+  /// A link that is `factor` times the best bound of the tv of whole sequences.
+  void add_sequence_scaled(std::uint32_t number, const char* name, schema::Bound bound, double factor,
+                           const std::string& assumption, AssumptionStatus status);
+
+ private:
+  [[nodiscard]] AssumptionStatus reward_status(BoundLink& link) const;
+  [[nodiscard]] AssumptionStatus advantage_status(BoundLink& link) const;
+  AssumptionStatus add_support();
+  void add_clipped(double scale, const std::string& assumption, AssumptionStatus status);
+};
+
+}  // namespace driftgate::stages
