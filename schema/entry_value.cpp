@@ -37,13 +37,10 @@ const EntryValue* EntryValue::find(std::string_view key) const {
 }
 
 bool measured_is_consistent(const EntryValue::Object& object) {
-  if (object.size() != 2 || !object.contains("dec") || !object.contains("hex")) return true;
-  const std::string* dec = object.at("dec").text();
-  const std::string* hex = object.at("hex").text();
-  if (dec == nullptr || hex == nullptr) return false;
-  const auto a = parse_number_text(*dec);
-  const auto b = parse_number_hex(*hex);
-  return a && b && number_hex(*a) == *hex;
+  if (object.size() != 2 || object.begin()->first != "dec" || object.rbegin()->first != "hex") return true;
+  const std::string* dec = object.begin()->second.text();
+  const std::string* hex = object.rbegin()->second.text();
+  return dec != nullptr && hex != nullptr && are_one_number(*dec, *hex);
 }
 
 }  // namespace driftgate::schema

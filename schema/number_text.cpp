@@ -14,14 +14,20 @@ namespace driftgate::schema {
 namespace {
 constexpr std::uint64_t kCanonicalNan = 0x7ff8'0000'0000'0000;
 constexpr std::size_t kLongestText = 32;  // the longest shortest form has 24 characters
+
+/// The text of a number, in `buffer` or a literal.
+std::string_view write_number(double value, std::array<char, kLongestText>& buffer) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return {buffer.data(), static_cast<std::size_t>(end.ptr - buffer.data())};
+}
+
 }  // namespace
 
 std::string number_text(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   std::array<char, kLongestText> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return std::string(buffer.data(), end.ptr);
+  return std::string(write_number(value, buffer));
 }
 
 std::string number_hex(double value) {
@@ -59,6 +65,21 @@ Result<double> parse_number_hex(std::string_view text) {
   }
   return fail(ErrorCode::invalid_argument, "'" + std::string(text.substr(0, 40)) +
                                                "' is not the 16 lower-case hexadecimal digits of a double");
+}
+
+bool are_one_number(std::string_view text, std::string_view hex) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  if (hex.size() != 16) return false;
+  std::uint64_t bits = 0;
+  for (const char c : hex) {
+    const auto digit = kDigits.find(c);
+    if (digit == kDigits.npos) return false;
+    bits = bits << 4 | digit;
+  }
+  const double value = std::bit_cast<double>(bits);
+  if (std::isnan(value) && bits != kCanonicalNan) return false;
+  std::array<char, kLongestText> buffer{};
+  return write_number(value, buffer) == text;
 }
 
 }  // namespace driftgate::schema

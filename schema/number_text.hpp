@@ -21,4 +21,7 @@ namespace driftgate::schema {
 /// Inverse of `number_hex`: 16 lower-case hex digits; else `invalid_argument`.
 [[nodiscard]] Result<double> parse_number_hex(std::string_view text);
 
+/// Whether `text` is number_text and `hex` number_hex of one double.
+[[nodiscard]] bool are_one_number(std::string_view text, std::string_view hex);
+
 }  // namespace driftgate::schema

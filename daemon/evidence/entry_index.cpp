@@ -1,14 +1,11 @@
 #include "daemon/evidence/entry_index.hpp"
 
-#include <array>
-#include <limits>
-#include <map>
-#include <optional>
 #include <utility>
+
+#include "daemon/evidence/index_block.hpp"
 
 namespace driftgate::evidence {
 
-using store::Blob;
 using store::Reader;
 using store::Row;
 using store::Sql;
@@ -19,7 +16,6 @@ namespace {
 constexpr std::size_t kBitmapBytes = static_cast<std::size_t>(kIndexBlock) / 8;
 constexpr std::size_t kMaxListed =
     kBitmapBytes / 2;  ///< a list as long as the bitmap would be mistaken for it
-constexpr std::size_t kFields = 9;
 
 constexpr Sql kIndexed{"indexed blocks", "SELECT coalesce(max(block), -1) + 1 FROM index_blocks"};
 // The kernel of what names one itself; that of the others is their promotion's.
@@ -30,100 +26,17 @@ constexpr Sql kEntries{
     "THEN json_extract(CAST(bytes AS TEXT), '$.body.kernel') WHEN kind = 'kernel_registered' "
     "THEN json_extract(CAST(bytes AS TEXT), '$.body.name') END, clause, verdict "
     "FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"};
-constexpr Sql kKernelOf{
-    "kernel of a promotion",
-    "SELECT v.kernel FROM promotions p JOIN versions v ON v.id = p.candidate WHERE p.id = ?1"};
-constexpr Sql kFindKey{"find index key", "SELECT id FROM index_keys WHERE field = ?1 AND value = ?2"};
-constexpr Sql kAddKey{"add index key", "INSERT INTO index_keys(field, value) VALUES(?1, ?2) RETURNING id"};
-constexpr Sql kAddPlaces{"add postings", "INSERT INTO postings(key, block, places) VALUES(?1, ?2, ?3)"};
-constexpr Sql kAddBlock{"add index block",
-                        "INSERT INTO index_blocks(block, min_us, max_us) VALUES(?1, ?2, ?3)"};
-
 constexpr int kSeqColumn = 0, kTimeColumn = 1, kPromotionColumn = 2, kFirstFieldColumn = 3;
 
-/// The values of one block's entries with their places.
-class Block {
- public:
-  explicit Block(std::int64_t number) : first_(number * kIndexBlock) {}
-
-  Result<void> read(Tx& tx) {
-    Result<void> added;
-    auto done = tx.each(kEntries, {first_, first_ + kIndexBlock}, [&](const Row& row) {
-      added = add(tx, row);
-      return added.has_value();
-    });
-    if (done && !added) return added;
-    return done;
+IndexedEntry entry_of(const Row& row) {
+  IndexedEntry entry{.seq = row.integer(kSeqColumn), .time_us = row.integer(kTimeColumn)};
+  if (!row.is_null(kPromotionColumn)) entry.promotion = row.bytes(kPromotionColumn);
+  for (std::size_t field = 0; field < kIndexFields; ++field) {
+    const int column = kFirstFieldColumn + static_cast<int>(field);
+    if (!row.is_null(column)) entry.values[field] = row.bytes(column);
   }
-
-  Result<void> write(Tx& tx) {
-    for (std::size_t field = 0; field < kFields; ++field) {
-      for (const auto& [value, places] : values_[field]) {
-        auto key = key_of(tx, field + 1, value);
-        if (!key) return std::unexpected(std::move(key.error()));
-        auto added = tx.run(kAddPlaces, {*key, first_ / kIndexBlock, Blob{encode_places(places)}});
-        if (!added) return std::unexpected(std::move(added.error()));
-      }
-    }
-    auto added = tx.run(kAddBlock, {first_ / kIndexBlock, min_us_, max_us_});
-    if (!added) return std::unexpected(std::move(added.error()));
-    return {};
-  }
-
-  [[nodiscard]] std::int64_t entries() const { return entries_; }
-
- private:
-  using Values = std::map<std::string, Places, std::less<>>;
-
-  Result<void> add(Tx& tx, const Row& row) {
-    const auto place = static_cast<std::size_t>(row.integer(kSeqColumn) - first_);
-    min_us_ = std::min(min_us_, row.integer(kTimeColumn));
-    max_us_ = std::max(max_us_, row.integer(kTimeColumn));
-    ++entries_;
-    for (std::size_t field = 0; field < kFields; ++field) {
-      const int column = kFirstFieldColumn + static_cast<int>(field);
-      if (!row.is_null(column)) mark(field, row.text(column), place);
-    }
-    constexpr std::size_t kKernel = static_cast<std::size_t>(IndexField::kernel) - 1;
-    if (!row.is_null(kFirstFieldColumn + static_cast<int>(kKernel)) || row.is_null(kPromotionColumn))
-      return {};
-    auto kernel = kernel_of(tx, row.text(kPromotionColumn));
-    if (!kernel) return std::unexpected(std::move(kernel.error()));
-    if (*kernel) mark(kKernel, **kernel, place);
-    return {};
-  }
-
-  /// Neighbours mostly have the same value.
-  void mark(std::size_t field, const std::string& value, std::size_t place) {
-    auto& last = last_[field];
-    if (!last || (*last)->first != value) last = values_[field].try_emplace(value).first;
-    (*last)->second.set(place);
-  }
-
-  Result<std::optional<std::string>> kernel_of(Tx& tx, const std::string& promotion) {
-    const auto known = kernels_.find(promotion);
-    if (known != kernels_.end()) return known->second;
-    auto found = tx.one(kKernelOf, {promotion}, [](const Row& row) { return row.text(0); });
-    if (!found) return std::unexpected(std::move(found.error()));
-    return kernels_.emplace(promotion, std::move(*found)).first->second;
-  }
-
-  static Result<std::int64_t> key_of(Tx& tx, std::size_t field, const std::string& value) {
-    const auto id = [](const Row& row) { return row.integer(0); };
-    auto found = tx.one(kFindKey, {field, value}, id);
-    if (found && !*found) found = tx.one(kAddKey, {field, value}, id);
-    if (!found) return std::unexpected(std::move(found.error()));
-    return **found;
-  }
-
-  std::int64_t first_;
-  std::int64_t entries_ = 0;
-  std::int64_t min_us_ = std::numeric_limits<std::int64_t>::max();
-  std::int64_t max_us_ = 0;
-  std::array<Values, kFields> values_;
-  std::array<std::optional<Values::iterator>, kFields> last_;
-  std::map<std::string, std::optional<std::string>> kernels_;  ///< of the promotions met
-};
+  return entry;
+}
 
 std::unexpected<schema::Error> bad_places() {
   return schema::fail(schema::ErrorCode::corrupt,
@@ -176,13 +89,12 @@ Result<std::int64_t> indexed_size(Reader& reader) {
 Result<void> index_next_block(Tx& tx) {
   auto indexed = indexed_size(tx);
   if (!indexed) return std::unexpected(std::move(indexed.error()));
-  Block block(*indexed / kIndexBlock);
-  auto done = block.read(tx);
+  IndexBlock block(*indexed / kIndexBlock);
+  auto done = tx.each(kEntries, {*indexed, *indexed + kIndexBlock}, [&](const Row& row) {
+    block.add(entry_of(row));
+    return true;
+  });
   if (!done) return done;
-  if (block.entries() != kIndexBlock) {
-    return schema::fail(schema::ErrorCode::internal,
-                        "a block of the evidence log is indexed before it is full");
-  }
   return block.write(tx);
 }
 

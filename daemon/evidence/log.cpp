@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "daemon/evidence/entry_index.hpp"
+#include "daemon/evidence/log_tail.hpp"
 #include "daemon/evidence/log_tree.hpp"
 
 namespace driftgate::evidence {
@@ -22,32 +22,10 @@ constexpr Sql kInsertEntry{
     "INSERT INTO entries(seq, time_us, kind, actor, model, promotion, stage, checkpoint, "
     "contract, clause, verdict, bytes) "
     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"};
-constexpr Sql kNewestOf{"newest entry of a promotion",
-                        "SELECT seq FROM entries WHERE promotion = ?1 ORDER BY seq DESC LIMIT 1"};
 constexpr Sql kEntry{"find entry", "SELECT seq, bytes FROM entries WHERE seq = ?1"};
-
-std::optional<std::string_view> body_text(const schema::EntryDraft& draft, std::string_view key) {
-  const auto found = draft.body.find(key);
-  if (found == draft.body.end() || found->second.text() == nullptr) return std::nullopt;
-  return *found->second.text();
-}
 
 NodeSource nodes_of(Reader& reader) {
   return [&reader](unsigned level, std::uint64_t index) { return subtree(reader, level, index); };
-}
-
-/// What is derived from entries and kept: nodes of the tree and the index, as their groups and blocks fill.
-Result<void> keep_derived(store::Tx& tx, std::uint64_t size) {
-  Result<void> done;
-  if (size % kGroup == 0) done = store_next_group(tx);
-  if (done && size % static_cast<std::uint64_t>(kIndexBlock) == 0) done = index_next_block(tx);
-  return done;
-}
-
-/// The number of the newest entry of the draft's promotion.
-Result<std::optional<std::int64_t>> prior_of(Reader& reader, const schema::EntryDraft& draft) {
-  if (!draft.subject.promotion || draft.subject.prior) return draft.subject.prior;
-  return reader.one(kNewestOf, {draft.subject.promotion}, [](const Row& row) { return row.integer(0); });
 }
 
 Result<void> check_size(Reader& reader, std::uint64_t size) {
@@ -61,22 +39,23 @@ Result<void> check_size(Reader& reader, std::uint64_t size) {
 }  // namespace
 
 Result<Appended> append(store::Tx& tx, const schema::EntryDraft& draft) {
-  auto size = tree_size(tx);
-  if (!size) return std::unexpected(std::move(size.error()));
-  const auto seq = static_cast<std::int64_t>(*size);
-  auto prior = prior_of(tx, draft);
-  if (!prior) return std::unexpected(std::move(prior.error()));
-  auto bytes = schema::encode_entry(seq, draft, *prior);
-  if (!bytes) return std::unexpected(std::move(bytes.error()));
+  auto& tail = tx.beside<LogTail>();
+  auto seq = tail.next(tx);
+  if (!seq) return std::unexpected(std::move(seq.error()));
   const auto& subject = draft.subject;
+  auto prior = Result<std::optional<std::int64_t>>(subject.prior);
+  if (subject.promotion && !subject.prior) prior = tail.newest_of(tx, *subject.promotion);
+  if (!prior) return std::unexpected(std::move(prior.error()));
+  auto bytes = schema::encode_entry(*seq, draft, *prior);
+  if (!bytes) return std::unexpected(std::move(bytes.error()));
   auto inserted =
-      tx.run(kInsertEntry, {seq, draft.time_us, schema::to_string(draft.kind), draft.actor, subject.model,
+      tx.run(kInsertEntry, {*seq, draft.time_us, schema::to_string(draft.kind), draft.actor, subject.model,
                             subject.promotion, subject.stage, subject.checkpoint, subject.contract,
                             body_text(draft, "clause"), body_text(draft, "verdict"), Blob{*bytes}});
   if (!inserted) return std::unexpected(std::move(inserted.error()));
-  auto kept = keep_derived(tx, *size + 1);
+  auto kept = tail.add(tx, *seq, draft, *bytes);
   if (!kept) return std::unexpected(std::move(kept.error()));
-  return Appended{seq, std::move(*bytes)};
+  return Appended{*seq, std::move(*bytes)};
 }
 
 Result<std::uint64_t> tree_size(Reader& reader) {

@@ -35,20 +35,8 @@ Result<Hash> read_node(Reader& reader, std::int64_t position) {
   return hash;
 }
 
-Result<Hash> subtree_of_entries(Reader& reader, unsigned level, std::uint64_t index) {
-  std::vector<Hash> hashes;
-  const std::uint64_t first = index << level;
-  const std::uint64_t end = (index + 1) << level;
-  hashes.reserve(end - first);
-  auto done = reader.each(kLeaves, {first, end}, [&](const Row& row) {
-    hashes.push_back(leaf_hash(row.text(0)));
-    return true;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
-  if (hashes.size() != end - first) {
-    return schema::fail(schema::ErrorCode::corrupt,
-                        fmt::format("of the evidence entries {} to {} some are missing", first, end - 1));
-  }
+/// The root of a complete subtree.
+Hash root_of(std::vector<Hash> hashes) {
   for (; hashes.size() > 1; hashes.resize(hashes.size() / 2)) {
     for (std::size_t i = 0; i < hashes.size() / 2; ++i) {
       hashes[i] = node_hash(hashes[2 * i], hashes[2 * i + 1]);
@@ -57,10 +45,39 @@ Result<Hash> subtree_of_entries(Reader& reader, unsigned level, std::uint64_t in
   return hashes.front();
 }
 
+Result<Hash> subtree_of_entries(Reader& reader, unsigned level, std::uint64_t index) {
+  std::vector<Hash> hashes;
+  const std::uint64_t first = index << level;
+  const std::uint64_t end = (index + 1) << level;
+  hashes.reserve(end - first);
+  auto done = reader.each(kLeaves, {first, end}, [&](const Row& row) {
+    hashes.push_back(leaf_hash(row.bytes(0)));
+    return true;
+  });
+  if (!done) return std::unexpected(std::move(done.error()));
+  if (hashes.size() != end - first) {
+    return schema::fail(schema::ErrorCode::corrupt,
+                        fmt::format("of the evidence entries {} to {} some are missing", first, end - 1));
+  }
+  return root_of(std::move(hashes));
+}
+
 Result<void> add_node(Tx& tx, std::int64_t position, const Hash& hash) {
   auto stored = tx.run(kInsertNode, {position, Blob{schema::as_chars(hash)}});
   if (!stored) return std::unexpected(std::move(stored.error()));
   return {};
+}
+
+/// The group's node and those that it completes above.
+Result<void> store_group(Tx& tx, std::uint64_t group, Hash hash) {
+  auto done = add_node(tx, node_position(0, group), hash);
+  for (unsigned level = 0; done && (group >> level & 1) != 0; ++level) {
+    auto left = read_node(tx, node_position(level, (group >> level) - 1));
+    if (!left) return std::unexpected(std::move(left.error()));
+    hash = node_hash(*left, hash);
+    done = add_node(tx, node_position(level + 1, group >> (level + 1)), hash);
+  }
+  return done;
 }
 
 }  // namespace
@@ -89,14 +106,13 @@ Result<void> store_next_group(Tx& tx) {
   if (!group) return std::unexpected(std::move(group.error()));
   auto hash = subtree_of_entries(tx, kStoredLevel, *group);
   if (!hash) return std::unexpected(std::move(hash.error()));
-  auto done = add_node(tx, node_position(0, *group), *hash);
-  for (unsigned level = 0; done && (*group >> level & 1) != 0; ++level) {
-    auto left = read_node(tx, node_position(level, (*group >> level) - 1));
-    if (!left) return std::unexpected(std::move(left.error()));
-    *hash = node_hash(*left, *hash);
-    done = add_node(tx, node_position(level + 1, *group >> (level + 1)), *hash);
-  }
-  return done;
+  return store_group(tx, *group, *hash);
+}
+
+Result<void> store_next_group(Tx& tx, std::vector<Hash> leaves) {
+  auto group = stored_groups(tx);
+  if (!group) return std::unexpected(std::move(group.error()));
+  return store_group(tx, *group, root_of(std::move(leaves)));
 }
 
 }  // namespace driftgate::evidence

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "daemon/evidence/merkle.hpp"
 #include "daemon/store/sql.hpp"
@@ -23,5 +24,7 @@ inline constexpr std::uint64_t kGroup = 1ULL << kStoredLevel;  ///< entries of a
 
 /// Stores the nodes that the next group of entries completes; all its entries must be in the log.
 [[nodiscard]] Result<void> store_next_group(store::Tx& tx);
+/// The same with the group's leaves at hand.
+[[nodiscard]] Result<void> store_next_group(store::Tx& tx, std::vector<Hash> leaves);
 
 }  // namespace driftgate::evidence

@@ -83,6 +83,7 @@ class Query {
   }
 
   Result<void> run(std::int64_t size) {
+    found_.reserve(static_cast<std::size_t>(filter_.limit) + 1);
     Span all{0, size - 1};
     if (filter_.cursor && filter_.newest_first) all.last = std::min(all.last, *filter_.cursor - 1);
     if (filter_.cursor && !filter_.newest_first) all.first = *filter_.cursor + 1;

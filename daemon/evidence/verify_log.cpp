@@ -57,7 +57,7 @@ Result<bool> nodes_are(Reader& reader, std::int64_t position, const std::vector<
   std::size_t equal = 0;
   auto done = reader.each(kNodes, {position, expected.size()}, [&](const Row& row) {
     const bool same = row.integer(0) == position + static_cast<std::int64_t>(equal) &&
-                      row.text(1) == schema::as_chars(expected[equal]);
+                      row.bytes(1) == schema::as_chars(expected[equal]);
     equal += same ? 1 : 0;
     return same;
   });
@@ -71,7 +71,7 @@ Result<std::optional<Hash>> verify_chunk(Reader& reader, std::uint64_t first, st
   std::uint64_t next = first;
   auto done = reader.each(kEntries, {first, end}, [&](const Row& row) {
     if (row.unsigned_integer(0) != next) return false;
-    grow(edge, next - first, leaf_hash(row.text(1)), kChunkLevel, [&](unsigned level, const Hash& hash) {
+    grow(edge, next - first, leaf_hash(row.bytes(1)), kChunkLevel, [&](unsigned level, const Hash& hash) {
       if (level >= kStoredLevel) expected.push_back(hash);
     });
     ++next;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <typeindex>
 #include <unordered_map>
 
 #include "daemon/store/sql.hpp"
@@ -38,6 +39,10 @@ class Connection {
   [[nodiscard]] std::int64_t changes() const;
   /// Statements that run beyond the deadline fail with `deadline_exceeded`.
   void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline);
+  /// What Tx::beside keeps of a type.
+  std::shared_ptr<void>& beside(const std::type_info& type) { return beside_[type]; }
+  /// Drops it all: something was undone.
+  void forget() { beside_.clear(); }
   void bind_to_this_thread() { owner_ = std::this_thread::get_id(); }
 
   [[nodiscard]] sqlite3* handle() const { return handle_; }
@@ -59,6 +64,7 @@ class Connection {
   sqlite3* handle_;
   std::unordered_map<const char*, Prepared>
       prepared_;  ///< by the literal's address: as many as the program has
+  std::unordered_map<std::type_index, std::shared_ptr<void>> beside_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::optional<std::thread::id> owner_;
 };

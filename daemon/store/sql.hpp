@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -68,6 +70,8 @@ class Row {
   [[nodiscard]] std::uint64_t unsigned_integer(int column) const;  ///< the same 64 bits
   [[nodiscard]] bool boolean(int column) const { return integer(column) != 0; }
   [[nodiscard]] std::string text(int column) const;  ///< TEXT or the bytes of a BLOB; "" for NULL
+  /// The same without a copy: valid until the next row.
+  [[nodiscard]] std::string_view bytes(int column) const;
   [[nodiscard]] std::optional<std::int64_t> maybe_integer(int column) const;
   [[nodiscard]] std::optional<std::string> maybe_text(int column) const;
 
@@ -132,6 +136,18 @@ class Tx : public Reader {
   /// Runs an INSERT, UPDATE or DELETE and returns the number of rows that changed. A broken UNIQUE or PRIMARY
   /// KEY is `already_exists`, a broken FOREIGN KEY `not_found`, another broken constraint `conflict`.
   Result<std::int64_t> run(const Sql& sql, Params params);
+
+  /// What the caller keeps in memory beside the database, one of each type: made on first use, and dropped
+  /// as soon as any write is undone, so that it never knows of rows that are not there.
+  template <typename T>
+  T& beside() {
+    std::shared_ptr<void>& slot = kept(typeid(T));
+    if (slot == nullptr) slot = std::make_shared<T>();
+    return *static_cast<T*>(slot.get());
+  }
+
+ private:
+  std::shared_ptr<void>& kept(const std::type_info& type);
 };
 
 }  // namespace driftgate::store

@@ -86,6 +86,7 @@ Writer::Group Writer::run_group(Item* first) {
     group.push_back(item);
     if (!transaction) break;
     item->result = run_item(*item);
+    if (!item->result) connection_->forget();
     if (connection_->autocommit()) {
       // SQLite undoes the whole transaction after some errors (full disk, I/O): then everybody's work is
       // gone.
@@ -125,6 +126,7 @@ void Writer::finish_group(Group& group, Result<void> transaction) {
     [[maybe_unused]] const auto undone = connection_->execute("ROLLBACK", "undo");
   }
   if (!transaction) {
+    connection_->forget();
     for (Item* item : group) {
       if (item->result) item->result = std::unexpected(transaction.error());
     }

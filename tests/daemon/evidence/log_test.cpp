@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+#include <random>
+
+#include "daemon/evidence/entry_index.hpp"
+#include "daemon/evidence/verify_search.hpp"
 #include "daemon/store/connection.hpp"
 #include "tests/daemon/evidence/entries.hpp"
 #include "tests/daemon/evidence/naive_merkle.hpp"
@@ -59,6 +64,41 @@ TEST_CASE("an entry whose transaction fails leaves neither a gap nor a node") {
   CHECK(!failed);
   CHECK(append_one(*store, draft(5)).seq == 2);
   CHECK(must(verify_log(*store)) == 3);
+}
+
+TEST_CASE("what appending keeps in memory is right whatever is undone around it") {
+  TempDir dir;
+  auto store = open_store(dir.path());
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  std::map<std::string, std::int64_t> newest;
+  std::int64_t size = 0;
+  while (size < 2 * kIndexBlock + 70) {
+    const bool fails = random() % 4 == 0;
+    auto now = newest;
+    std::int64_t next = size;
+    const auto done = store->write("some", [&](Tx& tx) -> Result<void> {
+      for (auto count = 1 + random() % 90; count > 0; --count) {
+        auto entry = draft(next);
+        entry.subject.promotion = "pr-" + std::to_string(random() % 7);
+        const auto before = now.find(*entry.subject.promotion);
+        const auto appended = must(append(tx, entry));
+        CHECK(appended.seq == next);
+        const auto read = must(schema::decode_entry(appended.bytes)).draft.subject.prior;
+        CHECK(read == (before == now.end() ? std::nullopt : std::optional(before->second)));
+        now[*entry.subject.promotion] = next++;
+      }
+      if (fails) return schema::fail(ErrorCode::conflict, "on purpose");
+      return {};
+    });
+    CHECK(done.has_value() != fails);
+    if (fails) continue;
+    newest = now;
+    size = next;
+  }
+  CHECK(must(verify_log(*store)) == static_cast<std::uint64_t>(size));
+  must(verify_search(*store));
 }
 
 TEST_CASE("an entry that is not canonical is refused and nothing is stored") {
