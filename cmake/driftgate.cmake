@@ -45,7 +45,8 @@ function(driftgate_add_library name)
 endfunction()
 
 # driftgate_add_tests(NAME SOURCES ... LIBS ... [LABELS ...]): one executable with doctest's
-# main, one CTest test for each test case. The working directory is the source root.
+# main, one CTest test for each test case. The working directory is the source root. A test that prints
+# "no-cuda-device" is reported as skipped.
 function(driftgate_add_tests name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(driftgate_${name}_tests ${arg_SOURCES})
@@ -54,5 +55,5 @@ function(driftgate_add_tests name)
   doctest_discover_tests(driftgate_${name}_tests
     TEST_PREFIX "${name}: "
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
-    PROPERTIES TIMEOUT 300 LABELS "${labels}")
+    PROPERTIES TIMEOUT 300 SKIP_REGULAR_EXPRESSION "no-cuda-device" LABELS "${labels}")
 endfunction()

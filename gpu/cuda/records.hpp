@@ -1,0 +1,106 @@
+#pragma once
+
+#include "gpu/cuda/arithmetic.hpp"
+
+/// What the row kernels leave in device memory for the thread that makes a row's figures of it.
+namespace driftgate::gpu::cuda {
+
+constexpr unsigned kMaxCluster = 16;   ///< blocks that share a row
+constexpr unsigned kMaxFastTopK = 32;  ///< of longer lists every row takes the float64 form
+constexpr unsigned kHeads = 2;
+
+/// One of a row's largest logits, as stored.
+struct TopEntry {
+  float value;
+  std::uint32_t id;
+};
+
+/// Pass 1 over a row in float64 (measurement.md, section 2): sums over e^{z−m_p} and e^{y−m_q} with pivot c
+/// and d' = (z − y) − c. The form is that of the CPU engine.
+struct PassSums {
+  double m_p, l_p, s, g, a_p;  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m_p)
+  double m_q, l_q, t, h, a_q;  ///< Σe, Σe·d', Σe·φ(d'),  Σe·(y − m_q)
+  double c;
+  double min_drift, max_drift;
+  double n, mean_drift, m2;
+};
+
+/// Span and tail of the set {v: p_v > least_p}.
+struct HeadSums {
+  double least_p;
+  double min_d, max_d;
+  double tail_p, tail_q;
+};
+
+/// Pass 2: additive sums of non-negative terms.
+struct TermSums {
+  double kl_train_inf, kl_inf_train, tv, js, hellinger2, chi2;
+  HeadSums heads[kHeads];
+};
+
+/// Figures of the top lists, before they are metrics.
+struct TopSummary {
+  std::uint32_t train_id, inf_id;  ///< of the largest logits
+  std::uint32_t overlap;           ///< ids in both top-k sets
+  std::uint32_t entries;           ///< that are not masked
+  double margin;                   ///< z_(1) − z_(2) before the temperature; +Inf with one entry
+  double top_y;                    ///< the largest y before the temperature
+};
+
+/// One row in float64, whichever kernel summed it.
+struct RowSums {
+  PassSums pass;
+  TermSums terms;
+  TopSummary top;
+  std::uint64_t nonfinite;
+};
+
+/// What became of a row in the float32 kernel.
+enum class Outcome : std::uint32_t { measured, wide };
+
+/// The float32 kernel's sums of a whole row. The entry with the largest z (the lowest id of several) is
+/// in no sum: its e is 1 and its d' is 0.
+struct FastRow {
+  double c;        ///< z − y of that entry
+  double sums[6];  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m), Σd', Σd'²
+  double offset;   ///< o: log p − log q = d' + o
+  double least_p[kHeads];
+  double low, high;     ///< range of d'
+  float top_z;          ///< the largest z
+  std::uint32_t level;  ///< series of pass 2
+  Outcome outcome;
+};
+
+/// One block's share of pass 2 over its columns, in units of e.
+struct FastPart {
+  double moments[10];  ///< Σ e·d^k, k = 2 … 11
+  double abs_change;   ///< Σ e·|expm1(−d)|
+  double change_x;     ///< Σ e·expm1(−d)·(z − m)
+  double tail_e[kHeads], tail_change[kHeads];
+  float low[kHeads], high[kHeads];  ///< range of d inside the head
+};
+
+/// What the row kernels and the finishing kernel share of a batch.
+struct BatchView {
+  const unsigned char* train;
+  const unsigned char* inf;
+  std::uint64_t train_stride_bytes, inf_stride_bytes;
+  std::uint32_t train_dtype, inf_dtype;
+  std::uint32_t columns, top_k;
+  std::uint64_t rows;
+  const std::int64_t* tokens;  ///< or null
+  double temperature;
+  bool core;  ///< only the figures of DRIFTGATE_METRICS_CORE are wanted
+};
+
+/// Scratch in device memory for a batch.
+struct BatchScratch {
+  FastRow* rows;
+  FastPart* parts;  ///< rows × cluster
+  TopEntry* lists;  ///< rows × cluster × 2 kernels × list_size
+  RowSums* wide;    ///< rows; written for those that take the float64 form
+  std::uint32_t cluster, list_size;
+  bool fast;  ///< whether the float32 kernel ran; else every row takes the float64 form
+};
+
+}  // namespace driftgate::gpu::cuda

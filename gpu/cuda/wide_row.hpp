@@ -1,0 +1,282 @@
+#pragma once
+
+#include "gpu/cuda/pass_math.hpp"
+#include "gpu/cuda/reduce.hpp"
+#include "gpu/cuda/terms.hpp"
+
+/// The float64 form: one block measures a row in several sweeps through L2. For every row: masked and
+/// nonfinite logits, any drift and temperature, element types that differ, long top lists, ties.
+namespace driftgate::gpu::cuda {
+
+constexpr unsigned kWideThreads = 256;
+constexpr unsigned kDigits = 256;  ///< of the radix selection
+
+/// The largest logits of some columns: value descending, then id ascending.
+struct Best {
+  float value, second;  ///< the largest and the next, which may be equal
+  std::uint32_t id;
+};
+
+struct WideShared {
+  double warp_values[kWideThreads / 32][kWideFirst];
+  double warp_low[kWideThreads / 32][kHeads], warp_high[kWideThreads / 32][kHeads];
+  double total[kWideFirst];
+  Best best[2][kWideThreads];
+  std::uint32_t histogram[kDigits];
+  std::uint32_t unmasked, nonfinite, overlap;
+  std::uint32_t remaining, done;
+  std::uint64_t prefix, thresholds[2];
+  RowSums row;
+  double offset, lse;
+};
+
+struct WideInput {
+  const unsigned char* train;
+  const unsigned char* inf;
+  std::uint32_t train_dtype, inf_dtype, columns;
+};
+
+/// Calls visit(z, y, id) for the thread's columns that are not masked.
+template <class Ctx, class Visit>
+DRIFTGATE_HD void visit_columns(Ctx& ctx, const WideInput& in, Visit&& visit) {
+  for (std::uint32_t id = ctx.thread(); id < in.columns; id += ctx.threads()) {
+    const float z = load_element(in.train, in.train_dtype, id), y = load_element(in.inf, in.inf_dtype, id);
+    if (z == -HUGE_VALF && y == -HUGE_VALF) continue;
+    visit(z, y, id);
+  }
+}
+
+DRIFTGATE_HD void take(Best& best, float value, std::uint32_t id) {
+  if (value > best.value || (value == best.value && id < best.id)) {
+    best.second = best.value;
+    best.value = value;
+    best.id = id;
+  } else if (value > best.second) {
+    best.second = value;
+  }
+}
+DRIFTGATE_HD Best merged(const Best& a, const Best& b) {
+  const bool first = a.value > b.value || (a.value == b.value && a.id < b.id);
+  Best out = first ? a : b;
+  const Best& other = first ? b : a;
+  out.second = larger(out.second, other.value);
+  return out;
+}
+
+/// A key whose order as an integer is that of (value descending, id ascending) from the top.
+DRIFTGATE_HD std::uint64_t key_of(float value, std::uint32_t id) {
+  const std::uint32_t bits = float_to_bits(value + 0.0F);  // −0 is 0
+  const std::uint32_t ordered = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
+  return std::uint64_t{ordered} << 32 | (0xffffffffU - id);
+}
+
+/// The least key of the `size` largest of one kernel, by radix selection from the highest digit.
+template <class Ctx>
+DRIFTGATE_HD std::uint64_t select_key(Ctx& ctx, const WideInput& in, unsigned kernel, std::uint32_t size) {
+  WideShared& shared = ctx.wide();
+  if (ctx.thread() == 0) shared.prefix = 0, shared.remaining = size, shared.done = 0;
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    for (unsigned i = ctx.thread(); i < kDigits; i += ctx.threads()) shared.histogram[i] = 0;
+    ctx.sync();
+    const std::uint64_t prefix = shared.prefix;
+    visit_columns(ctx, in, [&](float z, float y, std::uint32_t id) {
+      const std::uint64_t key = key_of(kernel == 0 ? z : y, id);
+      if (shift < 56 && (key >> (shift + 8)) != (prefix >> (shift + 8))) return;
+      ctx.next(&shared.histogram[(key >> shift) & 255U]);
+    });
+    ctx.sync();
+    if (ctx.thread() == 0) {
+      unsigned digit = kDigits - 1;
+      while (digit > 0 && shared.histogram[digit] < shared.remaining) {
+        shared.remaining -= shared.histogram[digit--];
+      }
+      shared.prefix |= std::uint64_t{digit} << shift;
+      shared.done = shared.histogram[digit] == shared.remaining ? 1 : 0;  // all of the digit belong
+    }
+    ctx.sync();
+    if (shared.done != 0) break;
+  }
+  return shared.prefix;
+}
+
+/// Adds up `values` over the block into shared.total; ends with a barrier.
+template <class Ctx>
+DRIFTGATE_HD void wide_sums(Ctx& ctx, const double (&values)[kWideFirst]) {
+  WideShared& shared = ctx.wide();
+  for (unsigned i = 0; i < kWideFirst; ++i) {
+    const double sum = warp_sum(ctx, values[i]);
+    if (ctx.thread() % 32 == 0) shared.warp_values[ctx.thread() / 32][i] = sum;
+  }
+  ctx.sync();
+  if (ctx.thread() < kWideFirst) {
+    double sum = 0;
+    for (unsigned i = 0; i < ctx.threads() / 32; ++i) sum += shared.warp_values[i][ctx.thread()];
+    shared.total[ctx.thread()] = sum;
+  }
+  ctx.sync();
+}
+
+/// Counts, maxima and top lists. False when the row has no figures.
+template <class Ctx>
+DRIFTGATE_HD bool locate_wide(Ctx& ctx, const WideInput& in, std::uint32_t top_k) {
+  WideShared& shared = ctx.wide();
+  if (ctx.thread() == 0) shared.unmasked = shared.nonfinite = shared.overlap = 0;
+  ctx.sync();
+  Best z_best{-HUGE_VALF, -HUGE_VALF, 0xffffffffU}, y_best = z_best;
+  std::uint32_t unmasked = 0, nonfinite = 0;
+  visit_columns(ctx, in, [&](float z, float y, std::uint32_t id) {
+    ++unmasked;
+    nonfinite += (fabsf(z) < HUGE_VALF ? 0U : 1U) + (fabsf(y) < HUGE_VALF ? 0U : 1U);
+    take(z_best, z, id);
+    take(y_best, y, id);
+  });
+  ctx.add(&shared.unmasked, unmasked);
+  ctx.add(&shared.nonfinite, nonfinite);
+  shared.best[0][ctx.thread()] = z_best;
+  shared.best[1][ctx.thread()] = y_best;
+  ctx.sync();
+  for (unsigned half = ctx.threads() / 2; half >= 1; half /= 2) {
+    for (unsigned kernel = 0; kernel < 2; ++kernel) {
+      Best* best = shared.best[kernel];
+      if (ctx.thread() < half) best[ctx.thread()] = merged(best[ctx.thread()], best[ctx.thread() + half]);
+    }
+    ctx.sync();
+  }
+  if (shared.nonfinite > 0 || shared.unmasked == 0) return false;
+  const std::uint32_t size = top_k < shared.unmasked ? top_k : shared.unmasked;
+  for (unsigned kernel = 0; kernel < 2; ++kernel) {
+    const std::uint64_t key = select_key(ctx, in, kernel, size);
+    ctx.sync();
+    if (ctx.thread() == 0) shared.thresholds[kernel] = key;
+  }
+  ctx.sync();
+  std::uint32_t both = 0;
+  visit_columns(ctx, in, [&](float z, float y, std::uint32_t id) {
+    both += key_of(z, id) >= shared.thresholds[0] && key_of(y, id) >= shared.thresholds[1] ? 1U : 0U;
+  });
+  ctx.add(&shared.overlap, both);
+  ctx.sync();
+  return true;
+}
+
+template <class Ctx>
+DRIFTGATE_HD void wide_first_pass(Ctx& ctx, const WideInput& in, double temperature) {
+  WideShared& shared = ctx.wide();
+  PassSums& pass = shared.row.pass;
+  if (ctx.thread() == 0) {
+    const std::uint32_t top = shared.best[0][0].id;
+    const double z = static_cast<double>(shared.best[0][0].value);
+    pass.m_p = z / temperature;
+    pass.m_q = static_cast<double>(shared.best[1][0].value) / temperature;
+    pass.c = (z - static_cast<double>(load_element(in.inf, in.inf_dtype, top))) / temperature;
+    pass.n = static_cast<double>(shared.unmasked);
+  }
+  ctx.sync();
+  const double m_p = pass.m_p, m_q = pass.m_q, c = pass.c;
+  double sums[kWideFirst] = {};
+  double low = HUGE_VAL, high = -HUGE_VAL;
+  visit_columns(ctx, in, [&](float z, float y, std::uint32_t) {
+    const double a = static_cast<double>(z), b = static_cast<double>(y);
+    const double drift = (a - b) / temperature;
+    low = std::fmin(low, drift), high = std::fmax(high, drift);
+    add_wide_first(a / temperature - m_p, b / temperature - m_q, drift - c, sums);
+  });
+  for (unsigned mask = 16; mask >= 1; mask /= 2) {
+    low = std::fmin(low, ctx.shuffle_xor(low, mask));
+    high = std::fmax(high, ctx.shuffle_xor(high, mask));
+  }
+  if (ctx.thread() % 32 == 0) {
+    shared.warp_low[ctx.thread() / 32][0] = low, shared.warp_high[ctx.thread() / 32][0] = high;
+  }
+  wide_sums(ctx, sums);
+  if (ctx.thread() != 0) return;
+  pass.min_drift = HUGE_VAL, pass.max_drift = -HUGE_VAL;
+  for (unsigned i = 0; i < ctx.threads() / 32; ++i) {
+    pass.min_drift = std::fmin(pass.min_drift, shared.warp_low[i][0]);
+    pass.max_drift = std::fmax(pass.max_drift, shared.warp_high[i][0]);
+  }
+  const double* total = shared.total;
+  pass.l_p = total[0], pass.s = total[1], pass.g = total[2], pass.a_p = total[3];
+  pass.l_q = total[4], pass.t = total[5], pass.h = total[6], pass.a_q = total[7];
+  pass.mean_drift = c + total[8] / pass.n;
+  pass.m2 = std::fmax(0.0, total[9] - total[8] * total[8] / pass.n);
+  shared.offset = offset_of(pass);
+  shared.lse = m_p + std::log(pass.l_p);
+  for (unsigned head = 0; head < kHeads; ++head) {
+    shared.row.terms.heads[head] = {least_of_head(pass, head), HUGE_VAL, -HUGE_VAL, 0, 0};
+  }
+}
+
+template <class Ctx>
+DRIFTGATE_HD void wide_second_pass(Ctx& ctx, const WideInput& in, double temperature) {
+  WideShared& shared = ctx.wide();
+  const double c = shared.row.pass.c, offset = shared.offset, lse = shared.lse;
+  TermSums own{};
+  for (unsigned head = 0; head < kHeads; ++head) own.heads[head] = shared.row.terms.heads[head];
+  visit_columns(ctx, in, [&](float z, float y, std::uint32_t) {
+    const double a = static_cast<double>(z), b = static_cast<double>(y);
+    const double d = ((a - b) / temperature - c) + offset;
+    const double log_p = a / temperature - lse, p = std::exp(log_p);
+    add_terms(terms_of(p, log_p, d), p, d, own);
+  });
+  for (unsigned head = 0; head < kHeads; ++head) {
+    double low = own.heads[head].min_d, high = own.heads[head].max_d;
+    for (unsigned mask = 16; mask >= 1; mask /= 2) {
+      low = std::fmin(low, ctx.shuffle_xor(low, mask));
+      high = std::fmax(high, ctx.shuffle_xor(high, mask));
+    }
+    if (ctx.thread() % 32 == 0) {
+      shared.warp_low[ctx.thread() / 32][head] = low, shared.warp_high[ctx.thread() / 32][head] = high;
+    }
+  }
+  const double values[kWideFirst] = {own.kl_train_inf,
+                                     own.kl_inf_train,
+                                     own.tv,
+                                     own.js,
+                                     own.hellinger2,
+                                     own.chi2,
+                                     own.heads[0].tail_p,
+                                     own.heads[1].tail_p,
+                                     own.heads[0].tail_q,
+                                     own.heads[1].tail_q};
+  wide_sums(ctx, values);
+  if (ctx.thread() != 0) return;
+  const double* total = shared.total;
+  TermSums& terms = shared.row.terms;
+  terms.kl_train_inf = total[0], terms.kl_inf_train = total[1], terms.tv = total[2];
+  terms.js = total[3], terms.hellinger2 = total[4], terms.chi2 = total[5];
+  for (unsigned head = 0; head < kHeads; ++head) {
+    HeadSums& out = terms.heads[head];
+    out.tail_p = total[6 + head], out.tail_q = total[8 + head];
+    for (unsigned i = 0; i < ctx.threads() / 32; ++i) {
+      out.min_d = std::fmin(out.min_d, shared.warp_low[i][head]);
+      out.max_d = std::fmax(out.max_d, shared.warp_high[i][head]);
+    }
+  }
+}
+
+/// All threads of a block together; `threads` a power of two and at least kWideFirst.
+template <class Ctx>
+DRIFTGATE_HD void measure_wide_row(Ctx& ctx, const BatchView& batch, std::uint64_t row, RowSums& out) {
+  WideShared& shared = ctx.wide();
+  const WideInput in{batch.train + row * batch.train_stride_bytes, batch.inf + row * batch.inf_stride_bytes,
+                     batch.train_dtype, batch.inf_dtype, batch.columns};
+  const bool figures = locate_wide(ctx, in, batch.top_k);
+  if (figures) {
+    wide_first_pass(ctx, in, batch.temperature);
+    ctx.sync();
+    wide_second_pass(ctx, in, batch.temperature);
+  }
+  if (ctx.thread() == 0) {
+    const Best &train = shared.best[0][0], &inf = shared.best[1][0];
+    const double margin =
+        shared.unmasked < 2 ? HUGE_VAL : static_cast<double>(train.value) - static_cast<double>(train.second);
+    shared.row.top = {train.id,        inf.id, shared.overlap,
+                      shared.unmasked, margin, static_cast<double>(inf.value)};
+    shared.row.nonfinite = shared.nonfinite;
+    out = shared.row;
+  }
+  ctx.sync();
+}
+
+}  // namespace driftgate::gpu::cuda

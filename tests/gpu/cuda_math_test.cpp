@@ -1,0 +1,276 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "gpu/cuda/finish.hpp"
+#include "tests/gpu/emulated_gpu.hpp"
+#include "tests/gpu/kernels.hpp"
+#include "tests/gpu/random_rows.hpp"
+
+using namespace driftgate;
+using namespace driftgate::gpu;
+using namespace driftgate::gpu::test;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 20261121;
+
+struct Shape {
+  unsigned blocks = 2, threads = 64;
+  std::uint32_t cache = 4'096;  ///< vectors of each kernel that a block keeps
+};
+
+/// The rows of a batch at 16-byte addresses, as the backend stages them.
+class Staged {
+ public:
+  Staged(const Case& test) : test_(test) {
+    const auto columns = static_cast<std::uint32_t>(test.pair.train.size());
+    stage(test.train, train_);
+    stage(test.inf, inf_);
+    token_ = *test.pair.token;
+    view = {reinterpret_cast<const unsigned char*>(train_.data()),
+            reinterpret_cast<const unsigned char*>(inf_.data()),
+            train_.size() * 16,
+            inf_.size() * 16,
+            test.train.dtype,
+            test.inf.dtype,
+            columns,
+            test.pair.top_k,
+            1,
+            &token_,
+            test.pair.temperature,
+            false};
+  }
+  cuda::BatchView view{};
+
+ private:
+  static void stage(const Stored& from, std::vector<cuda::Vector>& to) {
+    to.resize((from.bytes.size() - 1 + 15) / 16);
+    std::memcpy(to.data(), from.bytes.data() + 1, from.bytes.size() - 1);
+  }
+  const Case& test_;
+  std::vector<cuda::Vector> train_, inf_;
+  std::int64_t token_ = 0;
+};
+
+template <class Body>
+void by_dtype(std::uint32_t dtype, Body body) {
+  if (dtype == DRIFTGATE_F32) body(std::integral_constant<std::uint32_t, DRIFTGATE_F32>{});
+  if (dtype == DRIFTGATE_F16) body(std::integral_constant<std::uint32_t, DRIFTGATE_F16>{});
+  if (dtype == DRIFTGATE_BF16) body(std::integral_constant<std::uint32_t, DRIFTGATE_BF16>{});
+}
+
+driftgate_row run_wide(const cuda::BatchView& view, unsigned threads, std::uint64_t seed) {
+  EmulatedCluster cluster(1, threads, 0, seed);
+  cuda::RowSums sums{};
+  cluster.run([&](EmulatedThread& thread) { cuda::measure_wide_row(thread, view, 0, sums); });
+  driftgate_row out{};
+  cuda::finish_row(sums, view, 0, cuda::offset_of(sums.pass), out);
+  return out;
+}
+
+/// False when the row is left to the float64 form.
+bool run_fast(const cuda::BatchView& view, const Shape& shape, std::uint64_t seed, driftgate_row& out) {
+  if (view.train_dtype != view.inf_dtype || view.temperature != 1.0) return false;
+  const std::uint32_t size = std::max<std::uint32_t>(view.top_k, 2);
+  if (size > cuda::kMaxFastTopK) return false;
+  cuda::FastRow row{};
+  std::vector<cuda::FastPart> parts(shape.blocks);
+  std::vector<cuda::TopEntry> lists(std::size_t{2} * shape.blocks * size);
+  const cuda::BatchScratch scratch{&row, parts.data(), lists.data(), nullptr, shape.blocks, size, true};
+  EmulatedCluster cluster(shape.blocks, shape.threads, shape.cache, seed);
+  by_dtype(view.train_dtype, [&](auto dtype) {
+    cluster.run([&](EmulatedThread& thread) {
+      cuda::measure_row<decltype(dtype)::value>(thread, view, scratch, 0, shape.cache);
+    });
+  });
+  return cuda::finish_fast_row(view, scratch, 0, out);
+}
+
+/// The row as the backend would give it: in float32 if its figures allow, else in float64.
+driftgate_row run(const Case& test, const Shape& shape, std::uint64_t seed, bool* fast = nullptr) {
+  const Staged staged(test);
+  driftgate_row out{};
+  const bool taken = run_fast(staged.view, shape, seed, out);
+  if (fast != nullptr) *fast = taken;
+  return taken ? out : run_wide(staged.view, 64, seed);
+}
+
+Case case_of(const std::vector<double>& train, const std::vector<double>& inf, std::uint32_t dtype,
+             std::int64_t token = 3) {
+  Case out;
+  out.train = store(train, dtype), out.inf = store(inf, dtype);
+  out.pair = {out.train.values, out.inf.values, 1, token, 10};
+  return out;
+}
+
+/// Logits of a likely shape: a few likely tokens over a bulk, and a small drift.
+Case ordinary_case(std::mt19937_64& random, std::size_t columns, double drift, std::uint32_t dtype) {
+  std::normal_distribution<double> normal;
+  std::vector<double> train, inf;
+  for (std::size_t v = 0; v < columns; ++v) {
+    train.push_back(2 * normal(random) + (v % 997 == 5 ? 12.0 : 0.0));
+    inf.push_back(train.back() + drift * normal(random));
+  }
+  return case_of(train, inf, dtype, static_cast<std::int64_t>(random() % columns));
+}
+
+double value(const driftgate_row& row, Metric metric) {
+  return row.values[static_cast<std::size_t>(metric)];
+}
+
+}  // namespace
+
+TEST_CASE("the device's names of figures are those of the registry") {
+  const auto index = [](Metric metric) { return static_cast<unsigned>(metric); };
+  CHECK(cuda::kLogitMaxAbs == index(Metric::logit_max_abs));
+  CHECK(cuda::kLogitRms == index(Metric::logit_rms));
+  CHECK(cuda::kLogitSpan == index(Metric::logit_span));
+  CHECK(cuda::kTv == index(Metric::tv));
+  CHECK(cuda::kKlTrainInf == index(Metric::kl_train_inf));
+  CHECK(cuda::kKlInfTrain == index(Metric::kl_inf_train));
+  CHECK(cuda::kJs == index(Metric::js));
+  CHECK(cuda::kHellinger2 == index(Metric::hellinger2));
+  CHECK(cuda::kChi2 == index(Metric::chi2));
+  CHECK(cuda::kEntropyTrain == index(Metric::entropy_train));
+  CHECK(cuda::kEntropyInf == index(Metric::entropy_inf));
+  CHECK(cuda::kTop1Flip == index(Metric::top1_flip));
+  CHECK(cuda::kTopkOverlap == index(Metric::topk_overlap));
+  CHECK(cuda::kTop1Margin == index(Metric::top1_margin));
+  CHECK(cuda::kLogprobTrain == index(Metric::logprob_train));
+  CHECK(cuda::kLogprobInf == index(Metric::logprob_inf));
+  CHECK(cuda::kLogRatio == index(Metric::log_ratio));
+  CHECK(cuda::kNonfinite == index(Metric::nonfinite));
+}
+
+TEST_CASE("the device's float64 form agrees with the oracle on random rows") {
+  std::mt19937_64 random(kSeed);
+  for (int i = 0; i < 250; ++i) {
+    const Case test = random_case(random, 2'100);
+    if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
+    CAPTURE(kSeed);
+    CAPTURE(i);
+    CAPTURE(test.text);
+    const Staged staged(test);
+    const driftgate_row row = run_wide(staged.view, 32U << (i % 3), kSeed + static_cast<unsigned>(i));
+    REQUIRE(disagreement(oracle(test.pair), row.values) == "");
+  }
+}
+
+TEST_CASE("the device's float32 form agrees with the oracle wherever it is taken") {
+  std::mt19937_64 random(kSeed + 1);
+  int taken = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Case test = i % 2 == 0 ? random_case(random) : peaked_case(random);
+    if (test.pair.train.size() < 1'000) continue;
+    CAPTURE(kSeed);
+    CAPTURE(i);
+    CAPTURE(test.text);
+    const Staged staged(test);
+    const Shape shape{1U << (i % 3), 32U << (i % 2), i % 5 == 0 ? 20U : 4'096U};
+    driftgate_row row{};
+    if (!run_fast(staged.view, shape, kSeed + static_cast<unsigned>(i), row)) continue;
+    ++taken;
+    REQUIRE(row.status == DRIFTGATE_ROW_OK);
+    REQUIRE(disagreement(oracle(test.pair), row.values) == "");
+  }
+  MESSAGE("rows in float32: " << taken);
+  CHECK(taken > 40);
+}
+
+TEST_CASE("both of the device's forms give the bounds and likely tokens that the CPU gives") {
+  std::mt19937_64 random(kSeed + 2);
+  for (int i = 0; i < 60; ++i) {
+    const Case test = i % 3 == 0 ? random_case(random, 4'100)
+                                 : ordinary_case(random, 2'100 + random() % 3'000, i % 2 == 0 ? 1e-3 : 0.05,
+                                                 static_cast<std::uint32_t>(i % 3));
+    if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
+    CAPTURE(kSeed);
+    CAPTURE(i);
+    CAPTURE(test.text);
+    const driftgate_row device = run(test, {}, kSeed), cpu = evaluate(cpu::best_kernel(), test);
+    // A token whose p is a rounding away from a head's edge may fall to either side: its mass is 1e-4 of tv.
+    REQUIRE(device.head_tail_tv == doctest::Approx(cpu.head_tail_tv).epsilon(1e-3));
+    REQUIRE(device.head_tail_tv >= value(device, Metric::tv) * (1 - 1e-6));
+    REQUIRE(device.top_train == doctest::Approx(cpu.top_train).epsilon(1e-6));
+    REQUIRE(device.top_inf == doctest::Approx(cpu.top_inf).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("every layout of blocks and threads gives the same row, and the same layout the same bits") {
+  std::mt19937_64 random(kSeed + 3);
+  for (const std::uint32_t dtype : {DRIFTGATE_F32, DRIFTGATE_F16, DRIFTGATE_BF16}) {
+    const Case test = ordinary_case(random, 6'003, 0.01, dtype);
+    const Row wanted = oracle(test.pair);
+    for (const Shape& shape : {Shape{1, 32, 4'096}, Shape{1, 256, 0}, Shape{2, 64, 100}, Shape{4, 64, 4'096},
+                               Shape{8, 32, 4'096}, Shape{16, 32, 10}}) {
+      CAPTURE(dtype);
+      CAPTURE(shape.blocks);
+      CAPTURE(shape.threads);
+      bool fast = false;
+      const driftgate_row first = run(test, shape, 1, &fast), second = run(test, shape, 2);
+      CHECK(fast);
+      CHECK(disagreement(wanted, first.values) == "");
+      CHECK(std::memcmp(&first, &second, sizeof(first)) == 0);
+    }
+  }
+}
+
+TEST_CASE("identical rows have figures of exactly 0 on the device") {
+  std::mt19937_64 random(kSeed + 4);
+  Case test = ordinary_case(random, 3'001, 0, DRIFTGATE_BF16);
+  bool fast = false;
+  const driftgate_row row = run(test, {}, kSeed, &fast);
+  CHECK(fast);
+  for (const Metric metric : {Metric::tv, Metric::kl_train_inf, Metric::kl_inf_train, Metric::js,
+                              Metric::chi2, Metric::hellinger2, Metric::logit_span, Metric::log_ratio}) {
+    CHECK(value(row, metric) == 0);
+  }
+  CHECK(row.head_tail_tv == 0);
+  CHECK(value(row, Metric::topk_overlap) == 1);
+}
+
+TEST_CASE("rows that float32 can not measure take the float64 form, and are right in it") {
+  std::mt19937_64 random(kSeed + 5);
+  const Case plain = ordinary_case(random, 3'000, 0.01, DRIFTGATE_F32);
+  const auto changed = [&](auto change) {
+    std::vector<double> train = plain.pair.train, inf = plain.pair.inf;
+    change(train, inf);
+    const Case test = case_of(train, inf, DRIFTGATE_F32);
+    bool fast = true;
+    const driftgate_row row = run(test, {}, kSeed, &fast);
+    CHECK_FALSE(fast);
+    CHECK(disagreement(oracle(test.pair), row.values) == "");
+  };
+  using Logits = std::vector<double>;
+  changed([](Logits&, Logits& inf) { inf[100] += 3; });  // a large drift
+  changed([](Logits& train, Logits& inf) { train[9] = inf[9] = kMasked; });
+  changed([](Logits& train, Logits& inf) { train = inf = Logits(3'000, 1.0); });  // 3,000 ties for the top
+  changed([](Logits& train, Logits& inf) {
+    for (double& z : train) z *= 1e31;
+    for (double& y : inf) y *= 1e31;
+  });
+}
+
+TEST_CASE("the device says which rows have no figures") {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  std::mt19937_64 random(kSeed + 6);
+  for (const std::size_t columns : {20U, 3'003U}) {
+    const Case plain = ordinary_case(random, columns, 0.01, DRIFTGATE_F32);
+    for (const double bad : {kNaN, -kMasked, kMasked}) {
+      for (const std::size_t at : {std::size_t{0}, columns / 2, columns - 1}) {
+        std::vector<double> train = plain.pair.train;
+        train[at] = bad;
+        const driftgate_row row = run(case_of(train, plain.pair.inf, DRIFTGATE_F32), {}, kSeed);
+        CHECK(row.status == DRIFTGATE_ROW_NONFINITE);
+        CHECK(value(row, Metric::nonfinite) == 1);
+        CHECK(std::isnan(value(row, Metric::tv)));
+      }
+    }
+    const std::vector<double> none(columns, kMasked);
+    CHECK(run(case_of(none, none, DRIFTGATE_BF16), {}, kSeed).status == DRIFTGATE_ROW_ALL_MASKED);
+    std::vector<double> train = plain.pair.train, inf = plain.pair.inf;
+    train[7] = inf[7] = kMasked;
+    CHECK(run(case_of(train, inf, DRIFTGATE_F32, 7), {}, kSeed).status == DRIFTGATE_ROW_TOKEN_MASKED);
+  }
+}
