@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "gpu/cpu/row_engine.hpp"
+#include "gpu/measurement_merge.hpp"
 
 namespace driftgate::gpu {
 
@@ -15,16 +16,6 @@ constexpr std::array<double, 3> kBands = {0.001, 0.01, 0.05};
 
 constexpr std::size_t index_of(Metric metric) {
   return static_cast<std::size_t>(metric);
-}
-
-bool worse(const WorstRow& a, const WorstRow& b) {
-  const bool a_broken = a.values[index_of(Metric::nonfinite)] > 0;
-  const bool b_broken = b.values[index_of(Metric::nonfinite)] > 0;
-  if (a_broken && b_broken) return a.row < b.row;
-  if (a_broken != b_broken) return a_broken;
-  const double a_kl = a.values[index_of(Metric::kl_inf_train)];
-  const double b_kl = b.values[index_of(Metric::kl_inf_train)];
-  return a_kl != b_kl ? a_kl > b_kl : a.row < b.row;
 }
 
 ProfileRow figures_of(std::int64_t position, const driftgate_row& row) {

@@ -78,6 +78,10 @@ class Capture {
   [[nodiscard]] std::span<const CaptureSegment> segments() const { return segments_; }
   /// The path as it was asked for.
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// The rows [first, first + count), which exist, as a capture of their own that shares the files.
+  [[nodiscard]] Capture slice(std::uint64_t first, std::uint64_t count) const;
+  /// Where a slice's first row is in the capture that it was cut from; 0 for a whole capture.
+  [[nodiscard]] std::uint64_t first_row() const { return first_row_; }
   /// An io error when a file of the capture changed its size.
   [[nodiscard]] schema::Result<void> check_unchanged() const;
 
@@ -87,6 +91,7 @@ class Capture {
   schema::Result<void> add_columns(const SafetensorsFile& file, std::uint64_t rows);
   void number_positions();
   std::string name_;
+  std::uint64_t first_row_ = 0;
   CaptureIdentity identity_;
   CaptureLayout layout_;
   std::vector<std::int64_t> token_ids_, sequence_ids_, positions_;

@@ -7,6 +7,7 @@
 
 #include "gpu/accumulator.hpp"
 #include "gpu/backend_loader.hpp"
+#include "gpu/measure_rows.hpp"
 
 namespace driftgate::gpu {
 
@@ -15,86 +16,8 @@ using schema::Result;
 
 namespace {
 
-/// Bytes of both kernels' logits in one batch, about: often enough for a progress bar, seldom enough to
-/// start threads.
-constexpr std::uint64_t kBatchBytes = std::uint64_t{64} << 20;
-constexpr std::uint64_t kMaxBatchRows = 8'192;
 constexpr double kRoundingOverZero = 1e-6;  ///< log-probabilities that engines print in float32
 constexpr double kUnknownLogprob = -9999.0;
-
-std::uint32_t backend_dtype(DType dtype) {
-  if (dtype == DType::f32) return DRIFTGATE_F32;
-  return dtype == DType::f16 ? DRIFTGATE_F16 : DRIFTGATE_BF16;
-}
-
-/// Walks the segments of one capture in row order.
-class LogitsCursor {
- public:
-  explicit LogitsCursor(const Capture& capture) : capture_(capture) {}
-  /// Rows from `row` on that lie in one piece.
-  std::uint64_t available(std::uint64_t row) {
-    while (row >= segment().first_row + segment().rows) ++at_;
-    return segment().first_row + segment().rows - row;
-  }
-  [[nodiscard]] driftgate_logits view(std::uint64_t row) const {
-    const std::uint64_t stride = capture_.vocabulary() * size_bytes(segment().dtype);
-    return {segment().logits + (row - segment().first_row) * stride, stride, backend_dtype(segment().dtype),
-            0};
-  }
-
- private:
-  [[nodiscard]] const CaptureSegment& segment() const { return capture_.segments()[at_]; }
-  const Capture& capture_;
-  std::size_t at_ = 0;
-};
-
-std::uint64_t batch_rows(const Capture& train) {
-  const std::uint64_t pair_bytes = std::uint64_t{8} * train.vocabulary();
-  return std::clamp<std::uint64_t>(kBatchBytes / pair_bytes, 1, kMaxBatchRows);
-}
-
-Result<void> attach_corpus(const Corpus& corpus, std::vector<SequenceInfo>& infos) {
-  for (SequenceInfo& info : infos) {
-    const SequenceInfo* known = corpus.find(info.sequence);
-    if (known == nullptr) {
-      return schema::fail(
-          ErrorCode::not_comparable,
-          fmt::format("the captures hold sequence {}, which the corpus does not: is it the corpus that "
-                      "was captured?",
-                      info.sequence));
-    }
-    info = *known;
-  }
-  return {};
-}
-
-Result<void> check_row(const Capture& capture, std::uint64_t row, const driftgate_row& result) {
-  if (result.status == DRIFTGATE_ROW_OK || result.status == DRIFTGATE_ROW_NONFINITE) return {};
-  const auto at = static_cast<std::size_t>(row);
-  const std::string where = fmt::format("row {} (sequence {}, position {})", row, capture.sequence_ids()[at],
-                                        capture.positions()[at]);
-  if (result.status == DRIFTGATE_ROW_ALL_MASKED) {
-    return schema::fail(ErrorCode::invalid_capture, where + ": every logit is -Infinity in both captures");
-  }
-  return schema::fail(
-      ErrorCode::invalid_capture,
-      fmt::format("{}: the realised token {} is masked (-Infinity) in both captures, so it can not have "
-                  "been realised; capture logits before any filter",
-                  where, capture.token_ids()[at]));
-}
-
-MeasurementTable empty_table(const Capture& train, const Capture& inf, const MeasureOptions& options) {
-  MeasurementTable table;
-  table.train = train.identity();
-  table.inf = inf.identity();
-  table.vocabulary = train.vocabulary();
-  table.top_k = options.top_k;
-  table.ppo_clip = options.ppo_clip;
-  table.is_clip = options.is_clip;
-  table.has_tokens = train.has_tokens();
-  table.thresholds = options.thresholds;
-  return table;
-}
 
 struct Job {
   const Capture& train;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,17 +61,12 @@ struct SafetensorsHeader {
 [[nodiscard]] schema::Result<SafetensorsHeader> parse_safetensors_header(std::string_view bytes,
                                                                          std::uint64_t file_bytes);
 
-/// A safetensors file mapped into memory, read-only. The bytes of a file that someone shortens while it
-/// is mapped can not be read any more (the system sends SIGBUS): nobody may write to a capture in use, and
-/// `check_unchanged` tells, before each batch, whether somebody did.
+/// A safetensors file mapped into memory, read-only; copies share the mapping. The bytes of a file that
+/// someone shortens while it is mapped can not be read any more (the system sends SIGBUS): nobody may write
+/// to a capture in use, and `check_unchanged` tells, before each batch, whether somebody did.
 class SafetensorsFile {
  public:
   [[nodiscard]] static schema::Result<SafetensorsFile> open(const std::filesystem::path& path);
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&& other) noexcept;
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
-  ~SafetensorsFile();
 
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
@@ -83,13 +79,11 @@ class SafetensorsFile {
   [[nodiscard]] schema::Result<void> check_unchanged() const;
 
  private:
+  struct Mapping;
   SafetensorsFile() = default;
-  void close() noexcept;
   std::filesystem::path path_;
   SafetensorsHeader header_;
-  const std::byte* map_ = nullptr;
-  std::size_t size_ = 0;
-  int fd_ = -1;
+  std::shared_ptr<const Mapping> mapping_;
 };
 
 /// Writes a safetensors file whose tensors are declared first and appended in that order, so that files
