@@ -2,11 +2,13 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <vector>
 
 #include "gpu/cuda/fast_row.hpp"
@@ -101,11 +103,14 @@ class EmulatedCluster {
     for (auto& fiber : fibers_) order.push_back(fiber.get());
     while (!order.empty()) {
       std::shuffle(order.begin(), order.end(), random_);
+      bool progress = false;
       for (Fiber* fiber : order) {
         if (fiber->waits != nullptr && fiber->waits->generation == fiber->generation) continue;
         current_ = fiber;
+        progress = true;
         swapcontext(&scheduler_, &fiber->context);
       }
+      if (!progress) throw std::logic_error("threads wait at a barrier that others never reach");
       std::erase_if(order, [](const Fiber* fiber) { return fiber->done; });
     }
   }
