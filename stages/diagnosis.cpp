@@ -1,0 +1,142 @@
+#include "stages/diagnosis.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "stages/diagnosis_scope.hpp"
+#include "stages/wording.hpp"
+
+namespace driftgate::stages {
+namespace {
+
+using nlohmann::json;
+
+/// Above this mean kl_inf_train, nats, no kernel that only rounds was seen.
+constexpr double kLargeKl = 0.2;
+constexpr double kLargeLogRatio = 0.4;
+
+Selection everything(const gpu::MeasurementTable& table) {
+  Selection all(table.sequences.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+std::string floor_text(double size, const Floors& floors) {
+  std::string out;
+  for (const FloorSide side : kFloorSides) {
+    const gpu::MeasurementTable* table = floors.of(side).table;
+    if (table == nullptr) continue;
+    const double floor = figures_of(*table, everything(*table)).rms;
+    if (std::isnan(floor)) continue;
+    out += floor > 0 ? fmt::format(" It is {} times the noise floor of K_{}.", figure(size / floor),
+                                   to_string(side))
+                     : fmt::format(" The noise floor of K_{} is 0.", to_string(side));
+  }
+  return out;
+}
+
+std::string none_text(const ScopeFigures& all, const Floors& floors) {
+  if (all.rows == 0 && all.log_ratio.n == 0) return "No row could be compared, so nothing can be said.";
+  if (all.rows > 0 && all.rms == 0)
+    return "The two captures have the same logits up to a constant in each row.";
+  std::string size =
+      all.rows > 0 ? fmt::format("mean kl_inf_train {}, mean logit_rms {}", figure(all.kl), figure(all.rms))
+                   : fmt::format("mean log_ratio {}", figure(all.log_ratio.mean()));
+  const bool large = all.rows > 0
+                         ? all.kl > kLargeKl
+                         : all.contrast.tokens > 0 && std::abs(all.log_ratio.mean()) > kLargeLogRatio;
+  std::string out = "No known pattern. ";
+  out += large ? fmt::format(
+                     "The drift ({}) is larger than rounding explains, so something is wrong that this "
+                     "diagnosis does not know; the worst rows and the profile are the place to start.",
+                     size)
+               : fmt::format(
+                     "The drift ({}) is of a size that different rounding explains, and no sequence, slice "
+                     "or position stands out.",
+                     size);
+  return out + floor_text(all.rms, floors);
+}
+
+json bucket_json(const gpu::ProfileBucket& bucket, double from) {
+  json out{{"from", from}, {"rows", bucket.rows}, {"tokens", bucket.tokens}};
+  const auto rows = static_cast<double>(bucket.rows);
+  if (bucket.rows > 0) {
+    out["tv"] = bucket.tv / rows;
+    out["kl_inf_train"] = bucket.kl_inf_train / rows;
+    out["logit_rms"] = bucket.logit_rms / rows;
+    out["top1_flip"] = static_cast<double>(bucket.top1_flips) / rows;
+  }
+  if (bucket.tokens > 0) out["abs_log_ratio"] = bucket.abs_log_ratio / static_cast<double>(bucket.tokens);
+  for (const char* name : {"tv", "kl_inf_train", "logit_rms", "abs_log_ratio"}) {
+    if (out.contains(name) && !std::isfinite(out[name].get<double>())) out[name] = "Infinity";
+  }
+  return out;
+}
+
+template <std::size_t N, typename From>
+json buckets_json(const std::array<gpu::ProfileBucket, N>& buckets, From from) {
+  json list = json::array();
+  for (std::size_t i = 0; i < N; ++i) {
+    if (buckets[i].rows + buckets[i].tokens > 0) list.push_back(bucket_json(buckets[i], from(i)));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string_view to_string(Pattern pattern) {
+  constexpr std::array<std::string_view, 10> names = {
+      "nonfinite",     "truncated_support", "off_by_one", "permuted_columns", "scaled_logits",
+      "bf16_logprobs", "wrong_weights",     "one_slice",  "some_sequences",   "grows_with_position"};
+  return names.at(static_cast<std::size_t>(pattern));
+}
+
+Diagnosis diagnose(const gpu::MeasurementTable& table, const Floors& floors) {
+  Diagnosis out;
+  const Scope scope = find_scope(table);
+  look_for_nonfinite(table, out);
+  const bool shape_known = look_for_shapes(table, scope, out);
+  look_for_bf16(table, out);
+  look_for_place(scope, out);
+  look_for_growth(table, shape_known, out);
+  const ScopeFigures all = figures_of(table, everything(table));
+  if (out.suspicions.empty()) {
+    out.summary = none_text(all, floors);
+    return out;
+  }
+  const Suspicion& first = out.suspicions.front();
+  out.summary = fmt::format("Looks like {}, because {}.", first.looks_like, first.because);
+  if (all.rows > 0) out.summary += floor_text(all.rms, floors);
+  return out;
+}
+
+std::string diagnosis_json(const Diagnosis& diagnosis, const gpu::MeasurementTable& table) {
+  json suspicions = json::array();
+  for (const Suspicion& s : diagnosis.suspicions) {
+    suspicions.push_back({{"pattern", to_string(s.pattern)},
+                          {"where", s.where},
+                          {"looks_like", s.looks_like},
+                          {"because", s.because},
+                          {"next", s.next},
+                          {"figures", s.figures}});
+  }
+  const auto lower = [](const auto& edges) {
+    return [&edges](std::size_t i) { return i == 0 ? 0.0 : edges[i - 1]; };
+  };
+  const gpu::DriftProfile& profile = table.profile;
+  json out{{"summary", diagnosis.summary},
+           {"suspicions", std::move(suspicions)},
+           {"profile",
+            {{"by_position",
+              buckets_json(profile.by_position,
+                           [](std::size_t i) { return static_cast<double>(gpu::first_position(i)); })},
+             {"by_entropy", buckets_json(profile.by_entropy, lower(gpu::kEntropyEdges))},
+             {"by_probability", buckets_json(profile.by_probability, lower(gpu::kProbabilityEdges))}}}};
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace driftgate::stages
