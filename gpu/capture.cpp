@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "gpu/capture_modes.hpp"
+#include "gpu/fused/capture_hidden.hpp"
 
 namespace driftgate::gpu {
 
@@ -43,14 +44,11 @@ Result<CaptureIdentity> read_identity(const SafetensorsFile& file) {
 }
 
 /// Reads the tensors of the file's mode into the segment.
-Result<CaptureLayout> read_mode(CaptureSegment& segment) {
+Result<CaptureLayout> read_mode(CaptureSegment& segment, const fused::HeadSource& source,
+                                std::shared_ptr<const fused::LmHead>& head) {
   const SafetensorsFile& file = segment.file;
   if (file.find("logits") != nullptr) return read_full(segment);
-  if (file.find("hidden") != nullptr) {
-    return schema::fail(ErrorCode::unsupported, file.path().string() +
-                                                    " is a capture in fused (hidden states) mode, which this "
-                                                    "build does not evaluate; capture 'logits'");
-  }
+  if (file.find("hidden") != nullptr) return fused::read_hidden(segment, source, head);
   if (file.find("topk_ids") != nullptr || file.find("topk_logprobs") != nullptr) return read_lists(segment);
   if (file.find("logprobs") != nullptr) return read_realised(segment);
   return invalid(file, "there is no tensor 'logits' [N, V] (nor hidden, topk_logprobs or logprobs)");
@@ -145,25 +143,25 @@ Result<void> compare_rows(std::string_view name, std::span<const std::int64_t> t
 
 }  // namespace
 
-Result<Capture> Capture::open(const std::filesystem::path& path) {
+Result<Capture> Capture::open(const std::filesystem::path& path, const fused::HeadSource& source) {
   auto files = files_of(path);
   if (!files) return std::unexpected(files.error());
   Capture capture;
   capture.name_ = path.string();
   for (const auto& file : *files) {
-    if (auto added = capture.add_file(file); !added) return std::unexpected(added.error());
+    if (auto added = capture.add_file(file, source); !added) return std::unexpected(added.error());
   }
   if (capture.rows() == 0) return schema::fail(ErrorCode::invalid_capture, path.string() + " has no rows");
   if (capture.positions_.empty()) capture.number_positions();
   return capture;
 }
 
-Result<void> Capture::add_file(const std::filesystem::path& path) {
+Result<void> Capture::add_file(const std::filesystem::path& path, const fused::HeadSource& source) {
   auto opened = SafetensorsFile::open(path);
   if (!opened) return std::unexpected(opened.error());
   CaptureSegment segment{.file = std::move(*opened), .first_row = rows()};
   const SafetensorsFile& file = segment.file;
-  auto layout = read_mode(segment);
+  auto layout = read_mode(segment, source, head_);
   if (!layout) return std::unexpected(layout.error());
   auto identity = read_identity(file);
   if (!identity) return std::unexpected(identity.error());
@@ -176,6 +174,7 @@ Result<void> Capture::add_file(const std::filesystem::path& path) {
     if (layout_.columns != layout->columns) other = "the width of the tensors differs";
     if (layout_.vocabulary != layout->vocabulary) other = "the vocabulary differs";
     if (layout_.mode != layout->mode) other = "the mode differs";
+    if (other.empty() && head_ != nullptr) other = fused::head_difference(segments_.front().file, file);
     if (!other.empty())
       return invalid(file, "does not belong to the files before it in the capture: " + other);
   }
@@ -232,7 +231,7 @@ Result<void> Capture::check_unchanged() const {
   for (const CaptureSegment& segment : segments_) {
     if (auto ok = segment.file.check_unchanged(); !ok) return ok;
   }
-  return {};
+  return head_ == nullptr ? Result<void>{} : head_->check_unchanged();
 }
 
 Result<void> check_comparable(const Capture& train, const Capture& inf) {

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "gpu/fused/head.hpp"
 #include "gpu/measurement.hpp"
 #include "gpu/safetensors.hpp"
 #include "schema/error.hpp"
@@ -58,8 +60,10 @@ struct ListedToken {
 class Capture {
  public:
   /// Opens a file, or a directory's *.safetensors in name order. Errors: not_found and io from the
-  /// system, invalid_capture for a broken rule, unsupported for the mode hidden.
-  [[nodiscard]] static schema::Result<Capture> open(const std::filesystem::path& path);
+  /// system, invalid_capture for a broken rule, and what fused::LmHead::open says of the head of hidden
+  /// states.
+  [[nodiscard]] static schema::Result<Capture> open(const std::filesystem::path& path,
+                                                    const fused::HeadSource& source = {});
 
   [[nodiscard]] const CaptureIdentity& identity() const { return identity_; }
   [[nodiscard]] std::uint64_t rows() const { return sequence_ids_.size(); }
@@ -76,6 +80,8 @@ class Capture {
   /// As stored; the row's index within its sequence when the capture has no positions.
   [[nodiscard]] std::span<const std::int64_t> positions() const { return positions_; }
   [[nodiscard]] std::span<const CaptureSegment> segments() const { return segments_; }
+  /// What makes logits of hidden states; null in the other modes.
+  [[nodiscard]] const std::shared_ptr<const fused::LmHead>& head() const { return head_; }
   /// The path as it was asked for.
   [[nodiscard]] const std::string& name() const { return name_; }
   /// The rows [first, first + count), which exist, as a capture of their own that shares the files.
@@ -87,7 +93,7 @@ class Capture {
 
  private:
   Capture() = default;
-  schema::Result<void> add_file(const std::filesystem::path& path);
+  schema::Result<void> add_file(const std::filesystem::path& path, const fused::HeadSource& source);
   schema::Result<void> add_columns(const SafetensorsFile& file, std::uint64_t rows);
   void number_positions();
   std::string name_;
@@ -97,6 +103,7 @@ class Capture {
   std::vector<std::int64_t> token_ids_, sequence_ids_, positions_;
   std::vector<float> logprobs_;
   std::vector<CaptureSegment> segments_;
+  std::shared_ptr<const fused::LmHead> head_;
 };
 
 /// Whether figures of two captures may be compared: corpus, checkpoint, temperature, token_source,

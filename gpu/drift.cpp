@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <limits>
-#include <thread>
+#include <utility>
 
 #include "gpu/accumulator.hpp"
-#include "gpu/backend_loader.hpp"
 #include "gpu/measure_rows.hpp"
+#include "gpu/row_source.hpp"
 
 namespace driftgate::gpu {
 
@@ -21,32 +21,19 @@ constexpr double kUnknownLogprob = -9999.0;
 
 struct Job {
   const Capture& train;
-  const Capture& inf;
-  Backend& backend;
+  RowSource& source;
   Accumulator& accumulator;
 };
 
 Result<void> run(const Job& job, const Progress& progress, const RowSink& sink) {
   const std::uint64_t total = job.train.rows();
-  const std::uint64_t most = batch_rows(job.train);
-  std::vector<driftgate_row> results(static_cast<std::size_t>(std::min(most, total)));
-  LogitsCursor train(job.train);
-  LogitsCursor inf(job.inf);
+  const bool tokens = job.train.has_tokens();
+  std::vector<driftgate_row> results;
   for (std::uint64_t row = 0; row < total;) {
-    const std::uint64_t count = std::min({most, train.available(row), inf.available(row)});
-    for (const Capture* capture : {&job.train, &job.inf}) {
-      if (auto ok = capture->check_unchanged(); !ok) return ok;
-    }
-    const bool tokens = job.train.has_tokens();
-    driftgate_batch batch{sizeof(driftgate_batch),
-                          job.train.vocabulary(),
-                          count,
-                          train.view(row),
-                          inf.view(row),
-                          tokens ? job.train.token_ids().data() + row : nullptr,
-                          job.train.identity().temperature};
+    const std::uint64_t count = job.source.available(row);
+    if (results.size() < count) results.resize(static_cast<std::size_t>(count));
     const std::span<driftgate_row> out(results.data(), static_cast<std::size_t>(count));
-    if (auto ok = job.backend.measure(batch, out); !ok) return ok;
+    if (auto ok = job.source.measure(row, out); !ok) return ok;
     for (std::uint64_t i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(row + i);
       if (auto ok = check_row(job.train, row + i, out[i]); !ok) return ok;
@@ -67,26 +54,18 @@ Result<MeasurementTable> measure(const Capture& train, const Capture& inf, const
                                  const MeasureOptions& options, const Progress& progress,
                                  const RowSink& sink) {
   if (auto ok = check_comparable(train, inf); !ok) return std::unexpected(ok.error());
-  if (train.mode() != CaptureMode::full) {
-    return schema::fail(ErrorCode::unsupported,
-                        fmt::format("{} is a capture in {} mode, which this build does not evaluate",
-                                    train.name(), to_string(train.mode())));
-  }
   if (options.top_rows > kMaxWorstRows) {
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
   }
-  const std::uint32_t processors = std::max(1U, std::thread::hardware_concurrency());
-  auto backend = Backend::open(options.device, options.threads == 0 ? processors : options.threads,
-                               options.top_k, kCudaLibrary, options.metrics);
-  if (!backend) return std::unexpected(backend.error());
+  auto source = open_rows(train, inf, options);
+  if (!source) return std::unexpected(source.error());
   Accumulator accumulator(empty_table(train, inf, options), train.sequence_ids());
   if (corpus != nullptr) {
     if (auto ok = attach_corpus(*corpus, accumulator.infos()); !ok) return std::unexpected(ok.error());
   }
   accumulator.set_slices(options.slices ? *options.slices : described_slices(accumulator.infos()));
   accumulator.set_top_rows(options.top_rows);
-  if (auto ok = run({train, inf, *backend, accumulator}, progress, sink); !ok)
-    return std::unexpected(ok.error());
+  if (auto ok = run({train, **source, accumulator}, progress, sink); !ok) return std::unexpected(ok.error());
   return accumulator.finish();
 }
 

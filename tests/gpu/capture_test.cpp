@@ -82,14 +82,14 @@ TEST_CASE("positions that are absent count up within each sequence") {
   CHECK(capture.positions()[2] == 1);
 }
 
-TEST_CASE("captures of hidden states are refused by name") {
+TEST_CASE("captures of hidden states whose head is not given say how to give it") {
   TemporaryFolder folder;
   write_bytes(folder / "m.safetensors",
               with_header(R"({"hidden":{"dtype":"F32","shape":[0,4],"data_offsets":[0,0]}})", 0));
   const auto capture = Capture::open(folder / "m.safetensors");
   REQUIRE_FALSE(capture);
-  CHECK(capture.error().code == schema::ErrorCode::unsupported);
-  CHECK(contains(capture.error().message, "hidden"));
+  CHECK(capture.error().code == schema::ErrorCode::invalid_argument);
+  CHECK(contains(capture.error().message, "--checkpoint DIR"));
 }
 
 TEST_CASE("captures that make no sense are refused with the tensor's name") {

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gpu/backend.h"
+#include "gpu/cpu/tile_kernel.hpp"
+#include "gpu/fused/block_product.hpp"
+
+namespace driftgate::gpu::fused {
+
+/// KL(p‖q) and KL(q‖p) of a row from pass 1 alone, and whether their error estimates stay below the permitted
+/// error (measurement.md, section 2).
+struct OnePassKl {
+  double train_inf, inf_train;
+  bool accurate;
+};
+[[nodiscard]] OnePassKl one_pass_kl(const cpu::Pass1& sums);
+
+/// Evaluates rows of hidden states with one thread, block by block. A row's figures depend on nothing but the
+/// row and the heads.
+class FusedRows {
+ public:
+  /// `metrics`: with DRIFTGATE_METRICS_ALL every row takes a second product, for tv, js, hellinger2, chi2 and
+  /// the head-tail bound; with DRIFTGATE_METRICS_CORE only rows whose one-pass divergences are not accurate.
+  FusedRows(const ProductKernel& kernel, const HeadPair& heads, std::uint32_t top_k, std::uint32_t metrics,
+            std::size_t most_rows);
+
+  /// `tokens` may be null. Precondition: out.size() == rows.size().
+  void measure(std::span<const HiddenRow> rows, const std::int64_t* tokens, std::span<driftgate_row> out);
+  [[nodiscard]] std::size_t scratch_bytes() const;
+
+ private:
+  /// Logits above one of these take part exactly.
+  struct Floor {
+    double z, y;
+  };
+  struct Row {
+    cpu::Pass1 sums;
+    cpu::Pass2 terms;
+    cpu::TopList top_train, top_inf;
+    bool any;
+    std::uint64_t nonfinite;
+    double offset, lse;
+    std::optional<OnePassKl> kl;  ///< where it is accurate
+    Floor floor;                  ///< of the second product
+  };
+  void start(std::span<const HiddenRow> rows);
+  void first_pass(std::size_t row, std::size_t first, std::size_t count);
+  void second_pass(std::size_t row, std::size_t packed, std::size_t first, std::size_t count);
+  void take_second_product(std::span<const HiddenRow> rows);
+  [[nodiscard]] Floor floor_of(const Row& row, const double* z, const double* drift, std::size_t count);
+  void refine(std::size_t packed, std::size_t first, std::size_t count, const Floor& floor);
+  std::uint64_t form(std::size_t packed, std::size_t first, std::size_t count);
+  struct Realised {
+    double z, drift;
+  };
+  [[nodiscard]] std::optional<Realised> realised(std::size_t row, std::int64_t token);
+  void finish(const Row& row, const std::optional<Realised>& token, bool has_token, driftgate_row& out) const;
+  [[nodiscard]] double largest_but(const double* values, std::size_t count);
+
+  const ProductKernel& kernel_;
+  const HeadPair& heads_;
+  std::uint32_t top_k_, capacity_;
+  bool all_metrics_;
+  std::size_t most_rows_;
+  BlockProduct product_;
+  std::vector<Row> rows_;
+  std::vector<cpu::TopEntry> entries_;
+  std::vector<double> e_, sorted_, exact_z_, exact_drift_, exact_bias_, exact_bias_drift_;
+  std::vector<std::size_t> chosen_;
+  std::vector<double> no_bias_;
+  std::vector<HiddenRow> again_;
+  std::vector<std::size_t> again_at_;
+  std::vector<std::optional<Realised>> tokens_;
+};
+
+}  // namespace driftgate::gpu::fused

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/cpu/tile_kernel.hpp"
+
+/// The vector code of the fused mode: products of hidden states and a head. One translation unit for each
+/// instruction set compiles gpu/fused/product_kernel.inl and offers this table.
+namespace driftgate::gpu::fused {
+
+/// Float32 sums of a product are this long, then float64: their rounding stays near 3e-7 of the sum however
+/// wide the hidden states are.
+inline constexpr std::size_t kDepth = 128;
+
+/// How logits follow from products: x = scale·(W·h + bias), then cap·tanh(x/cap), then over the temperature.
+struct LogitShape {
+  double scale_train = 1;
+  double cap_train = 0, cap_inf = 0;  ///< 0 = no soft-cap
+  double temperature = 1;
+};
+
+struct ProductKernel {
+  const char* name;
+  std::uint32_t rows, columns;  ///< of the register block that `multiply` makes
+  /// c[i·stride + j] += Σ_k a[k·rows + i]·b[k·columns + j] for `depth` ≤ kDepth terms in float32.
+  void (*multiply)(const float* a, const float* b, std::size_t depth, double* c, std::size_t stride);
+  /// Elements of dtype DRIFTGATE_F32, F16 or BF16 as floats, exactly; any alignment.
+  void (*widen)(const unsigned char* from, std::uint32_t dtype, std::size_t count, float* to);
+  /// Σ h[k]·w[k] in float64.
+  double (*dot)(const double* h, const float* w, std::size_t count);
+  /// In place: W·h of K_train becomes its logits z, and the drift x_train − x_inf without its bias becomes
+  /// z − y, both over the temperature. `bias_train` and `bias_drift` hold scale·bias of K_train and its
+  /// difference to that of K_inf. Returns the number of logits of either kernel that are not finite, before
+  /// the soft-cap; `count` columns in room for whole vectors of 8.
+  std::uint64_t (*form)(double* z, double* drift, const double* bias_train, const double* bias_drift,
+                        std::size_t count, const LogitShape& shape);
+  const cpu::TileKernel* tiles;  ///< the float64 row kernel of the same instruction set
+};
+
+extern const ProductKernel kPortableProduct;
+#ifdef DRIFTGATE_X86
+extern const ProductKernel kAvx2Product;
+extern const ProductKernel kAvx512Product;
+#endif
+
+/// The fastest kernel that this processor runs.
+[[nodiscard]] const ProductKernel& best_product();
+
+}  // namespace driftgate::gpu::fused

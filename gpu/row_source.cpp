@@ -1,0 +1,71 @@
+#include "gpu/row_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "gpu/backend_loader.hpp"
+#include "gpu/fused/hidden_rows.hpp"
+#include "gpu/measure_rows.hpp"
+
+namespace driftgate::gpu {
+
+using schema::ErrorCode;
+using schema::Result;
+
+namespace {
+
+/// Rows of stored logits, evaluated by a backend.
+class LogitRows : public RowSource {
+ public:
+  LogitRows(const Capture& train, const Capture& inf, Backend backend)
+      : captures_{&train, &inf},
+        train_(train),
+        inf_(inf),
+        most_(batch_rows(train)),
+        backend_(std::move(backend)) {}
+  std::uint64_t available(std::uint64_t row) override {
+    return std::min({most_, train_.available(row), inf_.available(row)});
+  }
+  Result<void> measure(std::uint64_t row, std::span<driftgate_row> out) override {
+    for (const Capture* capture : captures_) {
+      if (auto ok = capture->check_unchanged(); !ok) return ok;
+    }
+    const Capture& train = *captures_[0];
+    const driftgate_batch batch{sizeof(driftgate_batch),
+                                train.vocabulary(),
+                                out.size(),
+                                train_.view(row),
+                                inf_.view(row),
+                                train.has_tokens() ? train.token_ids().data() + row : nullptr,
+                                train.identity().temperature};
+    return backend_.measure(batch, out);
+  }
+
+ private:
+  const Capture* captures_[2];
+  LogitsCursor train_, inf_;
+  std::uint64_t most_;
+  Backend backend_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RowSource>> open_rows(const Capture& train, const Capture& inf,
+                                             const MeasureOptions& options) {
+  const std::uint32_t processors = std::max(1U, std::thread::hardware_concurrency());
+  const std::uint32_t threads = options.threads == 0 ? processors : options.threads;
+  if (train.mode() == CaptureMode::hidden) return fused::hidden_rows(train, inf, options, threads);
+  if (train.mode() != CaptureMode::full) {
+    return schema::fail(ErrorCode::unsupported,
+                        fmt::format("{} is a capture in {} mode, which this build does not evaluate",
+                                    train.name(), to_string(train.mode())));
+  }
+  auto backend = Backend::open(options.device, threads, options.top_k, kCudaLibrary, options.metrics);
+  if (!backend) return std::unexpected(backend.error());
+  return std::make_unique<LogitRows>(train, inf, std::move(*backend));
+}
+
+}  // namespace driftgate::gpu

@@ -1,0 +1,318 @@
+#include "gpu/fused/fused_rows.hpp"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "gpu/cpu/row_engine.hpp"
+#include "gpu/drift.hpp"
+#include "tests/gpu/fused/hidden_case.hpp"
+
+using namespace driftgate;
+using namespace driftgate::gpu;
+using namespace driftgate::gpu::test;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double value(const driftgate_row& row, Metric metric) {
+  return row.values[static_cast<std::size_t>(metric)];
+}
+
+fused::HeadPair heads_of(const OpenedCase& opened, const HiddenCase& test) {
+  return fused::pair_heads(fused::best_product(), opened.train.head(), opened.inf.head(), test.temperature);
+}
+
+/// The accuracy of measurement.md, section 2; the log-ratio of a token whose own is a small part of the row's
+/// drift to 1e-6 of tv, since the row's normalisers carry the rounding of all tokens.
+std::string fault_of(Row wanted, const driftgate_row& row) {
+  driftgate_row got = row;
+  const auto ratio = static_cast<std::size_t>(Metric::log_ratio);
+  const auto tv = static_cast<double>(wanted[static_cast<std::size_t>(Metric::tv)]);
+  if (std::abs(static_cast<double>(wanted[ratio]) - got.values[ratio]) <= 1e-6 * tv) {
+    wanted[ratio] = got.values[ratio];
+  }
+  return disagreement(wanted, got.values);
+}
+
+bool same_bytes(const driftgate_row& a, const driftgate_row& b) {
+  for (std::size_t i = 0; i < DRIFTGATE_ROW_VALUES; ++i) {
+    if (std::bit_cast<std::uint64_t>(a.values[i]) != std::bit_cast<std::uint64_t>(b.values[i])) return false;
+  }
+  return a.status == b.status &&
+         std::bit_cast<std::uint64_t>(a.head_tail_tv) == std::bit_cast<std::uint64_t>(b.head_tail_tv);
+}
+
+/// One head of `vocabulary` tokens and rows of the given drift.
+HiddenCase simple_case(std::uint32_t vocabulary, std::uint32_t width, std::size_t rows, double drift,
+                       std::uint32_t seed = 5) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  HiddenCase out;
+  std::vector<double> weights, train, inf;
+  for (std::size_t i = 0; i < std::size_t{vocabulary} * width; ++i) {
+    weights.push_back(3 / std::sqrt(static_cast<double>(width)) * normal(random));
+  }
+  for (std::size_t i = 0; i < rows * width; ++i) {
+    train.push_back(normal(random));
+    inf.push_back(train.back() + drift / 3 * normal(random));
+  }
+  out.head_train = {vocabulary, width, store(weights, DRIFTGATE_BF16), {}, 1, 0};
+  out.head_inf = out.head_train;
+  out.train.width = out.inf.width = width;
+  out.train.hidden = store(train, DRIFTGATE_F32);
+  out.inf.hidden = store(inf, DRIFTGATE_F32);
+  for (std::size_t row = 0; row < rows; ++row) {
+    out.train.sequences.push_back(static_cast<std::int32_t>(row / 8));
+    out.train.tokens.push_back(static_cast<std::int32_t>(random() % vocabulary));
+  }
+  out.inf.sequences = out.train.sequences;
+  out.inf.tokens = out.train.tokens;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("figures of hidden states agree with those of logits formed in long double") {
+  constexpr std::uint64_t kSeed = 41;
+  CAPTURE(kSeed);
+  std::mt19937_64 random(kSeed);
+  std::size_t rows = 0;
+  for (int i = 0; i < 500; ++i) {
+    const HiddenCase test = random_hidden_case(random);
+    CAPTURE(i);
+    CAPTURE(test.text);
+    const TemporaryFolder folder;
+    const OpenedCase opened = open_case(test, folder);
+    const fused::HeadPair heads = heads_of(opened, test);
+    const auto all = products();
+    const auto got = evaluate(test, heads, *all[static_cast<std::size_t>(i) % all.size()]);
+    for (std::size_t row = 0; row < test.rows(); ++row, ++rows) {
+      CAPTURE(row);
+      REQUIRE(got[row].status == DRIFTGATE_ROW_OK);
+      const Row wanted = oracle(test.pair(row));
+      CHECK(fault_of(wanted, got[row]) == "");
+      CHECK(got[row].head_tail_tv >= value(got[row], Metric::tv));
+    }
+  }
+  CHECK(rows > 1'000);
+}
+
+TEST_CASE("a head that differs in one weight is not taken for the same") {
+  HiddenCase test = simple_case(300, 64, 4, 0);
+  test.same_head = false;
+  test.head_inf.weight = store(test.head_train.weight.values, DRIFTGATE_BF16);
+  const TemporaryFolder folder;
+  {
+    const OpenedCase opened = open_case(test, folder);
+    CHECK(heads_of(opened, test).same);
+  }
+  std::vector<double> weights = test.head_train.weight.values;
+  weights[299 * 64 + 63] = 2;
+  test.head_inf.weight = store(weights, DRIFTGATE_BF16);
+  const double change = 2 - test.head_train.weight.values[299 * 64 + 63];
+  const OpenedCase opened = open_case(test, folder);
+  const fused::HeadPair heads = heads_of(opened, test);
+  CHECK_FALSE(heads.same);
+  const auto got = evaluate(test, heads, fused::best_product());
+  for (std::size_t row = 0; row < test.rows(); ++row) {
+    CHECK(value(got[row], Metric::logit_max_abs) ==
+          doctest::Approx(std::abs(change * test.train.row(row)[63])).epsilon(1e-7));  // a product in float32
+  }
+}
+
+TEST_CASE("equal hidden states under one head give exactly no drift") {
+  const HiddenCase test = simple_case(700, 200, 9, 0);
+  const TemporaryFolder folder;
+  const OpenedCase opened = open_case(test, folder);
+  for (const fused::ProductKernel* kernel : products()) {
+    for (const driftgate_row& row : evaluate(test, heads_of(opened, test), *kernel)) {
+      for (const Metric metric : {Metric::logit_max_abs, Metric::logit_rms, Metric::logit_span, Metric::tv,
+                                  Metric::kl_train_inf, Metric::kl_inf_train, Metric::js, Metric::hellinger2,
+                                  Metric::chi2, Metric::top1_flip, Metric::log_ratio}) {
+        CHECK(value(row, metric) == 0);
+      }
+      CHECK(value(row, Metric::entropy_train) == value(row, Metric::entropy_inf));
+      CHECK(value(row, Metric::topk_overlap) == 1);
+    }
+  }
+}
+
+TEST_CASE("a row's figures are the same bytes in every block and beside any other rows") {
+  std::mt19937_64 random(9);
+  for (int i = 0; i < 12; ++i) {
+    HiddenCase test = random_hidden_case(random);
+    while (test.rows() < 15) test = random_hidden_case(random);
+    CAPTURE(test.text);
+    const TemporaryFolder folder;
+    const OpenedCase opened = open_case(test, folder);
+    const fused::HeadPair heads = heads_of(opened, test);
+    for (const fused::ProductKernel* kernel : products()) {
+      const auto whole = evaluate(test, heads, *kernel);
+      for (const std::size_t most : {std::size_t{1}, std::size_t{4}, std::size_t{7}}) {
+        const auto parts = evaluate(test, heads, *kernel, DRIFTGATE_METRICS_ALL, most);
+        for (std::size_t row = 0; row < test.rows(); ++row) CHECK(same_bytes(whole[row], parts[row]));
+      }
+    }
+  }
+}
+
+TEST_CASE("any number of threads gives the same table") {
+  const HiddenCase test = simple_case(600, 96, 100, 0.05);
+  const TemporaryFolder folder;
+  const OpenedCase opened = open_case(test, folder);
+  MeasureOptions options;
+  options.threads = 1;
+  const auto one = measure(opened.train, opened.inf, nullptr, options);
+  REQUIRE(one);
+  CHECK(one->rows == 100);
+  for (const std::uint32_t threads : {2U, 3U, 64U, 1'000U}) {
+    options.threads = threads;
+    const auto many = measure(opened.train, opened.inf, nullptr, options);
+    REQUIRE(many);
+    CHECK(serialise(*many) == serialise(*one));
+  }
+}
+
+TEST_CASE("core metrics take one product and are the same bytes as with all metrics") {
+  std::mt19937_64 random(17);
+  for (int i = 0; i < 20; ++i) {
+    const HiddenCase test = random_hidden_case(random);
+    CAPTURE(test.text);
+    const TemporaryFolder folder;
+    const OpenedCase opened = open_case(test, folder);
+    const fused::HeadPair heads = heads_of(opened, test);
+    const auto all = evaluate(test, heads, fused::best_product());
+    const auto core = evaluate(test, heads, fused::best_product(), DRIFTGATE_METRICS_CORE);
+    for (std::size_t row = 0; row < test.rows(); ++row) {
+      for (const Metric metric :
+           {Metric::logit_max_abs, Metric::logit_span, Metric::kl_train_inf, Metric::kl_inf_train,
+            Metric::top1_flip, Metric::log_ratio, Metric::logprob_train, Metric::logprob_inf}) {
+        CHECK(value(core[row], metric) == value(all[row], metric));
+      }
+      CHECK(std::isnan(value(core[row], Metric::tv)));
+      CHECK(std::isnan(core[row].head_tail_tv));
+    }
+  }
+}
+
+TEST_CASE("the estimate sends a row to a second product exactly where one pass has lost its figures") {
+  // Every token's drift but the pivot's is 1 + ε: what is left of G after the offset cancels.
+  cpu::Pass1 sums{};
+  sums.n = 2;
+  sums.l_p = sums.l_q = 1;
+  sums.s = 1e-7, sums.g = 5e-15, sums.t = 1e-7, sums.h = 5e-15;  // KL of 0 up to rounding: below 1e-15
+  CHECK(fused::one_pass_kl(sums).accurate);
+  sums.s = -40, sums.g = std::expm1(40.0) - 40, sums.t = 0, sums.h = 0;
+  CHECK_FALSE(fused::one_pass_kl(sums).accurate);
+  sums.s = 3, sums.g = 2;  // u = −1: no offset
+  CHECK_FALSE(fused::one_pass_kl(sums).accurate);
+}
+
+TEST_CASE("a drift of tens of nats is right in core metrics, by a second product where one is needed") {
+  for (const double drift : {20.0, 50.0, 200.0}) {
+    HiddenCase test = simple_case(520, 40, 6, drift);
+    const TemporaryFolder folder;
+    const OpenedCase opened = open_case(test, folder);
+    const auto got = evaluate(test, heads_of(opened, test), fused::best_product(), DRIFTGATE_METRICS_CORE);
+    for (std::size_t row = 0; row < test.rows(); ++row) {
+      const Row wanted = oracle(test.pair(row));
+      for (const Metric metric : {Metric::kl_train_inf, Metric::kl_inf_train}) {
+        const auto want = static_cast<double>(wanted[static_cast<std::size_t>(metric)]);
+        CHECK(value(got[row], metric) == doctest::Approx(want).epsilon(1e-6));
+      }
+    }
+  }
+}
+
+TEST_CASE("drift through a saturated soft-cap keeps its relative accuracy") {
+  HiddenCase test = simple_case(40, 30, 5, 1e-5);
+  test.head_train.cap = test.head_inf.cap = 1;  // logits reach 10 and more
+  const TemporaryFolder folder;
+  const OpenedCase opened = open_case(test, folder);
+  const auto got = evaluate(test, heads_of(opened, test), fused::best_product());
+  for (std::size_t row = 0; row < test.rows(); ++row) {
+    long double low = INFINITY, high = -INFINITY;
+    for (std::uint32_t v = 0; v < 40; ++v) {
+      long double x = 0, d = 0;
+      for (std::uint32_t k = 0; k < 30; ++k) {
+        const long double w = test.head_train.weight.values[std::size_t{v} * 30 + k];
+        x += w * test.train.row(row)[k];
+        d += w * (static_cast<long double>(test.train.row(row)[k]) - test.inf.row(row)[k]);
+      }
+      const long double drift = sinhl(d) / (coshl(x) * coshl(x - d));
+      low = std::min(low, drift), high = std::max(high, drift);
+    }
+    CHECK(value(got[row], Metric::logit_span) ==
+          doctest::Approx(static_cast<double>(high - low)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a hidden state that is not finite makes every logit of its row so") {
+  for (const double bad : {kNaN, kInfinity, -kInfinity}) {
+    HiddenCase test = simple_case(300, 64, 6, 0.1);
+    const auto spoil = [&](HiddenDraft& draft, std::size_t row) {
+      std::vector<double> values = draft.hidden.values;
+      values[row * 64 + 63] = bad;
+      draft.hidden = store(values, DRIFTGATE_F32);
+    };
+    spoil(test.train, 1);
+    spoil(test.inf, 3);
+    spoil(test.train, 4);
+    spoil(test.inf, 4);
+    const TemporaryFolder folder;
+    const OpenedCase opened = open_case(test, folder);
+    const auto got = evaluate(test, heads_of(opened, test), fused::best_product());
+    const double wanted[] = {0, 300, 0, 300, 600, 0};
+    for (std::size_t row = 0; row < 6; ++row) {
+      CHECK(value(got[row], Metric::nonfinite) == wanted[row]);
+      CHECK(got[row].status == (wanted[row] > 0 ? DRIFTGATE_ROW_NONFINITE : DRIFTGATE_ROW_OK));
+      CHECK(std::isnan(value(got[row], Metric::tv)) == (wanted[row] > 0));
+    }
+  }
+}
+
+TEST_CASE("tokens masked in both heads take no part, in one head they are not finite") {
+  HiddenCase test = simple_case(300, 64, 2, 0.1);
+  test.head_train.bias.assign(300, 0.0);
+  test.head_train.bias[7] = test.head_train.bias[299] = kMaskedBias;
+  test.head_inf = test.head_train;
+  test.same_head = false;
+  test.train.tokens = test.inf.tokens = {7, 8};
+  const TemporaryFolder folder;
+  {
+    const OpenedCase opened = open_case(test, folder);
+    const auto got = evaluate(test, heads_of(opened, test), fused::best_product());
+    CHECK(got[0].status == DRIFTGATE_ROW_TOKEN_MASKED);
+    CHECK(got[1].status == DRIFTGATE_ROW_OK);
+    CHECK(fault_of(oracle(test.pair(1)), got[1]) == "");
+  }
+  test.head_inf.bias[40] = kMaskedBias;
+  {
+    const OpenedCase opened = open_case(test, folder);
+    const auto got = evaluate(test, heads_of(opened, test), fused::best_product());
+    CHECK(got[1].status == DRIFTGATE_ROW_NONFINITE);
+    CHECK(value(got[1], Metric::nonfinite) == 1);
+  }
+  test.head_train.bias.assign(300, kMaskedBias);
+  test.head_inf.bias = test.head_train.bias;
+  const OpenedCase opened = open_case(test, folder);
+  CHECK(evaluate(test, heads_of(opened, test), fused::best_product())[1].status == DRIFTGATE_ROW_ALL_MASKED);
+}
+
+TEST_CASE("a weight that is not finite makes its token's logit so in every row") {
+  HiddenCase test = simple_case(300, 64, 2, 0.1);
+  std::vector<double> weights = test.head_train.weight.values;
+  weights[5 * 64] = kNaN;
+  test.head_train.weight = store(weights, DRIFTGATE_F32);
+  const TemporaryFolder folder;
+  const OpenedCase opened = open_case(test, folder);
+  for (const driftgate_row& row : evaluate(test, heads_of(opened, test), fused::best_product())) {
+    CHECK(value(row, Metric::nonfinite) == 2);
+  }
+}
