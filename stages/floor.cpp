@@ -189,6 +189,25 @@ schema::Result<FloorLimit> floor_limit(const Floors& floors, const schema::Claus
   return limit;
 }
 
+schema::Result<void> check_floor_identity(const gpu::CaptureIdentity& first,
+                                          const gpu::CaptureIdentity& second, const gpu::CaptureIdentity& own,
+                                          std::string_view name) {
+  const auto refuse = [&](const char* what, const std::string& found, const std::string& wanted) {
+    return schema::fail(ErrorCode::not_comparable,
+                        fmt::format("{}: its {} is '{}' and that of the drift's capture is '{}'; a floor is "
+                                    "the same kernel run twice on the same corpus",
+                                    name, what, found, wanted));
+  };
+  for (const auto* capture : {&first, &second}) {
+    if (capture->kernel != own.kernel) return refuse("kernel", capture->kernel, own.kernel);
+    if (capture->checkpoint_digest != own.checkpoint_digest)
+      return refuse("checkpoint", capture->checkpoint_digest, own.checkpoint_digest);
+    if (capture->corpus_digest != own.corpus_digest)
+      return refuse("corpus", capture->corpus_digest, own.corpus_digest);
+  }
+  return {};
+}
+
 void note_floor(const FloorLimit& limit, schema::ClauseVerdict& verdict) {
   verdict.details["stated_max"] = limit.max;
   verdict.details["floor_multiple"] = limit.multiple;

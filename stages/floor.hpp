@@ -67,6 +67,13 @@ struct FloorLimit {
                                                      const schema::SliceWhere& where, double alpha,
                                                      std::uint64_t seed);
 
+/// Refuses (`not_comparable`) a floor whose captures are not of the kernel, checkpoint and corpus of `own`,
+/// the capture of the drift that it stands beside. `name` begins the message: "the inf floor".
+[[nodiscard]] schema::Result<void> check_floor_identity(const gpu::CaptureIdentity& first,
+                                                        const gpu::CaptureIdentity& second,
+                                                        const gpu::CaptureIdentity& own,
+                                                        std::string_view name);
+
 /// Adds the floor's figures, the tables' digests and one sentence to a verdict that was decided by `limit`.
 void note_floor(const FloorLimit& limit, schema::ClauseVerdict& verdict);
 

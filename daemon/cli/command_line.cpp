@@ -7,6 +7,7 @@
 
 #include "daemon/cli/audit_command.hpp"
 #include "daemon/cli/audit_query_command.hpp"
+#include "daemon/cli/capture_options.hpp"
 #include "daemon/cli/commands.hpp"
 #include "daemon/cli/contract_command.hpp"
 #include "daemon/cli/contract_tools.hpp"
@@ -95,7 +96,6 @@ class CommandLine {
   void add_model_commands();
   void add_ladder_commands();
   void add_promote();
-  void add_captures(CLI::App* sub, const std::string& stage, CaptureArgs& into);
   void add_following_commands();
   void add_interventions();
   void add_schedules();
@@ -183,33 +183,11 @@ void CommandLine::add_contract_tools() {
 
   CLI::App* suggest = command(*contract_, "suggest", "Propose limits from captures, as YAML to review",
                               [this] { return contract_suggest(suggest_); });
-  suggest->add_option("--train", suggest_.train, "Capture of K_train")->required();
-  suggest->add_option("--inf", suggest_.inf, "Capture of K_inf")->required();
-  suggest->add_option("--corpus", suggest_.corpus, "Sequences with their slices, JSON Lines");
-  suggest->add_option("--floor-train", suggest_.floor_train, "Two captures of K_train, batched differently")
-      ->expected(2);
-  suggest->add_option("--floor-inf", suggest_.floor_inf, "Two captures of K_inf, batched differently")->expected(2);
-  suggest->add_option("--name", suggest_.name, "Name of the contract");
-  suggest->add_option("--headroom", suggest_.headroom, "Limits stand at this multiple of what was measured");
-  suggest->add_option("--out", suggest_.out, "File to write; without it standard output");
+  add_suggest_options(*suggest, suggest_);
 
   CLI::App* test = command(*contract_, "test", "Good captures must pass, injected faults must be caught",
                            [this] { return contract_test(contract_test_); });
-  test->add_option("file", contract_test_.contract, "Contract file")->required();
-  test->add_option("--train", contract_test_.train, "Capture of K_train")->required();
-  test->add_option("--inf", contract_test_.inf, "Capture of K_inf, known to be good")->required();
-  test->add_option("--corpus", contract_test_.corpus, "Sequences with their slices, JSON Lines");
-  test->add_option("--floor-train", contract_test_.floor_train, "Two captures of K_train, batched differently")
-      ->expected(2);
-  test->add_option("--floor-inf", contract_test_.floor_inf, "Two captures of K_inf, batched differently")
-      ->expected(2);
-  test->add_option("--good", contract_test_.good, "A further capture that must pass; may be repeated")
-      ->allow_extra_args(false);
-  test->add_option("--fault", contract_test_.faults, "NAME=CAPTURE of a broken K_inf; may be repeated")
-      ->allow_extra_args(false);
-  test->add_option("--slice", contract_test_.slice, "Slice to corrupt, as language=de");
-  test->add_option("--work-dir", contract_test_.work_dir, "Folder for faulty captures; default: the temporary one");
-  test->add_flag("--json", contract_test_.json, "Print JSON");
+  add_contract_test_options(*test, contract_test_);
 }
 
 void CommandLine::add_drift() {
@@ -226,6 +204,7 @@ void CommandLine::add_drift() {
   sub->add_option("--inf", drift_.inf, "Capture of K_inf, by name")->excludes(inf);
   sub->add_option("--corpus", drift_.corpus, "Sequences with their slices, JSON Lines");
   sub->add_option("--contract", drift_.contract, "Contract whose clauses are decided");
+  add_floor_options(*sub, drift_.floors);
   sub->add_option("--json", drift_.json, "Write the report as JSON to this file; -: standard output");
   sub->add_option("--rows-out", drift_.rows_out, "Write every per-row metric to this safetensors file");
   sub->add_option("--device", drift_.device, "cpu, cuda or cuda:N");
@@ -300,15 +279,6 @@ void CommandLine::add_ladder_commands() {
   enable->add_option("name", subject_, "Endpoint in the settings")->required();
 }
 
-void CommandLine::add_captures(CLI::App* sub, const std::string& stage, CaptureArgs& into) {
-  const std::string of = " of the " + stage + " corpus";
-  sub->add_option("--" + stage + "-train", into.train, "Capture of K_train" + of);
-  sub->add_option("--" + stage + "-inf", into.inf, "Capture of K_inf" + of);
-  sub->add_option("--" + stage + "-adapter", into.adapter, "Configured adapter that captures K_inf" + of);
-  sub->add_option("--" + stage + "-corpus", into.corpus, "Sequences with their slices" + of);
-  sub->add_option("--" + stage + "-floor", into.floor, "Second capture of K_train" + of);
-}
-
 void CommandLine::add_promote() {
   CLI::App* sub = client(app_, "promote", "Ask for a promotion", [this] {
     if (promote_.request_file.empty() &&
@@ -329,8 +299,8 @@ void CommandLine::add_promote() {
                   "The same key and request start one promotion");
   sub->add_flag("--wait", promote_.wait, "Follow it and exit with its outcome");
   sub->add_flag("--dry-run", promote_.dry_run, "Print the plan, change nothing");
-  add_captures(sub, "numeric", promote_.numeric);
-  add_captures(sub, "slice", promote_.slice);
+  add_stage_capture_options(*sub, "numeric", promote_.numeric);
+  add_stage_capture_options(*sub, "slice", promote_.slice);
 }
 
 void CommandLine::add_following_commands() {

@@ -38,7 +38,8 @@ int list_resources(const ConnectionArgs& connection, const std::string& collecti
 
 /// Captures of one stage on the command line.
 struct CaptureArgs {
-  std::string train, inf, adapter, corpus, floor;
+  std::string train, inf, adapter, corpus;
+  std::string floor_train, floor_inf, floor_inf_adapter;  ///< second captures: noise floors
 };
 struct PromoteArgs {
   std::string model, engine, contract, note, fallback_engine;

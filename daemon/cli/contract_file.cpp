@@ -5,6 +5,7 @@
 #include <fstream>
 #include <utility>
 
+#include "daemon/cli/exit_codes.hpp"
 #include "schema/document_node.hpp"
 #include "stages/offline_numeric.hpp"
 
@@ -34,6 +35,11 @@ schema::Result<schema::Contract> read_contract_file(const std::string& path) {
                       "the contract has faults:\n" + schema::format_faults(report.faults, path));
 }
 
+int report_offline(const schema::Error& error) {
+  const int code = report(error);
+  return error.code == ErrorCode::invalid_argument ? kExitUsage : code;
+}
+
 gpu::MeasureOptions options_for(const schema::Contract& contract,
                                 const std::vector<gpu::SequenceInfo>& infos) {
   gpu::MeasureOptions options;
@@ -45,25 +51,6 @@ gpu::MeasureOptions options_for(const schema::Contract& contract,
   options.thresholds = stages::required_thresholds(contract);
   options.slices = stages::wanted_slices(contract, infos);
   return options;
-}
-
-schema::Result<std::optional<gpu::MeasurementTable>> measure_floor(
-    const std::vector<std::string>& pair, const char* option, const gpu::Corpus* corpus,
-    const std::vector<gpu::Threshold>& thresholds) {
-  if (pair.empty()) return std::nullopt;
-  if (pair.size() != 2) {
-    return schema::fail(ErrorCode::invalid_argument,
-                        fmt::format("{} takes two captures of the same kernel, not {}", option, pair.size()));
-  }
-  const auto first = gpu::Capture::open(pair[0]);
-  if (!first) return std::unexpected(first.error());
-  const auto second = gpu::Capture::open(pair[1]);
-  if (!second) return std::unexpected(second.error());
-  gpu::MeasureOptions options;
-  options.thresholds = thresholds;
-  auto table = gpu::measure(*first, *second, corpus, options);
-  if (!table) return std::unexpected(table.error());
-  return std::optional(std::move(*table));
 }
 
 }  // namespace driftgate::cli

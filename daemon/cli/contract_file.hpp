@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,14 +16,11 @@ namespace driftgate::cli {
 /// Reads and parses a contract. `invalid_document` lists its faults as PATH:line:column.
 [[nodiscard]] schema::Result<schema::Contract> read_contract_file(const std::string& path);
 
+/// Prints an error of a command without a daemon. 64 for an argument that makes no sense, else `report`'s.
+[[nodiscard]] int report_offline(const schema::Error& error);
+
 /// What a table must hold so that the clauses of `contract` can be decided on it.
 [[nodiscard]] gpu::MeasureOptions options_for(const schema::Contract& contract,
                                               const std::vector<gpu::SequenceInfo>& infos);
-
-/// The table of a floor's two captures, two runs of one kernel; nothing when none were given. `option` is
-/// named when there are not two.
-[[nodiscard]] schema::Result<std::optional<gpu::MeasurementTable>> measure_floor(
-    const std::vector<std::string>& pair, const char* option, const gpu::Corpus* corpus,
-    const std::vector<gpu::Threshold>& thresholds);
 
 }  // namespace driftgate::cli

@@ -17,7 +17,6 @@
 #include "gpu/drift.hpp"
 #include "gpu/fault_injection.hpp"
 #include "schema/json.hpp"
-#include "stages/floor.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/selection.hpp"
 #include "stages/statistical_slice.hpp"
@@ -67,8 +66,10 @@ struct Case {
   [[nodiscard]] bool holds() const {
     return good ? verdict == Verdict::pass : verdict == Verdict::violated || verdict == Verdict::error;
   }
+  /// The clauses that make the verdict; none for a pass, which takes all of them.
   [[nodiscard]] std::vector<std::string> deciding() const {
     std::set<std::string> names;
+    if (verdict == Verdict::pass) return {};
     for (const auto& clause : clauses) {
       const bool counts = clause.verdict == verdict && clause.severity == schema::Severity::hard;
       const std::string slice = schema::slice_text(clause.where);
@@ -82,11 +83,8 @@ struct Bench {
   schema::Contract contract;
   gpu::Capture train, inf;
   std::optional<gpu::Corpus> corpus;
-  std::optional<gpu::MeasurementTable> floor_train, floor_inf;
+  MeasuredFloors floors;
 
-  [[nodiscard]] stages::Floors floors() const {
-    return {{floor_train ? &*floor_train : nullptr, {}}, {floor_inf ? &*floor_inf : nullptr, {}}};
-  }
   [[nodiscard]] const gpu::Corpus* slices() const { return corpus ? &*corpus : nullptr; }
 };
 
@@ -104,13 +102,10 @@ Result<Bench> open_bench(const ContractTestArgs& args) {
   auto inf = gpu::Capture::open(args.inf);
   if (!inf) return std::unexpected(inf.error());
   const gpu::Corpus* slices = corpus ? &*corpus : nullptr;
-  const auto thresholds = stages::floor_thresholds(*contract);
-  auto floor_train = measure_floor(args.floor_train, "--floor-train", slices, thresholds);
-  if (!floor_train) return std::unexpected(floor_train.error());
-  auto floor_inf = measure_floor(args.floor_inf, "--floor-inf", slices, thresholds);
-  if (!floor_inf) return std::unexpected(floor_inf.error());
-  return Bench{std::move(*contract), std::move(*train),       std::move(*inf),
-               std::move(corpus),    std::move(*floor_train), std::move(*floor_inf)};
+  auto floors = measure_floors(args.floors, *train, *inf, slices, &*contract);
+  if (!floors) return std::unexpected(floors.error());
+  return Bench{std::move(*contract), std::move(*train), std::move(*inf), std::move(corpus),
+               std::move(*floors)};
 }
 
 /// What the two stages of captures make of one capture of K_inf, together: a clause that only traffic can
@@ -122,7 +117,7 @@ Result<Case> judge(const Bench& bench, const gpu::Capture& inf, std::string name
   stages::StageInputs inputs;
   inputs.alpha = bench.contract.confidence.alpha;  // a look, not a stage: nothing is spent
   inputs.seed = kSeed;
-  inputs.floors = bench.floors();
+  inputs.floors = bench.floors.view();
   Case out{std::move(name), good, Verdict::pass, {}};
   for (stages::StageReport& report :
        std::array{stages::evaluate_offline_numeric(bench.contract, *table, inputs),
@@ -177,7 +172,9 @@ Result<std::vector<Case>> known_cases(const Bench& bench, const ContractTestArgs
     const auto equals = fault.find('=');
     if (equals == 0 || equals == std::string::npos) {
       return schema::fail(ErrorCode::invalid_argument,
-                          fmt::format("--fault '{}' is not NAME=CAPTURE", fault));
+                          fmt::format("--fault '{}' is not NAME=CAPTURE: give the capture of a broken kernel "
+                                      "a name, as in --fault \"stale weights=stale.safetensors\"",
+                                      fault));
     }
     if (auto ok = add(fault.substr(equals + 1), fault.substr(0, equals), false); !ok)
       return std::unexpected(ok.error());
@@ -213,21 +210,32 @@ Result<void> injected_cases(const Bench& bench, const ContractTestArgs& args, st
   return {};
 }
 
+/// Why a case is not as it should be: the clauses that do not pass, and how many do.
+std::string why_not(const Case& item) {
+  std::string text = item.good ? "      a capture known to be good does not pass:\n"
+                               : "      a broken kernel is not caught:\n";
+  std::size_t passing = 0;
+  for (const auto& clause : item.clauses) {
+    if (clause.verdict == Verdict::pass) {
+      ++passing;
+      continue;
+    }
+    text += fmt::format("      {} {}{}: {}\n", clause.clause, schema::to_string(clause.verdict),
+                        clause.severity == schema::Severity::soft ? " (soft)" : "", clause.message);
+  }
+  return text + fmt::format("      {} of {} clauses pass\n", passing, item.clauses.size());
+}
+
 std::string matrix_text(const std::vector<Case>& cases) {
   std::size_t width = 0;
   for (const Case& item : cases) width = std::max(width, item.name.size());
   std::string text;
   for (const Case& item : cases) {
-    text += fmt::format("{}  {:<{}}  {:<12}  {}\n", item.holds() ? "ok  " : "FAIL", item.name, width,
-                        schema::to_string(item.verdict), fmt::join(item.deciding(), ", "));
-    if (item.holds()) continue;
-    text += item.good ? "      a capture known to be good does not pass:\n"
-                      : "      a broken kernel is not caught; its clauses say:\n";
-    for (const auto& clause : item.clauses) {
-      if (!item.good || clause.verdict != Verdict::pass)
-        text += fmt::format("      {} {}: {}\n", clause.clause, schema::to_string(clause.verdict),
-                            clause.message);
-    }
+    std::string line = fmt::format("{}  {:<{}}  {:<12}  {}", item.holds() ? "ok  " : "FAIL", item.name, width,
+                                   schema::to_string(item.verdict), fmt::join(item.deciding(), ", "));
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+    if (!item.holds()) text += why_not(item);
   }
   return text;
 }
@@ -251,11 +259,11 @@ std::string matrix_json(const std::vector<Case>& cases, const std::vector<std::s
 
 int contract_test(const ContractTestArgs& args) {
   const auto bench = open_bench(args);
-  if (!bench) return report(bench.error());
+  if (!bench) return report_offline(bench.error());
   auto cases = known_cases(*bench, args);
-  if (!cases) return report(cases.error());
+  if (!cases) return report_offline(cases.error());
   std::vector<std::string> notes;
-  if (auto ok = injected_cases(*bench, args, *cases, notes); !ok) return report(ok.error());
+  if (auto ok = injected_cases(*bench, args, *cases, notes); !ok) return report_offline(ok.error());
   if (args.json) {
     fmt::print("{}\n", matrix_json(*cases, notes));
   } else {

@@ -18,15 +18,6 @@ namespace {
 
 using schema::Result;
 
-Result<gpu::MeasurementTable> measure_pair(const std::string& train, const std::string& inf,
-                                           const gpu::Corpus* corpus) {
-  const auto a = gpu::Capture::open(train);
-  if (!a) return std::unexpected(a.error());
-  const auto b = gpu::Capture::open(inf);
-  if (!b) return std::unexpected(b.error());
-  return gpu::measure(*a, *b, corpus, {});
-}
-
 Result<std::string> suggestion(const SuggestArgs& args) {
   std::optional<gpu::Corpus> corpus;
   if (!args.corpus.empty()) {
@@ -35,16 +26,18 @@ Result<std::string> suggestion(const SuggestArgs& args) {
     corpus = std::move(*read);
   }
   const gpu::Corpus* slices = corpus ? &*corpus : nullptr;
-  const auto table = measure_pair(args.train, args.inf, slices);
+  const auto train = gpu::Capture::open(args.train);
+  if (!train) return std::unexpected(train.error());
+  const auto inf = gpu::Capture::open(args.inf);
+  if (!inf) return std::unexpected(inf.error());
+  const auto table = gpu::measure(*train, *inf, slices, {});
   if (!table) return std::unexpected(table.error());
-  const auto floor_train = measure_floor(args.floor_train, "--floor-train", slices, {});
-  if (!floor_train) return std::unexpected(floor_train.error());
-  const auto floor_inf = measure_floor(args.floor_inf, "--floor-inf", slices, {});
-  if (!floor_inf) return std::unexpected(floor_inf.error());
+  const auto floors = measure_floors(args.floors, *train, *inf, slices, nullptr);
+  if (!floors) return std::unexpected(floors.error());
   stages::SuggestInputs inputs;
   inputs.table = &*table;
-  inputs.floor_train = *floor_train ? &**floor_train : nullptr;
-  inputs.floor_inf = *floor_inf ? &**floor_inf : nullptr;
+  inputs.floor_train = floors->train ? &*floors->train : nullptr;
+  inputs.floor_inf = floors->inf ? &*floors->inf : nullptr;
   inputs.name = args.name;
   inputs.headroom = args.headroom;
   inputs.sources = args.train + " against " + args.inf;
@@ -65,7 +58,7 @@ int contract_diff_command(const std::string& before, const std::string& after, b
 
 int contract_suggest(const SuggestArgs& args) {
   const auto text = suggestion(args);
-  if (!text) return report(text.error());
+  if (!text) return report_offline(text.error());
   if (args.out.empty() || args.out == "-") {
     fmt::print("{}", *text);
     return kExitOk;

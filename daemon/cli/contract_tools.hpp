@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/cli/floors.hpp"
+
 namespace driftgate::cli {
 
 /// `driftgate contract diff A B`: what became stricter, looser, new or gone. Exit status: 0 no difference,
@@ -11,7 +13,7 @@ namespace driftgate::cli {
 
 struct SuggestArgs {
   std::string train, inf, corpus;
-  std::vector<std::string> floor_train, floor_inf;  ///< two captures each, or none
+  FloorArgs floors;
   std::string name = "suggested";
   double headroom = 2;
   std::string out;  ///< file for the YAML; empty: standard output
@@ -21,8 +23,8 @@ struct SuggestArgs {
 
 struct ContractTestArgs {
   std::string contract, train, inf, corpus;
-  std::vector<std::string> floor_train, floor_inf;  ///< two captures each, or none
-  std::vector<std::string> good;                    ///< further captures of K_inf that must pass
+  FloorArgs floors;
+  std::vector<std::string> good;    ///< further captures of K_inf that must pass
   std::vector<std::string> faults;  ///< "NAME=CAPTURE": captures of a broken K_inf that must not
   std::string slice;                ///< "language=de": what corrupted-slice corrupts; empty: chosen
   std::string work_dir;             ///< where faulty captures are written; empty: the temporary folder

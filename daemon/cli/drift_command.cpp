@@ -30,6 +30,7 @@ struct Inputs {
   gpu::Capture train, inf;
   std::optional<gpu::Corpus> corpus;
   std::optional<schema::Contract> contract;
+  MeasuredFloors floors;
 };
 
 int exit_code(const schema::Error& error) {
@@ -80,7 +81,11 @@ Result<Inputs> read_inputs(const DriftArgs& args) {
   if (!train) return std::unexpected(train.error());
   auto inf = gpu::Capture::open(args.inf);
   if (!inf) return std::unexpected(inf.error());
-  return Inputs{std::move(*train), std::move(*inf), std::move(corpus), std::move(contract)};
+  auto floors =
+      measure_floors(args.floors, *train, *inf, corpus ? &*corpus : nullptr, contract ? &*contract : nullptr);
+  if (!floors) return std::unexpected(floors.error());
+  return Inputs{std::move(*train), std::move(*inf), std::move(corpus), std::move(contract),
+                std::move(*floors)};
 }
 
 gpu::MeasureOptions options_of(const DriftArgs& args, const Inputs& inputs) {
@@ -159,11 +164,24 @@ schema::SliceRole role_of(const Inputs& inputs, const gpu::SliceAttributes& wher
                                                               : schema::SliceRole::monitored;
 }
 
+/// The floors over the corpus.
+std::vector<DriftFloor> floors_beside(const MeasuredFloors& measured) {
+  std::vector<DriftFloor> out;
+  for (const stages::FloorSide side : stages::kFloorSides) {
+    const gpu::MeasurementTable* table = measured.view().of(side).table;
+    if (table != nullptr)
+      out.push_back({side, table->train.kernel, table->nonfinite_rows, gpu::summarise(*table)});
+  }
+  return out;
+}
+
 /// Decides what captures can decide and lists the rest.
-void decide(const schema::Contract& contract, const gpu::MeasurementTable& table, DriftReport& report) {
+void decide(const schema::Contract& contract, const gpu::MeasurementTable& table,
+            const stages::Floors& floors, DriftReport& report) {
   stages::StageInputs inputs;
   inputs.alpha = contract.confidence.alpha;  // a look, not a stage: nothing is spent
   inputs.seed = kSeed;
+  inputs.floors = floors;
   auto numeric = stages::evaluate_offline_numeric(contract, table, inputs);
   auto slices = stages::evaluate_statistical_slice(contract, table, inputs);
   report.has_contract = true;
@@ -201,15 +219,17 @@ DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::
   report.table = &table;
   report.corpus = gpu::summarise(table);
   report.warnings = warnings_of(args, inputs);
+  report.floors = floors_beside(inputs.floors);
   for (const gpu::SliceHistograms& slice : table.slices) {
     if (slice.where.empty()) continue;
     report.slices.push_back({gpu::summarise(table, slice.where), role_of(inputs, slice.where)});
   }
   if (inputs.contract) {
-    decide(*inputs.contract, table, report);
+    decide(*inputs.contract, table, inputs.floors.view(), report);
     add_discovered(table, report);
   } else {
     report.bounds = stages::bound_chains(table, {}, {}, kAlphaWithoutContract, kSeed);
+    stages::add_floor_values(report.bounds, inputs.floors.view(), {});
   }
   return report;
 }

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "daemon/cli/floors.hpp"
+
 namespace driftgate::cli {
 
 /// What `driftgate drift` was asked for.
@@ -11,6 +13,7 @@ struct DriftArgs {
   std::string train, inf;              ///< captures: a file or a directory each
   std::string corpus;                  ///< JSON Lines; empty = none
   std::string contract;                ///< YAML or JSON; empty = none
+  FloorArgs floors;                    ///< noise floors to show the drift beside
   std::string json;                    ///< file to write JSON to, "-" = standard output; empty = none
   std::string rows_out;                ///< safetensors with every per-row metric; empty = none
   std::string device = "cpu";          ///< cpu, cuda, cuda:N

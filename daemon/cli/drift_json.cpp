@@ -83,6 +83,19 @@ Json slice_json(const DriftReport& report, const DriftSlice& slice) {
   return out;
 }
 
+Json floors_json(const DriftReport& report) {
+  Json out = Json::array();
+  for (const DriftFloor& floor : report.floors) {
+    out.push_back({{"side", stages::to_string(floor.side)},
+                   {"kernel", floor.kernel},
+                   {"rows", floor.corpus.rows},
+                   {"sequences", floor.corpus.sequences},
+                   {"nonfinite_rows", floor.nonfinite_rows},
+                   {"metrics", metrics_json(floor.corpus)}});
+  }
+  return out;
+}
+
 /// The links of all chains in one list, each with its slice; `link` is its number in the chain.
 Json bounds_json(const DriftReport& report) {
   Json out = Json::array();
@@ -132,6 +145,7 @@ std::string drift_json(const DriftReport& report) {
               {"metrics", metrics_json(report.corpus)}};
   out["slices"] = Json::array();
   for (const DriftSlice& slice : report.slices) out["slices"].push_back(slice_json(report, slice));
+  out["floors"] = floors_json(report);
   out["bounds"] = bounds_json(report);
   if (report.has_contract) {
     out["contract"] = {{"name", report.contract_name}, {"digest", report.contract_digest}};

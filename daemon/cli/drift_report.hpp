@@ -9,6 +9,7 @@
 #include "schema/contract.hpp"
 #include "schema/verdict.hpp"
 #include "stages/bounds.hpp"
+#include "stages/floor.hpp"
 #include "stages/report.hpp"
 
 namespace driftgate::cli {
@@ -19,12 +20,21 @@ struct DriftSlice {
   schema::SliceRole role = schema::SliceRole::described;  ///< without a contract: no clause looks at it
 };
 
+/// The drift of one kernel against itself, which the drift between the two kernels stands beside.
+struct DriftFloor {
+  stages::FloorSide side{};
+  std::string kernel;
+  std::uint64_t nonfinite_rows = 0;
+  gpu::Summary corpus;
+};
+
 /// Everything that `driftgate drift` says, in text and in JSON.
 struct DriftReport {
   std::string device;
   const gpu::MeasurementTable* table = nullptr;
   gpu::Summary corpus;
   std::vector<DriftSlice> slices;
+  std::vector<DriftFloor> floors;          ///< those that were given
   std::vector<stages::BoundChain> bounds;  ///< [0] is the corpus
   bool has_contract = false;
   std::string contract_name, contract_digest;
@@ -35,7 +45,7 @@ struct DriftReport {
   std::vector<std::string> warnings, notes;
 };
 
-/// The report as JSON: `rows`, `sequences`, `metrics`, `slices[]`, `bounds[]`, `verdicts[]`,
+/// The report as JSON: `rows`, `sequences`, `metrics`, `slices[]`, `floors[]`, `bounds[]`, `verdicts[]`,
 /// `ranking[]`, `worst_rows[]`. Numbers that are not finite are the strings of measurement.md, section 8.
 [[nodiscard]] std::string drift_json(const DriftReport& report);
 

@@ -75,6 +75,39 @@ std::string metrics_text(const gpu::Summary& summary) {
   return format_table({"metric", "mean", "sequence_mean", "min", "p50", "p90", "p99", "p99_9", "max"}, rows);
 }
 
+/// Each distance beside the same distance of a kernel from itself: below the floor is noise.
+std::string floors_text(const DriftReport& report) {
+  if (report.floors.empty()) return {};
+  Cells head{"metric", "drift"};
+  for (const DriftFloor& floor : report.floors) {
+    head.push_back(fmt::format("{} floor", stages::to_string(floor.side)));
+    head.push_back("drift / floor");
+  }
+  std::vector<Cells> rows;
+  for (std::size_t i = 0; i < gpu::kRowMetricCount; ++i) {
+    const auto metric = static_cast<Metric>(i);
+    if (!schema::is_distance(metric) || report.corpus.metrics[i].n == 0) continue;
+    const double drift = report.corpus.metrics[i].mean;
+    Cells row{std::string(schema::to_string(metric)), figure(drift)};
+    for (const DriftFloor& floor : report.floors) {
+      const double noise = floor.corpus.metrics[i].mean;
+      row.push_back(figure(noise));
+      row.push_back(noise > 0 ? fmt::format("{:.3g}x", drift / noise) : "-");
+    }
+    rows.push_back(std::move(row));
+  }
+  std::string out = "\nDrift beside the noise floor, means over rows\n" + format_table(head, rows);
+  for (const DriftFloor& floor : report.floors) {
+    out += fmt::format("{} floor: {} against itself, batched differently, {} rows of {} sequences{}.\n",
+                       stages::to_string(floor.side), printable(floor.kernel), floor.corpus.rows,
+                       floor.corpus.sequences,
+                       floor.nonfinite_rows > 0
+                           ? fmt::format(", {} of them with NaN or infinite logits", floor.nonfinite_rows)
+                           : "");
+  }
+  return out;
+}
+
 std::string derived_text(const DriftReport& report) {
   if (report.corpus.derived.empty()) return {};
   std::vector<Cells> rows;
@@ -167,13 +200,21 @@ std::string bounds_text(const DriftReport& report) {
   if (report.bounds.empty()) return {};
   const stages::BoundChain& chain = report.bounds.front();
   if (!chain.refused.empty()) return "\nNo bound certificate: " + printable(chain.refused) + "\n";
+  Cells head{"link", "bound", "at the mean", "with its limit"};
+  for (const DriftFloor& floor : report.floors)
+    head.push_back(fmt::format("at the {} floor", stages::to_string(floor.side)));
+  head.insert(head.end(), {"assumption", ""});
   std::vector<Cells> rows;
   for (const stages::BoundLink& link : chain.links) {
-    rows.push_back({std::to_string(link.number), link.name, figure(link.value), figure(link.upper),
-                    std::string(stages::to_string(link.status)), printable(link.assumption)});
+    Cells row{std::to_string(link.number), link.name, figure(link.value), figure(link.upper)};
+    for (const DriftFloor& floor : report.floors) {
+      const auto found = link.floors.find(std::string(stages::to_string(floor.side)));
+      row.push_back(found == link.floors.end() ? "-" : figure(found->second));
+    }
+    row.insert(row.end(), {std::string(stages::to_string(link.status)), printable(link.assumption)});
+    rows.push_back(std::move(row));
   }
-  return "\nBounds on the corpus\n" +
-         format_table({"link", "bound", "at the mean", "with its limit", "assumption", ""}, rows);
+  return "\nBounds on the corpus\n" + format_table(head, rows);
 }
 
 std::string worst_text(const gpu::MeasurementTable& table) {
@@ -196,9 +237,9 @@ std::string worst_text(const gpu::MeasurementTable& table) {
 }  // namespace
 
 std::string drift_text(const DriftReport& report) {
-  std::string out = head_text(report) + "\n" + metrics_text(report.corpus) + derived_text(report) +
-                    slices_text(report) + bounds_text(report) + worst_text(*report.table) +
-                    ranking_text(report) + verdicts_text(report);
+  std::string out = head_text(report) + "\n" + metrics_text(report.corpus) + floors_text(report) +
+                    derived_text(report) + slices_text(report) + bounds_text(report) +
+                    worst_text(*report.table) + ranking_text(report) + verdicts_text(report);
   for (const std::string& note : report.notes) out += "note: " + printable(note) + "\n";
   return out;
 }

@@ -4,6 +4,7 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
+#include "daemon/cli/plan_text.hpp"
 #include "daemon/net/url.hpp"
 
 namespace driftgate::cli {
@@ -15,7 +16,9 @@ using schema::fail;
 using schema::Result;
 
 Result<void> add_captures(json& request, const std::string& stage, const CaptureArgs& args) {
-  const bool any = !args.train.empty() || !args.inf.empty() || !args.adapter.empty() || !args.corpus.empty();
+  const bool floor = !args.floor_train.empty() || !args.floor_inf.empty() || !args.floor_inf_adapter.empty();
+  const bool any =
+      !args.train.empty() || !args.inf.empty() || !args.adapter.empty() || !args.corpus.empty() || floor;
   if (!any) return {};
   if (args.train.empty() || args.inf.empty() == args.adapter.empty())
     return fail(ErrorCode::invalid_argument,
@@ -23,7 +26,9 @@ Result<void> add_captures(json& request, const std::string& stage, const Capture
   json captures{{"train", args.train}};
   captures["inf"] = args.inf.empty() ? json{{"adapter", args.adapter}} : json(args.inf);
   if (!args.corpus.empty()) captures["corpus"] = args.corpus;
-  if (!args.floor.empty()) captures["floor"] = args.floor;
+  if (!args.floor_train.empty()) captures["floor"]["train"] = args.floor_train;
+  if (!args.floor_inf.empty()) captures["floor"]["inf"] = args.floor_inf;
+  if (!args.floor_inf_adapter.empty()) captures["floor"]["inf"] = json{{"adapter", args.floor_inf_adapter}};
   request["captures"][stage] = std::move(captures);
   return {};
 }
@@ -38,20 +43,6 @@ Result<std::string> request_body(const PromoteArgs& args) {
   const auto slice = add_captures(request, "slice", args.slice);
   if (!slice) return std::unexpected(slice.error());
   return request.dump();
-}
-
-/// The value of one member of the plan, its lists one item a line.
-std::string plan_text(const json& plan) {
-  std::string out;
-  for (const auto& [name, value] : plan.items()) {
-    if (!value.is_array()) {
-      out += fmt::format("{:<12} {}\n", name, plain_text(value));
-      continue;
-    }
-    out += name + "\n";
-    for (const json& item : value) out += "  " + plain_text(item) + "\n";
-  }
-  return out;
 }
 
 std::string promotion_path(const std::string& id) {

@@ -10,30 +10,8 @@
 #include "stages/offline_numeric.hpp"
 
 namespace driftgate::jobs {
-namespace {
 
 using schema::ErrorCode;
-
-/// The floor is of the same kernel, checkpoint and corpus as the drift that it stands beside.
-schema::Result<void> check_floor(const gpu::CaptureIdentity& first, const gpu::CaptureIdentity& second,
-                                 const gpu::CaptureIdentity& own, const std::string& name) {
-  const auto refuse = [&](const char* what, const std::string& found, const std::string& wanted) {
-    return schema::fail(ErrorCode::not_comparable,
-                        fmt::format("{}: its {} is '{}' and that of the stage's capture is '{}'; a floor is "
-                                    "the same kernel run twice on the same corpus",
-                                    name, what, found, wanted));
-  };
-  for (const auto* capture : {&first, &second}) {
-    if (capture->kernel != own.kernel) return refuse("kernel", capture->kernel, own.kernel);
-    if (capture->checkpoint_digest != own.checkpoint_digest)
-      return refuse("checkpoint", capture->checkpoint_digest, own.checkpoint_digest);
-    if (capture->corpus_digest != own.corpus_digest)
-      return refuse("corpus", capture->corpus_digest, own.corpus_digest);
-  }
-  return {};
-}
-
-}  // namespace
 
 schema::Result<gpu::Capture> open_capture(const std::string& uri, const std::vector<std::string>& roots,
                                           const std::string& name) {
@@ -86,7 +64,7 @@ schema::Result<void> measure_floor(const FloorContext& context, stages::FloorSid
                                     name, first->name()));
   }
   const auto& own = side == stages::FloorSide::train ? context.drift.train : context.drift.inf;
-  auto same = check_floor(first->identity(), second->identity(), own, "the " + name);
+  auto same = stages::check_floor_identity(first->identity(), second->identity(), own, "the " + name);
   if (!same) return same;
   auto options = measure_options(context.contract, context.corpus, context.payload);
   options.thresholds = stages::floor_thresholds(context.contract);

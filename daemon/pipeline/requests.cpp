@@ -72,9 +72,9 @@ schema::Result<void> check_floors(const StageCaptures& captures, const Settings&
         ErrorCode::invalid_argument,
         fmt::format(
             "{} needs a noise floor: capture the rows of this stage once more with another batch size{} "
-            "and give that capture as floor.{}",
-            clause.address(), batch ? ", by the inference kernel," : "",
-            batch ? "inf" : "train or floor.inf"),
+            "and give that capture as floor.{} (`driftgate promote`: --{}-floor-{})",
+            clause.address(), batch ? ", by the inference kernel," : "", batch ? "inf" : "train or floor.inf",
+            stage == schema::Stage::offline_numeric ? "numeric" : "slice", batch ? "inf" : "train or -inf"),
         where);
   }
   return {};

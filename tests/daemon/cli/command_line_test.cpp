@@ -126,6 +126,7 @@ TEST_CASE("promote sends captures and refuses half of them") {
   CHECK(refused.exit_code == 64);
   CHECK(refused.err.find("--numeric-inf and --numeric-adapter") != std::string::npos);
   half.insert(half.end(), {"--numeric-adapter", "torch"});
+  half.insert(half.end(), {"--numeric-floor-train", "b", "--numeric-floor-inf-adapter", "torch-batch8"});
   const Ran ran = daemon.run(half, "promoter");
   CHECK(ran.exit_code == 0);
   CHECK(ran.out.find("driftgate watch pr-1") != std::string::npos);

@@ -104,7 +104,7 @@ TEST_CASE("a floor of another kernel, checkpoint or of one file twice is refused
     CHECK(result.error->describe().find(text) != std::string::npos);
   };
   world.payload.floor_inf = DriftPayload::FloorPair{world.path("train"), world.path("train2")};
-  fails_with("the inf floor: its kernel is 'a' and that of the stage's capture is 'b'");
+  fails_with("the inf floor: its kernel is 'a' and that of the drift's capture is 'b'");
   world.payload.floor_inf = DriftPayload::FloorPair{world.path("inf"), world.path("inf")};
   fails_with("shows no noise");
   world.payload.floor_inf = DriftPayload::FloorPair{world.path("inf"), "/etc/passwd"};
