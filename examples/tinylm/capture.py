@@ -2,6 +2,9 @@
 """K_train: the float32 autograd forward of PyTorch over a corpus, written as a capture file.
 
   capture.py --model model/ --corpus data/slice.jsonl --positions 16 --out data/captures/slice_train.safetensors
+
+With --batch N sequences go through together, shorter ones padded at their ends, where attention does not look:
+the same program on the same rows with another order of summation. Against batch 1 that is K_train's noise floor.
 """
 import argparse
 import hashlib
@@ -28,6 +31,7 @@ def main():
     parser.add_argument("--model", default="model")
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--positions", type=int, default=16, help="scored tokens at the end of each sequence")
+    parser.add_argument("--batch", type=int, default=1, help="sequences in one forward")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -35,15 +39,18 @@ def main():
     corpus = pathlib.Path(args.corpus).read_bytes()
     rows = [json.loads(line) for line in corpus.splitlines()]
     logits, tokens, sequences, positions = [], [], [], []
-    for row in rows:
-        ids = tokens_of(row)
-        first = row.get("score_from") or max(1, len(ids) - args.positions)
-        out = model(torch.tensor([ids[:-1]]))[0]
-        assert out.requires_grad  # the training program's forward: nothing is switched off
-        logits.append(out[first - 1:].detach().numpy())
-        tokens += ids[first:]
-        sequences += [row["sequence"]] * (len(ids) - first)
-        positions += range(first - 1, len(ids) - 1)
+    for begin in range(0, len(rows), args.batch):
+        batch = rows[begin:begin + args.batch]
+        inputs = [tokens_of(row) for row in batch]
+        longest = max(len(ids) for ids in inputs) - 1
+        outs = model(torch.tensor([ids[:-1] + [0] * (longest + 1 - len(ids)) for ids in inputs]))
+        assert outs.requires_grad  # the training program's forward: nothing is switched off
+        for row, ids, out in zip(batch, inputs, outs):
+            first = row.get("score_from") or max(1, len(ids) - args.positions)
+            logits.append(out[first - 1:len(ids) - 1].detach().numpy())
+            tokens += ids[first:]
+            sequences += [row["sequence"]] * (len(ids) - first)
+            positions += range(first - 1, len(ids) - 1)
     all_logits = np.concatenate(logits)
     shifted = torch.log_softmax(torch.from_numpy(all_logits), -1)
     i32 = lambda values: np.array(values, np.int32)

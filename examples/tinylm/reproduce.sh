@@ -25,3 +25,6 @@ for corpus in numeric slice rollouts_bf16; do
   /usr/bin/python3 "$here/capture.py" --model "$here/model" --corpus "$data/$corpus.jsonl" --positions 16 \
     --out "$captures/${corpus}_train.safetensors"
 done
+# K_train's noise floor: the numeric corpus again, eight sequences at a time.
+/usr/bin/python3 "$here/capture.py" --model "$here/model" --corpus "$data/numeric.jsonl" --positions 16 --batch 8 \
+  --out "$captures/numeric_train_batch8.safetensors"

@@ -90,9 +90,10 @@ class World:
             node[leaf] = value
         tree["roots"] = [DATA, MODEL_DIR, self.folder]
         tree["adapters"] = {
-            f"tinylm-{kernel}": [TINYLM, "capture", "--model", MODEL_DIR, "--kernel", kernel,
-                                 "--corpus", "{corpus}", "--like", "{train}", "--out", "{out}"]
-            for kernel in ("f32", "bf16", "int8", "int8-static")}
+            f"tinylm-{kernel}{suffix}": [TINYLM, "capture", "--model", MODEL_DIR, "--kernel", kernel, *flags,
+                                         "--corpus", "{corpus}", "--like", "{train}", "--out", "{out}"]
+            for kernel in ("f32", "bf16", "int8", "int8-static")
+            for suffix, flags in (("", []), ("-batch8", ["--batch", "8"]))}
         return json.dumps(tree, indent=1)  # YAML is a superset of JSON
 
     def issue_tokens(self):

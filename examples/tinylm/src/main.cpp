@@ -4,6 +4,7 @@
 #include "examples/tinylm/src/capture.hpp"
 #include "examples/tinylm/src/load.hpp"
 #include "examples/tinylm/src/server.hpp"
+#include "examples/tinylm/src/weight_faults.hpp"
 
 namespace {
 
@@ -11,6 +12,7 @@ using namespace tinylm;
 
 struct Common {
   std::string model, kernel, scales;
+  std::string weight_fault = "";
 };
 
 void add_common(CLI::App& app, Common& common) {
@@ -30,6 +32,7 @@ struct Loaded {
 Result<Loaded> load(const Common& common) {
   auto model = load_model(common.model);
   if (!model) return std::unexpected(model.error());
+  if (const auto fault = weight_fault_of(common.weight_fault)) apply_weight_fault(*model, *fault);
   const Precision precision = precision_of(common.kernel).value_or(Precision::f32);
   ActivationMaxima maxima;
   if (precision == Precision::int8_static) {
@@ -68,7 +71,7 @@ int run_rollout(const Common& common, const RolloutOptions& options) {
 }
 
 int run_calibrate(const std::string& model, const std::string& corpus, const std::string& out) {
-  auto loaded = load({model, "f32", ""});
+  auto loaded = load({.model = model, .kernel = "f32", .scales = ""});
   if (!loaded) return failed(loaded.error());
   auto written = write_calibration(loaded->engine, corpus, out);
   if (!written) return failed(written.error());
@@ -143,6 +146,10 @@ int main(int argc, char** argv) {
   capture_command->add_option("--like", capture.like, "Take the rows of this capture");
   capture_command->add_option("--positions", capture.positions, "Scored tokens at the end of each sequence")
       ->check(CLI::Range(1, 512));
+  capture_command
+      ->add_option("--weight-fault", common.weight_fault,
+                   "Wrong weights that claim the checkpoint: swapped-layers or stale-weights")
+      ->check(CLI::IsMember({"swapped-layers", "stale-weights"}));
   capture_command->add_option("--batch", capture.batch, "Sequences in one step")->check(CLI::Range(1, 64));
   RolloutOptions rollout;
   auto* rollout_command = app.add_subcommand("rollout", "Sample continuations of prompts as a corpus");
