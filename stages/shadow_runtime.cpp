@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "stages/batch_invariance.hpp"
 #include "stages/clause_rules.hpp"
 #include "stages/clause_test.hpp"
 #include "stages/report_begin.hpp"
@@ -45,6 +46,8 @@ struct Decider {
                                       ClauseVerdict verdict) const;
   [[nodiscard]] ClauseVerdict realised(const schema::Clause& clause, const schema::SliceWhere& where,
                                        SliceRole role) const;
+  [[nodiscard]] ClauseVerdict batch_variance(const schema::Clause& clause, const Pairs& pairs,
+                                             ClauseVerdict verdict) const;
 };
 
 Pairs first_of_each_key(const std::vector<ShadowPair>& pairs) {
@@ -251,6 +254,30 @@ ClauseVerdict Decider::realised(const schema::Clause& clause, const schema::Slic
   return verdict;
 }
 
+ClauseVerdict Decider::batch_variance(const schema::Clause& clause, const Pairs& pairs,
+                                      ClauseVerdict verdict) const {
+  verdict.limit_kind = "max";
+  verdict.threshold = clause.limits.max;
+  if (!clause.limits.max) return cannot(std::move(verdict), "batch_variant_rate is decided by max only.");
+  std::vector<ClusterSum> prompts;
+  std::uint64_t variant = 0;
+  for (const ShadowPair* pair : pairs) {
+    if (!pair->batch_variant) continue;
+    variant += *pair->batch_variant ? 1 : 0;
+    prompts.push_back({1, *pair->batch_variant ? 1.0 : 0.0});
+  }
+  if (prompts.empty()) {
+    return cannot(std::move(verdict),
+                  fmt::format("No mirrored prompt{} was answered by the candidate both alone and in a batch: "
+                              "the mirrored requests must be completions with one text as their prompt, and "
+                              "the engine must answer them at temperature 0.",
+                              on_slice(verdict.where)));
+  }
+  const MeanTest test = exceedance(prompts, *clause.limits.max, alpha, inputs.stage.seed);
+  apply_batch_variance(test, variant, "generated alone and in a batch", clause, verdict);
+  return verdict;
+}
+
 void Decider::decide(const schema::Clause& clause, const schema::SliceWhere& where, SliceRole role,
                      std::vector<ClauseVerdict>& out) const {
   ClauseVerdict verdict = begin_verdict(clause, where, role, alpha, inputs.stage.seed);
@@ -273,6 +300,8 @@ void Decider::decide(const schema::Clause& clause, const schema::SliceWhere& whe
     for (const schema::Clause& part : one_per_limit(clause)) {
       out.push_back(latency(part, *metric, pairs, verdict));
     }
+  } else if (group == schema::MetricGroup::batch) {
+    out.push_back(batch_variance(clause, pairs, std::move(verdict)));
   } else if (group == schema::MetricGroup::realised || group == schema::MetricGroup::row) {
     out.push_back(realised(clause, where, role));
   } else {

@@ -32,6 +32,9 @@ struct ShadowPair {
   bool has_logprobs = false;  ///< log-probabilities of the same tokens from both engines were obtained
   /// Where the engines cannot rescore: tokens equal before the first difference, and tokens compared.
   std::optional<std::uint32_t> equal_tokens, compared_tokens;
+  /// Where the contract asks for it: the candidate's greedy tokens for this prompt differ between batch 1
+  /// and batch N.
+  std::optional<bool> batch_variant;
 };
 
 /// Which kernel stands on the train side of `realised`.
@@ -53,7 +56,7 @@ struct ShadowInputs {
 /// Decides the clauses whose stages include shadow-runtime (R and O by default) once, with fixed-data
 /// tests: error rates by Clopper–Pearson, latency quantiles by order statistics and mean latencies as
 /// geometric means by Student's t on the first request of each key, realised-token clauses on all pairs,
-/// clustered by key.
+/// clustered by key, batch_variant_rate on the prompts that were asked alone and in a batch, one of each key.
 [[nodiscard]] StageReport evaluate_shadow_runtime(const schema::Contract& contract,
                                                   const ShadowInputs& inputs);
 

@@ -96,6 +96,7 @@ std::string to_json(const RescorePayload& payload) {
                                      {"checkpoint", payload.checkpoint},
                                      {"contract", payload.contract},
                                      {"max_rescored", payload.max_rescored},
+                                     {"batch_prompts", payload.batch_prompts},
                                      {"seed", fmt::format("{:016x}", payload.seed)},
                                      {"allowed_hosts", payload.outgoing.allowed_hosts},
                                      {"public_hosts", payload.outgoing.public_hosts}});
@@ -109,6 +110,7 @@ schema::Result<RescorePayload> rescore_payload_from_json(std::string_view text) 
     value.at("checkpoint").get_to(payload.checkpoint);
     value.at("contract").get_to(payload.contract);
     value.at("max_rescored").get_to(payload.max_rescored);
+    value.at("batch_prompts").get_to(payload.batch_prompts);
     payload.seed = std::strtoull(value.at("seed").get<std::string>().c_str(), nullptr, 16);
     value.at("allowed_hosts").get_to(payload.outgoing.allowed_hosts);
     value.at("public_hosts").get_to(payload.outgoing.public_hosts);

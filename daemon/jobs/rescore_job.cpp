@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
 
+#include "daemon/jobs/batch_probe.hpp"
 #include "daemon/jobs/engine_client.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 #include "daemon/jobs/worker.hpp"
@@ -73,6 +77,8 @@ class Rescore {
           payload_.candidate.can_rescore ? "incumbent's" : "candidate's"));
       for (std::size_t i = 0; i < pairs_.size(); ++i) compare(i);
     }
+    auto probed = probe();
+    if (!probed) return std::unexpected(probed.error());
     return result();
   }
 
@@ -168,6 +174,33 @@ class Rescore {
   bool note_failure(const std::string& why) {
     if (notes_.size() < 10 && std::ranges::find(notes_, why) == notes_.end()) notes_.push_back(why);
     return false;
+  }
+
+  /// The candidate's greedy answers to mirrored prompts, one of each key, alone and in a batch.
+  schema::Result<void> probe() {
+    if (payload_.batch_prompts == 0) return {};
+    std::vector<std::size_t> order(pairs_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, {}, [&](std::size_t i) { return pairs_[i].order; });
+    std::set<std::uint64_t> keys;
+    std::vector<std::size_t> asked;
+    for (const std::size_t i : order) {
+      const auto excluded = stages::RequestOutcome::excluded;
+      if (pairs_[i].incumbent == excluded || pairs_[i].candidate == excluded) continue;
+      if (keys.insert(pairs_[i].key_hash).second && !prompt_of(mirrored_[i]).empty()) asked.push_back(i);
+    }
+    std::ranges::sort(asked, {}, [&](std::size_t i) { return mixed(payload_.seed ^ pairs_[i].order); });
+    if (asked.size() > payload_.batch_prompts) asked.resize(payload_.batch_prompts);
+    std::vector<std::string> prompts;
+    for (const std::size_t i : asked) prompts.push_back(prompt_of(mirrored_[i]));
+    auto found = probe_batches(payload_.candidate.url, payload_.candidate.model, prompts, payload_.outgoing,
+                               [&](std::size_t done, std::size_t total) {
+                                 folder_.report({done, total, "prompts", "batch invariance"});
+                               });
+    if (!found) return std::unexpected(found.error());
+    for (std::size_t n = 0; n < asked.size(); ++n) pairs_[asked[n]].batch_variant = found->variant[n];
+    std::ranges::move(found->notes, std::back_inserter(notes_));
+    return {};
   }
 
   void compare(std::size_t i) {

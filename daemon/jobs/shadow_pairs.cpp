@@ -106,6 +106,7 @@ std::string pairs_to_jsonl(const std::vector<stages::ShadowPair>& pairs) {
               {"logprobs", pair.has_logprobs}};
     if (pair.equal_tokens) line["equal"] = *pair.equal_tokens;
     if (pair.compared_tokens) line["compared"] = *pair.compared_tokens;
+    if (pair.batch_variant) line["batch_variant"] = *pair.batch_variant;
     lines += schema::canonical_json(line) + "\n";
   }
   return lines;
@@ -131,6 +132,7 @@ schema::Result<std::vector<stages::ShadowPair>> pairs_from_jsonl(std::string_vie
       parsed->at("logprobs").get_to(pair.has_logprobs);
       if (parsed->contains("equal")) pair.equal_tokens = parsed->at("equal").get<std::uint32_t>();
       if (parsed->contains("compared")) pair.compared_tokens = parsed->at("compared").get<std::uint32_t>();
+      if (parsed->contains("batch_variant")) pair.batch_variant = parsed->at("batch_variant").get<bool>();
       pairs.push_back(std::move(pair));
     } catch (const std::exception& fault) {
       return schema::fail(ErrorCode::invalid_document,

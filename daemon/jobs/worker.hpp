@@ -59,6 +59,7 @@ struct RescorePayload {
   std::string checkpoint;            ///< digest, for the table
   std::string contract;              ///< canonical JSON: clips and thresholds
   std::uint32_t max_rescored = 256;  ///< most pairs that are rescored, chosen by `seed`
+  std::uint32_t batch_prompts = 0;   ///< most prompts that are asked alone and in a batch; 0 = none
   std::uint64_t seed = 0;
   net::OutgoingPolicy outgoing;
 };

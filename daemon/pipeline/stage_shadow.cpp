@@ -32,6 +32,18 @@ std::uint64_t wanted_pairs(const schema::Contract& contract) {
   return wanted;
 }
 
+constexpr std::uint32_t kBatchPrompts = 256;
+
+/// Prompts to ask alone and in a batch: none unless a clause of this stage is about it.
+std::uint32_t batch_prompts(const schema::Contract& contract) {
+  const bool wanted = std::ranges::any_of(contract.clauses, [](const schema::Clause& clause) {
+    const auto* subject = std::get_if<schema::MetricSubject>(&clause.subject);
+    return subject != nullptr && subject->metric == schema::Metric::batch_variant_rate &&
+           (clause.stages & schema::stage_bit(schema::Stage::shadow_runtime)) != 0;
+  });
+  return wanted ? kBatchPrompts : 0;
+}
+
 schema::Result<std::string> read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return schema::fail(ErrorCode::io, fmt::format("cannot open {}", path));
@@ -209,6 +221,7 @@ schema::Result<jobs::RescorePayload> Core::rescore_payload(const Live& live, con
                               .checkpoint = live.candidate.checkpoint,
                               .contract = live.contract->canonical_json,
                               .max_rescored = world_.settings.max_rescored,
+                              .batch_prompts = batch_prompts(*live.contract),
                               .seed = live.row.seed,
                               .outgoing = world_.settings.outgoing};
 }

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "schema/verdict_rule.hpp"
+#include "stages/statistics/distributions.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/stages/make.hpp"
 
@@ -255,4 +257,48 @@ TEST_CASE("realised-token drift is decided on the rescored pairs and names its r
   const StageReport report = evaluate({clause}, inputs);
   CHECK(report.verdict == Verdict::pass);
   CHECK(report.clauses.at(0).message.find("incumbent") != std::string::npos);
+}
+
+namespace {
+
+/// `count` keys with a prompt each, of which the first `variant` change with the batch size.
+ShadowInputs probed(std::size_t count, std::size_t variant) {
+  ShadowInputs inputs = traffic(count, 0, 1, 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    inputs.pairs[i].batch_variant = i < variant;
+    inputs.pairs[i].slice = i % 2 == 0 ? "language=de" : "language=en";
+  }
+  return inputs;
+}
+
+schema::Clause batch_invariant(double max) {
+  return make::traffic("batch-invariant", schema::MetricSubject{Metric::batch_variant_rate, {}},
+                       make::max(max), Stage::shadow_runtime);
+}
+
+}  // namespace
+
+TEST_CASE("prompts that change with the batch size are counted among those asked both ways") {
+  ShadowInputs inputs = probed(250, 2);
+  for (std::size_t i = 200; i < 250; ++i) inputs.pairs[i].batch_variant.reset();
+  inputs.pairs.push_back(inputs.pairs[0]);  // the key's second prompt does not count
+  const auto verdict = evaluate({batch_invariant(0.05)}, inputs).clauses.at(0);
+  CHECK(verdict.verdict == Verdict::pass);
+  CHECK(verdict.n == 200);
+  CHECK(verdict.estimate == 0.01);
+  CHECK(verdict.upper == clopper_pearson_upper(2, 200, verdict.alpha));
+  CHECK(verdict.message.starts_with("2 of 200 prompts change their greedy tokens with the batch size"));
+  CHECK(evaluate({batch_invariant(0.05)}, probed(200, 30)).clauses.at(0).verdict == Verdict::violated);
+  CHECK(evaluate({batch_invariant(0.05)}, probed(40, 1)).clauses.at(0).verdict == Verdict::inconclusive);
+  for (const auto& inputs_again : {probed(200, 2), probed(200, 30), probed(40, 1)}) {
+    const auto one = evaluate({batch_invariant(0.05)}, inputs_again).clauses.at(0);
+    CHECK(schema::rederive(one) == one.verdict);
+  }
+}
+
+TEST_CASE("a batch rate without a prompt that was asked both ways is an error that says what it takes") {
+  const auto verdict = evaluate({batch_invariant(0.05)}, traffic(50, 0, 1, 1)).clauses.at(0);
+  CHECK(verdict.verdict == Verdict::error);
+  CHECK(verdict.message.find("alone and in a batch") != std::string::npos);
+  CHECK(verdict.message.find("temperature 0") != std::string::npos);
 }

@@ -41,6 +41,7 @@ TEST_CASE("pair records survive their lines, unknown latencies and 64-bit keys i
   auto pair = pair_of(pair_with(200, 500));
   pair.equal_tokens = 3;
   pair.compared_tokens = 4;
+  pair.batch_variant = true;
   const auto again = pairs_from_jsonl(pairs_to_jsonl({pair, pair}));
   REQUIRE(again.has_value());
   REQUIRE(again->size() == 2);
@@ -50,6 +51,7 @@ TEST_CASE("pair records survive their lines, unknown latencies and 64-bit keys i
   CHECK(back.incumbent_latency.ttft_ms == 3);
   CHECK(std::isnan(back.candidate_latency.ttft_ms));
   CHECK(back.equal_tokens == 3U);
+  CHECK(back.batch_variant == true);
   const auto text = pairs_to_jsonl({pair});
   for (std::size_t n = 1; n + 1 < text.size(); ++n)
     CHECK_FALSE(pairs_from_jsonl(text.substr(0, n)).has_value());

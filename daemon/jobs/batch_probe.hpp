@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/net/outgoing.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::jobs {
+
+/// Requests that the probe keeps in flight for "batch N".
+inline constexpr std::size_t kProbeBatch = 8;
+/// Greedy tokens of each answer.
+inline constexpr int kProbeTokens = 16;
+
+struct BatchProbe {
+  /// One for each prompt: its greedy tokens differ between batch 1 and batch N; nothing when an answer is
+  /// missing.
+  std::vector<std::optional<bool>> variant;
+  std::vector<std::string> notes;  ///< one sentence for each kind of failure
+};
+
+/// Asks the engine for the greedy tokens of each prompt alone, then again with `kProbeBatch` requests in
+/// flight, and compares (measurement.md, section 8: `batch_variant_rate`). Tokens are compared by id where
+/// the engine gives ids, else by text. Nobody else should ask the engine meanwhile. An engine that fails
+/// many times in a row is not asked further. Errors: `invalid_argument` and `forbidden` of the URL.
+[[nodiscard]] schema::Result<BatchProbe> probe_batches(
+    const std::string& base_url, const std::string& model, const std::vector<std::string>& prompts,
+    const net::OutgoingPolicy& policy,
+    const std::function<void(std::size_t done, std::size_t total)>& report);
+
+}  // namespace driftgate::jobs

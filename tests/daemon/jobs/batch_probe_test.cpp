@@ -1,0 +1,114 @@
+#include "daemon/jobs/batch_probe.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "raw_peer.hpp"
+
+using namespace driftgate;
+using namespace driftgate::jobs;
+
+namespace {
+
+/// An engine whose answers to prompts that begin with "odd" depend on whether it has company.
+class Engine : public net::test::FunctionHandler {
+ public:
+  Engine() {
+    answer = [this](const net::Request& request) { return complete(request); };
+    net::ServerOptions options;
+    options.worker_threads = kProbeBatch;
+    server_ = std::move(*net::Server::start(options, *this));
+  }
+  ~Engine() override { server_->stop(std::chrono::seconds(1)); }
+  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server_->port()); }
+
+  bool broken = false;
+  std::size_t most_at_once = 0;
+  std::vector<nlohmann::json> bodies;
+
+ private:
+  net::Response complete(const net::Request& request) {
+    const auto body = nlohmann::json::parse(request.body);
+    bool alone = false;
+    {
+      std::unique_lock lock(mutex_);
+      bodies.push_back(body);
+      ++now_;
+      most_at_once = std::max(most_at_once, now_);
+      came_.notify_all();
+      // The first pass is over once every prompt was asked; from then on each waits for company.
+      alone = bodies.size() <= 20;
+      if (!alone) came_.wait_for(lock, std::chrono::seconds(5), [this] { return most_at_once > 1; });
+    }
+    net::Response response;
+    const auto prompt = body["prompt"].get<std::string>();
+    const bool varies = prompt.starts_with("odd") && !alone;
+    if (broken || prompt == "refused") {
+      response.status = 500;
+    } else {
+      response.body = nlohmann::json{{"choices", {{{"text", varies ? "other" : "same"}}}}}.dump();
+    }
+    const std::scoped_lock lock(mutex_);
+    --now_;
+    return response;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::size_t now_ = 0;
+  std::unique_ptr<net::Server> server_;
+};
+
+std::vector<std::string> prompts() {
+  std::vector<std::string> all;
+  for (int i = 0; i < 20; ++i) all.push_back((i < 3 ? "odd " : "even ") + std::to_string(i));
+  all[19] = "refused";
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("prompts whose greedy tokens change with company are told from those that do not") {
+  Engine engine;
+  std::size_t last = 0, total = 0;
+  const auto probe = probe_batches(engine.url(), "m", prompts(), {}, [&](std::size_t done, std::size_t all) {
+    last = done;
+    total = all;
+  });
+  REQUIRE(probe.has_value());
+  REQUIRE(probe->variant.size() == 20);
+  for (std::size_t i = 0; i < 19; ++i) {
+    CAPTURE(i);
+    CHECK(probe->variant[i] == (i < 3));
+  }
+  CHECK(probe->variant[19] == std::nullopt);
+  REQUIRE(!probe->notes.empty());
+  CHECK(probe->notes[0].find("answered 500 to a greedy completion") != std::string::npos);
+  CHECK(engine.most_at_once > 1);
+  CHECK(engine.most_at_once <= kProbeBatch);
+  CHECK(last == 40);
+  CHECK(total == 40);
+  CHECK(engine.bodies[0]["temperature"] == 0);
+  CHECK(engine.bodies[0]["max_tokens"] == kProbeTokens);
+}
+
+TEST_CASE("an engine that only fails is not asked for every prompt, and nothing is known of any") {
+  Engine engine;
+  engine.broken = true;
+  const std::vector<std::string> many(200, "even");
+  const auto probe = probe_batches(engine.url(), "m", many, {}, [](std::size_t, std::size_t) {});
+  REQUIRE(probe.has_value());
+  CHECK(std::ranges::all_of(probe->variant, [](const auto& one) { return !one.has_value(); }));
+  CHECK(engine.bodies.size() < 100);
+}
+
+TEST_CASE("a host that the settings do not allow is refused") {
+  const auto probe = probe_batches("http://192.0.2.1:80", "m", {"a"}, {}, [](std::size_t, std::size_t) {});
+  REQUIRE_FALSE(probe.has_value());
+  CHECK(probe.error().code == schema::ErrorCode::forbidden);
+}
