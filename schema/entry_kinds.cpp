@@ -86,6 +86,20 @@ constexpr EntryField kWaiver[] = {{"clause", T::text, true, "that is waived"},
 constexpr EntryField kReason[] = {{"reason", T::text, true, "why"}};
 constexpr EntryField kSchedule[] = {{"schedule", T::text, true, "name"},
                                     {"reason", T::text, kOptional, "why it was skipped"}};
+constexpr EntryField kScheduleSet[] = {
+    {"schedule", T::text, true, "name"},
+    {"change", T::text, true, "created, replaced, paused or resumed"},
+    {"revision", T::integer, true, "after it"},
+    {"cron", T::text, true, "when it fires"},
+    {"timezone", T::text, true, "of the expression"},
+    {"request", T::structure, true, "promotion that it asks for"},
+    {"misfire", T::text, true, "skip or run_once"},
+    {"grace_s", T::integer, true, "how late run_once may be"},
+    {"if_running", T::text, true, "skip or queue"},
+    {"paused", T::boolean, true, "whether it rests"},
+    {"owner", T::text, true, "who counts as requester of what it asks for"}};
+constexpr EntryField kScheduleDeleted[] = {{"schedule", T::text, true, "name"},
+                                           {"revision", T::integer, true, "the last"}};
 constexpr EntryField kToken[] = {{"token", T::text, true, "id"},
                                  {"name", T::text, true, "whose"},
                                  {"scopes", T::list, true, "what it allows"},
@@ -144,6 +158,8 @@ const EntryKindSpec kSpecs[] = {
     {K::block_lifted, "a block was lifted", kBlockSet},
     {K::key_rotated, "a signing key was replaced", kRotated},
     {K::epoch_changed, "a restore went behind the published head", kEpoch},
+    {K::schedule_set, "a schedule was made or changed", kScheduleSet},
+    {K::schedule_deleted, "a schedule was deleted", kScheduleDeleted},
 };
 static_assert(std::size(kSpecs) == kEvidenceKinds);
 

@@ -40,9 +40,11 @@ enum class EvidenceKind : std::uint8_t {
   block_lifted,
   key_rotated,
   epoch_changed,
+  schedule_set,
+  schedule_deleted,
 };
 
-inline constexpr std::size_t kEvidenceKinds = 27;
+inline constexpr std::size_t kEvidenceKinds = 29;
 
 [[nodiscard]] std::string_view to_string(EvidenceKind kind);
 /// `invalid_argument` with the name for an unknown kind.

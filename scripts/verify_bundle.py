@@ -12,8 +12,8 @@ STAGES = ["offline-numeric", "statistical-slice", "shadow-runtime", "canary"]
 TERMINAL = {"succeeded", "rejected", "errored", "aborted", "expired", "superseded"}
 KINDS = set("""contract_registered kernel_registered engine_registered model_bootstrapped promotion_requested state_changed
   job_finished verdict_reached route_desired route_applied escalation_decided approval_given waiver_given hold_set hold_lifted
-  schedule_fired schedule_skipped token_granted token_revoked evidence_read evidence_redacted daemon_started
-  clock_stepped""".split())
+  schedule_fired schedule_skipped schedule_set schedule_deleted token_granted token_revoked evidence_read evidence_redacted
+  daemon_started clock_stepped block_set block_lifted key_rotated epoch_changed""".split())
 ENTRY = {"actor": str, "body": dict, "kind": str, "seq": int, "subject": dict, "time_us": int, "v": int}
 SUBJECT = {"attempt": int, "prior": int, "model": str, "promotion": str, "stage": str, "checkpoint": str, "contract": str}
 SHAPES = {  # of each line: its members and their types
@@ -339,8 +339,8 @@ class Bundle:
         need(all(record[name] == self.kinds.count(name[0]) for name in ("entries", "attestations", "blobs")), "other lines", INCOMPLETE)
         need(record["digest"] == "sha256:" + self.digest.hexdigest(), "the end has the digest of other lines")
     def check_older(self):
-        origin, size, root = self.open_head(self.older_head, "the older head")
-        known = {**dict(self.older), 0: sha(b""), self.size: self.root}
+        signers, (origin, size, root) = self.signers[:], self.open_head(self.older_head, "the older head")
+        self.signers, known = signers, {**dict(self.older), 0: sha(b""), self.size: self.root}  # its key may be retired by now
         need(origin == self.origin and size <= self.size, f"the older head has {size} entries of {origin}", FORKED)
         need(size in known, f"no consistency proof from {size} entries: export it with that older head", INCOMPLETE)
         need(known[size] == root, f"the first {size} entries are not those of the older head", FORKED)

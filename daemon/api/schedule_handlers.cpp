@@ -83,7 +83,7 @@ net::Response delete_schedule(Context& context, const Call& call) {
   net::Response refusal;
   const auto revision = read_if_match(call, refusal);
   if (!revision) return refusal;
-  const auto removed = context.schedules->remove(call.path[0], *revision);
+  const auto removed = context.schedules->remove(call.principal.name, call.path[0], *revision);
   if (!removed && removed.error().code == ErrorCode::conflict)
     return api_problem(412, "precondition_failed", removed.error().describe());
   if (!removed) return problem(removed.error());

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "daemon/evidence/log.hpp"
+#include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/request.hpp"
 #include "daemon/schedule/fire_times.hpp"
 #include "daemon/store/schedules.hpp"
@@ -100,6 +102,33 @@ schema::Result<store::ScheduleRow> row_of(const ScheduleRequest& request, const 
   return row;
 }
 
+/// The entry of a change, about the model that the schedule promotes.
+schema::Result<void> record(store::Tx& tx, schema::EvidenceKind kind, const std::string& actor,
+                            const store::ScheduleRow& row, std::int64_t now_us,
+                            schema::EntryValue::Object body) {
+  body.insert_or_assign("schedule", row.name);
+  body.insert_or_assign("revision", row.revision);
+  schema::EntryDraft entry{.time_us = now_us, .kind = kind, .actor = actor, .body = std::move(body)};
+  entry.subject.model = row.model;
+  auto appended = evidence::append(tx, entry);
+  if (!appended) return std::unexpected(appended.error());
+  return {};
+}
+
+schema::Result<void> record_set(store::Tx& tx, const std::string& actor, const store::ScheduleRow& row,
+                                std::int64_t now_us, const char* change) {
+  return record(tx, schema::EvidenceKind::schedule_set, actor, row, now_us,
+                {{"change", change},
+                 {"cron", row.cron},
+                 {"timezone", row.zone},
+                 {"request", entry_value(json::parse(row.request, nullptr, false))},
+                 {"misfire", row.misfire},
+                 {"grace_s", row.grace_s},
+                 {"if_running", row.if_running},
+                 {"paused", row.paused},
+                 {"owner", row.owner}});
+}
+
 class StoredSchedules final : public ScheduleDesk {
  public:
   StoredSchedules(store::Store& store, std::function<std::int64_t()> now_us)
@@ -114,7 +143,8 @@ class StoredSchedules final : public ScheduleDesk {
       if (all->size() >= kMaxSchedules)
         return schema::fail(ErrorCode::limit_exceeded,
                             fmt::format("there are {} schedules already", kMaxSchedules));
-      return store::insert_schedule(tx, *row);
+      auto inserted = store::insert_schedule(tx, *row);
+      return inserted ? record_set(tx, actor, *row, row->created_us, "created") : inserted;
     });
     if (!made) return std::unexpected(made.error());
     auto view = get(request.name);
@@ -126,7 +156,7 @@ class StoredSchedules final : public ScheduleDesk {
                                std::uint64_t revision) override {
     auto row = row_of(request, actor, now_us_());
     if (!row) return std::unexpected(row.error());
-    return change(request.name, revision, [&](store::ScheduleRow& stored) {
+    return change(actor, request.name, revision, "replaced", [&](store::ScheduleRow& stored) {
       row->paused = stored.paused;
       row->revision = stored.revision;
       stored = *row;
@@ -135,8 +165,7 @@ class StoredSchedules final : public ScheduleDesk {
 
   schema::Result<View> set_paused(const std::string& actor, const std::string& name, bool paused,
                                   std::uint64_t revision) override {
-    (void)actor;
-    return change(name, revision, [&](store::ScheduleRow& stored) {
+    return change(actor, name, revision, paused ? "paused" : "resumed", [&](store::ScheduleRow& stored) {
       stored.paused = paused;
       // What would have fired while it was paused is not missed.
       const auto cron = schedule::parse_cron(stored.cron);
@@ -147,11 +176,14 @@ class StoredSchedules final : public ScheduleDesk {
     });
   }
 
-  schema::Result<void> remove(const std::string& name, std::uint64_t revision) override {
+  schema::Result<void> remove(const std::string& actor, const std::string& name,
+                              std::uint64_t revision) override {
     return store_.write("delete schedule", [&](store::Tx& tx) -> schema::Result<void> {
       auto row = store::get_schedule(tx, name);
       if (!row) return std::unexpected(row.error());
-      return store::delete_schedule(tx, name, revision);
+      auto deleted = store::delete_schedule(tx, name, revision);
+      if (!deleted) return deleted;
+      return record(tx, schema::EvidenceKind::schedule_deleted, actor, *row, now_us_(), {});
     });
   }
 
@@ -195,7 +227,8 @@ class StoredSchedules final : public ScheduleDesk {
 
  private:
   template <typename F>
-  schema::Result<View> change(const std::string& name, std::uint64_t revision, F edit) {
+  schema::Result<View> change(const std::string& actor, const std::string& name, std::uint64_t revision,
+                              const char* what, F edit) {
     auto done = store_.write("change schedule", [&](store::Tx& tx) -> schema::Result<void> {
       auto row = store::get_schedule(tx, name);
       if (!row) return std::unexpected(row.error());
@@ -204,7 +237,8 @@ class StoredSchedules final : public ScheduleDesk {
       edit(*row);
       row->created_us = created_us;
       row->updated_us = now_us_();
-      return store::update_schedule(tx, *row);
+      auto updated = store::update_schedule(tx, *row);
+      return updated ? record_set(tx, actor, *row, row->updated_us, what) : updated;
     });
     if (!done) return std::unexpected(done.error());
     return get(name);

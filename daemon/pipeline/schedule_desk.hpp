@@ -30,8 +30,8 @@ inline constexpr std::size_t kMaxNextFires = 100;
 [[nodiscard]] schema::Result<ScheduleRequest> parse_schedule_request(std::string_view json,
                                                                      const std::string& name_in_path);
 
-/// Where people keep schedules. Safe from any thread. `revision` is the ETag that was read: `conflict` when
-/// the schedule was changed since.
+/// Where people keep schedules; each change is an entry, in the same transaction. Safe from any thread.
+/// `revision` is the ETag that was read: `conflict` when the schedule was changed since.
 class ScheduleDesk {
  public:
   virtual ~ScheduleDesk() = default;
@@ -40,7 +40,8 @@ class ScheduleDesk {
                                        std::uint64_t revision) = 0;
   virtual schema::Result<View> set_paused(const std::string& actor, const std::string& name, bool paused,
                                           std::uint64_t revision) = 0;
-  virtual schema::Result<void> remove(const std::string& name, std::uint64_t revision) = 0;
+  virtual schema::Result<void> remove(const std::string& actor, const std::string& name,
+                                      std::uint64_t revision) = 0;
   /// {"name", "cron", "timezone", "promotion", "misfire", "grace_s", "if_running", "paused", "owner",
   /// "created_us", "updated_us", "revision", "next_us" | null, "fires": [{"fire_us", "outcome", "why",
   /// "promotion" | null, "evidence"}]}; View::seq is the revision.

@@ -292,9 +292,9 @@ class FakeBundle final : public net::BodySource {
 Result<std::shared_ptr<net::BodySource>> FakeEvidence::bundle(const evidence::BundleRequest& request) {
   if (!request.promotion.empty() && request.promotion != "pr-1")
     return fail(ErrorCode::not_found, "there is no such promotion");
-  return std::make_shared<FakeBundle>(
-      fmt::format("{} {} {} {} {}\n", request.promotion, request.from_us, request.to_us,
-                  request.older_size.value_or(0), request.with_tables));
+  return std::make_shared<FakeBundle>(fmt::format("{} {} {} {} {}\n", request.promotion, request.from_us,
+                                                  request.to_us, request.older_size.value_or(0),
+                                                  request.with_tables));
 }
 
 Result<void> FakeEvidence::note_read(const std::string& actor, const std::string& what) {
@@ -366,7 +366,7 @@ Result<View> FakeSchedules::set_paused(const std::string&, const std::string& na
                                        std::uint64_t revision) {
   return at_revision(name, revision);
 }
-Result<void> FakeSchedules::remove(const std::string& name, std::uint64_t revision) {
+Result<void> FakeSchedules::remove(const std::string&, const std::string& name, std::uint64_t revision) {
   const auto found = at_revision(name, revision);
   if (!found) return std::unexpected(found.error());
   return {};

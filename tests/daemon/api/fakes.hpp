@@ -127,7 +127,7 @@ class FakeSchedules final : public pipeline::ScheduleDesk {
                        std::uint64_t revision) override;
   Result<View> set_paused(const std::string& actor, const std::string& name, bool paused,
                           std::uint64_t revision) override;
-  Result<void> remove(const std::string& name, std::uint64_t revision) override;
+  Result<void> remove(const std::string& actor, const std::string& name, std::uint64_t revision) override;
   Result<View> get(const std::string& name) override;
   Result<pipeline::Page> list(const pipeline::PageRequest& page) override;
   Result<View> next(const std::string& name, std::size_t count) override;

@@ -87,6 +87,8 @@ TEST_CASE("each kind of entry is written by the code path that does the thing") 
   whole_life(h);
   auto desk = pipeline::stored_schedules(*h.store, [&h] { return h.clock.now_us_; });
   REQUIRE(desk->create("sam", {.name = "hourly", .cron = "0 * * * *", .request = kRequest}).has_value());
+  REQUIRE(desk->create("sam", {.name = "daily", .cron = "0 3 * * *", .request = kRequest}).has_value());
+  REQUIRE(desk->remove("sam", "daily", 1).has_value());
   const std::int64_t to_the_hour_ms = kHourMs - h.clock.now_us_ / 1'000 % kHourMs;
   h.clock.advance_ms(to_the_hour_ms);
   h.pipeline->tick();  // fires
@@ -110,6 +112,8 @@ TEST_CASE("each kind of entry is written by the code path that does the thing") 
                            "hold_lifted",
                            "schedule_fired",
                            "schedule_skipped",
+                           "schedule_set",
+                           "schedule_deleted",
                            "token_granted",
                            "token_revoked",
                            "evidence_redacted",

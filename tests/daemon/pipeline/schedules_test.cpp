@@ -157,9 +157,22 @@ TEST_CASE("a paused schedule neither fires nor misses, and changes name the revi
   REQUIRE(h.desk->replace("kim", h.wanted, 3).has_value());
   CHECK(h.schedule()["owner"] == "kim");
   CHECK(h.desk->create("sam", h.wanted).error().code == ErrorCode::already_exists);
-  CHECK(h.desk->remove("hourly", 3).error().code == ErrorCode::conflict);
-  REQUIRE(h.desk->remove("hourly", 4).has_value());
+  CHECK(h.desk->remove("olga", "hourly", 3).error().code == ErrorCode::conflict);
+  REQUIRE(h.desk->remove("olga", "hourly", 4).has_value());
   CHECK(h.desk->get("hourly").error().code == ErrorCode::not_found);
+  std::vector<std::string> changes;
+  for (const auto& entry : h.entries("", "schedule_set")) {
+    const auto& body = entry["body"];
+    changes.push_back(entry["actor"].get<std::string>() + " " + body["change"].get<std::string>() + " " +
+                      std::to_string(body["revision"].get<int>()));
+    CHECK(body["request"]["model"] == "m");
+  }
+  CHECK(changes ==
+        std::vector<std::string>{"sam created 1", "olga paused 2", "olga resumed 3", "kim replaced 4"});
+  const auto deleted = h.entries("", "schedule_deleted");
+  REQUIRE(deleted.size() == 1);
+  CHECK(deleted[0]["actor"] == "olga");
+  CHECK(deleted[0]["subject"]["model"] == "m");
 }
 
 TEST_CASE("in a blackout weights do not grow, and abort works") {
