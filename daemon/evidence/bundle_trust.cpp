@@ -50,7 +50,9 @@ void BundleVerifier::check_head(const std::string& note) {
 /// That the bundle's head continues a head that the auditor kept.
 void BundleVerifier::check_older_head() {
   if (!options_.older_head) return;
+  const auto signers = signers_;
   const auto older = open_head(*options_.older_head, "the older head");
+  signers_ = signers;  // the key that signed it then may be retired by now
   if (!older) return;
   if (older->origin != head_.origin) {
     return find(BundleResult::forked, fmt::format("the older head is of the log {}, the bundle of {}",
