@@ -70,13 +70,12 @@ schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& 
   std::optional<gpu::Corpus> corpus;
   std::string corpus_digest;
   if (!payload.corpus.empty()) {
-    auto path = resolve_below(payload.corpus, payload.roots);
-    if (!path) return schema::wrap(path.error(), "the corpus");
-    auto read = gpu::read_corpus(*path);
+    // Read once: what is hashed is what is parsed, whatever happens to the file meanwhile.
+    auto text = read_below(payload.corpus, payload.roots, gpu::kMaxCorpusBytes);
+    if (!text) return schema::wrap(text.error(), "the corpus");
+    auto read = gpu::parse_corpus(*text, payload.corpus);
     if (!read) return schema::wrap(read.error(), "the corpus");
-    auto digest = file_digest(*path);
-    if (!digest) return std::unexpected(digest.error());
-    corpus_digest = *digest;
+    corpus_digest = schema::sha256_digest(*text);
     corpus = std::move(*read);
   }
   const auto* known = corpus ? &*corpus : nullptr;

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <sys/random.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -30,6 +32,14 @@ constexpr std::size_t kMaxLineBytes = 32u << 20;  ///< of the spool
 constexpr std::size_t kMaxFailedInARow = 20;      ///< an engine that is gone is not asked further
 constexpr const char* kPairsFile = "pairs.jsonl";
 constexpr const char* kTableFile = "table.bin";
+
+/// 256 bits that nobody can guess.
+schema::Result<std::string> random_salt() {
+  std::array<std::uint8_t, 32> bits{};
+  if (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size()))
+    return schema::fail(schema::ErrorCode::io, "the system gives no random bytes for the pair records");
+  return schema::to_hex(bits);
+}
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): an order of the pairs that follows from the seed alone.
 std::uint64_t mixed(std::uint64_t x) {
@@ -248,7 +258,9 @@ class Rescore {
 
   schema::Result<JobResult> result() {
     JobResult result;
-    const auto lines = pairs_to_jsonl(pairs_);
+    const auto salt = random_salt();
+    if (!salt) return std::unexpected(salt.error());
+    const auto lines = pairs_to_jsonl(pairs_, pairs_.empty() ? std::string() : *salt);
     auto written = folder_.put(kPairsFile, lines);
     if (!written) return std::unexpected(written.error());
     result.files["pairs"] = kPairsFile;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -95,6 +96,27 @@ schema::Result<Descriptor> open_below(std::string_view uri, const std::vector<st
                         fmt::format("{} does not exist below {}", path, roots_text(roots)));
   }
   return schema::fail(ErrorCode::io, fmt::format("cannot open {}: {}", path, std::strerror(error)));
+}
+
+schema::Result<std::string> read_below(std::string_view uri, const std::vector<std::string>& roots,
+                                       std::size_t limit) {
+  auto opened = open_below(uri, roots);
+  if (!opened) return std::unexpected(opened.error());
+  struct stat status {};
+  if (::fstat(opened->get(), &status) != 0 || !S_ISREG(status.st_mode))
+    return schema::fail(ErrorCode::invalid_argument, fmt::format("{} is no regular file", uri));
+  std::string text;
+  std::string block(std::size_t{1} << 20, '\0');
+  while (true) {
+    const auto got = ::read(opened->get(), block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      return schema::fail(ErrorCode::io, fmt::format("cannot read {}: {}", uri, std::strerror(errno)));
+    if (got == 0) return text;
+    text.append(block, 0, static_cast<std::size_t>(got));
+    if (text.size() > limit)
+      return schema::fail(ErrorCode::limit_exceeded, fmt::format("{} has more than {} bytes", uri, limit));
+  }
 }
 
 schema::Result<std::string> resolve_below(std::string_view uri, const std::vector<std::string>& roots) {

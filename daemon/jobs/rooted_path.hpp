@@ -33,6 +33,12 @@ class Descriptor {
 [[nodiscard]] schema::Result<Descriptor> open_below(std::string_view uri,
                                                     const std::vector<std::string>& roots);
 
+/// All bytes of the regular file that `open_below` opens; `limit_exceeded` when it has more than `limit`,
+/// `invalid_argument` for what is no regular file.
+[[nodiscard]] schema::Result<std::string> read_below(std::string_view uri,
+                                                     const std::vector<std::string>& roots,
+                                                     std::size_t limit);
+
 /// The path that `open_below` opened, absolute; the same checks.
 [[nodiscard]] schema::Result<std::string> resolve_below(std::string_view uri,
                                                         const std::vector<std::string>& roots);

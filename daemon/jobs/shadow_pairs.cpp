@@ -17,6 +17,7 @@ using schema::ErrorCode;
 using stages::RequestOutcome;
 
 constexpr schema::JsonLimits kBodyLimits{.bytes = 16u << 20, .depth = 32, .values = 2'000'000};
+constexpr const char* kSalt = "salt";
 constexpr schema::JsonLimits kLineLimits{.bytes = 4'096, .depth = 4, .values = 100};
 
 RequestOutcome outcome_of(const route::MirroredPair::Side& side) {
@@ -93,8 +94,9 @@ stages::ShadowPair pair_of(const route::MirroredPair& mirrored) {
   return pair;
 }
 
-std::string pairs_to_jsonl(const std::vector<stages::ShadowPair>& pairs) {
+std::string pairs_to_jsonl(const std::vector<stages::ShadowPair>& pairs, std::string_view salt) {
   std::string lines;
+  if (!salt.empty()) lines = schema::canonical_json(json{{kSalt, salt}}) + "\n";
   for (const auto& pair : pairs) {
     json line{{"order", pair.order},
               {"key", fmt::format("{:016x}", pair.key_hash)},
@@ -120,6 +122,7 @@ schema::Result<std::vector<stages::ShadowPair>> pairs_from_jsonl(std::string_vie
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     auto parsed = schema::parse_json(line, kLineLimits, "a pair record");
     if (!parsed) return schema::wrap(parsed.error(), fmt::format("line {} of the pair records", number));
+    if (number == 1 && parsed->is_object() && parsed->size() == 1 && parsed->contains(kSalt)) continue;
     try {
       stages::ShadowPair pair;
       parsed->at("order").get_to(pair.order);

@@ -14,8 +14,11 @@ namespace driftgate::jobs {
 /// A mirrored request as the statistics see it: how both sides ended and their latencies.
 [[nodiscard]] stages::ShadowPair pair_of(const route::MirroredPair& mirrored);
 
-/// JSON Lines of pair records, without prompts or answers, and back (`invalid_document` with the line).
-[[nodiscard]] std::string pairs_to_jsonl(const std::vector<stages::ShadowPair>& pairs);
+/// JSON Lines of pair records, without prompts or answers, and back (`invalid_document` with the line). With
+/// a random `salt` the first line is {"salt":…}: the digest of the lines then tells nothing about them to who
+/// guesses, once they are destroyed (evidence.md, section 1). Reading skips it.
+[[nodiscard]] std::string pairs_to_jsonl(const std::vector<stages::ShadowPair>& pairs,
+                                         std::string_view salt = {});
 [[nodiscard]] schema::Result<std::vector<stages::ShadowPair>> pairs_from_jsonl(std::string_view text);
 
 /// What one side of a pair generated: the text, and the tokens when the answer lists them. Reads JSON answers

@@ -35,3 +35,13 @@ TEST_CASE("a path that leaves the root or passes a symbolic link is forbidden") 
   CHECK(open_below("", roots).error().code == ErrorCode::invalid_argument);
   CHECK(open_below("a/b.txt", {}).error().code == ErrorCode::forbidden);
 }
+
+TEST_CASE("a file is read whole, within its limit, and only a regular one") {
+  const TempFolder folder;
+  const auto file = folder.file("root/a/b.txt", "four");
+  const std::vector<std::string> roots{(folder.path / "root").string()};
+  CHECK(read_below(file, roots, 4).value() == "four");
+  CHECK(read_below(file, roots, 3).error().code == ErrorCode::limit_exceeded);
+  CHECK(read_below("a", roots, 4).error().code == ErrorCode::invalid_argument);
+  CHECK(read_below("../b.txt", roots, 4).error().code == ErrorCode::forbidden);
+}

@@ -57,6 +57,16 @@ TEST_CASE("pair records survive their lines, unknown latencies and 64-bit keys i
     CHECK_FALSE(pairs_from_jsonl(text.substr(0, n)).has_value());
 }
 
+TEST_CASE("a salt before pair records changes their digest and nothing else") {
+  const auto pair = pair_of(pair_with(200, 500));
+  const auto salted = pairs_to_jsonl({pair}, "aa");
+  CHECK(salted == "{\"salt\":\"aa\"}\n" + pairs_to_jsonl({pair}));
+  const auto back = pairs_from_jsonl(salted);
+  REQUIRE(back.has_value());
+  CHECK(pairs_to_jsonl(*back) == pairs_to_jsonl({pair}));
+  CHECK_FALSE(pairs_from_jsonl(pairs_to_jsonl({pair}) + "{\"salt\":\"aa\"}\n").has_value());
+}
+
 TEST_CASE("generated text and tokens are read from JSON answers and from streams") {
   route::MirroredPair::Side side;
   side.body =
