@@ -19,6 +19,14 @@ bool is_of_running_stage(const route::Window& window, const Live& live) {
   return window.stage_key == key.text() && !ended;
 }
 
+schema::EntryValue::Object replaced_body(const route::Window& window) {
+  return {{"action", "log"},
+          {"reason",
+           "another router process serves since this window: what the one before had observed and not "
+           "delivered is not in the measurement"},
+          {"figures", schema::EntryValue::Object{{"router", window.router_id}, {"window", window.number}}}};
+}
+
 }  // namespace
 
 void Core::heartbeat() {
@@ -58,13 +66,6 @@ schema::Result<void> Core::take_window(const route::Window& window) {
   if (!before) return std::unexpected(before.error());
   // A router that says nothing of the window before is believed; its `dropped` counts what it lost itself.
   const bool missing = window.previous != 0 && window.previous > before->value_or(*watermark);
-  const Work consume = [&](store::Tx& tx, Entries&) -> schema::Result<void> {
-    auto skipped = store::skip_windows(tx, window.router_id, window.number - 1, now());
-    if (!skipped) return skipped;
-    auto taken = store::consume_window(tx, window.router_id, window.number, now());
-    if (!taken) return std::unexpected(taken.error());
-    return store::note_model_window(tx, window.router_id, window.model, window.number);
-  };
   if (const auto model = models_.find(window.model); model != models_.end()) {
     model->second.last_window_us = now();  // ages are by this clock, never by the router's
     model->second.rate.add(window);
@@ -72,6 +73,21 @@ schema::Result<void> Core::take_window(const route::Window& window) {
   auto* live = holder(window.model);
   const bool own = live != nullptr && is_of_running_stage(window, *live);
   const bool counts = own && live->retry_at_us == 0;
+  // What the router before this one had seen and not delivered died with it.
+  std::optional<schema::EntryDraft> replaced;
+  if (counts && !before->has_value() && live->run.watermark > 0)
+    replaced = draft(*live, schema::EvidenceKind::escalation_decided, {}, replaced_body(window));
+  const Work consume = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    if (replaced) {
+      auto added = entries.add(tx, *replaced);
+      if (!added) return std::unexpected(added.error());
+    }
+    auto skipped = store::skip_windows(tx, window.router_id, window.number - 1, now());
+    if (!skipped) return skipped;
+    auto taken = store::consume_window(tx, window.router_id, window.number, now());
+    if (!taken) return std::unexpected(taken.error());
+    return store::note_model_window(tx, window.router_id, window.model, window.number);
+  };
   if (own && !counts) {
     return schema::fail(schema::ErrorCode::unavailable,
                         fmt::format("promotion {} is being read again first", live->row.id));

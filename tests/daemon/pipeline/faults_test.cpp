@@ -189,6 +189,24 @@ TEST_CASE("windows that are missing break the measurement: weight 0 and errored"
   CHECK(h.driver.share("m") == 0);
 }
 
+TEST_CASE("a router that takes the place of a dead one is told in the record, and the stage goes on") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  for (int i = 0; i < 3; ++i) h.second();
+  h.driver.router_id = "router-2";
+  h.driver.last_number.clear();
+  for (int i = 0; i < 3; ++i) h.second();
+  const auto told = h.entries(id, "escalation_decided");
+  const auto count = std::ranges::count_if(told, [](const auto& entry) {
+    return entry["body"]["action"] == "log" && entry["body"]["figures"].value("router", "") == "router-2";
+  });
+  CHECK(count == 1);
+  CHECK(h.run_until(id, {"succeeded"}) == "succeeded");
+}
+
 TEST_CASE("a promotion that is read again does not hold up windows of other stages and models") {
   Harness h;
   h.set_up();
