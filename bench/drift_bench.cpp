@@ -119,10 +119,12 @@ std::vector<const gpu::cpu::TileKernel*> kernels() {
   std::vector<const gpu::cpu::TileKernel*> out{&gpu::cpu::kPortableKernel};
 #ifdef DRIFTGATE_X86
   if (&gpu::cpu::best_kernel() != &gpu::cpu::kPortableKernel) {
-    out.insert(out.end(), {&gpu::cpu::kAvx2Kernel, &gpu::cpu::kAvx2NarrowKernel});
+    out.insert(out.end(),
+               {&gpu::cpu::kAvx2Kernel, &gpu::cpu::kAvx2NarrowKernel, &gpu::cpu::kAvx2MomentKernel});
   }
-  if (&gpu::cpu::best_kernel() == &gpu::cpu::kAvx512NarrowKernel) {
-    out.insert(out.end(), {&gpu::cpu::kAvx512Kernel, &gpu::cpu::kAvx512NarrowKernel});
+  if (&gpu::cpu::best_kernel() == &gpu::cpu::kAvx512MomentKernel) {
+    out.insert(out.end(),
+               {&gpu::cpu::kAvx512Kernel, &gpu::cpu::kAvx512NarrowKernel, &gpu::cpu::kAvx512MomentKernel});
   }
 #endif
   return out;

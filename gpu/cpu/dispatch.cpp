@@ -7,9 +7,9 @@ const TileKernel& best_kernel() {
   __builtin_cpu_init();
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  if (avx512) return kAvx512NarrowKernel;
+  if (avx512) return kAvx512MomentKernel;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
-    return kAvx2NarrowKernel;
+    return kAvx2MomentKernel;
 #endif
   return kPortableKernel;
 }

@@ -35,6 +35,59 @@ DRIFTGATE_INLINE std::uint32_t mask_equal(F a, F b) {
 DRIFTGATE_INLINE F absolute(F a) {
   return _mm512_abs_ps(a);
 }
+/// a·b + c and a·b − c, rounded once.
+DRIFTGATE_INLINE F fused(F a, F b, F c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+DRIFTGATE_INLINE F fused_less(F a, F b, F c) {
+  return _mm512_fmsub_ps(a, b, c);
+}
+/// One bit for each lane.
+using Lanes = __mmask16;
+DRIFTGATE_INLINE Lanes lanes(std::uint32_t bits) {
+  return static_cast<Lanes>(bits);
+}
+DRIFTGATE_INLINE std::uint32_t bits_of(Lanes set) {
+  return set;
+}
+DRIFTGATE_INLINE Lanes above(F a, F b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
+}
+DRIFTGATE_INLINE Lanes equal(F a, F b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+}
+DRIFTGATE_INLINE F only(Lanes set, F a) {
+  return _mm512_maskz_mov_ps(set, a);
+}
+DRIFTGATE_INLINE F larger_in(Lanes set, F a, F b) {
+  return _mm512_mask_max_ps(a, set, a, b);
+}
+DRIFTGATE_INLINE F smaller_in(Lanes set, F a, F b) {
+  return _mm512_mask_min_ps(a, set, a, b);
+}
+DRIFTGATE_INLINE I count_in(Lanes set, I counts) {
+  const __m512i c = reinterpret_cast<__m512i>(counts);
+  return reinterpret_cast<I>(_mm512_mask_add_epi32(c, set, c, _mm512_set1_epi32(1)));
+}
+
+/// Steps of the exponent for each power of two: entries of the table of 2^(j/kSteps).
+constexpr int kStepBits = 5;
+constexpr int kSteps = 1 << kStepBits;
+/// 2^(r/kSteps) for |r| ≤ 1/2, relative error 5e-8: t + t·r·(c1 + c2·r), t = 2^(j/kSteps).
+struct Exponential {
+  F low, high, c1, c2;
+  DRIFTGATE_INLINE Exponential(const float* table)
+      : low(_mm512_loadu_ps(table)),
+        high(_mm512_loadu_ps(table + 16)),
+        c1(_mm512_set1_ps(0.02166116698955562F)),
+        c2(_mm512_set1_ps(0.00023459619820224677F)) {}
+  DRIFTGATE_INLINE F operator()(F r, F shifted) const {
+    const __m512i index = _mm512_castps_si512(shifted);
+    const __m512i entry = _mm512_castps_si512(_mm512_permutex2var_ps(low, index, high));
+    const F t = _mm512_castsi512_ps(_mm512_add_epi32(entry, _mm512_slli_epi32(index, 23 - kStepBits)));
+    return fused(t * r, fused(r, c2, c1), t);
+  }
+};
 /// Eight partial sums in float64.
 DRIFTGATE_INLINE f64x8 widen_sums(F a) {
   const f64x8 low = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
@@ -71,6 +124,58 @@ DRIFTGATE_INLINE std::uint32_t mask_equal(F a, F b) {
 DRIFTGATE_INLINE F absolute(F a) {
   return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), a);
 }
+DRIFTGATE_INLINE F fused(F a, F b, F c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+DRIFTGATE_INLINE F fused_less(F a, F b, F c) {
+  return _mm256_fmsub_ps(a, b, c);
+}
+/// All ones in the lanes of the set.
+using Lanes = __m256;
+DRIFTGATE_INLINE Lanes lanes(std::uint32_t bits) {
+  const __m256i each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), each);
+  return _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, each));
+}
+DRIFTGATE_INLINE std::uint32_t bits_of(Lanes set) {
+  return static_cast<std::uint32_t>(_mm256_movemask_ps(set));
+}
+DRIFTGATE_INLINE Lanes above(F a, F b) {
+  return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
+}
+DRIFTGATE_INLINE Lanes equal(F a, F b) {
+  return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
+}
+DRIFTGATE_INLINE F only(Lanes set, F a) {
+  return _mm256_and_ps(set, a);
+}
+DRIFTGATE_INLINE F larger_in(Lanes set, F a, F b) {
+  return _mm256_blendv_ps(a, _mm256_max_ps(a, b), set);
+}
+DRIFTGATE_INLINE F smaller_in(Lanes set, F a, F b) {
+  return _mm256_blendv_ps(a, _mm256_min_ps(a, b), set);
+}
+DRIFTGATE_INLINE I count_in(Lanes set, I counts) {
+  return counts - reinterpret_cast<I>(set);
+}
+
+constexpr int kStepBits = 3;
+constexpr int kSteps = 1 << kStepBits;
+/// As above, with one power more and relative error 3e-8.
+struct Exponential {
+  F table, c1, c2, c3;
+  DRIFTGATE_INLINE Exponential(const float* entries)
+      : table(_mm256_loadu_ps(entries)),
+        c1(_mm256_set1_ps(0.08664339756999316F)),
+        c2(_mm256_set1_ps(0.0037540254944196686F)),
+        c3(_mm256_set1_ps(0.00010840646223597964F)) {}
+  DRIFTGATE_INLINE F operator()(F r, F shifted) const {
+    const __m256i index = _mm256_castps_si256(shifted);
+    const __m256i entry = _mm256_castps_si256(_mm256_permutevar8x32_ps(table, index));
+    const F t = _mm256_castsi256_ps(_mm256_add_epi32(entry, _mm256_slli_epi32(index, 23 - kStepBits)));
+    return fused(t * r, fused(r, fused(r, c3, c2), c1), t);
+  }
+};
 DRIFTGATE_INLINE f64x8 widen_sums(F a) {
   return __builtin_convertvector(a, f64x8);
 }

@@ -4,3 +4,5 @@
 // After it, whose pieces it uses.
 #define DRIFTGATE_NARROW_KERNEL kAvx2NarrowKernel
 #include "gpu/cpu/narrow_kernel.inl"
+#define DRIFTGATE_MOMENT_KERNEL kAvx2MomentKernel
+#include "gpu/cpu/moment_kernel.inl"

@@ -15,7 +15,7 @@ constexpr float kFloor = -60.0F;            // log of the least e kept: no subno
 constexpr double kLargestLogit = 30'000.0;  // its exponent must fit beside `magic`
 constexpr double kLargestDrift = 1.0, kLargestRatio = 1.25;  // |d'| in pass 1, |d| in pass 2
 constexpr double kLevels[] = {0.0625, 0.25};
-constexpr double kWellCentred = 900.0;  // (mean d')² over its variance: keeps logit_rms
+constexpr double kWellCentred = 25.0;  // (mean d')² over its variance: keeps logit_rms
 
 template <std::uint32_t Dtype>
 DRIFTGATE_INLINE F load_logits(const unsigned char* from, std::size_t column) {

@@ -111,6 +111,9 @@ RowEngine::RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::ui
   inf_entries_.resize(capacity);
   top_train_ = {train_entries_.data(), capacity, 0};
   top_inf_ = {inf_entries_.data(), capacity, 0};
+  if (kernel.moments != nullptr) {
+    moments_.emplace(*kernel.moments, vocabulary, top_k, metrics == DRIFTGATE_METRICS_CORE, narrow_scratch_);
+  }
 }
 
 RowEngine::Located RowEngine::first_pass(const driftgate_batch& batch, const unsigned char* train,
@@ -163,11 +166,13 @@ void RowEngine::measure(const driftgate_batch& batch, std::uint64_t index, drift
 }
 
 void RowEngine::evaluate_accurately(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
-  evaluate(batch, index, out);
+  clear_figures(out);
+  const bool summed = moments_ && moments_->measure(batch, index, top_train_, top_inf_, out);
+  if (!summed) evaluate(batch, index, out);
   // Float32 sums leave the log-ratio an error of about 3e-7 of the mean |log-ratio|, which is twice tv: a
   // token whose own is a small part of that is measured in float64.
   constexpr double kSmallPart = 0.01;
-  const bool narrow = std::ranges::any_of(tiles_, &Tile::narrow);
+  const bool narrow = summed || std::ranges::any_of(tiles_, &Tile::narrow);
   if (!narrow || !(std::abs(at(out, Metric::log_ratio)) < kSmallPart * at(out, Metric::tv))) return;
   set_narrow(false);
   evaluate(batch, index, out);

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "gpu/backend.h"
+#include "gpu/cpu/moment_row.hpp"
 #include "gpu/cpu/tile_kernel.hpp"
 
 namespace driftgate::gpu::cpu {
@@ -27,6 +29,8 @@ class RowEngine {
  public:
   RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k,
             std::uint32_t metrics = DRIFTGATE_METRICS_ALL);
+  RowEngine(const RowEngine&) = delete;
+  RowEngine& operator=(const RowEngine&) = delete;
   /// Row `index` of the batch; its figures depend on nothing else.
   void measure(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
 
@@ -50,6 +54,7 @@ class RowEngine {
   std::vector<Tile> tiles_;
   std::vector<TopEntry> train_entries_, inf_entries_;
   TopList top_train_{}, top_inf_{};
+  std::optional<MomentRow> moments_;  ///< uses narrow_scratch_
 };
 
 }  // namespace driftgate::gpu::cpu

@@ -74,6 +74,8 @@ struct Tile {
   TileInput input{};  ///< to read the tile again in float64
 };
 
+struct MomentKernel;
+
 struct TileKernel {
   const char* name;
   /// Fills `tile` and `out`, updates the top lists and returns the number of nonfinite logits. With any,
@@ -86,6 +88,7 @@ struct TileKernel {
   void (*pass1_drift)(Tile& tile, const std::uint32_t* ids, TopList& top_train, TopList& top_inf, Pass1& out);
   /// Adds the tile to `out`. d = (drift − c) + offset; lse = log Σ e^z of the row.
   void (*pass2)(const Tile& tile, double c, double offset, double lse, Pass2& out);
+  const MomentKernel* moments = nullptr;  ///< tried first for each row, where there is one
 };
 
 extern const TileKernel kPortableKernel;
@@ -94,6 +97,8 @@ extern const TileKernel kAvx2Kernel;
 extern const TileKernel kAvx512Kernel;
 extern const TileKernel kAvx2NarrowKernel;  ///< float32 where that is accurate enough
 extern const TileKernel kAvx512NarrowKernel;
+extern const TileKernel kAvx2MomentKernel;  ///< and one exponential for each pair of rows that drift little
+extern const TileKernel kAvx512MomentKernel;
 #endif
 
 /// The fastest kernel that this processor runs.

@@ -1,0 +1,154 @@
+#include "gpu/cpu/moment_sums.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace driftgate::gpu::cpu {
+
+namespace {
+
+constexpr std::size_t kTerms = kMostPowers + 1;
+using Series = std::array<double, kTerms>;
+
+constexpr Series inverse_factorials() {
+  Series out{1.0};
+  for (std::size_t k = 1; k < kTerms; ++k) out[k] = out[k - 1] / static_cast<double>(k);
+  return out;
+}
+
+/// Taylor coefficients in d of the term of one column over its p, given q = p·e^{−d}.
+struct Coefficients {
+  Series shrink{}, kl_pq{}, kl_qp{}, hellinger{}, chi{};
+};
+constexpr Coefficients coefficients() {
+  constexpr Series kOver = inverse_factorials();
+  Coefficients out;
+  double sign = 1, half = 1;
+  for (std::size_t k = 0; k < kTerms; ++k, sign = -sign, half /= 2) {
+    out.shrink[k] = k > 0 ? sign * kOver[k] : 0;  // e^{−d} − 1
+    if (k < 2) continue;
+    out.kl_pq[k] = sign * kOver[k];                               // φ(−d)
+    out.kl_qp[k] = sign * static_cast<double>(k - 1) * kOver[k];  // e^{−d}·φ(d)
+    out.hellinger[k] = sign * kOver[k] * (0.5 - half);            // ½(1 − e^{−d/2})²
+    out.chi[k] = k % 2 == 0 ? 2 * kOver[k] : 0;                   // e^d − 2 + e^{−d}
+  }
+  return out;
+}
+constexpr Coefficients kSeries = coefficients();
+
+/// ½[ln 2 − log(1 + e^{−d}) + e^{−d}(ln 2 − d − log(1 + e^{−d}))].
+constexpr Series kJs = {0,
+                        0,
+                        1.0 / 8,
+                        -1.0 / 16,
+                        1.0 / 64,
+                        -1.0 / 384,
+                        1.0 / 2304,
+                        -1.0 / 11520,
+                        1.0850694444444445e-05,
+                        2.5834986772486774e-07,
+                        -2.5834986772486774e-08,
+                        -9.47282848324515e-08,
+                        7.894023736037624e-09};
+
+/// Bound of the first terms left out after power kPowers[form], over ½Σe·d²: of the largest of the series.
+/// The sum stops before an odd power: times D·Σe·d^k (k even), else times D²·Σe·d^(k−1).
+constexpr double kLeftOut[kMomentForms] = {2 * 5.0 / 720, 2 * 8.0 / 362'880, 8.0 * 6.4e-9};
+
+double dot(const Series& a, const Series& b, std::size_t most) {
+  double out = 0;
+  for (std::size_t k = most + 1; k-- > 0;) out += a[k] * b[k];
+  return out;
+}
+
+/// Σe·(d − delta)^k from Σe·d^k.
+template <std::size_t N>
+void shift_powers(double (&m)[N], double delta) {
+  // Horner's scheme on the polynomial of powers: each sweep leaves one more power final.
+  for (std::size_t k = N - 1; k > 0; --k) {
+    double binomial = 1, power = 1, out = 0;
+    for (std::size_t j = 0; j <= k; ++j) {
+      out += binomial * power * m[k - j];
+      binomial = binomial * static_cast<double>(k - j) / static_cast<double>(j + 1);
+      power *= -delta;
+    }
+    m[k] = out;
+  }
+}
+
+}  // namespace
+
+void move(MomentSums& sums, double delta, double rise) {
+  shift_powers(sums.m, delta);
+  shift_powers(sums.x, delta);
+  for (std::size_t k = 0; k <= kMostCross; ++k) sums.x[k] -= rise * sums.m[k];
+  sums.d2 += delta * (delta * sums.n - 2 * sums.d1);
+  sums.d1 -= delta * sums.n;
+  sums.low -= delta;
+  sums.high -= delta;
+}
+
+void add_column(MomentSums& sums, double e, double d) {
+  for (double& m : sums.m) {
+    m += e;
+    e *= d;
+  }
+}
+
+void scale(MomentSums& sums, double factor) {
+  for (double& m : sums.m) m *= factor;
+  for (double& x : sums.x) x *= factor;
+}
+
+MomentFigures figures_of(const MomentSums& sums, std::size_t form, double top_d, double weight_error,
+                         double stretch) {
+  MomentSums rest = sums;
+  for (std::size_t k = 0; k <= 2; ++k) rest.m[k] -= weight_error * rest.x[k];
+  const std::size_t most = kPowers[form];
+  const double beside = rest.m[0];
+  add_column(rest, static_cast<double>(sums.top_e), top_d);
+  const double all = rest.m[0];
+  double power = 1;
+  double mu[kTerms] = {};
+  for (std::size_t k = 0; k <= most; ++k, power *= stretch) mu[k] = rest.m[k] / all * power;
+  mu[0] = 1;
+  MomentFigures out{};
+  out.rest = beside / static_cast<double>(sums.top_e);
+  Series about_pivot{};
+  std::copy_n(mu, kTerms, about_pivot.begin());
+  const double u = dot(kSeries.shrink, about_pivot, most);
+  out.growth = 1 + u;
+  out.offset = std::log1p(u);
+  const double o = out.offset;
+  out.low = sums.low * stretch + o, out.high = sums.high * stretch + o;
+  const double terms = mu[2] + 2 * std::abs(o * mu[1]) + o * o;
+  shift_powers(mu, -o);
+  Series m{};
+  std::copy_n(mu, most + 1, m.begin());
+  out.second = m[2];
+  out.lost = m[2] > 0 ? terms / m[2] : terms > 0 ? HUGE_VAL : 1.0;
+  out.kl_train_inf = dot(kSeries.kl_pq, m, most);
+  out.kl_inf_train = dot(kSeries.kl_qp, m, most);
+  out.js = dot(kJs, m, most);
+  out.hellinger2 = dot(kSeries.hellinger, m, most);
+  out.chi2 = dot(kSeries.chi, m, most);
+  const double size = std::max(std::abs(out.low), std::abs(out.high));
+  const double left = most % 2 == 0 ? size * m[most] : size * size * m[most - 1];
+  out.remainder = m[2] > 0 ? kLeftOut[form] * left * std::exp(size) / m[2] : 0.0;
+  double cross = 0;
+  const std::size_t most_cross = kCross[form];
+  for (std::size_t k = most_cross + 1; k-- > 0;) cross += kSeries.shrink[k] * rest.x[k];
+  cross = (cross + rest.x[0]) / all / out.growth;
+  out.entropy_train = std::max(0.0, std::log1p(out.rest) - rest.x[0] / all);
+  out.entropy_inf = std::max(0.0, std::log1p(out.rest) - cross - out.kl_inf_train);
+  const double reach = std::max(std::abs(sums.low), std::abs(sums.high));
+  const std::size_t even =
+      most_cross / 2 * 2;  // Σe·x·d'^k of an even k bounds what follows: all its terms are ≤ 0
+  double ahead = std::exp(reach);
+  for (std::size_t k = even; k <= most_cross; ++k) ahead *= reach;
+  out.cross_left = std::abs(rest.x[even] / all * kSeries.shrink[most_cross + 1]) * ahead;
+  return out;
+}
+
+}  // namespace driftgate::gpu::cpu

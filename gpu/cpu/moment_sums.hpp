@@ -1,0 +1,33 @@
+#pragma once
+
+#include "gpu/cpu/moment_kernel.hpp"
+
+namespace driftgate::gpu::cpu {
+
+/// Moves the pivot by `delta` (d' becomes d' − delta) and x by `rise` (x − top becomes smaller by it).
+void move(MomentSums& sums, double delta, double rise);
+/// Adds one column to the sums over e, with x = top.
+void add_column(MomentSums& sums, double e, double d);
+/// Multiplies every e by `factor`.
+void scale(MomentSums& sums, double factor);
+
+/// Figures of a row from its sums, the column of the largest logit included. Shares of e, d about offset.
+struct MomentFigures {
+  double rest;    ///< Σe/e_top − 1
+  double offset;  ///< o: d = d' + o
+  double growth;  ///< Σ e^{−d'} over Σe, = e^o
+  double kl_train_inf, kl_inf_train, js, hellinger2, chi2;
+  double entropy_train, entropy_inf;
+  double low, high;   ///< range of d
+  double second;      ///< Σe·d²/Σe
+  double remainder;   ///< bound of what the series leave out, relative to the divergences
+  double cross_left;  ///< likewise of entropy_inf, absolute
+  double lost;        ///< how many times larger than their sum the terms of Σe·d² were
+};
+
+/// `sums` without the top column, whose e is sums.top_e and whose d' is `top_d`. `weight_error` ε: e stands
+/// for e^{x(1+ε)}. `stretch` ρ: d' is ρ times too small.
+[[nodiscard]] MomentFigures figures_of(const MomentSums& sums, std::size_t form, double top_d,
+                                       double weight_error, double stretch);
+
+}  // namespace driftgate::gpu::cpu
