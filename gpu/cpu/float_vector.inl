@@ -65,9 +65,9 @@ DRIFTGATE_INLINE F larger_in(Lanes set, F a, F b) {
 DRIFTGATE_INLINE F smaller_in(Lanes set, F a, F b) {
   return _mm512_mask_min_ps(a, set, a, b);
 }
-DRIFTGATE_INLINE I count_in(Lanes set, I counts) {
-  const __m512i c = reinterpret_cast<__m512i>(counts);
-  return reinterpret_cast<I>(_mm512_mask_add_epi32(c, set, c, _mm512_set1_epi32(1)));
+/// a + b where the lane is not in the set, else a.
+DRIFTGATE_INLINE F add_outside(Lanes set, F a, F b) {
+  return _mm512_mask_add_ps(a, static_cast<Lanes>(~set), a, b);
 }
 
 /// Steps of the exponent for each power of two: entries of the table of 2^(j/kSteps).
@@ -155,8 +155,8 @@ DRIFTGATE_INLINE F larger_in(Lanes set, F a, F b) {
 DRIFTGATE_INLINE F smaller_in(Lanes set, F a, F b) {
   return _mm256_blendv_ps(a, _mm256_min_ps(a, b), set);
 }
-DRIFTGATE_INLINE I count_in(Lanes set, I counts) {
-  return counts - reinterpret_cast<I>(set);
+DRIFTGATE_INLINE F add_outside(Lanes set, F a, F b) {
+  return _mm256_add_ps(a, _mm256_andnot_ps(set, b));
 }
 
 constexpr int kStepBits = 3;

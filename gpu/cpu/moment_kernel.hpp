@@ -47,7 +47,8 @@ struct MomentScan {
 /// What the second reading finds, in the units of the tile's e.
 struct MomentDistances {
   double tv;                        ///< Σe·|expm1(−d)|
-  double inside[kHeads];            ///< columns of each head set
+  double tail_p[kHeads];            ///< Σe outside each head set
+  double tail_gap[kHeads];          ///< Σe·(1 − e^{−d}) outside it: p less q
   float low[kHeads], high[kHeads];  ///< range of d' over each
 };
 

@@ -321,26 +321,28 @@ void distances_at(const float* e_in, const float* d_in, std::size_t padded, floa
                   const float (&least)[kHeads], MomentDistances& out) {
   const F shift = fill(offset), wide = fill(least[0]), close = fill(least[1]);
   F low0 = fill(__builtin_inff()), high0 = -low0, low1 = low0, high1 = high0;
-  I count0{}, count1{};
-  f64x8 tv{};
+  f64x8 tv{}, p0{}, p1{}, gap0{}, gap1{};
   for (std::size_t begin = 0; begin < padded; begin += kMomentBlock) {
     const std::size_t end = begin + kMomentBlock < padded ? begin + kMomentBlock : padded;
-    F sum{};
+    F sum{}, tail0{}, tail1{}, less0{}, less1{};
     for (std::size_t i = begin; i < end; i += kWidth) {
       const F e = load(e_in + i), drift = load(d_in + i);
       const F d = drift + shift;
-      sum += absolute((e * d) * horner(d, Shrink<Level>::terms));
+      const F gap = (e * d) * horner(d, Shrink<Level>::terms);
+      sum += absolute(gap);
       const Lanes in0 = above(e, wide), in1 = above(e, close);
       low0 = smaller_in(in0, low0, drift), high0 = larger_in(in0, high0, drift);
       low1 = smaller_in(in1, low1, drift), high1 = larger_in(in1, high1, drift);
-      count0 = count_in(in0, count0), count1 = count_in(in1, count1);
+      tail0 = add_outside(in0, tail0, e), less0 = add_outside(in0, less0, gap);
+      tail1 = add_outside(in1, tail1, e), less1 = add_outside(in1, less1, gap);
     }
     tv += widen_sums(sum);
+    p0 += widen_sums(tail0), p1 += widen_sums(tail1);
+    gap0 += widen_sums(less0), gap1 += widen_sums(less1);
   }
-  std::int32_t inside[kHeads] = {};
-  for (std::size_t lane = 0; lane < kWidth; ++lane) inside[0] += count0[lane], inside[1] += count1[lane];
   out = {total(tv),
-         {static_cast<double>(inside[0]), static_cast<double>(inside[1])},
+         {total(p0), total(p1)},
+         {total(gap0), total(gap1)},
          {smallest(low0), smallest(low1)},
          {largest(high0), largest(high1)}};
 }

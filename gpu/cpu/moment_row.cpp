@@ -1,7 +1,6 @@
 #include "gpu/cpu/moment_row.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -257,7 +256,6 @@ Pass2 MomentRow::distances(const State& state, const MomentFigures& figures, dou
   choose_heads(rough, out);
   const double all = state.sums.m[0] + static_cast<double>(state.sums.top_e);
   const double size = std::max(std::abs(figures.low), std::abs(figures.high));
-  std::array<double, kHeads> inside{};
   double tv = 0;
   for (std::size_t tile = frames_.size(); tile-- > 0;) {  // what was written last is still near
     const TileFrame& frame = frames_[tile];
@@ -272,17 +270,12 @@ Pass2 MomentRow::distances(const State& state, const MomentFigures& figures, dou
                       least, found);
     tv += found.tv * scale;
     for (std::size_t i = 0; i < kHeads; ++i) {
-      inside[i] += found.inside[i];
       HeadSums& head = out.heads[i];
+      head.tail_p += found.tail_p[i] * scale;
+      head.tail_q += (found.tail_p[i] - found.tail_gap[i]) * scale;
       head.min_d = std::min(head.min_d, (static_cast<double>(found.low[i]) + shift) * stretch);
       head.max_d = std::max(head.max_d, (static_cast<double>(found.high[i]) + shift) * stretch);
     }
-  }
-  for (std::size_t i = 0; i < kHeads; ++i) {
-    HeadSums& head = out.heads[i];
-    // Bounds of the masses: each column outside has p ≤ least_p and q = p·e^{−d}.
-    head.tail_p = (state.sums.n - inside[i]) * head.least_p;
-    head.tail_q = head.tail_p * std::exp(-figures.low);
   }
   out.tv = 0.5 * tv * stretch;
   return out;
