@@ -8,11 +8,14 @@
 
 /// What every kernel of the CUDA backend is made of. These headers are C++17 and compile for the device
 /// (nvcc) and for the host, where tests run the very same code over emulated threads.
+/// What one thread does once for a row is COLD: apart, so that it takes no registers from the sweeps.
 #ifdef __CUDACC__
 #define DRIFTGATE_HD __device__ __forceinline__
+#define DRIFTGATE_HD_COLD __device__ __noinline__
 #define DRIFTGATE_UNROLL _Pragma("unroll")
 #else
 #define DRIFTGATE_HD inline
+#define DRIFTGATE_HD_COLD inline
 #define DRIFTGATE_UNROLL
 #endif
 

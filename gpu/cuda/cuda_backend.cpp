@@ -21,6 +21,7 @@ constexpr double kLeastTemperature = 1e-6;
 struct Engine {
   int device;
   std::string text;
+  Mode mode;
   RowPipeline pipeline;
 };
 
@@ -61,7 +62,8 @@ std::int32_t open_engine(const driftgate_config* config, void** engine, char* me
     use_device(config->device);
     *engine = new Engine{config->device,
                          device_text(config->device),
-                         {config->top_k, config->threads, config->metrics == DRIFTGATE_METRICS_CORE}};
+                         config->metrics == DRIFTGATE_METRICS_CORE ? Mode::core : Mode::all,
+                         {config->top_k, config->threads}};
   });
 }
 
@@ -71,7 +73,8 @@ std::int32_t describe_engine(void* engine, char* text, std::uint64_t bytes) {
   return DRIFTGATE_OK;
 }
 
-const char* fault_of(const driftgate_batch& batch) {
+/// What is wrong with a batch whose tokens are in [0, columns); null when nothing is.
+const char* fault_of(const driftgate_batch& batch, std::uint32_t columns) {
   if (batch.struct_size < sizeof(driftgate_batch)) return "the batch is of an older interface";
   if (batch.vocabulary == 0 || batch.vocabulary > kMaxVocabulary)
     return "the vocabulary must be between 1 and 4194304";
@@ -82,10 +85,29 @@ const char* fault_of(const driftgate_batch& batch) {
   if (batch.rows > 0 && (batch.train.data == nullptr || batch.inf.data == nullptr))
     return "a batch without logits";
   for (std::uint64_t i = 0; batch.tokens != nullptr && i < batch.rows; ++i) {
-    if (batch.tokens[i] < 0 || batch.tokens[i] >= batch.vocabulary)
-      return "a token id outside the vocabulary";
+    if (batch.tokens[i] < 0 || batch.tokens[i] >= columns) return "a token id outside the vocabulary";
   }
   return nullptr;
+}
+
+const char* fault_of_part(const driftgate_batch* batch, const driftgate_shard* shard) {
+  if (batch == nullptr || shard == nullptr)
+    return "engine, batch, shard, what is read and what is written are needed";
+  if (shard->struct_size < sizeof(driftgate_shard)) return "the shard is of an older interface";
+  if (shard->slot >= DRIFTGATE_SHARD_SLOTS) return "there are only two slots";
+  if (shard->total_columns > kMaxVocabulary ||
+      std::uint64_t{shard->first_column} + batch->vocabulary > shard->total_columns)
+    return "the columns held must be among those of the row, at most 4194304";
+  return fault_of(*batch, shard->total_columns);
+}
+
+std::int32_t run(void* engine, const driftgate_batch& batch, const Job& job, char* message,
+                 std::uint64_t bytes) {
+  return guarded(message, bytes, [&] {
+    auto& self = *static_cast<Engine*>(engine);
+    use_device(self.device);  // the device belongs to the thread, and callers may change theirs
+    self.pipeline.run(batch, job);
+  });
 }
 
 std::int32_t measure_batch(void* engine, const driftgate_batch* batch, driftgate_row* results, char* message,
@@ -93,12 +115,44 @@ std::int32_t measure_batch(void* engine, const driftgate_batch* batch, driftgate
   if (engine == nullptr || batch == nullptr || results == nullptr) {
     return refuse(DRIFTGATE_INVALID, "engine, batch and results are needed", message, bytes);
   }
-  if (const char* fault = fault_of(*batch)) return refuse(DRIFTGATE_INVALID, fault, message, bytes);
-  return guarded(message, bytes, [&] {
-    auto& self = *static_cast<Engine*>(engine);
-    use_device(self.device);  // the device belongs to the thread, and callers may change theirs
-    self.pipeline.measure(*batch, results);
-  });
+  if (const char* fault = fault_of(*batch, batch->vocabulary)) {
+    return refuse(DRIFTGATE_INVALID, fault, message, bytes);
+  }
+  Job job;
+  job.mode = static_cast<Engine*>(engine)->mode;
+  job.rows = results;
+  return run(engine, *batch, job, message, bytes);
+}
+
+std::int32_t shard_pass1(void* engine, const driftgate_batch* batch, const driftgate_shard* shard,
+                         driftgate_shard_partial* partials, driftgate_top_entry* top, char* message,
+                         std::uint64_t bytes) {
+  const bool complete = engine != nullptr && partials != nullptr && top != nullptr;
+  if (const char* fault = fault_of_part(complete ? batch : nullptr, shard)) {
+    return refuse(DRIFTGATE_INVALID, fault, message, bytes);
+  }
+  Job job;
+  job.mode = Mode::shard_first;
+  job.shard = shard;
+  job.partials = partials;
+  job.top = top;
+  return run(engine, *batch, job, message, bytes);
+}
+
+/// Reads the part again: nothing is kept between the passes.
+std::int32_t shard_pass2(void* engine, const driftgate_batch* batch, const driftgate_shard* shard,
+                         const driftgate_shard_row* rows, driftgate_shard_terms* terms, char* message,
+                         std::uint64_t bytes) {
+  const bool complete = engine != nullptr && rows != nullptr && terms != nullptr;
+  if (const char* fault = fault_of_part(complete ? batch : nullptr, shard)) {
+    return refuse(DRIFTGATE_INVALID, fault, message, bytes);
+  }
+  Job job;
+  job.mode = Mode::shard_second;
+  job.shard = shard;
+  job.merged = rows;
+  job.terms = terms;
+  return run(engine, *batch, job, message, bytes);
 }
 
 void close_engine(void* engine) {
@@ -113,8 +167,8 @@ constexpr driftgate_backend kTable = {sizeof(driftgate_backend),
                                       describe_engine,
                                       measure_batch,
                                       close_engine,
-                                      nullptr,
-                                      nullptr};
+                                      shard_pass1,
+                                      shard_pass2};
 
 }  // namespace
 

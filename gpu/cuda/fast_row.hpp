@@ -12,11 +12,10 @@ namespace driftgate::gpu::cuda {
 constexpr float kLargestLogit = 1e30F;  ///< differences of logits must stay finite
 
 /// Thread 0 after the first barrier of the cluster: the row's maximum, pivot and series.
-template <std::uint32_t Dtype, class Ctx>
-DRIFTGATE_HD void make_frame(Ctx& ctx) {
-  FastShared& shared = ctx.shared();
+template <std::uint32_t Dtype>
+DRIFTGATE_HD_COLD void make_frame(FastShared& shared, unsigned blocks) {
   Located all = shared.peers[0];
-  for (unsigned i = 1; i < ctx.blocks(); ++i) {
+  for (unsigned i = 1; i < blocks; ++i) {
     const Located& next = shared.peers[i];
     if (next.top_z > all.top_z) all.top_z = next.top_z, all.top_y = next.top_y, all.top_id = next.top_id;
     all.low = smaller(all.low, next.low);
@@ -40,25 +39,31 @@ DRIFTGATE_HD void make_frame(Ctx& ctx) {
       all.crowded == 0 && fabsf(all.top_z) < kLargestLogit && size <= Series<2>::kSize && simple ? 1 : 0;
 }
 
-/// Thread 0 after the second barrier: the offset, the heads and the series of pass 2; block 0 keeps them.
-template <std::uint32_t Dtype, class Ctx>
-DRIFTGATE_HD void finish_frame(Ctx& ctx, const BatchView& batch, FastRow& record) {
-  FastShared& shared = ctx.shared();
+/// Thread 0 after the second barrier: the offset, the heads and the series of pass 2; kept for the row in
+/// `record`, if given.
+template <std::uint32_t Dtype>
+DRIFTGATE_HD_COLD void finish_frame(FastShared& shared, unsigned blocks, std::uint32_t columns, Mode mode,
+                                    FastRow* record) {
   Frame& frame = shared.frame;
   FastRow row{};
   row.c = shared.c;
-  for (unsigned i = 0; i < 6; ++i) row.sums[i] = shared.total[i];
+  if (mode == Mode::core) {
+    frame.second = one_pass(shared.total, shared.total[10], shared.total[11], row) ? 0 : 1;
+  } else {
+    for (unsigned i = 0; i < 7; ++i) row.sums[i] = shared.total[i];
+    frame.second = 1;
+  }
   row.top_z = frame.top_z;
   double low = static_cast<double>(shared.low) - row.c, high = static_cast<double>(shared.high) - row.c;
   if (Dtype == DRIFTGATE_F32) {
     low = high = 0;  // of the pivot's own column
-    for (unsigned i = 0; i < ctx.blocks(); ++i) {
+    for (unsigned i = 0; i < blocks; ++i) {
       low = std::fmin(low, static_cast<double>(shared.peer_low[i]));
       high = std::fmax(high, static_cast<double>(shared.peer_high[i]));
     }
   }
   row.low = low, row.high = high;
-  const PassSums sums = pass_of(row, batch.columns);
+  const PassSums sums = pass_of(row, columns);
   row.offset = offset_of(sums);
   frame.offset = static_cast<float>(row.offset);
   for (unsigned head = 0; head < kHeads; ++head) {
@@ -66,10 +71,34 @@ DRIFTGATE_HD void finish_frame(Ctx& ctx, const BatchView& batch, FastRow& record
     frame.least_e[head] = static_cast<float>(row.least_p[head] * sums.l_p);
   }
   const double size = std::fmax(high + row.offset, -(low + row.offset));
-  frame.level = row.level = size <= 0.0625 ? 0 : size <= 0.25 ? 1 : 2;
-  if (!(size <= 1.0)) frame.fast = 0;
+  row.second = frame.second;
+  frame.level = size <= 0.0625 ? 0 : size <= 0.25 ? 1 : 2;
+  // A part's offset is not the row's: pass 2 will see.
+  if (mode != Mode::shard_first && !(size <= 1.0)) frame.fast = 0;
   row.outcome = frame.fast != 0 ? Outcome::measured : Outcome::wide;
-  if (ctx.rank() == 0) record = row;
+  if (record != nullptr) *record = row;
+}
+
+/// In its place for pass 2 of a part of a row: d = d' + ((c − the row's c) + the row's offset).
+DRIFTGATE_HD_COLD void adopt_frame(FastShared& shared, const driftgate_shard_row* merged, FastRow* record) {
+  Frame& frame = shared.frame;
+  FastRow row{};
+  row.c = shared.c;
+  row.top_z = frame.top_z;
+  row.offset = (row.c - merged->sums.c) + merged->offset;
+  frame.offset = static_cast<float>(row.offset);
+  const double p_top = std::exp(static_cast<double>(frame.top_z) - merged->lse);
+  for (unsigned head = 0; head < kHeads; ++head) {
+    row.least_p[head] = merged->least_p[head];
+    frame.least_e[head] = static_cast<float>(row.least_p[head] / p_top);
+  }
+  const double low = static_cast<double>(shared.low) - row.c, high = static_cast<double>(shared.high) - row.c;
+  const double size = std::fmax(high + row.offset, -(low + row.offset));
+  frame.level = size <= 0.0625 ? 0 : size <= 0.25 ? 1 : 2;
+  if (!(size <= 1.0)) frame.fast = 0;
+  frame.second = row.second = merged->skip == 0 ? 1 : 0;
+  row.outcome = frame.fast != 0 ? Outcome::measured : Outcome::wide;
+  if (record != nullptr) *record = row;
 }
 
 /// Copies what the cluster's blocks found and added up, and adds the sums in rank order.
@@ -81,20 +110,33 @@ DRIFTGATE_HD void gather_located(Ctx& ctx) {
 template <class Ctx>
 DRIFTGATE_HD void gather_sums(Ctx& ctx) {
   FastShared& shared = ctx.shared();
-  for (unsigned i = ctx.thread(); i < ctx.blocks() * kFirstSums; i += ctx.threads()) {
-    shared.peer_sums[i / kFirstSums][i % kFirstSums] = ctx.peer(i / kFirstSums).sums[i % kFirstSums];
+  for (unsigned i = ctx.thread(); i < ctx.blocks() * kSharedSums; i += ctx.threads()) {
+    shared.peer_sums[i / kSharedSums][i % kSharedSums] = ctx.peer(i / kSharedSums).sums[i % kSharedSums];
   }
   if (ctx.thread() < ctx.blocks()) {
     shared.peer_low[ctx.thread()] = ctx.peer(ctx.thread()).block_low;
     shared.peer_high[ctx.thread()] = ctx.peer(ctx.thread()).block_high;
   }
   ctx.sync();
-  if (ctx.thread() < kFirstSums) {
+  if (ctx.thread() < kSharedSums) {
     double sum = 0;
     for (unsigned i = 0; i < ctx.blocks(); ++i) sum += shared.peer_sums[i][ctx.thread()];
     shared.total[ctx.thread()] = sum;
   }
   ctx.sync();
+}
+
+template <std::uint32_t Dtype, class Sums, class Ctx>
+DRIFTGATE_HD void first_pass(Ctx& ctx, const Slice& slice, const Frame& frame) {
+  if (frame.level == 0) first_sums<Dtype, 0, Sums>(ctx, slice, frame);
+  if (frame.level == 1) first_sums<Dtype, 1, Sums>(ctx, slice, frame);
+  if (frame.level == 2) first_sums<Dtype, 2, Sums>(ctx, slice, frame);
+}
+template <std::uint32_t Dtype, class Ctx>
+DRIFTGATE_HD void second_pass(Ctx& ctx, const Slice& slice, const Frame& frame, FastPart& out) {
+  if (frame.level == 0) second_sums<Dtype, 0>(ctx, slice, frame, out);
+  if (frame.level == 1) second_sums<Dtype, 1>(ctx, slice, frame, out);
+  if (frame.level == 2) second_sums<Dtype, 2>(ctx, slice, frame, out);
 }
 
 /// All threads of the cluster together. Two barriers of the cluster for each row: `located` is read between
@@ -109,23 +151,29 @@ DRIFTGATE_HD void measure_row(Ctx& ctx, const BatchView& batch, const BatchScrat
   locate<Dtype>(ctx, slice, scratch.lists + part * 2 * scratch.list_size, scratch.list_size);
   ctx.sync_cluster();
   gather_located(ctx);
-  if (ctx.thread() == 0) make_frame<Dtype>(ctx);
+  if (ctx.thread() == 0) make_frame<Dtype>(shared, ctx.blocks());
   ctx.sync();
   {
     const Frame frame = shared.frame;
-    if (frame.fast != 0 && frame.level == 0) first_sums<Dtype, 0>(ctx, slice, frame);
-    if (frame.fast != 0 && frame.level == 1) first_sums<Dtype, 1>(ctx, slice, frame);
-    if (frame.fast != 0 && frame.level == 2) first_sums<Dtype, 2>(ctx, slice, frame);
+    const Mode mode = frame.fast != 0 ? batch.mode : Mode::shard_second;  // which sums nothing here
+    if (mode == Mode::all) first_pass<Dtype, FirstSums<false>>(ctx, slice, frame);
+    if (mode == Mode::core) first_pass<Dtype, CoreSums>(ctx, slice, frame);
+    if (mode == Mode::shard_first) first_pass<Dtype, FirstSums<true>>(ctx, slice, frame);
   }
   ctx.sync_cluster();
   gather_sums(ctx);
-  if (ctx.thread() == 0) finish_frame<Dtype>(ctx, batch, scratch.rows[row]);
+  if (ctx.thread() == 0) {
+    FastRow* const record = ctx.rank() == 0 ? scratch.rows + row : nullptr;
+    if (batch.mode == Mode::shard_second) {
+      adopt_frame(shared, scratch.shard.merged + row, record);
+    } else {
+      finish_frame<Dtype>(shared, ctx.blocks(), batch.columns, batch.mode, record);
+    }
+  }
   ctx.sync();
   const Frame frame = shared.frame;
-  FastPart& out = scratch.parts[part];
-  if (frame.fast != 0 && frame.level == 0) second_sums<Dtype, 0>(ctx, slice, frame, out);
-  if (frame.fast != 0 && frame.level == 1) second_sums<Dtype, 1>(ctx, slice, frame, out);
-  if (frame.fast != 0 && frame.level == 2) second_sums<Dtype, 2>(ctx, slice, frame, out);
+  const bool second = frame.fast != 0 && frame.second != 0 && batch.mode != Mode::shard_first;
+  if (second) second_pass<Dtype>(ctx, slice, frame, scratch.parts[part]);
   ctx.sync();  // the warps' sums are read: the next row may write them
 }
 

@@ -10,7 +10,8 @@ constexpr unsigned kFastThreads = 256;
 constexpr unsigned kMaxWarps = kFastThreads / 32;
 constexpr unsigned kGroups = 32;          ///< of threads, each with its own maximum
 constexpr unsigned kMaxCandidates = 128;  ///< for a block's top list; more (ties) make the row take float64
-constexpr unsigned kFirstSums = 8, kSecondSums = 16;
+constexpr unsigned kFirstSums = 8, kCoreSums = 16, kSecondSums = 16;
+constexpr unsigned kSharedSums = 16;  ///< of pass 1, whichever
 
 struct Candidate {
   float value, other;  ///< the logit, and the other kernel's of the same entry
@@ -33,17 +34,18 @@ struct Frame {
   float least_e[kHeads];
   std::uint32_t top_id;
   std::uint32_t level;
-  std::uint32_t fast;  ///< 0: the row takes the float64 form
+  std::uint32_t fast;    ///< 0: the row takes the float64 form
+  std::uint32_t second;  ///< 0: pass 1 sufficed
 };
 
 struct FastShared {
   Located located;              ///< read by the cluster between its first and second barrier of a row
-  double sums[kFirstSums];      ///< read by the cluster after its second barrier
+  double sums[kSharedSums];     ///< read by the cluster after its second barrier
   float block_low, block_high;  ///< likewise: range of d' of float32 logits
   Located peers[kMaxCluster];   ///< copies of the above of every block, in rank order
-  double peer_sums[kMaxCluster][kFirstSums];
+  double peer_sums[kMaxCluster][kSharedSums];
   float peer_low[kMaxCluster], peer_high[kMaxCluster];
-  double total[kFirstSums];
+  double total[kSharedSums];
   double c;
   float low, high;  ///< range of z − y over the row
   Frame frame;

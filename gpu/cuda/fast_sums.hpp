@@ -18,24 +18,57 @@ DRIFTGATE_HD float drift_of(float z, float y, const Frame& frame) {
   return (s - frame.pivot) + (((z - (s - part)) - (y + part)) - frame.pivot_low);
 }
 
+/// Pass 1 as FastRow::sums. `Part`: of a part of a row, where Σf·(y − y_top) can not wait for pass 2.
+template <bool Part>
 struct FirstSums {
-  float values[kFirstSums] = {};  ///< as FastRow::sums
+  float values[kFirstSums] = {};
+  float low = HUGE_VALF, high = -HUGE_VALF;
+};
+
+template <std::uint32_t Dtype, int Level, bool Part>
+DRIFTGATE_HD void add_pass1(float z, float y, const Frame& frame, FirstSums<Part>& sums) {
+  const float d = drift_of<Dtype>(z, y, frame);
+  const float x = z - frame.top_z;
+  const float e = exp2_fast(x * kLog2e);
+  const float d2 = d * d, minus = phi_minus<Level>(d, d2);
+  sums.values[0] += e;
+  sums.values[1] = fmaf(e, d, sums.values[1]);
+  sums.values[2] = fmaf(e, minus, sums.values[2]);
+  sums.values[3] = fmaf(e, x, sums.values[3]);
+  sums.values[4] += d;
+  sums.values[5] += d2;
+  if constexpr (Part) sums.values[6] = fmaf(fmaf(e, minus - d, e), x - d, sums.values[6]);
+  // 16-bit differences had their range taken exactly in the scan.
+  if constexpr (Dtype == DRIFTGATE_F32) sums.low = smaller(sums.low, d), sums.high = larger(sums.high, d);
+}
+
+/// Adds e·d^k for k = 2 … to moments[k − 2].
+template <int Level, std::size_t N>
+DRIFTGATE_HD void add_moments(float e, float d, float d2, float (&moments)[N]) {
+  float even = e * d2, odd = even * d;
+  DRIFTGATE_UNROLL
+  for (int k = 2; k <= Series<Level>::kMost; k += 2) {
+    moments[k - 2] += even;
+    even *= d2;
+    if (k + 1 > Series<Level>::kMost) break;
+    moments[k - 1] += odd;
+    odd *= d2;
+  }
+}
+
+/// Pass 1 where no more than both divergences are wanted: ten moments of d', Σe, Σe·d'.
+struct CoreSums {
+  float values[kCoreSums] = {};
   float low = HUGE_VALF, high = -HUGE_VALF;
 };
 
 template <std::uint32_t Dtype, int Level>
-DRIFTGATE_HD void add_first(float z, float y, const Frame& frame, FirstSums& sums) {
+DRIFTGATE_HD void add_pass1(float z, float y, const Frame& frame, CoreSums& sums) {
   const float d = drift_of<Dtype>(z, y, frame);
-  const float x = z - frame.top_z;
-  const float e = exp2_fast(x * kLog2e);
-  const float d2 = d * d;
-  sums.values[0] += e;
-  sums.values[1] = fmaf(e, d, sums.values[1]);
-  sums.values[2] = fmaf(e, phi_minus<Level>(d, d2), sums.values[2]);
-  sums.values[3] = fmaf(e, x, sums.values[3]);
-  sums.values[4] += d;
-  sums.values[5] += d2;
-  // 16-bit differences had their range taken exactly in the scan.
+  const float e = exp2_fast((z - frame.top_z) * kLog2e);
+  add_moments<Level>(e, d, d * d, sums.values);
+  sums.values[10] += e;
+  sums.values[11] = fmaf(e, d, sums.values[11]);
   if constexpr (Dtype == DRIFTGATE_F32) sums.low = smaller(sums.low, d), sums.high = larger(sums.high, d);
 }
 
@@ -50,16 +83,7 @@ DRIFTGATE_HD void add_second(float z, float y, const Frame& frame, SecondSums& s
   const float x = z - frame.top_z;
   const float e = exp2_fast(x * kLog2e);
   const float change = e * expm1_minus<Level>(d);  // q − p, in units of e
-  const float d2 = d * d;
-  float even = e * d2, odd = even * d;
-  DRIFTGATE_UNROLL
-  for (int k = 2; k <= Series<Level>::kMost; k += 2) {
-    sums.values[k - 2] += even;
-    even *= d2;
-    if (k + 1 > Series<Level>::kMost) break;
-    sums.values[k - 1] += odd;
-    odd *= d2;
-  }
+  add_moments<Level>(e, d, d * d, sums.values);
   sums.values[10] += fabsf(change);
   sums.values[11] = fmaf(change, x, sums.values[11]);
   DRIFTGATE_UNROLL
@@ -120,13 +144,14 @@ DRIFTGATE_HD void block_sums(Ctx& ctx, float (&values)[N], Out&& out) {
   }
 }
 
-template <std::uint32_t Dtype, int Level, class Ctx>
+/// Pass 1 into shared.sums: FirstSums, or CoreSums.
+template <std::uint32_t Dtype, int Level, class Sums, class Ctx>
 DRIFTGATE_HD void first_sums(Ctx& ctx, const Slice& slice, const Frame& frame) {
   FastShared& shared = ctx.shared();
   const unsigned warp = ctx.thread() / 32;
-  FirstSums sums;
+  Sums sums;
   sweep<Dtype>(ctx, slice, frame.top_id,
-               [&](float z, float y) { add_first<Dtype, Level>(z, y, frame, sums); });
+               [&](float z, float y) { add_pass1<Dtype, Level>(z, y, frame, sums); });
   if constexpr (Dtype == DRIFTGATE_F32) {
     const float low = warp_min(ctx, sums.low), high = warp_max_or_nan(ctx, sums.high);
     if (ctx.thread() % 32 == 0) shared.warp_low[warp][0] = low, shared.warp_high[warp][0] = high;

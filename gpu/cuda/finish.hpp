@@ -28,28 +28,11 @@ enum Value : unsigned {
   kNonfinite
 };
 
-/// Coefficients of d^k in the figures of one entry in units of p, k = 2 … 11.
-struct MomentSeries {
-  double kl_train_inf, kl_inf_train, js, hellinger2, chi2;
-};
-DRIFTGATE_HD MomentSeries moment_series(int k) {
-  // ½(log 2/(1 + e^{−d}) + e^{−d}·log 2e^{−d}/(1 + e^{−d}))
-  const double js[] = {1.0 / 8,      -1.0 / 16,   1.0 / 64,      -1.0 / 384,        1.0 / 2304,
-                       -1.0 / 11520, 1.0 / 92160, 1.0 / 3870720, -1.0 / 38707200.0, -11.0 / 116121600.0};
-  const double sign = k % 2 == 0 ? 1 : -1;
-  double inverse = 1;
-  for (int i = 2; i <= k; ++i) inverse /= i;
-  double half = 1;
-  for (int i = 0; i < k; ++i) half /= 2;
-  return {sign * inverse, sign * (k - 1) * inverse, js[k - 2], sign * (0.5 - half) * inverse,
-          k % 2 == 0 ? 2 * inverse : 0.0};
-}
-
 /// Adds up the blocks' shares of pass 2 in rank order, then the entry with the largest z.
 DRIFTGATE_HD TermSums terms_of_parts(const FastRow& row, const FastPart* parts, unsigned cluster,
-                                     const PassSums& pass, double& change_x) {
+                                     double log_p_top, double& change_x) {
   TermSums out{};
-  const double p_top = 1 / pass.l_p;
+  const double p_top = std::exp(log_p_top);
   double moments[10] = {};
   double change = 0;
   change_x = 0;
@@ -77,7 +60,7 @@ DRIFTGATE_HD TermSums terms_of_parts(const FastRow& row, const FastPart* parts, 
     out.js += series.js * moment, out.hellinger2 += series.hellinger2 * moment;
     out.chi2 += series.chi2 * moment;
   }
-  add_terms(terms_of(p_top, std::log(p_top), row.offset), p_top, row.offset, out);
+  add_terms(terms_of(p_top, log_p_top, row.offset), p_top, row.offset, out);
   return out;
 }
 
@@ -192,13 +175,16 @@ DRIFTGATE_HD void finish_row(const RowSums& row, const BatchView& batch, std::ui
 }
 
 /// Whether float32 sums are not accurate enough for these figures.
-DRIFTGATE_HD bool needs_wide(const FastRow& row, const driftgate_row& out, std::uint32_t columns) {
+DRIFTGATE_HD bool needs_wide(const FastRow& row, const driftgate_row& out, std::uint32_t columns, Mode mode) {
   // Float32 sums leave the offset an error of about 3e-7 of the mean |log-ratio|, which is twice tv.
   constexpr double kSmallPart = 0.01, kLargeOffset = 8, kWellCentred = 900;
   const double n = static_cast<double>(columns), m2 = row.sums[5] - row.sums[4] * row.sums[4] / n;
+  if (row.second == 0) {  // tv is not known, but its bound by Pinsker's inequality
+    return std::fabs(out.values[kLogRatio]) < kSmallPart * std::sqrt(out.values[kKlTrainInf] / 2);
+  }
   if (std::fabs(out.values[kLogRatio]) < kSmallPart * out.values[kTv]) return true;
   if (std::fabs(row.offset) > kLargeOffset * out.values[kTv]) return true;
-  return row.sums[4] * row.sums[4] / n > kWellCentred * m2;
+  return mode == Mode::all && row.sums[4] * row.sums[4] / n > kWellCentred * m2;
 }
 
 /// Row `index` after the float32 kernel: writes its figures and returns true, or leaves it to the float64
@@ -210,19 +196,23 @@ DRIFTGATE_HD bool finish_fast_row(const BatchView& batch, const BatchScratch& sc
   RowSums row{};
   row.pass = pass_of(fast, batch.columns);
   double change_x = 0;
-  row.terms =
-      terms_of_parts(fast, scratch.parts + index * scratch.cluster, scratch.cluster, row.pass, change_x);
+  if (fast.second != 0) {
+    row.terms = terms_of_parts(fast, scratch.parts + index * scratch.cluster, scratch.cluster,
+                               -std::log(row.pass.l_p), change_x);
+  } else {
+    row.terms.kl_train_inf = fast.kl_train_inf, row.terms.kl_inf_train = fast.kl_inf_train;
+  }
   row.top = top_of_lists(scratch.lists + index * scratch.cluster * 2 * scratch.list_size, scratch.cluster,
                          scratch.list_size, batch.top_k, batch.columns);
   // H(q) = H(p) − KL(q‖p) − Σ(q − p)·z
   const double entropy = std::log(row.pass.l_p) - row.pass.a_p / row.pass.l_p;
   row.pass.a_q = (std::log(row.pass.l_q) - (entropy - row.terms.kl_inf_train - change_x)) * row.pass.l_q;
   finish_row(row, batch, index, fast.offset, out);
-  if (needs_wide(fast, out, batch.columns)) {
+  if (needs_wide(fast, out, batch.columns, batch.mode)) {
     fast.outcome = Outcome::wide;
     return false;
   }
-  if (batch.core) keep_core(out);
+  if (batch.mode == Mode::core) keep_core(out);
   return true;
 }
 
@@ -231,7 +221,7 @@ DRIFTGATE_HD void finish_wide_row(const BatchView& batch, const BatchScratch& sc
                                   driftgate_row& out) {
   const RowSums& row = scratch.wide[index];
   finish_row(row, batch, index, offset_of(row.pass), out);
-  if (batch.core) keep_core(out);
+  if (batch.mode == Mode::core) keep_core(out);
 }
 
 }  // namespace driftgate::gpu::cuda

@@ -4,7 +4,7 @@
 #include <cuda_runtime.h>
 
 #include "gpu/cuda/fast_row.hpp"
-#include "gpu/cuda/finish.hpp"
+#include "gpu/cuda/finish_part.hpp"
 #include "gpu/cuda/wide_row.hpp"
 
 namespace driftgate::gpu::cuda {
@@ -109,7 +109,11 @@ __global__ void __launch_bounds__(kFinishThreads)
     finish_fast(BatchView batch, BatchScratch scratch, driftgate_row* results) {
   for (std::uint64_t row = blockIdx.x * kFinishThreads + threadIdx.x; row < batch.rows;
        row += std::uint64_t{gridDim.x} * kFinishThreads) {
-    finish_fast_row(batch, scratch, row, results[row]);
+    if (batch.mode == Mode::shard_first) {
+      finish_fast_part(batch, scratch, row);
+    } else {
+      finish_fast_row(batch, scratch, row, results[row]);
+    }
   }
 }
 
@@ -117,8 +121,7 @@ __global__ void __launch_bounds__(kWideThreads) wide_kernel(BatchView batch, Bat
   __shared__ WideShared shared;
   DeviceThread thread(nullptr, &shared, nullptr, 0);
   for (std::uint64_t row = blockIdx.x; row < batch.rows; row += gridDim.x) {
-    if (scratch.fast && scratch.rows[row].outcome == Outcome::measured) continue;
-    measure_wide_row(thread, batch, row, scratch.wide[row]);
+    measure_wide(thread, batch, scratch, row);
   }
 }
 
@@ -126,8 +129,16 @@ __global__ void __launch_bounds__(kFinishThreads)
     finish_wide(BatchView batch, BatchScratch scratch, driftgate_row* results) {
   for (std::uint64_t row = blockIdx.x * kFinishThreads + threadIdx.x; row < batch.rows;
        row += std::uint64_t{gridDim.x} * kFinishThreads) {
+    if (batch.mode == Mode::shard_second) {
+      finish_terms(scratch, row);
+      continue;
+    }
     if (scratch.fast && scratch.rows[row].outcome == Outcome::measured) continue;
-    finish_wide_row(batch, scratch, row, results[row]);
+    if (batch.mode == Mode::shard_first) {
+      finish_wide_partial(batch, scratch, row);
+    } else {
+      finish_wide_row(batch, scratch, row, results[row]);
+    }
   }
 }
 
@@ -267,7 +278,9 @@ int launch_batch(const BatchView& batch, const BatchScratch& scratch, const Fast
     config.stream = queue;
     error = cudaLaunchKernelEx(&config, kernel, batch, scratch, plan.cached_vectors);
     if (error != cudaSuccess) return error;
-    finish_fast<<<grid_of(batch.rows, kFinishThreads), kFinishThreads, 0, queue>>>(batch, scratch, results);
+    if (batch.mode != Mode::shard_second) {
+      finish_fast<<<grid_of(batch.rows, kFinishThreads), kFinishThreads, 0, queue>>>(batch, scratch, results);
+    }
     error = cudaGetLastError();
     if (error != cudaSuccess) return error;
   }

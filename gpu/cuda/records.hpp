@@ -55,20 +55,24 @@ struct RowSums {
   std::uint64_t nonfinite;
 };
 
+/// What the row kernels are asked for. The last two are the passes of a part of rows (gpu/backend_shard.h).
+enum class Mode : std::uint32_t { all, core, shard_first, shard_second };
+
 /// What became of a row in the float32 kernel.
 enum class Outcome : std::uint32_t { measured, wide };
 
 /// The float32 kernel's sums of a whole row. The entry with the largest z (the lowest id of several) is
 /// in no sum: its e is 1 and its d' is 0.
 struct FastRow {
-  double c;        ///< z − y of that entry
-  double sums[6];  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m), Σd', Σd'²
-  double offset;   ///< o: log p − log q = d' + o
+  double c;  ///< z − y of that entry
+  double sums[7];  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m), Σd', Σd'², of parts Σf·(y − y of that entry)
+  double offset;  ///< o: log p − log q = d' + o
   double least_p[kHeads];
-  double low, high;     ///< range of d'
-  float top_z;          ///< the largest z
-  std::uint32_t level;  ///< series of pass 2
+  double low, high;      ///< range of d'
+  float top_z;           ///< the largest z
+  std::uint32_t second;  ///< 1: pass 2 was taken; else the divergences below are those of one pass
   Outcome outcome;
+  double kl_train_inf, kl_inf_train;
 };
 
 /// One block's share of pass 2 over its columns, in units of e.
@@ -90,7 +94,16 @@ struct BatchView {
   std::uint64_t rows;
   const std::int64_t* tokens;  ///< or null
   double temperature;
-  bool core;  ///< only the figures of DRIFTGATE_METRICS_CORE are wanted
+  Mode mode;
+};
+
+/// A batch that is a part of rows: what is read and written beside the logits.
+struct ShardView {
+  std::uint32_t first_column;
+  driftgate_shard_partial* partials;  ///< written by pass 1
+  driftgate_top_entry* top;           ///< by pass 1: rows × 2 kernels × list_size, in no order
+  const driftgate_shard_row* merged;  ///< read by pass 2
+  driftgate_shard_terms* terms;       ///< written by pass 2
 };
 
 /// Scratch in device memory for a batch.
@@ -99,6 +112,7 @@ struct BatchScratch {
   FastPart* parts;  ///< rows × cluster
   TopEntry* lists;  ///< rows × cluster × 2 kernels × list_size
   RowSums* wide;    ///< rows; written for those that take the float64 form
+  ShardView shard;
   std::uint32_t cluster, list_size;
   bool fast;  ///< whether the float32 kernel ran; else every row takes the float64 form
 };

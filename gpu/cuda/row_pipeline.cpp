@@ -27,19 +27,32 @@ RowPipeline::Side RowPipeline::side_of(const driftgate_logits& logits, std::uint
   return out;
 }
 
-std::uint64_t RowPipeline::rows_of_chunk(const driftgate_batch& batch, const Side& train,
-                                         const Side& inf) const {
+std::uint64_t RowPipeline::rows_of_chunk(const driftgate_batch& batch) const {
   // Logits that lie on the device need no copy: only records and results bound the chunk.
-  const bool copied =
-      !(train.place == Place::device && train.aligned && inf.place == Place::device && inf.aligned);
-  const std::uint64_t by_bytes = copied ? kChunkBytes / (train.pitch + inf.pitch) : kMaxChunkRows;
+  const bool copied = !(train_.direct() && inf_.direct());
+  const std::uint64_t by_bytes = copied ? kChunkBytes / (train_.pitch + inf_.pitch) : kMaxChunkRows;
   const std::uint64_t floor = std::max<std::uint64_t>(1, plan_.clusters);  // fill the device
-  return std::min({std::max(by_bytes, floor), kMaxChunkRows, std::max<std::uint64_t>(batch.rows, 1)});
+  return std::min({std::max(by_bytes, floor), kMaxChunkRows, batch.rows});
+}
+
+RowPipeline::Layout RowPipeline::layout_of(std::uint64_t rows) const {
+  Layout out;
+  out.inf = train_.direct() ? 0 : rounded_up(rows * train_.pitch);
+  out.tokens = out.inf + (inf_.direct() ? 0 : rounded_up(rows * inf_.pitch));
+  out.merged = out.tokens + (has_tokens_ ? rounded_up(rows * sizeof(std::int64_t)) : 0);
+  out.end = out.merged + (shape_.mode == Mode::shard_second ? rows * sizeof(driftgate_shard_row) : 0);
+  out.results_end = rows * sizeof(driftgate_row);
+  if (shape_.mode == Mode::shard_second) out.results_end = rows * sizeof(driftgate_shard_terms);
+  if (shape_.mode == Mode::shard_first) {
+    out.top = rounded_up(rows * sizeof(driftgate_shard_partial));
+    out.results_end = out.top + rows * 2 * std::max<std::uint32_t>(top_k_, 2) * sizeof(driftgate_top_entry);
+  }
+  return out;
 }
 
 void RowPipeline::stage(const Side& side, std::uint64_t first, std::uint64_t rows, unsigned char* to) const {
   const auto copy = [&](std::uint64_t begin, std::uint64_t end) {
-    if (side.stride == side.pitch) {
+    if (side.stride == side.pitch && side.row_bytes == side.pitch) {
       std::memcpy(to + begin * side.pitch, side.data + (first + begin) * side.stride,
                   (end - begin) * side.pitch);
       return;
@@ -59,10 +72,9 @@ void RowPipeline::stage(const Side& side, std::uint64_t first, std::uint64_t row
   for (std::thread& other : others) other.join();
 }
 
-const unsigned char* RowPipeline::bring(Slot& slot, const Side& side, std::uint64_t first,
-                                        std::uint64_t offset) {
-  const unsigned char* const from = side.data + first * side.stride;
-  if (side.place == Place::device && side.aligned) return from;
+const unsigned char* RowPipeline::bring(Slot& slot, const Side& side, std::uint64_t offset) const {
+  const unsigned char* const from = side.data + slot.first * side.stride;
+  if (side.direct()) return from;
   unsigned char* const to = slot.device.as<unsigned char>() + offset;
   if (side.place == Place::device) {
     check(launch_align(from, side.stride, to, side.pitch, side.row_bytes, slot.rows, slot.stream.handle()),
@@ -71,7 +83,7 @@ const unsigned char* RowPipeline::bring(Slot& slot, const Side& side, std::uint6
     slot.stream.copy_rows_in(to, side.pitch, from, side.stride, side.row_bytes, slot.rows);
   } else {
     unsigned char* const staged = slot.host.as<unsigned char>() + offset;
-    stage(side, first, slot.rows, staged);
+    stage(side, slot.first, slot.rows, staged);
     slot.stream.copy(to, staged, slot.rows * side.pitch);
   }
   return to;
@@ -94,49 +106,75 @@ BatchScratch RowPipeline::scratch_for(Slot& slot) const {
   return out;
 }
 
-void RowPipeline::start_chunk(Slot& slot, const driftgate_batch& batch, const Side& train, const Side& inf,
-                              std::uint64_t first) {
-  const std::uint64_t train_bytes = rounded_up(slot.rows * train.pitch);
-  const std::uint64_t logits_bytes = train_bytes + rounded_up(slot.rows * inf.pitch);
-  const std::uint64_t tokens_bytes = batch.tokens == nullptr ? 0 : slot.rows * sizeof(std::int64_t);
-  const bool direct =
-      train.place == Place::device && train.aligned && inf.place == Place::device && inf.aligned;
-  const bool staged = train.place == Place::pageable || inf.place == Place::pageable;
-  const std::uint64_t tokens_at = direct ? 0 : logits_bytes;
-  slot.device.reserve(tokens_at + tokens_bytes);
-  slot.host.reserve((staged ? logits_bytes : 0) + tokens_bytes);
-  slot.device_results.reserve(slot.rows * sizeof(driftgate_row));
-  slot.host_results.reserve(slot.rows * sizeof(driftgate_row));
+void RowPipeline::start_chunk(Slot& slot, const driftgate_batch& batch, const Job& job) {
+  const Layout layout = layout_of(slot.rows);
+  slot.device.reserve(layout.end);
+  slot.host.reserve(layout.end);
+  slot.device_results.reserve(layout.results_end);
+  slot.host_results.reserve(layout.results_end);
+  auto* const host = slot.host.as<unsigned char>();
+  auto* const device = slot.device.as<unsigned char>();
+  auto* const results = slot.device_results.as<unsigned char>();
   BatchView view = shape_;
   view.rows = slot.rows;
-  view.train = bring(slot, train, first, 0);
-  view.inf = bring(slot, inf, first, train_bytes);
-  view.train_stride_bytes = view.train == train.data + first * train.stride ? train.stride : train.pitch;
-  view.inf_stride_bytes = view.inf == inf.data + first * inf.stride ? inf.stride : inf.pitch;
-  if (batch.tokens != nullptr) {
-    auto* const tokens = slot.host.as<unsigned char>() + (staged ? logits_bytes : 0);
-    std::memcpy(tokens, batch.tokens + first, tokens_bytes);
-    slot.stream.copy(slot.device.as<unsigned char>() + tokens_at, tokens, tokens_bytes);
-    view.tokens = reinterpret_cast<const std::int64_t*>(slot.device.as<unsigned char>() + tokens_at);
+  view.train = bring(slot, train_, 0);
+  view.inf = bring(slot, inf_, layout.inf);
+  view.train_stride_bytes = train_.direct() ? train_.stride : train_.pitch;
+  view.inf_stride_bytes = inf_.direct() ? inf_.stride : inf_.pitch;
+  if (has_tokens_) {
+    std::memcpy(host + layout.tokens, batch.tokens + slot.first, slot.rows * sizeof(std::int64_t));
+    view.tokens = reinterpret_cast<const std::int64_t*>(device + layout.tokens);
   }
-  check(launch_batch(view, scratch_for(slot), plan_, slot.device_results.as<driftgate_row>(),
-                     slot.stream.handle()),
+  BatchScratch scratch = scratch_for(slot);
+  if (job.shard != nullptr) scratch.shard.first_column = job.shard->first_column;
+  if (job.mode == Mode::shard_second) {
+    std::memcpy(host + layout.merged, job.merged + slot.first, slot.rows * sizeof(driftgate_shard_row));
+    scratch.shard.merged = reinterpret_cast<const driftgate_shard_row*>(device + layout.merged);
+    scratch.shard.terms = reinterpret_cast<driftgate_shard_terms*>(results);
+  } else if (job.mode == Mode::shard_first) {
+    scratch.shard.partials = reinterpret_cast<driftgate_shard_partial*>(results);
+    scratch.shard.top = reinterpret_cast<driftgate_top_entry*>(results + layout.top);
+  }
+  if (layout.end > layout.tokens) {
+    slot.stream.copy(device + layout.tokens, host + layout.tokens, layout.end - layout.tokens);
+  }
+  check(launch_batch(view, scratch, plan_, reinterpret_cast<driftgate_row*>(results), slot.stream.handle()),
         "the launch of the row kernels");
-  slot.stream.copy(slot.host_results.as<void>(), slot.device_results.as<void>(),
-                   slot.rows * sizeof(driftgate_row));
+  slot.stream.copy(slot.host_results.as<void>(), results, layout.results_end);
 }
 
-void RowPipeline::finish_chunk(Slot& slot) {
-  if (slot.out == nullptr) return;
-  driftgate_row* const out = slot.out;
-  slot.out = nullptr;
+void RowPipeline::finish_chunk(Slot& slot, const Job& job) const {
+  if (slot.rows == 0) return;
   slot.stream.wait();
-  std::memcpy(out, slot.host_results.as<void>(), slot.rows * sizeof(driftgate_row));
+  const std::uint64_t first = slot.first, rows = slot.rows;
+  const auto* const from = slot.host_results.as<unsigned char>();
+  slot.rows = 0;
+  if (job.mode == Mode::shard_second) {
+    std::memcpy(job.terms + first, from, rows * sizeof(driftgate_shard_terms));
+    return;
+  }
+  if (job.mode != Mode::shard_first) {
+    std::memcpy(job.rows + first, from, rows * sizeof(driftgate_row));
+    return;
+  }
+  const std::uint64_t places = std::max<std::uint32_t>(top_k_, 2);
+  driftgate_top_entry* const top = job.top + first * 2 * places;
+  std::memcpy(job.partials + first, from, rows * sizeof(driftgate_shard_partial));
+  std::memcpy(top, from + layout_of(rows).top, rows * 2 * places * sizeof(driftgate_top_entry));
+  for (std::uint64_t i = 0; i < 2 * rows; ++i) {
+    // The float64 form writes its entries in no order.
+    const driftgate_shard_partial& partial = job.partials[first + i / 2];
+    driftgate_top_entry* const list = top + i * places;
+    std::sort(list, list + (i % 2 == 0 ? partial.top_train : partial.top_inf),
+              [](const driftgate_top_entry& a, const driftgate_top_entry& b) {
+                return a.value > b.value || (a.value == b.value && a.id < b.id);
+              });
+  }
 }
 
 void RowPipeline::drain() {
   for (Slot& slot : slots_) {
-    slot.out = nullptr;
+    slot.rows = 0;
     try {
       slot.stream.wait();
     } catch (const CudaError&) {
@@ -145,27 +183,28 @@ void RowPipeline::drain() {
   }
 }
 
-void RowPipeline::measure(const driftgate_batch& batch, driftgate_row* results) {
+void RowPipeline::run(const driftgate_batch& batch, const Job& job) {
   if (batch.rows == 0) return;
-  const Side train = side_of(batch.train, batch.vocabulary), inf = side_of(batch.inf, batch.vocabulary);
+  train_ = side_of(batch.train, batch.vocabulary), inf_ = side_of(batch.inf, batch.vocabulary);
+  has_tokens_ = batch.tokens != nullptr && job.mode != Mode::shard_second;
   shape_ = {};
   shape_.train_dtype = batch.train.dtype, shape_.inf_dtype = batch.inf.dtype;
   shape_.columns = batch.vocabulary, shape_.top_k = top_k_;
   shape_.temperature = batch.temperature;
-  shape_.core = core_;
+  shape_.mode = job.mode;
   check(plan_fast(shape_, plan_), "the occupancy of the row kernel");
-  const std::uint64_t most = rows_of_chunk(batch, train, inf);
+  const std::uint64_t most = rows_of_chunk(batch);
   try {
     std::size_t next = 0;
     for (std::uint64_t first = 0; first < batch.rows; first += most, next = (next + 1) % kSlots) {
       Slot& slot = slots_[next];
-      finish_chunk(slot);
+      finish_chunk(slot, job);
+      slot.first = first;
       slot.rows = std::min(most, batch.rows - first);
-      start_chunk(slot, batch, train, inf, first);
-      slot.out = results + first;
+      start_chunk(slot, batch, job);
     }
-    for (std::size_t i = 0; i < kSlots; ++i) finish_chunk(slots_[(next + i) % kSlots]);
-  } catch (const CudaError&) {
+    for (std::size_t i = 0; i < kSlots; ++i) finish_chunk(slots_[(next + i) % kSlots], job);
+  } catch (...) {
     drain();  // nothing may still write into the caller's buffers or ours
     throw;
   }

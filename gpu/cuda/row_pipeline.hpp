@@ -9,16 +9,25 @@
 
 namespace driftgate::gpu::cuda {
 
+/// What is asked for of a batch, and where it goes.
+struct Job {
+  Mode mode = Mode::all;
+  driftgate_row* rows = nullptr;           ///< written in modes all and core
+  const driftgate_shard* shard = nullptr;  ///< in the other two
+  driftgate_shard_partial* partials = nullptr;
+  driftgate_top_entry* top = nullptr;
+  const driftgate_shard_row* merged = nullptr;
+  driftgate_shard_terms* terms = nullptr;
+};
+
 /// Measures batches of any size in bounded memory: rows go in chunks through two slots, each with its own
 /// stream and buffers, so that copying the next chunk overlaps with measuring this one. Logits in device
 /// memory are measured where they are, unless their rows are not aligned to 16 bytes.
 class RowPipeline {
  public:
-  /// `core`: only the figures of DRIFTGATE_METRICS_CORE.
-  RowPipeline(std::uint32_t top_k, std::uint32_t threads, bool core)
-      : top_k_(top_k), threads_(threads), core_(core) {}
-  /// `batch` was checked. Throws CudaError.
-  void measure(const driftgate_batch& batch, driftgate_row* results);
+  RowPipeline(std::uint32_t top_k, std::uint32_t threads) : top_k_(top_k), threads_(threads) {}
+  /// `batch` and `job` were checked. Throws CudaError.
+  void run(const driftgate_batch& batch, const Job& job);
 
  private:
   static constexpr std::size_t kSlots = 2;
@@ -28,34 +37,39 @@ class RowPipeline {
 
   struct Slot {
     Stream stream;
-    Buffer host{Where::pinned}, device{Where::device};  ///< logits and tokens
+    Buffer host{Where::pinned}, device{Where::device};  ///< logits, tokens, merged sums
     Buffer scratch{Where::device};
     Buffer device_results{Where::device}, host_results{Where::pinned};
-    driftgate_row* out = nullptr;  ///< where the chunk under way belongs; null when there is none
-    std::uint64_t rows = 0;
+    std::uint64_t first = 0, rows = 0;  ///< of the chunk under way; 0 rows when there is none
   };
   struct Side {
     const unsigned char* data;
     std::uint64_t stride, row_bytes, pitch;
     Place place;
     bool aligned;
+    [[nodiscard]] bool direct() const { return place == Place::device && aligned; }
+  };
+  /// Byte offsets of what a chunk brings along or takes back.
+  struct Layout {
+    std::uint64_t inf = 0, tokens = 0, merged = 0, end = 0;
+    std::uint64_t top = 0, results_end = 0;
   };
 
   static Side side_of(const driftgate_logits& logits, std::uint32_t vocabulary);
-  [[nodiscard]] std::uint64_t rows_of_chunk(const driftgate_batch& batch, const Side& train,
-                                            const Side& inf) const;
-  void start_chunk(Slot& slot, const driftgate_batch& batch, const Side& train, const Side& inf,
-                   std::uint64_t first);
-  const unsigned char* bring(Slot& slot, const Side& side, std::uint64_t first, std::uint64_t offset);
+  [[nodiscard]] std::uint64_t rows_of_chunk(const driftgate_batch& batch) const;
+  [[nodiscard]] Layout layout_of(std::uint64_t rows) const;
+  void start_chunk(Slot& slot, const driftgate_batch& batch, const Job& job);
+  const unsigned char* bring(Slot& slot, const Side& side, std::uint64_t offset) const;
   void stage(const Side& side, std::uint64_t first, std::uint64_t rows, unsigned char* to) const;
   BatchScratch scratch_for(Slot& slot) const;
-  static void finish_chunk(Slot& slot);
+  void finish_chunk(Slot& slot, const Job& job) const;
   void drain();
 
   std::uint32_t top_k_, threads_;
-  bool core_;
   std::array<Slot, kSlots> slots_;
   BatchView shape_{};  ///< of the batch under way
+  Side train_{}, inf_{};
+  bool has_tokens_ = false;
   FastPlan plan_{};
 };
 

@@ -116,9 +116,9 @@ DRIFTGATE_HD void wide_sums(Ctx& ctx, const double (&values)[kWideFirst]) {
   ctx.sync();
 }
 
-/// Counts, maxima and top lists. False when the row has no figures.
+/// Counts and maxima. False when the row has no figures.
 template <class Ctx>
-DRIFTGATE_HD bool locate_wide(Ctx& ctx, const WideInput& in, std::uint32_t top_k) {
+DRIFTGATE_HD bool count_columns(Ctx& ctx, const WideInput& in) {
   WideShared& shared = ctx.wide();
   if (ctx.thread() == 0) shared.unmasked = shared.nonfinite = shared.overlap = 0;
   ctx.sync();
@@ -142,7 +142,13 @@ DRIFTGATE_HD bool locate_wide(Ctx& ctx, const WideInput& in, std::uint32_t top_k
     }
     ctx.sync();
   }
-  if (shared.nonfinite > 0 || shared.unmasked == 0) return false;
+  return shared.nonfinite == 0 && shared.unmasked > 0;
+}
+
+/// The two top sets of a row that has figures: their least keys, and how many entries are in both.
+template <class Ctx>
+DRIFTGATE_HD void select_tops(Ctx& ctx, const WideInput& in, std::uint32_t top_k) {
+  WideShared& shared = ctx.wide();
   const std::uint32_t size = top_k < shared.unmasked ? top_k : shared.unmasked;
   for (unsigned kernel = 0; kernel < 2; ++kernel) {
     const std::uint64_t key = select_key(ctx, in, kernel, size);
@@ -156,7 +162,25 @@ DRIFTGATE_HD bool locate_wide(Ctx& ctx, const WideInput& in, std::uint32_t top_k
   });
   ctx.add(&shared.overlap, both);
   ctx.sync();
-  return true;
+}
+
+/// Writes the entries of the top sets, `size` places for each kernel, in no order.
+template <class Ctx>
+DRIFTGATE_HD void write_tops(Ctx& ctx, const WideInput& in, std::uint32_t first_column, std::uint32_t size,
+                             driftgate_top_entry* out) {
+  WideShared& shared = ctx.wide();
+  if (ctx.thread() < 2) shared.histogram[ctx.thread()] = 0;
+  ctx.sync();
+  visit_columns(ctx, in, [&](float z, float y, std::uint32_t id) {
+    const float values[] = {z, y};
+    for (unsigned kernel = 0; kernel < 2; ++kernel) {
+      if (key_of(values[kernel], id) < shared.thresholds[kernel]) continue;
+      const std::uint32_t slot = ctx.next(&shared.histogram[kernel]);
+      if (slot < size)
+        out[kernel * size + slot] = {static_cast<double>(values[kernel]), first_column + id, 0};
+    }
+  });
+  ctx.sync();
 }
 
 template <class Ctx>
@@ -255,28 +279,93 @@ DRIFTGATE_HD void wide_second_pass(Ctx& ctx, const WideInput& in, double tempera
   }
 }
 
-/// All threads of a block together; `threads` a power of two and at least kWideFirst.
+DRIFTGATE_HD WideInput wide_input(const BatchView& batch, std::uint64_t row) {
+  return {batch.train + row * batch.train_stride_bytes, batch.inf + row * batch.inf_stride_bytes,
+          batch.train_dtype, batch.inf_dtype, batch.columns};
+}
+
+/// Thread 0: what is known of the row beside its two passes.
+DRIFTGATE_HD void summarize(WideShared& shared, RowSums& out) {
+  const Best &train = shared.best[0][0], &inf = shared.best[1][0];
+  const double margin =
+      shared.unmasked < 2 ? HUGE_VAL : static_cast<double>(train.value) - static_cast<double>(train.second);
+  shared.row.top = {train.id,        inf.id, shared.overlap,
+                    shared.unmasked, margin, static_cast<double>(inf.value)};
+  shared.row.nonfinite = shared.nonfinite;
+  out = shared.row;
+}
+
+/// A whole row: all threads of a block together; `threads` a power of two and at least kWideFirst.
 template <class Ctx>
 DRIFTGATE_HD void measure_wide_row(Ctx& ctx, const BatchView& batch, std::uint64_t row, RowSums& out) {
-  WideShared& shared = ctx.wide();
-  const WideInput in{batch.train + row * batch.train_stride_bytes, batch.inf + row * batch.inf_stride_bytes,
-                     batch.train_dtype, batch.inf_dtype, batch.columns};
-  const bool figures = locate_wide(ctx, in, batch.top_k);
-  if (figures) {
+  const WideInput in = wide_input(batch, row);
+  if (count_columns(ctx, in)) {
+    select_tops(ctx, in, batch.top_k);
     wide_first_pass(ctx, in, batch.temperature);
     ctx.sync();
     wide_second_pass(ctx, in, batch.temperature);
   }
-  if (ctx.thread() == 0) {
-    const Best &train = shared.best[0][0], &inf = shared.best[1][0];
-    const double margin =
-        shared.unmasked < 2 ? HUGE_VAL : static_cast<double>(train.value) - static_cast<double>(train.second);
-    shared.row.top = {train.id,        inf.id, shared.overlap,
-                      shared.unmasked, margin, static_cast<double>(inf.value)};
-    shared.row.nonfinite = shared.nonfinite;
-    out = shared.row;
-  }
+  if (ctx.thread() == 0) summarize(ctx.wide(), out);
   ctx.sync();
+}
+
+/// Pass 1 of a part of a row, and its top entries.
+template <class Ctx>
+DRIFTGATE_HD void measure_wide_part(Ctx& ctx, const BatchView& batch, const BatchScratch& scratch,
+                                    std::uint64_t row) {
+  const WideInput in = wide_input(batch, row);
+  const std::uint32_t size = scratch.list_size;
+  if (count_columns(ctx, in)) {
+    select_tops(ctx, in, size);
+    write_tops(ctx, in, scratch.shard.first_column, size, scratch.shard.top + row * 2 * size);
+    wide_first_pass(ctx, in, batch.temperature);
+  }
+  if (ctx.thread() == 0) summarize(ctx.wide(), scratch.wide[row]);
+  ctx.sync();
+}
+
+/// Pass 2 of a part of a row under the merged sums: `terms`, unless the float32 kernel took them; and pass 1
+/// again where that kernel took it and exact sums are wanted.
+template <class Ctx>
+DRIFTGATE_HD void finish_wide_part(Ctx& ctx, const BatchView& batch, const driftgate_shard_row& merged,
+                                   std::uint64_t row, bool terms, RowSums& out) {
+  WideShared& shared = ctx.wide();
+  const WideInput in = wide_input(batch, row);
+  if (ctx.thread() == 0) shared.row = {};
+  ctx.sync();
+  if (!terms && count_columns(ctx, in)) wide_first_pass(ctx, in, batch.temperature);
+  ctx.sync();
+  if (terms) {
+    if (ctx.thread() == 0) {
+      shared.row.pass.c = merged.sums.c;
+      shared.offset = merged.offset;
+      shared.lse = merged.lse;
+      for (unsigned head = 0; head < kHeads; ++head) {
+        shared.row.terms.heads[head] = {merged.least_p[head], HUGE_VAL, -HUGE_VAL, 0, 0};
+      }
+    }
+    ctx.sync();
+    wide_second_pass(ctx, in, batch.temperature);
+  }
+  if (ctx.thread() == 0) out = shared.row;
+  ctx.sync();
+}
+
+/// What the float64 form has to do for a row in any mode.
+template <class Ctx>
+DRIFTGATE_HD void measure_wide(Ctx& ctx, const BatchView& batch, const BatchScratch& scratch,
+                               std::uint64_t row) {
+  const bool fast = scratch.fast && scratch.rows[row].outcome == Outcome::measured;
+  if (batch.mode == Mode::shard_second) {
+    const driftgate_shard_row& merged = scratch.shard.merged[row];
+    if (merged.skip == 0 && (!fast || merged.exact != 0)) {
+      finish_wide_part(ctx, batch, merged, row, !fast, scratch.wide[row]);
+    }
+  } else if (!fast && batch.mode == Mode::shard_first) {
+    measure_wide_part(ctx, batch, scratch, row);
+  } else if (!fast) {
+    measure_wide_row(ctx, batch, row, scratch.wide[row]);
+  }
 }
 
 }  // namespace driftgate::gpu::cuda

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "gpu/backend_loader.hpp"
+#include "gpu/shard_merge.hpp"
 #include "tests/gpu/random_rows.hpp"
 
 using namespace driftgate;
@@ -206,6 +207,45 @@ TEST_CASE("core metrics on the device are those of all metrics") {
       CHECK(std::abs(got[i].values[at] - wanted[i].values[at]) <= permitted(at, wanted[i].values[at]));
     }
     CHECK(std::isnan(value(got[i], Metric::tv)));
+  }
+}
+
+TEST_CASE("a vocabulary split over engines of the device gives the rows of one") {
+  auto whole = device(10), low = device(10), high = device(10);
+  if (!whole || !low || !high) return;
+  REQUIRE(low->can_shard());
+  std::mt19937_64 random(kSeed + 4);
+  const Rows rows = make_rows(random, 32'003, DRIFTGATE_F32, 40);
+  std::vector<driftgate_row> wanted(rows.rows), got(rows.rows);
+  REQUIRE(whole->measure(rows.batch(), wanted));
+  const ShardMerger merger(2, 10, 1.0);
+  const std::size_t bytes = merger.partial_bytes(rows.rows);
+  std::vector<std::byte> messages(2 * bytes);
+  std::vector<driftgate_shard_row> merged(rows.rows);
+  std::vector<driftgate_shard_terms> terms(2 * rows.rows);
+  Backend* const engines[] = {&*low, &*high};
+  const std::uint32_t cuts[] = {0, 20'000, rows.vocabulary};
+  driftgate_batch batches[] = {rows.batch(), rows.batch()};
+  driftgate_shard shards[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (driftgate_logits* logits : {&batches[i].train, &batches[i].inf}) {
+      logits->data = static_cast<const unsigned char*>(logits->data) + std::size_t{4} * cuts[i];
+    }
+    batches[i].vocabulary = cuts[i + 1] - cuts[i];
+    shards[i] = {sizeof(driftgate_shard), cuts[i], rows.vocabulary, 0};
+    const std::span message(messages.data() + i * bytes, bytes);
+    REQUIRE(engines[i]->shard_pass1(batches[i], shards[i], ShardMerger::partials(message, rows.rows),
+                                    merger.top(message, rows.rows)));
+  }
+  merger.merge(messages, merged);
+  for (std::size_t i = 0; i < 2; ++i) {
+    REQUIRE(
+        engines[i]->shard_pass2(batches[i], shards[i], merged, {terms.data() + i * rows.rows, rows.rows}));
+  }
+  merger.finish(messages, merged, terms, got);
+  for (std::size_t i = 0; i < rows.rows; ++i) {
+    CAPTURE(i);
+    CHECK(difference(wanted[i], got[i]) == "");
   }
 }
 

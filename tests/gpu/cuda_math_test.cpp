@@ -2,10 +2,8 @@
 
 #include <cstring>
 
-#include "gpu/cuda/finish.hpp"
-#include "tests/gpu/emulated_gpu.hpp"
+#include "tests/gpu/emulated_rows.hpp"
 #include "tests/gpu/kernels.hpp"
-#include "tests/gpu/random_rows.hpp"
 
 using namespace driftgate;
 using namespace driftgate::gpu;
@@ -14,87 +12,6 @@ using namespace driftgate::gpu::test;
 namespace {
 
 constexpr std::uint64_t kSeed = 20261121;
-
-struct Shape {
-  unsigned blocks = 2, threads = 64;
-  std::uint32_t cache = 4'096;  ///< vectors of each kernel that a block keeps
-};
-
-/// The rows of a batch at 16-byte addresses, as the backend stages them.
-class Staged {
- public:
-  Staged(const Case& test) : test_(test) {
-    const auto columns = static_cast<std::uint32_t>(test.pair.train.size());
-    stage(test.train, train_);
-    stage(test.inf, inf_);
-    token_ = *test.pair.token;
-    view = {reinterpret_cast<const unsigned char*>(train_.data()),
-            reinterpret_cast<const unsigned char*>(inf_.data()),
-            train_.size() * 16,
-            inf_.size() * 16,
-            test.train.dtype,
-            test.inf.dtype,
-            columns,
-            test.pair.top_k,
-            1,
-            &token_,
-            test.pair.temperature,
-            false};
-  }
-  cuda::BatchView view{};
-
- private:
-  static void stage(const Stored& from, std::vector<cuda::Vector>& to) {
-    to.resize((from.bytes.size() - 1 + 15) / 16);
-    std::memcpy(to.data(), from.bytes.data() + 1, from.bytes.size() - 1);
-  }
-  const Case& test_;
-  std::vector<cuda::Vector> train_, inf_;
-  std::int64_t token_ = 0;
-};
-
-template <class Body>
-void by_dtype(std::uint32_t dtype, Body body) {
-  if (dtype == DRIFTGATE_F32) body(std::integral_constant<std::uint32_t, DRIFTGATE_F32>{});
-  if (dtype == DRIFTGATE_F16) body(std::integral_constant<std::uint32_t, DRIFTGATE_F16>{});
-  if (dtype == DRIFTGATE_BF16) body(std::integral_constant<std::uint32_t, DRIFTGATE_BF16>{});
-}
-
-driftgate_row run_wide(const cuda::BatchView& view, unsigned threads, std::uint64_t seed) {
-  EmulatedCluster cluster(1, threads, 0, seed);
-  cuda::RowSums sums{};
-  cluster.run([&](EmulatedThread& thread) { cuda::measure_wide_row(thread, view, 0, sums); });
-  driftgate_row out{};
-  cuda::finish_row(sums, view, 0, cuda::offset_of(sums.pass), out);
-  return out;
-}
-
-/// False when the row is left to the float64 form.
-bool run_fast(const cuda::BatchView& view, const Shape& shape, std::uint64_t seed, driftgate_row& out) {
-  if (view.train_dtype != view.inf_dtype || view.temperature != 1.0) return false;
-  const std::uint32_t size = std::max<std::uint32_t>(view.top_k, 2);
-  if (size > cuda::kMaxFastTopK) return false;
-  cuda::FastRow row{};
-  std::vector<cuda::FastPart> parts(shape.blocks);
-  std::vector<cuda::TopEntry> lists(std::size_t{2} * shape.blocks * size);
-  const cuda::BatchScratch scratch{&row, parts.data(), lists.data(), nullptr, shape.blocks, size, true};
-  EmulatedCluster cluster(shape.blocks, shape.threads, shape.cache, seed);
-  by_dtype(view.train_dtype, [&](auto dtype) {
-    cluster.run([&](EmulatedThread& thread) {
-      cuda::measure_row<decltype(dtype)::value>(thread, view, scratch, 0, shape.cache);
-    });
-  });
-  return cuda::finish_fast_row(view, scratch, 0, out);
-}
-
-/// The row as the backend would give it: in float32 if its figures allow, else in float64.
-driftgate_row run(const Case& test, const Shape& shape, std::uint64_t seed, bool* fast = nullptr) {
-  const Staged staged(test);
-  driftgate_row out{};
-  const bool taken = run_fast(staged.view, shape, seed, out);
-  if (fast != nullptr) *fast = taken;
-  return taken ? out : run_wide(staged.view, 64, seed);
-}
 
 Case case_of(const std::vector<double>& train, const std::vector<double>& inf, std::uint32_t dtype,
              std::int64_t token = 3) {
@@ -176,6 +93,40 @@ TEST_CASE("the device's float32 form agrees with the oracle wherever it is taken
   }
   MESSAGE("rows in float32: " << taken);
   CHECK(taken > 40);
+}
+
+TEST_CASE("core metrics on the device agree with the oracle, of one pass or of two") {
+  std::mt19937_64 random(kSeed + 7);
+  int taken = 0;
+  for (int i = 0; i < 120; ++i) {
+    const Case test = i % 2 == 0 ? peaked_case(random)
+                                 : ordinary_case(random, 2'100 + random() % 3'000, std::pow(10.0, -(i % 7)),
+                                                 static_cast<std::uint32_t>(i % 3));
+    if (test.pair.train.size() < 1'000) continue;
+    CAPTURE(kSeed);
+    CAPTURE(i);
+    CAPTURE(test.text);
+    const Staged staged(test, cuda::Mode::core);
+    driftgate_row row{};
+    if (!run_fast(staged.view, {2, 64, 4'096}, kSeed, row)) continue;
+    ++taken;
+    Row wanted = oracle(test.pair);
+    driftgate_row all = row;
+    for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
+      if (std::isnan(row.values[metric])) all.values[metric] = static_cast<double>(wanted[metric]);
+    }
+    REQUIRE(disagreement(wanted, all.values) == "");
+    for (const Metric metric : {Metric::kl_train_inf, Metric::kl_inf_train, Metric::logit_max_abs,
+                                Metric::logit_span, Metric::top1_flip, Metric::nonfinite,
+                                Metric::logprob_train, Metric::logprob_inf, Metric::log_ratio}) {
+      REQUIRE_FALSE(std::isnan(value(row, metric)));
+    }
+    for (const Metric metric : {Metric::tv, Metric::js, Metric::logit_rms, Metric::entropy_train}) {
+      REQUIRE(std::isnan(value(row, metric)));
+    }
+    REQUIRE_FALSE(std::isnan(row.top_inf));
+  }
+  CHECK(taken > 30);
 }
 
 TEST_CASE("both of the device's forms give the bounds and likely tokens that the CPU gives") {
