@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,7 +33,8 @@ struct BoundBuilder {
   /// Links 1 and 2 (bounds.cpp), 3, 4 and 7 (bounds_sequence.cpp), 5 and 6 (bounds_policy.cpp), 8.
   void add_span_links();
   void add_head_tail();
-  void add_tv_links(const MeanTest& tv);
+  /// The mean tv that links 3 and 5 rest on: measured, or from KL where only core metrics were.
+  MeanTest add_tv_links();
   void add_sequence();
   void add_reward(const MeanTest& tv);
   void add_inversion();
@@ -42,6 +44,11 @@ struct BoundBuilder {
 
   [[nodiscard]] gpu::Moments total(schema::Metric metric) const {
     return total_moments(table, selection, metric);
+  }
+  /// The largest of the measured rows; infinite where none has the figure.
+  [[nodiscard]] double largest(schema::Metric metric) const {
+    const gpu::Moments moments = total(metric);
+    return moments.n == 0 ? std::numeric_limits<double>::infinity() : moments.max;
   }
   /// The mean of a metric over tokens with its limits.
   [[nodiscard]] MeanTest mean_of(schema::Metric metric) const;

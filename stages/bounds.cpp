@@ -154,23 +154,32 @@ void BoundBuilder::add_head_tail() {
   link.assumption = kIndependent;
 }
 
-void BoundBuilder::add_tv_links(const MeanTest& tv) {
-  add_scaled(1, "tv_measured", Bound::tv, tv, 1).assumption = kIndependent;
+MeanTest BoundBuilder::add_tv_links() {
+  const MeanTest tv = mean_of(Metric::tv);
+  if (tv.n > 0) add_scaled(1, "tv_measured", Bound::tv, tv, 1).assumption = kIndependent;
   const MeanTest train_inf = mean_of(Metric::kl_train_inf);
   const MeanTest inf_train = mean_of(Metric::kl_inf_train);
-  const MeanTest& kl = inf_train.estimate < train_inf.estimate ? inf_train : train_inf;
-  if (kl.n == 0) return;
+  MeanTest kl = inf_train.estimate < train_inf.estimate ? inf_train : train_inf;
+  if (kl.n == 0) return tv;
   BoundLink& link = add_mean(1, "tv_from_kl", Bound::tv, Horizon::token, kl, tv_from_kl);
   link.inputs = {{"kl", kl.estimate},
                  {"pinsker", pinsker(kl.estimate)},
                  {"bretagnolle_huber", bretagnolle_huber(kl.estimate)}};
   link.approximate = true;
   link.assumption = kIndependent;
+  if (tv.n > 0) return tv;
+  // Core metrics know no tv: what it would be at most takes its place.
+  kl.estimate = *link.value;
+  kl.upper = link.upper;
+  kl.approximate = true;
+  kl.method = "tv_from_kl: " + link.method;
+  kl.undecidable.clear();
+  return kl;
 }
 
 void BoundBuilder::add_filters() {
   BoundLink& link = add(8, "filters", std::nullopt, Horizon::token);
-  link.inputs["logit_span_max"] = total(Metric::logit_span).max;
+  link.inputs["logit_span_max"] = largest(Metric::logit_span);
   link.inputs["nonfinite"] = total(Metric::nonfinite).sum;
   link.method =
       "sampling_filter of both captures is none, absent counting as none; no token is masked in one alone";
@@ -211,14 +220,14 @@ BoundChain build(BoundBuilder& builder, const schema::SliceWhere& where) {
       return chain;
     }
   }
-  const MeanTest tv = builder.mean_of(Metric::tv);
+  builder.add_span_links();
+  builder.add_head_tail();
+  const MeanTest tv = builder.add_tv_links();
   if (tv.n == 0) {
+    chain.links.clear();
     chain.refused = "no row has full logits";
     return chain;
   }
-  builder.add_span_links();
-  builder.add_head_tail();
-  builder.add_tv_links(tv);
   builder.add_sequence();
   builder.add_reward(tv);
   builder.add_policy(tv);

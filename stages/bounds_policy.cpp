@@ -41,8 +41,8 @@ AssumptionStatus BoundBuilder::advantage_status(BoundLink& link) const {
 
 AssumptionStatus BoundBuilder::add_support() {
   BoundLink& link = add(5, "support", std::nullopt, Horizon::token);
-  const double span = total(Metric::logit_span).max;
-  link.value = underflow_mass(table.vocabulary, span, std::min(1.0, total(Metric::tv).max));
+  const double span = largest(Metric::logit_span);
+  link.value = underflow_mass(table.vocabulary, span, std::min(1.0, largest(Metric::tv)));
   link.inputs["p_mass_underflow_max"] = *link.value;
   link.inputs["q_underflow"] = kUnderflow;
   link.inputs["logit_span_max"] = span;
@@ -129,7 +129,7 @@ void BoundBuilder::add_clip_room() {
     return;
   }
   const double clip = assumptions.policy->ppo_clip;
-  const double span = total(Metric::logit_span).max;
+  const double span = largest(Metric::logit_span);
   BoundLink& link = add_maximum(6, "clip_room", std::min(std::log1p(clip), -std::log1p(-clip)) - span);
   link.inputs = {{"ppo_clip", clip},
                  {"logit_span_max", span},

@@ -95,7 +95,7 @@ void BoundBuilder::add_sequence() {
     return;
   }
   const double tokens = assumptions.max_tokens;
-  const double tv = std::min(1.0, total(Metric::tv).max), span = total(Metric::logit_span).max;
+  const double tv = std::min(1.0, largest(Metric::tv)), span = largest(Metric::logit_span);
   BoundLink& by_tv =
       add_maximum(4, "sequence_sup_tv", -std::expm1(tokens * std::log1p(-tv)), Horizon::sequence);
   by_tv.inputs = {{"tv_max", tv}, {"max_tokens", tokens}};
@@ -139,7 +139,7 @@ void BoundBuilder::add_inversion() {
   link.inputs = {{"reward_tolerance", tolerance},
                  {"reward_range", range},
                  {"max_tokens", tokens},
-                 {"logit_span_max", total(Metric::logit_span).max}};
+                 {"logit_span_max", largest(Metric::logit_span)}};
   if (range > 0) link.value = 4 * tolerance / (range * std::sqrt(tokens));
   link.method = reward_tolerance ? "the tolerance is the least max of a reward clause"
                                  : "no clause states a tolerance: 1% of the reward's range";

@@ -196,6 +196,7 @@ void CommandLine::add_drift() {
       fmt::print(stderr, "driftgate: drift needs two captures: driftgate drift TRAIN INF\n");
       return kExitUsage;
     }
+    drift_.version = hooks_.version;
     return drift_command(drift_);
   });
   auto* train = sub->add_option("train", drift_.train, "Capture of K_train: file or folder");
@@ -206,6 +207,8 @@ void CommandLine::add_drift() {
   sub->add_option("--contract", drift_.contract, "Contract whose clauses are decided");
   add_floor_options(*sub, drift_.floors);
   sub->add_option("--json", drift_.json, "Write the report as JSON to this file; -: standard output");
+  sub->add_option("--certificate", drift_.certificate,
+                  "Write the bounds, what they mean and what they rest on as a page of Markdown to this file");
   sub->add_option("--rows-out", drift_.rows_out, "Write every per-row metric to this safetensors file");
   sub->add_option("--device", drift_.device, "cpu, cuda or cuda:N");
   sub->add_option("--metrics", drift_.metrics,

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <utility>
 
+#include "daemon/cli/drift_certificate.hpp"
 #include "daemon/cli/drift_progress.hpp"
 #include "daemon/cli/drift_report.hpp"
 #include "daemon/cli/drift_rows.hpp"
@@ -25,6 +26,7 @@ using schema::Verdict;
 
 constexpr std::uint64_t kSeed = 1;  // of the resamplings; recorded with each verdict
 constexpr double kAlphaWithoutContract = 0.05;
+constexpr std::size_t kMaxChains = 64;  // slices with bounds of their own, where no contract names any
 
 struct Inputs {
   gpu::Capture train, inf;
@@ -175,6 +177,22 @@ std::vector<DriftFloor> floors_beside(const MeasuredFloors& measured) {
   return out;
 }
 
+/// The chains of the corpus and of the slices that the table describes.
+void add_chains(const gpu::MeasurementTable& table, DriftReport& report) {
+  std::vector<schema::SliceWhere> slices;
+  for (const gpu::SliceHistograms& slice : table.slices) {
+    if (!slice.where.empty()) slices.push_back(slice.where);
+  }
+  if (slices.size() > kMaxChains) {
+    report.bounds_note =
+        fmt::format("The certificate covers the first {} of {} slices.", kMaxChains, slices.size());
+    report.notes.push_back(report.bounds_note);
+    slices.resize(kMaxChains);
+  }
+  report.bounds = stages::bound_chains(table, {}, slices, report.alpha, report.seed);
+  stages::add_floor_values(report.bounds, report.floor_tables, {});
+}
+
 /// Decides what captures can decide and lists the rest.
 void decide(const schema::Contract& contract, const gpu::MeasurementTable& table,
             const stages::Floors& floors, DriftReport& report) {
@@ -220,6 +238,10 @@ DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::
   report.corpus = gpu::summarise(table);
   report.warnings = warnings_of(args, inputs);
   report.floors = floors_beside(inputs.floors);
+  report.floor_tables = inputs.floors.view();
+  report.diagnosis = stages::diagnose(table, report.floor_tables);
+  report.alpha = inputs.contract ? inputs.contract->confidence.alpha : kAlphaWithoutContract;
+  report.seed = kSeed;
   for (const gpu::SliceHistograms& slice : table.slices) {
     if (slice.where.empty()) continue;
     report.slices.push_back({gpu::summarise(table, slice.where), role_of(inputs, slice.where)});
@@ -228,8 +250,7 @@ DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::
     decide(*inputs.contract, table, inputs.floors.view(), report);
     add_discovered(table, report);
   } else {
-    report.bounds = stages::bound_chains(table, {}, {}, kAlphaWithoutContract, kSeed);
-    stages::add_floor_values(report.bounds, inputs.floors.view(), {});
+    add_chains(table, report);
   }
   return report;
 }
@@ -274,6 +295,10 @@ int drift_command(const DriftArgs& args) {
   const DriftReport report = make_report(args, *inputs, *table);
   if (!args.json.empty()) {
     if (auto ok = write_json(args.json, drift_json(report)); !ok) return fail_with(ok.error());
+  }
+  if (!args.certificate.empty()) {
+    if (auto ok = write_certificate(args, report, inputs->train, inputs->inf); !ok)
+      return fail_with(ok.error());
   }
   if (args.json != "-") fmt::print("{}", drift_text(report));
   return exit_code(report.verdict);

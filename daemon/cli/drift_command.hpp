@@ -21,6 +21,8 @@ struct DriftArgs {
   std::uint32_t threads = 0;           ///< 0 = one for each processor
   std::uint32_t top_rows = 20;         ///< worst rows to report
   std::optional<std::uint32_t> top_k;  ///< of topk_overlap; absent = the contract's, or 10
+  std::string certificate;             ///< page of Markdown to write; empty = none
+  std::string version;                 ///< of the program, for the certificate
 };
 
 /// Measures the drift between two captures, decides the clauses of the contract that captures can decide

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -122,6 +123,13 @@ Json worst_json(const gpu::MeasurementTable& table) {
     }
     Json entry = {{"row", row.row}, {"sequence", row.sequence}, {"position", row.position}};
     if (table.has_tokens) entry["token"] = row.token;
+    const auto info = std::ranges::find(table.infos, row.sequence, &gpu::SequenceInfo::sequence);
+    if (info != table.infos.end()) {
+      if (!info->id.empty()) entry["id"] = info->id;
+      if (!info->slices.empty()) entry["slices"] = info->slices;
+    }
+    entry["kl_before"] = number(row.kl_before);
+    entry["kl_after"] = number(row.kl_after);
     entry["metrics"] = std::move(values);
     out.push_back(std::move(entry));
   }
@@ -156,6 +164,7 @@ std::string drift_json(const DriftReport& report) {
     out["verdicts"].push_back(Json::parse(schema::to_json(verdict)));
   out["ranking"] = Json::parse(stages::ranking_json(report.ranking));
   out["not_evaluated"] = report.not_evaluated;
+  out["diagnosis"] = Json::parse(stages::diagnosis_json(report.diagnosis, table));
   out["worst_rows"] = worst_json(table);
   out["warnings"] = report.warnings;
   out["notes"] = report.notes;

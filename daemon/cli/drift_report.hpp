@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "schema/contract.hpp"
 #include "schema/verdict.hpp"
 #include "stages/bounds.hpp"
+#include "stages/diagnosis.hpp"
 #include "stages/floor.hpp"
 #include "stages/report.hpp"
 
@@ -36,6 +38,11 @@ struct DriftReport {
   std::vector<DriftSlice> slices;
   std::vector<DriftFloor> floors;          ///< those that were given
   std::vector<stages::BoundChain> bounds;  ///< [0] is the corpus
+  std::string bounds_note;                 ///< which slices have none, or empty
+  stages::Floors floor_tables;             ///< the same, as the bounds and the diagnosis read them
+  stages::Diagnosis diagnosis;
+  double alpha = 0;  ///< of the bounds' limits
+  std::uint64_t seed = 0;
   bool has_contract = false;
   std::string contract_name, contract_digest;
   schema::Verdict verdict = schema::Verdict::pass;
@@ -46,7 +53,8 @@ struct DriftReport {
 };
 
 /// The report as JSON: `rows`, `sequences`, `metrics`, `slices[]`, `floors[]`, `bounds[]`, `verdicts[]`,
-/// `ranking[]`, `worst_rows[]`. Numbers that are not finite are the strings of measurement.md, section 8.
+/// `ranking[]`, `diagnosis`, `worst_rows[]`. Numbers that are not finite are the strings of measurement.md,
+/// section 8.
 [[nodiscard]] std::string drift_json(const DriftReport& report);
 
 /// The report for people.

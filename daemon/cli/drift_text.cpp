@@ -200,7 +200,7 @@ std::string bounds_text(const DriftReport& report) {
   if (report.bounds.empty()) return {};
   const stages::BoundChain& chain = report.bounds.front();
   if (!chain.refused.empty()) return "\nNo bound certificate: " + printable(chain.refused) + "\n";
-  Cells head{"link", "bound", "at the mean", "with its limit"};
+  Cells head{"link", "bound", "value", "with its limit"};
   for (const DriftFloor& floor : report.floors)
     head.push_back(fmt::format("at the {} floor", stages::to_string(floor.side)));
   head.insert(head.end(), {"assumption", ""});
@@ -211,10 +211,45 @@ std::string bounds_text(const DriftReport& report) {
       const auto found = link.floors.find(std::string(stages::to_string(floor.side)));
       row.push_back(found == link.floors.end() ? "-" : figure(found->second));
     }
-    row.insert(row.end(), {std::string(stages::to_string(link.status)), printable(link.assumption)});
+    const std::string from = link.from.empty() ? "" : "from " + link.from + "; ";
+    row.insert(row.end(), {std::string(stages::to_string(link.status)), from + printable(link.value ? link.assumption : link.method)});
     rows.push_back(std::move(row));
   }
   return "\nBounds on the corpus\n" + format_table(head, rows);
+}
+
+/// Mean tv and flips by position, entropy and probability; buckets without rows are left out.
+std::string profile_text(const gpu::DriftProfile& profile) {
+  std::vector<Cells> rows;
+  const auto add = [&rows](const char* what, const auto& buckets, const auto& from) {
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      const gpu::ProfileBucket& b = buckets[i];
+      if (b.rows == 0) continue;
+      const auto n = static_cast<double>(b.rows);
+      rows.push_back({what, figure(from(i)), std::to_string(b.rows), figure(b.tv / n),
+                      figure(b.kl_inf_train / n), figure(b.logit_rms / n),
+                      figure(static_cast<double>(b.top1_flips) / n)});
+    }
+  };
+  const auto edge = [](const auto& edges) {
+    return [&edges](std::size_t i) { return i == 0 ? 0.0 : edges[i - 1]; };
+  };
+  add("position", profile.by_position,
+      [](std::size_t i) { return static_cast<double>(gpu::first_position(i)); });
+  add("entropy_train", profile.by_entropy, edge(gpu::kEntropyEdges));
+  add("probability", profile.by_probability, edge(gpu::kProbabilityEdges));
+  if (rows.empty()) return {};
+  return "\nWhere the drift is, means by bucket\n" +
+         format_table({"by", "from", "rows", "tv", "kl_inf_train", "logit_rms", "top1_flip"}, rows);
+}
+
+std::string diagnosis_text(const DriftReport& report) {
+  std::string out = "\nDiagnosis: " + printable(report.diagnosis.summary) + "\n";
+  for (const stages::Suspicion& s : report.diagnosis.suspicions) {
+    out += fmt::format("  {} ({}): looks like {}, because {}.\n    Next: {}\n", stages::to_string(s.pattern),
+                       printable(s.where), printable(s.looks_like), printable(s.because), printable(s.next));
+  }
+  return out + profile_text(report.table->profile);
 }
 
 std::string worst_text(const gpu::MeasurementTable& table) {
@@ -224,13 +259,14 @@ std::string worst_text(const gpu::MeasurementTable& table) {
     const auto at = [&](Metric metric) { return row.values[static_cast<std::size_t>(metric)]; };
     rows.push_back({std::to_string(row.row), std::to_string(row.sequence), std::to_string(row.position),
                     table.has_tokens ? std::to_string(row.token) : "-", figure(at(Metric::kl_inf_train)),
+                    figure(row.kl_before), figure(row.kl_after), figure(at(Metric::entropy_train)),
                     figure(at(Metric::tv)), figure(at(Metric::logit_span)), figure(at(Metric::log_ratio)),
                     at(Metric::top1_flip) > 0 ? "flips" : "", at(Metric::nonfinite) > 0 ? "not finite" : ""});
   }
   if (rows.empty()) return {};
   return fmt::format("\nWorst rows ({} of {} kept)\n", rows.size(), table.worst_rows.size()) +
-         format_table({"row", "sequence", "position", "token", "kl_inf_train", "tv", "logit_span",
-                       "log_ratio", "top1", ""},
+         format_table({"row", "sequence", "position", "token", "kl_inf_train", "before", "after",
+                       "entropy_train", "tv", "logit_span", "log_ratio", "top1", ""},
                       rows);
 }
 
@@ -239,7 +275,7 @@ std::string worst_text(const gpu::MeasurementTable& table) {
 std::string drift_text(const DriftReport& report) {
   std::string out = head_text(report) + "\n" + metrics_text(report.corpus) + floors_text(report) +
                     derived_text(report) + slices_text(report) + bounds_text(report) +
-                    worst_text(*report.table) + ranking_text(report) + verdicts_text(report);
+                    worst_text(*report.table) + diagnosis_text(report) + ranking_text(report) + verdicts_text(report);
   for (const std::string& note : report.notes) out += "note: " + printable(note) + "\n";
   return out;
 }

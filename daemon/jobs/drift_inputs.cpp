@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/rooted_path.hpp"
+#include "gpu/capture_digest.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 #include "stages/offline_numeric.hpp"
@@ -20,18 +21,6 @@ schema::Result<gpu::Capture> open_capture(const std::string& uri, const std::vec
   auto capture = gpu::Capture::open(*path);
   if (!capture) return schema::wrap(capture.error(), "the " + name);
   return capture;
-}
-
-schema::Result<std::string> capture_digest(const gpu::Capture& capture) {
-  std::vector<std::string> digests;
-  for (const auto& segment : capture.segments()) {
-    const auto bytes = segment.file.file_bytes();
-    digests.push_back(schema::sha256_digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-  }
-  auto unchanged = capture.check_unchanged();
-  if (!unchanged) return std::unexpected(unchanged.error());
-  if (digests.size() == 1) return digests.front();
-  return schema::document_digest(schema::canonical_json(nlohmann::json(digests)));
 }
 
 gpu::MeasureOptions measure_options(const schema::Contract& contract, const gpu::Corpus* corpus,
@@ -71,8 +60,8 @@ schema::Result<void> measure_floor(const FloorContext& context, stages::FloorSid
   options.top_rows = 0;
   auto table = gpu::measure(*first, *second, context.corpus, options);
   if (!table) return schema::wrap(table.error(), "the " + name);
-  auto first_digest = capture_digest(*first);
-  auto second_digest = first_digest ? capture_digest(*second) : first_digest;
+  auto first_digest = gpu::capture_digest(*first);
+  auto second_digest = first_digest ? gpu::capture_digest(*second) : first_digest;
   if (!second_digest) return std::unexpected(second_digest.error());
   table->train.file_digest = *first_digest;
   table->inf.file_digest = *second_digest;

@@ -17,9 +17,6 @@ namespace driftgate::jobs {
                                                         const std::vector<std::string>& roots,
                                                         const std::string& name);
 
-/// "sha256:…" over the digests of a capture's files, in order; of the one file when there is one.
-[[nodiscard]] schema::Result<std::string> capture_digest(const gpu::Capture& capture);
-
 /// What a contract asks a drift measurement to count, for its slices in `corpus` (may be null).
 [[nodiscard]] gpu::MeasureOptions measure_options(const schema::Contract& contract, const gpu::Corpus* corpus,
                                                   const DriftPayload& payload);

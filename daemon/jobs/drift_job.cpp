@@ -6,6 +6,7 @@
 #include "daemon/jobs/drift_inputs.hpp"
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/jobs/worker.hpp"
+#include "gpu/capture_digest.hpp"
 #include "gpu/drift.hpp"
 #include "schema/contract.hpp"
 #include "schema/json.hpp"
@@ -83,8 +84,8 @@ schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& 
   auto table = gpu::measure(*train, *inf, known, measure_options(*report.contract, known, payload),
                             [&](std::uint64_t done, std::uint64_t total) { teller(done, total); });
   if (!table) return std::unexpected(table.error());
-  auto train_digest = capture_digest(*train);
-  auto inf_digest = train_digest ? capture_digest(*inf) : train_digest;
+  auto train_digest = gpu::capture_digest(*train);
+  auto inf_digest = train_digest ? gpu::capture_digest(*inf) : train_digest;
   if (!inf_digest) return std::unexpected(inf_digest.error());
   table->train.file_digest = *train_digest;
   table->inf.file_digest = *inf_digest;

@@ -9,6 +9,7 @@
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 #include "stages/bounds_json.hpp"
+#include "stages/diagnosis.hpp"
 #include "stages/ranking.hpp"
 
 namespace driftgate::pipeline {
@@ -118,6 +119,8 @@ json worst_json(const gpu::MeasurementTable& table) {
                     {"sequence", row.sequence},
                     {"position", row.position},
                     {"token", row.token},
+                    {"kl_before", row.kl_before},
+                    {"kl_after", row.kl_after},
                     {"values", std::move(values)}});
   }
   return list;
@@ -150,6 +153,8 @@ std::string report_json(const stages::StageReport& report, const gpu::Measuremen
     value["slices"] = slices_json(*table, floors);
     put_roles(report, *table, contract, value["slices"]);
     value["worst_rows"] = worst_json(*table);
+    if (report.verdict == schema::Verdict::violated)
+      value["diagnosis"] = json::parse(stages::diagnosis_json(stages::diagnose(*table, floors), *table));
   }
   return schema::canonical_json(value);
 }
