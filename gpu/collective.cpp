@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace driftgate::gpu {
 
@@ -25,6 +26,16 @@ schema::Error at_rank(const schema::Error& error, std::uint32_t rank, std::uint3
   if (error.where.starts_with(kRank)) return error;
   return {error.code, error.describe(), fmt::format("{}{} of {}", kRank, rank, size), nullptr};
 }
+
+std::optional<std::uint32_t> rank_of(const schema::Error& error) {
+  if (!error.where.starts_with(kRank)) return std::nullopt;
+  std::uint32_t rank = 0;
+  const char* digits = error.where.data() + kRank.size();
+  const auto [end, failure] = std::from_chars(digits, error.where.data() + error.where.size(), rank);
+  return failure == std::errc{} && end != digits ? std::optional(rank) : std::nullopt;
+}
+
+void Collective::close(int) {}
 
 Result<void> Collective::barrier(const Wait& wait) {
   const std::byte mine{};

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct Wait {
                                        const std::string& cause, std::uint32_t rank, std::uint32_t size);
 /// The same error said of a rank: "… (at rank 2 of 4)", unless it already names one.
 [[nodiscard]] schema::Error at_rank(const schema::Error& error, std::uint32_t rank, std::uint32_t size);
+
+/// The rank that an error names; nothing when it names none.
+[[nodiscard]] std::optional<std::uint32_t> rank_of(const schema::Error& error);
 
 /// Ranks that exchange bytes. Every rank makes the same calls in the same order, one at a time, though not
 /// always from the same thread. A wait ends at its deadline or when a rank that it waits for has left or
@@ -55,6 +59,8 @@ class Collective {
   /// error (`at_rank`), and so does a wait of this rank in another thread. Does not wait for them. A second
   /// call does nothing.
   virtual void leave(const schema::Error& error) = 0;
+  /// The last call. After `leave` this ends every process of the job with that exit code and may not return.
+  virtual void close(int exit_code);
 
   /// Returns when every rank is here.
   [[nodiscard]] schema::Result<void> barrier(const Wait& wait);
