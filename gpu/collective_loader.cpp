@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
+#include <initializer_list>
+#include <optional>
 #include <string_view>
 
 #include "gpu/collective_plugin.h"
@@ -128,6 +129,19 @@ class PluginCollective final : public Collective {
   std::uint32_t rank_ = 0, size_ = 1;
 };
 
+/// The first of some environment variables that is a number.
+std::optional<std::uint32_t> number_of(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const char* text = std::getenv(name);
+    if (text == nullptr) continue;
+    std::uint32_t number = 0;
+    const std::string_view digits(text);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error == std::errc{} && end == digits.data() + digits.size()) return number;
+  }
+  return std::nullopt;
+}
+
 Result<std::unique_ptr<Collective>> start(Plugin plugin, const driftgate_collective_config& config,
                                           milliseconds timeout) {
   driftgate_fault fault{};
@@ -146,15 +160,11 @@ bool started_by_mpi() {
 }
 
 std::uint32_t local_rank() {
-  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
-    const char* text = std::getenv(name);
-    if (text == nullptr) continue;
-    std::uint32_t rank = 0;
-    const std::string_view digits(text);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-    if (error == std::errc{} && end == digits.data() + digits.size()) return rank;
-  }
-  return 0;
+  return number_of({"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}).value_or(0);
+}
+
+std::uint32_t local_size() {
+  return std::max(1U, number_of({"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"}).value_or(1));
 }
 
 Result<std::unique_ptr<Collective>> open_mpi(milliseconds timeout, const std::string& library) {

@@ -16,6 +16,8 @@ inline constexpr const char* kNcclLibrary = "libdriftgate_nccl.so";
 [[nodiscard]] bool started_by_mpi();
 /// This process's number among those of the job on this host, as the launcher says; 0 without one.
 [[nodiscard]] std::uint32_t local_rank();
+/// How many processes of the job are on this host; 1 when the launcher does not say.
+[[nodiscard]] std::uint32_t local_size();
 
 /// Every process of the MPI job is a rank. The library is looked for beside the program and then where the
 /// loader looks. Errors: unavailable (no such library, by name and reason), unsupported (of another version),

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <thread>
 
+#include "gpu/collective_loader.hpp"
 #include "gpu/measure_rows.hpp"
 #include "gpu/measurement_merge.hpp"
 #include "gpu/rank_layout.hpp"
@@ -165,16 +167,32 @@ Result<Table> measure_part(const Parts& parts, const Progress& progress, const R
   return measure_own_rows(parts, progress);
 }
 
+/// Index of "cuda:N".
+std::int32_t index_of(const std::string& device) {
+  return device.starts_with("cuda:") ? std::atoi(device.c_str() + 5) : 0;
+}
+
 }  // namespace
 
 Result<Table> measure_rank(Collective& collective, const Capture& train, const Capture& inf,
                            const Corpus* corpus, const MeasureOptions& options, const RankOptions& ranks,
                            const Progress& progress, const RowSink& sink) {
-  auto table = measure_part({collective, train, inf, corpus, options, ranks}, progress, sink);
+  const auto left = [&collective](const schema::Error& cause) {
+    const schema::Error error = at_rank(cause, collective.rank(), collective.size());
+    collective.leave(error);
+    return std::unexpected(error);
+  };
+  std::unique_ptr<Collective> devices;
+  if (ranks.nccl) {
+    auto opened = open_nccl(collective, index_of(options.device), ranks.timeout);
+    if (!opened) return left(opened.error());
+    devices = std::move(*opened);
+  }
+  Collective& used = devices ? *devices : collective;
+  auto table = measure_part({used, train, inf, corpus, options, ranks}, progress, sink);
   if (table) return table;
-  const schema::Error error = at_rank(table.error(), collective.rank(), collective.size());
-  collective.leave(error);
-  return std::unexpected(error);
+  if (devices) devices->leave(table.error());
+  return left(table.error());
 }
 
 std::uint32_t threads_of_rank(std::uint32_t threads, std::uint32_t ranks) {

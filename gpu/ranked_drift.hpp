@@ -22,6 +22,7 @@ enum class Shard : std::uint8_t {
 struct RankOptions {
   Shard shard = Shard::rows;
   std::chrono::milliseconds timeout = kDefaultRankTimeout;  ///< of each wait for the other ranks
+  bool nccl = false;  ///< exchange over NCCL, between CUDA devices; the collective only starts it
 };
 
 /// One rank's part of `measure`; `options.device` is this rank's. Every rank opened the same captures and was

@@ -210,7 +210,11 @@ void CommandLine::add_drift() {
   sub->add_option("--certificate", drift_.certificate,
                   "Write the bounds, what they mean and what they rest on as a page of Markdown to this file");
   sub->add_option("--rows-out", drift_.rows_out, "Write every per-row metric to this safetensors file");
-  sub->add_option("--device", drift_.device, "cpu, cuda or cuda:N");
+  sub->add_option("--devices,--device", drift_.device, "cpu, cuda, cuda:all or cuda:0,1");
+  sub->add_option("--ranks", drift_.ranks, "Ranks that share the work; a CUDA device is one rank");
+  sub->add_option("--shard", drift_.shard, "How ranks share the work: rows (whole sequences) or vocab");
+  sub->add_option("--exchange", drift_.exchange, "Between ranks: auto (mpi under mpirun, else threads), nccl");
+  sub->add_option("--timeout", drift_.timeout_s, "Seconds that a rank waits for another (60)");
   sub->add_option("--metrics", drift_.metrics,
                   "all, or core: log-probabilities, KL, span and top-1 only, in one reading")
       ->check(CLI::IsMember({"all", "core"}));

@@ -8,6 +8,7 @@
 
 #include "daemon/cli/drift_certificate.hpp"
 #include "daemon/cli/drift_progress.hpp"
+#include "daemon/cli/drift_ranks.hpp"
 #include "daemon/cli/drift_report.hpp"
 #include "daemon/cli/drift_rows.hpp"
 #include "daemon/cli/exit_codes.hpp"
@@ -111,9 +112,11 @@ gpu::MeasureOptions options_of(const DriftArgs& args, const Inputs& inputs) {
   return options;
 }
 
-Result<gpu::MeasurementTable> measure(const DriftArgs& args, const Inputs& inputs) {
+/// The table, at rank 0; nothing elsewhere.
+Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, const Inputs& inputs,
+                                                     DriftRanks& ranks) {
   std::optional<RowsFile> rows;
-  if (!args.rows_out.empty()) {
+  if (!args.rows_out.empty() && ranks.root()) {
     auto created = RowsFile::create(args.rows_out, inputs.train, inputs.inf);
     if (!created) return std::unexpected(created.error());
     rows.emplace(std::move(*created));
@@ -125,7 +128,7 @@ Result<gpu::MeasurementTable> measure(const DriftArgs& args, const Inputs& input
       return rows->write(first, batch);
     };
   }
-  auto table = gpu::measure(
+  auto table = ranks.measure(
       inputs.train, inputs.inf, inputs.corpus ? &*inputs.corpus : nullptr, options_of(args, inputs),
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }, sink);
   if (!table || !rows) return table;
@@ -231,9 +234,10 @@ void add_discovered(const gpu::MeasurementTable& table, DriftReport& report) {
   }
 }
 
-DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::MeasurementTable& table) {
+DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::MeasurementTable& table,
+                        const std::string& device) {
   DriftReport report;
-  report.device = args.device;
+  report.device = device;
   report.table = &table;
   report.corpus = gpu::summarise(table);
   report.warnings = warnings_of(args, inputs);
@@ -281,18 +285,17 @@ int exit_code(Verdict verdict) {
   return kExitError;
 }
 
-}  // namespace
-
-int drift_command(const DriftArgs& args) {
-  if (args.train.empty() || args.inf.empty()) {
-    fmt::print(stderr, "driftgate drift: two captures are needed: driftgate drift TRAIN INF\n");
-    return kExitUsage;
-  }
+int run(const DriftArgs& args, DriftRanks& ranks) {
+  const auto refuse = [&ranks](const schema::Error& error) {
+    ranks.fail(error);
+    return exit_code(error);
+  };
   const auto inputs = read_inputs(args);
-  if (!inputs) return fail_with(inputs.error());
-  const auto table = measure(args, *inputs);
-  if (!table) return fail_with(table.error());
-  const DriftReport report = make_report(args, *inputs, *table);
+  if (!inputs) return refuse(inputs.error());
+  const auto table = measure(args, *inputs, ranks);
+  if (!table) return refuse(table.error());
+  if (!*table) return kExitOk;  // a rank other than 0
+  const DriftReport report = make_report(args, *inputs, **table, ranks.describe());
   if (!args.json.empty()) {
     if (auto ok = write_json(args.json, drift_json(report)); !ok) return fail_with(ok.error());
   }
@@ -302,6 +305,18 @@ int drift_command(const DriftArgs& args) {
   }
   if (args.json != "-") fmt::print("{}", drift_text(report));
   return exit_code(report.verdict);
+}
+
+}  // namespace
+
+int drift_command(const DriftArgs& args) {
+  if (args.train.empty() || args.inf.empty()) {
+    fmt::print(stderr, "driftgate drift: two captures are needed: driftgate drift TRAIN INF\n");
+    return kExitUsage;
+  }
+  auto ranks = DriftRanks::start(args);
+  if (!ranks) return fail_with(ranks.error());
+  return ranks->end(run(args, *ranks));
 }
 
 }  // namespace driftgate::cli
