@@ -1,0 +1,200 @@
+"""driftgate drift over the processes of an MPI job: both ways of sharing the work against one process, a rank
+that is killed and one that stalls. Every process started here is ended here."""
+import errno
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+DRIFTGATE = os.environ["DRIFTGATE_BIN"]
+MPIRUN = os.environ.get("DRIFTGATE_MPIRUN", "mpirun")
+RANKS = 4
+ROWS, COLUMNS = 240, 700
+TIMEOUT_S = 2.0  # of a rank's waits, where one stalls
+PATIENCE_S = 25.0
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def capture(path, seed, noise):
+    """A capture of pseudo-random logits; the same seed gives the same ones, `noise` scales a second stream."""
+    header = {"__metadata__": {"capture.version": "1", "kernel": f"k{noise}", "temperature": "1.0"}}
+    state, offset = seed, 0
+    tensors = {"logits": ("F32", [ROWS, COLUMNS], 4 * ROWS * COLUMNS), "token_ids": ("I32", [ROWS], 4 * ROWS),
+               "sequence_ids": ("I32", [ROWS], 4 * ROWS), "positions": ("I32", [ROWS], 4 * ROWS)}
+    for name, (dtype, shape, size) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    logits = []
+    for i in range(ROWS * COLUMNS):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        base = ((state >> 40) & 0xFFFF) / 8192.0 - 4
+        logits.append(base + noise * (((state >> 20) & 0xFFF) / 2048.0 - 1))
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.write(struct.pack(f"<{len(logits)}f", *logits))
+        for column in ([row * 31 % COLUMNS for row in range(ROWS)], [row // 9 for row in range(ROWS)],
+                       [row % 9 for row in range(ROWS)]):
+            file.write(struct.pack(f"<{ROWS}i", *column))
+
+
+class World:
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="driftgate-ranks-")
+        self.train, self.inf = os.path.join(self.folder, "a"), os.path.join(self.folder, "b")
+        capture(self.train, 7, 0.0)
+        capture(self.inf, 7, 0.02)
+        self.job = None
+        return self
+
+    def __exit__(self, *_):
+        if self.job and self.job.poll() is None:
+            self.job.kill()
+            self.job.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def single(self, *arguments):
+        command = [DRIFTGATE, "drift", self.train, self.inf, "--json", self.path("one.json"), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        check(done.returncode == 0, f"one process: {done.returncode} {done.stderr}")
+        with open(self.path("one.json")) as file:
+            return json.load(file)
+
+    def start(self, arguments, program=(DRIFTGATE,)):
+        command = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS), *program, "drift", self.train,
+                   self.inf, *arguments]
+        # In a session of its own, so that the test finds what it would leave behind.
+        self.job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                    start_new_session=True)
+
+    def finish(self):
+        """Exit status, standard output, standard error; within the patience."""
+        out, err = self.job.communicate(timeout=PATIENCE_S)
+        return self.job.returncode, out, err
+
+    def start_blocked(self, rank):
+        """A job whose rank waits for its corpus, a pipe, while the others wait for it. Returns its process."""
+        pipe, pids = self.path("pipe"), self.path("pid")
+        os.mkfifo(pipe)
+        script = (f'echo $$ > {pids}.$OMPI_COMM_WORLD_RANK; if [ $OMPI_COMM_WORLD_RANK = {rank} ]; then '
+                  f'exec {DRIFTGATE} "$@" --corpus {pipe}; else exec {DRIFTGATE} "$@"; fi')
+        self.start(["--timeout", str(TIMEOUT_S)], ("sh", "-c", script, "sh"))
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.pipe = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+                break
+            except OSError as error:
+                check(error.errno == errno.ENXIO and time.monotonic() < end, f"the rank never opened: {error}")
+                time.sleep(0.02)
+        self.pids = [int(open(f"{pids}.{i}").read()) for i in range(RANKS)]
+        return self.pids[rank]
+
+    def check_nothing_left(self):
+        end = time.monotonic() + PATIENCE_S
+        while any(running(pid) for pid in self.pids):
+            check(time.monotonic() < end, f"still running: {[pid for pid in self.pids if running(pid)]}")
+            time.sleep(0.02)
+
+
+def running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def compare(one, many, where=""):
+    """Every number of the reports agrees to 1e-6; a quantile may be one bin of 1% (measurement.md) away."""
+    check(type(one) is type(many) or {type(one), type(many)} == {int, float}, f"{where}: {one} and {many}")
+    if isinstance(one, dict):
+        check(one.keys() == many.keys(), f"{where}: {sorted(one)} and {sorted(many)}")
+        for key in one:
+            if key != "device":
+                compare(one[key], many[key], f"{where}/{key}")
+    elif isinstance(one, list):
+        check(len(one) == len(many), f"{where}: {len(one)} and {len(many)} entries")
+        for i, (a, b) in enumerate(zip(one, many)):
+            compare(a, b, f"{where}/{i}")
+    elif isinstance(one, (int, float)) and not isinstance(one, bool):
+        part = 0.021 if "/p" in where.rsplit("/", 2)[-1] or "quantile" in where else 1e-6
+        check(abs(one - many) <= max(part * abs(one), 1e-9), f"{where}: {one} and {many}")
+    else:
+        check(one == many, f"{where}: {one} and {many}")
+
+
+def both_ways_of_sharing_agree_with_one_process():
+    with World() as world:
+        one = world.single()
+        for shard in ("rows", "vocab"):
+            world.start(["--shard", shard, "--json", world.path("many.json")])
+            code, out, err = world.finish()
+            check(code == 0, f"{shard}: {code} {err}")
+            check(out.count("vocabulary 700") == 1, f"one rank prints the report, once: {out}")
+            check(err == "", f"the ranks have nothing to complain of: {err}")
+            with open(world.path("many.json")) as file:
+                many = json.load(file)
+            check(f"{RANKS} ranks over mpi, {shard}" in many["device"], many["device"])
+            compare(one, many)
+
+
+def an_error_of_one_rank_is_the_job_s():
+    with World() as world:
+        script = (f'if [ $OMPI_COMM_WORLD_RANK = 1 ]; then exec {DRIFTGATE} drift {world.train} '
+                  f'{world.path("absent")}; else exec {DRIFTGATE} "$@"; fi')
+        world.start([], ("sh", "-c", script, "sh"))
+        code, out, err = world.finish()
+        check(code == 74, f"the exit status of a missing file, not {code}: {err}")
+        check("absent" in err and "rank 1 of 4" in err, err)
+        check(out == "", out)
+
+
+def a_killed_rank_is_named():
+    with World() as world:
+        pid = world.start_blocked(2)
+        os.kill(pid, signal.SIGKILL)
+        begin = time.monotonic()
+        code, _, err = world.finish()
+        check(code != 0, "a job that lost a rank can not succeed")
+        check(time.monotonic() - begin < TIMEOUT_S + 5, "the job did not end in time")
+        check("rank 2" in err and "what is measured" in err, err)
+        world.check_nothing_left()
+
+
+def a_stalled_rank_is_named():
+    with World() as world:
+        pid = world.start_blocked(1)
+        os.kill(pid, signal.SIGSTOP)
+        code, out, err = world.finish()
+        check(code == 4, f"an error is 4, not {code}: {err}")
+        check("rank 1 of 4" in err and "what is measured" in err and f"within {TIMEOUT_S:.3g} s" in err, err)
+        check(out == "", out)
+        world.check_nothing_left()
+
+
+TESTS = [
+    both_ways_of_sharing_agree_with_one_process,
+    an_error_of_one_rank_is_the_job_s,
+    a_killed_rank_is_named,
+    a_stalled_rank_is_named,
+]
+
+if __name__ == "__main__":
+    for test in TESTS:
+        if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
+            test()
+            print("passed:", test.__name__.replace("_", " "))
