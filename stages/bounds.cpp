@@ -15,8 +15,7 @@ using schema::Bound;
 using schema::Horizon;
 using schema::Metric;
 
-constexpr const char* kEveryMeasuredRow =
-    "holds for every measured row; says nothing of rows that were not measured";
+constexpr const char* kEveryMeasuredRow = "the rows that were measured; it says nothing of others";
 constexpr const char* kIndependent =
     "sequences are independent draws of the traffic that the corpus stands for";
 

@@ -82,7 +82,7 @@ void BoundBuilder::add_policy(const MeanTest& tv) {
   const auto& policy = *assumptions.policy;
   const double scale = policy.advantage_max * policy.score_norm_max;
   const std::string assumption =
-      "advantages within advantage_max, score norm within score_norm_max, support of p inside that of q, "
+      "advantages within advantage_max; score norm within score_norm_max; support of p inside that of q; "
       "prefixes as K_inf samples them";
   BoundLink& link = add_scaled(5, "policy_gradient", Bound::policy_gradient, tv, 2 * scale);
   link.inputs["advantage_max"] = policy.advantage_max;

@@ -61,11 +61,12 @@ std::string in_short(const CertificateInputs& in) {
   const auto say = [&](const char* name, const std::string& before, const std::string& after) {
     const BoundLink* link = named(corpus, name);
     if (link == nullptr || !link->value) return;
-    out += fmt::format(
-        "- {} **{}**{}{}. It rests on: {} ({}).\n", before, figure(*link->value),
-        link->upper ? fmt::format(", at most **{}** with {} confidence", figure(*link->upper), confidence(in))
-                    : std::string{},
-        after, markdown_text(link->assumption), to_string(link->status));
+    const std::string limit =
+        link->upper ? fmt::format(" at the measured figures and at most **{}** with {} confidence",
+                                  figure(*link->upper), confidence(in))
+                    : std::string{};
+    out += fmt::format("- {} **{}**{}{}. It rests on: {} ({}).\n", before, figure(*link->value), after, limit,
+                       markdown_text(link->assumption), to_string(link->status));
   };
   say(named(corpus, "tv_measured") != nullptr ? "tv_measured" : "tv_from_kl",
       "Next token: the mean total variation between the kernels is", "");
@@ -113,7 +114,7 @@ std::string measured(const CertificateInputs& in) {
   for (const FloorSide side : kFloorSides) {
     const gpu::MeasurementTable* floor = in.floors.of(side).table;
     if (floor == nullptr) continue;
-    out += fmt::format("Noise floor of K_{}: {} run twice, {} rows.\n", to_string(side),
+    out += fmt::format("Noise floor of K_{}: {} batched differently, {} rows.\n", to_string(side),
                        stated(floor->train.kernel), count_text(floor->rows));
   }
   return out + "\n";
@@ -170,17 +171,32 @@ std::string meanings(const CertificateInputs& in) {
   return out;
 }
 
+/// An assumption of several parts, one by one.
+std::vector<std::string> parts_of(const std::string& assumption) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= assumption.size();) {
+    const std::size_t end = std::min(assumption.find("; ", at), assumption.size());
+    parts.push_back(assumption.substr(at, end - at));
+    at = end + 2;
+  }
+  return parts;
+}
+
 std::string open_points(const CertificateInputs& in) {
   std::map<std::string, std::string> unchecked, broken;
   for (const BoundLink& link : in.chains->front().links) {
     if (link.status == AssumptionStatus::checked) continue;
-    auto& names = (link.status == AssumptionStatus::broken ? broken : unchecked)[link.assumption];
-    names += (names.empty() ? "" : ", ") + link.name;
+    const bool known = link.status == AssumptionStatus::broken;  // which part of it is, the link does not say
+    const auto parts = known ? std::vector<std::string>{link.assumption} : parts_of(link.assumption);
+    for (const std::string& part : parts) {
+      std::string& names = (known ? broken : unchecked)[part];
+      names += (names.empty() ? "" : ", ") + link.name;
+    }
   }
   std::string out = "## What is unchecked\n\n";
   for (const auto& [assumption, names] : broken)
-    out += fmt::format("- **Contradicted by the data**: {} — {} prove nothing.\n", markdown_text(assumption),
-                       names);
+    out += fmt::format("- **Contradicted by the data**: {} — nothing is proven by {}.\n",
+                       markdown_text(assumption), names);
   for (const auto& [assumption, names] : unchecked)
     out += fmt::format("- {} — under {}.\n", markdown_text(assumption), names);
   out +=

@@ -132,7 +132,7 @@ TEST_CASE("a broken assumption is told as contradicted by the data") {
   page.chains = bound_chains(page.table, assumptions(), {}, 0.05, 1);
   CHECK(has(page.text(),
             "- **Contradicted by the data**: every reward lies between the contract's reward.min and "
-            "reward.max — reward prove nothing.\n"));
+            "reward.max — nothing is proven by reward.\n"));
 }
 
 TEST_CASE("names from outside cannot write Markdown or HTML into the page") {

@@ -6,9 +6,12 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "gpu/safetensors.hpp"
+#include "schema/sha256.hpp"
 #include "tests/gpu/temporary.hpp"
 
 using namespace driftgate;
@@ -165,4 +168,30 @@ TEST_CASE("rows-out holds every metric of every row") {
   for (const double value : values) sum += value;
   CHECK(sum / 2'816 == doctest::Approx(read_json(folder / "o.json")["metrics"]["tv"]["mean"].get<double>()));
   CHECK(rows->find("token_ids") != nullptr);
+}
+
+TEST_CASE("a certificate is a page with the digests of what was measured, and the report says what it looks like") {
+  TemporaryFolder folder;
+  auto args = tiny(kVectors + "tiny_int8.safetensors", folder / "o.json");
+  args.certificate = folder / "c.md";
+  args.version = "9.9";
+  REQUIRE(cli::drift_command(args) == 0);
+  std::ifstream file(args.certificate);
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  std::ifstream capture(args.inf, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(capture)), {});
+  CHECK(page.find("# Drift certificate: ") == 0);
+  CHECK(page.find(schema::sha256_digest(bytes)) != std::string::npos);
+  CHECK(page.find("## Slices, the worst first") != std::string::npos);
+  CHECK(page.find("driftgate drift " + args.train + " " + args.inf + " --corpus ") != std::string::npos);
+  const auto got = read_json(folder / "o.json");
+  CHECK(got["diagnosis"]["summary"].get<std::string>().find("No known pattern") == 0);
+  CHECK(got["diagnosis"]["profile"]["by_position"].size() == 8);
+  CHECK(got["worst_rows"][0].contains("kl_before"));
+  CHECK(got["worst_rows"][0]["slices"].contains("domain"));
+  std::set<std::string> places;
+  for (const auto& link : got["bounds"]) places.insert(link["where"].dump());
+  CHECK(places.size() == 1 + got["slices"].size());
+  args.certificate = folder / "no/c.md";
+  CHECK(cli::drift_command(args) == 74);
 }
