@@ -1,8 +1,10 @@
-// Rows per second of the drift engine against plain reading of the same bytes, in interleaved rounds,
-// and of each kernel that this processor runs, by one thread.
-// Usage: drift_bench [vocabulary] [f32|bf16] [threads] [rounds]. Prints one JSON object.
+// The drift engine against plain reading of the same bytes, its own loop over a cached row, and a scalar row
+// loop, in interleaved rounds. Usage: drift_bench [vocabulary] [f32|bf16] [threads] [rounds] [drift]. Each
+// round prints one JSON object on a line; with rounds 0, one round for each line on standard input, so that
+// another program can be interleaved.
 
 #include <fmt/core.h>
+#include <time.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,54 +12,85 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/row_loop.hpp"
 #include "gpu/backend_loader.hpp"
 #include "gpu/cpu/row_engine.hpp"
 
 namespace {
 
 using namespace driftgate;
-using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kPairBytes = std::size_t{256}
+constexpr std::size_t kPairBytes = std::size_t{128}
                                    << 20;  // both kernels' logits: larger than any cache here
-constexpr double kDrift = 0.01;
 constexpr std::uint32_t kSeed = 1;
+constexpr std::uint64_t kCachedRuns = 24, kKernelRows = 24, kLoopRows = 16;
 
 struct Data {
   std::uint32_t vocabulary, dtype;
   std::uint64_t rows;
   std::vector<unsigned char> train, inf;
+  bench::RowLoopData loop;
 };
 
-void append(std::vector<unsigned char>& out, float value, std::uint32_t dtype) {
+void put(unsigned char* to, float value, std::uint32_t dtype) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::size_t bytes = dtype == DRIFTGATE_F32 ? 4 : 2;
-  const std::uint32_t kept = dtype == DRIFTGATE_F32 ? bits : bits >> 16;
-  for (std::size_t i = 0; i < bytes; ++i) out.push_back(static_cast<unsigned char>(kept >> (8 * i)));
+  const auto high = static_cast<std::uint16_t>(bits >> 16);
+  if (dtype == DRIFTGATE_F32) {
+    std::memcpy(to, &bits, sizeof(bits));
+  } else {
+    std::memcpy(to, &high, sizeof(high));
+  }
 }
 
-Data make_data(std::uint32_t vocabulary, std::uint32_t dtype) {
-  const std::size_t row_bytes = vocabulary * (dtype == DRIFTGATE_F32 ? 4U : 2U);
-  Data data{vocabulary, dtype, kPairBytes / 2 / row_bytes, {}, {}};
+/// Every row is the same noise rotated, which is quicker to make and no easier to measure.
+Data make_data(std::uint32_t vocabulary, std::uint32_t dtype, double drift) {
+  const std::size_t bytes = dtype == DRIFTGATE_F32 ? 4 : 2, row_bytes = vocabulary * bytes;
+  Data data{vocabulary, dtype, kPairBytes / 2 / row_bytes, {}, {}, {}};
+  data.train.resize(data.rows * row_bytes);
+  data.inf.resize(data.rows * row_bytes);
   std::mt19937 random(kSeed);
   std::normal_distribution<float> normal;
-  data.train.reserve(data.rows * row_bytes);
-  data.inf.reserve(data.rows * row_bytes);
-  for (std::uint64_t i = 0; i < data.rows * vocabulary; ++i) {
-    const float z = 3 * normal(random);
-    append(data.train, z, dtype);
-    append(data.inf, z + static_cast<float>(kDrift) * normal(random), dtype);
+  std::vector<float> z(vocabulary), y(vocabulary), base, judged;
+  for (std::uint32_t v = 0; v < vocabulary; ++v) {
+    z[v] = 3 * normal(random);
+    y[v] = z[v] + static_cast<float>(drift) * normal(random);
   }
+  for (std::uint64_t row = 0; row < data.rows; ++row) {
+    const std::uint64_t shift = row * 7'919;
+    for (std::uint32_t v = 0; v < vocabulary; ++v) {
+      const std::size_t from = (v + shift) % vocabulary, to = row * row_bytes + v * bytes;
+      put(data.train.data() + to, z[from], dtype);
+      put(data.inf.data() + to, y[from], dtype);
+      if (row < kLoopRows) base.push_back(z[from]), judged.push_back(y[from]);
+    }
+  }
+  data.loop = bench::make_row_loop(std::move(base), std::move(judged), vocabulary);
   return data;
 }
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double clock_seconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Amounts per second of wall clock and of processor time over all threads (times the threads, so that both
+/// say the same on a machine with nothing else to do).
+struct Rate {
+  double wall, cpu;
+};
+template <typename Work>
+Rate rate_of(double amount, std::uint32_t threads, const Work& work) {
+  const double wall = clock_seconds(CLOCK_MONOTONIC), cpu = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+  work();
+  const double cpu_seconds = clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+  return {amount / (clock_seconds(CLOCK_MONOTONIC) - wall), amount * threads / cpu_seconds};
 }
 
 std::uint64_t read_words(const std::vector<unsigned char>& bytes, std::size_t begin, std::size_t end) {
@@ -72,10 +105,8 @@ std::uint64_t read_words(const std::vector<unsigned char>& bytes, std::size_t be
   return total;
 }
 
-/// Bytes per second of reading both buffers with `threads` threads.
-double read_round(const Data& data, std::uint32_t threads, std::uint64_t& sink) {
+void read_all(const Data& data, std::uint32_t threads, std::uint64_t& sink) {
   std::vector<std::uint64_t> sums(threads);
-  const auto start = Clock::now();
   {
     std::vector<std::jthread> workers;
     for (std::uint32_t t = 0; t < threads; ++t) {
@@ -86,9 +117,7 @@ double read_round(const Data& data, std::uint32_t threads, std::uint64_t& sink) 
       });
     }
   }
-  const double seconds = seconds_since(start);
   for (const std::uint64_t sum : sums) sink += sum;
-  return static_cast<double>(data.train.size() + data.inf.size()) / seconds;
 }
 
 driftgate_batch batch_of(const Data& data) {
@@ -102,49 +131,75 @@ driftgate_batch batch_of(const Data& data) {
           1.0};
 }
 
-double engine_round(gpu::Backend& backend, const Data& data, std::vector<driftgate_row>& rows) {
-  const driftgate_batch batch = batch_of(data);
-  const auto start = Clock::now();
-  if (auto ok = backend.measure(batch, rows); !ok) {
+void measure_all(gpu::Backend& backend, const Data& data, std::vector<driftgate_row>& rows) {
+  if (auto ok = backend.measure(batch_of(data), rows); !ok) {
     fmt::print(stderr, "{}\n", ok.error().describe());
     std::exit(1);
   }
-  return static_cast<double>(data.rows) / seconds_since(start);
 }
-
-constexpr std::uint64_t kKernelRows = 64;
 
 /// The kernels that this processor runs, the slowest first.
 std::vector<const gpu::cpu::TileKernel*> kernels() {
   std::vector<const gpu::cpu::TileKernel*> out{&gpu::cpu::kPortableKernel};
 #ifdef DRIFTGATE_X86
-  if (&gpu::cpu::best_kernel() != &gpu::cpu::kPortableKernel) {
-    out.insert(out.end(),
-               {&gpu::cpu::kAvx2Kernel, &gpu::cpu::kAvx2NarrowKernel, &gpu::cpu::kAvx2MomentKernel});
-  }
-  if (&gpu::cpu::best_kernel() == &gpu::cpu::kAvx512MomentKernel) {
-    out.insert(out.end(),
-               {&gpu::cpu::kAvx512Kernel, &gpu::cpu::kAvx512NarrowKernel, &gpu::cpu::kAvx512MomentKernel});
-  }
+  using namespace gpu::cpu;
+  if (&best_kernel() != &kPortableKernel)
+    out.insert(out.end(), {&kAvx2Kernel, &kAvx2NarrowKernel, &kAvx2MomentKernel});
+  if (&best_kernel() == &kAvx512MomentKernel)
+    out.insert(out.end(), {&kAvx512Kernel, &kAvx512NarrowKernel, &kAvx512MomentKernel});
 #endif
   return out;
 }
 
-double kernel_round(const gpu::cpu::TileKernel& kernel, const Data& data) {
+Rate cached_rate(const gpu::cpu::TileKernel& kernel, const Data& data, std::uint32_t metrics) {
+  gpu::cpu::RowEngine engine(kernel, data.vocabulary, 10, metrics);
   const driftgate_batch batch = batch_of(data);
-  const std::uint64_t rows = std::min(kKernelRows, data.rows);
-  gpu::cpu::RowEngine engine(kernel, data.vocabulary, 10);
   driftgate_row row{};
-  engine.measure(batch, 0, row);  // touches the scratch
-  const auto start = Clock::now();
-  for (std::uint64_t i = 0; i < rows; ++i) engine.measure(batch, i, row);
-  return static_cast<double>(rows) / seconds_since(start);
+  engine.measure(batch, 0, row);
+  return rate_of(kCachedRuns, 1, [&] {
+    for (std::uint64_t i = 0; i < kCachedRuns; ++i) engine.measure(batch, 0, row);
+  });
 }
 
-std::string spread(std::vector<double> values) {
-  std::ranges::sort(values);
-  return fmt::format(R"({{"median": {:.4g}, "min": {:.4g}, "max": {:.4g}}})", values[values.size() / 2],
-                     values.front(), values.back());
+Rate kernel_rate(const gpu::cpu::TileKernel& kernel, const Data& data) {
+  gpu::cpu::RowEngine engine(kernel, data.vocabulary, 10);
+  const driftgate_batch batch = batch_of(data);
+  const std::uint64_t rows = std::min(kKernelRows, data.rows);
+  driftgate_row row{};
+  engine.measure(batch, 0, row);
+  return rate_of(static_cast<double>(rows), 1, [&] {
+    for (std::uint64_t i = 0; i < rows; ++i) engine.measure(batch, i, row);
+  });
+}
+
+std::string text(const char* name, Rate rate) {
+  return fmt::format(R"("{}": {{"wall": {:.6g}, "cpu": {:.6g}}})", name, rate.wall, rate.cpu);
+}
+
+struct Setting {
+  const Data& data;
+  std::uint32_t threads;
+  gpu::Backend &all, &core;
+};
+
+/// One round: rows per second of each, and bytes per second of reading.
+std::string round_of(const Setting& setting, std::uint64_t& sink) {
+  const Data& data = setting.data;
+  std::vector<driftgate_row> rows(data.rows);
+  const auto amount = static_cast<double>(data.rows);
+  const auto bytes = static_cast<double>(data.train.size() + data.inf.size());
+  std::string out =
+      text("read_bytes", rate_of(bytes, setting.threads, [&] { read_all(data, setting.threads, sink); }));
+  const auto add = [&out](const std::string& part) { out += ", " + part; };
+  add(text("all", rate_of(amount, setting.threads, [&] { measure_all(setting.all, data, rows); })));
+  add(text("core", rate_of(amount, setting.threads, [&] { measure_all(setting.core, data, rows); })));
+  add(text("row_loop", rate_of(kLoopRows, setting.threads,
+                               [&] { sink += bench::run_row_loop(data.loop, setting.threads).same_top; })));
+  const auto& best = gpu::cpu::best_kernel();
+  add(text("cached_all", cached_rate(best, data, DRIFTGATE_METRICS_ALL)));
+  add(text("cached_core", cached_rate(best, data, DRIFTGATE_METRICS_CORE)));
+  for (const gpu::cpu::TileKernel* kernel : kernels()) add(text(kernel->name, kernel_rate(*kernel, data)));
+  return "{" + out + "}";
 }
 
 }  // namespace
@@ -154,39 +209,24 @@ int main(int argc, char** argv) {
     return std::string(argc > at ? argv[at] : fallback);
   };
   const auto vocabulary = static_cast<std::uint32_t>(std::stoul(argument(1, "32768")));
-  const std::string dtype = argument(2, "f32");
+  const std::uint32_t dtype = argument(2, "f32") == "bf16" ? DRIFTGATE_BF16 : DRIFTGATE_F32;
   const auto threads = static_cast<std::uint32_t>(std::stoul(argument(3, "1")));
   const int rounds = std::stoi(argument(4, "7"));
-  const Data data = make_data(vocabulary, dtype == "bf16" ? DRIFTGATE_BF16 : DRIFTGATE_F32);
-  auto backend = gpu::Backend::open("cpu", threads, 10);
-  if (!backend) {
-    fmt::print(stderr, "{}\n", backend.error().describe());
+  const Data data = make_data(vocabulary, dtype, std::stod(argument(5, "0.01")));
+  auto all = gpu::Backend::open("cpu", threads, 10);
+  auto core = gpu::Backend::open("cpu", threads, 10, gpu::kCudaLibrary, DRIFTGATE_METRICS_CORE);
+  if (!all || !core) {
+    fmt::print(stderr, "{}\n", (all ? core : all).error().describe());
     return 1;
   }
-  std::vector<driftgate_row> rows(data.rows);
-  std::vector<double> read, engine, ratio;
-  std::vector<std::vector<double>> by_kernel(kernels().size());
   std::uint64_t sink = 0;
-  for (int round = 0; round <= rounds; ++round) {
-    const double bandwidth = read_round(data, threads, sink);
-    const double speed = engine_round(*backend, data, rows);
-    std::vector<double> speeds;
-    for (const gpu::cpu::TileKernel* kernel : kernels()) speeds.push_back(kernel_round(*kernel, data));
-    if (round == 0) continue;  // the first touches pages and makes scratch
-    const double bytes = 2.0 * static_cast<double>(data.train.size()) / static_cast<double>(data.rows);
-    read.push_back(bandwidth / 1e9);
-    engine.push_back(speed);
-    ratio.push_back(speed * bytes / bandwidth);
-    for (std::size_t i = 0; i < speeds.size(); ++i) by_kernel[i].push_back(speeds[i]);
+  const Setting setting{data, threads, *all, *core};
+  (void)round_of(setting, sink);  // touches pages and makes scratch
+  std::string line;
+  for (int round = 0; rounds == 0 ? static_cast<bool>(std::getline(std::cin, line)) : round < rounds;
+       ++round) {
+    fmt::print("{}\n", round_of(setting, sink));
+    std::fflush(stdout);
   }
-  std::string single;
-  for (std::size_t i = 0; i < by_kernel.size(); ++i) {
-    single += fmt::format("{}\n  \"{}\": {}", i == 0 ? "" : ",", kernels()[i]->name, spread(by_kernel[i]));
-  }
-  fmt::print(R"({{"engine": "{}", "vocabulary": {}, "dtype": "{}", "rows": {}, "rounds": {}, "check": {},)"
-             "\n \"read_gb_per_s\": {},\n \"rows_per_s\": {},\n \"share_of_read_bandwidth\": {},"
-             "\n \"kernel_rows_per_s\": {{{}}}}}\n",
-             backend->describe(), vocabulary, dtype, data.rows, rounds, sink % 1000, spread(read),
-             spread(engine), spread(ratio), single);
-  return 0;
+  return sink == 42 ? 3 : 0;
 }

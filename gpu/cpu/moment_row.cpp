@@ -177,9 +177,9 @@ void MomentRow::set_pivot(State& state, double pivot) {
 }
 
 /// Moves the pivot to `pivot`. False when logit_rms would lose too much.
-bool MomentRow::repivot(State& state, double pivot, double rise) {
+bool MomentRow::repivot(State& state, double pivot, double rise) const {
   MomentSums& sums = state.sums;
-  if (!well_centred(sums)) return false;
+  if (!core_ && !well_centred(sums)) return false;
   const double before = state.pivot;
   set_pivot(state, pivot);
   const double delta = state.pivot - before;

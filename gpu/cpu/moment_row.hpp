@@ -49,7 +49,7 @@ class MomentRow {
   bool choose(const TileInput& input, State& state, Way& way) const;
   [[nodiscard]] bool raise_top(const TileInput& input, float top_z, std::size_t column, State& state) const;
   static void set_pivot(State& state, double pivot);
-  [[nodiscard]] static bool repivot(State& state, double pivot, double rise);
+  [[nodiscard]] bool repivot(State& state, double pivot, double rise) const;
   bool sum_columns(const TileInput& input, std::size_t tile, std::size_t column, bool first, State& state,
                    const Way& way);
   [[nodiscard]] static double off_centre(const State& state, double lenience);
