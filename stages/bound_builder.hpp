@@ -5,6 +5,8 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu/measurement.hpp"
@@ -18,6 +20,13 @@ namespace driftgate::stages {
 /// Figures of one metric over the selected sequences.
 [[nodiscard]] gpu::Moments total_moments(const gpu::MeasurementTable& table, const Selection& selection,
                                          schema::Metric metric);
+
+/// Ends a part of an assumption that was checked by itself.
+inline constexpr std::string_view kCheckedPart = " (checked)";
+/// A part of an assumption of several, with kCheckedPart where it is.
+[[nodiscard]] inline std::string part(std::string text, AssumptionStatus status) {
+  return status == AssumptionStatus::checked ? std::move(text) + std::string(kCheckedPart) : text;
+}
 
 /// Puts the links of one chain together. Internal to the bound chain: stages/bounds*.cpp.
 struct BoundBuilder {

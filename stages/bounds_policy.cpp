@@ -34,9 +34,8 @@ AssumptionStatus BoundBuilder::advantage_status(BoundLink& link) const {
   }
   link.inputs["advantages"] = static_cast<double>(seen.n);
   if (seen.n > 0) link.inputs["advantage_largest"] = seen.max;
-  // The score norm can not be seen in captures, so advantages within their limit check one part of it only.
-  const bool broken = seen.n > 0 && seen.max > assumptions.policy->advantage_max;
-  return broken ? AssumptionStatus::broken : AssumptionStatus::unchecked;
+  if (seen.n > 0 && seen.max > assumptions.policy->advantage_max) return AssumptionStatus::broken;
+  return seen.n == selection.size() ? AssumptionStatus::checked : AssumptionStatus::unchecked;
 }
 
 AssumptionStatus BoundBuilder::add_support() {
@@ -81,15 +80,17 @@ void BoundBuilder::add_policy(const MeanTest& tv) {
   }
   const auto& policy = *assumptions.policy;
   const double scale = policy.advantage_max * policy.score_norm_max;
-  const std::string assumption =
-      "advantages within advantage_max; score norm within score_norm_max; support of p inside that of q; "
-      "prefixes as K_inf samples them";
   BoundLink& link = add_scaled(5, "policy_gradient", Bound::policy_gradient, tv, 2 * scale);
   link.inputs["advantage_max"] = policy.advantage_max;
   link.inputs["score_norm_max"] = policy.score_norm_max;
+  const AssumptionStatus advantages = advantage_status(link);
+  const std::string assumption =
+      part("advantages within advantage_max", advantages) + "; score norm within score_norm_max; " +
+      part("support of p inside that of q", support) + "; prefixes as K_inf samples them";
   link.assumption = assumption;
-  link.status = advantage_status(link);
-  if (support == AssumptionStatus::broken) link.status = support;
+  // The score norm can not be seen in captures, so what is known of the rest checks parts of it only.
+  const bool broken = advantages == AssumptionStatus::broken || support == AssumptionStatus::broken;
+  link.status = broken ? AssumptionStatus::broken : AssumptionStatus::unchecked;
   const AssumptionStatus status = link.status;
   add_clipped(scale, assumption + "; importance ratios clipped at is_clip", status);
   if (assumptions.max_tokens == 0) return;

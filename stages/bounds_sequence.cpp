@@ -44,7 +44,8 @@ void BoundBuilder::add_reward(const MeanTest& tv) {
   link.inputs["reward_range"] = range;
   link.assumption = assumption;
   link.status = reward_status(link);
-  add_sequence_scaled(3, "reward_sequence", Bound::reward, range, assumption, link.status);
+  const AssumptionStatus status = link.status;
+  add_sequence_scaled(3, "reward_sequence", Bound::reward, range, part(assumption, status), status);
 }
 
 void BoundBuilder::add_sequence() {

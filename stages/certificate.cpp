@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "stages/bound_builder.hpp"
 #include "stages/wording.hpp"
 
 namespace driftgate::stages {
@@ -189,6 +190,7 @@ std::string open_points(const CertificateInputs& in) {
     const bool known = link.status == AssumptionStatus::broken;  // which part of it is, the link does not say
     const auto parts = known ? std::vector<std::string>{link.assumption} : parts_of(link.assumption);
     for (const std::string& part : parts) {
+      if (!known && part.ends_with(kCheckedPart)) continue;
       std::string& names = (known ? broken : unchecked)[part];
       names += (names.empty() ? "" : ", ") + link.name;
     }

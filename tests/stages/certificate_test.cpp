@@ -85,6 +85,10 @@ TEST_CASE("a certificate tells what was measured, every link, what it means and 
   CHECK(has(text, "Taken from sequence_kl."));
   CHECK(has(text, "driftgate drift a b --certificate c.md\n"));
   CHECK(has(text, "driftgate 1.2.3"));
+  CHECK(has(text, "- score norm within score_norm_max — under policy_gradient, policy_gradient_sequence.\n"));
+  CHECK(has(text, "support of p inside that of q (checked)"));
+  CHECK_FALSE(has(text, "- support of p inside"));
+  CHECK_FALSE(has(text, "- every reward lies"));
   CHECK(has(text, "- a span of at most this value on every reachable prefix — under inversion.\n"));
 }
 
