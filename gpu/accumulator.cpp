@@ -12,6 +12,7 @@ namespace driftgate::gpu {
 
 namespace {
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array<double, 3> kBands = {0.001, 0.01, 0.05};
 
 constexpr std::size_t index_of(Metric metric) {
@@ -45,6 +46,11 @@ Accumulator::Accumulator(MeasurementTable table, std::span<const std::int64_t> s
       SequenceRow& row = table_.sequences.emplace_back();
       row.sequence = id;
       row.beyond.assign(table_.thresholds.size(), 0);
+      if (!table_.partial.mode.empty()) {
+        SequenceBounds& bounds = row.bounds.emplace();
+        bounds.metrics.resize(table_.partial.metrics.size());
+        bounds.maybe_beyond.assign(table_.thresholds.size(), 0);
+      }
       table_.infos.emplace_back().sequence = id;
     }
     sequence_of_row_.push_back(found->second);
@@ -70,9 +76,17 @@ void Accumulator::set_slices(const std::vector<SliceAttributes>& slices) {
 }
 
 void Accumulator::add(std::int64_t position, std::int64_t token, const driftgate_row& figures) {
-  const auto& values = figures.values;
-  const std::uint64_t index = next_row_++;
+  const std::uint64_t index = next_row_;
+  add_exact(position, figures);
   const std::uint32_t at = sequence_of_row_[index];
+  WorstRow row{index, table_.sequences[at].sequence, position, token, {}, kNaN, kNaN, {}};
+  std::ranges::copy(figures.values, row.values.begin());
+  add_profile(at, figures_of(position, figures), std::move(row));
+}
+
+void Accumulator::add_exact(std::int64_t position, const driftgate_row& figures) {
+  const auto& values = figures.values;
+  const std::uint32_t at = sequence_of_row_[next_row_++];
   SequenceRow& sequence = table_.sequences[at];
   ++sequence.rows;
   ++table_.rows;
@@ -101,9 +115,6 @@ void Accumulator::add(std::int64_t position, std::int64_t token, const driftgate
                  values[index_of(Metric::logprob_inf)], log_w);
   }
   if (values[index_of(Metric::nonfinite)] > 0) ++table_.nonfinite_rows;
-  WorstRow row{index, sequence.sequence, position, token, {}};
-  std::ranges::copy(values, row.values.begin());
-  add_profile(at, figures_of(position, figures), std::move(row));
 }
 
 void Accumulator::add_profile(std::uint32_t sequence, const ProfileRow& figures, WorstRow row) {

@@ -9,6 +9,7 @@
 #include "gpu/drift.hpp"
 #include "gpu/histogram_bins.hpp"
 #include "gpu/measurement.hpp"
+#include "gpu/partial_row.hpp"
 
 namespace driftgate::gpu {
 
@@ -27,9 +28,13 @@ class Accumulator {
 
   /// The next row. NaN figures are left out.
   void add(std::int64_t position, std::int64_t token, const driftgate_row& row);
+  /// The next row of a table whose PartialInfo is filled in; `nonfinite` faults leave nothing else to say.
+  void add_partial(std::int64_t position, std::int64_t token, const PartialRow& row, std::uint64_t nonfinite);
   [[nodiscard]] MeasurementTable finish();
 
  private:
+  void add_exact(std::int64_t position, const driftgate_row& row);
+  void add_bounds(SequenceRow& sequence, const PartialRow& row) const;
   void add_realised(RealisedSums& sums, double log_p, double log_q, double log_w) const;
   void offer_worst(WorstRow row);
   void add_profile(std::uint32_t sequence, const ProfileRow& figures, WorstRow row);

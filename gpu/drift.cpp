@@ -7,6 +7,7 @@
 
 #include "gpu/accumulator.hpp"
 #include "gpu/measure_rows.hpp"
+#include "gpu/partial_drift.hpp"
 #include "gpu/row_source.hpp"
 
 namespace driftgate::gpu {
@@ -56,6 +57,9 @@ Result<MeasurementTable> measure(const Capture& train, const Capture& inf, const
   if (auto ok = check_comparable(train, inf); !ok) return std::unexpected(ok.error());
   if (options.top_rows > kMaxWorstRows) {
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
+  }
+  if (is_partial(train.mode())) {
+    return measure_partial(train, inf, corpus, options, progress, static_cast<bool>(sink));
   }
   auto source = open_rows(train, inf, options);
   if (!source) return std::unexpected(source.error());

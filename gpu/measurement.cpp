@@ -26,6 +26,12 @@ double Moments::mean() const {
   return n == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(n);
 }
 
+std::optional<std::size_t> MeasurementTable::bounded(Metric metric) const {
+  const auto found = std::ranges::find(partial.metrics, metric);
+  if (found == partial.metrics.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - partial.metrics.begin());
+}
+
 bool MeasurementTable::sampled_by_inf() const {
   const bool unfiltered = inf.sampling_filter.empty() || inf.sampling_filter == "none";
   return has_tokens && unfiltered && !inf.kernel.empty() && inf.token_source == inf.kernel;

@@ -51,6 +51,39 @@ struct RealisedSums {
   double min_log_q = 0;
 };
 
+/// Bounds of one metric over some rows: figures of every row's lower and of its upper bound. An upper bound
+/// that does not exist is infinite.
+struct BoundMoments {
+  Moments lower, upper;
+};
+
+/// What one sequence adds where only a part of each distribution is known (measurement.md, section 5).
+struct SequenceBounds {
+  std::vector<BoundMoments> metrics;        ///< by index of PartialInfo::metrics
+  /// Rows that may be beyond each threshold, by their worse bound; SequenceRow::beyond counts those that
+  /// certainly are.
+  std::vector<std::uint32_t> maybe_beyond;
+  Moments tail_train, tail_inf;  ///< mass outside the tokens that both kernels named
+};
+
+/// Something about the captures that a person must know (measurement.md, section 5, "Ingest checks").
+struct CaptureFinding {
+  std::string name;  ///< "rounded_to_bf16", "positive_logprobs", "off_by_one" …
+  std::string side;  ///< "train", "inf" or "both"
+  bool decides = false;  ///< the figures mean nothing: every clause over them is an error
+  std::uint64_t count = 0, of = 0;
+  std::string text;  ///< one sentence
+};
+
+/// What is known of the distributions of a table that was not measured on full logits.
+struct PartialInfo {
+  std::string mode;  ///< "topk", "matched", "realised"; empty = all of each distribution was known
+  std::uint32_t listed = 0;  ///< K, the longest list of the two captures
+  std::vector<Metric> metrics;  ///< their figures are bounds, and `SequenceRow::metrics` has none of them
+  std::uint64_t unknown_rows = 0;  ///< rows of which the kernels named no token in common
+  std::vector<CaptureFinding> findings;
+};
+
 /// Everything known of one sequence: the cluster of the statistics.
 struct SequenceRow {
   std::int64_t sequence = 0;
@@ -63,6 +96,7 @@ struct SequenceRow {
   /// that row has no full logits or is not finite.
   std::optional<double> top_train, top_inf;
   RowContrast contrast;
+  std::optional<SequenceBounds> bounds;  ///< present where PartialInfo::mode is set
 };
 
 /// What the corpus says of a sequence. Absent attributes stay absent ("missing is its own value").
@@ -80,10 +114,11 @@ struct SequenceInfo {
 struct WorstRow {
   std::uint64_t row = 0;
   std::int64_t sequence = 0, position = 0, token = -1;
-  std::array<double, kRowMetricCount> values{};
+  std::array<double, kRowMetricCount> values{};  ///< of bounded metrics the lower bounds
   /// kl_inf_train of the rows before and after it; NaN where that is another sequence's or has no figure.
   double kl_before = std::numeric_limits<double>::quiet_NaN();
   double kl_after = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> upper;                      ///< by index of PartialInfo::metrics
 };
 
 /// Log-binned histogram with relative accuracy 1% (Masson et al., DDSketch, VLDB 2019), mirrored for
@@ -127,7 +162,10 @@ struct MeasurementTable {
   std::vector<WorstRow> worst_rows;     ///< by kl_inf_train, worst first; nonfinite rows before all
   std::uint64_t nonfinite_rows = 0;
   DriftProfile profile;
+  PartialInfo partial;
 
+  /// Index of a metric whose figures are bounds; nothing where they are exact.
+  [[nodiscard]] std::optional<std::size_t> bounded(Metric metric) const;
   /// The tokens were sampled by K_inf itself, without filters († figures estimate what they say).
   [[nodiscard]] bool sampled_by_inf() const;
 };

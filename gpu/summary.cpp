@@ -145,7 +145,9 @@ Summary summarise(const MeasurementTable& table, const SliceAttributes& where) {
     const SequenceRow& row = table.sequences[i];
     rows.push_back(&row);
     out.rows += row.rows;
-    const Moments& finite = row.metrics[static_cast<std::size_t>(Metric::tv)];
+    const auto bounded = table.bounded(Metric::tv);
+    const Moments& finite = bounded ? row.bounds->metrics[*bounded].lower
+                                    : row.metrics[static_cast<std::size_t>(Metric::tv)];
     const Moments& counted = row.metrics[static_cast<std::size_t>(Metric::nonfinite)];
     if (counted.n > finite.n) out.nonfinite_rows += counted.n - finite.n;
   }
@@ -155,6 +157,7 @@ Summary summarise(const MeasurementTable& table, const SliceAttributes& where) {
     const Histogram* histogram = slice == table.slices.end() ? nullptr : &slice->histograms[metric];
     out.metrics[metric] = summarise_metric(rows, metric, histogram);
   }
+  summarise_bounds(table, rows, out);
   out.derived = derive(table, rows);
   return out;
 }

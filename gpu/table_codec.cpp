@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstring>
@@ -198,9 +199,25 @@ void visit_fields(auto& a, auto& v) requires
   visit_all(a, v.by_position, v.by_entropy, v.by_probability);
 }
 void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, BoundMoments> {
+  visit_all(a, v.lower, v.upper);
+}
+void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceBounds> {
+  visit_all(a, v.metrics, v.maybe_beyond, v.tail_train, v.tail_inf);
+}
+void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, CaptureFinding> {
+  visit_all(a, v.name, v.side, v.decides, v.count, v.of, v.text);
+}
+void visit_fields(auto& a, auto& v) requires
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, PartialInfo> {
+  visit_all(a, v.mode, v.listed, v.metrics, v.unknown_rows, v.findings);
+}
+void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceRow> {
   visit_all(a, v.sequence, v.rows, v.metrics, v.head_tail_tv, v.beyond, v.realised, v.top_train,
-            v.top_inf, v.contrast);
+            v.top_inf, v.contrast, v.bounds);
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceInfo> {
@@ -209,7 +226,8 @@ void visit_fields(auto& a, auto& v) requires
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, WorstRow> {
-  visit_all(a, v.row, v.sequence, v.position, v.token, v.values, v.kl_before, v.kl_after);
+  visit_all(a, v.row, v.sequence, v.position, v.token, v.values, v.kl_before, v.kl_after,
+            v.upper);
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, Histogram> {
@@ -227,7 +245,8 @@ void visit_fields(auto& a, auto& v) requires
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, MeasurementTable> {
   visit_all(a, v.train, v.inf, v.rows, v.vocabulary, v.top_k, v.ppo_clip, v.is_clip, v.has_tokens,
-            v.thresholds, v.sequences, v.infos, v.slices, v.worst_rows, v.nonfinite_rows, v.profile);
+            v.thresholds, v.sequences, v.infos, v.slices, v.worst_rows, v.nonfinite_rows, v.profile,
+            v.partial);
 }
 
 void visit(auto& archive, auto& value) {
@@ -252,10 +271,19 @@ void visit(auto& archive, auto& value) {
 /// Rules that the readers of a table rely on.
 bool consistent(const MeasurementTable& table) {
   if (table.infos.size() != table.sequences.size()) return false;
+  const std::size_t bounded = table.partial.metrics.size();
+  for (const Metric metric : table.partial.metrics) {
+    if (static_cast<std::size_t>(metric) >= kRowMetricCount) return false;
+  }
   for (const SequenceRow& sequence : table.sequences) {
     if (sequence.beyond.size() != table.thresholds.size()) return false;
+    if (sequence.bounds.has_value() == table.partial.mode.empty()) return false;
+    if (!sequence.bounds) continue;
+    if (sequence.bounds->metrics.size() != bounded) return false;
+    if (sequence.bounds->maybe_beyond.size() != table.thresholds.size()) return false;
   }
-  return true;
+  return std::ranges::all_of(table.worst_rows,
+                             [&](const WorstRow& row) { return row.upper.size() == bounded; });
 }
 
 }  // namespace

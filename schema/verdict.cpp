@@ -15,9 +15,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::array<std::string_view, 4> kVerdicts{"pass", "violated", "inconclusive", "error"};
-constexpr std::array<std::string_view, 14> kRules{
+constexpr std::array<std::string_view, 16> kRules{
     "cannot", "undecided", "test",       "margin",    "limits",         "arm_limits",     "census",
-    "bound",  "e_value",   "recovering", "nonfinite", "count_at_least", "share_at_least", "age_at_most"};
+    "bound",  "e_value",   "recovering", "nonfinite", "count_at_least", "share_at_least", "age_at_most",
+    "bounded_test", "bounded_census"};
 constexpr std::array kRoles{SliceRole::corpus, SliceRole::critical, SliceRole::monitored,
                             SliceRole::discovered, SliceRole::described};
 

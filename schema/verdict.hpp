@@ -39,6 +39,10 @@ enum class VerdictRule : std::uint8_t {
   count_at_least,  ///< pass: estimate ≥ threshold; otherwise inconclusive
   share_at_least,  ///< pass: estimate ≥ threshold; otherwise violated
   age_at_most,     ///< pass: estimate ≤ threshold; otherwise error
+  bounded_test,    ///< as test, of a figure that is known by bounds: p_proof is of the bound that is worse for
+                   ///< the clause and p_value of the better one
+  bounded_census,  ///< as census, of such a figure: violated: details.harm_estimate beyond threshold; pass:
+                   ///< details.proof_estimate within it and clusters ≥ details.least_units; either may be absent
 };
 [[nodiscard]] std::string_view to_string(VerdictRule rule);
 [[nodiscard]] std::optional<VerdictRule> verdict_rule_from_name(std::string_view name);

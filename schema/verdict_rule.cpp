@@ -42,7 +42,7 @@ Verdict decide(bool violated, bool pass, bool no_harm_only, Verdict otherwise = 
 Verdict by_test(const ClauseVerdict& v, Numbers& numbers) {
   const bool pass = numbers.detail("p_proof") <= v.alpha;
   const bool violated = numbers.member(v.p_value, "p_value") <= v.alpha;
-  if (v.rule == VerdictRule::test) return decide(violated && !pass, pass, v.no_harm_only);
+  if (v.rule != VerdictRule::margin) return decide(violated && !pass, pass, v.no_harm_only);
   const double threshold = numbers.member(v.threshold, "threshold");
   const bool kept = numbers.member(v.lower, "lower") > -threshold;
   const bool broken = numbers.member(v.upper, "upper") < -threshold;
@@ -72,6 +72,17 @@ Verdict by_census(const ClauseVerdict& v, Numbers& numbers) {
   const bool within = v.limit_kind == "min" ? value >= threshold : value <= threshold;
   const bool enough = static_cast<double>(v.clusters) >= numbers.detail("least_units");
   return decide(!within, within && enough, false);
+}
+
+Verdict by_bounded_census(const ClauseVerdict& v, Numbers& numbers) {
+  const double threshold = numbers.member(v.threshold, "threshold");
+  const bool enough = static_cast<double>(v.clusters) >= numbers.detail("least_units");
+  const auto within = [&](const std::string& name) {
+    const double value = numbers.detail(name);
+    return v.limit_kind == "min" ? value >= threshold : value <= threshold;
+  };
+  const bool beyond = numbers.has("harm_estimate") && !within("harm_estimate");
+  return decide(beyond, numbers.has("proof_estimate") && within("proof_estimate") && enough, false);
 }
 
 Verdict by_e_value(const ClauseVerdict& v, Numbers& numbers) {
@@ -110,6 +121,7 @@ Verdict by_rule(const ClauseVerdict& v, Numbers& numbers) {
       return Verdict::inconclusive;
     case VerdictRule::test:
     case VerdictRule::margin:
+    case VerdictRule::bounded_test:
       return by_test(v, numbers);
     case VerdictRule::limits:
     case VerdictRule::bound:
@@ -118,6 +130,8 @@ Verdict by_rule(const ClauseVerdict& v, Numbers& numbers) {
       return by_arms(v, numbers);
     case VerdictRule::census:
       return by_census(v, numbers);
+    case VerdictRule::bounded_census:
+      return by_bounded_census(v, numbers);
     case VerdictRule::e_value:
       return by_e_value(v, numbers);
     case VerdictRule::recovering:

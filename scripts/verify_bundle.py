@@ -28,18 +28,17 @@ WORDS = {"severity": ("hard", "soft"), "verdict": ("pass", "violated", "inconclu
 # rule: (whether it passes, whether it is violated, otherwise); a number that is not recorded is a fault
 RULES = {
     "cannot": ("0", "0", "error"), "undecided": ("0", "0", "inconclusive"), "nonfinite": ("0", "nonfinite > 0", "inconclusive"),
-    "test": ("p_proof <= alpha", "(p_value <= alpha) & (p_proof > alpha)", None),
+    **dict.fromkeys(("test", "bounded_test"), ("p_proof <= alpha", "(p_value <= alpha) & (p_proof > alpha)", None)),
     "margin": ("(p_proof <= alpha) & (lower > -threshold)", "(p_value <= alpha) & (upper < -threshold)", None),
     "limits": ("upper <= threshold", "lower > threshold", None), "bound": ("upper <= threshold", "0", "inconclusive"),
     "arm_limits": ("has('candidate_lower', 'candidate_upper', *below) and candidate_upper <= line('incumbent_lower')",
                    "has('candidate_lower') and candidate_lower > line('incumbent_upper')", None),
-    "census": ("clusters >= least_units", "not (estimate >= threshold if limit_kind == 'min' else estimate <= threshold)",
-               "inconclusive"),
+    "share_at_least": ("estimate >= threshold", "0", "violated"), "census": ("clusters >= least_units", "not within(estimate)", "inconclusive"),
+    "bounded_census": ("(clusters >= least_units) & within(proof)", "(harm == harm) & (not within(harm))", "inconclusive"),
     "e_value": ("has('e_proof') and e_proof >= e_proof_needed",
                 "(e_value >= e_harm_needed) | (has('e_joint') and e_joint >= e_joint_needed)", None),
     "recovering": ("0", "not ((clean_windows >= clean_windows_needed) & (dwell_ms >= dwell_needed_ms))", "inconclusive"),
-    "count_at_least": ("estimate >= threshold", "0", "inconclusive"), "age_at_most": ("estimate <= threshold", "0", "error"),
-    "share_at_least": ("estimate >= threshold", "0", "violated")}
+    "count_at_least": ("estimate >= threshold", "0", "inconclusive"), "age_at_most": ("estimate <= threshold", "0", "error")}
 
 class Found(Exception): """What is wrong, and its exit code."""
 BROKEN = (Found, ValueError, LookupError, TypeError, AttributeError, NameError, RecursionError)
@@ -149,8 +148,9 @@ class Clause:  # a clause's verdict as an entry records it
         v = {name: number(value) for name, value in (mapping(body["details"]) | {name: body[name] for name in known}).items()}
         has, kind, _ = (lambda *names: set(names) <= set(v)), body["limit_kind"], v["alpha"]
         line = {"max_ratio": lambda arm: v["threshold"] * v[arm], "max_delta": lambda arm: v["threshold"] + v[arm]}
-        scope = v | {"has": has, "line": line.get(kind, lambda arm: v["threshold"]), "limit_kind": kind, "clusters": body["clusters"],
-                     "below": () if kind == "max" else ("incumbent_lower",)}
+        scope = {"harm": math.nan, "proof": math.nan} | {name.removesuffix("_estimate"): x for name, x in v.items()} | {
+            "has": has, "within": lambda x: x >= v["threshold"] if kind == "min" else x <= v["threshold"], "clusters": body["clusters"],
+            "line": line.get(kind, lambda arm: v["threshold"]), "below": () if kind == "max" else ("incumbent_lower",)}
         passed, violated, otherwise = *(eval(rule, {}, scope) for rule in RULES[body["rule"]][:2]), RULES[body["rule"]][2]
         kept = "pass" if body["no_harm_only"] else "inconclusive"
         unproven = v.get("holm_rejected", 1) == 0 and ("error" if has("replicates_wanted") else kept)

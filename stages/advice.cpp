@@ -128,6 +128,13 @@ std::string advice(const ClauseVerdict& v) {
       return of_arms(v);
     case VerdictRule::census:
       return "The event that the message names must not happen: one is enough.";
+    case VerdictRule::bounded_test:
+    case VerdictRule::bounded_census:
+      return v.verdict == Verdict::violated
+                 ? less_drift(v)
+                 : std::string(
+                       "The captures tell too little of each distribution: longer lists narrow the "
+                       "bounds, full logits close them.");
     case VerdictRule::bound:
       return fmt::format(
           "The drift must fall, or the max be at least {}, or the bound's assumption be supported by "

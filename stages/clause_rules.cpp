@@ -224,7 +224,7 @@ void apply_paired(const MeanTest& test, double margin, ClauseVerdict& verdict) {
 }
 
 void allow_no_harm(const schema::Clause& clause, ClauseVerdict& verdict) {
-  const bool tested = verdict.rule == VerdictRule::test || verdict.rule == VerdictRule::margin ||
+  const bool tested = verdict.rule == VerdictRule::test || verdict.rule == VerdictRule::bounded_test || verdict.rule == VerdictRule::margin ||
                       verdict.rule == VerdictRule::limits;
   if (clause.require != schema::Requirement::no_harm || !tested) return;
   if (verdict.verdict != Verdict::inconclusive) return;

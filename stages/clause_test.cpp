@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "stages/batch_invariance.hpp"
+#include "stages/bounded_test.hpp"
 #include "stages/clause_rules.hpp"
 #include "stages/difference_test.hpp"
 #include "stages/selection.hpp"
@@ -142,6 +143,12 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
   if (std::string fault = parameter_fault(data, subject.metric); !fault.empty()) {
     return cannot(std::move(verdict), std::move(fault));
   }
+  if (data.table->bounded(subject.metric)) {
+    verdict = decide_bounded(data, {clause, subject, *limit}, selection, std::move(verdict));
+    if (floor) note_floor(*floor, verdict);
+    fail_on_nonfinite(data, selection, verdict);
+    return verdict;
+  }
   const bool census = subject.metric == Metric::nonfinite || subject.aggregate == schema::Aggregate::sum ||
                       subject.aggregate == schema::Aggregate::min ||
                       subject.aggregate == schema::Aggregate::max;
@@ -193,12 +200,16 @@ ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause
         count_text(least - selection.size()));
     return verdict;
   }
+  const bool of_outcomes = std::holds_alternative<schema::OutcomeSubject>(clause.subject);
+  if (std::string fault = of_outcomes ? std::string() : deciding_finding(*data.table); !fault.empty()) {
+    return cannot(std::move(verdict), "Not decided: " + std::move(fault) + ".");
+  }
   if (const auto* bound = std::get_if<schema::BoundSubject>(&clause.subject)) {
     verdict = decide_bound(data, clause, *bound, std::move(verdict));
     fail_on_nonfinite(data, selection, verdict);
     return verdict;
   }
-  if (std::holds_alternative<schema::OutcomeSubject>(clause.subject)) {
+  if (of_outcomes) {
     return decide_outcome(data, clause, selection, std::move(verdict));
   }
   if (const auto* metric = std::get_if<schema::MetricSubject>(&clause.subject)) {

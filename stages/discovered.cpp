@@ -136,7 +136,7 @@ ClauseVerdict measure(const ClauseData& data, const SearchSpace& space, const Se
   verdict.e_value =
       betting_e_value(clusters, figures.tau, figures.low, figures.high, figures.harm_above, data.seed);
   const double proof = figures.harm_above ? test.p_low : test.p_high;
-  verdict.details["e_proof"] = 1 / proof;
+  verdict.details["e_proof"] = figures.harm_only ? 0 : 1 / proof;
   verdict.details["e_proof_needed"] = 1 / data.alpha;
   if (const double count = logits_not_finite(*data.table, tested); count > 0) {
     verdict.rule = schema::VerdictRule::nonfinite;

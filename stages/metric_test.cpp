@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "schema/least_n.hpp"
+#include "stages/bounded_test.hpp"
 #include "stages/wording.hpp"
 
 namespace driftgate::stages {
@@ -91,33 +92,9 @@ ClusterSum metric_part(const schema::MetricSubject& subject, const SequenceRow& 
                                                        : ClusterSum{n, moments.sum};
 }
 
-/// The column of the table that counts rows beyond the limit.
-schema::Result<std::size_t> threshold_column(const gpu::MeasurementTable& table,
-                                             const schema::MetricSubject& subject, const MetricLimit& limit) {
-  const gpu::Threshold wanted{subject.metric, limit.value, limit.is_max};
-  const auto found = std::ranges::find(table.thresholds, wanted);
-  if (found == table.thresholds.end()) {
-    return schema::fail(
-        schema::ErrorCode::invalid_argument,
-        fmt::format("the measurement table has no count of rows with {} {} {}: measure again with "
-                    "this contract's thresholds",
-                    schema::to_string(subject.metric), limit.is_max ? "over" : "under", figure(limit.value)));
-  }
-  return static_cast<std::size_t>(found - table.thresholds.begin());
-}
-
 ClusterSum quantile_part(Metric metric, std::size_t column, const SequenceRow& row) {
   const double beyond = column < row.beyond.size() ? row.beyond[column] : 0;
   return {static_cast<double>(row.metrics[index_of(metric)].n), beyond};
-}
-
-/// The finite range of a metric's values, if it has one.
-std::optional<std::pair<double, double>> range_of(const gpu::MeasurementTable& table, Metric metric) {
-  const schema::MetricInfo& entry = schema::info(metric);
-  const bool entropy = metric == Metric::entropy_train || metric == Metric::entropy_inf;
-  if (entropy) return std::pair(0.0, std::log(std::max(2.0, static_cast<double>(table.vocabulary))));
-  if (!entry.bounded || !std::isfinite(entry.low) || !std::isfinite(entry.high)) return std::nullopt;
-  return std::pair(entry.low, entry.high);
 }
 
 /// A mean ratio says something only while the ratios' weight does not lie on a few of them.
@@ -143,6 +120,11 @@ void judge_ratio(const gpu::MeasurementTable& table, const Selection& selection,
 schema::Result<void> check_supply(const gpu::MeasurementTable& table, Metric metric) {
   const schema::MetricInfo& entry = schema::info(metric);
   const std::string name(entry.name);
+  if (table.bounded(metric)) {
+    return schema::fail(schema::ErrorCode::unsupported, name +
+                                                            " is known only by bounds in captures of mode " +
+                                                            table.partial.mode + "; capture full logits");
+  }
   if (!is_row_metric(metric) && entry.group != schema::MetricGroup::realised) {
     return schema::fail(schema::ErrorCode::unsupported, name + " cannot be had from captures");
   }
@@ -168,6 +150,29 @@ schema::Result<void> check_supply(const gpu::MeasurementTable& table, Metric met
 }
 
 }  // namespace
+
+schema::Result<std::size_t> threshold_column(const gpu::MeasurementTable& table,
+                                             const schema::MetricSubject& subject, const MetricLimit& limit) {
+  const gpu::Threshold wanted{subject.metric, limit.value, limit.is_max};
+  const auto found = std::ranges::find(table.thresholds, wanted);
+  if (found == table.thresholds.end()) {
+    return schema::fail(
+        schema::ErrorCode::invalid_argument,
+        fmt::format("the measurement table has no count of rows with {} {} {}: measure again with "
+                    "this contract's thresholds",
+                    schema::to_string(subject.metric), limit.is_max ? "over" : "under", figure(limit.value)));
+  }
+  return static_cast<std::size_t>(found - table.thresholds.begin());
+}
+
+std::optional<std::pair<double, double>> finite_range(const gpu::MeasurementTable& table, Metric metric) {
+  const schema::MetricInfo& entry = schema::info(metric);
+  const bool entropy = metric == Metric::entropy_train || metric == Metric::entropy_inf;
+  if (entropy && table.vocabulary == 0) return std::nullopt;
+  if (entropy) return std::pair(0.0, std::log(std::max(2.0, static_cast<double>(table.vocabulary))));
+  if (!entry.bounded || !std::isfinite(entry.low) || !std::isfinite(entry.high)) return std::nullopt;
+  return std::pair(entry.low, entry.high);
+}
 
 double tolerated_fraction(Aggregate quantile, bool is_max) {
   const double q = schema::quantile_of(quantile).value_or(0.5);
@@ -195,7 +200,7 @@ schema::Result<MeanTest> test_metric(const gpu::MeasurementTable& table, const S
     return test_derived(table, selection, subject.metric, limit.value, alpha, seed);
   const auto clusters =
       collect(table, selection, [&](const SequenceRow& row) { return metric_part(subject, row); });
-  if (const auto range = range_of(table, subject.metric)) {
+  if (const auto range = finite_range(table, subject.metric)) {
     return bounded_mean(clusters, limit.value, range->first, range->second, alpha, seed,
                         schema::counts_events(subject.metric));
   }
@@ -207,6 +212,7 @@ schema::Result<MeanTest> test_metric(const gpu::MeasurementTable& table, const S
 schema::Result<BoundedFigures> bounded_figures(const gpu::MeasurementTable& table,
                                                const schema::MetricSubject& subject,
                                                const MetricLimit& limit) {
+  if (table.bounded(subject.metric)) return harm_figures(table, subject, limit);
   if (auto supplied = check_supply(table, subject.metric); !supplied)
     return std::unexpected(supplied.error());
   BoundedFigures out;
@@ -220,7 +226,7 @@ schema::Result<BoundedFigures> bounded_figures(const gpu::MeasurementTable& tabl
     out.tau = tolerated_fraction(*subject.aggregate, limit.is_max);
     return out;
   }
-  const auto range = range_of(table, subject.metric);
+  const auto range = finite_range(table, subject.metric);
   if (!range) {
     return schema::fail(schema::ErrorCode::unsupported,
                         std::string(schema::to_string(subject.metric)) + " has no finite range");

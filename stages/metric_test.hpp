@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "gpu/measurement.hpp"
@@ -34,6 +36,7 @@ struct BoundedFigures {
   double low = 0, high = 1;       ///< the range of the values
   double tau = 0;                 ///< the limit of their mean
   bool harm_above = true;         ///< a mean over tau is the harm; else one under it
+  bool harm_only = false;         ///< the figures are the bounds that harm is decided on and prove nothing
 };
 /// The parts of a mean or of a quantile clause (the share of rows beyond its limit). Errors say what the
 /// table lacks, or that the values have no finite range.
@@ -43,6 +46,14 @@ struct BoundedFigures {
 
 /// The tolerated fraction of rows beyond the limit: 1 − Q for `max`, Q for `min`.
 [[nodiscard]] double tolerated_fraction(schema::Aggregate quantile, bool is_max);
+
+/// The finite range of a metric's values, if it has one.
+[[nodiscard]] std::optional<std::pair<double, double>> finite_range(const gpu::MeasurementTable& table,
+                                                                    schema::Metric metric);
+/// The index of the table's threshold that counts rows beyond the limit.
+[[nodiscard]] schema::Result<std::size_t> threshold_column(const gpu::MeasurementTable& table,
+                                                           const schema::MetricSubject& subject,
+                                                           const MetricLimit& limit);
 
 /// Effective-sample share (Σw)²/(N Σw²) or the correlation of the two kernels' probabilities, by
 /// percentile bootstrap over clusters: seeded, approximate.

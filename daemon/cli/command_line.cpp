@@ -9,6 +9,7 @@
 #include "daemon/cli/audit_query_command.hpp"
 #include "daemon/cli/capture_options.hpp"
 #include "daemon/cli/commands.hpp"
+#include "daemon/cli/capture_command.hpp"
 #include "daemon/cli/contract_command.hpp"
 #include "daemon/cli/contract_tools.hpp"
 #include "daemon/cli/drift_command.hpp"
@@ -92,6 +93,7 @@ class CommandLine {
   void add_offline_commands();
   void add_drift();
   void add_contract_tools();
+  void add_capture_tools();
   void add_registry_commands();
   void add_model_commands();
   void add_ladder_commands();
@@ -118,6 +120,7 @@ class CommandLine {
   ConnectionArgs connection_;
   ServeArgs serve_;
   DriftArgs drift_;
+  CaptureImportArgs import_;
   bool markdown_ = false;
   bool offline_json_ = false;
   std::vector<std::string> files_;
@@ -172,6 +175,7 @@ void CommandLine::add_offline_commands() {
   explain->add_option("--rate", request_rate_, "Requests a second, to say how long traffic takes");
   explain->add_flag("--json", offline_json_, "Print JSON");
   add_contract_tools();
+  add_capture_tools();
 }
 
 void CommandLine::add_contract_tools() {
@@ -221,6 +225,13 @@ void CommandLine::add_drift() {
   sub->add_option("--threads", drift_.threads, "Threads; 0: one for each processor");
   sub->add_option("--top-rows", drift_.top_rows, "Worst rows to report");
   sub->add_option("--top-k", drift_.top_k, "k of topk_overlap; without it the contract's, or 10");
+}
+
+void CommandLine::add_capture_tools() {
+  CLI::App& captures = group("capture", "Captures of what kernels produced");
+  CLI::App* import = command(captures, "import", "Write what an engine said of log-probabilities as a capture",
+                             [this] { return capture_import(import_); });
+  describe_capture_import(*import, import_);
 }
 
 void CommandLine::add_registry_commands() {

@@ -4,6 +4,7 @@
 
 #include "daemon/cli/drift_report.hpp"
 #include "stages/bounds_json.hpp"
+#include "stages/partial_json.hpp"
 #include "stages/ranking.hpp"
 
 namespace driftgate::cli {
@@ -57,6 +58,7 @@ Json metrics_json(const gpu::Summary& summary) {
   for (const gpu::DerivedSummary& derived : summary.derived) {
     out[std::string(schema::to_string(derived.metric))] = derived_json(derived);
   }
+  out.update(Json::parse(stages::bound_metrics_json(summary)));
   return out;
 }
 
@@ -131,6 +133,7 @@ Json worst_json(const gpu::MeasurementTable& table) {
     entry["kl_before"] = number(row.kl_before);
     entry["kl_after"] = number(row.kl_after);
     entry["metrics"] = std::move(values);
+    if (!row.upper.empty()) entry["upper"] = Json::parse(stages::upper_json(table, row));
     out.push_back(std::move(entry));
   }
   return out;
@@ -151,6 +154,7 @@ std::string drift_json(const DriftReport& report) {
               {"nonfinite_rows", table.nonfinite_rows},
               {"sampled_by_inf", table.sampled_by_inf()},
               {"metrics", metrics_json(report.corpus)}};
+  if (!table.partial.mode.empty()) out["partial"] = Json::parse(stages::partial_json(table, report.corpus));
   out["slices"] = Json::array();
   for (const DriftSlice& slice : report.slices) out["slices"].push_back(slice_json(report, slice));
   out["floors"] = floors_json(report);

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "daemon/cli/drift_partial.hpp"
 #include "daemon/cli/drift_report.hpp"
 #include "daemon/cli/output.hpp"
 
@@ -135,20 +136,20 @@ std::string slices_text(const DriftReport& report) {
   std::vector<const DriftSlice*> order;
   for (const DriftSlice& slice : report.slices) order.push_back(&slice);
   const auto kl = [](const DriftSlice* slice) {
-    const double mean = of(slice->summary, Metric::kl_inf_train).mean;
+    const double mean = mean_at_least(slice->summary, Metric::kl_inf_train);
     return std::isnan(mean) ? HUGE_VAL : mean;  // a slice with rows that are not finite comes first
   };
   std::ranges::stable_sort(order, [&](const DriftSlice* a, const DriftSlice* b) { return kl(a) > kl(b); });
-  const double corpus = of(report.corpus, Metric::kl_inf_train).mean;
+  const double corpus = mean_at_least(report.corpus, Metric::kl_inf_train);
   std::vector<Cells> rows;
   for (const DriftSlice* slice : order) {
     if (rows.size() == kSlicesShown) break;
     const gpu::Summary& s = slice->summary;
-    const double mean = of(s, Metric::kl_inf_train).mean;
+    const double mean = mean_at_least(s, Metric::kl_inf_train);
     rows.push_back({place(s.where), std::string(schema::to_string(slice->role)), std::to_string(s.sequences),
                     std::to_string(s.rows), figure(mean),
                     std::isnan(mean / corpus) ? "-" : fmt::format("{:.2f}x", mean / corpus),
-                    figure(of(s, Metric::tv).mean), figure(of(s, Metric::top1_flip).mean),
+                    figure(mean_at_least(s, Metric::tv)), figure(mean_at_least(s, Metric::top1_flip)),
                     figure(of(s, Metric::logit_span).max)});
   }
   std::string out =
@@ -273,7 +274,7 @@ std::string worst_text(const gpu::MeasurementTable& table) {
 }  // namespace
 
 std::string drift_text(const DriftReport& report) {
-  std::string out = head_text(report) + "\n" + metrics_text(report.corpus) + floors_text(report) +
+  std::string out = head_text(report) + partial_text(report) + "\n" + metrics_text(report.corpus) + bounded_text(report.corpus) + floors_text(report) +
                     derived_text(report) + slices_text(report) + bounds_text(report) +
                     worst_text(*report.table) + diagnosis_text(report) + ranking_text(report) + verdicts_text(report);
   for (const std::string& note : report.notes) out += "note: " + printable(note) + "\n";

@@ -10,6 +10,7 @@
 #include "schema/sha256.hpp"
 #include "stages/bounds_json.hpp"
 #include "stages/diagnosis.hpp"
+#include "stages/partial_json.hpp"
 #include "stages/ranking.hpp"
 
 namespace driftgate::pipeline {
@@ -27,6 +28,7 @@ json summary_json(const gpu::Summary& summary) {
         {"min", figures.min}, {"max", figures.max},   {"p50", figures.p50},
         {"p99", figures.p99}};
   }
+  metrics.update(json::parse(stages::bound_metrics_json(summary)));
   return {{"where", summary.where},
           {"rows", summary.rows},
           {"sequences", summary.sequences},
@@ -122,6 +124,7 @@ json worst_json(const gpu::MeasurementTable& table) {
                     {"kl_before", row.kl_before},
                     {"kl_after", row.kl_after},
                     {"values", std::move(values)}});
+    if (!row.upper.empty()) list.back()["upper"] = json::parse(stages::upper_json(table, row));
   }
   return list;
 }
@@ -155,6 +158,9 @@ std::string report_json(const stages::StageReport& report, const gpu::Measuremen
     value["worst_rows"] = worst_json(*table);
     if (report.verdict == schema::Verdict::violated)
       value["diagnosis"] = json::parse(stages::diagnosis_json(stages::diagnose(*table, floors), *table));
+    if (!table->partial.mode.empty()) {
+      value["partial"] = json::parse(stages::partial_json(*table, gpu::summarise(*table)));
+    }
   }
   return schema::canonical_json(value);
 }

@@ -63,6 +63,39 @@ TEST_CASE("a census needs its units to pass and one event to be violated") {
   CHECK(follows(v) == Verdict::pass);
 }
 
+TEST_CASE("a census of bounds is violated by the better bound and passed by the worse one") {
+  ClauseVerdict v = record(VerdictRule::bounded_census);
+  v.clusters = 10;
+  v.details = {{"least_units", 10}, {"harm_estimate", 0.005}};
+  CHECK(follows(v) == Verdict::inconclusive);  // no upper bound
+  v.details["proof_estimate"] = 0.03;
+  CHECK(follows(v) == Verdict::inconclusive);
+  v.details["proof_estimate"] = 0.01;
+  CHECK(follows(v) == Verdict::pass);
+  v.clusters = 9;
+  CHECK(follows(v) == Verdict::inconclusive);
+  v.details["harm_estimate"] = 0.02;
+  CHECK(follows(v) == Verdict::violated);
+  v.limit_kind = "min";
+  v.clusters = 10;
+  CHECK(follows(v) == Verdict::pass);  // at least, and both bounds are
+}
+
+TEST_CASE("a test of bounds follows as a test does") {
+  ClauseVerdict v = record(VerdictRule::bounded_test);
+  v.p_value = 1;
+  v.details["p_proof"] = 0.2;
+  CHECK(follows(v) == Verdict::inconclusive);
+  v.no_harm_only = true;
+  CHECK(follows(v) == Verdict::pass);
+  v.no_harm_only = false;
+  v.details["p_proof"] = 0.001;
+  CHECK(follows(v) == Verdict::pass);
+  v.details["p_proof"] = 1;
+  v.p_value = 0.001;
+  CHECK(follows(v) == Verdict::violated);
+}
+
 TEST_CASE("two arms are held against each other by the kind of the limit") {
   ClauseVerdict v = record(VerdictRule::arm_limits);
   v.threshold = 2;
@@ -92,7 +125,8 @@ TEST_CASE("e-values need their evidence alone or together") {
 TEST_CASE("a number that the rule needs and the record lacks is named") {
   for (const VerdictRule rule :
        {VerdictRule::test, VerdictRule::margin, VerdictRule::limits, VerdictRule::bound, VerdictRule::census,
-        VerdictRule::e_value, VerdictRule::recovering, VerdictRule::nonfinite, VerdictRule::count_at_least}) {
+        VerdictRule::bounded_test, VerdictRule::bounded_census, VerdictRule::e_value, VerdictRule::recovering,
+        VerdictRule::nonfinite, VerdictRule::count_at_least}) {
     CAPTURE(to_string(rule));
     const auto verdict = rederive(record(rule));
     REQUIRE_FALSE(verdict.has_value());
@@ -111,7 +145,7 @@ TEST_CASE("a verdict that does not follow from its record becomes an error") {
 }
 
 TEST_CASE("every rule has a name that is read back") {
-  for (int i = 0; i < 14; ++i) {
+  for (int i = 0; i < 16; ++i) {
     const auto rule = static_cast<VerdictRule>(i);
     CHECK(verdict_rule_from_name(to_string(rule)) == rule);
   }

@@ -1,0 +1,201 @@
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "gpu/ingest/shapes.hpp"
+#include "schema/json.hpp"
+
+// vLLM: prompt_logprobs[] (of the response or of each choice), null for the first token, else an object from
+// token id to {logprob, rank}; the realised token stands in it whatever its rank. SGLang:
+// meta_info.{input,output}_token_logprobs[] of [logprob, id, text] and {input,output}_top_logprobs[] of lists
+// of the same; *_token_ids_logprobs for ids that the request named. llama.cpp's server:
+// completion_probabilities[].{id, logprob, top_logprobs[].{id, logprob}}.
+
+namespace driftgate::gpu::ingest {
+
+using schema::Result;
+
+namespace {
+
+/// The tokens of one position of vLLM's prompt_logprobs. A realised token whose rank lies beyond the others'
+/// was appended and is not listed.
+Result<void> read_vllm_row(const Place& entries, Reading& reading, EngineRow row) {
+  if (!entries.value.is_object())
+    return reading.fail(entries, "is no object from token ids to log-probabilities");
+  for (const auto& [key, value] : entries.value.items()) {
+    const Place entry{value, entries.pointer + "/" + schema::pointer_token(key)};
+    std::int64_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc{} || end != key.data() + key.size() || id < 0) {
+      return reading.fail(entry, "is not named by a token id");
+    }
+    const auto logprob = entry.find("logprob");
+    if (!logprob) continue;
+    if (id != row.token) {
+      if (auto ok = reading.list(id, *logprob, row); !ok) return ok;
+      continue;
+    }
+    const auto known = reading.logprob(*logprob);
+    if (!known) return std::unexpected(known.error());
+    row.logprob = *known;
+    const auto rank = entry.find("rank");
+    const bool ranked = rank && rank->value.is_number_unsigned();
+    const std::size_t others = entries.size() - 1;
+    if (ranked && rank->value.get<std::uint64_t>() <= others + 1) {
+      if (auto ok = reading.list(id, *logprob, row); !ok) return ok;
+    }
+  }
+  return reading.keep(std::move(row));
+}
+
+Result<void> read_vllm_prompt(const Place& prompt, const std::optional<Place>& ids, Reading& reading) {
+  if (!prompt.is_array()) return reading.fail(prompt, "is no list");
+  if (!ids || !ids->is_array() || ids->size() != prompt.size()) {
+    return reading.fail(
+        prompt,
+        "needs 'prompt_token_ids' of the same length beside it to say which token was realised: "
+        "ask vLLM for them with return_token_ids");
+  }
+  const std::int64_t sequence = reading.next_sequence();
+  for (std::size_t i = 0; i < prompt.size(); ++i) {
+    if (prompt.at(i).is_null()) continue;
+    const auto token = reading.id(ids->at(i));
+    if (!token) return std::unexpected(token.error());
+    EngineRow row{sequence, static_cast<std::int64_t>(i), *token, {}, {}};
+    if (auto ok = read_vllm_row(prompt.at(i), reading, std::move(row)); !ok) return ok;
+  }
+  return {};
+}
+
+/// [logprob, id, text] of SGLang.
+struct Triple {
+  Place logprob, id;
+};
+Result<Triple> triple(const Place& place, const Reading& reading) {
+  if (!place.is_array() || place.size() < 2) return reading.fail(place, "is not [logprob, id, text]");
+  return Triple{place.at(0), place.at(1)};
+}
+
+Result<void> read_sglang_row(const Place& realised, const std::optional<Place>& list, Reading& reading,
+                             EngineRow row) {
+  const auto own = triple(realised, reading);
+  if (!own) return std::unexpected(own.error());
+  const auto id = reading.id(own->id);
+  if (!id) return std::unexpected(id.error());
+  row.token = *id;
+  const auto known = reading.logprob(own->logprob);
+  if (!known) return std::unexpected(known.error());
+  row.logprob = *known;
+  if (list && !list->is_null()) {
+    if (!list->is_array()) return reading.fail(*list, "is no list");
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const auto entry = triple(list->at(i), reading);
+      if (!entry) return std::unexpected(entry.error());
+      const auto listed = reading.id(entry->id);
+      if (!listed) return std::unexpected(listed.error());
+      if (auto ok = reading.list(*listed, entry->logprob, row); !ok) return ok;
+    }
+  }
+  return reading.keep(std::move(row));
+}
+
+struct SglangNames {
+  const char* realised;
+  const char* lists;
+};
+
+Result<std::size_t> read_sglang_part(const Place& meta, const SglangNames& names, std::int64_t sequence,
+                                     std::size_t position, Reading& reading) {
+  const auto tokens = meta.find(names.realised);
+  if (!tokens) return position;
+  if (!tokens->is_array()) return reading.fail(*tokens, "is no list");
+  const auto lists = meta.find(names.lists);
+  if (lists && (!lists->is_array() || lists->size() != tokens->size())) {
+    return reading.fail(*lists, std::string("is not as long as '") + names.realised + "'");
+  }
+  for (std::size_t i = 0; i < tokens->size(); ++i) {
+    EngineRow row{sequence, static_cast<std::int64_t>(position + i), 0, {}, {}};
+    const auto list = lists ? std::optional<Place>(lists->at(i)) : std::nullopt;
+    if (auto ok = read_sglang_row(tokens->at(i), list, reading, std::move(row)); !ok) {
+      return std::unexpected(ok.error());
+    }
+  }
+  return position + tokens->size();
+}
+
+}  // namespace
+
+Result<void> read_vllm(const Place& response, Reading& reading) {
+  const auto ids = response.find("prompt_token_ids");
+  if (const auto prompt = response.find("prompt_logprobs")) return read_vllm_prompt(*prompt, ids, reading);
+  const auto choices = response.find("choices");
+  bool any = false;
+  for (std::size_t i = 0; choices && choices->is_array() && i < choices->size(); ++i) {
+    const Place choice = choices->at(i);
+    const auto prompt = choice.find("prompt_logprobs");
+    if (!prompt) continue;
+    any = true;
+    const auto own = choice.find("prompt_token_ids");
+    if (auto ok = read_vllm_prompt(*prompt, own ? own : ids, reading); !ok) return ok;
+  }
+  if (any) return {};
+  return reading.fail(response, "has no 'prompt_logprobs': ask vLLM for prompt_logprobs in the request");
+}
+
+Result<void> read_sglang(const Place& response, Reading& reading) {
+  const auto meta = response.find("meta_info");
+  if (!meta) return reading.fail(response, "has no 'meta_info'");
+  const bool matched = reading.options().matched;
+  if (!meta->find("input_token_logprobs") && !meta->find("output_token_logprobs")) {
+    return reading.fail(*meta,
+                        "has no 'input_token_logprobs' nor 'output_token_logprobs': ask SGLang for "
+                        "return_logprob and top_logprobs_num");
+  }
+  const SglangNames input{"input_token_logprobs",
+                          matched ? "input_token_ids_logprobs" : "input_top_logprobs"};
+  const SglangNames output{"output_token_logprobs",
+                           matched ? "output_token_ids_logprobs" : "output_top_logprobs"};
+  const std::int64_t sequence = reading.next_sequence();
+  const auto end = read_sglang_part(*meta, input, sequence, 0, reading);
+  if (!end) return std::unexpected(end.error());
+  const auto last = read_sglang_part(*meta, output, sequence, *end, reading);
+  if (!last) return std::unexpected(last.error());
+  return {};
+}
+
+Result<void> read_llamacpp(const Place& response, Reading& reading) {
+  const auto list = response.find("completion_probabilities");
+  if (!list || !list->is_array()) {
+    return reading.fail(response, "has no list 'completion_probabilities': ask llama.cpp for n_probs");
+  }
+  const std::int64_t sequence = reading.next_sequence();
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const Place item = list->at(i);
+    if (item.find("probs") || item.find("prob") || item.find("top_probs")) {
+      return reading.fail(item,
+                          "gives probabilities after sampling: ask for raw log-probabilities "
+                          "(post_sampling_probs: false, a llama.cpp that answers with 'logprob')");
+    }
+    const auto token = item.find("id"), value = item.find("logprob");
+    if (!token || !value) return reading.fail(item, "needs 'id' and 'logprob'");
+    EngineRow row{sequence, static_cast<std::int64_t>(i), 0, {}, {}};
+    const auto id = reading.id(*token);
+    if (!id) return std::unexpected(id.error());
+    row.token = *id;
+    const auto known = reading.logprob(*value);
+    if (!known) return std::unexpected(known.error());
+    row.logprob = *known;
+    const auto tops = item.find("top_logprobs");
+    for (std::size_t k = 0; tops && tops->is_array() && k < tops->size(); ++k) {
+      const Place top = tops->at(k);
+      const auto top_id = top.find("id"), top_value = top.find("logprob");
+      if (!top_id || !top_value) return reading.fail(top, "needs 'id' and 'logprob'");
+      const auto listed = reading.id(*top_id);
+      if (!listed) return std::unexpected(listed.error());
+      if (auto ok = reading.list(*listed, *top_value, row); !ok) return ok;
+    }
+    if (auto ok = reading.keep(std::move(row)); !ok) return ok;
+  }
+  return {};
+}
+
+}  // namespace driftgate::gpu::ingest

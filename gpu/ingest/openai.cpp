@@ -1,0 +1,114 @@
+#include <nlohmann/json.hpp>
+
+#include "gpu/ingest/shapes.hpp"
+#include "schema/json.hpp"
+
+// Completions: choices[].logprobs.{tokens, token_logprobs, top_logprobs}, three lists of equal length, the
+// last of objects from token to log-probability. Chat: choices[].logprobs.content[].{token, logprob,
+// top_logprobs[].{token, logprob}}. Both may append the sampled token beyond the top-k.
+
+namespace driftgate::gpu::ingest {
+
+using schema::Result;
+
+namespace {
+
+/// The choices' log-probabilities, or an error that says what to ask for.
+template <typename Read>
+Result<void> each_choice(const Place& response, Reading& reading, const char* hint, Read read) {
+  const auto choices = response.find("choices");
+  if (!choices || !choices->is_array()) return reading.fail(response, "has no list 'choices'");
+  for (std::size_t i = 0; i < choices->size(); ++i) {
+    const Place choice = choices->at(i);
+    const auto logprobs = choice.find("logprobs");
+    if (!logprobs) return reading.fail(choice, std::string("has no 'logprobs': ") + hint);
+    if (auto ok = read(*logprobs); !ok) return ok;
+  }
+  return {};
+}
+
+Result<void> read_top(const Place& top, Reading& reading, EngineRow& row) {
+  if (!top.value.is_object()) return reading.fail(top, "is no object from tokens to log-probabilities");
+  for (const auto& [text, value] : top.value.items()) {
+    const Place place{value, top.pointer + "/" + schema::pointer_token(text)};
+    const auto id = reading.id_of_text(text, place);
+    if (!id) return std::unexpected(id.error());
+    if (auto ok = reading.list(*id, place, row); !ok) return ok;
+  }
+  return {};
+}
+
+Result<void> read_completion(const Place& logprobs, Reading& reading) {
+  const auto tokens = logprobs.find("tokens"), values = logprobs.find("token_logprobs");
+  if (!tokens || !values || !tokens->is_array() || !values->is_array() || tokens->size() != values->size()) {
+    return reading.fail(logprobs, "needs the lists 'tokens' and 'token_logprobs' of one length");
+  }
+  const auto tops = logprobs.find("top_logprobs");
+  if (tops && (!tops->is_array() || tops->size() != tokens->size())) {
+    return reading.fail(*tops, "is not as long as 'tokens'");
+  }
+  const std::int64_t sequence = reading.next_sequence();
+  for (std::size_t i = 0; i < tokens->size(); ++i) {
+    EngineRow row{sequence, static_cast<std::int64_t>(i), 0, {}, {}};
+    const auto value = reading.logprob(values->at(i));
+    if (!value) return std::unexpected(value.error());
+    row.logprob = *value;
+    if (tops && !tops->at(i).is_null()) {
+      if (auto ok = read_top(tops->at(i), reading, row); !ok) return ok;
+    }
+    if (!row.logprob && row.list.empty()) continue;  // the first token of a prompt
+    const auto token = reading.id_of_text(tokens->at(i));
+    if (!token) return std::unexpected(token.error());
+    row.token = *token;
+    if (auto ok = reading.keep(std::move(row)); !ok) return ok;
+  }
+  return {};
+}
+
+Result<void> read_chat_token(const Place& item, Reading& reading, EngineRow row) {
+  const auto token = item.find("token"), value = item.find("logprob");
+  if (!token) return reading.fail(item, "has no 'token'");
+  const auto id = reading.id_of_text(*token);
+  if (!id) return std::unexpected(id.error());
+  row.token = *id;
+  if (value) {
+    const auto known = reading.logprob(*value);
+    if (!known) return std::unexpected(known.error());
+    row.logprob = *known;
+  }
+  const auto tops = item.find("top_logprobs");
+  for (std::size_t i = 0; tops && i < tops->size(); ++i) {
+    if (!tops->is_array()) return reading.fail(*tops, "is no list");
+    const Place top = tops->at(i);
+    const auto text = top.find("token"), logprob = top.find("logprob");
+    if (!text) return reading.fail(top, "has no 'token'");
+    if (!logprob) continue;
+    const auto listed = reading.id_of_text(*text);
+    if (!listed) return std::unexpected(listed.error());
+    if (auto ok = reading.list(*listed, *logprob, row); !ok) return ok;
+  }
+  return reading.keep(std::move(row));
+}
+
+}  // namespace
+
+Result<void> read_openai(const Place& response, Reading& reading) {
+  return each_choice(response, reading, "ask for logprobs in the request",
+                     [&](const Place& logprobs) { return read_completion(logprobs, reading); });
+}
+
+Result<void> read_chat(const Place& response, Reading& reading) {
+  const char* hint = "ask for logprobs: true and top_logprobs in the request";
+  return each_choice(response, reading, hint, [&](const Place& logprobs) -> Result<void> {
+    const auto content = logprobs.find("content");
+    if (!content || !content->is_array()) return reading.fail(logprobs, "has no list 'content'");
+    const std::int64_t sequence = reading.next_sequence();
+    for (std::size_t i = 0; i < content->size(); ++i) {
+      EngineRow row{sequence, static_cast<std::int64_t>(i), 0, {}, {}};
+      if (auto ok = read_chat_token(content->at(i), reading, std::move(row)); !ok) return ok;
+    }
+    return {};
+  });
+}
+
+}  // namespace driftgate::gpu::ingest

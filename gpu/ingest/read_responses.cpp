@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "gpu/ingest/shapes.hpp"
+#include "schema/json.hpp"
+
+namespace driftgate::gpu::ingest {
+
+using schema::ErrorCode;
+using schema::Result;
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kFormats{"openai", "chat",     "vllm",
+                                                   "sglang", "llamacpp", "llamacpp-logits"};
+constexpr schema::JsonLimits kLimits{kMaxDocumentBytes, 32, kMaxDocumentValues};
+
+Result<void> read_response(Format format, const Place& response, Reading& reading) {
+  switch (format) {
+    case Format::openai:
+      return read_openai(response, reading);
+    case Format::chat:
+      return read_chat(response, reading);
+    case Format::vllm:
+      return read_vllm(response, reading);
+    case Format::sglang:
+      return read_sglang(response, reading);
+    case Format::llamacpp:
+      return read_llamacpp(response, reading);
+    case Format::llamacpp_logits:
+      break;
+  }
+  return reading.fail(response, "is JSON, and llamacpp-logits is a binary file");
+}
+
+Result<void> read_document(Format format, std::string_view text, Reading& reading, const std::string& name) {
+  const auto document = schema::parse_json(text, kLimits, name);
+  if (!document) return std::unexpected(document.error());
+  if (!document->is_array()) return read_response(format, {*document, ""}, reading);
+  for (std::size_t i = 0; i < document->size(); ++i) {
+    if (auto ok = read_response(format, {(*document)[i], fmt::format("/{}", i)}, reading); !ok) return ok;
+  }
+  return {};
+}
+
+/// JSON Lines are told from one document over several lines by their first line, which is whole in itself.
+bool is_lines(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return false;
+  const bool more = text.find_first_not_of(" \t\r\n", end) != std::string_view::npos;
+  return more && schema::check_json(text.substr(0, end), kLimits).has_value();
+}
+
+}  // namespace
+
+std::string_view to_string(Format format) {
+  return kFormats.at(static_cast<std::size_t>(format));
+}
+
+std::optional<Format> format_from_name(std::string_view name) {
+  for (std::size_t i = 0; i < kFormats.size(); ++i) {
+    if (kFormats[i] == name) return static_cast<Format>(i);
+  }
+  return std::nullopt;
+}
+
+Result<TokenMap> TokenMap::read(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return schema::fail(ErrorCode::io, "can not open the token map " + path);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const auto document = schema::parse_json(text, kLimits, "the token map " + path);
+  if (!document) return std::unexpected(document.error());
+  TokenMap out;
+  if (!document->is_object()) {
+    return schema::fail(ErrorCode::invalid_document,
+                        "the token map " + path + " is no object from token text to token id");
+  }
+  for (const auto& [token, id] : document->items()) {
+    if (!id.is_number_unsigned()) {
+      return schema::fail(ErrorCode::invalid_document,
+                          "the token map " + path + " gives no id for " + schema::pointer_token(token));
+    }
+    out.add(token, id.get<std::int64_t>());
+  }
+  return out;
+}
+
+Result<EngineRows> read_responses(Format format, std::string_view text, const ReadOptions& options,
+                                  const std::string& name) {
+  EngineRows out;
+  Reading reading(options, out, name);
+  if (!is_lines(text)) {
+    if (auto ok = read_document(format, text, reading, name); !ok) return std::unexpected(ok.error());
+    return out;
+  }
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const std::string place = fmt::format("{}, line {}", name, number);
+    Reading of_line(options, out, place);
+    if (auto ok = read_document(format, line, of_line, place); !ok) return std::unexpected(ok.error());
+  }
+  return out;
+}
+
+}  // namespace driftgate::gpu::ingest

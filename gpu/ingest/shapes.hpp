@@ -1,0 +1,56 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "gpu/ingest/engine_rows.hpp"
+
+namespace driftgate::gpu::ingest {
+
+/// A member of a response and where it stands, for messages.
+struct Place {
+  const nlohmann::json& value;
+  std::string pointer;
+
+  /// The member of that name; nothing when it is absent or null.
+  [[nodiscard]] std::optional<Place> find(const char* name) const;
+  [[nodiscard]] Place at(std::size_t index) const;
+  [[nodiscard]] bool is_array() const;
+  [[nodiscard]] bool is_null() const;
+  [[nodiscard]] std::size_t size() const;
+};
+
+/// One response being read: the sink of its rows.
+class Reading {
+ public:
+  Reading(const ReadOptions& options, EngineRows& out, std::string name)
+      : options_(options), out_(out), name_(std::move(name)) {}
+
+  [[nodiscard]] const ReadOptions& options() const { return options_; }
+  [[nodiscard]] std::int64_t next_sequence() { return options_.first_sequence + out_.sequences++; }
+  /// Keeps a row of which something is known.
+  [[nodiscard]] schema::Result<void> keep(EngineRow row);
+
+  [[nodiscard]] std::unexpected<schema::Error> fail(const Place& place, const std::string& what) const;
+  /// A finite log-probability or NaN; nothing for null, −9999 and below and "-Infinity".
+  [[nodiscard]] schema::Result<std::optional<float>> logprob(const Place& place) const;
+  [[nodiscard]] schema::Result<std::int64_t> id(const Place& place) const;
+  /// The id of a token that is named by its text.
+  [[nodiscard]] schema::Result<std::int64_t> id_of_text(const Place& place) const;
+  [[nodiscard]] schema::Result<std::int64_t> id_of_text(std::string_view text, const Place& place) const;
+  /// Adds a known token to a list.
+  [[nodiscard]] schema::Result<void> list(std::int64_t id, const Place& logprob, EngineRow& row) const;
+
+ private:
+  const ReadOptions& options_;
+  EngineRows& out_;
+  std::string name_;
+};
+
+/// One reader for each shape; each adds the rows of one response.
+[[nodiscard]] schema::Result<void> read_openai(const Place& response, Reading& reading);
+[[nodiscard]] schema::Result<void> read_chat(const Place& response, Reading& reading);
+[[nodiscard]] schema::Result<void> read_vllm(const Place& response, Reading& reading);
+[[nodiscard]] schema::Result<void> read_sglang(const Place& response, Reading& reading);
+[[nodiscard]] schema::Result<void> read_llamacpp(const Place& response, Reading& reading);
+
+}  // namespace driftgate::gpu::ingest
