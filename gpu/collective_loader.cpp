@@ -64,6 +64,12 @@ schema::Error error_of(const driftgate_fault& fault, const char* operation, cons
       return {code, fault.cause, fmt::format("rank {} of {}", rank, size), nullptr};
     }
     case DRIFTGATE_FAULT_DEADLINE:
+      if (fault.rank < 0) {
+        return rank_error(ErrorCode::deadline_exceeded, operation, wait,
+                          fmt::format("not every rank took part within {:.3g} s",
+                                      std::chrono::duration<double>(wait.timeout).count()),
+                          rank, size);
+      }
       return rank_error(
           ErrorCode::deadline_exceeded, operation, wait,
           fmt::format("no sign of it within {:.3g} s", std::chrono::duration<double>(wait.timeout).count()),

@@ -196,8 +196,13 @@ Result<Table> measure_rank(Collective& collective, const Capture& train, const C
   Collective& used = devices ? *devices : collective;
   auto table = measure_part({used, train, inf, corpus, options, ranks}, progress, sink);
   if (table) return table;
-  if (devices) devices->leave(table.error());
-  return left(table.error());
+  if (!devices) return left(table.error());
+  devices->leave(table.error());
+  // NCCL does not know which rank it waited for; who does not come to this is the one.
+  const auto all = table.error().code == ErrorCode::deadline_exceeded
+                       ? collective.barrier({"who is there after NCCL's deadline", ranks.timeout})
+                       : Result<void>{};
+  return left(all ? table.error() : all.error());
 }
 
 std::uint32_t threads_of_rank(std::uint32_t threads, std::uint32_t ranks) {

@@ -1,0 +1,203 @@
+#include "gpu/nccl/nccl_collective.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+namespace driftgate::gpu::nccl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::microseconds kPause{20};
+constexpr std::uint32_t kEndTimeout_ms = 2'000;
+
+std::int32_t cuda_fault(driftgate_fault& fault, const char* what, cudaError_t error) {
+  return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, what, cudaGetErrorString(error));
+}
+
+std::int32_t nccl_fault(driftgate_fault& fault, const char* what, ncclResult_t result) {
+  return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, what, ncclGetErrorString(result));
+}
+
+bool accepted(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
+
+}  // namespace
+
+std::int32_t fault_of(driftgate_fault& fault, std::uint32_t kind, const char* what, const char* reason) {
+  fault = {};
+  fault.kind = kind;
+  fault.rank = -1;
+  std::snprintf(fault.cause, sizeof(fault.cause), "%s: %s", what, reason);
+  return static_cast<std::int32_t>(kind);
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ != nullptr) cudaFree(data_);
+}
+
+cudaError_t DeviceBuffer::reserve(std::size_t bytes) {
+  if (bytes <= bytes_) return cudaSuccess;
+  if (data_ != nullptr) cudaFree(data_);
+  data_ = nullptr;
+  bytes_ = 0;
+  const cudaError_t error = cudaMalloc(&data_, bytes);
+  if (error == cudaSuccess) bytes_ = bytes;
+  return error;
+}
+
+std::unique_ptr<NcclCollective> NcclCollective::open(const driftgate_collective_config& config,
+                                                     driftgate_fault& fault) {
+  std::unique_ptr<NcclCollective> self(new NcclCollective);
+  self->rank_ = config.rank;
+  self->size_ = config.size;
+  self->device_ = config.device;
+  if (const cudaError_t error = cudaSetDevice(config.device); error != cudaSuccess) {
+    fault_of(fault, DRIFTGATE_FAULT_ABSENT, "the CUDA device of this rank", cudaGetErrorString(error));
+    return nullptr;
+  }
+  if (const cudaError_t error = cudaStreamCreateWithFlags(&self->stream_, cudaStreamNonBlocking);
+      error != cudaSuccess) {
+    cuda_fault(fault, "cudaStreamCreateWithFlags", error);
+    return nullptr;
+  }
+  ncclUniqueId id;
+  static_assert(sizeof(id) == DRIFTGATE_COLLECTIVE_ID_BYTES);
+  std::memcpy(&id, config.id, sizeof(id));
+  ncclConfig_t options = NCCL_CONFIG_INITIALIZER;
+  options.blocking = 0;  // so that the start has a deadline, too
+  const ncclResult_t started = ncclCommInitRankConfig(&self->comm_, static_cast<int>(config.size), id,
+                                                      static_cast<int>(config.rank), &options);
+  if (!accepted(started)) {
+    nccl_fault(fault, "ncclCommInitRankConfig", started);
+    return nullptr;
+  }
+  if (self->wait(
+          config.timeout_ms, [] { return cudaSuccess; }, fault) != 0)
+    return nullptr;
+  return self;
+}
+
+NcclCollective::~NcclCollective() {
+  cudaSetDevice(device_);
+  if (comm_ != nullptr && !left_) {
+    driftgate_fault ignored;
+    const bool finalised =
+        accepted(ncclCommFinalize(comm_)) && wait(
+                                                 kEndTimeout_ms, [] { return cudaSuccess; }, ignored) == 0;
+    if (finalised && comm_ != nullptr) {
+      ncclCommDestroy(comm_);
+      comm_ = nullptr;
+    }
+  }
+  abort();
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+}
+
+void NcclCollective::abort() {
+  if (comm_ != nullptr) ncclCommAbort(comm_);
+  comm_ = nullptr;
+}
+
+std::int32_t NcclCollective::wait(std::uint32_t timeout_ms, const std::function<cudaError_t()>& over,
+                                  driftgate_fault& fault) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  for (;;) {
+    const bool late = Clock::now() >= deadline;
+    ncclResult_t state = ncclSuccess;
+    if (const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state); asked != ncclSuccess) state = asked;
+    if (!accepted(state)) {
+      abort();
+      return nccl_fault(fault, "the communicator failed", state);
+    }
+    const cudaError_t done = state == ncclInProgress ? cudaErrorNotReady : over();
+    if (done == cudaSuccess) return 0;
+    if (done != cudaErrorNotReady) {
+      abort();
+      return cuda_fault(fault, "the stream failed", done);
+    }
+    if (left_) {
+      abort();
+      return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the wait ended", "this rank has given up");
+    }
+    if (late) {
+      abort();
+      return fault_of(fault, DRIFTGATE_FAULT_DEADLINE, "the communicator was aborted", "deadline");
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::int32_t NcclCollective::run(std::uint32_t timeout_ms, const void* from, std::uint64_t in, void* to,
+                                 std::uint64_t out, const Enqueue& enqueue, driftgate_fault& fault) {
+  if (comm_ == nullptr)
+    return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the communicator", "was aborted before");
+  // The current device is a matter of the calling thread, and calls come from several.
+  if (const cudaError_t error = cudaSetDevice(device_); error != cudaSuccess)
+    return cuda_fault(fault, "cudaSetDevice", error);
+  if (in > 0) {
+    const cudaError_t error = cudaMemcpyAsync(send_.data(), from, in, cudaMemcpyHostToDevice, stream_);
+    if (error != cudaSuccess) return cuda_fault(fault, "copy to the device", error);
+  }
+  if (const ncclResult_t result = enqueue(); !accepted(result)) return nccl_fault(fault, "NCCL", result);
+  // A call of a communicator that does not block is on the stream once its state says so.
+  if (const auto kind = wait(
+          timeout_ms, [] { return cudaSuccess; }, fault);
+      kind != 0)
+    return kind;
+  if (out > 0) {
+    const cudaError_t error = cudaMemcpyAsync(to, receive_.data(), out, cudaMemcpyDeviceToHost, stream_);
+    if (error != cudaSuccess) return cuda_fault(fault, "copy from the device", error);
+  }
+  return wait(
+      timeout_ms, [this] { return cudaStreamQuery(stream_); }, fault);
+}
+
+std::int32_t NcclCollective::all_gather(std::uint32_t timeout_ms, const void* mine, std::uint64_t bytes,
+                                        void* all, driftgate_fault& fault) {
+  cudaSetDevice(device_);
+  if (const cudaError_t error = send_.reserve(bytes); error != cudaSuccess)
+    return cuda_fault(fault, "cudaMalloc", error);
+  if (const cudaError_t error = receive_.reserve(bytes * size_); error != cudaSuccess)
+    return cuda_fault(fault, "cudaMalloc", error);
+  return run(
+      timeout_ms, mine, bytes, all, bytes * size_,
+      [&] { return ncclAllGather(send_.data(), receive_.data(), bytes, ncclUint8, comm_, stream_); }, fault);
+}
+
+std::int32_t NcclCollective::gather(std::uint32_t timeout_ms, const void* mine, std::uint64_t bytes,
+                                    void* all, driftgate_fault& fault) {
+  cudaSetDevice(device_);
+  if (const cudaError_t error = send_.reserve(bytes); error != cudaSuccess)
+    return cuda_fault(fault, "cudaMalloc", error);
+  if (const cudaError_t error = receive_.reserve(rank_ == 0 ? bytes * size_ : 1); error != cudaSuccess)
+    return cuda_fault(fault, "cudaMalloc", error);
+  const auto enqueue = [&] {
+    ncclGroupStart();
+    ncclSend(send_.data(), bytes, ncclUint8, 0, comm_, stream_);
+    for (std::uint32_t other = 0; other < size_ && rank_ == 0; ++other) {
+      auto* place = static_cast<std::byte*>(receive_.data()) + other * bytes;
+      ncclRecv(place, bytes, ncclUint8, static_cast<int>(other), comm_, stream_);
+    }
+    return ncclGroupEnd();  // reports what the calls inside the group did
+  };
+  return run(timeout_ms, mine, bytes, all, rank_ == 0 ? bytes * size_ : 0, enqueue, fault);
+}
+
+std::int32_t NcclCollective::broadcast(std::uint32_t timeout_ms, void* data, std::uint64_t bytes,
+                                       driftgate_fault& fault) {
+  cudaSetDevice(device_);
+  if (const cudaError_t error = send_.reserve(bytes); error != cudaSuccess)
+    return cuda_fault(fault, "cudaMalloc", error);
+  if (const cudaError_t error = receive_.reserve(bytes); error != cudaSuccess)
+    return cuda_fault(fault, "cudaMalloc", error);
+  return run(
+      timeout_ms, data, bytes, data, bytes,
+      [&] { return ncclBroadcast(send_.data(), receive_.data(), bytes, ncclUint8, 0, comm_, stream_); },
+      fault);
+}
+
+}  // namespace driftgate::gpu::nccl
