@@ -13,10 +13,12 @@
 #define DRIFTGATE_HD __device__ __forceinline__
 #define DRIFTGATE_HD_COLD __device__ __noinline__
 #define DRIFTGATE_UNROLL _Pragma("unroll")
+#define DRIFTGATE_NO_UNROLL _Pragma("unroll 1")
 #else
 #define DRIFTGATE_HD inline
 #define DRIFTGATE_HD_COLD inline
 #define DRIFTGATE_UNROLL
+#define DRIFTGATE_NO_UNROLL
 #endif
 
 namespace driftgate::gpu::cuda {

@@ -133,10 +133,11 @@ DRIFTGATE_HD void first_pass(Ctx& ctx, const Slice& slice, const Frame& frame) {
   if (frame.level == 2) first_sums<Dtype, 2, Sums>(ctx, slice, frame);
 }
 template <std::uint32_t Dtype, class Ctx>
-DRIFTGATE_HD void second_pass(Ctx& ctx, const Slice& slice, const Frame& frame, FastPart& out) {
-  if (frame.level == 0) second_sums<Dtype, 0>(ctx, slice, frame, out);
-  if (frame.level == 1) second_sums<Dtype, 1>(ctx, slice, frame, out);
-  if (frame.level == 2) second_sums<Dtype, 2>(ctx, slice, frame, out);
+DRIFTGATE_HD void second_pass(Ctx& ctx, const Slice& slice, const Frame& frame, bool after_first,
+                              FastPart& out) {
+  if (frame.level == 0) second_sums<Dtype, 0>(ctx, slice, frame, after_first, out);
+  if (frame.level == 1) second_sums<Dtype, 1>(ctx, slice, frame, after_first, out);
+  if (frame.level == 2) second_sums<Dtype, 2>(ctx, slice, frame, after_first, out);
 }
 
 /// All threads of the cluster together. Two barriers of the cluster for each row: `located` is read between
@@ -173,7 +174,9 @@ DRIFTGATE_HD void measure_row(Ctx& ctx, const BatchView& batch, const BatchScrat
   ctx.sync();
   const Frame frame = shared.frame;
   const bool second = frame.fast != 0 && frame.second != 0 && batch.mode != Mode::shard_first;
-  if (second) second_pass<Dtype>(ctx, slice, frame, scratch.parts[part]);
+  if (second) {
+    second_pass<Dtype>(ctx, slice, frame, batch.mode != Mode::shard_second, scratch.parts[part]);
+  }
   ctx.sync();  // the warps' sums are read: the next row may write them
 }
 

@@ -26,8 +26,7 @@ struct FirstSums {
 };
 
 template <std::uint32_t Dtype, int Level, bool Part>
-DRIFTGATE_HD void add_pass1(float z, float y, const Frame& frame, FirstSums<Part>& sums) {
-  const float d = drift_of<Dtype>(z, y, frame);
+DRIFTGATE_HD void add_pass1(float z, float d, const Frame& frame, FirstSums<Part>& sums) {
   const float x = z - frame.top_z;
   const float e = exp2_fast(x * kLog2e);
   const float d2 = d * d, minus = phi_minus<Level>(d, d2);
@@ -63,8 +62,7 @@ struct CoreSums {
 };
 
 template <std::uint32_t Dtype, int Level>
-DRIFTGATE_HD void add_pass1(float z, float y, const Frame& frame, CoreSums& sums) {
-  const float d = drift_of<Dtype>(z, y, frame);
+DRIFTGATE_HD void add_pass1(float z, float d, const Frame& frame, CoreSums& sums) {
   const float e = exp2_fast((z - frame.top_z) * kLog2e);
   add_moments<Level>(e, d, d * d, sums.values);
   sums.values[10] += e;
@@ -77,9 +75,8 @@ struct SecondSums {
   float low[kHeads] = {HUGE_VALF, HUGE_VALF}, high[kHeads] = {-HUGE_VALF, -HUGE_VALF};
 };
 
-template <std::uint32_t Dtype, int Level>
-DRIFTGATE_HD void add_second(float z, float y, const Frame& frame, SecondSums& sums) {
-  const float d = drift_of<Dtype>(z, y, frame) + frame.offset;
+template <int Level>
+DRIFTGATE_HD void add_second(float z, float d, const Frame& frame, SecondSums& sums) {
   const float x = z - frame.top_z;
   const float e = exp2_fast(x * kLog2e);
   const float change = e * expm1_minus<Level>(d);  // q − p, in units of e
@@ -98,32 +95,48 @@ DRIFTGATE_HD void add_second(float z, float y, const Frame& frame, SecondSums& s
   }
 }
 
-/// Adds every column of the slice but the one with the largest z, whose terms are exact and not summed.
-template <std::uint32_t Dtype, class Ctx, class Add>
-DRIFTGATE_HD void sweep(Ctx& ctx, const Slice& slice, std::uint32_t top_id, Add&& add) {
+/// Which pass sweeps. Float32 drifts take nine operations and fit where y stood: pass 1 keeps those of cached
+/// vectors there and pass 2 reads them.
+enum class Sweep { first, second_after_first, second_alone };
+
+/// Calls add(z, d') for every column of the slice but the one with the largest z, whose terms are exact and
+/// not summed.
+template <std::uint32_t Dtype, Sweep Pass, class Ctx, class Add>
+DRIFTGATE_HD void sweep(Ctx& ctx, const Slice& slice, const Frame& frame, Add&& add) {
   constexpr unsigned kEach = kLanes<Dtype>;
-  const std::uint32_t top = top_id / kEach - slice.first;  // wraps around when it is in another block
+  constexpr bool kKeeps = Dtype == DRIFTGATE_F32;
+  const std::uint32_t top = frame.top_id / kEach - slice.first;  // wraps around when it is in another block
   for (std::uint32_t i = ctx.thread(); i < slice.count; i += ctx.threads()) {
-    Vector z, y;
-    load_pair(ctx, slice, i, z, y);
-    float a[kEach], b[kEach];
-    unpack<Dtype>(z, a);
-    unpack<Dtype>(y, b);
     if (i == top) {
+      DRIFTGATE_NO_UNROLL
       for (unsigned lane = 0; lane < kEach; ++lane) {
-        if (lane == top_id % kEach) continue;
-        const auto first = reinterpret_cast<const unsigned char*>(slice.train);
-        const auto second = reinterpret_cast<const unsigned char*>(slice.inf);
-        const std::uint32_t id = top_id / kEach * kEach + lane;
-        add(load_element(first, Dtype, id), load_element(second, Dtype, id));
+        const std::uint32_t id = (slice.first + i) * kEach + lane;
+        if (id == frame.top_id) continue;
+        const float z = load_element(reinterpret_cast<const unsigned char*>(slice.train), Dtype, id);
+        const float y = load_element(reinterpret_cast<const unsigned char*>(slice.inf), Dtype, id);
+        add(z, drift_of<Dtype>(z, y, frame));
       }
       continue;
     }
+    Vector train, inf;
+    load_pair(ctx, slice, i, train, inf);
+    float z[kEach], d[kEach];
+    unpack<Dtype>(train, z);
+    unpack<Dtype>(inf, d);
+    if (!kKeeps || Pass != Sweep::second_after_first || i >= slice.cached) {
+      DRIFTGATE_UNROLL
+      for (unsigned lane = 0; lane < kEach; ++lane) d[lane] = drift_of<Dtype>(z[lane], d[lane], frame);
+    }
+    if (kKeeps && Pass == Sweep::first && i < slice.cached) {
+      DRIFTGATE_UNROLL
+      for (unsigned lane = 0; lane < 4; ++lane) inf.words[lane] = float_to_bits(d[lane]);
+      ctx.cache_inf()[i] = inf;
+    }
     DRIFTGATE_UNROLL
-    for (unsigned lane = 0; lane < kEach; ++lane) add(a[lane], b[lane]);
+    for (unsigned lane = 0; lane < kEach; ++lane) add(z[lane], d[lane]);
   }
   visit_tail<Dtype>(ctx, slice, [&](float z, float y, std::uint32_t id) {
-    if (id != top_id) add(z, y);
+    if (id != frame.top_id) add(z, drift_of<Dtype>(z, y, frame));
   });
 }
 
@@ -150,8 +163,8 @@ DRIFTGATE_HD void first_sums(Ctx& ctx, const Slice& slice, const Frame& frame) {
   FastShared& shared = ctx.shared();
   const unsigned warp = ctx.thread() / 32;
   Sums sums;
-  sweep<Dtype>(ctx, slice, frame.top_id,
-               [&](float z, float y) { add_pass1<Dtype, Level>(z, y, frame, sums); });
+  sweep<Dtype, Sweep::first>(ctx, slice, frame,
+                             [&](float z, float d) { add_pass1<Dtype, Level>(z, d, frame, sums); });
   if constexpr (Dtype == DRIFTGATE_F32) {
     const float low = warp_min(ctx, sums.low), high = warp_max_or_nan(ctx, sums.high);
     if (ctx.thread() % 32 == 0) shared.warp_low[warp][0] = low, shared.warp_high[warp][0] = high;
@@ -167,12 +180,21 @@ DRIFTGATE_HD void first_sums(Ctx& ctx, const Slice& slice, const Frame& frame) {
 }
 
 template <std::uint32_t Dtype, int Level, class Ctx>
-DRIFTGATE_HD void second_sums(Ctx& ctx, const Slice& slice, const Frame& frame, FastPart& part) {
+DRIFTGATE_HD void second_sums(Ctx& ctx, const Slice& slice, const Frame& frame,
+                              [[maybe_unused]] bool after_first, FastPart& part) {
   FastShared& shared = ctx.shared();
   const unsigned warp = ctx.thread() / 32;
   SecondSums sums;
-  sweep<Dtype>(ctx, slice, frame.top_id,
-               [&](float z, float y) { add_second<Dtype, Level>(z, y, frame, sums); });
+  const auto add = [&](float z, float d) { add_second<Level>(z, d + frame.offset, frame, sums); };
+  if constexpr (Dtype == DRIFTGATE_F32) {
+    if (after_first) {
+      sweep<Dtype, Sweep::second_after_first>(ctx, slice, frame, add);
+    } else {
+      sweep<Dtype, Sweep::second_alone>(ctx, slice, frame, add);
+    }
+  } else {
+    sweep<Dtype, Sweep::second_alone>(ctx, slice, frame, add);
+  }
   DRIFTGATE_UNROLL
   for (unsigned head = 0; head < kHeads; ++head) {
     const float low = warp_min(ctx, sums.low[head]), high = warp_max_or_nan(ctx, sums.high[head]);

@@ -196,6 +196,10 @@ cudaError_t clusters_at_once(FastKernel kernel, const Device& device, FastPlan& 
   const void* function = reinterpret_cast<const void*>(kernel);
   cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                            static_cast<int>(plan.shared_bytes));
+  if (error == cudaSuccess) {
+    error = cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                 cudaSharedmemCarveoutMaxShared);
+  }
   int found = 0;
   if (plan.cluster == 1) {
     if (error == cudaSuccess) {

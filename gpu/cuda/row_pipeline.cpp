@@ -31,8 +31,7 @@ std::uint64_t RowPipeline::rows_of_chunk(const driftgate_batch& batch) const {
   // Logits that lie on the device need no copy: only records and results bound the chunk.
   const bool copied = !(train_.direct() && inf_.direct());
   const std::uint64_t by_bytes = copied ? kChunkBytes / (train_.pitch + inf_.pitch) : kMaxChunkRows;
-  const std::uint64_t floor = std::max<std::uint64_t>(1, plan_.clusters);  // fill the device
-  return std::min({std::max(by_bytes, floor), kMaxChunkRows, batch.rows});
+  return std::min({std::max<std::uint64_t>(by_bytes, 1), kMaxChunkRows, batch.rows});
 }
 
 RowPipeline::Layout RowPipeline::layout_of(std::uint64_t rows) const {

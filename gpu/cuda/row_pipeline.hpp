@@ -31,8 +31,10 @@ class RowPipeline {
 
  private:
   static constexpr std::size_t kSlots = 2;
-  static constexpr std::uint64_t kChunkBytes = std::uint64_t{32} << 20;  ///< of both kernels' logits
-  static constexpr std::uint64_t kMaxChunkRows = 65'536;                 ///< bounds records and results
+  /// Of both kernels' logits: some of these make a batch, so that copying overlaps; each takes far longer to
+  /// copy than to measure.
+  static constexpr std::uint64_t kChunkBytes = std::uint64_t{8} << 20;
+  static constexpr std::uint64_t kMaxChunkRows = 65'536;  ///< bounds records and results
   static constexpr std::uint32_t kMaxCopyThreads = 8;
 
   struct Slot {
