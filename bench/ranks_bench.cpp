@@ -1,0 +1,141 @@
+// Rows per second of one vocabulary split over ranks that are threads, against one engine with one thread, in
+// interleaved rounds. Ideal is as many times as fast as there are ranks; `share_of_ideal` says how much of
+// that is reached, exchange, merge and table included on both sides. Usage: ranks_bench [vocabulary] [rows]
+// [ranks] [rounds]. Prints one JSON object.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gpu/ranked_drift.hpp"
+#include "gpu/safetensors.hpp"
+
+namespace {
+
+using namespace driftgate;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kDrift = 0.01;
+constexpr std::uint32_t kSeed = 1;
+constexpr std::uint64_t kDistinctRows = 64;  ///< repeated: making random numbers takes longer than measuring
+constexpr std::uint64_t kSequenceRows = 64;
+
+struct Failed {};
+
+template <typename T>
+T need(schema::Result<T> result) {
+  if (result) return std::move(*result);
+  fmt::print(stderr, "ranks_bench: {}\n", result.error().describe());
+  throw Failed{};
+}
+
+void need(schema::Result<void> result) {
+  if (result) return;
+  fmt::print(stderr, "ranks_bench: {}\n", result.error().describe());
+  throw Failed{};
+}
+
+/// A capture of `rows` rows on disk; `drift` is added to the same logits.
+gpu::Capture make_capture(const std::filesystem::path& path, std::uint64_t rows, std::uint64_t vocabulary,
+                          double drift) {
+  std::mt19937 logits(kSeed), noise(kSeed + 1);
+  std::normal_distribution<float> normal;
+  std::vector<float> distinct;
+  for (std::uint64_t i = 0; i < kDistinctRows * vocabulary; ++i) {
+    const float z = 3 * normal(logits);
+    distinct.push_back(z + static_cast<float>(drift) * normal(noise));
+  }
+  std::vector<std::int32_t> tokens, sequences;
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    tokens.push_back(static_cast<std::int32_t>(row * 31 % vocabulary));
+    sequences.push_back(static_cast<std::int32_t>(row / kSequenceRows));
+  }
+  auto writer = need(gpu::SafetensorsWriter::create(path,
+                                                    {{"logits", gpu::DType::f32, {rows, vocabulary}},
+                                                     {"token_ids", gpu::DType::i32, {rows}},
+                                                     {"sequence_ids", gpu::DType::i32, {rows}}},
+                                                    {{"capture.version", "1"}, {"temperature", "1.0"}}));
+  const std::uint64_t row_bytes = vocabulary * sizeof(float);
+  for (std::uint64_t row = 0; row < rows; row += kDistinctRows) {
+    const std::uint64_t count = std::min(kDistinctRows, rows - row);
+    need(writer.write(0, row * row_bytes, std::as_bytes(std::span(distinct)).first(count * row_bytes)));
+  }
+  need(writer.write(1, 0, std::as_bytes(std::span(tokens))));
+  need(writer.write(2, 0, std::as_bytes(std::span(sequences))));
+  need(writer.finish());
+  return need(gpu::Capture::open(path));
+}
+
+std::string spread(std::vector<double> values) {
+  std::ranges::sort(values);
+  return fmt::format(R"({{"median": {:.4g}, "min": {:.4g}, "max": {:.4g}}})", values[values.size() / 2],
+                     values.front(), values.back());
+}
+
+double rows_per_second(std::uint64_t rows, Clock::time_point start) {
+  return static_cast<double>(rows) / std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void run(std::uint64_t vocabulary, std::uint64_t rows, std::uint32_t ranks, int rounds,
+         const std::filesystem::path& folder) {
+  const gpu::Capture train = make_capture(folder / "train", rows, vocabulary, 0);
+  const gpu::Capture inf = make_capture(folder / "inf", rows, vocabulary, kDrift);
+  gpu::MeasureOptions options;
+  gpu::RankOptions how;
+  std::vector<double> single, by_rows, by_columns, share_rows, share_columns;
+  const auto split = [&](gpu::Shard shard) {
+    how.shard = shard;
+    options.threads = ranks;
+    const auto start = Clock::now();
+    (void)need(
+        gpu::measure_in_threads(train, inf, nullptr, options, how, std::vector<std::string>(ranks, "cpu"))
+            .table);
+    return rows_per_second(rows, start);
+  };
+  for (int round = 0; round <= rounds; ++round) {
+    options.threads = 1;
+    const auto start = Clock::now();
+    (void)need(gpu::measure(train, inf, nullptr, options));
+    const double one = rows_per_second(rows, start);
+    const double columns = split(gpu::Shard::vocab);
+    const double whole = split(gpu::Shard::rows);
+    if (round == 0) continue;  // the first brings the files into memory
+    single.push_back(one);
+    by_columns.push_back(columns);
+    by_rows.push_back(whole);
+    share_columns.push_back(columns / (one * ranks));
+    share_rows.push_back(whole / (one * ranks));
+  }
+  fmt::print(R"({{"vocabulary": {}, "rows": {}, "ranks": {}, "rounds": {},)"
+             "\n \"one_rank_rows_per_s\": {},\n \"vocab_rows_per_s\": {},\n \"vocab_share_of_ideal\": {},"
+             "\n \"rows_rows_per_s\": {},\n \"rows_share_of_ideal\": {}}}\n",
+             vocabulary, rows, ranks, rounds, spread(single), spread(by_columns), spread(share_columns),
+             spread(by_rows), spread(share_rows));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto number = [&](int at, const char* fallback) {
+    return std::stoull(argc > at ? argv[at] : fallback);
+  };
+  std::string pattern = (std::filesystem::temp_directory_path() / "driftgate-ranks-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) return 1;
+  int status = 0;
+  try {
+    run(number(1, "32768"), number(2, "8192"), static_cast<std::uint32_t>(number(3, "2")),
+        static_cast<int>(number(4, "7")), pattern);
+  } catch (const Failed&) {
+    status = 1;
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(pattern, ignored);
+  return status;
+}
