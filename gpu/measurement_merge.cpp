@@ -38,6 +38,7 @@ const char* difference(const MeasurementTable& a, const MeasurementTable& b) {
   if (a.top_k != b.top_k) return "top_k";
   if (a.ppo_clip != b.ppo_clip) return "ppo_clip";
   if (a.is_clip != b.is_clip) return "is_clip";
+  if (a.partial.mode != b.partial.mode) return "modes";
   if (a.has_tokens != b.has_tokens) return "whether there are realised tokens";
   if (a.thresholds != b.thresholds) return "thresholds";
   if (a.partial.mode != b.partial.mode || a.partial.metrics != b.partial.metrics)
@@ -63,6 +64,10 @@ bool worse(const WorstRow& a, const WorstRow& b) {
 
 Result<void> merge(MeasurementTable& into, MeasurementTable other, std::size_t top_rows) {
   if (const char* what = difference(into, other)) return refuse(fmt::format("the {} differ", what));
+  if (!into.partial.mode.empty()) {
+    // What was found in captures is of the whole capture, and bounds have findings beside them.
+    return refuse("only a part of each distribution is known (mode " + into.partial.mode + ")");
+  }
   std::unordered_set<std::int64_t> known;
   for (const SequenceRow& row : into.sequences) known.insert(row.sequence);
   for (const SequenceRow& row : other.sequences) {

@@ -14,7 +14,8 @@ namespace driftgate::gpu {
 /// Adds a table of other sequences over the same captures and options, whose rows are counted on from those
 /// of `into`: sequences follow in their order, histograms and profiles add, the worst `top_rows` rows stay.
 /// The result depends on the order of merging only by the rounding of the profile's sums. Errors:
-/// not_comparable, which names what differs; a sequence in both, since a sequence is never split.
+/// not_comparable, which names what differs; a sequence in both, since a sequence is never split; tables of
+/// captures that know only a part of each distribution, which one rank measures.
 [[nodiscard]] schema::Result<void> merge(MeasurementTable& into, MeasurementTable other,
                                          std::size_t top_rows);
 

@@ -162,6 +162,13 @@ Result<Table> measure_part(const Parts& parts, const Progress& progress, const R
   }
   if (parts.options.top_rows > kMaxWorstRows)
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
+  if (is_partial(parts.train.mode())) {
+    return schema::fail(
+        ErrorCode::unsupported,
+        fmt::format("captures in {} mode are small and are measured by one rank: leave --ranks "
+                    "and mpirun out",
+                    to_string(parts.train.mode())));
+  }
   if (parts.ranks.shard == Shard::vocab) return measure_own_columns(parts, progress, sink);
   if (sink) {
     return schema::fail(

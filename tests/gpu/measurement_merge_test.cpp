@@ -92,6 +92,7 @@ TEST_CASE("tables that are not parts of one measurement are refused with what di
   refused("vocabulary", [](MeasurementTable& t) { t.vocabulary = 3; });
   refused("thresholds", [](MeasurementTable& t) { t.thresholds[0].value = 1; });
   refused("ppo_clip", [](MeasurementTable& t) { t.ppo_clip = 0.1; });
+  refused("modes", [](MeasurementTable& t) { t.partial.mode = "topk"; });
   refused("slices", [](MeasurementTable& t) { t.slices.emplace_back().where["a"] = "b"; });
   refused("sequence 2 is in both", [](MeasurementTable& t) { t.sequences[0].sequence = 2; });
 }
