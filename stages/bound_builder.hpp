@@ -5,7 +5,6 @@
 #include <limits>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,8 +20,6 @@ namespace driftgate::stages {
 [[nodiscard]] gpu::Moments total_moments(const gpu::MeasurementTable& table, const Selection& selection,
                                          schema::Metric metric);
 
-/// Ends a part of an assumption that was checked by itself.
-inline constexpr std::string_view kCheckedPart = " (checked)";
 /// A part of an assumption of several, with kCheckedPart where it is.
 [[nodiscard]] inline std::string part(std::string text, AssumptionStatus status) {
   return status == AssumptionStatus::checked ? std::move(text) + std::string(kCheckedPart) : text;

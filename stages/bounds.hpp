@@ -21,6 +21,9 @@ enum class AssumptionStatus : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(AssumptionStatus status);
 
+/// Parts of an assumption are parted by "; "; one that was checked by itself ends with this.
+inline constexpr std::string_view kCheckedPart = " (checked)";
+
 /// One link of the bound chain (measurement.md, section 6).
 struct BoundLink {
   std::uint32_t number = 0;            ///< link of section 6

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 
-#include "stages/bound_builder.hpp"
 #include "stages/wording.hpp"
 
 namespace driftgate::stages {
