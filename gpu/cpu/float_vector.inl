@@ -65,9 +65,9 @@ DRIFTGATE_INLINE F larger_in(Lanes set, F a, F b) {
 DRIFTGATE_INLINE F smaller_in(Lanes set, F a, F b) {
   return _mm512_mask_min_ps(a, set, a, b);
 }
-/// a + b where the lane is not in the set, else a.
-DRIFTGATE_INLINE F add_outside(Lanes set, F a, F b) {
-  return _mm512_mask_add_ps(a, static_cast<Lanes>(~set), a, b);
+/// a + b where e is not above `least`, else a.
+DRIFTGATE_INLINE F add_outside(F e, F least, F a, F b) {
+  return _mm512_mask_add_ps(a, _mm512_cmp_ps_mask(e, least, _CMP_LE_OQ), a, b);
 }
 
 /// Steps of the exponent for each power of two: entries of the table of 2^(j/kSteps).
@@ -155,8 +155,8 @@ DRIFTGATE_INLINE F larger_in(Lanes set, F a, F b) {
 DRIFTGATE_INLINE F smaller_in(Lanes set, F a, F b) {
   return _mm256_blendv_ps(a, _mm256_min_ps(a, b), set);
 }
-DRIFTGATE_INLINE F add_outside(Lanes set, F a, F b) {
-  return _mm256_add_ps(a, _mm256_andnot_ps(set, b));
+DRIFTGATE_INLINE F add_outside(F e, F least, F a, F b) {
+  return _mm256_add_ps(a, _mm256_andnot_ps(above(e, least), b));
 }
 
 constexpr int kStepBits = 3;

@@ -129,19 +129,37 @@ struct MomentTileSum {
     if constexpr (Exact) r = fused(x, frame.steps_low, r);
     return exponential(r, shifted);
   }
-  DRIFTGATE_INLINE void add(std::size_t i, MomentVectors<Form, Core>& sums) {
+  struct Pair {
+    F e, d, x;
+  };
+  /// One exponential for each pair.
+  DRIFTGATE_INLINE Pair weigh(std::size_t i) {
     constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
-    __builtin_prefetch(columns.train + i * kBytes + kMomentPrefetch * kBytes);
-    __builtin_prefetch(columns.inf + i * kBytes + kMomentPrefetch * kBytes);
+    __builtin_prefetch(columns.train + i * kBytes + kMomentPrefetch * kBytes, 0, 2);
+    __builtin_prefetch(columns.inf + i * kBytes + kMomentPrefetch * kBytes, 0, 2);
     const F z = load_logits<Dtype>(columns.train, i);
     const F d = moment_drift<Exact>(z, load_logits<Dtype>(columns.inf, i), frame);
     const F kept = larger(z, frame.floor);
     const F e = weight(kept);
     range.low = smaller(range.low, d);
     range.high = larger(range.high, d);
-    store(e_out + i, e);
-    store(d_out + i, d);
-    add_powers<Form, Core>(e, d, fused_less(kept, frame.inverse_temperature, frame.top), sums);
+    if constexpr (!Core) {
+      store(e_out + i, e);
+      store(d_out + i, d);
+    }
+    return {e, d, fused_less(kept, frame.inverse_temperature, frame.top)};
+  }
+  /// Whole vectors from `begin` on. The next pair is weighed before the last is summed: the chain of
+  /// dependent operations of one vector is longer than what the processor keeps in view.
+  DRIFTGATE_INLINE void add(std::size_t begin, std::size_t end, MomentVectors<Form, Core>& sums) {
+    if (begin >= end) return;
+    Pair pair = weigh(begin);
+    for (std::size_t i = begin + kWidth; i < end; i += kWidth) {
+      const Pair next = weigh(i);
+      add_powers<Form, Core>(pair.e, pair.d, pair.x, sums);
+      pair = next;
+    }
+    add_powers<Form, Core>(pair.e, pair.d, pair.x, sums);
   }
   /// A vector with columns that are repeated, masked (-Inf in both) or left out of the sums.
   void add_carefully(std::size_t i, bool masked, std::size_t top, MomentVectors<Form, Core>& sums) {
@@ -187,7 +205,8 @@ MomentStatus moment_tile(const TileInput& input, const MomentFrame& frame, bool 
       if (top_vector >= i && top_vector < stop) stop = top_vector;
       if (masked) stop = i;
       tile.counted += stop > i ? stop - i : 0;
-      for (; i < stop; i += kWidth) tile.add(i, sums);
+      tile.add(i, stop, sums);
+      if (stop > i) i = stop;
       if (i < end) tile.add_carefully(i, masked, top, sums), i += kWidth;
     }
     totals.add(sums);
@@ -333,8 +352,8 @@ void distances_at(const float* e_in, const float* d_in, std::size_t padded, floa
       const Lanes in0 = above(e, wide), in1 = above(e, close);
       low0 = smaller_in(in0, low0, drift), high0 = larger_in(in0, high0, drift);
       low1 = smaller_in(in1, low1, drift), high1 = larger_in(in1, high1, drift);
-      tail0 = add_outside(in0, tail0, e), less0 = add_outside(in0, less0, gap);
-      tail1 = add_outside(in1, tail1, e), less1 = add_outside(in1, less1, gap);
+      tail0 = add_outside(e, wide, tail0, e), less0 = add_outside(e, wide, less0, gap);
+      tail1 = add_outside(e, close, tail1, e), less1 = add_outside(e, close, less1, gap);
     }
     tv += widen_sums(sum);
     p0 += widen_sums(tail0), p1 += widen_sums(tail1);

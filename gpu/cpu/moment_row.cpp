@@ -95,7 +95,7 @@ TileInput MomentRow::input_of(const driftgate_batch& batch, std::uint64_t index,
 MomentRow::Outcome MomentRow::attempt(const driftgate_batch& batch, std::uint64_t index, TopList& top_train,
                                       TopList& top_inf, Way& way, driftgate_row& out) {
   State state;
-  state.exact = way.exact;
+  state.exact = way.exact, state.form = way.form;
   state.frame.inverse_temperature = static_cast<float>(1 / batch.temperature);
   const double steps = kernel_.steps * std::numbers::log2e / batch.temperature;
   state.frame.steps = static_cast<float>(steps);
@@ -124,7 +124,7 @@ bool MomentRow::choose(const TileInput& input, State& state, Way& way) const {
   const double allowed = input.train_dtype == DRIFTGATE_F32 ? kManySpans * span : kHalfBeside;
   way.exact = input.temperature != 1.0 || std::abs(state.pivot) > allowed;
   way.chosen = true;
-  state.exact = way.exact;
+  state.exact = way.exact, state.form = way.form;
   set_pivot(state, state.top_drift);
   return true;
 }
@@ -184,7 +184,7 @@ bool MomentRow::repivot(State& state, double pivot, double rise) const {
   set_pivot(state, pivot);
   const double delta = state.pivot - before;
   state.bulk = std::max(state.bulk, sums.m[2] + 2 * std::abs(delta * sums.m[1]) + delta * delta * sums.m[0]);
-  move(sums, delta, rise);
+  move(sums, state.form, delta, rise);
   return true;
 }
 
@@ -287,7 +287,7 @@ MomentRow::Outcome MomentRow::finish(const driftgate_batch& batch, std::uint64_t
   const double stretch = stretch_of(state.frame, batch.temperature);
   MomentSums sums = state.sums;
   // What the frame's top rounded off; the top column itself has x = 0.
-  move(sums, 0,
+  move(sums, way.form, 0,
        static_cast<double>(state.top_z) * static_cast<double>(state.frame.inverse_temperature) - state.top);
   const double natural = kernel_.steps * std::numbers::log2e / batch.temperature;
   const double weight_error = core_ ? 0 : weight_error_of(state.frame, way.exact, natural);

@@ -34,6 +34,7 @@ class MomentRow {
     double top_drift = 0;  ///< (z − y)/temperature of the top column
     double bulk = 0;       ///< the largest Σ of terms of Σe·d'² that a move of the pivot met
     float top_z = 0;
+    std::size_t form = 0;
     bool any = false, exact = false;
   };
   /// How the row is summed.

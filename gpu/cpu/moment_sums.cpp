@@ -63,10 +63,8 @@ double dot(const Series& a, const Series& b, std::size_t most) {
 }
 
 /// Σe·(d − delta)^k from Σe·d^k.
-template <std::size_t N>
-void shift_powers(double (&m)[N], double delta) {
-  // Horner's scheme on the polynomial of powers: each sweep leaves one more power final.
-  for (std::size_t k = N - 1; k > 0; --k) {
+void shift_powers(double* m, std::size_t most, double delta) {
+  for (std::size_t k = most; k > 0; --k) {
     double binomial = 1, power = 1, out = 0;
     for (std::size_t j = 0; j <= k; ++j) {
       out += binomial * power * m[k - j];
@@ -79,10 +77,12 @@ void shift_powers(double (&m)[N], double delta) {
 
 }  // namespace
 
-void move(MomentSums& sums, double delta, double rise) {
-  shift_powers(sums.m, delta);
-  shift_powers(sums.x, delta);
-  for (std::size_t k = 0; k <= kMostCross; ++k) sums.x[k] -= rise * sums.m[k];
+void move(MomentSums& sums, std::size_t form, double delta, double rise) {
+  if (delta != 0) {
+    shift_powers(sums.m, kPowers[form], delta);
+    shift_powers(sums.x, kCross[form], delta);
+  }
+  for (std::size_t k = 0; k <= kCross[form]; ++k) sums.x[k] -= rise * sums.m[k];
   sums.d2 += delta * (delta * sums.n - 2 * sums.d1);
   sums.d1 -= delta * sums.n;
   sums.low -= delta;
@@ -123,7 +123,7 @@ MomentFigures figures_of(const MomentSums& sums, std::size_t form, double top_d,
   const double o = out.offset;
   out.low = sums.low * stretch + o, out.high = sums.high * stretch + o;
   const double terms = mu[2] + 2 * std::abs(o * mu[1]) + o * o;
-  shift_powers(mu, -o);
+  shift_powers(mu, most, -o);
   Series m{};
   std::copy_n(mu, most + 1, m.begin());
   out.second = m[2];

@@ -5,7 +5,7 @@
 namespace driftgate::gpu::cpu {
 
 /// Moves the pivot by `delta` (d' becomes d' − delta) and x by `rise` (x − top becomes smaller by it).
-void move(MomentSums& sums, double delta, double rise);
+void move(MomentSums& sums, std::size_t form, double delta, double rise);
 /// Adds one column to the sums over e, with x = top.
 void add_column(MomentSums& sums, double e, double d);
 /// Multiplies every e by `factor`.

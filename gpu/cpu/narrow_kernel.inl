@@ -126,15 +126,34 @@ std::size_t first_of(const unsigned char* logits, const float* maxima, float val
   }
 }
 
+/// A value that an empty list's last entry will exceed, so that fewer come in only to be pushed out: below
+/// each of as many lanes' largest logits as the list has room for.
+float surely_within(const TopList& list, const float* maxima, const Columns& columns) {
+  constexpr float kNone = -__builtin_inff();
+  if (list.size > 0 || list.capacity > kWidth || columns.count < kTileColumns) return kNone;
+  F all = load(maxima);
+  for (std::size_t at = kWidth; at < kTileColumns / 4; at += kWidth) all = larger(all, load(maxima + at));
+  float lanes_left[kWidth];
+  store(lanes_left, all);
+  float out = kNone;
+  for (std::uint32_t taken = 0; taken < list.capacity; ++taken) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < kWidth; ++i) best = lanes_left[i] > lanes_left[best] ? i : best;
+    out = lanes_left[best];
+    lanes_left[best] = kNone;
+  }
+  return out - (out < 0 ? -out : out) * 1e-6F - 1e-30F;
+}
+
 template <std::uint32_t Dtype>
 void offer_top(TopList& list, const unsigned char* logits, const float* maxima, const Columns& columns,
                float most, std::uint32_t first_id) {
   alignas(64) float values[kWidth];
   if (list.size == list.capacity && !(static_cast<double>(most) > list.entries[list.size - 1].value)) return;
+  const float sure = surely_within(list, maxima, columns);
   for (std::size_t begin = 0, at = 0; begin < columns.padded; begin += kScanColumns, at += kWidth) {
-    const auto least = [&list] {
-      return list.size < list.capacity ? -__builtin_inff()
-                                       : static_cast<float>(list.entries[list.size - 1].value);
+    const auto least = [&list, sure] {
+      return list.size < list.capacity ? sure : static_cast<float>(list.entries[list.size - 1].value);
     };
     if (mask_above(load(maxima + at), fill(least())) == 0) continue;
     const std::size_t end = begin + kScanColumns < columns.padded ? begin + kScanColumns : columns.padded;

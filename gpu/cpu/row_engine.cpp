@@ -106,7 +106,8 @@ RowEngine::RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::ui
     tiles_[i] = {base, base + kTileColumns, base + 2 * kTileColumns, 0, 0, 0, 0};
   }
   set_narrow(true);
-  const std::uint32_t capacity = std::max<std::uint32_t>(top_k, 2);  // top1_margin needs two
+  // top1_margin needs two.
+  const std::uint32_t capacity = metrics == DRIFTGATE_METRICS_CORE ? 1 : std::max<std::uint32_t>(top_k, 2);
   train_entries_.resize(capacity);
   inf_entries_.resize(capacity);
   top_train_ = {train_entries_.data(), capacity, 0};
