@@ -5,6 +5,7 @@
 // [vocabulary] [rows] [ranks] [rounds]. Prints one JSON object.
 
 #include <fmt/core.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -80,8 +81,28 @@ std::string spread(std::vector<double> values) {
                      values.front(), values.back());
 }
 
-double rows_per_second(std::uint64_t rows, Clock::time_point start) {
-  return static_cast<double>(rows) / std::chrono::duration<double>(Clock::now() - start).count();
+/// Rows per second of time, and per second of all threads' processor time.
+struct Speed {
+  double rows_per_s = 0, rows_per_cpu_s = 0;
+};
+
+double processor_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+template <typename Work>
+Speed speed_of(std::uint64_t rows, Work work) {
+  const auto start = Clock::now();
+  const double before = processor_seconds();
+  work();
+  const double cpu = processor_seconds() - before;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return {static_cast<double>(rows) / seconds, static_cast<double>(rows) / cpu};
 }
 
 void run(std::uint64_t vocabulary, std::uint64_t rows, std::uint32_t ranks, int rounds,
@@ -90,38 +111,36 @@ void run(std::uint64_t vocabulary, std::uint64_t rows, std::uint32_t ranks, int 
   const gpu::Capture inf = make_capture(folder / "inf", rows, vocabulary, kDrift);
   gpu::MeasureOptions options;
   gpu::RankOptions how;
-  std::vector<double> single, by_rows, by_columns, share_rows, share_columns, share_split;
-  const auto split = [&](gpu::Shard shard, std::uint32_t ranks_used) {
+  std::vector<double> single, by_columns, ideal, of_split, cpu_share, rows_ideal, rows_cpu_share;
+  const auto split = [&](gpu::Shard shard, std::uint32_t used) {
     how.shard = shard;
-    options.threads = ranks_used;
-    const auto start = Clock::now();
-    (void)need(gpu::measure_in_threads(train, inf, nullptr, options, how,
-                                       std::vector<std::string>(ranks_used, "cpu"))
-                   .table);
-    return rows_per_second(rows, start);
+    options.threads = used;
+    return speed_of(rows, [&] {
+      const std::vector<std::string> devices(used, "cpu");
+      (void)need(gpu::measure_in_threads(train, inf, nullptr, options, how, devices).table);
+    });
   };
   for (int round = 0; round <= rounds; ++round) {
     options.threads = 1;
-    const auto start = Clock::now();
-    (void)need(gpu::measure(train, inf, nullptr, options));
-    const double one = rows_per_second(rows, start);
-    const double one_split = split(gpu::Shard::vocab, 1);
-    const double columns = split(gpu::Shard::vocab, ranks);
-    const double whole = split(gpu::Shard::rows, ranks);
+    const Speed one = speed_of(rows, [&] { (void)need(gpu::measure(train, inf, nullptr, options)); });
+    const Speed one_split = split(gpu::Shard::vocab, 1);
+    const Speed columns = split(gpu::Shard::vocab, ranks);
+    const Speed whole = split(gpu::Shard::rows, ranks);
     if (round == 0) continue;  // the first brings the files into memory
-    single.push_back(one);
-    by_columns.push_back(columns);
-    by_rows.push_back(whole);
-    share_columns.push_back(columns / (one * ranks));
-    share_split.push_back(columns / (one_split * ranks));
-    share_rows.push_back(whole / (one * ranks));
+    single.push_back(one.rows_per_s);
+    by_columns.push_back(columns.rows_per_s);
+    ideal.push_back(columns.rows_per_s / (one.rows_per_s * ranks));
+    of_split.push_back(columns.rows_per_s / (one_split.rows_per_s * ranks));
+    cpu_share.push_back(columns.rows_per_cpu_s / one.rows_per_cpu_s);
+    rows_ideal.push_back(whole.rows_per_s / (one.rows_per_s * ranks));
+    rows_cpu_share.push_back(whole.rows_per_cpu_s / one.rows_per_cpu_s);
   }
   fmt::print(R"({{"vocabulary": {}, "rows": {}, "ranks": {}, "rounds": {},)"
-             "\n \"one_rank_rows_per_s\": {},\n \"vocab_rows_per_s\": {},\n \"vocab_share_of_ideal\": {},"
-             "\n \"vocab_share_of_one_split\": {},"
-             "\n \"rows_rows_per_s\": {},\n \"rows_share_of_ideal\": {}}}\n",
-             vocabulary, rows, ranks, rounds, spread(single), spread(by_columns), spread(share_columns),
-             spread(share_split), spread(by_rows), spread(share_rows));
+             "\n \"one_engine_rows_per_s\": {},\n \"vocab_rows_per_s\": {},\n \"vocab_share_of_ideal\": {},"
+             "\n \"vocab_share_of_one_split\": {},\n \"vocab_share_by_cpu_time\": {},"
+             "\n \"rows_share_of_ideal\": {},\n \"rows_share_by_cpu_time\": {}}}\n",
+             vocabulary, rows, ranks, rounds, spread(single), spread(by_columns), spread(ideal),
+             spread(of_split), spread(cpu_share), spread(rows_ideal), spread(rows_cpu_share));
 }
 
 }  // namespace
