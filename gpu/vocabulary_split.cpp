@@ -19,10 +19,12 @@ using schema::Result;
 
 namespace {
 
-/// Float32 exponential and drift of a column, which an engine may keep between the passes: a batch of this
-/// many bytes stays in a cache, and is long enough to hide an exchange of some tens of microseconds.
-constexpr std::uint64_t kKeptBytes = std::uint64_t{8} << 20;
-constexpr std::uint64_t kKeptBytesOfColumn = 8;
+/// Float32 exponential and drift of a column, which the CPU keeps between the passes: a batch of this many
+/// bytes stays in its cache. Longer batches were slower, shorter ones no faster.
+constexpr std::uint64_t kCachedBytes = std::uint64_t{2} << 20;
+constexpr std::uint64_t kCachedBytesOfColumn = 8;
+/// Of a batch for another engine, about: what one of its launches is worth.
+constexpr std::uint64_t kBatchBytes = std::uint64_t{512} << 20;
 constexpr std::uint64_t kMaxRows = 8'192;
 constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{16} << 20;  ///< of all ranks, in one exchange
 /// Batches whose messages may be under way; engines hold DRIFTGATE_SHARD_SLOTS of them.
@@ -52,10 +54,11 @@ std::span<std::byte> bytes_of(std::vector<T>& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
-std::uint64_t rows_of_batch(const ShardMerger& merger, std::uint32_t ranks, std::uint64_t columns) {
-  const std::uint64_t kept = kKeptBytes / (kKeptBytesOfColumn * columns);
-  const std::uint64_t exchanged = kMaxMessageBytes / (ranks * merger.partial_bytes(1));
-  return std::clamp<std::uint64_t>(std::min(kept, exchanged), 1, kMaxRows);
+std::uint64_t rows_of_batch(const SplitJob& job, const ShardMerger& merger, std::uint64_t columns) {
+  const bool cpu = job.backend.describe().starts_with("cpu");
+  const std::uint64_t most = (cpu ? kCachedBytes : kBatchBytes) / (kCachedBytesOfColumn * columns);
+  const std::uint64_t exchanged = kMaxMessageBytes / (job.collective.size() * merger.partial_bytes(1));
+  return std::clamp<std::uint64_t>(std::min(most, exchanged), 1, kMaxRows);
 }
 
 class Split {
@@ -197,7 +200,7 @@ Result<void> measure_split(const SplitJob& job, const Progress& progress, const 
   if (!columns) return std::unexpected(columns.error());
   const std::uint64_t widest = std::ranges::max(*columns, {}, &Range::count).count();
   const ShardMerger merger(ranks, job.top_k, job.train.identity().temperature);
-  Split split(job, (*columns)[job.collective.rank()], rows_of_batch(merger, ranks, widest), merger, sink);
+  Split split(job, (*columns)[job.collective.rank()], rows_of_batch(job, merger, widest), merger, sink);
   auto result = split.run(progress);
   // Before the exchanges' thread is joined, which may wait for the others.
   if (!result) job.collective.leave(at_rank(result.error(), job.collective.rank(), ranks));
