@@ -63,7 +63,8 @@ Result<const driftgate_backend*> load_table(const std::string& library, void*& h
   std::error_code ignored;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / library;
   const bool found = !library.contains('/') && std::filesystem::exists(beside, ignored);
-  handle = ::dlopen(found ? beside.c_str() : library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // CUDA's runtime, which the library holds, is not made to be unloaded before the process ends.
+  handle = ::dlopen(found ? beside.c_str() : library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* reason = ::dlerror();
     return schema::fail(ErrorCode::unavailable,

@@ -20,6 +20,7 @@ DRIFTGATE_HD_COLD void make_frame(FastShared& shared, unsigned blocks) {
     if (next.top_z > all.top_z) all.top_z = next.top_z, all.top_y = next.top_y, all.top_id = next.top_id;
     all.low = smaller(all.low, next.low);
     all.high = max_or_nan(all.high, next.high);
+    all.masked += next.masked;
     all.crowded |= next.crowded;
   }
   Frame& frame = shared.frame;
@@ -28,6 +29,7 @@ DRIFTGATE_HD_COLD void make_frame(FastShared& shared, unsigned blocks) {
   shared.low = all.low, shared.high = all.high;
   frame.top_z = all.top_z;
   frame.top_id = all.top_id;
+  frame.masked = all.masked;
   frame.pivot = static_cast<float>(c);
   frame.pivot_low = static_cast<float>(c - static_cast<double>(frame.pivot));
   const float above = all.high - frame.pivot, below = frame.pivot - all.low;
@@ -47,6 +49,7 @@ DRIFTGATE_HD_COLD void finish_frame(FastShared& shared, unsigned blocks, std::ui
   Frame& frame = shared.frame;
   FastRow row{};
   row.c = shared.c;
+  row.unmasked = columns - frame.masked;
   if (mode == Mode::core) {
     frame.second = one_pass(shared.total, shared.total[10], shared.total[11], row) ? 0 : 1;
   } else {
@@ -63,7 +66,7 @@ DRIFTGATE_HD_COLD void finish_frame(FastShared& shared, unsigned blocks, std::ui
     }
   }
   row.low = low, row.high = high;
-  const PassSums sums = pass_of(row, columns);
+  const PassSums sums = pass_of(row);
   row.offset = offset_of(sums);
   frame.offset = static_cast<float>(row.offset);
   for (unsigned head = 0; head < kHeads; ++head) {

@@ -53,6 +53,36 @@ DRIFTGATE_HD Extremes scan(Ctx& ctx, const Slice& slice) {
   return out;
 }
 
+DRIFTGATE_HD bool is_masked(float z, float y) {
+  return z == -HUGE_VALF && y == -HUGE_VALF;
+}
+
+/// The range of the drift without the masked columns, and how many those are: a second scan for the few rows
+/// whose first met NaN, which -Inf − -Inf is.
+template <std::uint32_t Dtype, class Ctx>
+DRIFTGATE_HD std::uint32_t scan_masked(Ctx& ctx, const Slice& slice, Extremes& out) {
+  std::uint32_t masked = 0;
+  out.low = HUGE_VALF, out.high = -HUGE_VALF;
+  const auto see = [&](float z, float y) {
+    if (is_masked(z, y)) {
+      ++masked;
+    } else {
+      scan_pair(z, y, out);
+    }
+  };
+  for (std::uint32_t i = ctx.thread(); i < slice.count; i += ctx.threads()) {
+    Vector z, y;
+    load_pair(ctx, slice, i, z, y);
+    float a[kLanes<Dtype>], b[kLanes<Dtype>];
+    unpack<Dtype>(z, a);
+    unpack<Dtype>(y, b);
+    DRIFTGATE_UNROLL
+    for (unsigned lane = 0; lane < kLanes<Dtype>; ++lane) see(a[lane], b[lane]);
+  }
+  visit_tail<Dtype>(ctx, slice, [&](float z, float y, std::uint32_t) { see(z, y); });
+  return masked;
+}
+
 template <class Ctx>
 DRIFTGATE_HD void offer(Ctx& ctx, unsigned kernel, float value, float other, std::uint32_t id) {
   FastShared& shared = ctx.shared();
@@ -127,7 +157,9 @@ DRIFTGATE_HD void choose_threshold(Ctx& ctx, unsigned kernel, std::uint32_t size
 template <std::uint32_t Dtype, class Ctx>
 DRIFTGATE_HD void locate(Ctx& ctx, const Slice& slice, TopEntry* lists, std::uint32_t list_size) {
   FastShared& shared = ctx.shared();
-  const Extremes found = scan<Dtype>(ctx, slice);
+  Extremes found = scan<Dtype>(ctx, slice);
+  std::uint32_t masked = 0;
+  if (found.high != found.high) masked = scan_masked<Dtype>(ctx, slice, found);
   const unsigned warp = ctx.thread() / 32, lane = ctx.thread() % 32;
   const unsigned group = ctx.threads() / kGroups;  // threads in one
   float top_z = found.top_z, top_y = found.top_y;
@@ -142,12 +174,14 @@ DRIFTGATE_HD void locate(Ctx& ctx, const Slice& slice, TopEntry* lists, std::uin
   const float low = warp_min(ctx, found.low), high = warp_max_or_nan(ctx, found.high);
   if (lane == 0) shared.warp_low[warp][0] = low, shared.warp_high[warp][0] = high;
   if (ctx.thread() < 2) shared.counts[ctx.thread()] = 0, shared.thresholds[ctx.thread()] = HUGE_VALF;
+  if (ctx.thread() == 2) shared.masked = 0;
   ctx.sync();
   // With one warp both lists are its work.
   for (unsigned kernel = warp; kernel < 2; kernel += ctx.threads() / 32) {
     choose_threshold(ctx, kernel, list_size);
   }
   ctx.sync();
+  if (masked > 0) ctx.add(&shared.masked, masked);
   offer_columns<Dtype>(ctx, slice, found);
   ctx.sync();
   for (unsigned kernel = warp; kernel < 2; kernel += ctx.threads() / 32) {
@@ -160,6 +194,7 @@ DRIFTGATE_HD void locate(Ctx& ctx, const Slice& slice, TopEntry* lists, std::uin
       out.low = smaller(out.low, shared.warp_low[i][0]);
       out.high = max_or_nan(out.high, shared.warp_high[i][0]);
     }
+    out.masked = shared.masked;
     out.crowded = shared.counts[0] > kMaxCandidates || shared.counts[1] > kMaxCandidates ? 1 : 0;
   }
 }

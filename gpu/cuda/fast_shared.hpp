@@ -23,6 +23,7 @@ struct Located {
   float top_z, top_y;  ///< the largest z (lowest id of several) and y of that entry
   float low, high;     ///< range of z − y; `high` is NaN or infinite if a logit is
   std::uint32_t top_id;
+  std::uint32_t masked;   ///< columns that are -Inf in both kernels
   std::uint32_t crowded;  ///< more than kMaxCandidates ties
 };
 
@@ -34,6 +35,7 @@ struct Frame {
   float least_e[kHeads];
   std::uint32_t top_id;
   std::uint32_t level;
+  std::uint32_t masked;  ///< columns of the row
   std::uint32_t fast;    ///< 0: the row takes the float64 form
   std::uint32_t second;  ///< 0: pass 1 sufficed
 };
@@ -54,6 +56,7 @@ struct FastShared {
   float groups[2][kGroups];
   float thresholds[2];
   std::uint32_t counts[2];
+  std::uint32_t masked;
   Candidate candidates[2][kMaxCandidates];
 };
 

@@ -95,6 +95,13 @@ DRIFTGATE_HD void add_second(float z, float d, const Frame& frame, SecondSums& s
   }
 }
 
+/// Gives a masked column (the scan found that its y is -Inf as well) e = 0 and d' = 0, which add nothing.
+DRIFTGATE_HD void skip_masked(float& z, float& d) {
+  const bool masked = z == -HUGE_VALF;
+  z = masked ? -3e38F : z;
+  d = masked ? 0.0F : d;
+}
+
 /// Which pass sweeps. Float32 drifts take nine operations and fit where y stood: pass 1 keeps those of cached
 /// vectors there and pass 2 reads them.
 enum class Sweep { first, second_after_first, second_alone };
@@ -114,7 +121,7 @@ DRIFTGATE_HD void sweep(Ctx& ctx, const Slice& slice, const Frame& frame, Add&& 
         if (id == frame.top_id) continue;
         const float z = load_element(reinterpret_cast<const unsigned char*>(slice.train), Dtype, id);
         const float y = load_element(reinterpret_cast<const unsigned char*>(slice.inf), Dtype, id);
-        add(z, drift_of<Dtype>(z, y, frame));
+        if (z > -HUGE_VALF) add(z, drift_of<Dtype>(z, y, frame));
       }
       continue;
     }
@@ -127,6 +134,10 @@ DRIFTGATE_HD void sweep(Ctx& ctx, const Slice& slice, const Frame& frame, Add&& 
       DRIFTGATE_UNROLL
       for (unsigned lane = 0; lane < kEach; ++lane) d[lane] = drift_of<Dtype>(z[lane], d[lane], frame);
     }
+    if (frame.masked != 0) {
+      DRIFTGATE_UNROLL
+      for (unsigned lane = 0; lane < kEach; ++lane) skip_masked(z[lane], d[lane]);
+    }
     if (kKeeps && Pass == Sweep::first && i < slice.cached) {
       DRIFTGATE_UNROLL
       for (unsigned lane = 0; lane < 4; ++lane) inf.words[lane] = float_to_bits(d[lane]);
@@ -136,7 +147,7 @@ DRIFTGATE_HD void sweep(Ctx& ctx, const Slice& slice, const Frame& frame, Add&& 
     for (unsigned lane = 0; lane < kEach; ++lane) add(z[lane], d[lane]);
   }
   visit_tail<Dtype>(ctx, slice, [&](float z, float y, std::uint32_t id) {
-    if (id != frame.top_id) add(z, drift_of<Dtype>(z, y, frame));
+    if (id != frame.top_id && z > -HUGE_VALF) add(z, drift_of<Dtype>(z, y, frame));
   });
 }
 

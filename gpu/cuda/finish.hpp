@@ -175,10 +175,10 @@ DRIFTGATE_HD void finish_row(const RowSums& row, const BatchView& batch, std::ui
 }
 
 /// Whether float32 sums are not accurate enough for these figures.
-DRIFTGATE_HD bool needs_wide(const FastRow& row, const driftgate_row& out, std::uint32_t columns, Mode mode) {
+DRIFTGATE_HD bool needs_wide(const FastRow& row, const driftgate_row& out, Mode mode) {
   // Float32 sums leave the offset an error of about 3e-7 of the mean |log-ratio|, which is twice tv.
   constexpr double kSmallPart = 0.01, kLargeOffset = 8, kWellCentred = 900;
-  const double n = static_cast<double>(columns), m2 = row.sums[5] - row.sums[4] * row.sums[4] / n;
+  const double n = static_cast<double>(row.unmasked), m2 = row.sums[5] - row.sums[4] * row.sums[4] / n;
   if (row.second == 0) {  // tv is not known, but its bound by Pinsker's inequality
     return std::fabs(out.values[kLogRatio]) < kSmallPart * std::sqrt(out.values[kKlTrainInf] / 2);
   }
@@ -194,7 +194,7 @@ DRIFTGATE_HD bool finish_fast_row(const BatchView& batch, const BatchScratch& sc
   FastRow& fast = scratch.rows[index];
   if (fast.outcome != Outcome::measured) return false;
   RowSums row{};
-  row.pass = pass_of(fast, batch.columns);
+  row.pass = pass_of(fast);
   double change_x = 0;
   if (fast.second != 0) {
     row.terms = terms_of_parts(fast, scratch.parts + index * scratch.cluster, scratch.cluster,
@@ -203,12 +203,12 @@ DRIFTGATE_HD bool finish_fast_row(const BatchView& batch, const BatchScratch& sc
     row.terms.kl_train_inf = fast.kl_train_inf, row.terms.kl_inf_train = fast.kl_inf_train;
   }
   row.top = top_of_lists(scratch.lists + index * scratch.cluster * 2 * scratch.list_size, scratch.cluster,
-                         scratch.list_size, batch.top_k, batch.columns);
+                         scratch.list_size, batch.top_k, fast.unmasked);
   // H(q) = H(p) − KL(q‖p) − Σ(q − p)·z
   const double entropy = std::log(row.pass.l_p) - row.pass.a_p / row.pass.l_p;
   row.pass.a_q = (std::log(row.pass.l_q) - (entropy - row.terms.kl_inf_train - change_x)) * row.pass.l_q;
   finish_row(row, batch, index, fast.offset, out);
-  if (needs_wide(fast, out, batch.columns, batch.mode)) {
+  if (needs_wide(fast, out, batch.mode)) {
     fast.outcome = Outcome::wide;
     return false;
   }

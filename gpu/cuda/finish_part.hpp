@@ -31,7 +31,7 @@ DRIFTGATE_HD bool finish_fast_part(const BatchView& batch, const BatchScratch& s
   constexpr double kWellCentred = 900;
   FastRow& fast = scratch.rows[index];
   if (fast.outcome != Outcome::measured) return false;
-  const PassSums pass = pass_of(fast, batch.columns);
+  const PassSums pass = pass_of(fast);
   const double mean = fast.sums[4] / pass.n;
   if (mean * mean * pass.n > kWellCentred * pass.m2) {
     fast.outcome = Outcome::wide;

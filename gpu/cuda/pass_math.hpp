@@ -29,7 +29,7 @@ DRIFTGATE_HD double least_of_head(const PassSums& sums, unsigned head) {
 }
 
 /// The sums of a row that the float32 kernel took, for the formulas of float64.
-DRIFTGATE_HD PassSums pass_of(const FastRow& row, std::uint32_t columns) {
+DRIFTGATE_HD PassSums pass_of(const FastRow& row) {
   PassSums out{};
   out.c = row.c;
   out.m_p = static_cast<double>(row.top_z);
@@ -40,7 +40,7 @@ DRIFTGATE_HD PassSums pass_of(const FastRow& row, std::uint32_t columns) {
   out.l_q = out.l_p - out.s + out.g;
   out.t = out.s - out.g;
   out.a_q = row.sums[6];
-  out.n = static_cast<double>(columns);
+  out.n = static_cast<double>(row.unmasked);
   out.mean_drift = row.c + row.sums[4] / out.n;
   const double centred = row.sums[5] - row.sums[4] * row.sums[4] / out.n;
   out.m2 = centred > 0 ? centred : 0;

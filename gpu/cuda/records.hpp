@@ -68,9 +68,10 @@ struct FastRow {
   double sums[7];  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m), Σd', Σd'², of parts Σf·(y − y of that entry)
   double offset;  ///< o: log p − log q = d' + o
   double least_p[kHeads];
-  double low, high;      ///< range of d'
-  float top_z;           ///< the largest z
-  std::uint32_t second;  ///< 1: pass 2 was taken; else the divergences below are those of one pass
+  double low, high;        ///< range of d'
+  float top_z;             ///< the largest z
+  std::uint32_t unmasked;  ///< columns that are not masked
+  std::uint32_t second;    ///< 1: pass 2 was taken; else the divergences below are those of one pass
   Outcome outcome;
   double kl_train_inf, kl_inf_train;
 };

@@ -181,6 +181,28 @@ TEST_CASE("identical rows have figures of exactly 0 on the device") {
   CHECK(value(row, Metric::topk_overlap) == 1);
 }
 
+TEST_CASE("masked columns stay in the float32 form and count for nothing") {
+  std::mt19937_64 random(kSeed + 8);
+  for (int i = 0; i < 24; ++i) {
+    const auto dtype = static_cast<std::uint32_t>(i % 3);
+    const Case plain = ordinary_case(random, 4'003, 0.01, dtype);
+    std::vector<double> train = plain.pair.train, inf = plain.pair.inf;
+    const std::size_t padding = i < 6 ? 1 : random() % 600;  // as vocabularies are padded
+    for (std::size_t v = train.size() - padding; v < train.size(); ++v) train[v] = inf[v] = kMasked;
+    for (std::size_t v = 1; v < train.size(); ++v) {
+      if (i >= 12 && random() % 50 == 0) train[v] = inf[v] = kMasked;
+    }
+    const Case test = case_of(train, inf, dtype, 0);
+    CAPTURE(i);
+    bool fast = false;
+    const driftgate_row row = run(test, {1U << (i % 3), 64, i % 2 == 0 ? 4'096U : 40U}, kSeed, &fast);
+    CHECK(fast);
+    CHECK(disagreement(oracle(test.pair), row.values) == "");
+    inf.back() = 1.0;  // a mask in one kernel is none
+    CHECK(run(case_of(train, inf, dtype, 0), {}, kSeed).status == DRIFTGATE_ROW_NONFINITE);
+  }
+}
+
 TEST_CASE("rows that float32 can not measure take the float64 form, and are right in it") {
   std::mt19937_64 random(kSeed + 5);
   const Case plain = ordinary_case(random, 3'000, 0.01, DRIFTGATE_F32);
@@ -195,7 +217,9 @@ TEST_CASE("rows that float32 can not measure take the float64 form, and are righ
   };
   using Logits = std::vector<double>;
   changed([](Logits&, Logits& inf) { inf[100] += 3; });  // a large drift
-  changed([](Logits& train, Logits& inf) { train[9] = inf[9] = kMasked; });
+  changed([](Logits& train, Logits& inf) {               // of one block's columns nearly all
+    for (std::size_t v = 5; v < 1'500; ++v) train[v] = inf[v] = kMasked;
+  });
   changed([](Logits& train, Logits& inf) { train = inf = Logits(3'000, 1.0); });  // 3,000 ties for the top
   changed([](Logits& train, Logits& inf) {
     for (double& z : train) z *= 1e31;
