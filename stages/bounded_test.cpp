@@ -91,11 +91,11 @@ std::string knowledge(const ClauseData& data, const Selection& selection,
   verdict.details["listed"] = data.table->partial.listed;
   const std::string mode = data.table->partial.mode;
   const std::string means = mode == "realised" ? std::string("from the realised tokens alone")
-                                               : fmt::format("with k = {} and {} tail mass",
-                                                             data.table->partial.listed, percent(tail));
+                                               : fmt::format("with k = {} and {:.2g}% tail mass",
+                                                             data.table->partial.listed, 100 * tail);
   const std::string_view name = schema::to_string(subject.metric);
   if (std::isinf(width)) return fmt::format("{} {} has no upper bound", means, name);
-  return fmt::format("{} {} is known only to {}", means, name, figure(width));
+  return fmt::format("{} {} is known only to {:.2g}", means, name, width);
 }
 
 void record(const char* name, double value, ClauseVerdict& verdict) {

@@ -30,6 +30,7 @@ std::string partial_text(const DriftReport& report) {
                 "the mass of train and {:.3g}% of inf, so that most figures are bounds.\n",
                 partial.mode == "matched" ? "a list that the caller chose" : "the most likely tokens, a list",
                 partial.listed, 100 * report.corpus.tail_train, 100 * report.corpus.tail_inf);
+  out += "Of these the worst rows and the slices below show the lower bounds.\n";
   for (const gpu::CaptureFinding& finding : partial.findings) {
     out += fmt::format("{} {}: {}.\n", finding.decides ? "!!" : "warning:", finding.name,
                        printable(finding.text));
