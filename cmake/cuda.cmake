@@ -17,7 +17,7 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     message(STATUS "CUDA backend: off, no nvcc found")
     return()
   endif()
-  set(CMAKE_CUDA_COMPILER ${DRIFTGATE_NVCC})
+  set(ENV{CUDACXX} ${DRIFTGATE_NVCC})  # and not the variable, which check_language would take for checked
 endif()
 # Explicit: the default would be what is on this machine. 100-virtual is PTX, which newer devices compile.
 set(DRIFTGATE_CUDA_ARCHITECTURES "80-real;90-real;100-virtual" CACHE STRING "Architectures of the CUDA backend")
