@@ -41,8 +41,6 @@ const char* difference(const MeasurementTable& a, const MeasurementTable& b) {
   if (a.partial.mode != b.partial.mode) return "modes";
   if (a.has_tokens != b.has_tokens) return "whether there are realised tokens";
   if (a.thresholds != b.thresholds) return "thresholds";
-  if (a.partial.mode != b.partial.mode || a.partial.metrics != b.partial.metrics)
-    return "modes of the captures";
   const auto where = [](const SliceHistograms& slice) -> const auto& {
     return slice.where;
   };
@@ -78,9 +76,6 @@ Result<void> merge(MeasurementTable& into, MeasurementTable other, std::size_t t
   into.rows += other.rows;
   into.nonfinite_rows += other.nonfinite_rows;
   into.profile.merge(other.profile);
-  into.partial.listed = std::max(into.partial.listed, other.partial.listed);
-  into.partial.unknown_rows += other.partial.unknown_rows;
-  std::ranges::move(other.partial.findings, std::back_inserter(into.partial.findings));
   std::ranges::move(other.sequences, std::back_inserter(into.sequences));
   std::ranges::move(other.infos, std::back_inserter(into.infos));
   for (std::size_t slice = 0; slice < into.slices.size(); ++slice) {

@@ -155,11 +155,6 @@ Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, 
 Result<Table> measure_part(const Parts& parts, const Progress& progress, const RowSink& sink) {
   if (auto ok = check_agreement(parts); !ok) return std::unexpected(ok.error());
   if (auto ok = check_comparable(parts.train, parts.inf); !ok) return std::unexpected(ok.error());
-  if (parts.ranks.shard == Shard::vocab && is_partial(parts.train.mode())) {
-    return schema::fail(ErrorCode::unsupported,
-                        fmt::format("captures in {} mode have no columns to split; use --shard rows",
-                                    to_string(parts.train.mode())));
-  }
   if (parts.options.top_rows > kMaxWorstRows)
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
   if (is_partial(parts.train.mode())) {
