@@ -1,0 +1,52 @@
+#include "gpu/rank_devices.hpp"
+
+#include <doctest/doctest.h>
+
+#include "gpu/collective_loader.hpp"
+
+using namespace driftgate;
+using namespace driftgate::gpu;
+using Names = std::vector<std::string>;
+
+TEST_CASE("devices are read from the words of the command line") {
+  CHECK(*parse_devices("cpu") == Names{"cpu"});
+  CHECK(*parse_devices("cuda") == Names{"cuda:0"});
+  CHECK(*parse_devices("cuda:3") == Names{"cuda:3"});
+  CHECK(*parse_devices("cuda:2,0") == Names{"cuda:2", "cuda:0"});
+  for (const char* text : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:0,", "cuda:,1", "cuda:1,1",
+                           "cuda:64", "cuda:0,1x", "CPU"}) {
+    CAPTURE(text);
+    const auto devices = parse_devices(text);
+    REQUIRE_FALSE(devices);
+    CHECK(devices.error().code == schema::ErrorCode::invalid_argument);
+  }
+}
+
+TEST_CASE("the CPU has as many ranks as are asked for and a CUDA device has one") {
+  CHECK(*devices_of_ranks("cpu", 0) == Names{"cpu"});
+  CHECK(*devices_of_ranks("cpu", 3) == Names{"cpu", "cpu", "cpu"});
+  CHECK(*devices_of_ranks("cuda:0,1", 0) == Names{"cuda:0", "cuda:1"});
+  CHECK(*devices_of_ranks("cuda:0,1", 2) == Names{"cuda:0", "cuda:1"});
+  CHECK_FALSE(devices_of_ranks("cuda:0,1", 4));
+  CHECK_FALSE(devices_of_ranks("cpu", 100'000));
+}
+
+TEST_CASE("each process of a host has a device of its own") {
+  CHECK(*device_of_process("cpu", 7) == "cpu");
+  CHECK(*device_of_process("cuda:all", 2) == "cuda:2");
+  CHECK(*device_of_process("cuda:4,5", 1) == "cuda:5");
+  const auto none = device_of_process("cuda:4,5", 2);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().message.find("process 2 of this host has no device") != std::string::npos);
+}
+
+TEST_CASE("libraries for MPI and NCCL that are absent are errors by name") {
+  const auto mpi = open_mpi(kDefaultRankTimeout, "libdriftgate_no_such_mpi.so");
+  REQUIRE_FALSE(mpi);
+  CHECK(mpi.error().code == schema::ErrorCode::unavailable);
+  CHECK(mpi.error().message.find("ranks over MPI were asked for") != std::string::npos);
+  CHECK(mpi.error().message.find("libdriftgate_no_such_mpi.so") != std::string::npos);
+  const auto other = open_mpi(kDefaultRankTimeout, "libm.so.6");
+  REQUIRE_FALSE(other);
+  CHECK(other.error().code == schema::ErrorCode::unsupported);
+}
