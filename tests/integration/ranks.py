@@ -152,6 +152,18 @@ def both_ways_of_sharing_agree_with_one_process():
             compare(one, many)
 
 
+def a_violated_contract_is_the_exit_status_of_the_job():
+    with World() as world:
+        with open(world.path("contract.yaml"), "w") as file:
+            file.write("apiVersion: driftgate/v1\nkind: KernelContract\nmetadata: {name: t}\n"
+                       "kernels: {train: {ref: k0.0}, inf: {ref: k0.02}}\n"
+                       "numerical:\n  - {id: tv, metric: tv, aggregate: mean, max: 1.0e-6}\n")
+        world.start(["--contract", world.path("contract.yaml")])
+        code, out, err = world.finish()
+        check(code == 1, f"violated is 1, not {code}: {err}")
+        check("VIOLATED" in out, out)
+
+
 def an_error_of_one_rank_is_the_job_s():
     with World() as world:
         script = (f'if [ $OMPI_COMM_WORLD_RANK = 1 ]; then exec {DRIFTGATE} drift {world.train} '
@@ -188,6 +200,7 @@ def a_stalled_rank_is_named():
 
 TESTS = [
     both_ways_of_sharing_agree_with_one_process,
+    a_violated_contract_is_the_exit_status_of_the_job,
     an_error_of_one_rank_is_the_job_s,
     a_killed_rank_is_named,
     a_stalled_rank_is_named,
