@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -51,11 +50,11 @@ struct BoundBuilder {
   [[nodiscard]] gpu::Moments total(schema::Metric metric) const {
     return total_moments(table, selection, metric);
   }
-  /// The largest of the measured rows; infinite where none has the figure.
-  [[nodiscard]] double largest(schema::Metric metric) const {
-    const gpu::Moments moments = total(metric);
-    return moments.n == 0 ? std::numeric_limits<double>::infinity() : moments.max;
-  }
+  /// The largest of the measured rows, by its upper bound where only bounds are known; infinite where none
+  /// has the figure.
+  [[nodiscard]] double largest(schema::Metric metric) const;
+  /// The moments of a metric in one sequence, of its upper bound where only bounds are known.
+  [[nodiscard]] gpu::Moments at_most(const gpu::SequenceRow& row, schema::Metric metric) const;
   /// The mean of a metric over tokens with its limits.
   [[nodiscard]] MeanTest mean_of(schema::Metric metric) const;
   /// Bounds of the mean of an unbounded figure at `level`; nothing without clusters.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "stages/bound_builder.hpp"
+#include "stages/bounded_test.hpp"
 #include "stages/metric_test.hpp"
 #include "stages/selection.hpp"
 #include "stages/statistics/mean_test.hpp"
@@ -53,6 +55,18 @@ gpu::Moments total_moments(const gpu::MeasurementTable& table, const Selection& 
   for (const std::size_t i : selection)
     all.merge(table.sequences[i].metrics[static_cast<std::size_t>(metric)]);
   return all;
+}
+
+gpu::Moments BoundBuilder::at_most(const gpu::SequenceRow& row, Metric metric) const {
+  const auto bounded = table.bounded(metric);
+  if (bounded && row.bounds) return row.bounds->metrics[*bounded].upper;
+  return row.metrics[static_cast<std::size_t>(metric)];
+}
+
+double BoundBuilder::largest(Metric metric) const {
+  gpu::Moments all;
+  for (const std::size_t i : selection) all.merge(at_most(table.sequences[i], metric));
+  return all.n == 0 ? std::numeric_limits<double>::infinity() : all.max;
 }
 
 MeanTest BoundBuilder::mean_of(Metric metric) const {
@@ -154,6 +168,17 @@ void BoundBuilder::add_head_tail() {
 }
 
 MeanTest BoundBuilder::add_tv_links() {
+  if (table.bounded(Metric::tv)) {
+    const auto clusters = collect(table, selection, [this](const gpu::SequenceRow& row) {
+      const gpu::Moments most = at_most(row, Metric::tv);
+      return ClusterSum{static_cast<double>(most.n), most.sum};
+    });
+    if (clusters.empty()) return {};
+    const MeanTest most = values_only ? estimate_only(clusters)
+                                      : bounded_mean(clusters, ratio_mean(clusters), 0, 1, alpha, seed);
+    add_scaled(1, "tv_upper", Bound::tv, most, 1).assumption = kIndependent;
+    return most;
+  }
   const MeanTest tv = mean_of(Metric::tv);
   if (tv.n > 0) add_scaled(1, "tv_measured", Bound::tv, tv, 1).assumption = kIndependent;
   const MeanTest train_inf = mean_of(Metric::kl_train_inf);
@@ -219,12 +244,16 @@ BoundChain build(BoundBuilder& builder, const schema::SliceWhere& where) {
       return chain;
     }
   }
+  if (std::string finding = deciding_finding(table); !finding.empty()) {
+    chain.refused = std::move(finding);
+    return chain;
+  }
   builder.add_span_links();
   builder.add_head_tail();
   const MeanTest tv = builder.add_tv_links();
   if (tv.n == 0) {
     chain.links.clear();
-    chain.refused = "no row has full logits";
+    chain.refused = "nothing is known of the tv or the KL of any row";
     return chain;
   }
   builder.add_sequence();

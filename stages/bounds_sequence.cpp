@@ -53,14 +53,14 @@ void BoundBuilder::add_sequence() {
   gpu::Moments length;
   for (const std::size_t i : selection) length.add(table.sequences[i].rows);
   const auto sums = [&](Metric metric) {
-    const auto index = static_cast<std::size_t>(metric);
+    const auto clusters = collect(table, selection, [&](const gpu::SequenceRow& row) {
+      const gpu::Moments m = at_most(row, metric);
+      return m.n == 0 || !std::isfinite(m.sum) ? ClusterSum{} : ClusterSum{1, m.sum};
+    });
+    // A sequence left out would be a term left out.
+    if (clusters.empty() || !std::isfinite(largest(metric))) return MeanTest{};
     // Two limits stand for the better of them, so each has half of the level.
-    return resampled(collect(table, selection,
-                             [index](const gpu::SequenceRow& row) {
-                               const gpu::Moments& m = row.metrics[index];
-                               return m.n == 0 ? ClusterSum{} : ClusterSum{1, m.sum};
-                             }),
-                     alpha / 2);
+    return resampled(clusters, alpha / 2);
   };
   const auto add_sum = [&](const char* name, const MeanTest& test,
                            const std::function<double(double)>& form) {

@@ -42,6 +42,14 @@ const BoundLink* named(const BoundChain& chain, std::string_view name) {
   return found == chain.links.end() ? nullptr : &*found;
 }
 
+/// The link on the mean tv of tokens: as measured, else the best that is known.
+const BoundLink* token_tv(const BoundChain& chain) {
+  for (const char* name : {"tv_measured", "tv_upper", "tv_from_kl"}) {
+    if (const BoundLink* link = named(chain, name)) return link;
+  }
+  return nullptr;
+}
+
 std::string confidence(const CertificateInputs& in) {
   return percent(1 - in.alpha);
 }
@@ -68,13 +76,22 @@ std::string in_short(const CertificateInputs& in) {
     out += fmt::format("- {} **{}**{}{}. It rests on: {} ({}).\n", before, figure(*link->value), after, limit,
                        markdown_text(link->assumption), to_string(link->status));
   };
-  say(named(corpus, "tv_measured") != nullptr ? "tv_measured" : "tv_from_kl",
-      "Next token: the mean total variation between the kernels is", "");
+  if (const BoundLink* tv = token_tv(corpus)) {
+    say(tv->name.c_str(),
+        tv->name == "tv_measured" ? "Next token: the mean total variation between the kernels is"
+                                  : "Next token: the mean total variation between the kernels is at most",
+        "");
+  }
   say("sequence_best", "Whole responses: the total variation is at most", "");
   if (named(corpus, "sequence_best") == nullptr) {
+    const BoundLink* sum = named(corpus, "sequence_tv");
+    const bool sampled = sum != nullptr && sum->status != AssumptionStatus::broken;
     out +=
-        "- Whole responses: no bound, since these tokens were not sampled by K_inf without filters; capture "
-        "rollouts of K_inf for one.\n";
+        "- Whole responses: no bound, since " +
+        (sampled ? markdown_text(sum->method)
+                 : std::string("these tokens were not sampled by K_inf without filters; capture rollouts of "
+                               "K_inf for one")) +
+        ".\n";
   }
   say("reward", "Reward of one token: the expectations differ by at most", "");
   say("reward_sequence", "Reward of a whole response: the expectations differ by at most", "");
@@ -209,8 +226,7 @@ std::string open_points(const CertificateInputs& in) {
 /// What slices are ranked by: the mean tv; one without a chain before all.
 double badness(const BoundChain& chain) {
   if (!chain.refused.empty()) return HUGE_VAL;
-  const BoundLink* link = named(chain, "tv_measured");
-  if (link == nullptr) link = named(chain, "tv_from_kl");
+  const BoundLink* link = token_tv(chain);
   return link == nullptr || !link->value ? -1 : *link->value;
 }
 
@@ -223,7 +239,7 @@ std::string slices(const CertificateInputs& in) {
   std::string out = fmt::format(
       "## Slices, the worst first\n\nBy mean total variation; each limit is at {} for its slice alone.\n\n",
       confidence(in));
-  out += head({"slice", "sequences", "rows", "tv_measured", "limit", "tv_from_kl", "head_tail", "reward",
+  out += head({"slice", "sequences", "rows", "mean tv", "limit", "tv_from_kl", "head_tail", "reward",
                "sequence_best", "broken"});
   for (std::size_t i = 0; i < std::min(order.size(), kSlicesShown + 1); ++i) {
     const BoundChain* chain = order[i];
@@ -231,14 +247,15 @@ std::string slices(const CertificateInputs& in) {
       const BoundLink* link = named(*chain, name);
       return link == nullptr ? std::string("–") : figure_or_dash(link->value);
     };
-    const BoundLink* tv = named(*chain, "tv_measured");
+    const BoundLink* tv = token_tv(*chain);
     std::string broken = markdown_text(chain->refused);
     for (const BoundLink& link : chain->links) {
       if (link.status == AssumptionStatus::broken) broken += (broken.empty() ? "" : ", ") + link.name;
     }
-    out += row({place(chain->where), count_text(chain->sequences), count_text(chain->rows),
-                value("tv_measured"), tv == nullptr ? "–" : figure_or_dash(tv->upper), value("tv_from_kl"),
-                value("head_tail"), value("reward"), value("sequence_best"), broken});
+    out +=
+        row({place(chain->where), count_text(chain->sequences), count_text(chain->rows),
+             tv == nullptr ? "–" : figure_or_dash(tv->value), tv == nullptr ? "–" : figure_or_dash(tv->upper),
+             value("tv_from_kl"), value("head_tail"), value("reward"), value("sequence_best"), broken});
   }
   if (order.size() > kSlicesShown + 1)
     out += fmt::format("\n{} further slices are in the JSON report.\n", order.size() - kSlicesShown - 1);

@@ -22,6 +22,9 @@ constexpr std::array kMeanings = {
     Meaning{"tv_measured",
             "The measured mean total variation: of this share of tokens K_inf draws another one than K_train "
             "would, when the two are coupled as well as can be."},
+    Meaning{"tv_upper",
+            "What the mean total variation is at most, given the part of the distributions that the captures "
+            "hold."},
     Meaning{"tv_from_kl",
             "What the mean KL divergence alone allows the mean total variation to be, by Pinsker's and by "
             "Bretagnolle and Huber's inequality."},

@@ -212,3 +212,52 @@ TEST_CASE("the support of p is checked with figures, and a mean ratio below 1 br
   CHECK(named(broken, "support")->status == AssumptionStatus::broken);
   CHECK(named(broken, "policy_gradient")->status == AssumptionStatus::broken);
 }
+
+TEST_CASE("captures of a part of each distribution have a chain from the upper bound of tv") {
+  schema::Assumptions assumptions;
+  assumptions.reward = schema::Assumptions::Reward{0, 2};
+  auto table = corpus();
+  table.partial.mode = "topk";
+  table.partial.metrics = {schema::Metric::tv, schema::Metric::kl_inf_train, schema::Metric::kl_train_inf};
+  for (gpu::SequenceRow& row : table.sequences) {
+    gpu::SequenceBounds& bounds = row.bounds.emplace();
+    bounds.metrics.resize(3);
+    bounds.metrics[0] = {make::constant(16, 0.001), make::constant(16, 0.03)};
+    for (std::size_t kl : {1U, 2U})
+      bounds.metrics[kl] = {make::constant(16, 0), make::constant(16, HUGE_VAL)};
+    for (const schema::Metric metric : table.partial.metrics) row.metrics[make::at(metric)] = {};
+    row.metrics[make::at(schema::Metric::logit_span)] = {};
+  }
+  const BoundChain chain = bound_chain(table, assumptions, {}, 0.05, 1);
+  REQUIRE(chain.refused.empty());
+  CHECK(named(chain, "tv_measured") == nullptr);
+  CHECK(named(chain, "tv_from_kl") == nullptr);
+  CHECK(named(chain, "span_tv") == nullptr);
+  CHECK(named(chain, "sequence_kl") == nullptr);
+  CHECK(*named(chain, "tv_upper")->value == doctest::Approx(0.03).epsilon(1e-12));
+  CHECK(*named(chain, "sequence_tv")->value == doctest::Approx(0.48).epsilon(1e-12));
+  CHECK(*best_link(chain, Bound::reward, Horizon::token)->value == doctest::Approx(0.06).epsilon(1e-12));
+  table.partial.findings = {{"off_by_one", "inf", true, 90, 100, "The rows are shifted by one"}};
+  CHECK(bound_chain(table, assumptions, {}, 0.05, 1).refused.find("The rows are shifted by one") !=
+        std::string::npos);
+}
+
+TEST_CASE("core metrics, which know no tv, have a chain from their KL") {
+  schema::Assumptions assumptions;
+  assumptions.reward = schema::Assumptions::Reward{0, 2};
+  auto table = corpus();
+  for (gpu::SequenceRow& row : table.sequences) row.metrics[make::at(schema::Metric::tv)] = {};
+  const BoundChain chain = bound_chain(table, assumptions, {}, 0.05, 1);
+  REQUIRE(chain.refused.empty());
+  CHECK(named(chain, "tv_measured") == nullptr);
+  const BoundLink* tv = named(chain, "tv_from_kl");
+  REQUIRE(tv != nullptr);
+  CHECK(*named(chain, "reward")->value == 2 * *tv->value);
+  CHECK(*named(chain, "reward")->upper == 2 * *tv->upper);
+  CHECK(named(chain, "reward")->approximate);
+  for (gpu::SequenceRow& row : table.sequences) {
+    row.metrics[make::at(schema::Metric::kl_inf_train)] =
+        row.metrics[make::at(schema::Metric::kl_train_inf)] = {};
+  }
+  CHECK(bound_chain(table, assumptions, {}, 0.05, 1).refused.find("nothing is known") == 0);
+}

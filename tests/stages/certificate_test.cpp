@@ -130,6 +130,18 @@ TEST_CASE("a refused chain is said first, and no figure of it is shown") {
   CHECK_FALSE(has(text, "tv_measured"));
 }
 
+TEST_CASE("a page without a bound of whole responses says why") {
+  Page page;
+  page.table.sequences.resize(30), page.table.infos.resize(30);
+  page.chains = bound_chains(page.table, assumptions(), {}, 0.05, 1);
+  const auto sum = std::ranges::find(page.chains[0].links, "sequence_tv", &BoundLink::name);
+  REQUIRE(sum != page.chains[0].links.end());
+  CHECK(has(page.text(), "- Whole responses: no bound, since " + sum->method + ".\n"));
+  page.table.inf.token_source = page.table.train.token_source = "corpus";
+  page.chains = bound_chains(page.table, assumptions(), {}, 0.05, 1);
+  CHECK(has(page.text(), "no bound, since these tokens were not sampled by K_inf"));
+}
+
 TEST_CASE("a broken assumption is told as contradicted by the data") {
   Page page;
   page.table.infos[3].reward = 7;
