@@ -219,6 +219,10 @@ void CommandLine::add_drift() {
   sub->add_option("--shard", drift_.shard, "How ranks share the work: rows (whole sequences) or vocab");
   sub->add_option("--exchange", drift_.exchange, "Between ranks: auto (mpi under mpirun, else threads), nccl");
   sub->add_option("--timeout", drift_.timeout_s, "Seconds that a rank waits for another (60)");
+  sub->add_option("--lm-head", drift_.lm_head,
+                  "Captures of hidden states: safetensors file with their head, in place of the one they name");
+  sub->add_option("--checkpoint", drift_.checkpoint,
+                  "Captures of hidden states: folder or file of the checkpoint that holds their head");
   sub->add_option("--metrics", drift_.metrics,
                   "all, or core: log-probabilities, KL, span and top-1 only, in one reading")
       ->check(CLI::IsMember({"all", "core"}));

@@ -80,12 +80,15 @@ Result<Inputs> read_inputs(const DriftArgs& args) {
     if (!read) return std::unexpected(read.error());
     corpus = std::move(*read);
   }
-  auto train = gpu::Capture::open(args.train);
+  const gpu::fused::HeadSource heads{args.lm_head, args.checkpoint};
+  auto train = gpu::Capture::open(args.train, heads);
   if (!train) return std::unexpected(train.error());
-  auto inf = gpu::Capture::open(args.inf);
+  auto inf = gpu::Capture::open(args.inf, heads);
   if (!inf) return std::unexpected(inf.error());
+  FloorArgs floor_args = args.floors;
+  floor_args.heads = heads;
   auto floors =
-      measure_floors(args.floors, *train, *inf, corpus ? &*corpus : nullptr, contract ? &*contract : nullptr);
+      measure_floors(floor_args, *train, *inf, corpus ? &*corpus : nullptr, contract ? &*contract : nullptr);
   if (!floors) return std::unexpected(floors.error());
   return Inputs{std::move(*train), std::move(*inf), std::move(corpus), std::move(contract),
                 std::move(*floors)};

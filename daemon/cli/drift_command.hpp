@@ -22,6 +22,8 @@ struct DriftArgs {
   std::string exchange = "auto";       ///< between ranks: auto, threads, mpi, nccl
   double timeout_s = 60;               ///< of each wait for another rank
   std::string metrics = "all";         ///< all, or core: what one reading of a row yields
+  std::string lm_head;                 ///< file with the head of hidden states; empty = as captured
+  std::string checkpoint;              ///< folder or file that holds the head; empty = none
   std::uint32_t threads = 0;           ///< 0 = one for each processor
   std::uint32_t top_rows = 20;         ///< worst rows to report
   std::optional<std::uint32_t> top_k;  ///< of topk_overlap; absent = the contract's, or 10

@@ -11,6 +11,7 @@ using schema::ErrorCode;
 using schema::Result;
 
 Result<std::optional<gpu::MeasurementTable>> measure_floor(const std::vector<std::string>& paths,
+                                                           const gpu::fused::HeadSource& heads,
                                                            stages::FloorSide side, const gpu::Capture& own,
                                                            const gpu::Corpus* corpus,
                                                            const gpu::MeasureOptions& options) {
@@ -23,11 +24,11 @@ Result<std::optional<gpu::MeasurementTable>> measure_floor(const std::vector<std
                     "two, which are held against each other",
                     stages::to_string(side), paths.size(), own.name()));
   }
-  const auto second = gpu::Capture::open(paths.back());
+  const auto second = gpu::Capture::open(paths.back(), heads);
   if (!second) return schema::wrap(second.error(), name);
   std::optional<gpu::Capture> first;
   if (paths.size() == 2) {
-    auto opened = gpu::Capture::open(paths.front());
+    auto opened = gpu::Capture::open(paths.front(), heads);
     if (!opened) return schema::wrap(opened.error(), name);
     first = std::move(*opened);
   }
@@ -59,10 +60,10 @@ Result<MeasuredFloors> measure_floors(const FloorArgs& args, const gpu::Capture&
   }
   options.top_rows = 0;
   MeasuredFloors floors;
-  auto of_train = measure_floor(args.train, stages::FloorSide::train, train, corpus, options);
+  auto of_train = measure_floor(args.train, args.heads, stages::FloorSide::train, train, corpus, options);
   if (!of_train) return std::unexpected(of_train.error());
   floors.train = std::move(*of_train);
-  auto of_inf = measure_floor(args.inf, stages::FloorSide::inf, inf, corpus, options);
+  auto of_inf = measure_floor(args.inf, args.heads, stages::FloorSide::inf, inf, corpus, options);
   if (!of_inf) return std::unexpected(of_inf.error());
   floors.inf = std::move(*of_inf);
   return floors;

@@ -17,6 +17,7 @@ namespace driftgate::cli {
 /// held against the drift's own capture of that kernel, two against each other.
 struct FloorArgs {
   std::vector<std::string> train, inf;
+  gpu::fused::HeadSource heads;  ///< of hidden states
 };
 
 /// The floors' tables; nothing where no captures were given.

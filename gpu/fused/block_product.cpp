@@ -41,14 +41,12 @@ BlockProduct::BlockProduct(const ProductKernel& kernel, const HeadPair& heads, s
   drift_.resize(rows * kTileTokens);
   wide_train_.resize(width_);
   wide_inf_.resize(width_);
-  exact_train_.resize(width_);
-  exact_drift_.resize(width_);
+  if (!heads.same) wide_hidden_.resize(width_);
 }
 
 void BlockProduct::set_rows(std::span<const HiddenRow> rows) {
   rows_ = rows;
   padded_rows_ = round_up(rows.size(), kernel_.rows);
-  exact_loaded_ = false;
   std::fill_n(packed_rows_.begin(), 2 * padded_rows_ * width_, 0.0F);
   for (std::size_t row = 0; row < rows.size(); ++row) pack_row(row);
 }
@@ -94,13 +92,14 @@ BlockProduct::Shared BlockProduct::shared_part() const {
 void BlockProduct::widen_token(Weight weight, std::uint32_t token, std::size_t from, std::size_t depth,
                                float* to) {
   const LmHead& head = weight == Weight::inf ? *heads_.inf : *heads_.train;
-  kernel_.widen(head.row(token) + from * element_bytes(head.dtype()), head.dtype(), depth, to);
+  const unsigned char* row = head.row(token) + from * element_bytes(head.dtype());
   const float* centre = (weight == Weight::inf ? heads_.centre_inf : heads_.centre_train).data() + from;
   if (weight != Weight::difference) {
-    for (std::size_t k = 0; k < depth; ++k) to[k] -= centre[k];
+    kernel_.widen_less(row, head.dtype(), depth, centre, to);
     return;
   }
   alignas(64) float inf[kDepth];
+  kernel_.widen(row, head.dtype(), depth, to);
   kernel_.widen(heads_.inf->row(token) + from * element_bytes(heads_.inf->dtype()), heads_.inf->dtype(),
                 depth, inf);
   const double scale_train = heads_.train->scale(), scale_inf = heads_.inf->scale();
@@ -157,46 +156,33 @@ void BlockProduct::multiply(std::size_t first, std::size_t count) {
   }
 }
 
-void BlockProduct::load_exact(std::size_t row) {
-  if (exact_loaded_ && exact_row_ == row) return;
-  const HiddenRow& from = rows_[row];
-  kernel_.widen(from.train, from.train_dtype, width_, wide_train_.data());
-  kernel_.widen(from.inf, from.inf_dtype, width_, wide_inf_.data());
-  const double scale = heads_.inf->scale();
-  for (std::size_t k = 0; k < width_; ++k) {
-    exact_train_[k] = static_cast<double>(wide_train_[k]);
-    exact_drift_[k] = scale * (exact_train_[k] - static_cast<double>(wide_inf_[k]));
-  }
-  exact_row_ = row;
-  exact_loaded_ = true;
-}
-
 BlockProduct::Exact BlockProduct::exact(std::size_t row, std::uint32_t token) {
-  load_exact(row);
-  Exact out{};
-  float* head = wide_train_.data();
-  kernel_.widen(heads_.train->row(token), heads_.train->dtype(), width_, head);
-  out.z = kernel_.dot(exact_train_.data(), head, width_);
-  if (heads_.same) {
-    out.drift = kernel_.dot(exact_drift_.data(), head, width_);
-    return out;
-  }
-  float* other = wide_inf_.data();
-  kernel_.widen(heads_.inf->row(token), heads_.inf->dtype(), width_, other);
-  out.drift = kernel_.dot(exact_drift_.data(), other, width_);
+  const HiddenRow& from = rows_[row];
   const double scale_train = heads_.train->scale(), scale_inf = heads_.inf->scale();
+  Exact out{};
+  kernel_.dots(from, heads_.train->row(token), heads_.train->dtype(), width_, &out.z, &out.drift);
+  if (!heads_.same) {
+    double unused = 0;
+    kernel_.dots(from, heads_.inf->row(token), heads_.inf->dtype(), width_, &unused, &out.drift);
+  }
+  out.drift *= scale_inf;
+  if (heads_.same) return out;
+  kernel_.widen(from.train, from.train_dtype, width_, wide_hidden_.data());
+  kernel_.widen(heads_.train->row(token), heads_.train->dtype(), width_, wide_train_.data());
+  kernel_.widen(heads_.inf->row(token), heads_.inf->dtype(), width_, wide_inf_.data());
   for (std::size_t k = 0; k < width_; ++k) {
-    out.drift += exact_train_[k] *
-                 (scale_train * static_cast<double>(head[k]) - scale_inf * static_cast<double>(other[k]));
+    const double change =
+        scale_train * static_cast<double>(wide_train_[k]) - scale_inf * static_cast<double>(wide_inf_[k]);
+    out.drift += static_cast<double>(wide_hidden_[k]) * change;
   }
   return out;
 }
 
 std::size_t BlockProduct::scratch_bytes() const {
   return flaws_.size() + sizeof(Shared) * shared_.size() +
-         sizeof(float) *
-             (packed_rows_.size() + packed_tokens_.size() + wide_train_.size() + wide_inf_.size()) +
-         sizeof(double) * (z_.size() + drift_.size() + exact_train_.size() + exact_drift_.size());
+         sizeof(float) * (packed_rows_.size() + packed_tokens_.size() + wide_train_.size() +
+                          wide_inf_.size() + wide_hidden_.size()) +
+         sizeof(double) * (z_.size() + drift_.size());
 }
 
 }  // namespace driftgate::gpu::fused

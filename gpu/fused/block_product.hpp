@@ -14,13 +14,6 @@ inline constexpr std::size_t kMaxBlockRows = 252;
 inline constexpr std::size_t kPackedBytes = std::size_t{8} << 20;
 inline constexpr std::size_t kMaxThreadBytes = kPackedBytes + (std::size_t{4} << 20);
 
-/// The hidden states of one row in both captures; any alignment.
-struct HiddenRow {
-  const unsigned char* train;
-  const unsigned char* inf;
-  std::uint32_t train_dtype, inf_dtype;
-};
-
 /// Rows of a block for hidden states of this width: fewer where they are wide.
 [[nodiscard]] std::size_t block_rows(const ProductKernel& kernel, std::uint32_t width);
 
@@ -64,7 +57,6 @@ class BlockProduct {
   /// What the centres contribute to every product of the row that was packed or loaded last.
   [[nodiscard]] Shared shared_part() const;
   void add_products(const float* packed, std::size_t depth, std::size_t tokens, double* to);
-  void load_exact(std::size_t row);
 
   const ProductKernel& kernel_;
   const HeadPair& heads_;
@@ -75,10 +67,7 @@ class BlockProduct {
   std::vector<float> packed_rows_;  ///< for each step of kDepth: panels of h_train, then of the difference
   std::vector<float> packed_tokens_;
   std::vector<double> z_, drift_;
-  std::vector<float> wide_train_, wide_inf_;  ///< a row of hidden states, then a row of the head
-  std::vector<double> exact_train_, exact_drift_;
-  std::size_t exact_row_ = 0;
-  bool exact_loaded_ = false;
+  std::vector<float> wide_train_, wide_inf_, wide_hidden_;  ///< one row of hidden states or of a head
 };
 
 }  // namespace driftgate::gpu::fused

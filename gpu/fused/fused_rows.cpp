@@ -77,7 +77,7 @@ FusedRows::FusedRows(const ProductKernel& kernel, const HeadPair& heads, std::ui
        {&e_, &sorted_, &exact_z_, &exact_drift_, &exact_bias_, &exact_bias_drift_, &no_bias_}) {
     values->resize(kTileTokens);
   }
-  chosen_.reserve(kTileTokens);
+  chosen_.resize(kTileTokens);
   again_.reserve(most_rows_);
   again_at_.reserve(most_rows_);
   tokens_.resize(most_rows_);
@@ -85,8 +85,8 @@ FusedRows::FusedRows(const ProductKernel& kernel, const HeadPair& heads, std::ui
 
 std::size_t FusedRows::scratch_bytes() const {
   return product_.scratch_bytes() + sizeof(Row) * rows_.size() + sizeof(cpu::TopEntry) * entries_.size() +
-         sizeof(double) * 7 * kTileTokens + sizeof(std::size_t) * (kTileTokens + most_rows_) +
-         (sizeof(HiddenRow) + sizeof(tokens_[0])) * most_rows_;
+         sizeof(double) * 7 * kTileTokens + sizeof(std::uint32_t) * kTileTokens +
+         sizeof(std::size_t) * most_rows_ + (sizeof(HiddenRow) + sizeof(tokens_[0])) * most_rows_;
 }
 
 void FusedRows::measure(std::span<const HiddenRow> rows, const std::int64_t* tokens,
@@ -123,51 +123,49 @@ void FusedRows::start(std::span<const HiddenRow> rows) {
   }
 }
 
-std::uint64_t FusedRows::form(std::size_t packed, std::size_t first, std::size_t count) {
+std::uint64_t FusedRows::form(std::size_t packed, std::size_t first, std::size_t count, TileTop& top) {
   const bool bias = !heads_.bias_train.empty();
   return kernel_.form(product_.z(packed), product_.drift(packed),
                       bias ? heads_.bias_train.data() + first : no_bias_.data(),
-                      bias ? heads_.bias_drift.data() + first : no_bias_.data(), count, heads_.shape);
+                      bias ? heads_.bias_drift.data() + first : no_bias_.data(), count, heads_.shape, top);
 }
 
 /// The k-th largest of some values, −Infinity of fewer.
-double FusedRows::largest_but(const double* values, std::size_t count) {
-  if (count <= capacity_) return -kInfinity;
+double FusedRows::largest_but(const double* values, std::size_t count, std::size_t k) {
+  if (count < k) return -kInfinity;
   std::copy_n(values, count, sorted_.begin());
-  const auto place = sorted_.begin() + static_cast<std::ptrdiff_t>(capacity_ - 1);
+  const auto place = sorted_.begin() + static_cast<std::ptrdiff_t>(k - 1);
   std::nth_element(sorted_.begin(), place, sorted_.begin() + static_cast<std::ptrdiff_t>(count),
                    std::greater<>());
   return *place;
 }
 
-FusedRows::Floor FusedRows::floor_of(const Row& row, const double* z, const double* drift,
-                                     std::size_t count) {
-  double* y = exact_z_.data();  // free until `refine`
-  for (std::size_t i = 0; i < count; ++i) y[i] = z[i] - drift[i];
-  const auto floor = [&](const cpu::TopList& top, const double* values, double rest) {
-    double first = top.size > 0 ? top.entries[0].value : -kInfinity, second = rest;
-    for (std::size_t i = 0; i < count; ++i) {
-      second = std::max(second, std::min(first, values[i]));
-      first = std::max(first, values[i]);
+TileTop FusedRows::floor_of(const Row& row, const double* z, const double* drift, std::size_t count,
+                            const TileTop& top) {
+  const auto floor = [&](const cpu::TopList& list, double m, double l, double most, bool inf) {
+    const bool full = list.size == list.capacity;
+    if (!full) {
+      for (std::size_t i = 0; i < count; ++i) exact_z_[i] = inf ? z[i] - drift[i] : z[i];
     }
     const double kth =
-        top.size == top.capacity ? top.entries[top.size - 1].value : largest_but(values, count);
-    return std::min(below(kth), std::max(second, first - kLeastRest) + std::log(kExactShare));
+        full ? list.entries[list.size - 1].value : largest_but(exact_z_.data(), count, capacity_);
+    double rest = row.any ? std::max(rest_of(m, l, list), std::min(list.entries[0].value, most))
+                          : largest_but(exact_z_.data(), count, 2);
+    rest = std::max(rest, most - kLeastRest);
+    return std::min(below(kth), rest + std::log(kExactShare));
   };
-  const double none = -kInfinity;
-  return {floor(row.top_train, z, row.any ? rest_of(row.sums.m_p, row.sums.l_p, row.top_train) : none),
-          floor(row.top_inf, y, row.any ? rest_of(row.sums.m_q, row.sums.l_q, row.top_inf) : none)};
+  const cpu::Pass1& sums = row.sums;
+  return {floor(row.top_train, sums.m_p, sums.l_p, top.z, false),
+          floor(row.top_inf, sums.m_q, sums.l_q, top.y, true)};
 }
 
-void FusedRows::refine(std::size_t packed, std::size_t first, std::size_t count, const Floor& floor) {
+void FusedRows::refine(std::size_t packed, std::size_t first, std::size_t count, const TileTop& floor) {
   double* z = product_.z(packed);
   double* drift = product_.drift(packed);
   const bool bias = !heads_.bias_train.empty();
-  chosen_.clear();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (z[i] > floor.z || z[i] - drift[i] > floor.y) chosen_.push_back(i);
-  }
-  for (std::size_t i = 0; i < chosen_.size(); ++i) {
+  const std::size_t chosen = kernel_.above(z, drift, count, floor, chosen_.data());
+  if (chosen == 0) return;
+  for (std::size_t i = 0; i < chosen; ++i) {
     const std::size_t column = first + chosen_[i];
     const auto exact = product_.exact(packed, heads_.tokens[column]);
     exact_z_[i] = exact.z;
@@ -175,12 +173,13 @@ void FusedRows::refine(std::size_t packed, std::size_t first, std::size_t count,
     exact_bias_[i] = bias ? heads_.bias_train[column] : 0;
     exact_bias_drift_[i] = bias ? heads_.bias_drift[column] : 0;
   }
-  for (std::size_t i = chosen_.size(); i % cpu::kLanes != 0; ++i) {
+  for (std::size_t i = chosen; i % cpu::kLanes != 0; ++i) {
     exact_z_[i] = exact_drift_[i] = exact_bias_[i] = exact_bias_drift_[i] = 0;
   }
-  kernel_.form(exact_z_.data(), exact_drift_.data(), exact_bias_.data(), exact_bias_drift_.data(),
-               chosen_.size(), heads_.shape);
-  for (std::size_t i = 0; i < chosen_.size(); ++i) {
+  TileTop unused{};
+  kernel_.form(exact_z_.data(), exact_drift_.data(), exact_bias_.data(), exact_bias_drift_.data(), chosen,
+               heads_.shape, unused);
+  for (std::size_t i = 0; i < chosen; ++i) {
     z[chosen_[i]] = exact_z_[i];
     drift[chosen_[i]] = exact_drift_[i];
   }
@@ -197,16 +196,18 @@ std::optional<FusedRows::Realised> FusedRows::realised(std::size_t row, std::int
   double z[cpu::kLanes] = {exact.z}, drift[cpu::kLanes] = {exact.drift};
   double bias_train[cpu::kLanes] = {bias ? heads_.bias_train[column] : 0};
   double bias_drift[cpu::kLanes] = {bias ? heads_.bias_drift[column] : 0};
-  kernel_.form(z, drift, bias_train, bias_drift, 1, heads_.shape);
+  TileTop unused{};
+  kernel_.form(z, drift, bias_train, bias_drift, 1, heads_.shape, unused);
   return Realised{z[0], drift[0]};
 }
 
 void FusedRows::first_pass(std::size_t row, std::size_t first, std::size_t count) {
   Row& self = rows_[row];
   if (!product_.finite_train(row) || !product_.finite_inf(row)) return;
-  self.nonfinite += form(row, first, count);
+  TileTop top{};
+  self.nonfinite += form(row, first, count, top);
   if (self.nonfinite > 0) return;
-  refine(row, first, count, floor_of(self, product_.z(row), product_.drift(row), count));
+  refine(row, first, count, floor_of(self, product_.z(row), product_.drift(row), count, top));
   cpu::Tile tile{product_.z(row), product_.drift(row), e_.data(), count, 0, 0, 0};
   cpu::Pass1 sums{};
   kernel_.tiles->pass1_drift(tile, heads_.tokens.data() + first, self.top_train, self.top_inf, sums);
@@ -250,7 +251,8 @@ void FusedRows::take_second_product(std::span<const HiddenRow> rows) {
 
 void FusedRows::second_pass(std::size_t row, std::size_t packed, std::size_t first, std::size_t count) {
   Row& self = rows_[row];
-  form(packed, first, count);
+  TileTop unused{};
+  form(packed, first, count, unused);
   refine(packed, first, count, self.floor);
   cpu::Tile tile{product_.z(packed), product_.drift(packed), e_.data(), count, 0, 0, 0};
   cpu::TopEntry ignored[2];

@@ -33,10 +33,6 @@ class FusedRows {
   [[nodiscard]] std::size_t scratch_bytes() const;
 
  private:
-  /// Logits above one of these take part exactly.
-  struct Floor {
-    double z, y;
-  };
   struct Row {
     cpu::Pass1 sums;
     cpu::Pass2 terms;
@@ -45,21 +41,23 @@ class FusedRows {
     std::uint64_t nonfinite;
     double offset, lse;
     std::optional<OnePassKl> kl;  ///< where it is accurate
-    Floor floor;                  ///< of the second product
+    TileTop floor;                ///< logits above it take part exactly in the second product
   };
   void start(std::span<const HiddenRow> rows);
   void first_pass(std::size_t row, std::size_t first, std::size_t count);
   void second_pass(std::size_t row, std::size_t packed, std::size_t first, std::size_t count);
   void take_second_product(std::span<const HiddenRow> rows);
-  [[nodiscard]] Floor floor_of(const Row& row, const double* z, const double* drift, std::size_t count);
-  void refine(std::size_t packed, std::size_t first, std::size_t count, const Floor& floor);
-  std::uint64_t form(std::size_t packed, std::size_t first, std::size_t count);
+  /// Logits above it may weigh much in the row, or be among the most likely: they are formed in float64.
+  [[nodiscard]] TileTop floor_of(const Row& row, const double* z, const double* drift, std::size_t count,
+                                 const TileTop& top);
+  void refine(std::size_t packed, std::size_t first, std::size_t count, const TileTop& floor);
+  std::uint64_t form(std::size_t packed, std::size_t first, std::size_t count, TileTop& top);
   struct Realised {
     double z, drift;
   };
   [[nodiscard]] std::optional<Realised> realised(std::size_t row, std::int64_t token);
   void finish(const Row& row, const std::optional<Realised>& token, bool has_token, driftgate_row& out) const;
-  [[nodiscard]] double largest_but(const double* values, std::size_t count);
+  [[nodiscard]] double largest_but(const double* values, std::size_t count, std::size_t k);
 
   const ProductKernel& kernel_;
   const HeadPair& heads_;
@@ -70,7 +68,7 @@ class FusedRows {
   std::vector<Row> rows_;
   std::vector<cpu::TopEntry> entries_;
   std::vector<double> e_, sorted_, exact_z_, exact_drift_, exact_bias_, exact_bias_drift_;
-  std::vector<std::size_t> chosen_;
+  std::vector<std::uint32_t> chosen_;
   std::vector<double> no_bias_;
   std::vector<HiddenRow> again_;
   std::vector<std::size_t> again_at_;

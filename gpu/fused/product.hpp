@@ -13,6 +13,18 @@ namespace driftgate::gpu::fused {
 /// wide the hidden states are.
 inline constexpr std::size_t kDepth = 128;
 
+/// The hidden states of one row in both captures; any alignment.
+struct HiddenRow {
+  const unsigned char* train;
+  const unsigned char* inf;
+  std::uint32_t train_dtype, inf_dtype;
+};
+
+/// The largest logits of a tile.
+struct TileTop {
+  double z, y;
+};
+
 /// How logits follow from products: x = scale·(W·h + bias), then cap·tanh(x/cap), then over the temperature.
 struct LogitShape {
   double scale_train = 1;
@@ -27,14 +39,21 @@ struct ProductKernel {
   void (*multiply)(const float* a, const float* b, std::size_t depth, double* c, std::size_t stride);
   /// Elements of dtype DRIFTGATE_F32, F16 or BF16 as floats, exactly; any alignment.
   void (*widen)(const unsigned char* from, std::uint32_t dtype, std::size_t count, float* to);
-  /// Σ h[k]·w[k] in float64.
-  double (*dot)(const double* h, const float* w, std::size_t count);
+  /// The same less `centre`.
+  void (*widen_less)(const unsigned char* from, std::uint32_t dtype, std::size_t count, const float* centre,
+                     float* to);
+  /// Σ h_train[k]·w[k] and Σ (h_train[k] − h_inf[k])·w[k] in float64; w as for `widen`.
+  void (*dots)(const HiddenRow& row, const unsigned char* w, std::uint32_t dtype, std::size_t count,
+               double* train, double* drift);
   /// In place: W·h of K_train becomes its logits z, and the drift x_train − x_inf without its bias becomes
   /// z − y, both over the temperature. `bias_train` and `bias_drift` hold scale·bias of K_train and its
   /// difference to that of K_inf. Returns the number of logits of either kernel that are not finite, before
-  /// the soft-cap; `count` columns in room for whole vectors of 8.
+  /// the soft-cap; with none, `top` is written. `count` columns in room for whole vectors of 8.
   std::uint64_t (*form)(double* z, double* drift, const double* bias_train, const double* bias_drift,
-                        std::size_t count, const LogitShape& shape);
+                        std::size_t count, const LogitShape& shape, TileTop& top);
+  /// Writes the columns with z > floor.z or z − drift > floor.y, ascending, and returns their number.
+  std::size_t (*above)(const double* z, const double* drift, std::size_t count, const TileTop& floor,
+                       std::uint32_t* columns);
   const cpu::TileKernel* tiles;  ///< the float64 row kernel of the same instruction set
 };
 

@@ -63,7 +63,10 @@ Result<std::size_t> write_capture(Engine& engine, const std::string& checkpoint_
     if (!rows) return std::unexpected(rows.error());
     wanted = std::move(*rows);
   }
+  if (options.hidden && engine.precision() == Precision::bf16)
+    return fail("kernel bf16 rounds lm_head: the checkpoint's does not give its logits; capture logits");
   CaptureRows rows;
+  if (options.hidden) rows.set_head("lm_head.weight");
   for (std::size_t begin = 0; begin < corpus->sequences.size(); begin += options.batch) {
     const std::size_t end = std::min(begin + options.batch, corpus->sequences.size());
     std::vector<std::unique_ptr<Cache>> caches;
@@ -89,9 +92,12 @@ Result<std::size_t> write_capture(Engine& engine, const std::string& checkpoint_
     for (std::size_t c = 0; c < chunks.size(); ++c) {
       const auto& [sequence, at] = scored[c];
       const std::size_t first = sequence->tokens.size() - chunks[c].logit_rows;
-      for (const std::size_t t : at)
-        rows.add(sequence->number, t, sequence->tokens[t],
-                 logits.subspan((row + t - first) * engine.logit_stride(), engine.vocabulary()));
+      for (const std::size_t t : at) {
+        const auto scores = logits.subspan((row + t - first) * engine.logit_stride(), engine.vocabulary());
+        const std::size_t width = engine.config().hidden;
+        const auto kept = options.hidden ? engine.hidden().subspan((row + t - first) * width, width) : scores;
+        rows.add(sequence->number, t, sequence->tokens[t], scores, kept);
+      }
       row += chunks[c].logit_rows;
     }
   }

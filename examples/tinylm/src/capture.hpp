@@ -15,6 +15,7 @@ struct CaptureOptions {
   std::string like = "";       ///< a capture whose rows are taken; empty: none
   std::size_t positions = 16;  ///< scored tokens at the end of each sequence
   std::size_t batch = 1;       ///< sequences in one step
+  bool hidden = false;         ///< hidden states before lm_head in place of logits
 };
 
 /// Scores a corpus by teacher forcing and writes the capture. Returns the number of rows.

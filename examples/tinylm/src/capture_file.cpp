@@ -6,11 +6,11 @@
 namespace tinylm {
 
 void CaptureRows::add(std::int32_t sequence, std::size_t index, std::int32_t token,
-                      std::span<const float> logits) {
+                      std::span<const float> logits, std::span<const float> kept) {
   sequences_.push_back(sequence);
   positions_.push_back(static_cast<std::int32_t>(index) - 1);
   tokens_.push_back(token);
-  logits_.insert(logits_.end(), logits.begin(), logits.end());
+  kept_.insert(kept_.end(), kept.begin(), kept.end());
   logprobs_.push_back(static_cast<float>(log_softmax(logits)[static_cast<std::size_t>(token)]));
 }
 
@@ -25,7 +25,8 @@ Result<void> CaptureRows::write(const std::string& path, const CaptureIdentity& 
                    {"corpus.digest", identity.corpus_digest},
                    {"temperature", "1.0"},
                    {"sampling_filter", "none"}};
-  file.tensors["logits"] = {{n, logits_.size() / n}, logits_, {}};
+  if (!head_.empty()) file.metadata["lm_head"] = head_;
+  file.tensors[head_.empty() ? "logits" : "hidden"] = {{n, kept_.size() / n}, kept_, {}};
   file.tensors["logprobs"] = {{n}, logprobs_, {}};
   file.tensors["sequence_ids"] = {{n}, {}, sequences_};
   file.tensors["positions"] = {{n}, {}, positions_};

@@ -18,13 +18,21 @@ struct CaptureIdentity {
 class CaptureRows {
  public:
   /// `index` is that of the realised token in its sequence; its row's position is the token before it.
-  void add(std::int32_t sequence, std::size_t index, std::int32_t token, std::span<const float> logits);
+  void add(std::int32_t sequence, std::size_t index, std::int32_t token, std::span<const float> logits) {
+    add(sequence, index, token, logits, logits);
+  }
+  /// Keeps hidden states in place of the logits that they give.
+  void add(std::int32_t sequence, std::size_t index, std::int32_t token, std::span<const float> logits,
+           std::span<const float> kept);
+  /// What was kept are hidden states whose head is this tensor of the checkpoint.
+  void set_head(const std::string& tensor) { head_ = tensor; }
   std::size_t size() const { return tokens_.size(); }
   Result<void> write(const std::string& path, const CaptureIdentity& identity) const;
 
  private:
   std::vector<std::int32_t> sequences_, positions_, tokens_;
-  std::vector<float> logits_, logprobs_;
+  std::vector<float> kept_, logprobs_;
+  std::string head_;
 };
 
 }  // namespace tinylm

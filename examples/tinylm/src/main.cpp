@@ -151,6 +151,8 @@ int main(int argc, char** argv) {
                    "Wrong weights that claim the checkpoint: swapped-layers or stale-weights")
       ->check(CLI::IsMember({"swapped-layers", "stale-weights"}));
   capture_command->add_option("--batch", capture.batch, "Sequences in one step")->check(CLI::Range(1, 64));
+  capture_command->add_flag("--hidden", capture.hidden,
+                            "Write hidden states before lm_head in place of logits");
   RolloutOptions rollout;
   auto* rollout_command = app.add_subcommand("rollout", "Sample continuations of prompts as a corpus");
   add_common(*rollout_command, common);

@@ -1,0 +1,242 @@
+// Hidden states through a head against a library's sgemm of the same products, in interleaved rounds, one
+// thread's processor time: OpenBLAS and oneDNN where they are installed (opened at run time), the product
+// alone, core metrics (one product of each kind) and all metrics (two of each). The libraries get a float32
+// copy of the head. Usage: fused_bench [vocabulary] [width] [rows] [f32|bf16] [rounds]. Prints one JSON
+// object.
+
+#include <dlfcn.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/capture.hpp"
+#include "gpu/cpu/half.hpp"
+#include "gpu/fused/fused_rows.hpp"
+
+namespace {
+
+using namespace driftgate;
+
+constexpr double kDrift = 0.01;
+constexpr std::uint32_t kSeed = 1;
+
+struct Data {
+  std::uint32_t vocabulary, width;
+  std::size_t rows;
+  std::uint32_t dtype;
+  std::vector<float> weight, train, drift, inf;
+  std::vector<std::uint16_t> weight_bf16;
+};
+
+Data make_data(std::uint32_t vocabulary, std::uint32_t width, std::size_t rows, std::uint32_t dtype) {
+  Data data{vocabulary, width, rows, dtype, {}, {}, {}, {}, {}};
+  std::mt19937 random(kSeed);
+  std::normal_distribution<float> normal;
+  const float size = 3 / std::sqrt(static_cast<float>(width));
+  for (std::size_t i = 0; i < std::size_t{vocabulary} * width; ++i) {
+    const auto bits = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(size * normal(random)) >> 16);
+    data.weight.push_back(gpu::cpu::from_bf16(bits));
+    if (dtype == DRIFTGATE_BF16) data.weight_bf16.push_back(bits);
+  }
+  for (std::size_t i = 0; i < rows * width; ++i) {
+    data.train.push_back(normal(random));
+    data.drift.push_back(static_cast<float>(kDrift) * normal(random));
+    data.inf.push_back(data.train.back() - data.drift.back());
+  }
+  return data;
+}
+
+/// Writes a capture of no interest and its head, so that the head is read as it always is.
+gpu::Capture write_capture(const Data& data, const std::filesystem::path& folder) {
+  const gpu::DType dtype = data.dtype == DRIFTGATE_F32 ? gpu::DType::f32 : gpu::DType::bf16;
+  const std::vector<std::int32_t> ids(data.rows);
+  const auto write = [](const std::filesystem::path& path,
+                        const std::vector<gpu::SafetensorsWriter::Tensor>& tensors,
+                        const std::vector<std::span<const std::byte>>& bytes,
+                        const std::map<std::string, std::string>& metadata) {
+    auto writer = gpu::SafetensorsWriter::create(path, tensors, metadata);
+    for (std::size_t i = 0; writer && i < bytes.size(); ++i) {
+      if (!writer->write(i, 0, bytes[i])) std::exit(1);
+    }
+    if (!writer || !writer->finish()) std::exit(1);
+  };
+  write(folder / "head.bin", {{"lm_head.weight", dtype, {data.vocabulary, data.width}}},
+        {data.dtype == DRIFTGATE_F32 ? std::as_bytes(std::span(data.weight))
+                                     : std::as_bytes(std::span(data.weight_bf16))},
+        {});
+  write(
+      folder / "capture.safetensors",
+      {{"hidden", gpu::DType::f32, {data.rows, data.width}}, {"sequence_ids", gpu::DType::i32, {data.rows}}},
+      {std::as_bytes(std::span(data.train)), std::as_bytes(std::span(ids))},
+      {{"lm_head", "head.bin#lm_head.weight"}});
+  auto capture = gpu::Capture::open(folder / "capture.safetensors");
+  if (!capture) {
+    fmt::print(stderr, "{}\n", capture.error().describe());
+    std::exit(1);
+  }
+  return std::move(*capture);
+}
+
+/// Of this thread's processor time, so that other work on the machine counts for little.
+double seconds_of(const std::function<void()>& work) {
+  const auto now = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double start = now();
+  work();
+  return now() - start;
+}
+
+/// C[m, n] = A[m, k] · B[n, k]ᵀ
+using Sgemm = std::function<void(int m, int n, int k, const float* a, const float* b, float* c)>;
+
+Sgemm openblas() {
+  void* library = ::dlopen("libopenblas.so.0", RTLD_NOW);
+  if (library == nullptr) {
+    library = ::dlopen("/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0", RTLD_NOW);
+  }
+  if (library == nullptr) return {};
+  using Function =
+      void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
+  const auto function = reinterpret_cast<Function>(::dlsym(library, "cblas_sgemm"));
+  return [function](int m, int n, int k, const float* a, const float* b, float* c) {
+    constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
+    function(kRowMajor, kPlain, kTransposed, m, n, k, 1, a, k, b, k, 0, c, n);
+  };
+}
+
+Sgemm onednn() {
+  void* library = ::dlopen("libdnnl.so.2", RTLD_NOW);
+  if (library == nullptr) return {};
+  using Function = int (*)(char, char, std::int64_t, std::int64_t, std::int64_t, float, const float*,
+                           std::int64_t, const float*, std::int64_t, float, float*, std::int64_t);
+  const auto function = reinterpret_cast<Function>(::dlsym(library, "dnnl_sgemm"));
+  return [function](int m, int n, int k, const float* a, const float* b, float* c) {
+    function('N', 'T', m, n, k, 1, a, k, b, k, 0, c, n);
+  };
+}
+
+/// Both products by a library, for `tokens` of them at a time.
+void library_products(const Sgemm& sgemm, const Data& data, std::size_t tokens, std::vector<float>& out) {
+  for (std::size_t first = 0; first < data.vocabulary; first += tokens) {
+    const auto count = static_cast<int>(std::min(tokens, data.vocabulary - first));
+    const auto rows = static_cast<int>(data.rows), width = static_cast<int>(data.width);
+    const float* weight = data.weight.data() + first * data.width;
+    sgemm(rows, count, width, data.train.data(), weight, out.data());
+    sgemm(rows, count, width, data.drift.data(), weight, out.data());
+  }
+}
+
+std::string spread(std::vector<double> values) {
+  if (values.empty()) return "null";
+  std::ranges::sort(values);
+  return fmt::format(R"({{"median": {:.4g}, "min": {:.4g}, "max": {:.4g}}})", values[values.size() / 2],
+                     values.front(), values.back());
+}
+
+struct Contender {
+  std::string name;
+  std::function<void()> work;
+  std::vector<double> seconds;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  ::setenv("OMP_NUM_THREADS", "1", 1);
+  const auto argument = [&](int at, const char* fallback) {
+    return std::string(argc > at ? argv[at] : fallback);
+  };
+  const auto vocabulary = static_cast<std::uint32_t>(std::stoul(argument(1, "32768")));
+  const auto width = static_cast<std::uint32_t>(std::stoul(argument(2, "1024")));
+  const std::size_t rows = std::stoul(argument(3, "252"));
+  const std::uint32_t dtype = argument(4, "bf16") == "f32" ? DRIFTGATE_F32 : DRIFTGATE_BF16;
+  const int rounds = std::stoi(argument(5, "7"));
+  const Data data = make_data(vocabulary, width, rows, dtype);
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / fmt::format("fused_bench-{}", ::getpid());
+  std::filesystem::create_directory(folder);
+  const gpu::Capture capture = write_capture(data, folder);
+  std::filesystem::remove_all(folder);  // the mapping stays
+
+  const gpu::fused::ProductKernel& kernel = gpu::fused::best_product();
+  const gpu::fused::HeadPair heads = gpu::fused::pair_heads(kernel, capture.head(), capture.head(), 1.0);
+  std::vector<gpu::fused::HiddenRow> hidden;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto at = [&](const std::vector<float>& values) {
+      return reinterpret_cast<const unsigned char*>(values.data() + row * width);
+    };
+    hidden.push_back({at(data.train), at(data.inf), DRIFTGATE_F32, DRIFTGATE_F32});
+  }
+  const std::size_t block = gpu::fused::block_rows(kernel, width);
+  gpu::fused::BlockProduct product(kernel, heads, block);
+  gpu::fused::FusedRows core(kernel, heads, 10, DRIFTGATE_METRICS_CORE, rows);
+  gpu::fused::FusedRows all(kernel, heads, 10, DRIFTGATE_METRICS_ALL, rows);
+  std::vector<driftgate_row> figures(rows);
+  std::vector<float> out(rows * vocabulary);
+  const Sgemm blas = openblas(), dnn = onednn();
+
+  std::vector<Contender> contenders;
+  contenders.push_back(
+      {"product",
+       [&] {
+         for (std::size_t begin = 0; begin < rows; begin += block) {
+           product.set_rows(std::span(hidden).subspan(begin, std::min(block, rows - begin)));
+           for (std::size_t first = 0; first < vocabulary; first += gpu::fused::kTileTokens) {
+             product.multiply(first, std::min<std::size_t>(gpu::fused::kTileTokens, vocabulary - first));
+           }
+         }
+       },
+       {}});
+  contenders.push_back({"core metrics", [&] { core.measure(hidden, nullptr, figures); }, {}});
+  contenders.push_back({"all metrics", [&] { all.measure(hidden, nullptr, figures); }, {}});
+  for (const auto& [name, sgemm] : {std::pair{"openblas", &blas}, std::pair{"onednn", &dnn}}) {
+    if (!*sgemm) continue;
+    const std::string text = name;
+    contenders.push_back(
+        {text + " whole",
+         [&data, &out, sgemm, vocabulary] { library_products(*sgemm, data, vocabulary, out); },
+         {}});
+    contenders.push_back(
+        {text + " tiles of 256", [&data, &out, sgemm] { library_products(*sgemm, data, 256, out); }, {}});
+  }
+  for (int round = 0; round <= rounds; ++round) {
+    for (Contender& contender : contenders) {
+      const double seconds = seconds_of(contender.work);
+      if (round > 0) contender.seconds.push_back(seconds);  // the first touches pages
+    }
+  }
+  const double products = 2.0 * static_cast<double>(rows) * vocabulary * width;
+  std::string text;
+  for (const Contender& contender : contenders) {
+    std::vector<double> speeds, shares;
+    for (std::size_t i = 0; i < contender.seconds.size(); ++i) {
+      speeds.push_back(products / contender.seconds[i] / 1e9);
+      if (contenders.size() > 3) shares.push_back(contenders[3].seconds[i] / contender.seconds[i]);
+    }
+    text += fmt::format("{}\n  \"{}\": {{\"gmac_per_s\": {}, \"share_of_{}\": {}}}", text.empty() ? "" : ",",
+                        contender.name, spread(speeds), contenders.size() > 3 ? contenders[3].name : "none",
+                        spread(shares));
+  }
+  const double stored = 2.0 * static_cast<double>(rows) * vocabulary * (dtype == DRIFTGATE_F32 ? 4 : 2);
+  fmt::print(R"({{"kernel": "{}", "vocabulary": {}, "width": {}, "rows": {}, "dtype": "{}", "rounds": {},)"
+             "\n \"scratch_bytes\": {}, \"share_of_stored_logits\": {:.4g},\n \"contenders\": {{{}}}}}\n",
+             kernel.name, vocabulary, width, rows, dtype == DRIFTGATE_F32 ? "f32" : "bf16", rounds,
+             all.scratch_bytes(), static_cast<double>(all.scratch_bytes()) / stored, text);
+  return 0;
+}
