@@ -6,7 +6,7 @@
     driftgate drift train.safetensors inf.safetensors --corpus corpus.jsonl
 
 The corpus is JSON Lines: {"sequence": 0, "text": "…", "slices": {"language": "de"}}. With --last N only the
-last N positions of each sequence are scored; --hidden stores hidden states instead of logits."""
+last N positions of each sequence are scored; --hidden stores hidden states instead of logits: driftgate drift A B --checkpoint FOLDER."""
 import argparse, hashlib, json, os, struct
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -35,6 +35,21 @@ def save(path, parts, metadata):
             for piece in pieces:
                 file.write(raw(piece))
     os.replace(path + ".partial", path)
+
+
+def head_of(model):
+    """What driftgate needs to make logits of hidden states; a tied head has its embedding's name in the checkpoint."""
+    head, config = model.get_output_embeddings(), model.config
+    named = {id(tensor): name for name, tensor in model.named_parameters()}
+    out = {"lm_head": named[id(head.weight)]}
+    if getattr(head, "bias", None) is not None:
+        out["lm_head.bias"] = named[id(head.bias)]
+    if getattr(config, "final_logit_softcapping", None):
+        out["lm_head.soft_cap"] = str(config.final_logit_softcapping)
+    scale = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1)
+    if scale != 1:
+        out["lm_head.scale"] = str(scale)
+    return out
 
 
 def main():
@@ -73,7 +88,7 @@ def main():
     kernel = args.kernel or f"hf-{type(model).__name__}-{args.dtype}-{args.attention}"
     save(args.out, parts, {"capture.version": "1", "kernel": kernel, "checkpoint.digest": args.checkpoint_digest,
                            "corpus.digest": "sha256:" + hashlib.sha256(corpus).hexdigest(), "temperature": "1.0",
-                           "token_source": "corpus", "sampling_filter": "none", "lm_head": "lm_head.weight"})
+                           "token_source": "corpus", "sampling_filter": "none", **(head_of(model) if args.hidden else {})})
 
 
 if __name__ == "__main__":

@@ -10,8 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "gpu/drift.hpp"
 #include "gpu/safetensors.hpp"
+#include "gpu/summary.hpp"
 #include "schema/sha256.hpp"
+#include "tests/gpu/fused/hidden_case.hpp"
 #include "tests/gpu/temporary.hpp"
 
 using namespace driftgate;
@@ -70,6 +73,31 @@ TEST_CASE("the JSON of drift holds the reference's figures in the published shap
   CHECK(got["bounds"].size() > 0);
   CHECK(got["verdicts"].empty());
   CHECK(got["worst_rows"].size() == 20);
+}
+
+TEST_CASE("hidden states are measured with the head that the caller gives") {
+  std::mt19937_64 random(3);
+  gpu::test::HiddenCase test = gpu::test::random_hidden_case(random);
+  while (!test.same_head || test.drift == 0 || test.head_train.vocabulary < 30) {
+    test = gpu::test::random_hidden_case(random);
+  }
+  TemporaryFolder folder;
+  const gpu::test::OpenedCase opened = gpu::test::open_case(test, folder);
+  const auto wanted = gpu::measure(opened.train, opened.inf, nullptr, {});
+  REQUIRE(wanted);
+  std::filesystem::create_directory(folder / "checkpoint");
+  std::filesystem::rename(folder / "train.head", folder / "checkpoint/model.safetensors");
+  cli::DriftArgs args;
+  args.train = folder / "train.safetensors";
+  args.inf = folder / "inf.safetensors";
+  args.json = folder / "o.json";
+  CHECK(cli::drift_command(args) == 74);  // the file that the metadata names is gone
+  args.lm_head = folder / "checkpoint/model.safetensors";
+  REQUIRE(cli::drift_command(args) == 0);
+  const auto figures = read_json(args.json);
+  CHECK(figures["rows"] == wanted->rows);
+  CHECK(figures["metrics"]["tv"]["mean"].get<double>() ==
+        gpu::summarise(*wanted).metrics[static_cast<std::size_t>(gpu::Metric::tv)].mean);
 }
 
 TEST_CASE("a contract decides the exit status") {
