@@ -154,6 +154,85 @@ struct Contender {
   std::vector<double> seconds;
 };
 
+/// Everything that the contenders work on.
+struct Bench {
+  Data data;
+  gpu::Capture capture;
+  const gpu::fused::ProductKernel& kernel;
+  gpu::fused::HeadPair heads;
+  std::size_t block;
+  std::vector<gpu::fused::HiddenRow> hidden;
+  gpu::fused::BlockProduct product;
+  gpu::fused::FusedRows core, all;
+  std::vector<driftgate_row> figures;
+  std::vector<float> out;
+  Sgemm blas = openblas(), dnn = onednn();
+
+  Bench(Data made, gpu::Capture opened)
+      : data(std::move(made)),
+        capture(std::move(opened)),
+        kernel(gpu::fused::best_product()),
+        heads(gpu::fused::pair_heads(kernel, capture.head(), capture.head(), 1.0)),
+        block(gpu::fused::block_rows(kernel, data.width)),
+        product(kernel, heads, block),
+        core(kernel, heads, 10, DRIFTGATE_METRICS_CORE, data.rows),
+        all(kernel, heads, 10, DRIFTGATE_METRICS_ALL, data.rows),
+        figures(data.rows),
+        out(data.rows * data.vocabulary) {
+    for (std::size_t row = 0; row < data.rows; ++row) {
+      const auto at = [&](const std::vector<float>& values) {
+        return reinterpret_cast<const unsigned char*>(values.data() + row * data.width);
+      };
+      hidden.push_back({at(data.train), at(data.inf), DRIFTGATE_F32, DRIFTGATE_F32});
+    }
+  }
+
+  void multiply() {
+    constexpr std::size_t kTile = gpu::fused::kTileTokens;
+    for (std::size_t begin = 0; begin < data.rows; begin += block) {
+      product.set_rows(std::span(hidden).subspan(begin, std::min(block, data.rows - begin)));
+      for (std::size_t first = 0; first < data.vocabulary; first += kTile) {
+        product.multiply(first, std::min<std::size_t>(kTile, data.vocabulary - first));
+      }
+    }
+  }
+};
+
+constexpr std::size_t kReference =
+    3;  ///< the contender whose share is told: the first library's whole product
+
+std::vector<Contender> contenders_of(Bench& bench) {
+  std::vector<Contender> out;
+  out.push_back({"product", [&bench] { bench.multiply(); }, {}});
+  out.push_back({"core metrics", [&bench] { bench.core.measure(bench.hidden, nullptr, bench.figures); }, {}});
+  out.push_back({"all metrics", [&bench] { bench.all.measure(bench.hidden, nullptr, bench.figures); }, {}});
+  for (const auto& [name, sgemm] : {std::pair{"openblas", &bench.blas}, std::pair{"onednn", &bench.dnn}}) {
+    if (!*sgemm) continue;
+    const auto by = [&bench, library = sgemm](std::size_t tokens) {
+      return [&bench, library, tokens] { library_products(*library, bench.data, tokens, bench.out); };
+    };
+    out.push_back({std::string(name) + " whole", by(bench.data.vocabulary), {}});
+    out.push_back({std::string(name) + " tiles of 256", by(256), {}});
+  }
+  return out;
+}
+
+std::string report(const std::vector<Contender>& contenders, double products) {
+  const bool library = contenders.size() > kReference;
+  std::string text;
+  for (const Contender& contender : contenders) {
+    std::vector<double> speeds, shares;
+    for (std::size_t i = 0; i < contender.seconds.size(); ++i) {
+      speeds.push_back(products / contender.seconds[i] / 1e9);
+      if (library) shares.push_back(contenders[kReference].seconds[i] / contender.seconds[i]);
+    }
+    text += fmt::format("{}\n  \"{}\": {{\"gmac_per_s\": {}, \"share_of_{}\": {}}}", text.empty() ? "" : ",",
+                        contender.name, spread(speeds), library ? contenders[kReference].name : "none",
+                        spread(shares));
+  }
+  return text;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -165,78 +244,27 @@ int main(int argc, char** argv) {
   const auto vocabulary = static_cast<std::uint32_t>(std::stoul(argument(1, "32768")));
   const auto width = static_cast<std::uint32_t>(std::stoul(argument(2, "1024")));
   const std::size_t rows = std::stoul(argument(3, "252"));
-  const std::uint32_t dtype = argument(4, "bf16") == "f32" ? DRIFTGATE_F32 : DRIFTGATE_BF16;
+  const std::string dtype = argument(4, "bf16");
   const int rounds = std::stoi(argument(5, "7"));
-  const Data data = make_data(vocabulary, width, rows, dtype);
+  Data data = make_data(vocabulary, width, rows, dtype == "f32" ? DRIFTGATE_F32 : DRIFTGATE_BF16);
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / fmt::format("fused_bench-{}", ::getpid());
   std::filesystem::create_directory(folder);
-  const gpu::Capture capture = write_capture(data, folder);
+  gpu::Capture capture = write_capture(data, folder);
   std::filesystem::remove_all(folder);  // the mapping stays
-
-  const gpu::fused::ProductKernel& kernel = gpu::fused::best_product();
-  const gpu::fused::HeadPair heads = gpu::fused::pair_heads(kernel, capture.head(), capture.head(), 1.0);
-  std::vector<gpu::fused::HiddenRow> hidden;
-  for (std::size_t row = 0; row < rows; ++row) {
-    const auto at = [&](const std::vector<float>& values) {
-      return reinterpret_cast<const unsigned char*>(values.data() + row * width);
-    };
-    hidden.push_back({at(data.train), at(data.inf), DRIFTGATE_F32, DRIFTGATE_F32});
-  }
-  const std::size_t block = gpu::fused::block_rows(kernel, width);
-  gpu::fused::BlockProduct product(kernel, heads, block);
-  gpu::fused::FusedRows core(kernel, heads, 10, DRIFTGATE_METRICS_CORE, rows);
-  gpu::fused::FusedRows all(kernel, heads, 10, DRIFTGATE_METRICS_ALL, rows);
-  std::vector<driftgate_row> figures(rows);
-  std::vector<float> out(rows * vocabulary);
-  const Sgemm blas = openblas(), dnn = onednn();
-
-  std::vector<Contender> contenders;
-  contenders.push_back(
-      {"product",
-       [&] {
-         for (std::size_t begin = 0; begin < rows; begin += block) {
-           product.set_rows(std::span(hidden).subspan(begin, std::min(block, rows - begin)));
-           for (std::size_t first = 0; first < vocabulary; first += gpu::fused::kTileTokens) {
-             product.multiply(first, std::min<std::size_t>(gpu::fused::kTileTokens, vocabulary - first));
-           }
-         }
-       },
-       {}});
-  contenders.push_back({"core metrics", [&] { core.measure(hidden, nullptr, figures); }, {}});
-  contenders.push_back({"all metrics", [&] { all.measure(hidden, nullptr, figures); }, {}});
-  for (const auto& [name, sgemm] : {std::pair{"openblas", &blas}, std::pair{"onednn", &dnn}}) {
-    if (!*sgemm) continue;
-    const std::string text = name;
-    contenders.push_back(
-        {text + " whole",
-         [&data, &out, sgemm, vocabulary] { library_products(*sgemm, data, vocabulary, out); },
-         {}});
-    contenders.push_back(
-        {text + " tiles of 256", [&data, &out, sgemm] { library_products(*sgemm, data, 256, out); }, {}});
-  }
+  Bench bench(std::move(data), std::move(capture));
+  std::vector<Contender> contenders = contenders_of(bench);
   for (int round = 0; round <= rounds; ++round) {
     for (Contender& contender : contenders) {
       const double seconds = seconds_of(contender.work);
       if (round > 0) contender.seconds.push_back(seconds);  // the first touches pages
     }
   }
-  const double products = 2.0 * static_cast<double>(rows) * vocabulary * width;
-  std::string text;
-  for (const Contender& contender : contenders) {
-    std::vector<double> speeds, shares;
-    for (std::size_t i = 0; i < contender.seconds.size(); ++i) {
-      speeds.push_back(products / contender.seconds[i] / 1e9);
-      if (contenders.size() > 3) shares.push_back(contenders[3].seconds[i] / contender.seconds[i]);
-    }
-    text += fmt::format("{}\n  \"{}\": {{\"gmac_per_s\": {}, \"share_of_{}\": {}}}", text.empty() ? "" : ",",
-                        contender.name, spread(speeds), contenders.size() > 3 ? contenders[3].name : "none",
-                        spread(shares));
-  }
-  const double stored = 2.0 * static_cast<double>(rows) * vocabulary * (dtype == DRIFTGATE_F32 ? 4 : 2);
+  const double stored = 2.0 * static_cast<double>(rows) * vocabulary * (dtype == "f32" ? 4 : 2);
   fmt::print(R"({{"kernel": "{}", "vocabulary": {}, "width": {}, "rows": {}, "dtype": "{}", "rounds": {},)"
              "\n \"scratch_bytes\": {}, \"share_of_stored_logits\": {:.4g},\n \"contenders\": {{{}}}}}\n",
-             kernel.name, vocabulary, width, rows, dtype == DRIFTGATE_F32 ? "f32" : "bf16", rounds,
-             all.scratch_bytes(), static_cast<double>(all.scratch_bytes()) / stored, text);
+             bench.kernel.name, vocabulary, width, rows, dtype, rounds, bench.all.scratch_bytes(),
+             static_cast<double>(bench.all.scratch_bytes()) / stored,
+             report(contenders, 2.0 * static_cast<double>(rows) * vocabulary * width));
   return 0;
 }
