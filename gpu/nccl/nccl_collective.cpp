@@ -1,8 +1,14 @@
 #include "gpu/nccl/nccl_collective.hpp"
 
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 namespace driftgate::gpu::nccl {
@@ -25,7 +31,55 @@ bool accepted(ncclResult_t result) {
   return result == ncclSuccess || result == ncclInProgress;
 }
 
+/// Device memory that grows.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+  ~DeviceBuffer() {
+    if (data_ != nullptr) cudaFree(data_);
+  }
+  [[nodiscard]] cudaError_t reserve(std::size_t bytes) {
+    if (bytes <= bytes_) return cudaSuccess;
+    if (data_ != nullptr) cudaFree(data_);
+    data_ = nullptr;
+    bytes_ = 0;
+    const cudaError_t error = cudaMalloc(&data_, bytes);
+    if (error == cudaSuccess) bytes_ = bytes;
+    return error;
+  }
+  [[nodiscard]] void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
 }  // namespace
+
+struct NcclCollective::State {
+  using Enqueue = std::function<ncclResult_t()>;
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State();
+  /// Copies `in` bytes from `from`, runs `enqueue`, copies `out` bytes to `to` and waits for all of it.
+  std::int32_t run(std::uint32_t timeout_ms, const void* from, std::uint64_t in, void* to, std::uint64_t out,
+                   const Enqueue& enqueue, driftgate_fault& fault);
+  /// Polls until `over`, the deadline, an asynchronous error or `leave`.
+  std::int32_t wait(std::uint32_t timeout_ms, const std::function<cudaError_t()>& over,
+                    driftgate_fault& fault);
+  /// Makes room on the device; 0 or the kind of the fault.
+  std::int32_t reserve(std::uint64_t in, std::uint64_t out, driftgate_fault& fault);
+  void abort();
+
+  int device = 0;
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  DeviceBuffer send, receive;
+  std::atomic<bool> left = false;
+};
 
 std::int32_t fault_of(driftgate_fault& fault, std::uint32_t kind, const char* what, const char* reason) {
   fault = {};
@@ -35,18 +89,18 @@ std::int32_t fault_of(driftgate_fault& fault, std::uint32_t kind, const char* wh
   return static_cast<std::int32_t>(kind);
 }
 
-DeviceBuffer::~DeviceBuffer() {
-  if (data_ != nullptr) cudaFree(data_);
+NcclCollective::NcclCollective() : state_(std::make_unique<State>()) {}
+NcclCollective::~NcclCollective() = default;
+
+void NcclCollective::leave() {
+  state_->left = true;
 }
 
-cudaError_t DeviceBuffer::reserve(std::size_t bytes) {
-  if (bytes <= bytes_) return cudaSuccess;
-  if (data_ != nullptr) cudaFree(data_);
-  data_ = nullptr;
-  bytes_ = 0;
-  const cudaError_t error = cudaMalloc(&data_, bytes);
-  if (error == cudaSuccess) bytes_ = bytes;
-  return error;
+std::int32_t NcclCollective::State::reserve(std::uint64_t in, std::uint64_t out, driftgate_fault& fault) {
+  cudaSetDevice(device);
+  cudaError_t error = send.reserve(in);
+  if (error == cudaSuccess) error = receive.reserve(out);
+  return error == cudaSuccess ? 0 : cuda_fault(fault, "cudaMalloc", error);
 }
 
 std::unique_ptr<NcclCollective> NcclCollective::open(const driftgate_collective_config& config,
@@ -54,12 +108,12 @@ std::unique_ptr<NcclCollective> NcclCollective::open(const driftgate_collective_
   std::unique_ptr<NcclCollective> self(new NcclCollective);
   self->rank_ = config.rank;
   self->size_ = config.size;
-  self->device_ = config.device;
+  self->state_->device = config.device;
   if (const cudaError_t error = cudaSetDevice(config.device); error != cudaSuccess) {
     fault_of(fault, DRIFTGATE_FAULT_ABSENT, "the CUDA device of this rank", cudaGetErrorString(error));
     return nullptr;
   }
-  if (const cudaError_t error = cudaStreamCreateWithFlags(&self->stream_, cudaStreamNonBlocking);
+  if (const cudaError_t error = cudaStreamCreateWithFlags(&self->state_->stream, cudaStreamNonBlocking);
       error != cudaSuccess) {
     cuda_fault(fault, "cudaStreamCreateWithFlags", error);
     return nullptr;
@@ -69,46 +123,46 @@ std::unique_ptr<NcclCollective> NcclCollective::open(const driftgate_collective_
   std::memcpy(&id, config.id, sizeof(id));
   ncclConfig_t options = NCCL_CONFIG_INITIALIZER;
   options.blocking = 0;  // so that the start has a deadline, too
-  const ncclResult_t started = ncclCommInitRankConfig(&self->comm_, static_cast<int>(config.size), id,
+  const ncclResult_t started = ncclCommInitRankConfig(&self->state_->comm, static_cast<int>(config.size), id,
                                                       static_cast<int>(config.rank), &options);
   if (!accepted(started)) {
     nccl_fault(fault, "ncclCommInitRankConfig", started);
     return nullptr;
   }
-  if (self->wait(
+  if (self->state_->wait(
           config.timeout_ms, [] { return cudaSuccess; }, fault) != 0)
     return nullptr;
   return self;
 }
 
-NcclCollective::~NcclCollective() {
-  cudaSetDevice(device_);
-  if (comm_ != nullptr && !left_) {
+NcclCollective::State::~State() {
+  cudaSetDevice(device);
+  if (comm != nullptr && !left) {
     driftgate_fault ignored;
     const bool finalised =
-        accepted(ncclCommFinalize(comm_)) && wait(
-                                                 kEndTimeout_ms, [] { return cudaSuccess; }, ignored) == 0;
-    if (finalised && comm_ != nullptr) {
-      ncclCommDestroy(comm_);
-      comm_ = nullptr;
+        accepted(ncclCommFinalize(comm)) && wait(
+                                                kEndTimeout_ms, [] { return cudaSuccess; }, ignored) == 0;
+    if (finalised && comm != nullptr) {
+      ncclCommDestroy(comm);
+      comm = nullptr;
     }
   }
   abort();
-  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  if (stream != nullptr) cudaStreamDestroy(stream);
 }
 
-void NcclCollective::abort() {
-  if (comm_ != nullptr) ncclCommAbort(comm_);
-  comm_ = nullptr;
+void NcclCollective::State::abort() {
+  if (comm != nullptr) ncclCommAbort(comm);
+  comm = nullptr;
 }
 
-std::int32_t NcclCollective::wait(std::uint32_t timeout_ms, const std::function<cudaError_t()>& over,
-                                  driftgate_fault& fault) {
+std::int32_t NcclCollective::State::wait(std::uint32_t timeout_ms, const std::function<cudaError_t()>& over,
+                                         driftgate_fault& fault) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
   for (;;) {
     const bool late = Clock::now() >= deadline;
     ncclResult_t state = ncclSuccess;
-    if (const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state); asked != ncclSuccess) state = asked;
+    if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &state); asked != ncclSuccess) state = asked;
     if (!accepted(state)) {
       abort();
       return nccl_fault(fault, "the communicator failed", state);
@@ -119,7 +173,7 @@ std::int32_t NcclCollective::wait(std::uint32_t timeout_ms, const std::function<
       abort();
       return cuda_fault(fault, "the stream failed", done);
     }
-    if (left_) {
+    if (left) {
       abort();
       return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the wait ended", "this rank has given up");
     }
@@ -131,15 +185,16 @@ std::int32_t NcclCollective::wait(std::uint32_t timeout_ms, const std::function<
   }
 }
 
-std::int32_t NcclCollective::run(std::uint32_t timeout_ms, const void* from, std::uint64_t in, void* to,
-                                 std::uint64_t out, const Enqueue& enqueue, driftgate_fault& fault) {
-  if (comm_ == nullptr)
+std::int32_t NcclCollective::State::run(std::uint32_t timeout_ms, const void* from, std::uint64_t in,
+                                        void* to, std::uint64_t out, const Enqueue& enqueue,
+                                        driftgate_fault& fault) {
+  if (comm == nullptr)
     return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the communicator", "was aborted before");
   // The current device is a matter of the calling thread, and calls come from several.
-  if (const cudaError_t error = cudaSetDevice(device_); error != cudaSuccess)
+  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess)
     return cuda_fault(fault, "cudaSetDevice", error);
   if (in > 0) {
-    const cudaError_t error = cudaMemcpyAsync(send_.data(), from, in, cudaMemcpyHostToDevice, stream_);
+    const cudaError_t error = cudaMemcpyAsync(send.data(), from, in, cudaMemcpyHostToDevice, stream);
     if (error != cudaSuccess) return cuda_fault(fault, "copy to the device", error);
   }
   if (const ncclResult_t result = enqueue(); !accepted(result)) return nccl_fault(fault, "NCCL", result);
@@ -149,54 +204,52 @@ std::int32_t NcclCollective::run(std::uint32_t timeout_ms, const void* from, std
       kind != 0)
     return kind;
   if (out > 0) {
-    const cudaError_t error = cudaMemcpyAsync(to, receive_.data(), out, cudaMemcpyDeviceToHost, stream_);
+    const cudaError_t error = cudaMemcpyAsync(to, receive.data(), out, cudaMemcpyDeviceToHost, stream);
     if (error != cudaSuccess) return cuda_fault(fault, "copy from the device", error);
   }
   return wait(
-      timeout_ms, [this] { return cudaStreamQuery(stream_); }, fault);
+      timeout_ms, [this] { return cudaStreamQuery(stream); }, fault);
 }
 
 std::int32_t NcclCollective::all_gather(std::uint32_t timeout_ms, const void* mine, std::uint64_t bytes,
                                         void* all, driftgate_fault& fault) {
-  cudaSetDevice(device_);
-  if (const cudaError_t error = send_.reserve(bytes); error != cudaSuccess)
-    return cuda_fault(fault, "cudaMalloc", error);
-  if (const cudaError_t error = receive_.reserve(bytes * size_); error != cudaSuccess)
-    return cuda_fault(fault, "cudaMalloc", error);
-  return run(
+  State& state = *state_;
+  if (const auto kind = state.reserve(bytes, bytes * size_, fault); kind != 0) return kind;
+  return state.run(
       timeout_ms, mine, bytes, all, bytes * size_,
-      [&] { return ncclAllGather(send_.data(), receive_.data(), bytes, ncclUint8, comm_, stream_); }, fault);
+      [&] {
+        return ncclAllGather(state.send.data(), state.receive.data(), bytes, ncclUint8, state.comm,
+                             state.stream);
+      },
+      fault);
 }
 
 std::int32_t NcclCollective::gather(std::uint32_t timeout_ms, const void* mine, std::uint64_t bytes,
                                     void* all, driftgate_fault& fault) {
-  cudaSetDevice(device_);
-  if (const cudaError_t error = send_.reserve(bytes); error != cudaSuccess)
-    return cuda_fault(fault, "cudaMalloc", error);
-  if (const cudaError_t error = receive_.reserve(rank_ == 0 ? bytes * size_ : 1); error != cudaSuccess)
-    return cuda_fault(fault, "cudaMalloc", error);
+  State& state = *state_;
+  if (const auto kind = state.reserve(bytes, rank_ == 0 ? bytes * size_ : 1, fault); kind != 0) return kind;
   const auto enqueue = [&] {
     ncclGroupStart();
-    ncclSend(send_.data(), bytes, ncclUint8, 0, comm_, stream_);
+    ncclSend(state.send.data(), bytes, ncclUint8, 0, state.comm, state.stream);
     for (std::uint32_t other = 0; other < size_ && rank_ == 0; ++other) {
-      auto* place = static_cast<std::byte*>(receive_.data()) + other * bytes;
-      ncclRecv(place, bytes, ncclUint8, static_cast<int>(other), comm_, stream_);
+      auto* place = static_cast<std::byte*>(state.receive.data()) + other * bytes;
+      ncclRecv(place, bytes, ncclUint8, static_cast<int>(other), state.comm, state.stream);
     }
     return ncclGroupEnd();  // reports what the calls inside the group did
   };
-  return run(timeout_ms, mine, bytes, all, rank_ == 0 ? bytes * size_ : 0, enqueue, fault);
+  return state.run(timeout_ms, mine, bytes, all, rank_ == 0 ? bytes * size_ : 0, enqueue, fault);
 }
 
 std::int32_t NcclCollective::broadcast(std::uint32_t timeout_ms, void* data, std::uint64_t bytes,
                                        driftgate_fault& fault) {
-  cudaSetDevice(device_);
-  if (const cudaError_t error = send_.reserve(bytes); error != cudaSuccess)
-    return cuda_fault(fault, "cudaMalloc", error);
-  if (const cudaError_t error = receive_.reserve(bytes); error != cudaSuccess)
-    return cuda_fault(fault, "cudaMalloc", error);
-  return run(
+  State& state = *state_;
+  if (const auto kind = state.reserve(bytes, bytes, fault); kind != 0) return kind;
+  return state.run(
       timeout_ms, data, bytes, data, bytes,
-      [&] { return ncclBroadcast(send_.data(), receive_.data(), bytes, ncclUint8, 0, comm_, stream_); },
+      [&] {
+        return ncclBroadcast(state.send.data(), state.receive.data(), bytes, ncclUint8, 0, state.comm,
+                             state.stream);
+      },
       fault);
 }
 

@@ -1,3 +1,5 @@
+#include <nccl.h>
+
 #include <cstring>
 #include <memory>
 
