@@ -19,7 +19,9 @@ constexpr std::size_t index_of(Metric metric) {
   return static_cast<std::size_t>(metric);
 }
 
-ProfileRow figures_of(std::int64_t position, const driftgate_row& row) {
+}  // namespace
+
+ProfileRow profile_row(std::int64_t position, const driftgate_row& row) {
   const auto value = [&row](Metric metric) { return row.values[index_of(metric)]; };
   return {.position = position,
           .tv = value(Metric::tv),
@@ -33,8 +35,6 @@ ProfileRow figures_of(std::int64_t position, const driftgate_row& row) {
           .logprob_inf = value(Metric::logprob_inf),
           .log_ratio = value(Metric::log_ratio)};
 }
-
-}  // namespace
 
 Accumulator::Accumulator(MeasurementTable table, std::span<const std::int64_t> sequence_ids)
     : table_(std::move(table)) {
@@ -81,7 +81,7 @@ void Accumulator::add(std::int64_t position, std::int64_t token, const driftgate
   const std::uint32_t at = sequence_of_row_[index];
   WorstRow row{index, table_.sequences[at].sequence, position, token, {}, kNaN, kNaN, {}};
   std::ranges::copy(figures.values, row.values.begin());
-  add_profile(at, figures_of(position, figures), std::move(row));
+  add_profile(at, profile_row(position, figures), std::move(row));
 }
 
 void Accumulator::add_exact(std::int64_t position, const driftgate_row& figures) {

@@ -13,6 +13,9 @@
 
 namespace driftgate::gpu {
 
+/// What the profile looks at of a row.
+[[nodiscard]] ProfileRow profile_row(std::int64_t position, const driftgate_row& row);
+
 /// Gathers rows, in row order and by one thread, into a measurement table, so that the result does not
 /// depend on how many threads evaluated the rows.
 class Accumulator {

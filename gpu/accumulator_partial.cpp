@@ -57,7 +57,7 @@ void Accumulator::add_partial(std::int64_t position, std::int64_t token, const P
       sequence.realised.k3 += *row.kl_estimate - cpu::phi(*row.logprob_train - *row.logprob_inf);
     }
   }
-  if (top_rows_ > 0) offer_worst(std::move(worst));
+  add_profile(sequence_of_row_[index], profile_row(position, exact), std::move(worst));
 }
 
 void Accumulator::add_bounds(SequenceRow& sequence, const PartialRow& row) const {

@@ -136,7 +136,7 @@ void narrow(const std::vector<Sized>& sizes, const std::vector<bool>& inside, Sc
 std::optional<double> drift_size(const gpu::SequenceRow& sequence) {
   const gpu::Moments& rms = of(sequence, Metric::logit_rms);
   if (rms.n > 0) return rms.mean();
-  if (of(sequence, Metric::nonfinite).n > 0 || sequence.realised.n == 0) return std::nullopt;
+  if (sequence.realised.n == 0) return std::nullopt;
   return sequence.realised.abs_log_w / static_cast<double>(sequence.realised.n);
 }
 

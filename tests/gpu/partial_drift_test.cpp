@@ -218,6 +218,12 @@ TEST_CASE("log-probabilities that are one row late are found across the captures
   REQUIRE(finding != nullptr);
   CHECK(finding->decides);
   CHECK(finding->text.find("later") != std::string::npos);
+  RowContrast contrast;  // what the diagnosis reads; the shift crosses sequences, whose pairs do not
+  for (const SequenceRow& row : table.sequences) contrast.merge(row.contrast);
+  CHECK(contrast.tokens == 160);
+  CHECK(contrast.logprob.pairs == 140);
+  CHECK(contrast.logprob.previous < 0.1 * contrast.logprob.own);
+  CHECK(table.profile.by_position[3].tokens == 80);
   std::ranges::rotate(late, late.begin() + 2);
   const MeasurementTable early = measure_drafts(pair);
   REQUIRE(find(early, kOffByOne) != nullptr);
