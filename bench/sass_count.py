@@ -1,5 +1,6 @@
-"""Counts machine instructions of the CUDA row kernels without a disassembler: for each innermost loop that
-forms exponentials, how many instructions it has for each of them, which is for each pair of logits.
+"""Counts machine instructions of the CUDA row kernels without a disassembler: for each loop that forms
+exponentials, how many instructions it has for each of them, which is for each pair of logits, and for the
+loop that reads a row, which takes four minima and maxima of a pair.
 
 Usage: nvcc -std=c++17 -O3 -I. -arch=sm_90 -cubin -o kernels.cubin gpu/cuda/kernels.cu
        sass_count.py kernels.cubin [part of the kernel's name]
@@ -66,12 +67,15 @@ def main():
             continue
         print(f"{name}: {len(code) // 16} instructions")
         for first, last, body, inner in loops(code):
-            pairs = body.count(MUFU)
-            if pairs == 0 or len(body) > 2000:
-                continue
             counts = collections.Counter(map(name_of, body))
+            pairs = counts["MUFU"]
+            reads = pairs == 0 and counts["LDG"] == 8 and counts["STS"] == 8
+            if reads:
+                pairs = counts["FMNMX"] // 4
+            if pairs == 0 or len(body) > 2000 or not (reads or counts["MUFU"]):
+                continue
             each = ", ".join(f"{key} {value / pairs:.1f}" for key, value in counts.most_common(9))
-            print(f"  at {first}: {len(body) / pairs:.1f} for each of {pairs} exponentials"
+            print(f"  at {first}: {len(body) / pairs:.1f} for each of {pairs} {'pairs read' if reads else 'exponentials'}"
                   f"{' (with an inner loop)' if inner else ''}: {each}")
 
 

@@ -78,10 +78,16 @@ DRIFTGATE_HD float smaller(float a, float b) {
 
 /// IEEE binary16, exactly.
 DRIFTGATE_HD float half_to_float(std::uint32_t half) {
+#ifdef __CUDA_ARCH__
+  float out;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(static_cast<std::uint16_t>(half)));
+  return out;
+#else
   const std::uint32_t sign = (half & 0x8000U) << 16;
   std::uint32_t rest = float_to_bits(bits_to_float((half & 0x7fffU) << 13) * 0x1p112F);
   if ((half & 0x7c00U) == 0x7c00U) rest |= 0x7f800000U;
   return bits_to_float(sign | rest);
+#endif
 }
 
 /// Sixteen bytes of a row: the unit of every load.
