@@ -8,6 +8,7 @@
 #include <random>
 
 #include "gpu/thread_ranks.hpp"
+#include "tests/gpu/fused/hidden_case.hpp"
 #include "tests/gpu/temporary.hpp"
 
 using namespace driftgate;
@@ -78,10 +79,10 @@ std::string difference(const MeasurementTable& a, const MeasurementTable& b) {
   return "";
 }
 
-struct Pair {
+struct Captures {
   TemporaryFolder folder;
   Capture train, inf;
-  explicit Pair(const Shape& shape = {})
+  explicit Captures(const Shape& shape = {})
       : train(written(random_draft(shape, false), folder / "a")),
         inf(written(random_draft(shape, true), folder / "b")) {}
   MeasurementTable single(const MeasureOptions& options) const {
@@ -116,7 +117,7 @@ TEST_CASE("every layout of rows, columns, ranks and threads gives the table of o
   shapes[4].tokens = false, shapes[4].noise = 3;
   shapes[5].columns = 5, shapes[5].rows = 20;
   for (const Shape& shape : shapes) {
-    const Pair pair(shape);
+    const Captures pair(shape);
     const MeasurementTable one = pair.single(options_of());
     for (const Shard shard : {Shard::rows, Shard::vocab}) {
       for (const std::uint32_t ranks : {1U, 2U, 3U, 5U}) {
@@ -180,7 +181,7 @@ TEST_CASE("captures in several files and rows that are not finite are split like
 }
 
 TEST_CASE("figures of single rows come in order when columns are split and are refused when rows are") {
-  const Pair pair;
+  const Captures pair;
   std::uint64_t next = 0;
   const RowSink sink = [&next](std::uint64_t first, std::span<const driftgate_row> rows) {
     CHECK(first == next);
@@ -225,7 +226,7 @@ TEST_CASE("the error of one rank is the error of all, with its rank and its row 
 TEST_CASE("a device that is not there and more ranks than columns are errors by name") {
   Shape narrow;
   narrow.columns = 3;
-  const Pair pair(narrow);
+  const Captures pair(narrow);
   const auto many = pair.split(Shard::vocab, 4, options_of());
   REQUIRE_FALSE(many);
   CHECK(many.error().describe().find("3 columns can not be split over 4 ranks") != std::string::npos);
@@ -237,13 +238,40 @@ TEST_CASE("a device that is not there and more ranks than columns are errors by 
 }
 
 TEST_CASE("ranks that were given something else are told which") {
-  const Pair pair, other(Shape{.rows = 80});
+  const Captures pair, other(Shape{.rows = 80});
   const auto run = run_in_threads(3, [&](Collective& collective) -> schema::Result<void> {
-    const Pair& mine = collective.rank() == 1 ? other : pair;
+    const Captures& mine = collective.rank() == 1 ? other : pair;
     const auto table = measure_rank(collective, mine.train, mine.inf, nullptr, options_of(), {});
     return table ? schema::Result<void>{} : std::unexpected(table.error());
   });
   REQUIRE_FALSE(run.result);
   CHECK(run.result.error().code == schema::ErrorCode::not_comparable);
   CHECK(run.result.error().describe().find("rank 1 of 3") != std::string::npos);
+}
+
+TEST_CASE("the rows of hidden states are split like those of logits, and their vocabulary is not") {
+  std::mt19937_64 random(kSeed);
+  for (int i = 0; i < 40; ++i) {
+    const HiddenCase test = random_hidden_case(random);
+    CAPTURE(kSeed);
+    CAPTURE(i);
+    CAPTURE(test.text);
+    const TemporaryFolder folder;
+    test.write(folder);
+    const auto train = Capture::open(folder / "train.safetensors");
+    const auto inf = Capture::open(folder / "inf.safetensors");
+    REQUIRE(train);
+    REQUIRE(inf);
+    const auto one = measure(*train, *inf, nullptr, options_of());
+    REQUIRE(one);
+    RankOptions how;
+    const auto many = measure_in_threads(*train, *inf, nullptr, options_of(), how, {"cpu", "cpu", "cpu"});
+    if (!many.table) FAIL(many.table.error().describe());
+    CHECK(difference(*one, *many.table) == "");
+    how.shard = Shard::vocab;
+    const auto columns = measure_in_threads(*train, *inf, nullptr, options_of(), how, {"cpu", "cpu"}).table;
+    REQUIRE_FALSE(columns);
+    CHECK(columns.error().code == schema::ErrorCode::unsupported);
+    CHECK(columns.error().message.find("hidden mode can not be split") != std::string::npos);
+  }
 }
