@@ -17,6 +17,8 @@ inline constexpr std::size_t kMaxDocumentBytes = std::size_t{256} << 20;  ///< o
 inline constexpr std::uint32_t kMaxDocumentValues = 16'000'000;
 inline constexpr std::size_t kMaxRows = 8'000'000;  ///< of one capture
 inline constexpr std::size_t kMaxListed = 16'384;   ///< tokens listed in one row
+inline constexpr std::uint64_t kMaxKept = std::uint64_t{1}
+                                          << 28;  ///< listed tokens of a file of saved logits
 
 enum class Format : std::uint8_t { openai, chat, vllm, sglang, llamacpp, llamacpp_logits };
 [[nodiscard]] std::string_view to_string(Format format);  ///< "openai", "llamacpp-logits" …

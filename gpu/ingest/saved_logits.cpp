@@ -41,7 +41,7 @@ std::unexpected<schema::Error> refuse(const std::string& name, const std::string
   return schema::fail(ErrorCode::invalid_document, name + ": " + what);
 }
 
-Result<Header> read_header(std::string_view bytes, const std::string& name) {
+Result<Header> read_header(std::string_view bytes, std::size_t listed, const std::string& name) {
   if (!bytes.starts_with(kMagic)) {
     return refuse(name,
                   "this is no file of llama.cpp's --kl-divergence-base: it does not start with _logits_");
@@ -60,6 +60,11 @@ Result<Header> read_header(std::string_view bytes, const std::string& name) {
     return refuse(name, fmt::format("the number of chunks, {}, is not from 1 to {}", out.chunks, kMaxChunks));
   const std::uint64_t rows = std::uint64_t{out.rows()} * out.chunks;
   if (rows > kMaxRows) return refuse(name, fmt::format("more than {} rows", kMaxRows));
+  if (rows * std::min<std::uint64_t>(listed, out.vocabulary) > kMaxKept) {
+    return schema::fail(ErrorCode::limit_exceeded,
+                        fmt::format("{}: {} tokens of {} rows are more than {} in all: keep fewer (--top-k)",
+                                    name, listed, rows, kMaxKept));
+  }
   const std::uint64_t wanted = kHeaderBytes + 4 * out.tokens() + rows * out.row_bytes();
   if (bytes.size() != wanted) {
     return refuse(name, fmt::format("the file has {} bytes where its header asks for {}: was it cut short?",
@@ -102,12 +107,12 @@ void keep_likeliest(const Codes& codes, std::uint32_t vocabulary, std::size_t co
 
 Result<EngineRows> read_saved_logits(std::string_view bytes, const ReadOptions& options,
                                      const std::string& name) {
-  const auto header = read_header(bytes, name);
+  const std::size_t count = std::clamp<std::size_t>(options.listed, 1, kMaxListed);
+  const auto header = read_header(bytes, count, name);
   if (!header) return std::unexpected(header.error());
   EngineRows out;
   out.vocabulary = header->vocabulary;
   out.sequences = header->chunks;
-  const std::size_t count = std::clamp<std::size_t>(options.listed, 1, kMaxListed);
   std::vector<std::uint32_t> scratch;
   std::size_t at = kHeaderBytes + 4 * static_cast<std::size_t>(header->tokens());
   for (std::uint32_t chunk = 0; chunk < header->chunks; ++chunk) {

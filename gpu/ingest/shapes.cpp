@@ -72,8 +72,8 @@ Result<void> Reading::keep(EngineRow row) {
   std::ranges::sort(ids);
   if (const auto twice = std::ranges::adjacent_find(ids); twice != ids.end()) {
     return schema::fail(ErrorCode::invalid_document,
-                        fmt::format("{}: position {} of sequence {} lists token {} twice", name_, row.position,
-                                    row.sequence, *twice));
+                        fmt::format("{}: position {} of sequence {} lists token {} twice", name_,
+                                    row.position, row.sequence, *twice));
   }
   if (out_.rows.size() == kMaxRows) {
     return schema::fail(ErrorCode::limit_exceeded,

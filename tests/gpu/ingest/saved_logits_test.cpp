@@ -168,6 +168,13 @@ TEST_CASE("every truncation of saved logits and every broken header is refused b
   CHECK(contains(refused(16, std::uint32_t{0}), "chunks"));
   CHECK(contains(refused(16, std::uint32_t{3}), "was it cut short"));
   CHECK(contains(refused(20 + 4 * 5, std::int32_t{21}), "outside the vocabulary"));
+  std::string large = bytes;
+  const std::uint32_t context = 1U << 20, vocabulary = 1U << 17;
+  std::memcpy(large.data() + 8, &context, 4);
+  std::memcpy(large.data() + 12, &vocabulary, 4);
+  const auto too_many = read_saved_logits(large, {}, "large");
+  REQUIRE_FALSE(too_many);
+  CHECK(contains(too_many.error().message, "keep fewer (--top-k)"));
   const std::size_t first_row = 20 + 4 * kContext * kChunks;
   CHECK(contains(refused(first_row, NAN), "can not be"));
   CHECK(contains(refused(first_row, 1.0F), "can not be"));
