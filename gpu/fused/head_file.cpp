@@ -56,10 +56,8 @@ Result<HeadFile> open_named(const SafetensorsFile& capture, const std::string& r
     }
     return schema::fail(
         code == ENOENT ? ErrorCode::not_found : ErrorCode::io,
-        fmt::format(
-            "can not open {}, the head that {} names: {}; give it with --lm-head FILE or --checkpoint "
-            "DIR",
-            name, capture.path().string(), std::strerror(code)));
+        fmt::format("can not open {}, the head that {} names: {}; give it with --lm-head FILE", name,
+                    capture.path().string(), std::strerror(code)));
   }
   auto opened = SafetensorsFile::open(fmt::format("/proc/self/fd/{}", file.fd));
   if (!opened) return schema::wrap(opened.error(), "the head " + name);
