@@ -167,6 +167,50 @@ TEST_CASE("every layout of blocks and threads gives the same row, and the same l
   }
 }
 
+TEST_CASE("a cluster that takes one row after another gives each what it has alone") {
+  constexpr std::size_t kColumns = 3'000, kRows = 6;
+  std::mt19937_64 random(kSeed + 9);
+  std::vector<double> train, inf;
+  std::vector<Case> alone;
+  for (std::size_t i = 0; i < kRows; ++i) {
+    Case row = ordinary_case(random, kColumns, i % 2 == 0 ? 0.002 : 0.1, DRIFTGATE_F32);
+    if (i == 2) row.inf = store(std::vector<double>(kColumns, 40.0), DRIFTGATE_F32);  // left to float64
+    row = case_of(row.train.values, row.inf.values, DRIFTGATE_F32, 7);
+    train.insert(train.end(), row.train.values.begin(), row.train.values.end());
+    inf.insert(inf.end(), row.inf.values.begin(), row.inf.values.end());
+    alone.push_back(std::move(row));
+  }
+  const Case all = case_of(train, inf, DRIFTGATE_F32, 7);
+  const Staged staged(all);
+  cuda::BatchView view = staged.view;
+  const std::vector<std::int64_t> tokens(kRows, 7);
+  view.columns = kColumns, view.rows = kRows, view.tokens = tokens.data();
+  view.train_stride_bytes = view.inf_stride_bytes = 4 * kColumns;
+  const Shape shape{2, 64, 4'096};
+  std::vector<cuda::FastRow> rows(kRows);
+  std::vector<cuda::FastPart> parts(kRows * shape.blocks);
+  std::vector<cuda::TopEntry> lists(kRows * shape.blocks * 2 * 10);
+  const cuda::BatchScratch scratch{rows.data(), parts.data(), lists.data(), nullptr,
+                                   {},          shape.blocks, 10,           true};
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    EmulatedCluster cluster(shape.blocks, shape.threads, shape.cache, seed);
+    cluster.run([&](EmulatedThread& thread) {
+      for (std::uint64_t row = 0; row < kRows; ++row) {
+        cuda::measure_row<DRIFTGATE_F32>(thread, view, scratch, row, shape.cache);
+      }
+    });
+    for (std::size_t i = 0; i < kRows; ++i) {
+      CAPTURE(seed);
+      CAPTURE(i);
+      driftgate_row got{}, wanted{};
+      const bool fast = cuda::finish_fast_row(view, scratch, i, got);
+      CHECK(fast == run_fast(Staged(alone[i]).view, shape, kSeed, wanted));
+      CHECK(fast == (i != 2));
+      if (fast) CHECK(std::memcmp(&got, &wanted, sizeof(got)) == 0);
+    }
+  }
+}
+
 TEST_CASE("identical rows have figures of exactly 0 on the device") {
   std::mt19937_64 random(kSeed + 4);
   Case test = ordinary_case(random, 3'001, 0, DRIFTGATE_BF16);

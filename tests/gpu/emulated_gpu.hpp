@@ -15,8 +15,8 @@
 #include "gpu/cuda/wide_row.hpp"
 
 /// A cluster of thread blocks on the host: each thread is a fiber with its own stack, which runs until it
-/// meets a barrier or a warp exchange. Between barriers fibers run in random order, so that code which
-/// lacks a barrier gives other results from run to run.
+/// meets a barrier or a warp exchange. Between barriers fibers run in random order and now and then one is
+/// left behind, so that code which lacks a barrier gives other results from run to run.
 namespace driftgate::gpu::test {
 
 /// Where fibers wait for each other.
@@ -101,10 +101,18 @@ class EmulatedCluster {
     }
     std::vector<Fiber*> order;
     for (auto& fiber : fibers_) order.push_back(fiber.get());
-    while (!order.empty()) {
+    const Fiber* slow = nullptr;
+    for (std::uint64_t pass = 0; !order.empty(); ++pass) {
       std::shuffle(order.begin(), order.end(), random_);
+      // The first of a warp more often: what one thread does for all is its work.
+      if (pass % kSlowPasses == 0) slow = fibers_[random_() % (fibers_.size() / 32) * 32].get();
+      if (pass % (2 * kSlowPasses) == 0) slow = order.front();
       bool progress = false;
       for (Fiber* fiber : order) {
+        if (fiber == slow && pass % kSlowPasses != 0) {
+          progress = true;  // later
+          continue;
+        }
         if (fiber->waits != nullptr && fiber->waits->generation == fiber->generation) continue;
         current_ = fiber;
         progress = true;
@@ -130,6 +138,7 @@ class EmulatedCluster {
 
  private:
   friend class EmulatedThread;
+  static constexpr std::uint64_t kSlowPasses = 16;  ///< that one thread at a time is left behind
   static constexpr std::size_t kStackBytes = std::size_t{96} << 10;
   struct Fiber {
     ucontext_t context{};
