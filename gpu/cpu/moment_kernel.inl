@@ -135,8 +135,8 @@ struct MomentTileSum {
   /// One exponential for each pair.
   DRIFTGATE_INLINE Pair weigh(std::size_t i) {
     constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
-    __builtin_prefetch(columns.train + i * kBytes + kMomentPrefetch * kBytes, 0, 2);
-    __builtin_prefetch(columns.inf + i * kBytes + kMomentPrefetch * kBytes, 0, 2);
+    __builtin_prefetch(columns.train + i * kBytes + kMomentPrefetch * kBytes);
+    __builtin_prefetch(columns.inf + i * kBytes + kMomentPrefetch * kBytes);
     const F z = load_logits<Dtype>(columns.train, i);
     const F d = moment_drift<Exact>(z, load_logits<Dtype>(columns.inf, i), frame);
     const F kept = larger(z, frame.floor);

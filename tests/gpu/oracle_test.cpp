@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
 #include <random>
 
+#include "gpu/cpu/row_figures.hpp"
 #include "tests/gpu/kernels.hpp"
 #include "tests/gpu/random_rows.hpp"
 
@@ -43,6 +46,30 @@ TEST_CASE("rows like those of language models agree with the oracle, however pea
       const driftgate_row row = evaluate(*kernel, test);
       REQUIRE(row.status == DRIFTGATE_ROW_OK);
       REQUIRE(disagreement(oracle(test.pair), row.values) == "");
+    }
+  }
+}
+
+TEST_CASE("core rows agree with the oracle in what they have and have nothing else") {
+  std::mt19937_64 random(kSeed + 4);
+  for (int i = 0; i < 900; ++i) {
+    const Case test = i % 2 == 0 ? random_case(random) : peaked_case(random);
+    if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
+    Row wanted = oracle(test.pair);
+    driftgate_row core{};
+    for (double& value : core.values) value = 1;
+    cpu::keep_core(core);
+    for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
+      if (std::isnan(core.values[metric])) wanted[metric] = std::numeric_limits<long double>::quiet_NaN();
+    }
+    for (const cpu::TileKernel* kernel : kernels()) {
+      CAPTURE(kernel->name);
+      CAPTURE(kSeed);
+      CAPTURE(i);
+      CAPTURE(test.text);
+      const driftgate_row row = evaluate(*kernel, test, DRIFTGATE_METRICS_CORE);
+      REQUIRE(row.status == DRIFTGATE_ROW_OK);
+      REQUIRE(disagreement(wanted, row.values) == "");
     }
   }
 }

@@ -93,13 +93,14 @@ inline bool finite(const std::vector<double>& values) {
   return std::ranges::none_of(values, [](double v) { return std::isnan(v) || v == -kMasked; });
 }
 
-inline driftgate_row evaluate(const cpu::TileKernel& kernel, const Case& test) {
+inline driftgate_row evaluate(const cpu::TileKernel& kernel, const Case& test,
+                              std::uint32_t metrics = DRIFTGATE_METRICS_ALL) {
   const auto vocabulary = static_cast<std::uint32_t>(test.pair.train.size());
   const std::int64_t token = *test.pair.token;
   const driftgate_batch batch{
       sizeof(driftgate_batch), vocabulary, 1, test.train.view(vocabulary), test.inf.view(vocabulary), &token,
       test.pair.temperature};
-  cpu::RowEngine engine(kernel, vocabulary, test.pair.top_k);
+  cpu::RowEngine engine(kernel, vocabulary, test.pair.top_k, metrics);
   driftgate_row row{};
   engine.measure(batch, 0, row);
   return row;
