@@ -5,6 +5,7 @@
 #include <random>
 
 #include "gpu/cpu/row_figures.hpp"
+#include "tests/gpu/effort.hpp"
 #include "tests/gpu/kernels.hpp"
 #include "tests/gpu/random_rows.hpp"
 
@@ -18,41 +19,43 @@ constexpr std::uint64_t kSeed = 20260101;
 }  // namespace
 
 TEST_CASE("random rows agree with the long double oracle in every kernel") {
-  for (const cpu::TileKernel* kernel : kernels()) {
-    std::mt19937_64 random(kSeed);
-    for (int i = 0; i < 2'500; ++i) {
-      const Case test = random_case(random);
-      if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
+  std::mt19937_64 random(kSeed);
+  for (int i = 0; i < effort(2'500); ++i) {
+    const Case test = random_case(random);
+    if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
+    const Row wanted = oracle(test.pair);
+    for (const cpu::TileKernel* kernel : kernels()) {
       CAPTURE(kernel->name);
       CAPTURE(kSeed);
       CAPTURE(i);
       CAPTURE(test.text);
       const driftgate_row row = evaluate(*kernel, test);
       REQUIRE(row.status == DRIFTGATE_ROW_OK);
-      REQUIRE(disagreement(oracle(test.pair), row.values) == "");
+      REQUIRE(disagreement(wanted, row.values) == "");
     }
   }
 }
 
 TEST_CASE("rows like those of language models agree with the oracle, however peaked and however near") {
-  for (const cpu::TileKernel* kernel : kernels()) {
-    std::mt19937_64 random(kSeed + 3);
-    for (int i = 0; i < 1'500; ++i) {
-      const Case test = peaked_case(random);
+  std::mt19937_64 random(kSeed + 3);
+  for (int i = 0; i < effort(1'500); ++i) {
+    const Case test = peaked_case(random);
+    const Row wanted = oracle(test.pair);
+    for (const cpu::TileKernel* kernel : kernels()) {
       CAPTURE(kernel->name);
       CAPTURE(kSeed);
       CAPTURE(i);
       CAPTURE(test.text);
       const driftgate_row row = evaluate(*kernel, test);
       REQUIRE(row.status == DRIFTGATE_ROW_OK);
-      REQUIRE(disagreement(oracle(test.pair), row.values) == "");
+      REQUIRE(disagreement(wanted, row.values) == "");
     }
   }
 }
 
 TEST_CASE("core rows agree with the oracle in what they have and have nothing else") {
   std::mt19937_64 random(kSeed + 4);
-  for (int i = 0; i < 900; ++i) {
+  for (int i = 0; i < effort(900); ++i) {
     const Case test = i % 2 == 0 ? random_case(random) : peaked_case(random);
     if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
     Row wanted = oracle(test.pair);
@@ -76,7 +79,7 @@ TEST_CASE("core rows agree with the oracle in what they have and have nothing el
 
 TEST_CASE("kernels of all instruction sets agree to rounding") {
   std::mt19937_64 random(kSeed + 1);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < effort(300); ++i) {
     const Case test = random_case(random);
     if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
     CAPTURE(test.text);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "gpu/backend_loader.hpp"
+#include "tests/gpu/effort.hpp"
 #include "tests/gpu/kernels.hpp"
 #include "tests/gpu/shards.hpp"
 
@@ -62,7 +63,7 @@ void check_split(const cpu::TileKernel& kernel, const Case& test, std::mt19937_6
 TEST_CASE("rows split over engines at random columns are those of one engine and of the oracle") {
   for (const cpu::TileKernel* kernel : kernels()) {
     std::mt19937_64 random(kSeed);
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < effort(300); ++i) {
       const Case test = random_case(random);
       if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
       CAPTURE(i);
@@ -74,7 +75,7 @@ TEST_CASE("rows split over engines at random columns are those of one engine and
 TEST_CASE("rows like those of language models split alike") {
   for (const cpu::TileKernel* kernel : kernels()) {
     std::mt19937_64 random(kSeed + 1);
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < effort(300); ++i) {
       const Case test = peaked_case(random);
       CAPTURE(i);
       check_split(*kernel, test, random);
