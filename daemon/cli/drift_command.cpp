@@ -85,6 +85,13 @@ Result<Inputs> read_inputs(const DriftArgs& args) {
   if (!train) return std::unexpected(train.error());
   auto inf = gpu::Capture::open(args.inf, heads);
   if (!inf) return std::unexpected(inf.error());
+  const bool hidden = train->mode() == gpu::CaptureMode::hidden || inf->mode() == gpu::CaptureMode::hidden;
+  if (!hidden && !(args.lm_head.empty() && args.checkpoint.empty())) {
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        "--lm-head and --checkpoint name the head of hidden states, and these captures hold none; "
+        "leave them out");
+  }
   FloorArgs floor_args = args.floors;
   floor_args.heads = heads;
   auto floors =

@@ -178,6 +178,9 @@ TEST_CASE("what can not be read, compared or written has its own exit status") {
   auto args = tiny(kVectors + "tiny_int8.safetensors", folder / "o.json");
   args.device = "tpu";
   CHECK(cli::drift_command(args) == 64);
+  args.device = "cpu";
+  args.lm_head = kVectors + "tiny_int8.safetensors";  // of logits there is no head to give
+  CHECK(cli::drift_command(args) == 64);
 }
 
 TEST_CASE("rows-out holds every metric of every row") {
