@@ -231,7 +231,10 @@ bool MomentRow::sum_columns(const TileInput& input, std::size_t tile, std::size_
   };
   const MomentSums before = state.sums;
   if (!run_any()) return false;
-  if (!state.any) return true;
+  if (!state.any) {
+    frames_[tile] = {};  // not those of the row before
+    return true;
+  }
   double off = off_centre(state, kOff);
   if (first && off != 0 && (frames_.size() < kManyTiles || off_centre(state, kFarOff) != 0)) {
     state.sums = before;
@@ -240,7 +243,7 @@ bool MomentRow::sum_columns(const TileInput& input, std::size_t tile, std::size_
     off = 0;
   }
   if (column != kNoColumn) d[column] = static_cast<float>(state.top_drift - state.pivot);
-  frames_[tile] = {state.pivot, state.reference};
+  frames_[tile] = {state.pivot, state.reference, false};
   if (off == 0 || tile + 1 == frames_.size()) return true;
   return repivot(state, state.pivot + off, 0);
 }
@@ -259,6 +262,7 @@ Pass2 MomentRow::distances(const State& state, const MomentFigures& figures, dou
   double tv = 0;
   for (std::size_t tile = frames_.size(); tile-- > 0;) {  // what was written last is still near
     const TileFrame& frame = frames_[tile];
+    if (frame.blank) continue;
     const std::size_t columns = std::min<std::size_t>(kTileColumns, vocabulary_ - tile * kTileColumns);
     const double scale = std::exp2((frame.reference - state.reference) / kernel_.steps) / all;
     const double shift = (frame.pivot - state.pivot) + figures.offset / stretch;

@@ -25,6 +25,7 @@ class MomentRow {
   /// What pass 2 needs of a tile.
   struct TileFrame {
     double pivot = 0, reference = 0;
+    bool blank = true;  ///< every column masked, before the row's first logit: in no units at all
   };
   /// The row so far.
   struct State {

@@ -248,6 +248,25 @@ TEST_CASE("masked columns stay in the float32 form and count for nothing") {
   }
 }
 
+TEST_CASE("blocks of masked columns are no part of a row on the device, however low or high its logits are") {
+  std::mt19937_64 random(kSeed + 9);
+  for (const double level : {-2'000.0, -800.0, 0.0, 800.0, 2'000.0}) {
+    for (const std::size_t masked : {600U, 2'100U, 4'000U}) {
+      const Case plain = ordinary_case(random, 4'800, 0.01, DRIFTGATE_F32);
+      std::vector<double> train = plain.pair.train, inf = plain.pair.inf;
+      for (std::size_t v = 0; v < train.size(); ++v) {
+        train[v] = v < masked ? kMasked : static_cast<float>(train[v] + level);
+        inf[v] = v < masked ? kMasked : static_cast<float>(inf[v] + level);
+      }
+      const Case test = case_of(train, inf, DRIFTGATE_F32, 4'100);
+      CAPTURE(level);
+      CAPTURE(masked);
+      const driftgate_row row = run(test, {4, 64, 4'096U}, kSeed, nullptr);
+      CHECK(disagreement(oracle(test.pair), row.values) == "");
+    }
+  }
+}
+
 TEST_CASE("rows that float32 can not measure take the float64 form, and are right in it") {
   std::mt19937_64 random(kSeed + 5);
   const Case plain = ordinary_case(random, 3'000, 0.01, DRIFTGATE_F32);

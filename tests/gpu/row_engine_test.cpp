@@ -141,6 +141,26 @@ TEST_CASE("logits at the edge of float give figures, not NaN") {
   }
 }
 
+TEST_CASE("masked columns before the first logit are no part of a row, however low or high its logits are") {
+  // Two and a half tiles, of which the first is masked; what a tile is scaled by must not come from nowhere.
+  for (const cpu::TileKernel* kernel : kernels()) {
+    for (const double level : {-2'000.0, -800.0, 0.0, 800.0, 2'000.0}) {
+      std::mt19937_64 random(7);
+      std::normal_distribution<double> logit(level, 2.0);
+      std::vector<double> train, inf;
+      for (std::size_t v = 0; v < 5'120; ++v) {
+        train.push_back(v < 2'048 ? -kInfinity : static_cast<double>(static_cast<float>(logit(random))));
+        const double near = train.back() + (v % 2 == 0 ? 0.0078125 : -0.0078125);
+        inf.push_back(static_cast<double>(static_cast<float>(near)));
+      }
+      const Pair pair{train, inf, 1, std::nullopt, 10};
+      CAPTURE(kernel->name);
+      CAPTURE(level);
+      CHECK(disagreement(oracle(pair), evaluate(train, inf, -1, 10, *kernel).values) == "");
+    }
+  }
+}
+
 TEST_CASE("merging in any grouping gives the same sums up to rounding") {
   constexpr std::uint64_t kSeed = 77;
   CAPTURE(kSeed);
