@@ -191,7 +191,7 @@ Result<void> Capture::add_columns(const SafetensorsFile& file, std::uint64_t cou
   const std::uint64_t before = rows();
   const auto in_all_files = [&](const char* name, std::size_t have) -> Result<const TensorInfo*> {
     const TensorInfo* tensor = file.find(name);
-    if (!segments_.empty() && (tensor != nullptr) != (have == before)) {
+    if (before > 0 && (tensor != nullptr) != (have == before)) {
       return invalid(file,
                      fmt::format("tensor '{}' is in some files of the capture and not in others", name));
     }

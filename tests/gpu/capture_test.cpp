@@ -172,3 +172,15 @@ TEST_CASE("captures are comparable only when what must agree agrees, and the fir
                  }),
                  "vocabulary differs: 4"));
 }
+
+TEST_CASE("a file without rows asks nothing of the files after it") {
+  TemporaryFolder folder;
+  CaptureDraft none, rows = draft_of_three();
+  none.write(folder / "part-0.safetensors");
+  rows.positions.clear();
+  rows.write(folder / "part-1.safetensors");
+  const Capture capture = must_open(folder.path());
+  CHECK(capture.rows() == 3);
+  CHECK(capture.positions()[1] == 1);
+  CHECK(capture.token_ids()[2] == 3);
+}
