@@ -4,11 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
 
 #include "daemon/cli/exit_codes.hpp"
+#include "gpu/cpu/row_engine.hpp"
 #include "gpu/ingest/engine_rows.hpp"
 
 namespace driftgate::cli {
@@ -24,6 +26,9 @@ using schema::Result;
 constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{16} << 30;
 
 Result<std::string> read_file(const std::string& path, Format format) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none))
+    return schema::fail(ErrorCode::io, path + " is a folder; name the files in it");
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
   if (!stream) return schema::fail(ErrorCode::io, "can not open " + path);
   const auto size = static_cast<std::uintmax_t>(std::max<std::streamoff>(0, stream.tellg()));
@@ -67,6 +72,11 @@ Result<EngineRows> read_all(const CaptureImportArgs& args, Format format) {
     }
     all.vocabulary = part->vocabulary;
     all.logprob_error = std::max(all.logprob_error, part->logprob_error);
+    if (all.rows.size() + part->rows.size() > gpu::ingest::kMaxRows) {
+      return schema::fail(
+          ErrorCode::limit_exceeded,
+          fmt::format("up to {} there are more than {} rows; import in parts", path, gpu::ingest::kMaxRows));
+    }
     std::ranges::move(part->rows, std::back_inserter(all.rows));
   }
   return all;
@@ -90,14 +100,16 @@ void describe_capture_import(CLI::App& command, CaptureImportArgs& args) {
                      "What was applied before the log-probabilities were taken; without it none");
   command.add_option("--temperature", args.temperature, "Temperature of the log-probabilities")
       ->check(CLI::PositiveNumber);
-  command.add_option("--vocabulary", args.vocabulary, "Size of the vocabulary; limits entropies and ids");
+  command.add_option("--vocabulary", args.vocabulary, "Size of the vocabulary; limits entropies and ids")
+      ->check(CLI::Range(std::uint32_t{1}, gpu::cpu::kMaxVocabulary));
   command.add_option("--token-map", args.token_map,
                      "JSON object from token text to id, for shapes without ids");
   command.add_flag("--matched", args.matched,
                    "The lists hold ids that the request named (SGLang: *_token_ids_logprobs), not the top k");
   command.add_option("--top-k", args.listed, "llamacpp-logits: tokens of each row to keep")
       ->check(CLI::Range(std::uint32_t{1}, static_cast<std::uint32_t>(gpu::ingest::kMaxListed)));
-  command.add_option("--first-sequence", args.first_sequence, "Number of the first response's sequence");
+  command.add_option("--first-sequence", args.first_sequence, "Number of the first response's sequence")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));
 }
 
 int capture_import(const CaptureImportArgs& args) {

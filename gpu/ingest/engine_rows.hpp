@@ -17,8 +17,8 @@ inline constexpr std::size_t kMaxDocumentBytes = std::size_t{256} << 20;  ///< o
 inline constexpr std::uint32_t kMaxDocumentValues = 16'000'000;
 inline constexpr std::size_t kMaxRows = 8'000'000;  ///< of one capture
 inline constexpr std::size_t kMaxListed = 16'384;   ///< tokens listed in one row
-inline constexpr std::uint64_t kMaxKept = std::uint64_t{1}
-                                          << 28;  ///< listed tokens of a file of saved logits
+/// Listed tokens of a file of saved logits, and of a capture that is written.
+inline constexpr std::uint64_t kMaxKept = std::uint64_t{1} << 28;
 
 enum class Format : std::uint8_t { openai, chat, vllm, sglang, llamacpp, llamacpp_logits };
 [[nodiscard]] std::string_view to_string(Format format);  ///< "openai", "llamacpp-logits" …
@@ -85,7 +85,7 @@ struct CaptureLabels {
 };
 
 /// Writes the rows as a capture in mode topk, matched, or realised when no row has a list. Errors: io,
-/// invalid_argument when there are no rows or a token is outside the stated vocabulary.
+/// invalid_argument when there are no rows or a token is outside the stated vocabulary, limit_exceeded.
 [[nodiscard]] schema::Result<void> write_capture(const EngineRows& rows, const CaptureLabels& labels,
                                                  const std::string& path);
 

@@ -1,4 +1,3 @@
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "gpu/ingest/shapes.hpp"
@@ -23,15 +22,12 @@ Result<void> read_vllm_row(const Place& entries, Reading& reading, EngineRow row
     return reading.fail(entries, "is no object from token ids to log-probabilities");
   for (const auto& [key, value] : entries.value.items()) {
     const Place entry{value, entries.pointer + "/" + schema::pointer_token(key)};
-    std::int64_t id = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc{} || end != key.data() + key.size() || id < 0) {
-      return reading.fail(entry, "is not named by a token id");
-    }
+    const auto id = id_in(key);
+    if (!id) return reading.fail(entry, "is not named by a token id from 0 to 2147483647");
     const auto logprob = entry.find("logprob");
     if (!logprob) continue;
-    if (id != row.token) {
-      if (auto ok = reading.list(id, *logprob, row); !ok) return ok;
+    if (*id != row.token) {
+      if (auto ok = reading.list(*id, *logprob, row); !ok) return ok;
       continue;
     }
     const auto known = reading.logprob(*logprob);
@@ -41,7 +37,7 @@ Result<void> read_vllm_row(const Place& entries, Reading& reading, EngineRow row
     const bool ranked = rank && rank->value.is_number_unsigned();
     const std::size_t others = entries.size() - 1;
     if (ranked && rank->value.get<std::uint64_t>() <= others + 1) {
-      if (auto ok = reading.list(id, *logprob, row); !ok) return ok;
+      if (auto ok = reading.list(*id, *logprob, row); !ok) return ok;
     }
   }
   return reading.keep(std::move(row));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -70,6 +71,12 @@ std::optional<Format> format_from_name(std::string_view name) {
 Result<TokenMap> TokenMap::read(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return schema::fail(ErrorCode::io, "can not open the token map " + path);
+  std::error_code none;
+  if (std::filesystem::file_size(path, none) > kMaxDocumentBytes) {
+    return schema::fail(
+        ErrorCode::limit_exceeded,
+        fmt::format("the token map {} is no file of at most {} bytes", path, kMaxDocumentBytes));
+  }
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   const auto document = schema::parse_json(text, kLimits, "the token map " + path);
   if (!document) return std::unexpected(document.error());
@@ -79,9 +86,11 @@ Result<TokenMap> TokenMap::read(const std::string& path) {
                         "the token map " + path + " is no object from token text to token id");
   }
   for (const auto& [token, id] : document->items()) {
-    if (!id.is_number_unsigned()) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= std::uint64_t{kEndOfIds}) {
       return schema::fail(ErrorCode::invalid_document,
-                          "the token map " + path + " gives no id for " + schema::pointer_token(token));
+                          fmt::format("the token map {} gives no id for {}: a whole number from 0 to "
+                                      "2147483647 is needed",
+                                      path, schema::pointer_token(token)));
     }
     out.add(token, id.get<std::int64_t>());
   }

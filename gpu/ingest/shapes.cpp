@@ -19,17 +19,16 @@ using schema::Result;
 namespace {
 
 constexpr std::string_view kTokenPrefix = "token_id:";
-constexpr std::int64_t kLargestId = std::int64_t{1} << 31;
-
-std::optional<std::int64_t> number_in(std::string_view text) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stopped != end || value < 0 || value >= kLargestId) return std::nullopt;
-  return value;
-}
 
 }  // namespace
+
+std::optional<std::int64_t> id_in(std::string_view digits) {
+  std::int64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stopped, error] = std::from_chars(digits.data(), end, value);
+  if (error != std::errc{} || stopped != end || value < 0 || value >= kEndOfIds) return std::nullopt;
+  return value;
+}
 
 std::optional<Place> Place::find(const char* name) const {
   if (!value.is_object()) return std::nullopt;
@@ -55,7 +54,7 @@ std::size_t Place::size() const {
 std::optional<std::int64_t> TokenMap::find(std::string_view text) const {
   const auto found = ids_.find(text);
   if (found != ids_.end()) return found->second;
-  if (text.starts_with(kTokenPrefix)) return number_in(text.substr(kTokenPrefix.size()));
+  if (text.starts_with(kTokenPrefix)) return id_in(text.substr(kTokenPrefix.size()));
   return std::nullopt;
 }
 
@@ -95,9 +94,9 @@ Result<std::optional<float>> Reading::logprob(const Place& place) const {
 Result<std::int64_t> Reading::id(const Place& place) const {
   if (place.value.is_number_integer()) {
     const auto value = place.value.get<std::int64_t>();
-    if (value >= 0 && value < kLargestId) return value;
+    if (value >= 0 && value < kEndOfIds) return value;
   }
-  return fail(place, "is no token id: a whole number of at least 0 is needed");
+  return fail(place, "is no token id: a whole number from 0 to 2147483647 is needed");
 }
 
 Result<std::int64_t> Reading::id_of_text(const Place& place) const {

@@ -6,6 +6,10 @@
 
 namespace driftgate::gpu::ingest {
 
+inline constexpr std::int64_t kEndOfIds = std::int64_t{1} << 31;  ///< captures hold ids as I32
+/// A token id in decimal digits; nothing for anything else and for ids from kEndOfIds on.
+[[nodiscard]] std::optional<std::int64_t> id_in(std::string_view digits);
+
 /// A member of a response and where it stands, for messages.
 struct Place {
   const nlohmann::json& value;

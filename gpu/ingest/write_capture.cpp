@@ -85,6 +85,13 @@ Result<void> write_capture(const EngineRows& rows, const CaptureLabels& labels, 
   std::size_t columns = 0;
   for (const EngineRow& row : rows.rows) columns = std::max(columns, row.list.size());
   const std::uint64_t count = rows.rows.size();
+  if (count * columns > kMaxKept) {  // each row takes the room of the longest list
+    return schema::fail(
+        ErrorCode::limit_exceeded,
+        fmt::format("room for {} tokens for each of {} rows is more than {} in all: import in "
+                    "parts, or ask the engine for shorter lists",
+                    columns, count, kMaxKept));
+  }
   std::vector<SafetensorsWriter::Tensor> tensors;
   if (columns > 0) {
     tensors.push_back({"topk_ids", DType::i32, {count, columns}});

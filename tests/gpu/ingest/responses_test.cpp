@@ -152,6 +152,32 @@ TEST_CASE("a token listed twice and an id that is none are refused") {
                  "/completion_probabilities/0/top_logprobs/1/id is no token id"));
 }
 
+TEST_CASE("an id that a capture can not hold is refused and not cut") {
+  std::string wide = kVllm;
+  wide.replace(wide.find("\"2\":{"), 5, "\"4294967297\":{");
+  CHECK(contains(refusal(Format::vllm, wide), "is not named by a token id"));
+  TemporaryFolder folder;
+  for (const char* id : {"2147483648", "4294967297"}) {
+    write_bytes(folder / "map.json", std::string(R"({"a":)") + id + "}");
+    const auto map = TokenMap::read(folder / "map.json");
+    REQUIRE_FALSE(map);
+    CHECK(contains(map.error().message, "gives no id for a"));
+  }
+}
+
+TEST_CASE("one long list does not make a capture of any size") {
+  TemporaryFolder folder;
+  EngineRows rows;
+  rows.rows.resize(kMaxKept / kMaxListed + 1, {0, 0, 0, -1.0F, {}});
+  for (std::size_t id = 0; id < kMaxListed; ++id)
+    rows.rows[0].list.push_back({static_cast<std::int64_t>(id), -20.0F});
+  const auto written = write_capture(rows, {}, folder / "a.safetensors");
+  REQUIRE_FALSE(written);
+  CHECK(written.error().code == schema::ErrorCode::limit_exceeded);
+  CHECK(contains(written.error().message, "room for 16384 tokens for each of 16385 rows"));
+  CHECK_FALSE(std::filesystem::exists(folder / "a.safetensors"));
+}
+
 TEST_CASE("every truncation of a response, and every value put in another's place, is refused or read") {
   for (const auto& [format, text] : kAll) {
     for (std::size_t size = 0; size + 1 < text->size(); ++size) {
