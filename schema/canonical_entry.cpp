@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstdint>
 
+#include "schema/utf8.hpp"
+
 namespace driftgate::schema {
 
 namespace {
@@ -14,28 +16,6 @@ bool key_is_valid(std::string_view key) {
     if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_')) return false;
   }
   return true;
-}
-
-/// Bytes of the well-formed UTF-8 character that starts at `at` (Unicode 15, table 3-7), 0 when there is
-/// none.
-std::size_t utf8_length(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0u; };
-  const auto tail = [&](std::size_t i) { return byte(i) >= 0x80 && byte(i) <= 0xBF; };
-  const unsigned first = byte(at);
-  const unsigned second = byte(at + 1);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return tail(at + 1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const unsigned low = first == 0xE0 ? 0xA0 : 0x80;
-    const unsigned high = first == 0xED ? 0x9F : 0xBF;
-    return second >= low && second <= high && tail(at + 2) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const unsigned low = first == 0xF0 ? 0x90 : 0x80;
-    const unsigned high = first == 0xF4 ? 0x8F : 0xBF;
-    return second >= low && second <= high && tail(at + 2) && tail(at + 3) ? 4 : 0;
-  }
-  return 0;
 }
 
 /// RFC 8785 section 3.2.2.2.

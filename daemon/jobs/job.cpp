@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/json.hpp"
+#include "schema/utf8.hpp"
 
 namespace driftgate::jobs {
 namespace {
@@ -14,6 +15,9 @@ using schema::ErrorCode;
 
 /// Results are written by our own workers, yet a job's folder lies on a disk: the limits hold there too.
 constexpr schema::JsonLimits kLimits{.bytes = 8u << 20, .depth = 32, .values = 200'000};
+
+/// Of an error: it goes into evidence entries, and may quote bytes of files and of other programs.
+constexpr std::size_t kMaxMessageBytes = 4'096;
 
 std::optional<ErrorCode> code_from_name(const std::string& name) {
   for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i) {
@@ -101,8 +105,8 @@ std::string to_json(const JobResult& result) {
              {"wall_ms", result.wall_ms}};
   if (result.error) {
     value["error"] = {{"code", schema::to_string(result.error->code)},
-                      {"message", result.error->describe()},
-                      {"where", result.error->where}};
+                      {"message", schema::utf8_text(result.error->describe(), kMaxMessageBytes)},
+                      {"where", schema::utf8_text(result.error->where, kMaxMessageBytes)}};
   }
   return schema::canonical_json(value);
 }

@@ -7,6 +7,7 @@
 #include "daemon/jobs/engine_client.hpp"
 #include "daemon/jobs/engine_http.hpp"
 #include "schema/json.hpp"
+#include "schema/utf8.hpp"
 
 namespace driftgate::jobs {
 namespace {
@@ -81,7 +82,7 @@ class Probe {
   static std::string stated(const json& item, const char* key) {
     const auto found = item.find(key);
     if (found == item.end() || !found->is_string()) return {};
-    return found->get<std::string>().substr(0, kMaxModelNameBytes);
+    return schema::utf8_text(found->get<std::string>(), kMaxModelNameBytes);
   }
 
   schema::Result<net::ClientResponse> ask(json body) {

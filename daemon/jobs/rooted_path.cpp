@@ -91,7 +91,7 @@ schema::Result<Descriptor> open_below(std::string_view uri, const std::vector<st
                     "it there or add its folder to the settings",
                     path, roots_text(roots)));
   }
-  if (error == ENOENT || error == ENOTDIR) {
+  if (error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG) {
     return schema::fail(ErrorCode::not_found,
                         fmt::format("{} does not exist below {}", path, roots_text(roots)));
   }

@@ -8,6 +8,7 @@
 
 #include "daemon/route/route_json.hpp"
 #include "schema/json.hpp"
+#include "schema/utf8.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -124,7 +125,7 @@ EntryValue::Object job_body(const store::JobRow& job, const jobs::JobResult& res
                           {"wall_ms", result.wall_ms}};
   if (result.error) {
     body["error"] = EntryValue::Object{{"code", schema::to_string(result.error->code)},
-                                       {"message", result.error->message.substr(0, 2'000)}};
+                                       {"message", schema::utf8_text(result.error->message, 2'000)}};
   }
   const auto summary = json::parse(result.summary.empty() ? "{}" : result.summary, nullptr, false);
   if (summary.is_object() && result.summary.size() < 8'000) body["summary"] = entry_value(summary);

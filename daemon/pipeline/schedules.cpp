@@ -4,6 +4,7 @@
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/schedule/misfire.hpp"
 #include "daemon/store/schedules.hpp"
+#include "schema/utf8.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -128,7 +129,7 @@ void Core::skip_fire(const store::ScheduleRow& row, const schedule::DueFire& due
   auto done = commit("skip schedule", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto body = fire_body(row, due, now());
     body["why"] = why;
-    body["reason"] = reason.substr(0, 1'000);
+    body["reason"] = schema::utf8_text(reason, 1'000);
     schema::EntryDraft entry{.time_us = now(),
                              .kind = EvidenceKind::schedule_skipped,
                              .actor = "schedule/" + row.name,

@@ -7,6 +7,7 @@
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/verdicts.hpp"
 #include "schema/sha256.hpp"
+#include "schema/utf8.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -36,7 +37,7 @@ schema::EntryValue::Object stage_body(const StageConclusion& conclusion, std::in
   if (!conclusion.action.empty()) body["action"] = conclusion.action;
   if (!conclusion.inputs_digest.empty()) body["inputs_digest"] = conclusion.inputs_digest;
   if (!conclusion.report_json.empty()) body["report_digest"] = schema::sha256_digest(conclusion.report_json);
-  if (!report.notes.empty()) body["message"] = report.notes.front().substr(0, 2'000);
+  if (!report.notes.empty()) body["message"] = schema::utf8_text(report.notes.front(), 2'000);
   return body;
 }
 

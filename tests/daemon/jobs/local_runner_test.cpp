@@ -77,6 +77,16 @@ TEST_CASE("an adapter that fails, or writes nothing, is an error that quotes its
   CHECK(r.told.wait("b").error->code == ErrorCode::not_found);
 }
 
+TEST_CASE("an adapter's last words that are not UTF-8 do not hide that it failed") {
+  const TempFolder folder;
+  Runner r(folder);
+  REQUIRE(r.runner->start(shell_job("a", "printf 'Ger\\344t fehlt'; exit 9")).has_value());
+  const auto result = r.told.wait("a");
+  REQUIRE(result.error.has_value());
+  CHECK(result.error->code == ErrorCode::unavailable);
+  CHECK(result.error->message.find("Ger\xEF\xBF\xBDt fehlt") != std::string::npos);
+}
+
 TEST_CASE("a worker outlives its runner and the next runner tells its result") {
   const TempFolder folder;
   const auto go = folder.path / "go";

@@ -31,6 +31,7 @@ TEST_CASE("a path that leaves the root or passes a symbolic link is forbidden") 
     CHECK(opened.error().code == ErrorCode::forbidden);
   }
   CHECK(open_below("a/none.txt", roots).error().code == ErrorCode::not_found);
+  CHECK(open_below(std::string(300, 'x'), roots).error().code == ErrorCode::not_found);
   CHECK(open_below("http://host/x", roots).error().code == ErrorCode::invalid_argument);
   CHECK(open_below("", roots).error().code == ErrorCode::invalid_argument);
   CHECK(open_below("a/b.txt", {}).error().code == ErrorCode::forbidden);

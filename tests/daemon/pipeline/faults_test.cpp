@@ -242,3 +242,15 @@ TEST_CASE("a router whose clock is ahead, or a clock set back, does not hide sil
   CHECK(h.state(id) == "errored");
   CHECK(h.driver.share("m") == 0);
 }
+
+TEST_CASE("a job's long error in another script than Latin ends the promotion like any other") {
+  for (std::size_t shift = 0; shift < 3; ++shift) {
+    CAPTURE(shift);
+    Harness h;
+    h.behaviour.capture_error = std::string(shift, 'x');
+    for (int i = 0; i < 700; ++i) h.behaviour.capture_error += "\u20ac";
+    h.set_up();
+    const auto id = h.request();
+    CHECK(h.run_until(id, {"errored"}) == "errored");
+  }
+}

@@ -107,6 +107,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a long reason is cut between characters, so that what was refused is recorded") {
+  Scheduled h;
+  h.start();
+  for (std::size_t shift = 0; shift < 3; ++shift) {
+    std::string path(shift, 'x');
+    for (int i = 0; i < 600; ++i) path += i % 10 == 0 ? "/\u20ac" : "\u20ac";
+    auto request = json::parse(h.wanted.request);
+    request["captures"]["numeric"]["train"] = path;
+    h.wanted.name = "hourly" + std::to_string(shift);
+    h.wanted.request = request.dump();
+    h.create();
+  }
+  h.next_hour();
+  const auto skipped = h.entries("", "schedule_skipped");
+  REQUIRE(skipped.size() == 3);
+  for (const auto& entry : skipped) CHECK(entry["body"]["why"] == "refused");
+}
+
 TEST_CASE("what was missed while the daemon was away is skipped, or run once within the grace time") {
   for (const bool once : {false, true}) {
     CAPTURE(once);
