@@ -33,7 +33,11 @@ schema::Result<Generated> greedy(net::HttpClient& client, const std::string& mod
   }
   route::MirroredPair::Side side;
   side.body = std::move(answer->body);
-  return generated_of(side);
+  auto generated = generated_of(side);
+  if (generated.has_choice) return generated;
+  return schema::fail(
+      ErrorCode::invalid_document,
+      fmt::format("the engine {} answered a greedy completion without a choice", client.base().base()));
 }
 
 /// One pass over the prompts with a number of requests in flight.

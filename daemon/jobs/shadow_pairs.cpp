@@ -58,6 +58,7 @@ void add_choice(const json& object, Generated& found) {
     return;
   const auto& choice = object["choices"][0];
   if (!choice.is_object()) return;
+  found.has_choice = true;
   const auto text_in = [&](const json& holder, const char* name) {
     if (holder.is_object() && holder.contains(name) && holder[name].is_string())
       found.text += holder[name].get<std::string>();

@@ -28,6 +28,7 @@ struct Generated {
   std::vector<std::string> tokens;
   std::vector<std::int64_t> prompt_ids,
       ids;  ///< `prompt_token_ids` and `token_ids`, where the engine gives them
+  bool has_choice = false;  ///< there was an answer at all, maybe of no text
 };
 [[nodiscard]] Generated generated_of(const route::MirroredPair::Side& side);
 

@@ -27,7 +27,7 @@ class Engine : public net::test::FunctionHandler {
   ~Engine() override { server_->stop(std::chrono::seconds(1)); }
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server_->port()); }
 
-  bool broken = false;
+  bool broken = false, empty = false;
   std::size_t most_at_once = 0;
   std::vector<nlohmann::json> bodies;
 
@@ -50,6 +50,8 @@ class Engine : public net::test::FunctionHandler {
     const bool varies = prompt.starts_with("odd") && !alone;
     if (broken || prompt == "refused") {
       response.status = 500;
+    } else if (empty) {
+      response.body = R"({"object":"text_completion"})";
     } else {
       response.body = nlohmann::json{{"choices", {{{"text", varies ? "other" : "same"}}}}}.dump();
     }
@@ -105,6 +107,16 @@ TEST_CASE("an engine that only fails is not asked for every prompt, and nothing 
   REQUIRE(probe.has_value());
   CHECK(std::ranges::all_of(probe->variant, [](const auto& one) { return !one.has_value(); }));
   CHECK(engine.bodies.size() < 100);
+}
+
+TEST_CASE("answers without a choice are no answers, however equal they are") {
+  Engine engine;
+  engine.empty = true;
+  const auto probe = probe_batches(engine.url(), "m", {"a", "b"}, {}, [](std::size_t, std::size_t) {});
+  REQUIRE(probe.has_value());
+  CHECK(probe->variant == std::vector<std::optional<bool>>(2));
+  REQUIRE(!probe->notes.empty());
+  CHECK(probe->notes[0].find("without a choice") != std::string::npos);
 }
 
 TEST_CASE("a host that the settings do not allow is refused") {
