@@ -6,8 +6,10 @@
 #include <set>
 
 #include "daemon/evidence/log.hpp"
+#include "daemon/jobs/job.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/blobs.hpp"
+#include "daemon/store/jobs.hpp"
 #include "daemon/store/redactions.hpp"
 #include "daemon/store/verdicts.hpp"
 #include "schema/contract.hpp"
@@ -40,20 +42,38 @@ schema::Result<std::set<std::string>> kept_digests(store::Reader& reader, const 
   return digests;
 }
 
+/// Digests of what an attempt's rescore jobs wrote: a canary keeps its samples under them alone.
+schema::Result<void> add_rescored(store::Reader& reader, const store::StageRunRow& run,
+                                  std::set<std::string>& digests) {
+  auto listed = store::list_jobs(reader, run.key);
+  if (!listed) return std::unexpected(listed.error());
+  for (const auto& job : *listed) {
+    if (job.kind != jobs::to_string(jobs::JobKind::rescore) || job.result.empty()) continue;
+    const auto result = jobs::job_result_from_json(job.result);
+    if (!result) return std::unexpected(result.error());
+    for (const auto& [name, digest] : result->digests) digests.insert(digest);
+  }
+  return {};
+}
+
 schema::Result<schema::EntryValue::Array> destroy(store::Tx& tx, const std::string& promotion) {
   schema::EntryValue::Array destroyed;
   auto runs = store::list_stage_runs(tx, promotion);
   if (!runs) return std::unexpected(runs.error());
   for (const auto& run : *runs) {
-    if (run.key.stage != schema::to_string(schema::Stage::shadow_runtime)) continue;
-    auto digests = kept_digests(tx, run);
+    const bool shadow = run.key.stage == schema::to_string(schema::Stage::shadow_runtime);
+    auto digests = shadow ? kept_digests(tx, run) : std::set<std::string>();
     if (!digests) return std::unexpected(digests.error());
+    auto rescored = add_rescored(tx, run, *digests);
+    if (!rescored) return std::unexpected(rescored.error());
     for (const auto& digest : *digests) {
       auto gone = store::delete_blob(tx, digest);
       if (!gone) return std::unexpected(gone.error());
       if (*gone)
-        destroyed.emplace_back(schema::EntryValue::Object{
-            {"what", "shadow_pairs"}, {"attempt", run.key.attempt}, {"digest", digest}});
+        destroyed.emplace_back(
+            schema::EntryValue::Object{{"what", shadow ? "shadow_pairs" : "canary_samples"},
+                                       {"attempt", run.key.attempt},
+                                       {"digest", digest}});
     }
   }
   auto states = store::delete_stream_states(tx, promotion);

@@ -215,13 +215,15 @@ schema::Result<jobs::RescorePayload> Core::rescore_payload(const Live& live, con
   auto incumbent = side(live.baseline);
   auto candidate = incumbent ? side(live.candidate) : incumbent;
   if (!candidate) return std::unexpected(candidate.error());
+  // In a canary the candidate serves users: it is asked for nothing that no clause there is decided on.
+  const bool shadow = live.run.key.stage == schema::to_string(schema::Stage::shadow_runtime);
   return jobs::RescorePayload{.spool = spool,
                               .incumbent = *incumbent,
                               .candidate = *candidate,
                               .checkpoint = live.candidate.checkpoint,
                               .contract = live.contract->canonical_json,
                               .max_rescored = world_.settings.max_rescored,
-                              .batch_prompts = batch_prompts(*live.contract),
+                              .batch_prompts = shadow ? batch_prompts(*live.contract) : 0,
                               .seed = live.row.seed,
                               .outgoing = world_.settings.outgoing};
 }

@@ -1,10 +1,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "daemon/pipeline/redact.hpp"
+#include "daemon/store/blobs.hpp"
 #include "daemon/store/idempotency.hpp"
 #include "daemon/store/outbox.hpp"
+#include "schema/sha256.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
 using namespace driftgate;
@@ -275,6 +279,53 @@ TEST_CASE("sample raises what is mirrored while it stands, and scores the pairs 
     return std::ranges::any_of(jobs, [](const json& entry) { return entry["body"]["name"] == "sample-1"; });
   };
   CHECK(seconds_until(h, scored, 20));
+}
+
+TEST_CASE("a canary's samples are destroyed with the rest of single requests, and ask for no batches") {
+  Harness h;
+  use_policy(h,
+             "  rules: [{match: runtime.slice-errors, slice: any, action: sample}]\n"
+             "  defaults: {hard: rollback, soft: freeze}");
+  const std::string clause = "numerical:\n";
+  h.contract.insert(
+      h.contract.find(clause) + clause.size(),
+      "  - {id: batches, metric: batch_variant_rate, max: 0.9, severity: soft, "
+      "stages: [shadow-runtime]}\n");
+  h.settings.sample_bp = 3'000;
+  h.behaviour.only_german = true;
+  std::string sampled, batches;
+  const auto made = h.runner.make;
+  h.runner.make = [&](const jobs::JobSpec& spec, const std::string& where) {
+    auto result = made(spec, where);
+    if (spec.kind == jobs::JobKind::rescore)
+      batches += std::to_string(json::parse(spec.payload)["batch_prompts"].get<int>()) + " ";
+    if (spec.key.find("sample-1") == std::string::npos) return result;
+    const std::string pairs = "{\"salt\":\"another\"}\n";
+    std::ofstream(where + "/pairs.jsonl", std::ios::binary) << pairs;
+    sampled = result.digests["pairs"] = schema::sha256_digest(pairs);
+    return result;
+  };
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(reach_canary(h));
+  h.behaviour.fails_after = 0;
+  REQUIRE(seconds_until(h, [&] { return route_of(h).mirror_bp != 0; }));
+  h.behaviour.fails_after = ~std::uint64_t{0};
+  REQUIRE(seconds_until(h, [&] { return !sampled.empty(); }));
+  CHECK(batches == "256 0 ");
+  const auto kept = [&] {
+    return h.store->read([&](store::Reader& reader) { return store::find_blob(reader, sampled); })
+        .value()
+        .has_value();
+  };
+  CHECK(kept());
+  REQUIRE(h.pipeline->abort("olga", id, "enough").has_value());
+  REQUIRE(pipeline::redact_promotion(*h.store, "olga", id, "a user asked", h.clock.now_us_).has_value());
+  CHECK_FALSE(kept());
+  const auto destroyed = h.entries(id, "evidence_redacted").at(0)["body"]["destroyed"];
+  CHECK(std::ranges::any_of(destroyed, [&](const json& item) {
+    return item["what"] == "canary_samples" && item["digest"] == sampled;
+  }));
 }
 
 TEST_CASE("block rejects and keeps the pair from being asked for again until an operator lifts it") {
