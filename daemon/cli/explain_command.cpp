@@ -147,6 +147,8 @@ int what_if(const ConnectionArgs& connection, const std::string& promotion, cons
       }
       out += fmt::format("  {} verdicts are the same\n", integer_of(stage, "same"));
     }
+    for (const json& stage : value->value("not_begun", json::array()))
+      out += fmt::format("{}: demanded, and the promotion did not come to it\n", stage.get<std::string>());
     print(out + fmt::format("Under this contract: {}. Nothing was run and nothing has changed.\n",
                             text_of(*value, "verdict")));
   }

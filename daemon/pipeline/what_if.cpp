@@ -304,6 +304,22 @@ json stage_json(const StoredStage& stored, const Again& again) {
           {"notes", again.notes}};
 }
 
+/// Stages that the contract has clauses for and that the promotion never began.
+std::vector<std::string> not_begun(const schema::Contract& contract, const std::vector<StoredStage>& stored) {
+  std::vector<std::string> missing;
+  for (const Stage stage :
+       {Stage::offline_numeric, Stage::statistical_slice, Stage::shadow_runtime, Stage::canary}) {
+    const std::string name(schema::to_string(stage));
+    const bool demanded = std::ranges::any_of(contract.clauses, [&](const schema::Clause& clause) {
+      return (clause.stages & schema::stage_bit(stage)) != 0;
+    });
+    const bool begun =
+        std::ranges::any_of(stored, [&](const StoredStage& item) { return item.key.stage == name; });
+    if (demanded && !begun) missing.push_back(name);
+  }
+  return missing;
+}
+
 }  // namespace
 
 schema::Result<View> what_if(store::Store& store, const std::string& promotion,
@@ -331,9 +347,13 @@ schema::Result<View> what_if(store::Store& store, const std::string& promotion,
     stages.push_back(stage_json(stage, *again));
     std::ranges::move(again->verdicts, std::back_inserter(all));
   }
+  const auto missing = not_begun(contract, *stored);
+  auto verdict = schema::combine(all);
+  if (verdict == Verdict::pass && !missing.empty()) verdict = Verdict::inconclusive;
   const json value{{"promotion", promotion},
                    {"contract", {{"before", before}, {"after", contract.digest}}},
-                   {"verdict", schema::to_string(schema::combine(all))},
+                   {"verdict", schema::to_string(verdict)},
+                   {"not_begun", missing},
                    {"stages", std::move(stages)}};
   return View{promotion, 0, false, schema::canonical_json(value)};
 }

@@ -57,6 +57,19 @@ TEST_CASE("a stricter limit shows which verdict it changes, and nothing else hap
   CHECK(h.state(id) == "succeeded");
 }
 
+TEST_CASE("what passes now does not pass for stages that never began") {
+  Harness h;
+  h.behaviour.numeric_tv = 0.3;
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(h.run_until(id, {"rejected"}) == "rejected");
+  const json answer = decided_again(h, id, replaced(h.contract, "max: 0.1}", "max: 0.9}"));
+  CHECK(answer["stages"][0]["before"] == "violated");
+  CHECK(answer["stages"][0]["after"] == "pass");
+  CHECK(answer["not_begun"] == json::array({"statistical-slice", "shadow-runtime", "canary"}));
+  CHECK(answer["verdict"] == "inconclusive");
+}
+
 TEST_CASE("a promotion that has begun nothing and a contract with faults are refused") {
   Harness h;
   h.set_up();
