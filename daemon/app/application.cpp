@@ -141,7 +141,7 @@ Result<void> Application::Parts::open_log() {
   const auto recorded = record_attestation_key(signer->public_key());
   if (!recorded) return recorded;
   attestations.emplace(std::move(*signer));
-  evidence = api::stored_evidence(*store, *heads, *attestations, wall_clock_us);
+  evidence = api::stored_evidence(*store, *heads, *attestations, [this] { return clock->now_us(); });
   return {};
 }
 
@@ -149,7 +149,7 @@ Result<void> Application::Parts::admit_people() {
   tokens = api::stored_tokens(*store, [this] { return clock->now_us(); });
   idempotency = api::stored_idempotency(*store, wall_clock_us);
   const std::filesystem::path file = data_dir_of(settings) / "admin.token";
-  const auto first = auth::ensure_first_admin(*store, file, wall_clock_us());
+  const auto first = auth::ensure_first_admin(*store, file, clock->now_us());
   if (!first) return std::unexpected(first.error());
   if (*first) log.info(fmt::format("the first admin token is in {}", file.string()));
   const auto forgotten = store->write("forget old requests", [](store::Tx& tx) {
