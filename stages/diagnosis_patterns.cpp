@@ -183,7 +183,8 @@ void look_for_nonfinite(const gpu::MeasurementTable& table, Diagnosis& out) {
                share = rows / static_cast<double>(std::max<std::uint64_t>(table.rows, 1));
   const std::string place =
       fmt::format("{} of {} rows", count_text(table.nonfinite_rows), count_text(table.rows));
-  const bool filter = share >= kFilteredRows && each >= vocabulary / 2 && counts.max < vocabulary;
+  const bool partial = !table.partial.mode.empty();  // counts are of log-probabilities, not of logits
+  const bool filter = !partial && share >= kFilteredRows && each >= vocabulary / 2 && counts.max < vocabulary;
   Suspicion& s = add(out, filter ? Pattern::truncated_support : Pattern::nonfinite, place);
   s.figures = {{"nonfinite_rows", rows}, {"nonfinite_per_row", each}, {"nonfinite_most", counts.max}};
   if (filter) {
@@ -195,19 +196,24 @@ void look_for_nonfinite(const gpu::MeasurementTable& table, Diagnosis& out) {
         percent(share), figure(each), count_text(table.vocabulary));
     return;
   }
-  const bool whole = each >= vocabulary;
-  s.looks_like = whole ? "rows that the kernel did not compute: NaN in the last hidden state"
-                       : "single logits that overflowed or were never written";
-  s.because = fmt::format("{} have NaN or infinite logits, {} of {} entries in each on average", place,
-                          figure(each), count_text(table.vocabulary));
+  const bool whole = !partial && each >= vocabulary;
+  s.looks_like = partial ? "log-probabilities that overflowed or were never computed"
+                 : whole ? "rows that the kernel did not compute: NaN in the last hidden state"
+                         : "single logits that overflowed or were never written";
+  s.because = partial
+                  ? fmt::format("{} have log-probabilities that are NaN or infinite, {} in each on average",
+                                place, figure(each))
+                  : fmt::format("{} have NaN or infinite logits, {} of {} entries in each on average", place,
+                                figure(each), count_text(table.vocabulary));
   if (!table.worst_rows.empty()) {
     const gpu::WorstRow& first = table.worst_rows.front();
     s.next = fmt::format("Look at row {} first (sequence {}, position {}). ", first.row, first.sequence,
                          first.position);
   }
   s.next +=
-      whole ? "Check attention masks of padded rows, overflow in half precision and uninitialised buffers."
-            : "Check the head's columns at those entries, and overflow in half precision.";
+      partial ? "Look in that row's answer of the engine, and check overflow in half precision."
+      : whole ? "Check attention masks of padded rows, overflow in half precision and uninitialised buffers."
+              : "Check the head's columns at those entries, and overflow in half precision.";
 }
 
 bool look_for_shapes(const gpu::MeasurementTable& table, const Scope& scope, Diagnosis& out) {

@@ -290,6 +290,24 @@ TEST_CASE("NaN is told apart from a filter, whole rows from single entries") {
   CHECK(first(whole).looks_like.find("rows that the kernel did not compute") == 0);
 }
 
+TEST_CASE("NaN among listed log-probabilities is not called a row of logits that was not computed") {
+  gpu::MeasurementTable table;
+  table.partial.mode = "topk";  // the vocabulary is not known
+  table.rows = 40;
+  table.nonfinite_rows = 38;
+  table.infos.resize(1);
+  gpu::SequenceRow& sequence = table.sequences.emplace_back();
+  sequence.rows = 40;
+  sequence.bounds.emplace();
+  for (int row = 0; row < 40; ++row)
+    sequence.metrics[static_cast<std::size_t>(schema::Metric::nonfinite)].add(row < 38 ? 2 : 0);
+  const auto diagnosis = diagnose(table);
+  REQUIRE(patterns(diagnosis) == "nonfinite");
+  CHECK(first(diagnosis).looks_like.find("log-probabilities") == 0);
+  CHECK(first(diagnosis).because ==
+        "38 of 40 rows have log-probabilities that are NaN or infinite, 2 in each on average");
+}
+
 TEST_CASE("log-probabilities rounded to bf16 are recognised on the side that rounded") {
   const auto diagnosis = diagnose(realised([](double p, double noise) { return to_bf16(p + 0.02 * noise); }));
   REQUIRE(patterns(diagnosis) == "bf16_logprobs");
