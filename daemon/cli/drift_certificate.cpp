@@ -38,6 +38,9 @@ std::string command_of(const DriftArgs& args) {
   for (const std::string& capture : args.floors.train) option("--floor-train", {capture});
   for (const std::string& capture : args.floors.inf) option("--floor-inf", {capture});
   if (args.device != "cpu") option("--device", {args.device});
+  if (args.metrics != "all") option("--metrics", {args.metrics});
+  option("--lm-head", {args.lm_head});
+  option("--checkpoint", {args.checkpoint});
   if (args.top_k) option("--top-k", {std::to_string(*args.top_k)});
   option("--certificate", {args.certificate});
   return out;

@@ -201,7 +201,19 @@ TEST_CASE("rows-out holds every metric of every row") {
   CHECK(rows->find("token_ids") != nullptr);
 }
 
-TEST_CASE("a certificate is a page with the digests of what was measured, and the report says what it looks like") {
+TEST_CASE("the command that makes a certificate again asks for the same metrics") {
+  TemporaryFolder folder;
+  auto args = tiny(kVectors + "tiny_int8.safetensors", folder / "o.json");
+  args.certificate = folder / "c.md";
+  args.metrics = "core";
+  REQUIRE(cli::drift_command(args) == 0);
+  std::ifstream file(args.certificate);
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  CHECK(page.find(" --metrics core --certificate ") != std::string::npos);
+}
+
+TEST_CASE(
+    "a certificate is a page with the digests of what was measured, and the report says what it looks like") {
   TemporaryFolder folder;
   auto args = tiny(kVectors + "tiny_int8.safetensors", folder / "o.json");
   args.certificate = folder / "c.md";
