@@ -7,6 +7,7 @@
 
 #include "gpu/accumulator.hpp"
 #include "gpu/capture_modes.hpp"
+#include "gpu/cpu/tile_kernel.hpp"
 #include "gpu/ingest_checks.hpp"
 #include "gpu/measure_rows.hpp"
 #include "gpu/partial_row.hpp"
@@ -46,7 +47,7 @@ void read_side(const Capture& capture, std::uint64_t row, ReadSide& out) {
 
 /// Mode, lists' length, bounded metrics and what the ingest checks found.
 Result<PartialInfo> partial_info(const Capture& train, const Capture& inf, const std::string& device,
-                                 bool wants_rows) {
+                                 std::uint32_t top_k, bool wants_rows) {
   const std::string_view mode = to_string(train.mode());
   if (device != "cpu") {
     return schema::fail(
@@ -60,6 +61,8 @@ Result<PartialInfo> partial_info(const Capture& train, const Capture& inf, const
                     "can not be written; capture logits",
                     mode));
   }
+  if (top_k == 0 || top_k > cpu::kMaxTopK)
+    return schema::fail(ErrorCode::invalid_argument, "top_k must be between 1 and 1,024");
   PartialInfo out;
   out.mode = std::string(to_string(train.mode()));
   out.listed = std::max(train.columns(), inf.columns());
@@ -116,7 +119,7 @@ void note_unknown_rows(MeasurementTable& table) {
 Result<MeasurementTable> measure_partial(const Capture& train, const Capture& inf, const Corpus* corpus,
                                          const MeasureOptions& options, const Progress& progress,
                                          bool wants_rows) {
-  auto known = partial_info(train, inf, options.device, wants_rows);
+  auto known = partial_info(train, inf, options.device, options.top_k, wants_rows);
   if (!known) return std::unexpected(known.error());
   MeasurementTable table = empty_table(train, inf, options);
   table.partial = std::move(*known);

@@ -17,6 +17,7 @@ using schema::Result;
 namespace {
 
 constexpr std::uint32_t kMaxThreads = 1'024;
+constexpr double kLeastTemperature = 1e-6;  ///< as of the backends
 
 std::uint32_t backend_dtype(DType dtype) {
   if (dtype == DType::f32) return DRIFTGATE_F32;
@@ -108,6 +109,8 @@ Result<std::unique_ptr<RowSource>> hidden_rows(const Capture& train, const Captu
   if (threads > kMaxThreads || options.top_k == 0 || options.top_k > cpu::kMaxTopK) {
     return schema::fail(ErrorCode::invalid_argument, "threads and top_k must be between 1 and 1,024");
   }
+  if (train.identity().temperature < kLeastTemperature)
+    return schema::fail(ErrorCode::invalid_argument, "the temperature must be a number of at least 1e-6");
   if (train.columns() != inf.columns()) {
     return schema::fail(ErrorCode::not_comparable,
                         fmt::format("the captures can not be compared: the hidden states are {} (train) and "

@@ -297,6 +297,13 @@ TEST_CASE("partial captures are refused by name where they can not serve") {
   auto table = measure(*capture, *capture, nullptr, options);
   REQUIRE_FALSE(table);
   CHECK(table.error().message.find("measured on the cpu") != std::string::npos);
+  for (const std::uint32_t top_k : {0U, 1'025U}) {  // an overlap of no tokens would be 0/0
+    MeasureOptions none;
+    none.top_k = top_k;
+    table = measure(*capture, *capture, nullptr, none);
+    REQUIRE_FALSE(table);
+    CHECK(table.error().message.find("top_k") != std::string::npos);
+  }
   const RowSink sink = [](std::uint64_t, std::span<const driftgate_row>) { return schema::Result<void>{}; };
   table = measure(*capture, *capture, nullptr, {}, {}, sink);
   REQUIRE_FALSE(table);

@@ -279,6 +279,17 @@ TEST_CASE("captures whose heads or hidden states do not match are not compared")
   compared(wider, wide, "hidden states are 4 (train) and 5 (inf) wide");
 }
 
+TEST_CASE("a temperature under which logits overflow is refused as it is for logits") {
+  Folder folder;
+  folder.capture.metadata["temperature"] = "1e-310";
+  const auto capture = folder.open();
+  REQUIRE(capture);
+  const auto table = measure(*capture, *capture, nullptr, {});
+  REQUIRE_FALSE(table);
+  CHECK(table.error().code == ErrorCode::invalid_argument);
+  CHECK(table.error().message.find("temperature") != std::string::npos);
+}
+
 TEST_CASE("hidden states are evaluated on no device but the CPU") {
   Folder folder;
   const auto capture = folder.open();
