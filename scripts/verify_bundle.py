@@ -164,22 +164,22 @@ def combined(clauses):
 
 class Promotion:  # follows the entries about one promotion and derives each verdict, stage and state again
     def __init__(self, find, first=0):
-        self.find, self.first, self.state, self.stage, self.traffic, self.ended_us = find, first, "", "", "", 0
+        self.find, self.first, self.state, self.stage, self.traffic, self.ended_us, self.asked = find, first, "", "", "", 0, set()
         self.request, self.contract, self.batch, self.decided, self.waivers, self.named = {}, None, [], [], {}, set()
     def follow(self, entry):
         body, kind, seq, subject = entry["body"], entry["kind"], entry["seq"], entry["subject"]
         digests = subject.get("contract"), *map(body.get, ("inputs_digest", "report_digest", "evidence_digest"))
-        self.named |= {digest for digest in digests if type(digest) is str}
+        self.named.update(digest for digest in digests if type(digest) is str)
+        self.asked |= {{"promotion_requested": entry["actor"], "schedule_fired": str(body.get("owner"))}.get(kind)}
         try:
             if kind == "promotion_requested":
                 self.request, self.state = entry, "queued"
             elif kind == "verdict_reached":
                 (self.stage_decided if body.get("scope") == "stage" else self.clause_decided)(
                     body, seq, (subject.get("stage", ""), subject.get("attempt", 0)))
-            elif kind == "state_changed":
-                self.state_changed(entry, body)
+            elif kind == "state_changed": self.state_changed(entry, body)
             elif (kind, body.get("decision")) in (("approval_given", "approve"), ("waiver_given", "waive")):
-                need(entry["actor"] != self.request.get("actor"), "actor may not decide on what it asked for")
+                need(entry["actor"] not in self.asked, "actor may not decide on what it asked for")
                 if kind == "waiver_given":
                     self.waivers.setdefault((body.get("evidence_digest"), body.get("clause")), set()).add(entry["actor"])
         except BROKEN as error:

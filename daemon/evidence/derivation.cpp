@@ -70,6 +70,9 @@ void PromotionDerivation::follow(const Entry& entry) {
   switch (entry.draft.kind) {
     case EvidenceKind::promotion_requested:
       return requested(entry);
+    case EvidenceKind::schedule_fired:
+      askers_.insert(std::string(text_of(body, "owner")));
+      return;
     case EvidenceKind::verdict_reached:
       return text_of(body, "scope") == "stage" ? stage_decided(entry) : clause_decided(entry);
     case EvidenceKind::state_changed:
@@ -85,7 +88,7 @@ void PromotionDerivation::follow(const Entry& entry) {
 void PromotionDerivation::requested(const Entry& entry) {
   whole_ = true;
   subject_ = entry.draft.subject;
-  requester_ = entry.draft.actor;
+  askers_.insert(entry.draft.actor);
   state_ = "queued";
 }
 
@@ -227,7 +230,7 @@ void PromotionDerivation::person_decided(const Entry& entry) {
   const std::string decision = text_of(body, "decision");
   const bool approval = entry.draft.kind == EvidenceKind::approval_given;
   if (decision != (approval ? "approve" : "waive")) return;  // what was refused has no effect
-  if (entry.draft.actor == requester_) {
+  if (askers_.contains(entry.draft.actor)) {
     return on_fault_(entry.seq, fmt::format("actor {} asked for the promotion and may not {} it",
                                             entry.draft.actor, decision));
   }

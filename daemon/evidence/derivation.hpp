@@ -85,7 +85,7 @@ class PromotionDerivation {
   std::optional<schema::Contract> contract_{};
   bool whole_ = false;
   schema::EvidenceSubject subject_{};
-  std::string requester_{};
+  std::set<std::string> askers_{};  ///< the requester, and who set the schedule that asked
   std::string state_{}, traffic_ = "never_exposed", stage_{};
   std::int64_t ended_us_ = 0, newest_us_ = 0;
   std::uint64_t verdicts_ = 0;

@@ -279,3 +279,19 @@ TEST_CASE("a promotion that its numbers reject has a bundle that says so") {
   audited.options.trust.keys.pop_back();
   CHECK(audited.verify(bytes).result == BundleResult::untrusted);
 }
+
+TEST_CASE("in the record, neither who asked nor who set the schedule that asked may decide") {
+  for (const std::string actor : {"schedule/nightly", "sam", "anna"}) {
+    CAPTURE(actor);
+    int faults = 0;
+    evidence::PromotionDerivation derivation([&](std::int64_t, const std::string&) { ++faults; });
+    const auto follow = [&](std::int64_t seq, EvidenceKind kind, const std::string& who,
+                            schema::EntryValue::Object body) {
+      derivation.follow({.seq = seq, .draft = {.kind = kind, .actor = who, .body = std::move(body)}});
+    };
+    follow(1, EvidenceKind::promotion_requested, "schedule/nightly", {});
+    follow(2, EvidenceKind::schedule_fired, "schedule/nightly", {{"owner", "sam"}});
+    follow(3, EvidenceKind::approval_given, actor, {{"decision", "approve"}});
+    CHECK(faults == (actor == "anna" ? 0 : 1));
+  }
+}
