@@ -25,6 +25,7 @@ struct MomentFrame {
   float steps, steps_low;  ///< steps of the exponent for each unit of a logit, their sum to the last places
   float magic;             ///< 1.5·2^23 − reference in steps
   float top;               ///< x at the row's largest logit so far
+  float top_z;             ///< that logit
 };
 
 /// Sums over the columns of a row but for the one with the largest logit, which stands alone: the rest beside
@@ -52,10 +53,12 @@ struct MomentDistances {
   float low[kHeads], high[kHeads];  ///< range of d' over each
 };
 
-enum class MomentStatus { done, nonfinite, far };
+/// higher: a train logit above the frame's top.
+enum class MomentStatus { done, nonfinite, far, higher };
 
 struct MomentKernel {
   std::uint32_t steps;  ///< of the exponent for each power of two
+  std::uint32_t lanes;  ///< columns of a vector
   void (*scan)(const TileInput& input, MomentScan& out);
   /// First column with the tile's largest train logit.
   std::size_t (*first_top)(const TileInput& input, const MomentScan& scan);
@@ -67,6 +70,10 @@ struct MomentKernel {
   /// `steps` round off. `masked`: -Inf in both is left out.
   MomentStatus (*sum)(const TileInput& input, const MomentFrame& frame, std::size_t form, bool exact,
                       bool core, bool masked, std::size_t top, float* e, float* d, MomentSums& sums);
+  /// `sum` and `scan` in one reading of float32 logits, in whole vectors (`lanes`), none masked or left out.
+  /// Stops early when a logit lies above the frame's top.
+  MomentStatus (*sum_and_scan)(const TileInput& input, const MomentFrame& frame, std::size_t form, bool exact,
+                               bool core, float* e, float* d, MomentSums& sums, MomentScan& scan);
   /// `columns` of scratch; a head set holds what has e > least; |d' + offset| ≤ size.
   void (*distances)(const float* e, const float* d, std::size_t columns, float offset, float size,
                     const float (&least)[kHeads], MomentDistances& out);

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::size_t kMomentBlock = 512;  // columns that one float32 sum runs over
 constexpr std::size_t kMomentPrefetch = 2 * kTileColumns;
-constexpr double kFarDrift = 1.5;  // beyond it no series is of use
+constexpr std::size_t kAheadBytes = 32'768;  // of each side's logits, into the second cache
+constexpr double kFarDrift = 1.5;            // beyond it no series is of use
 
 // 2^(j/32) as bits, less j << 18, which the shifted exponent brings along; every fourth is 2^(j/8) with j
 // << 20.
@@ -132,13 +133,27 @@ struct MomentTileSum {
   struct Pair {
     F e, d, x;
   };
+  struct Tops {
+    F z, y;
+  };
+  Tops tops{fill(-__builtin_inff()), fill(-__builtin_inff())};
   /// One exponential for each pair.
   DRIFTGATE_INLINE Pair weigh(std::size_t i) {
     constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
     __builtin_prefetch(columns.train + i * kBytes + kMomentPrefetch * kBytes);
     __builtin_prefetch(columns.inf + i * kBytes + kMomentPrefetch * kBytes);
-    const F z = load_logits<Dtype>(columns.train, i);
-    const F d = moment_drift<Exact>(z, load_logits<Dtype>(columns.inf, i), frame);
+    return weigh(i, load_logits<Dtype>(columns.train, i), load_logits<Dtype>(columns.inf, i));
+  }
+  DRIFTGATE_INLINE Pair weigh(std::size_t i, Tops& part) {
+    constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
+    __builtin_prefetch(columns.train + i * kBytes + kAheadBytes, 0, 2);
+    __builtin_prefetch(columns.inf + i * kBytes + kAheadBytes, 0, 2);
+    const F z = load_logits<Dtype>(columns.train, i), y = load_logits<Dtype>(columns.inf, i);
+    part.z = larger(part.z, z), part.y = larger(part.y, y);
+    return weigh(i, z, y);
+  }
+  DRIFTGATE_INLINE Pair weigh(std::size_t i, F z, F y) {
+    const F d = moment_drift<Exact>(z, y, frame);
     const F kept = larger(z, frame.floor);
     const F e = weight(kept);
     range.low = smaller(range.low, d);
@@ -158,6 +173,27 @@ struct MomentTileSum {
       const Pair next = weigh(i);
       add_powers<Form, Core>(pair.e, pair.d, pair.x, sums);
       pair = next;
+    }
+    add_powers<Form, Core>(pair.e, pair.d, pair.x, sums);
+  }
+  /// As `add`, with the largest logits of each part.
+  DRIFTGATE_INLINE void add_and_scan(std::size_t begin, std::size_t end, MomentVectors<Form, Core>& sums,
+                                     MomentScan& scan) {
+    Tops part{fill(-__builtin_inff()), fill(-__builtin_inff())};
+    Pair pair = weigh(begin, part);
+    std::size_t i = begin + kWidth, at = begin / 4;
+    for (std::size_t stop = begin + kScanColumns;; stop += kScanColumns, at += kWidth) {
+      if (stop > end) stop = end;
+      for (; i < stop; i += kWidth) {
+        const Pair next = weigh(i, part);
+        add_powers<Form, Core>(pair.e, pair.d, pair.x, sums);
+        pair = next;
+      }
+      store(scan.max_z + at, part.z);
+      store(scan.max_y + at, part.y);
+      tops.z = larger(tops.z, part.z), tops.y = larger(tops.y, part.y);
+      if (stop == end) break;
+      part = {fill(-__builtin_inff()), fill(-__builtin_inff())};
     }
     add_powers<Form, Core>(pair.e, pair.d, pair.x, sums);
   }
@@ -188,6 +224,21 @@ struct MomentTileSum {
   }
 };
 
+/// Adds what a tile was summed into, if it is good.
+template <std::size_t Form, bool Core>
+MomentStatus commit(const MomentTotals<Form, Core>& totals, const Range& range, std::size_t counted,
+                    MomentSums& out) {
+  if (bits_of(equal(totals.bad, F{})) != (1U << (kWidth - 1)) * 2 - 1) return MomentStatus::nonfinite;
+  const auto low = static_cast<double>(smallest(range.low));
+  const auto high = static_cast<double>(largest(range.high));
+  if (!(low >= -kFarDrift && high <= kFarDrift)) return MomentStatus::far;
+  totals.add_to(out);
+  out.n += static_cast<double>(counted);
+  out.low = low < out.low ? low : out.low;
+  out.high = high > out.high ? high : out.high;
+  return MomentStatus::done;
+}
+
 template <std::uint32_t Dtype, bool Exact, std::size_t Form, bool Core>
 MomentStatus moment_tile(const TileInput& input, const MomentFrame& frame, bool masked, std::size_t top,
                          float* e, float* d, MomentSums& out) {
@@ -211,16 +262,29 @@ MomentStatus moment_tile(const TileInput& input, const MomentFrame& frame, bool 
     }
     totals.add(sums);
   }
-  if (bits_of(equal(totals.bad, F{})) != (1U << (kWidth - 1)) * 2 - 1) return MomentStatus::nonfinite;
-  const auto low = static_cast<double>(smallest(tile.range.low));
-  const auto high = static_cast<double>(largest(tile.range.high));
-  if (!(low >= -kFarDrift && high <= kFarDrift)) return MomentStatus::far;
-  totals.add_to(out);
-  out.n += static_cast<double>(tile.counted);
-  out.low = low < out.low ? low : out.low;
-  out.high = high > out.high ? high : out.high;
-  if (top != kNoColumn) out.top_e = tile.top_e;
-  return MomentStatus::done;
+  const MomentStatus status = commit(totals, tile.range, tile.counted, out);
+  if (status == MomentStatus::done && top != kNoColumn) out.top_e = tile.top_e;
+  return status;
+}
+
+template <std::uint32_t Dtype, bool Exact, std::size_t Form, bool Core>
+MomentStatus scanned_tile(const TileInput& input, const MomentFrame& frame, float* e, float* d,
+                          MomentSums& out, MomentScan& scan) {
+  const auto* train = static_cast<const unsigned char*>(input.train);
+  const auto* inf = static_cast<const unsigned char*>(input.inf);
+  const std::size_t count = input.columns;
+  MomentTileSum<Dtype, Exact, Form, Core> tile{
+      {train, inf, count, count}, WideFrame(frame), make_exponential(), e, d};
+  MomentTotals<Form, Core> totals;
+  const F top_z = fill(frame.top_z);
+  for (std::size_t begin = 0; begin < count; begin += kMomentBlock) {
+    MomentVectors<Form, Core> sums;
+    tile.add_and_scan(begin, begin + kMomentBlock < count ? begin + kMomentBlock : count, sums, scan);
+    if (mask_above(tile.tops.z, top_z) != 0) return MomentStatus::higher;
+    totals.add(sums);
+  }
+  scan.top_z = largest(tile.tops.z), scan.top_y = largest(tile.tops.y);
+  return commit(totals, tile.range, count, out);
 }
 
 template <std::uint32_t Dtype, bool Exact>
@@ -245,6 +309,22 @@ MomentStatus moment_sum(const TileInput& input, const MomentFrame& frame, std::s
                    : input.train_dtype == DRIFTGATE_BF16 ? moment_by_dtype<DRIFTGATE_BF16>
                                                          : moment_by_dtype<DRIFTGATE_F16>;
   return run(input, frame, form, exact, core, masked, top, e, d, sums);
+}
+
+template <std::uint32_t Dtype, bool Exact>
+MomentStatus scanned_by_form(const TileInput& input, const MomentFrame& frame, std::size_t form, bool core,
+                             float* e, float* d, MomentSums& sums, MomentScan& scan) {
+  if (form == 0 && core) return scanned_tile<Dtype, Exact, 0, true>(input, frame, e, d, sums, scan);
+  if (form == 0) return scanned_tile<Dtype, Exact, 0, false>(input, frame, e, d, sums, scan);
+  if (form == 1) return scanned_tile<Dtype, Exact, 1, false>(input, frame, e, d, sums, scan);
+  return scanned_tile<Dtype, Exact, 2, false>(input, frame, e, d, sums, scan);
+}
+
+MomentStatus moment_sum_and_scan(const TileInput& input, const MomentFrame& frame, std::size_t form,
+                                 bool exact, bool core, float* e, float* d, MomentSums& sums,
+                                 MomentScan& scan) {
+  const auto run = exact ? scanned_by_form<DRIFTGATE_F32, true> : scanned_by_form<DRIFTGATE_F32, false>;
+  return run(input, frame, form, core, e, d, sums, scan);
 }
 
 template <std::uint32_t Dtype>
@@ -374,8 +454,9 @@ void moment_distances(const float* e, const float* d, std::size_t columns, float
   distances_at<2>(e, d, padded, offset, least, out);
 }
 
-constexpr MomentKernel kMoments = {kSteps,       moment_scan, moment_first_top, moment_offer,
-                                   moment_range, moment_sum,  moment_distances};
+constexpr MomentKernel kMoments = {kSteps,          kWidth,       moment_scan, moment_first_top,
+                                   moment_offer,    moment_range, moment_sum,  moment_sum_and_scan,
+                                   moment_distances};
 
 }  // namespace
 

@@ -163,6 +163,7 @@ bool MomentRow::raise_top(const TileInput& input, float top_z, std::size_t colum
     frame.magic = static_cast<float>(0x1.8p23 - reference);
   }
   frame.top = static_cast<float>(top);
+  frame.top_z = top_z;
   state.top = top, state.reference = reference, state.top_z = top_z, state.top_drift = drift;
   state.any = true;
   return true;
@@ -197,8 +198,29 @@ double MomentRow::off_centre(const State& state, double lenience) {
   return mean * mean > lenience * (square - mean * mean) ? mean : 0.0;
 }
 
+bool MomentRow::sum_at_once(const TileInput& input, std::size_t tile, TopList& top_train, TopList& top_inf,
+                            State& state, const Way& way) {
+  // Reading 16-bit logits twice costs less than what is begun in vain.
+  if (input.train_dtype != DRIFTGATE_F32 || input.columns % kernel_.lanes != 0) return false;
+  if (!state.any || !way.chosen) return false;
+  float* e = scratch_.data() + 2 * tile * kTileColumns;
+  const MomentSums before = state.sums;
+  MomentScan scan;
+  const MomentStatus status = kernel_.sum_and_scan(input, state.frame, way.form, way.exact, core_, e,
+                                                   e + kTileColumns, state.sums, scan);
+  if (status != MomentStatus::done) return false;
+  const double limit = kLargestLogit * input.temperature;
+  if (!(static_cast<double>(scan.top_z) > -limit) || !settle(tile, off_centre(state, kOff), state)) {
+    state.sums = before;
+    return false;
+  }
+  kernel_.offer(input, scan, top_train, top_inf);
+  return true;
+}
+
 bool MomentRow::sum_tile(const TileInput& input, std::size_t tile, TopList& top_train, TopList& top_inf,
                          State& state, Way& way) {
+  if (sum_at_once(input, tile, top_train, top_inf, state, way)) return true;
   MomentScan scan;
   kernel_.scan(input, scan);
   constexpr float kNone = -std::numeric_limits<float>::infinity();
@@ -243,6 +265,10 @@ bool MomentRow::sum_columns(const TileInput& input, std::size_t tile, std::size_
     off = 0;
   }
   if (column != kNoColumn) d[column] = static_cast<float>(state.top_drift - state.pivot);
+  return settle(tile, off, state);
+}
+
+bool MomentRow::settle(std::size_t tile, double off, State& state) {
   frames_[tile] = {state.pivot, state.reference, false};
   if (off == 0 || tile + 1 == frames_.size()) return true;
   return repivot(state, state.pivot + off, 0);

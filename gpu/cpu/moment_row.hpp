@@ -48,12 +48,16 @@ class MomentRow {
   [[nodiscard]] TileInput input_of(const driftgate_batch& batch, std::uint64_t index, std::size_t tile) const;
   bool sum_tile(const TileInput& input, std::size_t tile, TopList& top_train, TopList& top_inf, State& state,
                 Way& way);
+  /// Sums the tile in one reading, if nothing in it asks for another frame.
+  bool sum_at_once(const TileInput& input, std::size_t tile, TopList& top_train, TopList& top_inf,
+                   State& state, const Way& way);
   bool choose(const TileInput& input, State& state, Way& way) const;
   [[nodiscard]] bool raise_top(const TileInput& input, float top_z, std::size_t column, State& state) const;
   static void set_pivot(State& state, double pivot);
   [[nodiscard]] bool repivot(State& state, double pivot, double rise) const;
   bool sum_columns(const TileInput& input, std::size_t tile, std::size_t column, bool first, State& state,
                    const Way& way);
+  bool settle(std::size_t tile, double off, State& state);
   [[nodiscard]] static double off_centre(const State& state, double lenience);
   Pass2 distances(const State& state, const MomentFigures& figures, double stretch) const;
   Outcome finish(const driftgate_batch& batch, std::uint64_t index, const TopList& top_train,
