@@ -161,6 +161,27 @@ TEST_CASE("masked columns before the first logit are no part of a row, however l
   }
 }
 
+TEST_CASE("larger logits may come late, in any column of a tile, and a later tile may be masked") {
+  for (const cpu::TileKernel* kernel : kernels()) {
+    for (const std::size_t column : {0, 511, 512, 2'047}) {
+      std::mt19937_64 random(11);
+      std::normal_distribution<double> logit(0, 2.0);
+      std::vector<double> train, inf;
+      for (std::size_t v = 0; v < 10'240; ++v) {
+        const bool masked = v >= 6'144 && v < 8'192;
+        const double rise = v % 2'048 == column ? 10.0 + 6.0 * static_cast<double>(v / 2'048) : 0.0;
+        train.push_back(masked ? -kInfinity : static_cast<double>(static_cast<float>(logit(random) + rise)));
+        const double near = train.back() + (v % 2 == 0 ? 0.0078125 : -0.0078125);
+        inf.push_back(static_cast<double>(static_cast<float>(near)));
+      }
+      const Pair pair{train, inf, 1, std::nullopt, 10};
+      CAPTURE(kernel->name);
+      CAPTURE(column);
+      CHECK(disagreement(oracle(pair), evaluate(train, inf, -1, 10, *kernel).values) == "");
+    }
+  }
+}
+
 TEST_CASE("merging in any grouping gives the same sums up to rounding") {
   constexpr std::uint64_t kSeed = 77;
   CAPTURE(kSeed);
