@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "tests/gpu/effort.hpp"
 #include "tests/gpu/emulated_rows.hpp"
 #include "tests/gpu/kernels.hpp"
 
@@ -63,7 +62,7 @@ TEST_CASE("the device's names of figures are those of the registry") {
 
 TEST_CASE("the device's float64 form agrees with the oracle on random rows") {
   std::mt19937_64 random(kSeed);
-  for (int i = 0; i < effort(250); ++i) {
+  for (int i = 0; i < 250; ++i) {
     const Case test = random_case(random, 2'100);
     if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
     CAPTURE(kSeed);
@@ -78,7 +77,7 @@ TEST_CASE("the device's float64 form agrees with the oracle on random rows") {
 TEST_CASE("the device's float32 form agrees with the oracle wherever it is taken") {
   std::mt19937_64 random(kSeed + 1);
   int taken = 0;
-  for (int i = 0; i < effort(400); ++i) {
+  for (int i = 0; i < 400; ++i) {
     const Case test = i % 2 == 0 ? random_case(random) : peaked_case(random);
     if (test.pair.train.size() < 1'000) continue;
     CAPTURE(kSeed);
@@ -99,7 +98,7 @@ TEST_CASE("the device's float32 form agrees with the oracle wherever it is taken
 TEST_CASE("core metrics on the device agree with the oracle, of one pass or of two") {
   std::mt19937_64 random(kSeed + 7);
   int taken = 0;
-  for (int i = 0; i < effort(120); ++i) {
+  for (int i = 0; i < 120; ++i) {
     const Case test = i % 2 == 0 ? peaked_case(random)
                                  : ordinary_case(random, 2'100 + random() % 3'000, std::pow(10.0, -(i % 7)),
                                                  static_cast<std::uint32_t>(i % 3));

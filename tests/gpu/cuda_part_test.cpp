@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include "tests/gpu/effort.hpp"
 #include "tests/gpu/emulated_rows.hpp"
 #include "tests/gpu/kernels.hpp"
 #include "tests/gpu/shards.hpp"
@@ -122,7 +121,7 @@ driftgate_row evaluate_parts(const Case& test, const Cuts& cuts, const Shape& sh
 TEST_CASE("rows split over emulated devices are those of the oracle, in either form") {
   std::mt19937_64 random(kSeed);
   int fast = 0;
-  for (int i = 0; i < effort(160); ++i) {
+  for (int i = 0; i < 160; ++i) {
     const Case test = i % 2 == 0 ? random_case(random) : peaked_case(random);
     if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
     const Cuts cuts = random_cuts(random, static_cast<std::uint32_t>(test.pair.train.size()), 3);
