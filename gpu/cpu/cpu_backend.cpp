@@ -1,22 +1,19 @@
 #include "gpu/cpu/cpu_backend.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "gpu/backend_input.hpp"
 #include "gpu/cpu/row_engine.hpp"
 #include "gpu/cpu/shard_engine.hpp"
 
 namespace driftgate::gpu::cpu {
 
 namespace {
-
-constexpr std::uint32_t kMaxThreads = 1'024;
-constexpr double kLeastTemperature = 1e-6;
 
 struct Engine {
   const TileKernel& kernel;
@@ -26,24 +23,9 @@ struct Engine {
   std::unique_ptr<ShardEngine> shards = nullptr;  // made at the first part
 };
 
-std::int32_t refuse(std::int32_t status, const char* text, char* message, std::uint64_t message_bytes) {
-  if (message != nullptr && message_bytes > 0) std::snprintf(message, message_bytes, "%s", text);
-  return status;
-}
-
 std::int32_t open_engine(const driftgate_config* config, void** engine, char* message, std::uint64_t bytes) {
-  if (config == nullptr || engine == nullptr || config->struct_size < sizeof(driftgate_config)) {
-    return refuse(DRIFTGATE_INVALID, "the configuration is of an older interface", message, bytes);
-  }
-  if (config->top_k == 0 || config->top_k > kMaxTopK) {
-    return refuse(DRIFTGATE_INVALID, "top_k must be between 1 and 1024", message, bytes);
-  }
-  if (config->threads == 0 || config->threads > kMaxThreads) {
-    return refuse(DRIFTGATE_INVALID, "threads must be between 1 and 1024", message, bytes);
-  }
-  if (config->metrics > DRIFTGATE_METRICS_CORE) {
-    return refuse(DRIFTGATE_INVALID, "metrics must be all (0) or core (1)", message, bytes);
-  }
+  if (const char* fault = fault_of_config(config, engine))
+    return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   try {
     *engine = new Engine{best_kernel(), config->threads, config->top_k, config->metrics, 0, {}};
   } catch (const std::exception& error) {
@@ -56,27 +38,6 @@ std::int32_t describe_engine(void* engine, char* text, std::uint64_t bytes) {
   const auto& self = *static_cast<const Engine*>(engine);
   if (bytes > 0) std::snprintf(text, bytes, "cpu, %s kernel, %u thread(s)", self.kernel.name, self.threads);
   return DRIFTGATE_OK;
-}
-
-const char* fault_of_tokens(const driftgate_batch& batch, std::uint32_t columns) {
-  for (std::uint64_t i = 0; batch.tokens != nullptr && i < batch.rows; ++i) {
-    if (batch.tokens[i] < 0 || batch.tokens[i] >= columns) return "a token id outside the vocabulary";
-  }
-  return nullptr;
-}
-
-/// What is wrong with a batch, beside its tokens.
-const char* fault_of(const driftgate_batch& batch) {
-  if (batch.struct_size < sizeof(driftgate_batch)) return "the batch is of an older interface";
-  if (batch.vocabulary == 0 || batch.vocabulary > kMaxVocabulary)
-    return "the vocabulary must be between 1 and 4194304";
-  if (!std::isfinite(batch.temperature) || batch.temperature < kLeastTemperature) {
-    return "the temperature must be a number of at least 1e-6";
-  }
-  if (batch.train.dtype > DRIFTGATE_BF16 || batch.inf.dtype > DRIFTGATE_BF16) return "unknown element type";
-  if (batch.rows > 0 && (batch.train.data == nullptr || batch.inf.data == nullptr))
-    return "a batch without logits";
-  return nullptr;
 }
 
 void measure_rows(Engine& self, const driftgate_batch& batch, driftgate_row* results) {
@@ -100,12 +61,9 @@ void measure_rows(Engine& self, const driftgate_batch& batch, driftgate_row* res
 
 std::int32_t measure_batch(void* engine, const driftgate_batch* batch, driftgate_row* results, char* message,
                            std::uint64_t bytes) {
-  if (engine == nullptr || batch == nullptr || results == nullptr) {
-    return refuse(DRIFTGATE_INVALID, "engine, batch and results are needed", message, bytes);
-  }
-  const char* fault = fault_of(*batch);
-  if (fault == nullptr) fault = fault_of_tokens(*batch, batch->vocabulary);
-  if (fault != nullptr) return refuse(DRIFTGATE_INVALID, fault, message, bytes);
+  const bool complete = engine != nullptr && results != nullptr;
+  if (const char* fault = fault_of_batch(batch, complete))
+    return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   try {
     measure_rows(*static_cast<Engine*>(engine), *batch, results);
   } catch (const std::exception& error) {
@@ -114,19 +72,11 @@ std::int32_t measure_batch(void* engine, const driftgate_batch* batch, driftgate
   return DRIFTGATE_OK;
 }
 
-const char* fault_of_part(const driftgate_batch* batch, const driftgate_shard* shard) {
-  if (batch == nullptr || shard == nullptr)
-    return "engine, batch, shard, what is read and what is written are needed";
-  if (const char* fault = fault_of(*batch)) return fault;
-  if (const char* fault = ShardEngine::fault_of(*batch, *shard)) return fault;
-  return fault_of_tokens(*batch, shard->total_columns);
-}
-
 std::int32_t shard_pass1(void* engine, const driftgate_batch* batch, const driftgate_shard* shard,
                          driftgate_shard_partial* partials, driftgate_top_entry* top, char* message,
                          std::uint64_t bytes) {
   const bool complete = engine != nullptr && partials != nullptr && top != nullptr;
-  if (const char* fault = fault_of_part(complete ? batch : nullptr, shard))
+  if (const char* fault = fault_of_part(batch, shard, complete))
     return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   auto& self = *static_cast<Engine*>(engine);
   try {
@@ -143,7 +93,7 @@ std::int32_t shard_pass2(void* engine, const driftgate_batch* batch, const drift
                          const driftgate_shard_row* rows, driftgate_shard_terms* terms, char* message,
                          std::uint64_t bytes) {
   const bool complete = engine != nullptr && rows != nullptr && terms != nullptr;
-  if (const char* fault = fault_of_part(complete ? batch : nullptr, shard))
+  if (const char* fault = fault_of_part(batch, shard, complete))
     return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   auto& self = *static_cast<Engine*>(engine);
   if (!self.shards || !self.shards->follows(*batch, *shard))

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "gpu/backend.h"
+#include "gpu/backend_input.hpp"
 #include "gpu/cpu/moment_row.hpp"
 #include "gpu/cpu/tile_kernel.hpp"
 
 namespace driftgate::gpu::cpu {
 
-/// Largest vocabulary of a row; its scratch is 32 bytes for each column and thread.
-inline constexpr std::uint32_t kMaxVocabulary = 1U << 22;
+using gpu::kMaxVocabulary;  ///< a row's scratch is 32 bytes for each column and thread
 
 /// φ(x) = e^x − 1 − x, without cancellation.
 [[nodiscard]] double phi(double x);

@@ -90,15 +90,6 @@ ShardEngine::ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::u
   }
 }
 
-const char* ShardEngine::fault_of(const driftgate_batch& batch, const driftgate_shard& shard) {
-  if (shard.struct_size < sizeof(driftgate_shard)) return "the shard is of an older interface";
-  if (shard.slot >= DRIFTGATE_SHARD_SLOTS) return "there are only two slots";
-  const std::uint64_t end = std::uint64_t{shard.first_column} + batch.vocabulary;
-  if (shard.total_columns > kMaxVocabulary || end > shard.total_columns)
-    return "the columns held must be among those of the row, at most 4194304";
-  return nullptr;
-}
-
 template <typename Work>
 void ShardEngine::for_each_row(std::uint64_t rows, Work work) {
   const auto threads = static_cast<std::size_t>(std::clamp<std::uint64_t>(rows, 1, scratch_.size()));

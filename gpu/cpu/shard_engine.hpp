@@ -23,8 +23,6 @@ class ShardEngine {
  public:
   ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::uint32_t top_k);
 
-  /// What is wrong with a part, beside its batch; null when nothing is.
-  [[nodiscard]] static const char* fault_of(const driftgate_batch& batch, const driftgate_shard& shard);
   void pass1(const driftgate_batch& batch, const driftgate_shard& shard,
              std::span<driftgate_shard_partial> partials, std::span<driftgate_top_entry> top);
   /// Whether the slot's last pass 1 was of a batch of this shape.

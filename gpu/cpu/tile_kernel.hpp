@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <limits>
 
+#include "gpu/backend_input.hpp"
+
 /// The vector code of the CPU engine: what is done with one tile of at most 2,048 columns. One
 /// translation unit for each instruction set compiles gpu/cpu/tile_kernel.inl and offers this table.
 namespace driftgate::gpu::cpu {
 
 inline constexpr std::size_t kTileColumns = 2'048;
 inline constexpr std::size_t kLanes = 8;
-inline constexpr std::uint32_t kMaxTopK = 1'024;
+using gpu::kMaxTopK;
 
 /// One of a row's largest logits, before the temperature.
 struct TopEntry {

@@ -1,22 +1,17 @@
 // The table of the CUDA plugin library (gpu/backend.h).
 
-#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
 
 #include "gpu/backend.h"
+#include "gpu/backend_input.hpp"
 #include "gpu/cuda/row_pipeline.hpp"
 
 namespace driftgate::gpu::cuda {
 
 namespace {
-
-constexpr std::uint32_t kMaxThreads = 1'024;
-constexpr std::uint32_t kMaxTopK = 1'024;
-constexpr std::uint32_t kMaxVocabulary = 1U << 22;
-constexpr double kLeastTemperature = 1e-6;
 
 struct Engine {
   int device;
@@ -24,11 +19,6 @@ struct Engine {
   Mode mode;
   RowPipeline pipeline;
 };
-
-std::int32_t refuse(std::int32_t status, const char* text, char* message, std::uint64_t message_bytes) {
-  if (message != nullptr && message_bytes > 0) std::snprintf(message, message_bytes, "%s", text);
-  return status;
-}
 
 /// Runs `body`, which may throw, behind the C interface.
 template <typename Body>
@@ -45,17 +35,8 @@ std::int32_t guarded(char* message, std::uint64_t bytes, Body body) {
 }
 
 std::int32_t open_engine(const driftgate_config* config, void** engine, char* message, std::uint64_t bytes) {
-  if (config == nullptr || engine == nullptr || config->struct_size < sizeof(driftgate_config)) {
-    return refuse(DRIFTGATE_INVALID, "the configuration is of an older interface", message, bytes);
-  }
-  if (config->top_k == 0 || config->top_k > kMaxTopK) {
-    return refuse(DRIFTGATE_INVALID, "top_k must be between 1 and 1024", message, bytes);
-  }
-  if (config->threads == 0 || config->threads > kMaxThreads) {
-    return refuse(DRIFTGATE_INVALID, "threads must be between 1 and 1024", message, bytes);
-  }
-  if (config->metrics > DRIFTGATE_METRICS_CORE) {
-    return refuse(DRIFTGATE_INVALID, "metrics must be all (0) or core (1)", message, bytes);
+  if (const char* fault = fault_of_config(config, engine)) {
+    return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   }
   if (config->device < 0) return refuse(DRIFTGATE_INVALID, "the device must not be negative", message, bytes);
   return guarded(message, bytes, [&] {
@@ -73,34 +54,6 @@ std::int32_t describe_engine(void* engine, char* text, std::uint64_t bytes) {
   return DRIFTGATE_OK;
 }
 
-/// What is wrong with a batch whose tokens are in [0, columns); null when nothing is.
-const char* fault_of(const driftgate_batch& batch, std::uint32_t columns) {
-  if (batch.struct_size < sizeof(driftgate_batch)) return "the batch is of an older interface";
-  if (batch.vocabulary == 0 || batch.vocabulary > kMaxVocabulary)
-    return "the vocabulary must be between 1 and 4194304";
-  if (!std::isfinite(batch.temperature) || batch.temperature < kLeastTemperature) {
-    return "the temperature must be a number of at least 1e-6";
-  }
-  if (batch.train.dtype > DRIFTGATE_BF16 || batch.inf.dtype > DRIFTGATE_BF16) return "unknown element type";
-  if (batch.rows > 0 && (batch.train.data == nullptr || batch.inf.data == nullptr))
-    return "a batch without logits";
-  for (std::uint64_t i = 0; batch.tokens != nullptr && i < batch.rows; ++i) {
-    if (batch.tokens[i] < 0 || batch.tokens[i] >= columns) return "a token id outside the vocabulary";
-  }
-  return nullptr;
-}
-
-const char* fault_of_part(const driftgate_batch* batch, const driftgate_shard* shard) {
-  if (batch == nullptr || shard == nullptr)
-    return "engine, batch, shard, what is read and what is written are needed";
-  if (shard->struct_size < sizeof(driftgate_shard)) return "the shard is of an older interface";
-  if (shard->slot >= DRIFTGATE_SHARD_SLOTS) return "there are only two slots";
-  if (shard->total_columns > kMaxVocabulary ||
-      std::uint64_t{shard->first_column} + batch->vocabulary > shard->total_columns)
-    return "the columns held must be among those of the row, at most 4194304";
-  return fault_of(*batch, shard->total_columns);
-}
-
 std::int32_t run(void* engine, const driftgate_batch& batch, const Job& job, char* message,
                  std::uint64_t bytes) {
   return guarded(message, bytes, [&] {
@@ -112,10 +65,8 @@ std::int32_t run(void* engine, const driftgate_batch& batch, const Job& job, cha
 
 std::int32_t measure_batch(void* engine, const driftgate_batch* batch, driftgate_row* results, char* message,
                            std::uint64_t bytes) {
-  if (engine == nullptr || batch == nullptr || results == nullptr) {
-    return refuse(DRIFTGATE_INVALID, "engine, batch and results are needed", message, bytes);
-  }
-  if (const char* fault = fault_of(*batch, batch->vocabulary)) {
+  const bool complete = engine != nullptr && results != nullptr;
+  if (const char* fault = fault_of_batch(batch, complete)) {
     return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   }
   Job job;
@@ -128,7 +79,7 @@ std::int32_t shard_pass1(void* engine, const driftgate_batch* batch, const drift
                          driftgate_shard_partial* partials, driftgate_top_entry* top, char* message,
                          std::uint64_t bytes) {
   const bool complete = engine != nullptr && partials != nullptr && top != nullptr;
-  if (const char* fault = fault_of_part(complete ? batch : nullptr, shard)) {
+  if (const char* fault = fault_of_part(batch, shard, complete)) {
     return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   }
   Job job;
@@ -144,7 +95,7 @@ std::int32_t shard_pass2(void* engine, const driftgate_batch* batch, const drift
                          const driftgate_shard_row* rows, driftgate_shard_terms* terms, char* message,
                          std::uint64_t bytes) {
   const bool complete = engine != nullptr && rows != nullptr && terms != nullptr;
-  if (const char* fault = fault_of_part(complete ? batch : nullptr, shard)) {
+  if (const char* fault = fault_of_part(batch, shard, complete)) {
     return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   }
   Job job;

@@ -16,9 +16,6 @@ using schema::Result;
 
 namespace {
 
-constexpr std::uint32_t kMaxThreads = 1'024;
-constexpr double kLeastTemperature = 1e-6;  ///< as of the backends
-
 std::uint32_t backend_dtype(DType dtype) {
   if (dtype == DType::f32) return DRIFTGATE_F32;
   return dtype == DType::f16 ? DRIFTGATE_F16 : DRIFTGATE_BF16;
