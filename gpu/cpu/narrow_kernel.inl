@@ -1,20 +1,26 @@
-// The float32 form of tile_kernel.inl, included after it: one exponential for each pair. A tile takes it
-// when its figures allow (see `narrow_pass1`), else the float64 form; both give the same sums.
+// The float32 form of tile_kernel.inl, included after it: one exponential for each pair, and a second where
+// drifts are large. A tile takes it when its figures allow (see `narrow_pass1`), else the float64 form; both
+// give the same sums.
 
 #include "gpu/cpu/float_vector.inl"
+#include "gpu/cpu/ratio_math.inl"
 
 namespace driftgate::gpu::cpu {
 
 namespace {
 
-constexpr std::size_t kBlockColumns = 256;              // float32 sums are this long, then float64
+constexpr std::size_t kBlockColumns = 16 * kWidth;      // float32 sums are this long, then float64
 constexpr std::size_t kScanColumns = 4 * kWidth;        // one maximum is kept for each
 constexpr std::size_t kPrefetchColumns = kTileColumns;  // the next tile is fetched while this one is summed
 constexpr std::size_t kLeastColumns = 64;   // of fewer, errors do not average out and float64 costs nothing
 constexpr float kFloor = -60.0F;            // log of the least e kept: no subnormal product
 constexpr double kLargestLogit = 30'000.0;  // its exponent must fit beside `magic`
-constexpr double kLargestDrift = 1.0, kLargestRatio = 1.25;  // |d'| in pass 1, |d| in pass 2
+// Beyond, |d'| in pass 1 and |d| in pass 2 have no series; and no product of e and e^−d' is subnormal or
+// counts for a column whose own e was below the floor.
+constexpr double kSeriesDrift = 1.0, kSeriesRatio = 1.25;
+constexpr double kLargestDrift = 8.0, kLargestRatio = 8.5;
 constexpr double kLevels[] = {0.0625, 0.25};
+constexpr int kAnyLevel = 3;           // no series
 constexpr double kWellCentred = 25.0;  // (mean d')² over its variance: keeps logit_rms
 
 template <std::uint32_t Dtype>
@@ -24,7 +30,7 @@ DRIFTGATE_INLINE F load_logits(const unsigned char* from, std::size_t column) {
   return load_f16(from + 2 * column);
 }
 
-/// φ(±x) = even ± odd for |x| ≤ kLevels[Level], at the last level kLargestRatio.
+/// φ(±x) = even ± odd for |x| ≤ kLevels[Level], at the last level kSeriesRatio.
 template <int Level>
 struct Series;
 template <>
@@ -180,6 +186,7 @@ struct Frame {
 template <typename V>
 struct NarrowSums {
   V l{}, s{}, g{}, a_p{}, a_q{}, d1{}, d2{};
+  V l_q{};  ///< at kAnyLevel, where l − s + g could cancel
 };
 struct Range {
   F low, high;
@@ -199,7 +206,6 @@ DRIFTGATE_INLINE F drift_of(F z, F y, const Frame& frame) {
 template <std::uint32_t Dtype, bool Exact, int Level, bool Last>
 DRIFTGATE_INLINE void add_vector(const Columns& columns, std::size_t i, const Frame& frame, float* e_out,
                                  float* d_out, NarrowSums<F>& sums, Range& range) {
-  using Terms = Series<Level>;
   constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
   __builtin_prefetch(columns.train + (i + kPrefetchColumns) * kBytes);
   __builtin_prefetch(columns.inf + (i + kPrefetchColumns) * kBytes);
@@ -215,8 +221,17 @@ DRIFTGATE_INLINE void add_vector(const Columns& columns, std::size_t i, const Fr
   store(e_out + i, e);
   store(d_out + i, d);
   const F d2 = d * d;
-  const F minus = d2 * (horner(d2, Terms::even) - d * horner(d2, Terms::odd));  // φ(−d')
-  const F f = e + e * (minus - d);
+  F minus, f;  // φ(−d') and e^{y − m_q}
+  if constexpr (Level == kAnyLevel) {
+    const Ratio ratio = ratio_of(-d, F{});
+    minus = ratio.phi;
+    f = e * ratio.power;
+    sums.l_q += f;
+  } else {
+    using Terms = Series<Level>;
+    minus = d2 * (horner(d2, Terms::even) - d * horner(d2, Terms::odd));
+    f = e + e * (minus - d);
+  }
   const F below = x - frame.top;
   sums.l += e;
   sums.s += e * d;
@@ -227,14 +242,22 @@ DRIFTGATE_INLINE void add_vector(const Columns& columns, std::size_t i, const Fr
   sums.d2 += d2;
 }
 
-/// Σe of a block in float64 without the column `top`, so that the small rest beside it keeps its places.
-double rest_of(float* e, std::size_t begin, std::size_t end, std::size_t top) {
+/// Σe and Σe^{y − m_q} of a block in float64 without the column `top`, so that the small rest beside it keeps
+/// its places.
+struct Rest {
+  double p = 0, q = 0;
+};
+template <int Level>
+Rest rest_of(float* e, const float* d, std::size_t begin, std::size_t end, std::size_t top) {
   const float largest_e = e[top];
   e[top] = 0;
-  f64x8 sum{};
-  for (std::size_t i = begin; i < end; i += kWidth) sum += widen_sums(load(e + i));
+  f64x8 p{}, q{};
+  for (std::size_t i = begin; i < end; i += kWidth) {
+    p += widen_sums(load(e + i));
+    if constexpr (Level == kAnyLevel) q += widen_sums(load(e + i) * ratio_of(-load(d + i), F{}).power);
+  }
   e[top] = largest_e;
-  return total(sum);
+  return {total(p), total(q)};
 }
 
 template <std::uint32_t Dtype, bool Exact, int Level>
@@ -244,7 +267,7 @@ bool sum_tile(const Columns columns, const Scan& found, const Frame& frame, doub
   float* const d = tile.narrow_drift;
   NarrowSums<f64x8> all;
   Range range{fill(__builtin_inff()), fill(-__builtin_inff())};
-  double rest = 0;
+  Rest rest;
   for (std::size_t begin = 0; begin < columns.padded; begin += kBlockColumns) {
     const std::size_t end = begin + kBlockColumns < columns.padded ? begin + kBlockColumns : columns.padded;
     NarrowSums<F> sums;
@@ -254,9 +277,9 @@ bool sum_tile(const Columns columns, const Scan& found, const Frame& frame, doub
     }
     if (whole < end) add_vector<Dtype, Exact, Level, true>(columns, whole, frame, e, d, sums, range);
     if (found.top >= begin && found.top < end) {
-      rest += rest_of(e, begin, end, found.top);
+      rest = rest_of<Level>(e, d, begin, end, found.top);
     } else {
-      all.l += widen_sums(sums.l);
+      all.l += widen_sums(sums.l), all.l_q += widen_sums(sums.l_q);
     }
     all.s += widen_sums(sums.s), all.g += widen_sums(sums.g);
     all.a_p += widen_sums(sums.a_p), all.a_q += widen_sums(sums.a_q);
@@ -270,10 +293,11 @@ bool sum_tile(const Columns columns, const Scan& found, const Frame& frame, doub
   tile.min_drift = out.min_drift = tile.pivot + static_cast<double>(smallest(range.low));
   tile.max_drift = out.max_drift = tile.pivot + static_cast<double>(largest(range.high));
   // Over e^{z − top_z}, where the column `top` is exactly 1.
-  out.l_p = 1 + scale * (rest + total(all.l));
+  out.l_p = 1 + scale * (rest.p + total(all.l));
   out.s = scale * total(all.s), out.g = scale * total(all.g), out.a_p = scale * total(all.a_p);
   // Σe^{y−m_q}(e^{d'} − 1) = Σe^{z−m_p} − Σe^{y−m_q} = S − G. Merging and the offset need T + H only.
-  out.l_q = out.l_p - out.s + out.g, out.t = out.s - out.g, out.h = 0, out.a_q = scale * total(all.a_q);
+  out.t = out.s - out.g, out.h = 0, out.a_q = scale * total(all.a_q);
+  out.l_q = Level == kAnyLevel ? 1 + scale * (rest.q + total(all.l_q)) : out.l_p - out.t;
   return true;
 }
 
@@ -282,7 +306,8 @@ bool sum_by_level(const Columns& columns, const Scan& found, const Frame& frame,
                   Tile& tile, Pass1& out) {
   if (size <= kLevels[0]) return sum_tile<Dtype, Exact, 0>(columns, found, frame, scale, tile, out);
   if (size <= kLevels[1]) return sum_tile<Dtype, Exact, 1>(columns, found, frame, scale, tile, out);
-  return sum_tile<Dtype, Exact, 2>(columns, found, frame, scale, tile, out);
+  if (size <= kSeriesDrift) return sum_tile<Dtype, Exact, 2>(columns, found, frame, scale, tile, out);
+  return sum_tile<Dtype, Exact, kAnyLevel>(columns, found, frame, scale, tile, out);
 }
 
 /// False when the tile needs the float64 form; then nothing is written but scratch.
@@ -337,83 +362,15 @@ std::uint64_t narrow_pass1(const TileInput& input, Tile& tile, TopList& top_trai
   return pass1(input, tile, top_train, top_inf, out);
 }
 
-struct NarrowHead {
-  F least_p, low, high, tail_p{}, tail_q{};
-  f64x8 all_p{}, all_q{};
-  DRIFTGATE_INLINE explicit NarrowHead(const HeadSums& from)
-      : least_p(fill(static_cast<float>(from.least_p))),
-        low(fill(__builtin_inff())),
-        high(fill(-__builtin_inff())) {}
-  DRIFTGATE_INLINE void add(F p, F q, F d) {
-    const auto inside = p > least_p;
-    low = inside ? smaller(low, d) : low;
-    high = inside ? larger(high, d) : high;
-    tail_p += inside ? F{} : p;
-    tail_q += inside ? F{} : q;
-  }
-  DRIFTGATE_INLINE void end_block() {
-    all_p += widen_sums(tail_p), all_q += widen_sums(tail_q);
-    tail_p = tail_q = F{};
-  }
-  DRIFTGATE_INLINE void add_to(HeadSums& out) const {
-    const auto least = static_cast<double>(smallest(low)), most = static_cast<double>(largest(high));
-    out.min_d = least < out.min_d ? least : out.min_d;
-    out.max_d = most > out.max_d ? most : out.max_d;
-    out.tail_p += total(all_p);
-    out.tail_q += total(all_q);
-  }
-};
+}  // namespace
 
-template <typename V>
-struct NarrowTerms {
-  V kl_pq{}, kl_qp{}, tv{}, js{}, hellinger{}, chi{};
-};
+}  // namespace driftgate::gpu::cpu
 
-template <int Level>
-DRIFTGATE_INLINE F add_terms(F p, F d, NarrowTerms<F>& sums) {
-  using Terms = Series<Level>;
-  const F d2 = d * d;
-  const F even = d2 * horner(d2, Terms::even), odd = d2 * d * horner(d2, Terms::odd);
-  const F minus = even - odd, plus = even + odd;
-  const F ratio = minus - d;  // q/p − 1
-  const F change = p * ratio, q = p + change;
-  const F both = (p + q) * d2;
-  sums.kl_pq += p * minus;
-  sums.kl_qp += q * plus;
-  sums.tv += absolute(change);
-  sums.js += both * horner(d2, Terms::js);
-  sums.hellinger += both * horner(d2, Terms::hellinger);
-  sums.chi += change * ratio * (plus + (d + 1.0F));
-  return q;
-}
+#include "gpu/cpu/narrow_terms.inl"
 
-template <int Level>
-void narrow_terms(const Tile& tile, float offset, float scale, Pass2& out) {
-  NarrowTerms<f64x8> all;
-  NarrowHead wide(out.heads[0]), close(out.heads[1]);
-  const std::size_t padded = (tile.count + kWidth - 1) / kWidth * kWidth;
-  for (std::size_t begin = 0; begin < padded; begin += kBlockColumns) {
-    const std::size_t end = begin + kBlockColumns < padded ? begin + kBlockColumns : padded;
-    NarrowTerms<F> sums;
-    for (std::size_t i = begin; i < end; i += kWidth) {
-      const F p = load(tile.narrow_e + i) * scale;
-      const F d = load(tile.narrow_drift + i) + offset;
-      const F q = add_terms<Level>(p, d, sums);
-      wide.add(p, q, d);
-      close.add(p, q, d);
-    }
-    all.kl_pq += widen_sums(sums.kl_pq), all.kl_qp += widen_sums(sums.kl_qp);
-    all.tv += widen_sums(sums.tv), all.js += widen_sums(sums.js);
-    all.hellinger += widen_sums(sums.hellinger), all.chi += widen_sums(sums.chi);
-    wide.end_block();
-    close.end_block();
-  }
-  out.kl_train_inf += total(all.kl_pq), out.kl_inf_train += total(all.kl_qp);
-  out.tv += 0.5 * total(all.tv), out.js += 0.5 * total(all.js);
-  out.hellinger2 += 0.5 * total(all.hellinger), out.chi2 += total(all.chi);
-  wide.add_to(out.heads[0]);
-  close.add_to(out.heads[1]);
-}
+namespace driftgate::gpu::cpu {
+
+namespace {
 
 /// The float64 form of a tile that took the float32 form in pass 1.
 void widen_pass2(const Tile& narrow, double c, double offset, double lse, Pass2& out) {
@@ -431,14 +388,20 @@ void narrow_pass2(const Tile& tile, double c, double offset, double lse, Pass2& 
   const double below = -((tile.min_drift - c) + offset);
   const double size = above > below ? above : below;
   if (!(size <= kLargestRatio)) return widen_pass2(tile, c, offset, lse, out);
-  const auto shift = static_cast<float>((tile.pivot - c) + offset);
-  const auto scale = static_cast<float>(exp8(splat(tile.m_p - lse))[0]);
+  const double exact = (tile.pivot - c) + offset;
+  const auto high = static_cast<float>(exact);
+  const Shift shift{high, static_cast<float>(exact - static_cast<double>(high))};
+  const double scale = exp8(splat(tile.m_p - lse))[0];
   if (size <= kLevels[0]) {
     narrow_terms<0>(tile, shift, scale, out);
   } else if (size <= kLevels[1]) {
     narrow_terms<1>(tile, shift, scale, out);
-  } else {
+  } else if (size <= kSeriesRatio) {
     narrow_terms<2>(tile, shift, scale, out);
+  } else if (size <= static_cast<double>(kJsNear)) {
+    narrow_terms<kAnyLevel>(tile, shift, scale, out);
+  } else {
+    narrow_terms<kAnyLevel + 1>(tile, shift, scale, out);
   }
 }
 

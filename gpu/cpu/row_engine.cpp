@@ -168,19 +168,34 @@ void RowEngine::measure(const driftgate_batch& batch, std::uint64_t index, drift
 
 void RowEngine::evaluate_accurately(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
   clear_figures(out);
-  const bool summed = moments_ && moments_->measure(batch, index, top_train_, top_inf_, out);
-  if (!summed) evaluate(batch, index, out);
-  // Float32 sums leave the log-ratio an error of about 3e-7 of the mean |log-ratio|, which is twice tv: a
-  // token whose own is a small part of that is measured in float64.
+  // Sums of powers leave the log-ratio an error of about 3e-7 of the mean |log-ratio|, which is twice tv.
   constexpr double kSmallPart = 0.01;
-  const bool narrow = summed || std::ranges::any_of(tiles_, &Tile::narrow);
-  if (!narrow || !(std::abs(at(out, Metric::log_ratio)) < kSmallPart * at(out, Metric::tv))) return;
+  if (moments_ && moments_->measure(batch, index, top_train_, top_inf_, out) &&
+      !(std::abs(at(out, Metric::log_ratio)) < kSmallPart * at(out, Metric::tv)))
+    return;
+  if (evaluate(batch, index, out)) return;
   set_narrow(false);
   evaluate(batch, index, out);
   set_narrow(true);
 }
 
-void RowEngine::evaluate(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
+/// Corrects the offset by what float32 sums of pass 2 say that it is off by: Σp·e^−d is e^−error. Of the
+/// figures tv alone feels that error to first order, at most half of it beside tv itself; all others change
+/// by the error times their own value. The terms of the balance are those of tv, and so is its own error of
+/// 3e-7 at most of twice tv. False when a second pass leaves more.
+bool RowEngine::balance(const Pass1& sums, double lse, double& offset, Pass2& terms) const {
+  constexpr double kBalanced = 4e-7;
+  const auto off = [&terms] { return !(std::abs(terms.balance) <= kBalanced * terms.tv); };
+  if (off() && std::abs(terms.balance) < 0.5) {
+    offset += std::log1p(terms.balance);
+    terms = second_pass(sums, offset, lse);
+  }
+  if (off()) return false;
+  offset += std::log1p(terms.balance);
+  return true;
+}
+
+bool RowEngine::evaluate(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
   clear_figures(out);
   const auto* train =
       static_cast<const unsigned char*>(batch.train.data) + index * batch.train.row_stride_bytes;
@@ -189,16 +204,25 @@ void RowEngine::evaluate(const driftgate_batch& batch, std::uint64_t index, drif
   at(out, Metric::nonfinite) = static_cast<double>(nonfinite);
   if (nonfinite > 0 || !any) {
     out.status = nonfinite > 0 ? DRIFTGATE_ROW_NONFINITE : DRIFTGATE_ROW_ALL_MASKED;
-    return;
+    return true;
   }
-  const double offset = offset_of(sums);
-  const Pass2 terms = second_pass(sums, offset, log_sum(sums));
+  double offset = offset_of(sums);
+  const double lse = log_sum(sums);
+  Pass2 terms = second_pass(sums, offset, lse);
+  const bool narrow = std::ranges::any_of(tiles_, &Tile::narrow);
+  if (narrow && !balance(sums, lse, offset, terms)) return false;
   SummedRow row{sums, terms, top_train_, top_inf_, offset, top_k_, batch.temperature, std::nullopt};
   if (batch.tokens != nullptr) {
     row.token = RealisedLogits{logit_at(train, batch.train.dtype, batch.tokens[index]),
                                logit_at(inf, batch.inf.dtype, batch.tokens[index])};
   }
   finish_row(row, out);
+  if (!narrow) return true;
+  // The balance leaves the offset an error of 6e-7 of tv at worst, and log l_q and Σ(y − m_q)·q one of 2e-7
+  // of log l_q, unless the column with the largest y is that with the largest z, which is left out of both.
+  constexpr double kSmallPart = 0.005, kSmallEntropy = 4e-3;
+  return !(std::abs(at(out, Metric::log_ratio)) < kSmallPart * terms.tv) &&
+         !(at(out, Metric::entropy_inf) < kSmallEntropy * std::log(sums.l_q));
 }
 
 }  // namespace driftgate::gpu::cpu

@@ -41,7 +41,9 @@ class RowEngine {
     bool any = false;
   };
   void evaluate_accurately(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
-  void evaluate(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
+  /// By the tile kernels. False when float32 was used and the row needs float64.
+  bool evaluate(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
+  bool balance(const Pass1& sums, double lse, double& offset, Pass2& terms) const;
   /// Whether the tiles have the scratch that the float32 kernels need.
   void set_narrow(bool narrow);
   Located first_pass(const driftgate_batch& batch, const unsigned char* train, const unsigned char* inf);

@@ -49,6 +49,7 @@ inline constexpr std::size_t kHeads = 2;
 struct Pass2 {
   double kl_train_inf, kl_inf_train, tv, js, hellinger2, chi2;
   HeadSums heads[kHeads];
+  double balance;  ///< Σ(q − p): 0, but for what the offset is off by, to first order
 };
 
 struct TileInput {

@@ -301,7 +301,7 @@ struct Head {
 };
 
 struct Sums {
-  f64x8 kl_pq{}, kl_qp{}, tv{}, js{}, hellinger{}, chi{};
+  f64x8 kl_pq{}, kl_qp{}, tv{}, js{}, hellinger{}, chi{}, balance{};
   Head wide, narrow;
   DRIFTGATE_INLINE explicit Sums(const Pass2& out) : wide(out.heads[0]), narrow(out.heads[1]) {}
   DRIFTGATE_INLINE void add_to(Pass2& out) const {
@@ -313,6 +313,7 @@ struct Sums {
     out.js += total(js);
     out.hellinger2 += total(hellinger);
     out.chi2 += total(chi);
+    out.balance += total(balance);
   }
 };
 
@@ -361,6 +362,7 @@ void pass2_near(const Tile& tile, double c, double offset, double scale, Pass2& 
     near_terms<Small>(p, d, terms);
     sums.kl_pq += terms[0], sums.kl_qp += terms[1], sums.tv += terms[2];
     sums.js += terms[3], sums.hellinger += terms[4], sums.chi += terms[5];
+    sums.balance += terms[6] - p;
     sums.wide.add(p, terms[6], d);
     sums.narrow.add(p, terms[6], d);
   }
@@ -383,6 +385,7 @@ void pass2_far(const Tile& tile, double c, double offset, double lse, double sca
     sums.hellinger += near ? close[4] : apart[4];
     sums.chi += near ? close[5] : apart[5];
     const f64x8 q = near ? close[6] : apart[6];
+    sums.balance += q - p;
     sums.wide.add(p, q, d);
     sums.narrow.add(p, q, d);
   }
