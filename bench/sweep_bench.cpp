@@ -1,6 +1,7 @@
 // Rows per second of each kernel family by the size of the drift, in interleaved rounds of one thread's
-// processor time. Usage: sweep_bench [vocabulary] [f32|bf16] [rounds] [drift,...]. Each round prints one JSON
-// object: for each kernel the rate at the first drift, and of the others their share of it in that round.
+// processor time. Usage: sweep_bench [vocabulary] [f32|bf16] [rounds] [drift,...] [kernel]. Each round prints
+// one JSON object: for each kernel the rate at the first drift, and of the others their share of it in that
+// round.
 
 #include <fmt/core.h>
 #include <time.h>
@@ -99,9 +100,11 @@ int main(int argc, char** argv) {
   for (std::string part; std::getline(list, part, ',');) drifts.push_back(part);
   std::vector<Data> data;
   for (const std::string& drift : drifts) data.push_back(make_data(vocabulary, dtype, std::stod(drift)));
+  const std::string only = argument(5, "");
   for (int round = 0; round < rounds; ++round) {
     std::string line;
     for (const gpu::cpu::TileKernel* kernel : kernels()) {
+      if (!only.empty() && only != kernel->name) continue;
       double first = 0;
       std::string shares;
       for (std::size_t i = 0; i < data.size(); ++i) {

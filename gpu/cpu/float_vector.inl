@@ -177,7 +177,7 @@ struct Exponential {
   }
 };
 DRIFTGATE_INLINE f64x8 widen_sums(F a) {
-  return __builtin_convertvector(a, f64x8);
+  return widen_floats(a);
 }
 #endif
 

@@ -21,7 +21,7 @@ DRIFTGATE_INLINE f64x8 load_logits(const unsigned char* from, std::uint32_t dtyp
   if (dtype == DRIFTGATE_F32) {
     f32x8 raw;
     std::memcpy(&raw, from, sizeof(raw));
-    return __builtin_convertvector(raw, f64x8);
+    return widen_floats(raw);
   }
   u16x8 raw;
   std::memcpy(&raw, from, sizeof(raw));
@@ -189,11 +189,11 @@ void sums_far(const Tile& tile, const double* y, Pass1& out) {
     store(tile.e + i, e);
     l_p += e;
     s += e * d;
-    g += near ? e * (phi.even - phi.odd) : f * up - e + e * d;
+    g += select(near, e * (phi.even - phi.odd), f * up - e + e * d);
     a_p += e * z;
     l_q += f;
     t += f * d;
-    h += near ? f * (phi.even + phi.odd) : e * down - f - f * d;
+    h += select(near, f * (phi.even + phi.odd), e * down - f - f * d);
     a_q += f * v;
     d1 += d;
     d2 += d * d;
@@ -287,10 +287,10 @@ struct Head {
       : least_p(splat(from.least_p)), min_d(splat(from.min_d)), max_d(splat(from.max_d)) {}
   DRIFTGATE_INLINE void add(f64x8 p, f64x8 q, f64x8 d) {
     const auto inside = p > least_p;
-    min_d = inside ? smaller(min_d, d) : min_d;
-    max_d = inside ? larger(max_d, d) : max_d;
-    tail_p += inside ? f64x8{} : p;
-    tail_q += inside ? f64x8{} : q;
+    min_d = select(inside, smaller(min_d, d), min_d);
+    max_d = select(inside, larger(max_d, d), max_d);
+    tail_p += select(inside, f64x8{}, p);
+    tail_q += select(inside, f64x8{}, q);
   }
   DRIFTGATE_INLINE void add_to(HeadSums& out) const {
     out.min_d = smallest(min_d);
@@ -348,7 +348,7 @@ DRIFTGATE_INLINE void far_terms(f64x8 p, f64x8 log_p, f64x8 d, f64x8 (&terms)[7]
   terms[3] = (high * shared + low * (shared - size)) * 0.5;
   terms[4] = high * (1.0 - root) * (1.0 - root) * 0.5;
   // (p − q)²/q: where p is the larger it is p·e^d·(1 − r)², whose factors can overflow one by one.
-  terms[5] = (d > 0.0 ? exp8(log_p + d) : q) * (1.0 - r) * (1.0 - r);
+  terms[5] = select(d > 0.0, exp8(log_p + d), q) * (1.0 - r) * (1.0 - r);
   terms[6] = q;
 }
 
@@ -378,13 +378,13 @@ void pass2_far(const Tile& tile, double c, double offset, double lse, double sca
     near_terms<false>(p, smaller(larger(d, splat(-1.0)), splat(1.0)), close);
     far_terms(p, load(tile.z + i) - lse, d, apart);
     const auto near = absolute(d) <= 1.0;
-    sums.kl_pq += near ? close[0] : apart[0];
-    sums.kl_qp += near ? close[1] : apart[1];
-    sums.tv += near ? close[2] : apart[2];
-    sums.js += near ? close[3] : apart[3];
-    sums.hellinger += near ? close[4] : apart[4];
-    sums.chi += near ? close[5] : apart[5];
-    const f64x8 q = near ? close[6] : apart[6];
+    sums.kl_pq += select(near, close[0], apart[0]);
+    sums.kl_qp += select(near, close[1], apart[1]);
+    sums.tv += select(near, close[2], apart[2]);
+    sums.js += select(near, close[3], apart[3]);
+    sums.hellinger += select(near, close[4], apart[4]);
+    sums.chi += select(near, close[5], apart[5]);
+    const f64x8 q = select(near, close[6], apart[6]);
     sums.balance += q - p;
     sums.wide.add(p, q, d);
     sums.narrow.add(p, q, d);

@@ -1,17 +1,9 @@
-// Eight doubles at a time, in the vector extension that g++ and clang share; each including translation
-// unit compiles it for its own instruction set, so everything here has internal linkage.
+// Arithmetic on eight doubles at a time. Everything here has internal linkage.
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
+#include "gpu/cpu/double_vector.inl"
 
 namespace {
 
-#define DRIFTGATE_INLINE inline __attribute__((always_inline))
-
-using f64x8 = double __attribute__((vector_size(64)));
-using i64x8 = std::int64_t __attribute__((vector_size(64)));
-using f32x8 = float __attribute__((vector_size(32)));
 using u32x8 = std::uint32_t __attribute__((vector_size(32)));
 using u16x8 = std::uint16_t __attribute__((vector_size(16)));
 
@@ -19,25 +11,15 @@ DRIFTGATE_INLINE f64x8 splat(double value) {
   return f64x8{} + value;
 }
 
-DRIFTGATE_INLINE f64x8 load(const double* from) {
-  f64x8 out;
-  std::memcpy(&out, from, sizeof(out));
-  return out;
-}
-DRIFTGATE_INLINE void store(double* to, f64x8 value) {
-  std::memcpy(to, &value, sizeof(value));
-}
-
 DRIFTGATE_INLINE f64x8 larger(f64x8 a, f64x8 b) {
-  return a > b ? a : b;
+  return select(a > b, a, b);
 }
 DRIFTGATE_INLINE f64x8 smaller(f64x8 a, f64x8 b) {
-  return a < b ? a : b;
+  return select(a < b, a, b);
 }
 
 DRIFTGATE_INLINE f64x8 absolute(f64x8 x) {
-  const i64x8 mask = i64x8{} + 0x7fff'ffff'ffff'ffffLL;
-  return reinterpret_cast<f64x8>(reinterpret_cast<i64x8>(x) & mask);
+  return masked_bits(x, 0x7fff'ffff'ffff'ffffLL);
 }
 
 /// Lanes are always added in this order, so that every instruction set rounds alike.
@@ -88,10 +70,8 @@ DRIFTGATE_INLINE f64x8 exp8(f64x8 x) {
   const f64x8 n = shifted - kMagic;
   const f64x8 r = (inside - n * kLn2High) - n * kLn2Low;
   const f64x8 p = horner(r, kTaylor);
-  const i64x8 exponent = reinterpret_cast<i64x8>(shifted) << 52;
-  const f64x8 scaled = reinterpret_cast<f64x8>(reinterpret_cast<i64x8>(p) + exponent);
-  const f64x8 floored = x < kLow ? f64x8{} : scaled;
-  return x > kHigh ? splat(__builtin_inf()) : floored;
+  const f64x8 floored = select(x < kLow, f64x8{}, add_exponent(p, shifted));
+  return select(x > kHigh, splat(__builtin_inf()), floored);
 }
 
 /// log(1 + r) for r in [0, 0.37]: 2·atanh(r / (2 + r)).
@@ -141,12 +121,12 @@ DRIFTGATE_INLINE f64x8 widen(u16x8 half) {
   const f32x8 scaled = reinterpret_cast<f32x8>(shifted) * 0x1p112F;
   const u32x8 special = reinterpret_cast<u32x8>((h & 0x7c00U) == 0x7c00U) & 0x7f80'0000U;
   const u32x8 bits = reinterpret_cast<u32x8>(scaled) | special | ((h & 0x8000U) << 16);
-  return __builtin_convertvector(reinterpret_cast<f32x8>(bits), f64x8);
+  return widen_floats(reinterpret_cast<f32x8>(bits));
 }
 
 DRIFTGATE_INLINE f64x8 widen_bf16(u16x8 half) {
   const u32x8 bits = __builtin_convertvector(half, u32x8) << 16;
-  return __builtin_convertvector(reinterpret_cast<f32x8>(bits), f64x8);
+  return widen_floats(reinterpret_cast<f32x8>(bits));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ DRIFTGATE_INLINE void add_wide(V part, double* to) {
   f32x8 eight[kFloats / 8];
   std::memcpy(eight, &part, sizeof(part));
   for (std::size_t i = 0; i < kFloats / 8; ++i) {
-    store(to + 8 * i, load(to + 8 * i) + __builtin_convertvector(eight[i], f64x8));
+    store(to + 8 * i, load(to + 8 * i) + widen_floats(eight[i]));
   }
 #else
   for (std::size_t i = 0; i < kFloats; ++i) to[i] += static_cast<double>(part[i]);
@@ -121,7 +121,7 @@ DRIFTGATE_INLINE f64x8 load_any(const unsigned char* from, std::uint32_t dtype, 
   } else {
     out = load_floats<DRIFTGATE_F16>(from + 2 * column);
   }
-  return __builtin_convertvector(out, f64x8);
+  return widen_floats(out);
 }
 
 void dots(const HiddenRow& row, const unsigned char* w, std::uint32_t dtype, std::size_t count, double* train,
@@ -161,8 +161,8 @@ DRIFTGATE_INLINE Capped capped(f64x8 x) {
   const f64x8 twice = absolute(x) * 2.0;
   const Phi phi = phi8<false>(smaller(twice, splat(1.0)));
   const f64x8 close = (twice - (phi.even - phi.odd)) / below;
-  const f64x8 t = twice <= 1.0 ? close : size;
-  return {x < 0.0 ? -t : t, 2.0 * e / below};
+  const f64x8 t = select(twice <= 1.0, close, size);
+  return {select(x < 0.0, -t, t), 2.0 * e / below};
 }
 
 /// cap·tanh(x/cap) of K_train and the drift through both soft-caps. Under one cap it is
@@ -176,7 +176,7 @@ DRIFTGATE_INLINE void cap_logits(f64x8& z, f64x8& drift, const LogitShape& shape
     const Phi phi = phi8<false>(smaller(larger(gap, splat(-1.0)), splat(1.0)));
     const f64x8 small = (gap + phi.odd) * a.sech * b.sech;
     z = a.value * cap;
-    drift = (absolute(gap) <= 1.0 ? small : a.value - b.value) * cap;
+    drift = select(absolute(gap) <= 1.0, small, a.value - b.value) * cap;
     return;
   }
   z = shape.cap_train > 0 ? capped(x / shape.cap_train).value * shape.cap_train : x;
@@ -231,7 +231,7 @@ std::size_t above(const double* z, const double* drift, std::size_t count, const
   for (std::size_t i = 0; i < count; i += 8) {
     const f64x8 x = load(z + i);
     const auto chosen = (x > floor.z) | (x - load(drift + i) > floor.y);
-    if (total(chosen ? splat(1.0) : f64x8{}) == 0.0) continue;
+    if (total(select(chosen, splat(1.0), f64x8{})) == 0.0) continue;
     for (std::size_t lane = 0; lane < 8 && i + lane < count; ++lane) {
       if (chosen[lane] != 0) columns[out++] = static_cast<std::uint32_t>(i + lane);
     }
