@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define DRIFTGATE_BACKEND_VERSION 4u
+#define DRIFTGATE_BACKEND_VERSION 5u
 /** Name of the one exported symbol of a plugin library; its type is driftgate_backend_fn. */
 #define DRIFTGATE_BACKEND_SYMBOL "driftgate_backend_table"
 #define DRIFTGATE_ROW_VALUES 18

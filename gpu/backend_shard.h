@@ -41,6 +41,22 @@ typedef struct driftgate_pass1 {
   double n, mean_drift, m2; /**< columns, mean of z - y and its centred sum of squares */
 } driftgate_pass1;
 
+/** Powers of d' that are summed over a part that drifts little, and those beside z - m_p. */
+#define DRIFTGATE_MOMENT_POWERS 13
+#define DRIFTGATE_MOMENT_CROSS 7
+
+/** Sums of powers over the columns of a part, about the same c and in the same units e = e^(z - m_p) as its
+ *  sums of pass 1. From them follow every divergence but tv, also of a row all of whose parts have them. The
+ *  column of the largest z, whose e is 1, stands beside them. */
+typedef struct driftgate_moments {
+  double powers[DRIFTGATE_MOMENT_POWERS]; /**< of e*d'^k, without that column */
+  double cross[DRIFTGATE_MOMENT_CROSS];   /**< of e*(z - m_p)*d'^k */
+  double top_drift;                       /**< d' of that column */
+  double bulk;                            /**< the largest sum of terms that cancelled in powers[2] */
+  uint32_t form; /**< 0: the part has none; else 1, 2, 3: powers up to 5, 8, 12, and up to 3, 4, 6 beside z */
+  uint32_t reserved;
+} driftgate_moments;
+
 /** One of a row's largest logits, before the temperature. */
 typedef struct driftgate_top_entry {
   double value;
@@ -50,7 +66,8 @@ typedef struct driftgate_top_entry {
 
 /** What pass 1 says of one row. */
 typedef struct driftgate_shard_partial {
-  driftgate_pass1 sums;
+  driftgate_pass1 sums; /**< whether there are moments or not: parts of both kinds merge by them */
+  driftgate_moments moments;
   double token_train, token_inf; /**< the realised token's logits before the temperature, if `has_token` */
   uint64_t nonfinite;            /**< when greater than 0, `sums` and the top entries mean nothing */
   uint32_t has_token;            /**< 1: the realised token is one of the columns held */
@@ -68,6 +85,10 @@ typedef struct driftgate_shard_row {
   /** 1: `exact` of the terms is wanted, because the log-ratio of the realised token is small beside the row's
    *  drift. */
   uint32_t exact;
+  /** 1: every part that has columns left has moments, and those of the row hold: of the terms only tv and
+   *  heads are read. */
+  uint32_t by_moments;
+  uint32_t reserved;
 } driftgate_shard_row;
 
 /** A head set over the columns held: span of d inside (min_d > max_d when there are none), mass outside. */

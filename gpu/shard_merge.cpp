@@ -6,9 +6,9 @@
 #include <limits>
 #include <optional>
 
+#include "gpu/cpu/moment_merge.hpp"
 #include "gpu/cpu/row_engine.hpp"
 #include "gpu/cpu/row_figures.hpp"
-#include "gpu/cpu/shard_engine.hpp"
 #include "schema/metrics.hpp"
 
 namespace driftgate::gpu {
@@ -53,6 +53,10 @@ struct ShardMerger::View {
     const std::byte* entries = message(rank) + rows * sizeof(driftgate_shard_partial);
     return reinterpret_cast<const driftgate_top_entry*>(entries) + 2 * row * merger.places_;
   }
+  [[nodiscard]] std::optional<cpu::MergedMoments> moments() const {
+    return cpu::merge_moments(
+        {messages.data() + row * sizeof(driftgate_shard_partial), merger.partial_bytes(rows), merger.ranks_});
+  }
   [[nodiscard]] std::uint64_t nonfinite() const {
     std::uint64_t out = 0;
     for (std::uint32_t rank = 0; rank < merger.ranks_; ++rank) out += partial(rank).nonfinite;
@@ -66,7 +70,7 @@ struct ShardMerger::View {
     return std::nullopt;
   }
   /// The sums over all ranks that have columns left; `exact` replaces those of the ranks that have it.
-  [[nodiscard]] std::optional<cpu::Pass1> sums(std::span<const driftgate_shard_terms> exact) const {
+  [[nodiscard]] cpu::Pass1 sums(std::span<const driftgate_shard_terms> exact) const {
     std::optional<cpu::Pass1> out;
     for (std::uint32_t rank = 0; rank < merger.ranks_; ++rank) {
       const driftgate_pass1* part = &partial(rank).sums;
@@ -78,7 +82,13 @@ struct ShardMerger::View {
         out = cpu::unpacked(*part);
       }
     }
-    return out;
+    return out.value_or(cpu::Pass1{});
+  }
+  [[nodiscard]] bool any() const {
+    for (std::uint32_t rank = 0; rank < merger.ranks_; ++rank) {
+      if (partial(rank).sums.n > 0) return true;
+    }
+    return false;
   }
   /// The largest logits over all ranks. Ranks come by ascending column, so that ties keep the lowest id.
   [[nodiscard]] cpu::TopList merged_top(bool inf, TopEntries& entries) const {
@@ -118,25 +128,28 @@ std::span<driftgate_top_entry> ShardMerger::top(std::span<std::byte> message, st
 }
 
 void ShardMerger::merge(std::span<const std::byte> messages, std::span<driftgate_shard_row> out) const {
-  for (std::uint64_t row = 0; row < out.size(); ++row) {
-    const View view{*this, messages, out.size(), row};
-    driftgate_shard_row& merged = out[row];
-    merged = {};
-    const std::optional<cpu::Pass1> sums = view.nonfinite() > 0 ? std::nullopt : view.sums({});
-    if (!sums) {
-      merged.skip = 1;
-      continue;
-    }
-    cpu::Pass2 heads{};
-    cpu::choose_heads(*sums, heads);
-    merged.sums = cpu::packed(*sums);
-    merged.offset = cpu::offset_of(*sums);
-    merged.lse = cpu::log_sum(*sums);
-    for (std::size_t i = 0; i < DRIFTGATE_HEADS; ++i) merged.least_p[i] = heads.heads[i].least_p;
-    const auto token = view.token();
-    const double most = kSmallPart * std::sqrt(std::max(0.0, kl_of(*sums)) / 2);
-    if (token && std::abs(log_ratio(*sums, *token, temperature_)) < most) merged.exact = 1;
+  for (std::uint64_t row = 0; row < out.size(); ++row)
+    merge_row({*this, messages, out.size(), row}, out[row]);
+}
+
+void ShardMerger::merge_row(const View& row, driftgate_shard_row& out) const {
+  out = {};
+  if (row.nonfinite() > 0 || !row.any()) {
+    out.skip = 1;
+    return;
   }
+  const std::optional<cpu::MergedMoments> moments = row.moments();
+  out.by_moments = moments ? 1 : 0;
+  const cpu::Pass1 sums = moments ? moments->sums : row.sums({});
+  cpu::Pass2 heads{};
+  cpu::choose_heads(sums, heads);
+  out.sums = cpu::packed(sums);
+  out.offset = cpu::offset_of(sums);
+  out.lse = cpu::log_sum(sums);
+  for (std::size_t i = 0; i < DRIFTGATE_HEADS; ++i) out.least_p[i] = heads.heads[i].least_p;
+  const auto token = row.token();
+  const double most = kSmallPart * std::sqrt(std::max(0.0, kl_of(sums)) / 2);
+  if (token && std::abs(log_ratio(sums, *token, temperature_)) < most) out.exact = 1;
 }
 
 void ShardMerger::finish(std::span<const std::byte> messages, std::span<const driftgate_shard_row> merged,
@@ -171,8 +184,13 @@ void ShardMerger::finish_row(const View& row, const driftgate_shard_row& merged,
   }
   TopEntries train_entries, inf_entries;
   const cpu::TopList train = row.merged_top(false, train_entries), inf = row.merged_top(true, inf_entries);
-  cpu::Pass1 pass1 = cpu::unpacked(merged.sums);
-  if (merged.exact != 0) pass1 = row.sums(terms).value_or(pass1);
+  const std::optional<cpu::MergedMoments> moments = merged.by_moments != 0 ? row.moments() : std::nullopt;
+  if (moments) {
+    const cpu::MomentFigures& known = moments->figures;
+    sums.kl_train_inf = known.kl_train_inf, sums.kl_inf_train = known.kl_inf_train;
+    sums.js = known.js, sums.hellinger2 = known.hellinger2, sums.chi2 = known.chi2;
+  }
+  const cpu::Pass1 pass1 = merged.exact != 0 ? row.sums(terms) : cpu::unpacked(merged.sums);
   cpu::finish_row({pass1, sums, train, inf, cpu::offset_of(pass1), top_k_, temperature_, row.token()}, out);
 }
 

@@ -31,6 +31,7 @@ class ShardMerger {
 
  private:
   struct View;  ///< one row of all messages
+  void merge_row(const View& row, driftgate_shard_row& out) const;
   void finish_row(const View& row, const driftgate_shard_row& merged,
                   std::span<const driftgate_shard_terms> terms, driftgate_row& out) const;
 

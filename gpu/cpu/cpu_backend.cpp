@@ -80,7 +80,8 @@ std::int32_t shard_pass1(void* engine, const driftgate_batch* batch, const drift
     return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   auto& self = *static_cast<Engine*>(engine);
   try {
-    if (!self.shards) self.shards = std::make_unique<ShardEngine>(self.kernel, self.threads, self.top_k);
+    if (!self.shards)
+      self.shards = std::make_unique<ShardEngine>(self.kernel, self.threads, self.top_k, self.metrics);
     const std::size_t places = 2 * std::max<std::size_t>(self.top_k, 2);
     self.shards->pass1(*batch, *shard, {partials, batch->rows}, {top, batch->rows * places});
   } catch (const std::exception& error) {

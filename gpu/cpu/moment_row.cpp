@@ -6,6 +6,7 @@
 #include <numbers>
 #include <optional>
 
+#include "gpu/cpu/moment_merge.hpp"
 #include "gpu/cpu/row_figures.hpp"
 #include "schema/metrics.hpp"
 
@@ -19,8 +20,6 @@ constexpr double kFloorBelow = 60.0;         // nats below the top: less adds no
 constexpr double kTopExponent = 40.0;        // e of the top is about 2^40: no subnormal product
 constexpr double kRise = 40.0;               // nats that a later top may lie above the reference
 constexpr double kFormReach[kMomentForms] = {0.09, 0.36, 1.2};  // |d'| of the first tile
-constexpr double kRemainder = 2e-7;  // of a divergence, in terms that the series leave out
-constexpr double kLost = 6.0;        // cancellation that sums of float32 terms bear
 constexpr double kOff = 0.25,
                  kFarOff = 4.0;        // (mean d')² over the variance: the pivot is moved, at once if far
 constexpr std::size_t kManyTiles = 8;  // so that the first, about a bad pivot, is a small part
@@ -36,81 +35,87 @@ bool well_centred(const MomentSums& sums) {
   return square <= kWellCentred * (sums.d2 - square);
 }
 
+/// d' is that many times too small.
 double stretch_of(const MomentFrame& frame, double temperature) {
   return 1 / (temperature * static_cast<double>(frame.inverse_temperature));
 }
 
-/// e stands for e^{x(1+ε)}, by what `steps` rounds off.
-double weight_error_of(const MomentFrame& frame, bool exact, double steps) {
-  const double low = exact ? static_cast<double>(frame.steps_low) : 0.0;
-  return (static_cast<double>(frame.steps) + low) / steps - 1;
+/// The distance by which what z − y rounded off, at most 2^-24·|c| in each d' but the top's, is too much.
+constexpr double kRounded = 10;
+
+double share_beside_top(const MomentFigures& figures) {
+  return figures.rest / (1 + figures.rest);
+}
+
+/// Where the columns stand, in their own units.
+MomentPlace place_of(const RowColumns& columns, const MomentState& state, const MomentSums& sums,
+                     const TopList& top_inf) {
+  const double stretch = stretch_of(state.frame, columns.temperature);
+  return {static_cast<double>(state.top_z) / columns.temperature,
+          top_inf.entries[0].value / columns.temperature,
+          state.pivot * stretch,
+          sums.n,
+          (state.pivot + sums.d1 / sums.n) * stretch,
+          std::max(0.0, sums.d2 - sums.d1 * sums.d1 / sums.n) * stretch * stretch,
+          (sums.low + state.pivot) * stretch,
+          (sums.high + state.pivot) * stretch};
 }
 
 }  // namespace
 
-MomentRow::MomentRow(const MomentKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k, bool core,
-                     std::vector<float>& scratch)
-    : kernel_(kernel),
-      vocabulary_(vocabulary),
-      top_k_(top_k),
-      core_(core),
-      scratch_(scratch),
-      frames_((vocabulary + kTileColumns - 1) / kTileColumns) {}
-
-bool MomentRow::measure(const driftgate_batch& batch, std::uint64_t index, TopList& top_train,
-                        TopList& top_inf, driftgate_row& out) {
-  if (vocabulary_ < kLeastColumns || batch.train.dtype != batch.inf.dtype) return false;
-  Way way;
+template <typename Judge>
+bool MomentRow::attempt_all(Run& run, Judge judge) const {
+  if (run.columns.count < kLeastColumns || run.columns.train_dtype != run.columns.inf_dtype) return false;
   for (;;) {
-    switch (attempt(batch, index, top_train, top_inf, way, out)) {
+    switch (sum_all(run) ? judge(run) : Outcome::refused) {
       case Outcome::done:
         return true;
       case Outcome::refused:
         return false;
       case Outcome::raise:
-        if (++way.form == kMomentForms) return false;
+        if (++run.way.form == kMomentForms) return false;
         break;
       case Outcome::exact:
-        way.exact = true;
+        run.way.exact = true;
         break;
     }
   }
 }
 
-TileInput MomentRow::input_of(const driftgate_batch& batch, std::uint64_t index, std::size_t tile) const {
-  const std::size_t first = tile * kTileColumns;
-  const auto start = [&](const driftgate_logits& logits) {
-    return static_cast<const unsigned char*>(logits.data) + index * logits.row_stride_bytes +
-           first * element_bytes(logits.dtype);
-  };
-  return {start(batch.train),
-          start(batch.inf),
-          batch.train.dtype,
-          batch.inf.dtype,
-          static_cast<std::uint32_t>(std::min<std::size_t>(kTileColumns, vocabulary_ - first)),
-          static_cast<std::uint32_t>(first),
-          batch.temperature};
+bool MomentRow::measure(const RowColumns& columns, const std::int64_t* token, MomentScratch scratch,
+                        TopList& top_train, TopList& top_inf, driftgate_row& out) const {
+  MomentState state;
+  Run all{columns, scratch, top_train, top_inf, state};
+  return attempt_all(all, [&](Run& run) { return finish(run, token, out); });
 }
 
-MomentRow::Outcome MomentRow::attempt(const driftgate_batch& batch, std::uint64_t index, TopList& top_train,
-                                      TopList& top_inf, Way& way, driftgate_row& out) {
-  State state;
-  state.exact = way.exact, state.form = way.form;
-  state.frame.inverse_temperature = static_cast<float>(1 / batch.temperature);
-  const double steps = kernel_.steps * std::numbers::log2e / batch.temperature;
+bool MomentRow::sum_part(const RowColumns& columns, MomentScratch scratch, TopList& top_train,
+                         TopList& top_inf, MomentState& state, driftgate_shard_partial& out) const {
+  Run all{columns, scratch, top_train, top_inf, state};
+  return attempt_all(all, [&](Run& run) { return finish_part(run, out); });
+}
+
+bool MomentRow::sum_all(Run& run) const {
+  const double temperature = run.columns.temperature;
+  MomentState& state = run.state;
+  state = {};
+  state.exact = run.way.exact, state.form = run.way.form;
+  state.frame.inverse_temperature = static_cast<float>(1 / temperature);
+  const double steps = kernel_.steps * std::numbers::log2e / temperature;
   state.frame.steps = static_cast<float>(steps);
   state.frame.steps_low = static_cast<float>(steps - static_cast<double>(state.frame.steps));
   state.frame.magic = 0x1.8p23F;
-  top_train.size = top_inf.size = 0;
-  for (std::size_t tile = 0; tile < frames_.size(); ++tile) {
-    if (!sum_tile(input_of(batch, index, tile), tile, top_train, top_inf, state, way))
-      return Outcome::refused;
+  run.top_train.size = run.top_inf.size = 0;
+  for (std::size_t tile = 0; tile < run.columns.tiles(); ++tile) {
+    if (!sum_tile(run, tile)) return false;
   }
-  return state.any ? finish(batch, index, top_train, top_inf, state, way, out) : Outcome::refused;
+  return state.any;
 }
 
 /// By the drifts of the first tile: how many powers, and whether z − y needs what it rounds off.
-bool MomentRow::choose(const TileInput& input, State& state, Way& way) const {
+bool MomentRow::choose(const TileInput& input, Run& run) const {
+  MomentState& state = run.state;
+  Way& way = run.way;
   float low = 0, high = 0;
   kernel_.range(input, low, high);
   const double span = (static_cast<double>(high) - static_cast<double>(low)) / input.temperature;
@@ -131,7 +136,7 @@ bool MomentRow::choose(const TileInput& input, State& state, Way& way) const {
 
 /// The largest logit so far is `column` of this tile. The pivot becomes about the mean drift with it, so that
 /// sums about it cancel little. False when the sums lose too much by the move.
-bool MomentRow::raise_top(const TileInput& input, float top_z, std::size_t column, State& state) const {
+bool MomentRow::raise_top(const TileInput& input, float top_z, std::size_t column, MomentState& state) const {
   const auto z = static_cast<double>(top_z);
   const double y = logit_at(input.inf, input.inf_dtype, static_cast<std::int64_t>(column));
   MomentFrame& frame = state.frame;
@@ -170,7 +175,7 @@ bool MomentRow::raise_top(const TileInput& input, float top_z, std::size_t colum
 }
 
 /// The pivot as the kernels will use it: of the low part they take note only in the exact form.
-void MomentRow::set_pivot(State& state, double pivot) {
+void MomentRow::set_pivot(MomentState& state, double pivot) {
   MomentFrame& frame = state.frame;
   frame.pivot = static_cast<float>(pivot);
   frame.pivot_low = state.exact ? static_cast<float>(pivot - static_cast<double>(frame.pivot)) : 0.0F;
@@ -178,7 +183,7 @@ void MomentRow::set_pivot(State& state, double pivot) {
 }
 
 /// Moves the pivot to `pivot`. False when logit_rms would lose too much.
-bool MomentRow::repivot(State& state, double pivot, double rise) const {
+bool MomentRow::repivot(MomentState& state, double pivot, double rise) const {
   MomentSums& sums = state.sums;
   if (!core_ && !well_centred(sums)) return false;
   const double before = state.pivot;
@@ -190,7 +195,7 @@ bool MomentRow::repivot(State& state, double pivot, double rise) const {
 }
 
 /// The distance of the mean drift from the pivot, 0 if its square is at most `lenience` of the variance.
-double MomentRow::off_centre(const State& state, double lenience) {
+double MomentRow::off_centre(const MomentState& state, double lenience) {
   const MomentSums& sums = state.sums;
   const double e = static_cast<double>(sums.top_e), d = state.top_drift - state.pivot;
   const double all = sums.m[0] + e;
@@ -198,29 +203,31 @@ double MomentRow::off_centre(const State& state, double lenience) {
   return mean * mean > lenience * (square - mean * mean) ? mean : 0.0;
 }
 
-bool MomentRow::sum_at_once(const TileInput& input, std::size_t tile, TopList& top_train, TopList& top_inf,
-                            State& state, const Way& way) {
+bool MomentRow::sum_at_once(Run& run, const TileInput& input, std::size_t tile) const {
+  const Way& way = run.way;
+  MomentState& state = run.state;
   // Reading 16-bit logits twice costs less than what is begun in vain.
   if (input.train_dtype != DRIFTGATE_F32 || input.columns % kernel_.lanes != 0) return false;
   if (!state.any || !way.chosen) return false;
-  float* e = scratch_.data() + 2 * tile * kTileColumns;
+  float* e = run.scratch.values.data() + 2 * tile * kTileColumns;
   const MomentSums before = state.sums;
   MomentScan scan;
   const MomentStatus status = kernel_.sum_and_scan(input, state.frame, way.form, way.exact, core_, e,
                                                    e + kTileColumns, state.sums, scan);
   if (status != MomentStatus::done) return false;
   const double limit = kLargestLogit * input.temperature;
-  if (!(static_cast<double>(scan.top_z) > -limit) || !settle(tile, off_centre(state, kOff), state)) {
+  if (!(static_cast<double>(scan.top_z) > -limit) || !settle(run, tile, off_centre(state, kOff))) {
     state.sums = before;
     return false;
   }
-  kernel_.offer(input, scan, top_train, top_inf);
+  kernel_.offer(input, scan, run.top_train, run.top_inf);
   return true;
 }
 
-bool MomentRow::sum_tile(const TileInput& input, std::size_t tile, TopList& top_train, TopList& top_inf,
-                         State& state, Way& way) {
-  if (sum_at_once(input, tile, top_train, top_inf, state, way)) return true;
+bool MomentRow::sum_tile(Run& run, std::size_t tile) const {
+  const TileInput input = run.columns.tile(tile);
+  if (sum_at_once(run, input, tile)) return true;
+  MomentState& state = run.state;
   MomentScan scan;
   kernel_.scan(input, scan);
   constexpr float kNone = -std::numeric_limits<float>::infinity();
@@ -233,135 +240,180 @@ bool MomentRow::sum_tile(const TileInput& input, std::size_t tile, TopList& top_
     column = kernel_.first_top(input, scan);
     if (!raise_top(input, scan.top_z, column, state)) return false;
   }
-  if (state.any && !way.chosen && !choose(input, state, way)) return false;
-  if (!sum_columns(input, tile, column, first, state, way)) return false;
-  kernel_.offer(input, scan, top_train, top_inf);
+  if (state.any && !run.way.chosen && !choose(input, run)) return false;
+  if (!sum_columns(run, input, tile, column, first)) return false;
+  kernel_.offer(input, scan, run.top_train, run.top_inf);
   return true;
 }
 
 /// Sums the tile, again about a better pivot where the first was bad and is much of the row.
-bool MomentRow::sum_columns(const TileInput& input, std::size_t tile, std::size_t column, bool first,
-                            State& state, const Way& way) {
-  float* e = scratch_.data() + 2 * tile * kTileColumns;
+bool MomentRow::sum_columns(Run& run, const TileInput& input, std::size_t tile, std::size_t column,
+                            bool first) const {
+  const Way& way = run.way;
+  MomentState& state = run.state;
+  float* e = run.scratch.values.data() + 2 * tile * kTileColumns;
   float* d = e + kTileColumns;
-  const auto run = [&](bool masked) {
+  const auto sum = [&](bool masked) {
     return kernel_.sum(input, state.frame, way.form, way.exact, core_, masked, column, e, d, state.sums);
   };
-  const auto run_any = [&] {
-    const MomentStatus status = run(false);
-    return (status == MomentStatus::nonfinite ? run(true) : status) == MomentStatus::done;
+  const auto sum_any = [&] {
+    const MomentStatus status = sum(false);
+    return (status == MomentStatus::nonfinite ? sum(true) : status) == MomentStatus::done;
   };
   const MomentSums before = state.sums;
-  if (!run_any()) return false;
+  if (!sum_any()) return false;
   if (!state.any) {
-    frames_[tile] = {};  // not those of the row before
+    run.scratch.frames[tile] = {};  // not those of the row before
     return true;
   }
   double off = off_centre(state, kOff);
-  if (first && off != 0 && (frames_.size() < kManyTiles || off_centre(state, kFarOff) != 0)) {
+  if (first && off != 0 && (run.columns.tiles() < kManyTiles || off_centre(state, kFarOff) != 0)) {
     state.sums = before;
     set_pivot(state, state.pivot + off);
-    if (!run_any()) return false;
+    if (!sum_any()) return false;
     off = 0;
   }
   if (column != kNoColumn) d[column] = static_cast<float>(state.top_drift - state.pivot);
-  return settle(tile, off, state);
+  return settle(run, tile, off);
 }
 
-bool MomentRow::settle(std::size_t tile, double off, State& state) {
-  frames_[tile] = {state.pivot, state.reference, false};
-  if (off == 0 || tile + 1 == frames_.size()) return true;
+bool MomentRow::settle(Run& run, std::size_t tile, double off) const {
+  MomentState& state = run.state;
+  run.scratch.frames[tile] = {state.pivot, state.reference, false};
+  if (off == 0 || tile + 1 == run.columns.tiles()) return true;
   return repivot(state, state.pivot + off, 0);
 }
 
-/// tv and the head sets. In each tile d = (d' + its pivot − the row's) + offset.
-Pass2 MomentRow::distances(const State& state, const MomentFigures& figures, double stretch) const {
-  Pass1 rough{};
-  rough.n = state.sums.n, rough.l_p = 1;
-  // So that choose_heads finds the divergence that is known: u and G/l_p of measurement.md, section 2.
-  const double u = figures.growth - 1;
-  rough.g = figures.kl_train_inf + (u - figures.offset), rough.s = rough.g - u;
-  Pass2 out{};
-  choose_heads(rough, out);
-  const double all = state.sums.m[0] + static_cast<double>(state.sums.top_e);
-  const double size = std::max(std::abs(figures.low), std::abs(figures.high));
+/// e stands for e^{x(1+ε)}, by what the steps of the frame round off.
+double MomentRow::weight_error(const MomentState& state, double temperature) const {
+  const MomentFrame& frame = state.frame;
+  const double low = state.exact ? static_cast<double>(frame.steps_low) : 0.0;
+  const double natural = kernel_.steps * std::numbers::log2e / temperature;
+  return (static_cast<double>(frame.steps) + low) / natural - 1;
+}
+
+MomentSums MomentRow::about_top(const MomentState& state) {
+  MomentSums sums = state.sums;
+  // What the frame's top rounded off; the top column itself has x = 0.
+  const double top = static_cast<double>(state.top_z) * static_cast<double>(state.frame.inverse_temperature);
+  move(sums, state.form, 0, top - state.top);
+  return sums;
+}
+
+MomentFigures MomentRow::figures(const MomentState& state, const MomentSums& sums, double temperature) const {
+  const double error = core_ ? 0 : weight_error(state, temperature);
+  return figures_of(sums, state.form, state.top_drift - state.pivot, error,
+                    stretch_of(state.frame, temperature));
+}
+
+/// tv and the heads, whose thresholds are chosen.
+void MomentRow::distances(const Run& run, const Centre& centre, Pass2& out) const {
   double tv = 0;
-  for (std::size_t tile = frames_.size(); tile-- > 0;) {  // what was written last is still near
-    const TileFrame& frame = frames_[tile];
+  for (std::size_t tile = run.columns.tiles(); tile-- > 0;) {  // what was written last is still near
+    const MomentTileFrame& frame = run.scratch.frames[tile];
     if (frame.blank) continue;
-    const std::size_t columns = std::min<std::size_t>(kTileColumns, vocabulary_ - tile * kTileColumns);
-    const double scale = std::exp2((frame.reference - state.reference) / kernel_.steps) / all;
-    const double shift = (frame.pivot - state.pivot) + figures.offset / stretch;
-    const float* e = scratch_.data() + 2 * tile * kTileColumns;
+    const double scale = std::exp2((frame.reference - run.state.reference) / kernel_.steps) * centre.share;
+    const double shift = (frame.pivot - centre.pivot) + centre.offset;
+    const float* e = run.scratch.values.data() + 2 * tile * kTileColumns;
     float least[kHeads];
     for (std::size_t i = 0; i < kHeads; ++i) least[i] = static_cast<float>(out.heads[i].least_p / scale);
     MomentDistances found;
-    kernel_.distances(e, e + kTileColumns, columns, static_cast<float>(shift), static_cast<float>(size),
-                      least, found);
+    kernel_.distances(e, e + kTileColumns, run.columns.tile(tile).columns, static_cast<float>(shift),
+                      static_cast<float>(centre.size), least, found);
     tv += found.tv * scale;
     for (std::size_t i = 0; i < kHeads; ++i) {
       HeadSums& head = out.heads[i];
       head.tail_p += found.tail_p[i] * scale;
       head.tail_q += (found.tail_p[i] - found.tail_gap[i]) * scale;
-      head.min_d = std::min(head.min_d, (static_cast<double>(found.low[i]) + shift) * stretch);
-      head.max_d = std::max(head.max_d, (static_cast<double>(found.high[i]) + shift) * stretch);
+      head.min_d = std::min(head.min_d, (static_cast<double>(found.low[i]) + shift) * centre.stretch);
+      head.max_d = std::max(head.max_d, (static_cast<double>(found.high[i]) + shift) * centre.stretch);
     }
   }
-  out.tv = 0.5 * tv * stretch;
-  return out;
+  out.tv = 0.5 * tv * centre.stretch;
 }
 
-MomentRow::Outcome MomentRow::finish(const driftgate_batch& batch, std::uint64_t index,
-                                     const TopList& top_train, const TopList& top_inf, const State& state,
-                                     const Way& way, driftgate_row& out) const {
-  const double stretch = stretch_of(state.frame, batch.temperature);
-  MomentSums sums = state.sums;
-  // What the frame's top rounded off; the top column itself has x = 0.
-  move(sums, way.form, 0,
-       static_cast<double>(state.top_z) * static_cast<double>(state.frame.inverse_temperature) - state.top);
-  const double natural = kernel_.steps * std::numbers::log2e / batch.temperature;
-  const double weight_error = core_ ? 0 : weight_error_of(state.frame, way.exact, natural);
-  const MomentFigures figures =
-      figures_of(sums, way.form, state.top_drift - state.pivot, weight_error, stretch);
-  if (!std::isfinite(figures.offset) || !(figures.lost < kLost)) return Outcome::refused;
+MomentRow::Outcome MomentRow::finish(Run& run, const std::int64_t* token, driftgate_row& out) const {
+  const RowColumns& columns = run.columns;
+  const MomentState& state = run.state;
+  const double stretch = stretch_of(state.frame, columns.temperature);
+  const MomentSums sums = about_top(state);
+  const MomentFigures known = figures(state, sums, columns.temperature);
   const double all = sums.m[0] + static_cast<double>(sums.top_e);
-  if (!(state.bulk <= kLost * figures.second * all)) return Outcome::refused;
-  if (!(figures.remainder < kRemainder)) return Outcome::raise;
-  constexpr double kEntropy = 3e-7, kEntropyFloor = 1e-13;
-  if (!core_ && !(figures.cross_left < kEntropy * figures.entropy_inf + kEntropyFloor)) return Outcome::raise;
+  const MomentFault fault = fault_of(known, state.bulk / all, kMostRemainder);
+  if (fault != MomentFault::none) return fault == MomentFault::raise ? Outcome::raise : Outcome::refused;
   if (!core_ && !well_centred(sums)) return Outcome::refused;
-
+  Pass1 row = pass1_of(known, place_of(columns, state, sums, run.top_inf));
   Pass2 terms{};
-  if (!core_) terms = distances(state, figures, stretch);
-  // What z − y rounded off is at most 2^-24·|c| in each d' but the top's.
-  constexpr double kRounded = 10;
-  const double share = figures.rest / (1 + figures.rest);
-  const double distance = core_ ? std::sqrt(figures.second) * share : terms.tv;
-  if (!way.exact && std::abs(state.pivot) * share > kRounded * distance && figures.second > 0)
+  choose_heads(row, terms);
+  const double size = std::max(std::abs(known.low), std::abs(known.high));
+  if (!core_) distances(run, {state.pivot, known.offset / stretch, 1 / all, size, stretch}, terms);
+  const double share = share_beside_top(known);
+  const double distance = core_ ? std::sqrt(known.second) * share : terms.tv;
+  if (!state.exact && std::abs(state.pivot) * share > kRounded * distance && known.second > 0)
     return Outcome::exact;
   terms.tv = distance;
-  terms.kl_train_inf = figures.kl_train_inf, terms.kl_inf_train = figures.kl_inf_train;
-  terms.js = figures.js, terms.hellinger2 = figures.hellinger2, terms.chi2 = figures.chi2;
-  Pass1 row{};
-  row.n = sums.n;
-  row.c = state.pivot * stretch;
-  row.min_drift = (sums.low + state.pivot) * stretch, row.max_drift = (sums.high + state.pivot) * stretch;
-  row.m2 = std::max(0.0, sums.d2 - sums.d1 * sums.d1 / sums.n) * stretch * stretch;
-  row.m_p = static_cast<double>(state.top_z) / batch.temperature;
-  row.l_p = 1 + figures.rest;
-  row.a_p = (std::log(row.l_p) - figures.entropy_train) * row.l_p;
-  row.m_q = row.m_p - row.c;
-  row.l_q = row.l_p * figures.growth;
-  row.a_q = (std::log(row.l_q) - figures.entropy_inf) * row.l_q;
+  terms.kl_train_inf = known.kl_train_inf, terms.kl_inf_train = known.kl_inf_train;
+  terms.js = known.js, terms.hellinger2 = known.hellinger2, terms.chi2 = known.chi2;
   at(out, schema::Metric::nonfinite) = 0;
-  SummedRow summed{row, terms, top_train, top_inf, figures.offset, top_k_, batch.temperature, std::nullopt};
-  if (batch.tokens != nullptr) {
-    const TileInput first = input_of(batch, index, 0);
-    summed.token = RealisedLogits{logit_at(first.train, batch.train.dtype, batch.tokens[index]),
-                                  logit_at(first.inf, batch.inf.dtype, batch.tokens[index])};
+  SummedRow summed{row,          terms,  run.top_train,       run.top_inf,
+                   known.offset, top_k_, columns.temperature, std::nullopt};
+  if (token != nullptr) {
+    summed.token = RealisedLogits{logit_at(columns.train, columns.train_dtype, *token),
+                                  logit_at(columns.inf, columns.inf_dtype, *token)};
   }
   finish_row(summed, out);
   return Outcome::done;
+}
+
+/// A part must hold for itself: then it holds in every row, of which it is told only what other parts add.
+MomentRow::Outcome MomentRow::finish_part(Run& run, driftgate_shard_partial& out) const {
+  const RowColumns& columns = run.columns;
+  MomentState& state = run.state;
+  const double stretch = stretch_of(state.frame, columns.temperature);
+  MomentSums sums = about_top(state);
+  const MomentFigures known = figures(state, sums, columns.temperature);
+  const auto top_e = static_cast<double>(sums.top_e);
+  const double all = sums.m[0] + top_e;
+  const MomentFault fault = fault_of(known, state.bulk / all, kMostRemainderOfPart);
+  if (fault != MomentFault::none) return fault == MomentFault::raise ? Outcome::raise : Outcome::refused;
+  if (!core_ && !well_centred(sums)) return Outcome::refused;
+  // tv is at least ½(Σp·d²)^{3/2}/(Σp·d⁴)^{1/2}, by Hölder's inequality.
+  const double distance = 0.5 * known.second * std::sqrt(known.second / known.fourth);
+  if (!state.exact && known.second > 0 &&
+      std::abs(state.pivot) * share_beside_top(known) > kRounded * distance) {
+    return Outcome::exact;
+  }
+  const Pass1 row = pass1_of(known, place_of(columns, state, sums, run.top_inf));
+  out.sums = packed(row);
+  state.lse = log_sum(row);
+  driftgate_moments& moments = out.moments;
+  moments.form = static_cast<std::uint32_t>(state.form) + 1;
+  moments.top_drift = (state.top_drift - state.pivot) * stretch;
+  moments.bulk = state.bulk / top_e * stretch * stretch;
+  const double error = core_ ? 0 : weight_error(state, columns.temperature);
+  double power = 1 / top_e;
+  for (std::size_t k = 0; k <= kPowers[state.form]; ++k, power *= stretch) {
+    moments.powers[k] = (sums.m[k] - (k <= 2 ? error * sums.x[k] : 0)) * power;
+    if (k <= kCross[state.form]) moments.cross[k] = sums.x[k] * power;
+  }
+  return Outcome::done;
+}
+
+void MomentRow::part_terms(const RowColumns& columns, MomentScratch scratch, const MomentState& state,
+                           const driftgate_shard_row& merged, driftgate_shard_terms& out) const {
+  const double stretch = stretch_of(state.frame, columns.temperature);
+  const double all = state.sums.m[0] + static_cast<double>(state.sums.top_e);
+  const double pivot = merged.sums.c / stretch, offset = merged.offset / stretch;
+  const double move = (state.pivot - pivot) + offset;
+  const double size = std::max(std::abs(state.sums.low + move), std::abs(state.sums.high + move));
+  Pass2 terms{};
+  set_heads(merged.least_p, terms);
+  TopList none{nullptr, 0, 0};
+  MomentState sums = state;
+  distances({columns, scratch, none, none, sums},
+            {pivot, offset, std::exp(state.lse - merged.lse) / all, size * stretch, stretch}, terms);
+  out.tv = terms.tv;
+  write_heads(terms, out);
 }
 
 }  // namespace driftgate::gpu::cpu

@@ -1,73 +1,109 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "gpu/backend.h"
 #include "gpu/cpu/moment_kernel.hpp"
 #include "gpu/cpu/moment_sums.hpp"
+#include "gpu/cpu/row_columns.hpp"
 
 namespace driftgate::gpu::cpu {
 
-/// Measures the rows whose drift is small enough for sums of powers (moment_kernel.hpp) and leaves the
-/// others.
+/// What the second reading needs of a tile.
+struct MomentTileFrame {
+  double pivot = 0, reference = 0;
+  bool blank = true;  ///< every column masked, before the row's first logit: in no units at all
+};
+
+/// Where the float32 exponentials and drifts of a row's tiles stay until the second reading.
+struct MomentScratch {
+  std::span<float> values;  ///< 2·kTileColumns for each tile
+  std::span<MomentTileFrame> frames;
+};
+
+/// A row, or the part of one, so far.
+struct MomentState {
+  MomentSums sums{};
+  MomentFrame frame{};
+  double pivot = 0, top = 0, reference = 0, reference_top = 0;
+  double top_drift = 0;  ///< (z − y)/temperature of the top column
+  double bulk = 0;       ///< the largest Σ of terms of Σe·d'² that a move of the pivot met
+  float top_z = 0;
+  std::size_t form = 0;
+  bool any = false, exact = false;
+  double lse = 0;  ///< of a part: log Σ e^z
+};
+
+/// Measures the rows whose drift is small enough for sums of powers (moment_kernel.hpp), or parts of them,
+/// and leaves the others.
 class MomentRow {
  public:
-  /// `scratch`: 2·kTileColumns floats for each tile.
-  MomentRow(const MomentKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k, bool core,
-            std::vector<float>& scratch);
-  /// False when the row needs the tile kernels; then only the lists are touched. `out` is cleared.
-  bool measure(const driftgate_batch& batch, std::uint64_t index, TopList& top_train, TopList& top_inf,
-               driftgate_row& out);
+  MomentRow(const MomentKernel& kernel, std::uint32_t top_k, bool core)
+      : kernel_(kernel), top_k_(top_k), core_(core) {}
+  /// False when the row needs the tile kernels; then only the lists are touched. `out` is cleared, `token` a
+  /// column or null.
+  bool measure(const RowColumns& columns, const std::int64_t* token, MomentScratch scratch,
+               TopList& top_train, TopList& top_inf, driftgate_row& out) const;
+
+  /// The first pass over a part of a row. False as above, else sums and moments of `out` are written.
+  bool sum_part(const RowColumns& columns, MomentScratch scratch, TopList& top_train, TopList& top_inf,
+                MomentState& state, driftgate_shard_partial& out) const;
+  /// The second, from what the first left in `scratch` and `state`: tv and heads of `out`. Not with core
+  /// metrics.
+  void part_terms(const RowColumns& columns, MomentScratch scratch, const MomentState& state,
+                  const driftgate_shard_row& merged, driftgate_shard_terms& out) const;
 
  private:
   enum class Outcome { done, refused, raise, exact };
-  /// What pass 2 needs of a tile.
-  struct TileFrame {
-    double pivot = 0, reference = 0;
-    bool blank = true;  ///< every column masked, before the row's first logit: in no units at all
-  };
-  /// The row so far.
-  struct State {
-    MomentSums sums{};
-    MomentFrame frame{};
-    double pivot = 0, top = 0, reference = 0, reference_top = 0;
-    double top_drift = 0;  ///< (z − y)/temperature of the top column
-    double bulk = 0;       ///< the largest Σ of terms of Σe·d'² that a move of the pivot met
-    float top_z = 0;
-    std::size_t form = 0;
-    bool any = false, exact = false;
-  };
   /// How the row is summed.
   struct Way {
     std::size_t form = 0;
     bool exact = false, chosen = false;
   };
-  Outcome attempt(const driftgate_batch& batch, std::uint64_t index, TopList& top_train, TopList& top_inf,
-                  Way& way, driftgate_row& out);
-  [[nodiscard]] TileInput input_of(const driftgate_batch& batch, std::uint64_t index, std::size_t tile) const;
-  bool sum_tile(const TileInput& input, std::size_t tile, TopList& top_train, TopList& top_inf, State& state,
-                Way& way);
+  /// What is read, where it is kept, and what it adds up to.
+  struct Run {
+    const RowColumns& columns;
+    const MomentScratch& scratch;
+    TopList &top_train, &top_inf;
+    MomentState& state;
+    Way way{};
+  };
+  /// About what the second reading looks at the columns.
+  struct Centre {
+    double pivot, offset;  ///< d = (d' + its tile's pivot − pivot) + offset, in units of d'
+    double share;          ///< p of e = 1, at the row's last reference
+    double size;           ///< at least |d|
+    double stretch;
+  };
+  /// Sums the columns until `judge(run)` is content.
+  template <typename Judge>
+  bool attempt_all(Run& run, Judge judge) const;
+  [[nodiscard]] bool sum_all(Run& run) const;
+  bool sum_tile(Run& run, std::size_t tile) const;
   /// Sums the tile in one reading, if nothing in it asks for another frame.
-  bool sum_at_once(const TileInput& input, std::size_t tile, TopList& top_train, TopList& top_inf,
-                   State& state, const Way& way);
-  bool choose(const TileInput& input, State& state, Way& way) const;
-  [[nodiscard]] bool raise_top(const TileInput& input, float top_z, std::size_t column, State& state) const;
-  static void set_pivot(State& state, double pivot);
-  [[nodiscard]] bool repivot(State& state, double pivot, double rise) const;
-  bool sum_columns(const TileInput& input, std::size_t tile, std::size_t column, bool first, State& state,
-                   const Way& way);
-  bool settle(std::size_t tile, double off, State& state);
-  [[nodiscard]] static double off_centre(const State& state, double lenience);
-  Pass2 distances(const State& state, const MomentFigures& figures, double stretch) const;
-  Outcome finish(const driftgate_batch& batch, std::uint64_t index, const TopList& top_train,
-                 const TopList& top_inf, const State& state, const Way& way, driftgate_row& out) const;
+  bool sum_at_once(Run& run, const TileInput& input, std::size_t tile) const;
+  bool choose(const TileInput& input, Run& run) const;
+  [[nodiscard]] bool raise_top(const TileInput& input, float top_z, std::size_t column,
+                               MomentState& state) const;
+  static void set_pivot(MomentState& state, double pivot);
+  [[nodiscard]] bool repivot(MomentState& state, double pivot, double rise) const;
+  bool sum_columns(Run& run, const TileInput& input, std::size_t tile, std::size_t column, bool first) const;
+  bool settle(Run& run, std::size_t tile, double off) const;
+  [[nodiscard]] static double off_centre(const MomentState& state, double lenience);
+  /// The sums about the row's largest logit as it is.
+  [[nodiscard]] static MomentSums about_top(const MomentState& state);
+  [[nodiscard]] MomentFigures figures(const MomentState& state, const MomentSums& sums,
+                                      double temperature) const;
+  [[nodiscard]] double weight_error(const MomentState& state, double temperature) const;
+  void distances(const Run& run, const Centre& centre, Pass2& out) const;
+  Outcome finish(Run& run, const std::int64_t* token, driftgate_row& out) const;
+  Outcome finish_part(Run& run, driftgate_shard_partial& out) const;
 
   const MomentKernel& kernel_;
-  std::uint32_t vocabulary_, top_k_;
+  std::uint32_t top_k_;
   bool core_;
-  std::vector<float>& scratch_;
-  std::vector<TileFrame> frames_;
 };
 
 }  // namespace driftgate::gpu::cpu

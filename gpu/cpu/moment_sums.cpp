@@ -62,15 +62,24 @@ double dot(const Series& a, const Series& b, std::size_t most) {
   return out;
 }
 
+constexpr std::array<Series, kTerms> binomials() {
+  std::array<Series, kTerms> out{};
+  for (std::size_t k = 0; k < kTerms; ++k) {
+    out[k][0] = 1;
+    for (std::size_t j = 1; j <= k; ++j) out[k][j] = out[k - 1][j - 1] + (j < k ? out[k - 1][j] : 0);
+  }
+  return out;
+}
+constexpr std::array<Series, kTerms> kBinomials = binomials();
+
 /// Σe·(d − delta)^k from Σe·d^k.
 void shift_powers(double* m, std::size_t most, double delta) {
+  double powers[kTerms];
+  powers[0] = 1;
+  for (std::size_t k = 1; k <= most; ++k) powers[k] = -delta * powers[k - 1];
   for (std::size_t k = most; k > 0; --k) {
-    double binomial = 1, power = 1, out = 0;
-    for (std::size_t j = 0; j <= k; ++j) {
-      out += binomial * power * m[k - j];
-      binomial = binomial * static_cast<double>(k - j) / static_cast<double>(j + 1);
-      power *= -delta;
-    }
+    double out = 0;
+    for (std::size_t j = 0; j <= k; ++j) out += kBinomials[k][j] * powers[j] * m[k - j];
     m[k] = out;
   }
 }
@@ -120,13 +129,14 @@ MomentFigures figures_of(const MomentSums& sums, std::size_t form, double top_d,
   const double u = dot(kSeries.shrink, about_pivot, most);
   out.growth = 1 + u;
   out.offset = std::log1p(u);
+  out.mean = mu[1];
   const double o = out.offset;
   out.low = sums.low * stretch + o, out.high = sums.high * stretch + o;
   const double terms = mu[2] + 2 * std::abs(o * mu[1]) + o * o;
   shift_powers(mu, most, -o);
   Series m{};
   std::copy_n(mu, most + 1, m.begin());
-  out.second = m[2];
+  out.second = m[2], out.fourth = m[4];
   out.lost = m[2] > 0 ? terms / m[2] : terms > 0 ? HUGE_VAL : 1.0;
   out.kl_train_inf = dot(kSeries.kl_pq, m, most);
   out.kl_inf_train = dot(kSeries.kl_qp, m, most);
@@ -134,8 +144,7 @@ MomentFigures figures_of(const MomentSums& sums, std::size_t form, double top_d,
   out.hellinger2 = dot(kSeries.hellinger, m, most);
   out.chi2 = dot(kSeries.chi, m, most);
   const double size = std::max(std::abs(out.low), std::abs(out.high));
-  const double left = most % 2 == 0 ? size * m[most] : size * size * m[most - 1];
-  out.remainder = m[2] > 0 ? kLeftOut[form] * left * std::exp(size) / m[2] : 0.0;
+  out.remainder = m[2] > 0 ? left_out(mu, form, size) / m[2] : 0.0;
   double cross = 0;
   const std::size_t most_cross = kCross[form];
   for (std::size_t k = most_cross + 1; k-- > 0;) cross += kSeries.shrink[k] * rest.x[k];
@@ -148,6 +157,40 @@ MomentFigures figures_of(const MomentSums& sums, std::size_t form, double top_d,
   double ahead = std::exp(reach);
   for (std::size_t k = even; k <= most_cross; ++k) ahead *= reach;
   out.cross_left = std::abs(rest.x[even] / all * kSeries.shrink[most_cross + 1]) * ahead;
+  return out;
+}
+
+double left_out(const double* m, std::size_t form, double reach) {
+  const std::size_t most = kPowers[form];
+  const double left = most % 2 == 0 ? reach * m[most] : reach * reach * m[most - 1];
+  return kLeftOut[form] * left * std::exp(reach);
+}
+
+MomentFault fault_of(const MomentFigures& figures, double bulk, double remainder) {
+  constexpr double kLost = 6.0;  // cancellation that sums of float32 terms bear
+  constexpr double kEntropy = 3e-7, kEntropyFloor = 1e-13;
+  if (!std::isfinite(figures.offset) || !(figures.lost < kLost)) return MomentFault::cancelled;
+  if (!(bulk <= kLost * figures.second)) return MomentFault::cancelled;
+  if (!(figures.remainder < remainder)) return MomentFault::raise;
+  const bool entropy = figures.cross_left < kEntropy * figures.entropy_inf + kEntropyFloor;
+  return entropy ? MomentFault::none : MomentFault::raise;
+}
+
+Pass1 pass1_of(const MomentFigures& figures, const MomentPlace& place) {
+  const double u = std::expm1(figures.offset);
+  Pass1 out{};
+  out.c = place.pivot;
+  out.n = place.n, out.mean_drift = place.mean_drift, out.m2 = place.m2;
+  out.min_drift = place.min_drift, out.max_drift = place.max_drift;
+  out.m_p = place.top;
+  out.l_p = 1 + figures.rest;
+  out.s = figures.mean * out.l_p;
+  out.g = (u + figures.mean) * out.l_p;
+  out.a_p = (std::log(out.l_p) - figures.entropy_train) * out.l_p;
+  out.m_q = place.top_inf;
+  out.l_q = out.l_p * figures.growth * std::exp((place.top - place.pivot) - place.top_inf);
+  out.t = -u / figures.growth * out.l_q;  // with h = 0: only their sum is of use
+  out.a_q = (std::log(out.l_q) - figures.entropy_inf) * out.l_q;
   return out;
 }
 

@@ -113,7 +113,8 @@ RowEngine::RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::ui
   top_train_ = {train_entries_.data(), capacity, 0};
   top_inf_ = {inf_entries_.data(), capacity, 0};
   if (kernel.moments != nullptr) {
-    moments_.emplace(*kernel.moments, vocabulary, top_k, metrics == DRIFTGATE_METRICS_CORE, narrow_scratch_);
+    moments_.emplace(*kernel.moments, top_k, metrics == DRIFTGATE_METRICS_CORE);
+    frames_.resize(tiles);
   }
 }
 
@@ -168,9 +169,12 @@ void RowEngine::measure(const driftgate_batch& batch, std::uint64_t index, drift
 
 void RowEngine::evaluate_accurately(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
   clear_figures(out);
+  const std::int64_t* token = batch.tokens != nullptr ? batch.tokens + index : nullptr;
   // Sums of powers leave the log-ratio an error of about 3e-7 of the mean |log-ratio|, which is twice tv.
   constexpr double kSmallPart = 0.01;
-  if (moments_ && moments_->measure(batch, index, top_train_, top_inf_, out) &&
+  if (moments_ &&
+      moments_->measure(columns_of(batch, index), token, {narrow_scratch_, frames_}, top_train_, top_inf_,
+                        out) &&
       !(std::abs(at(out, Metric::log_ratio)) < kSmallPart * at(out, Metric::tv)))
     return;
   if (evaluate(batch, index, out)) return;

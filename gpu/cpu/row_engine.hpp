@@ -57,6 +57,7 @@ class RowEngine {
   std::vector<TopEntry> train_entries_, inf_entries_;
   TopList top_train_{}, top_inf_{};
   std::optional<MomentRow> moments_;  ///< uses narrow_scratch_
+  std::vector<MomentTileFrame> frames_;
 };
 
 }  // namespace driftgate::gpu::cpu

@@ -3,25 +3,21 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "gpu/backend.h"
-#include "gpu/cpu/tile_kernel.hpp"
+#include "gpu/cpu/part_engine.hpp"
 
 namespace driftgate::gpu::cpu {
 
 /// What a slot keeps of its batch between the passes, at most. Rows beyond are read again.
 inline constexpr std::size_t kMaxKeptBytes = std::size_t{256} << 20;
 
-[[nodiscard]] driftgate_pass1 packed(const Pass1& sums);
-[[nodiscard]] Pass1 unpacked(const driftgate_pass1& sums);
-
-/// Evaluates parts of rows (gpu/backend_shard.h). Between the passes it keeps the float32 exponentials and
-/// drifts of each tile that has them, so that pass 2 neither reads the logits nor forms an exponential.
+/// Evaluates parts of a batch's rows (gpu/backend_shard.h), each by one of its threads.
 class ShardEngine {
  public:
-  ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::uint32_t top_k);
+  ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::uint32_t top_k,
+              std::uint32_t metrics = DRIFTGATE_METRICS_ALL);
 
   void pass1(const driftgate_batch& batch, const driftgate_shard& shard,
              std::span<driftgate_shard_partial> partials, std::span<driftgate_top_entry> top);
@@ -34,34 +30,21 @@ class ShardEngine {
   struct Slot {
     std::uint64_t rows = 0, kept_rows = 0;
     std::uint32_t vocabulary = 0, first_column = 0;
-    std::vector<Tile> tiles;    ///< of each row, in order
-    std::vector<float> values;  ///< narrow_e and narrow_drift of each tile of the kept rows
+    KeptParts kept;
   };
-  struct Scratch {
-    std::vector<double> wide;
-    std::vector<float> narrow;
-    std::vector<TopEntry> train, inf;
-  };
-  /// A row of a batch and where its columns stand.
-  struct Row {
-    const driftgate_batch& batch;
-    const driftgate_shard& shard;
-    std::uint64_t index;
+  struct Thread {
+    PartEngine engine;
+    KeptParts spare;  ///< of a row that the slot does not keep
+    std::vector<driftgate_top_entry> top;
   };
 
-  void prepare(Slot& slot, const driftgate_batch& batch, const driftgate_shard& shard) const;
-  [[nodiscard]] Tile blank_tile(Scratch& scratch, bool narrow) const;
-  void pass1_row(const Row& row, Slot& slot, Scratch& scratch, driftgate_shard_partial& out,
-                 std::span<driftgate_top_entry> top) const;
-  void pass2_row(const Row& row, Slot& slot, Scratch& scratch, const driftgate_shard_row& merged,
-                 driftgate_shard_terms& out) const;
-  [[nodiscard]] Pass1 exact_sums(const Row& row, Scratch& scratch) const;
+  void prepare(Slot& slot, const driftgate_batch& batch, const driftgate_shard& shard);
   template <typename Work>
   void for_each_row(std::uint64_t rows, Work work);
 
-  const TileKernel& kernel_;
-  std::uint32_t capacity_;        ///< of the top lists
-  std::vector<Scratch> scratch_;  ///< of each thread
+  std::size_t places_;  ///< of both top lists of a row
+  bool core_;
+  std::vector<Thread> threads_;
   std::array<Slot, DRIFTGATE_SHARD_SLOTS> slots_;
 };
 

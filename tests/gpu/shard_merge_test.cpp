@@ -53,7 +53,8 @@ void check_split(const cpu::TileKernel& kernel, const Case& test, std::mt19937_6
   REQUIRE(split.status == DRIFTGATE_ROW_OK);
   REQUIRE(disagreement(oracle(test.pair), split.values) == "");
   REQUIRE(difference(evaluate(kernel, test), split) == "");
-  REQUIRE(split.head_tail_tv >= split.values[static_cast<std::size_t>(Metric::tv)]);
+  // 1e-15 is what tv itself may be off by: parts of two kinds weigh columns 60 nats below the top unlike.
+  REQUIRE(split.head_tail_tv >= split.values[static_cast<std::size_t>(Metric::tv)] - 1e-15);
   const driftgate_row again = evaluate_split(kernel, test, cuts);
   REQUIRE(std::memcmp(&again, &split, sizeof(split)) == 0);
 }

@@ -1,0 +1,163 @@
+#include "gpu/cpu/part_engine.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "gpu/cpu/moment_merge.hpp"
+#include "gpu/cpu/row_engine.hpp"
+#include "gpu/cpu/row_figures.hpp"
+
+namespace driftgate::gpu::cpu {
+
+namespace {
+
+static_assert(kHeads == DRIFTGATE_HEADS);
+
+/// Adds the sums of a tile to those of the tiles before it.
+void add(Pass1& into, const Pass1& tile, bool& any) {
+  if (any) {
+    merge(into, tile);
+  } else {
+    into = tile;
+  }
+  any = true;
+}
+
+void write_top(const TopList& list, driftgate_top_entry* out) {
+  for (std::uint32_t i = 0; i < list.size; ++i) out[i] = {list.entries[i].value, list.entries[i].id, 0};
+}
+
+/// The realised token's logits, if it is one of the columns held.
+void write_token(const RowColumns& columns, const std::int64_t* token, driftgate_shard_partial& out) {
+  if (token == nullptr) return;
+  const std::int64_t column = *token - columns.first_id;
+  if (column < 0 || column >= columns.count) return;
+  out.has_token = 1;
+  out.token_train = logit_at(columns.train, columns.train_dtype, column);
+  out.token_inf = logit_at(columns.inf, columns.inf_dtype, column);
+}
+
+}  // namespace
+
+void KeptParts::resize(std::size_t parts, std::size_t tiles) {
+  tiles_ = tiles;
+  const auto grow = [](auto& values, std::size_t size) {
+    if (values.size() < size) values.resize(size);
+  };
+  grow(values_, parts * tiles * kTileFloats);
+  grow(tile_, parts * tiles);
+  grow(frames_, parts * tiles);
+  grow(moments_, parts);
+  grow(summed_, parts);
+}
+
+KeptPart KeptParts::at(std::size_t part) {
+  return {{values_.data() + part * tiles_ * kTileFloats, tiles_ * kTileFloats},
+          {tile_.data() + part * tiles_, tiles_},
+          {frames_.data() + part * tiles_, tiles_},
+          &moments_[part],
+          &summed_[part]};
+}
+
+PartEngine::PartEngine(const TileKernel& kernel, std::uint32_t top_k, std::uint32_t metrics)
+    : kernel_(kernel),
+      capacity_(std::max<std::uint32_t>(top_k, 2)),
+      core_(metrics == DRIFTGATE_METRICS_CORE),
+      wide_(3 * kTileColumns),
+      narrow_(2 * kTileColumns),
+      train_(capacity_),
+      inf_(capacity_) {
+  if (kernel.moments != nullptr) moments_.emplace(*kernel.moments, top_k, core_);
+}
+
+Tile PartEngine::blank_tile(bool narrow) {
+  double* base = wide_.data();
+  Tile tile{base, base + kTileColumns, base + 2 * kTileColumns, 0, 0, 0, 0};
+  if (narrow) tile.narrow_e = narrow_.data(), tile.narrow_drift = narrow_.data() + kTileColumns;
+  return tile;
+}
+
+void PartEngine::pass1(const RowColumns& columns, const std::int64_t* token, const KeptPart& kept,
+                       driftgate_shard_partial& out, std::span<driftgate_top_entry> top) {
+  out = {};
+  TopList train{train_.data(), capacity_, 0}, inf{inf_.data(), capacity_, 0};
+  const bool summed =
+      moments_ && moments_->sum_part(columns, {kept.values, kept.frames}, train, inf, *kept.moments, out);
+  *kept.summed = summed ? 1 : 0;
+  if (!summed) sum_tiles(columns, kept, train, inf, out);
+  write_token(columns, token, out);
+  out.top_train = train.size;
+  out.top_inf = inf.size;
+  write_top(train, top.data());
+  write_top(inf, top.data() + capacity_);
+}
+
+void PartEngine::sum_tiles(const RowColumns& columns, const KeptPart& kept, TopList& train, TopList& inf,
+                           driftgate_shard_partial& out) {
+  train.size = inf.size = 0;
+  Pass1 sums{};
+  bool any = false;
+  for (std::size_t i = 0; i < columns.tiles(); ++i) {
+    Tile tile = blank_tile(false);
+    tile.narrow_e = kept.values.data() + i * KeptParts::kTileFloats;
+    tile.narrow_drift = tile.narrow_e + kTileColumns;
+    Pass1 part{};
+    const std::uint64_t nonfinite = kernel_.pass1(columns.tile(i), tile, train, inf, part);
+    kept.tiles[i] = tile;
+    out.nonfinite += nonfinite;
+    if (nonfinite == 0 && tile.count > 0) add(sums, part, any);
+  }
+  out.sums = packed(sums);
+}
+
+void PartEngine::pass2(const RowColumns& columns, const KeptPart& kept, const driftgate_shard_row& merged,
+                       driftgate_shard_terms& out) {
+  out = {};
+  if (merged.skip != 0) return;
+  if (merged.by_moments == 0 || (*kept.summed == 0 && !core_)) {
+    tile_terms(columns, kept, merged, out);
+  } else if (!core_) {
+    moments_->part_terms(columns, {kept.values, kept.frames}, *kept.moments, merged, out);
+  }
+  if (merged.exact != 0) out.exact = packed(exact_sums(columns));
+}
+
+void PartEngine::tile_terms(const RowColumns& columns, const KeptPart& kept,
+                            const driftgate_shard_row& merged, driftgate_shard_terms& out) {
+  Pass2 sums{};
+  set_heads(merged.least_p, sums);
+  for (std::size_t i = 0; i < columns.tiles(); ++i) {
+    Tile tile = blank_tile(true);
+    if (*kept.summed == 0 && kept.tiles[i].narrow) {
+      const Tile blank = tile;
+      tile = kept.tiles[i];
+      // The float64 scratch is that of the thread of pass 1.
+      tile.z = blank.z, tile.drift = blank.drift, tile.e = blank.e;
+    } else {
+      TopEntry ignored[2];
+      TopList train{&ignored[0], 1, 0}, inf{&ignored[1], 1, 0};
+      Pass1 part;
+      kernel_.pass1(columns.tile(i), tile, train, inf, part);
+    }
+    if (tile.count > 0) kernel_.pass2(tile, merged.sums.c, merged.offset, merged.lse, sums);
+  }
+  out.kl_train_inf = sums.kl_train_inf, out.kl_inf_train = sums.kl_inf_train;
+  out.tv = sums.tv, out.js = sums.js, out.hellinger2 = sums.hellinger2, out.chi2 = sums.chi2;
+  write_heads(sums, out);
+}
+
+Pass1 PartEngine::exact_sums(const RowColumns& columns) {
+  TopEntry ignored[2];
+  Pass1 sums{};
+  bool any = false;
+  for (std::size_t i = 0; i < columns.tiles(); ++i) {
+    Tile tile = blank_tile(false);
+    TopList train{&ignored[0], 1, 0}, inf{&ignored[1], 1, 0};
+    Pass1 part{};
+    kernel_.pass1(columns.tile(i), tile, train, inf, part);
+    if (tile.count > 0) add(sums, part, any);
+  }
+  return sums;
+}
+
+}  // namespace driftgate::gpu::cpu

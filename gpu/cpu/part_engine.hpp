@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gpu/backend.h"
+#include "gpu/cpu/moment_row.hpp"
+#include "gpu/cpu/row_columns.hpp"
+#include "gpu/cpu/tile_kernel.hpp"
+
+namespace driftgate::gpu::cpu {
+
+/// What stays of a part of a row between its two passes: float32 exponentials and drifts, so that the second
+/// neither reads the logits nor forms an exponential.
+struct KeptPart {
+  std::span<float> values;  ///< 2·kTileColumns for each tile
+  std::span<Tile> tiles;    ///< of the tile kernels
+  std::span<MomentTileFrame> frames;
+  MomentState* moments;
+  std::uint8_t* summed;  ///< 1: by moments; else by tiles
+};
+
+/// Room for many parts of the same number of tiles.
+class KeptParts {
+ public:
+  static constexpr std::size_t kTileFloats = 2 * kTileColumns;
+  /// Never shrinks.
+  void resize(std::size_t parts, std::size_t tiles);
+  [[nodiscard]] KeptPart at(std::size_t part);
+
+ private:
+  std::size_t tiles_ = 0;
+  std::vector<float> values_;
+  std::vector<Tile> tile_;
+  std::vector<MomentTileFrame> frames_;
+  std::vector<MomentState> moments_;
+  std::vector<std::uint8_t> summed_;
+};
+
+/// Evaluates parts of rows (gpu/backend_shard.h) with one thread: as sums of powers where the part drifts
+/// little, else by the tile kernels.
+class PartEngine {
+ public:
+  PartEngine(const TileKernel& kernel, std::uint32_t top_k, std::uint32_t metrics);
+
+  /// `token`: column of the whole row, or null. `top`: 2·max(top_k, 2) places.
+  void pass1(const RowColumns& columns, const std::int64_t* token, const KeptPart& kept,
+             driftgate_shard_partial& out, std::span<driftgate_top_entry> top);
+  /// Of the part whose pass 1 left `kept`.
+  void pass2(const RowColumns& columns, const KeptPart& kept, const driftgate_shard_row& merged,
+             driftgate_shard_terms& out);
+
+ private:
+  void sum_tiles(const RowColumns& columns, const KeptPart& kept, TopList& train, TopList& inf,
+                 driftgate_shard_partial& out);
+  void tile_terms(const RowColumns& columns, const KeptPart& kept, const driftgate_shard_row& merged,
+                  driftgate_shard_terms& out);
+  [[nodiscard]] Pass1 exact_sums(const RowColumns& columns);
+  [[nodiscard]] Tile blank_tile(bool narrow);
+
+  const TileKernel& kernel_;
+  std::uint32_t capacity_;  ///< of the top lists
+  bool core_;
+  std::vector<double> wide_;
+  std::vector<float> narrow_;
+  std::vector<TopEntry> train_, inf_;
+  std::optional<MomentRow> moments_;
+};
+
+}  // namespace driftgate::gpu::cpu
