@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "gpu/backend_hidden.h"
 #include "gpu/backend_shard.h"
 
 #ifdef __cplusplus
@@ -29,7 +30,9 @@ enum {
   DRIFTGATE_ROW_OK = 0,
   DRIFTGATE_ROW_NONFINITE = 1,   /**< NaN or infinite logits: every figure is NaN but `nonfinite` */
   DRIFTGATE_ROW_ALL_MASKED = 2,  /**< -Inf everywhere in both kernels: no distribution */
-  DRIFTGATE_ROW_TOKEN_MASKED = 3 /**< the realised token is -Inf in both kernels */
+  DRIFTGATE_ROW_TOKEN_MASKED = 3, /**< the realised token is -Inf in both kernels */
+  DRIFTGATE_ROW_ELSEWHERE = 4     /**< of hidden_measure alone: the engine can not have this row's figures at the
+                                       accuracy that is asked for; measure it another way */
 };
 
 /** Which figures of a row are wanted. The others are NaN. CORE: logit_max_abs, logit_span, kl_train_inf,
@@ -62,6 +65,16 @@ typedef struct driftgate_batch {
   const int64_t* tokens; /**< realised token of each row, in [0, vocabulary), or NULL */
   double temperature;    /**< logits are divided by it; greater than 0 */
 } driftgate_batch;
+
+/** `rows` rows of hidden states; `tokens` as above, less than the vocabulary of the heads. */
+typedef struct driftgate_hidden_batch {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t rows;
+  driftgate_logits train;
+  driftgate_logits inf;
+  const int64_t* tokens;
+} driftgate_hidden_batch;
 
 /** Figures of a row in the order of schema::Metric; NaN where there is none. */
 typedef struct driftgate_row {
@@ -100,6 +113,13 @@ typedef struct driftgate_backend {
   int32_t (*shard_pass2)(void* engine, const driftgate_batch* batch, const driftgate_shard* shard,
                          const driftgate_shard_row* rows, driftgate_shard_terms* terms, char* message,
                          uint64_t message_bytes);
+  /** Brings the heads of the hidden states that are measured next; those brought before are forgotten. Nothing
+   *  that `heads` points to is read after the call. Absent: NULL, or struct_size ends before it. */
+  int32_t (*hidden_open)(void* engine, const driftgate_hidden_heads* heads, char* message,
+                         uint64_t message_bytes);
+  /** Writes batch->rows results. The same rows in the same batch give the same bytes. */
+  int32_t (*hidden_measure)(void* engine, const driftgate_hidden_batch* batch, driftgate_row* results,
+                            char* message, uint64_t message_bytes);
 } driftgate_backend;
 
 typedef const driftgate_backend* (*driftgate_backend_fn)(void);

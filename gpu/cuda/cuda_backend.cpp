@@ -119,7 +119,9 @@ constexpr driftgate_backend kTable = {sizeof(driftgate_backend),
                                       measure_batch,
                                       close_engine,
                                       shard_pass1,
-                                      shard_pass2};
+                                      shard_pass2,
+                                      nullptr,
+                                      nullptr};
 
 }  // namespace
 

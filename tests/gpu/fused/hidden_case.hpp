@@ -104,7 +104,7 @@ struct HiddenDraft {
   }
 };
 
-/// Two kernels' hidden states and heads at random.
+/// Two kernels' hidden states and heads.
 struct HiddenCase {
   HeadDraft head_train, head_inf;
   HiddenDraft train, inf;
@@ -131,7 +131,8 @@ struct HiddenCase {
   }
 };
 
-inline HiddenCase random_hidden_case(std::mt19937_64& random) {
+/// `large`: of that many tokens, and of few rows.
+inline HiddenCase random_hidden_case(std::mt19937_64& random, std::uint32_t large = 0) {
   const auto pick = [&](auto... choices) {
     const double all[] = {static_cast<double>(choices)...};
     return all[random() % (sizeof...(choices))];
@@ -139,8 +140,9 @@ inline HiddenCase random_hidden_case(std::mt19937_64& random) {
   std::normal_distribution<double> normal;
   HiddenCase out;
   const auto width = static_cast<std::uint32_t>(pick(1, 5, 64, 127, 128, 129, 300));
-  const auto vocabulary = static_cast<std::uint32_t>(pick(1, 2, 9, 31, 255, 257, 600, 1100));
-  const auto rows = static_cast<std::size_t>(pick(1, 2, 15));
+  const auto usual = static_cast<std::uint32_t>(pick(1, 2, 9, 31, 255, 257, 600, 1100));
+  const std::uint32_t vocabulary = large > 0 ? large : usual;
+  const auto rows = static_cast<std::size_t>(large > 0 ? pick(2, 4) : pick(1, 2, 15));
   const double size = pick(0.1, 1, 5, 12), common = pick(0, 0, 1, 10);
   const double bias = pick(0, 0, 0.5, 3), masked = pick(0, 0.05);
   out.drift = pick(0, 1e-7, 1e-6, 1e-4, 1e-2, 0.3, 1, 5);

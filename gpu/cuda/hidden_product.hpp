@@ -1,0 +1,159 @@
+#pragma once
+
+#include "gpu/cuda/hidden_records.hpp"
+
+/// Products of a tile of rows and a tile of columns in exact integers: mma.m16n8k32 of signed bytes. A warp
+/// makes 32 by 32 of them; a block's digits go through a ring of stages in shared memory.
+namespace driftgate::gpu::cuda {
+
+constexpr unsigned kWarpTile = 32;
+constexpr unsigned kRowTiles = 2, kColumnTiles = 4;  ///< of 16 and of 8, in a warp's tile
+constexpr unsigned kLevels = 3;                      ///< products of digits i and j belong to level i + j
+
+template <unsigned Down, unsigned Across>
+struct TileShape {
+  static constexpr unsigned kDown = Down, kAcross = Across;  ///< warps
+  static constexpr unsigned kThreads = 32 * Down * Across;
+  static constexpr unsigned kRows = kWarpTile * Down, kColumns = kWarpTile * Across;
+  static constexpr unsigned kStageBytes = kDigitCount * (kRows + kColumns) * kChunk;
+};
+
+/// What a thread holds of its warp's operands for 32 elements of width: mma's registers of each digit and
+/// tile.
+struct Fragments {
+  std::uint32_t a[kDigitCount][kRowTiles][4];
+  std::uint32_t b[kDigitCount][kColumnTiles][2];
+};
+/// Sums of each level, as mma's registers.
+struct Accumulators {
+  int values[kLevels][kRowTiles][kColumnTiles][4];
+};
+
+/// The operands of one product of a tile.
+struct Operands {
+  DigitLines rows, columns;
+};
+
+/// Starts to bring one chunk of `Lines` lines.
+template <unsigned Lines, unsigned Threads, class Ctx>
+DRIFTGATE_HD void load_lines(Ctx& ctx, const DigitLines& from, std::uint32_t first, std::uint32_t chunk,
+                             unsigned char* to) {
+  constexpr unsigned kEach = Lines * (kChunk / 16), kAll = kDigitCount * kEach;
+  DRIFTGATE_UNROLL
+  for (unsigned i = 0; i < kAll; i += Threads) {
+    const unsigned unit = i + ctx.thread();
+    if (kAll % Threads != 0 && unit >= kAll) break;
+    const std::uint64_t block = std::uint64_t{chunk} * kDigitCount + unit / kEach;
+    ctx.copy_async(to + unit * 16, from.digits + (block * from.lines + first) * kChunk + unit % kEach * 16);
+  }
+}
+
+/// Starts to bring one chunk of both operands into a stage.
+template <class Shape, class Ctx>
+DRIFTGATE_HD void load_stage(Ctx& ctx, const Operands& from, std::uint32_t first_row,
+                             std::uint32_t first_column, std::uint32_t chunk, unsigned char* stage) {
+  load_lines<Shape::kRows, Shape::kThreads>(ctx, from.rows, first_row, chunk, stage);
+  load_lines<Shape::kColumns, Shape::kThreads>(ctx, from.columns, first_column, chunk,
+                                               stage + kDigitCount * Shape::kRows * kChunk);
+}
+
+struct alignas(8) TwoWords {
+  std::uint32_t first, second;
+};
+
+/// Reads the fragments of half a chunk. mma asks for elements 4·t … and 16 + 4·t … of a line in thread t of
+/// four; it gets 8·t … 8·t + 7 of both operands, since the order of a sum's terms does not matter.
+template <class Shape, class Ctx>
+DRIFTGATE_HD void read_fragments(Ctx& ctx, const unsigned char* stage, unsigned half, Fragments& out) {
+  const unsigned lane = ctx.thread() % 32, warp = ctx.thread() / 32;
+  const unsigned group = lane / 4, place = lane % 4 * 8;
+  const unsigned down = warp / Shape::kAcross, across = warp % Shape::kAcross;
+  const auto read = [&](const unsigned char* lines, unsigned line) {
+    return *reinterpret_cast<const TwoWords*>(lines + line * kChunk + ((half ^ (line >> 1)) & 1U) * 32 +
+                                              place);
+  };
+  DRIFTGATE_UNROLL
+  for (unsigned digit = 0; digit < kDigitCount; ++digit) {
+    const unsigned char* rows = stage + digit * Shape::kRows * kChunk;
+    const unsigned char* columns = stage + (kDigitCount * Shape::kRows + digit * Shape::kColumns) * kChunk;
+    DRIFTGATE_UNROLL
+    for (unsigned m = 0; m < kRowTiles; ++m) {
+      const TwoWords upper = read(rows, down * kWarpTile + m * 16 + group);
+      const TwoWords lower = read(rows, down * kWarpTile + m * 16 + 8 + group);
+      out.a[digit][m][0] = upper.first, out.a[digit][m][1] = lower.first;
+      out.a[digit][m][2] = upper.second, out.a[digit][m][3] = lower.second;
+    }
+    DRIFTGATE_UNROLL
+    for (unsigned n = 0; n < kColumnTiles; ++n) {
+      const TwoWords both = read(columns, across * kWarpTile + n * 8 + group);
+      out.b[digit][n][0] = both.first, out.b[digit][n][1] = both.second;
+    }
+  }
+  ctx.publish(out);
+}
+
+/// Adds the products of digits i and j to a level.
+template <class Ctx>
+DRIFTGATE_HD void multiply_digits(Ctx& ctx, const Fragments& from, unsigned i, unsigned j,
+                                  int (&to)[kRowTiles][kColumnTiles][4]) {
+  DRIFTGATE_UNROLL
+  for (unsigned m = 0; m < kRowTiles; ++m) {
+    DRIFTGATE_UNROLL
+    for (unsigned n = 0; n < kColumnTiles; ++n) ctx.mma(to[m][n], from.a[i][m], from.b[j][n]);
+  }
+}
+
+/// One stage. `deep`: the products of the fourth order, into the last level's sums.
+template <class Shape, class Ctx>
+DRIFTGATE_HD void multiply_stage(Ctx& ctx, const unsigned char* stage, bool deep, Accumulators& sums) {
+  DRIFTGATE_NO_UNROLL
+  for (unsigned half = 0; half < 2; ++half) {
+    Fragments fragments;
+    read_fragments<Shape>(ctx, stage, half, fragments);
+    if (deep) {
+      multiply_digits(ctx, fragments, 1, 2, sums.values[2]);
+      multiply_digits(ctx, fragments, 2, 1, sums.values[2]);
+      continue;
+    }
+    DRIFTGATE_UNROLL
+    for (unsigned level = kLevels; level-- > 0;) {
+      DRIFTGATE_UNROLL
+      for (unsigned i = 0; i <= level; ++i) multiply_digits(ctx, fragments, i, level - i, sums.values[level]);
+    }
+  }
+}
+
+DRIFTGATE_HD void clear(Accumulators& sums) {
+  DRIFTGATE_UNROLL
+  for (unsigned level = 0; level < kLevels; ++level) {
+    DRIFTGATE_UNROLL
+    for (unsigned m = 0; m < kRowTiles; ++m) {
+      DRIFTGATE_UNROLL
+      for (unsigned n = 0; n < kColumnTiles; ++n) {
+        DRIFTGATE_UNROLL
+        for (unsigned i = 0; i < 4; ++i) sums.values[level][m][n][i] = 0;
+      }
+    }
+  }
+}
+
+/// Sums of the fourth order become units of the third, to the nearest.
+DRIFTGATE_HD void carry(Accumulators& sums) {
+  DRIFTGATE_UNROLL
+  for (unsigned m = 0; m < kRowTiles; ++m) {
+    DRIFTGATE_UNROLL
+    for (unsigned n = 0; n < kColumnTiles; ++n) {
+      DRIFTGATE_UNROLL
+      for (unsigned i = 0; i < 4; ++i) sums.values[2][m][n][i] = (sums.values[2][m][n][i] + 128) >> 8;
+    }
+  }
+}
+
+/// The levels as one number, in units of the first digits' product.
+DRIFTGATE_HD float joined(const Accumulators& sums, unsigned m, unsigned n, unsigned i) {
+  const float low = fmaf(static_cast<float>(sums.values[2][m][n][i]), 1.0F / 256,
+                         static_cast<float>(sums.values[1][m][n][i]));
+  return fmaf(low, 1.0F / 256, static_cast<float>(sums.values[0][m][n][i]));
+}
+
+}  // namespace driftgate::gpu::cuda

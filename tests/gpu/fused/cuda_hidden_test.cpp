@@ -1,0 +1,284 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "tests/gpu/fused/emulated_hidden.hpp"
+
+using namespace driftgate;
+using namespace driftgate::gpu;
+using namespace driftgate::gpu::test;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 20261123;
+using Small = cuda::TileShape<1, 1>;
+using Square = cuda::TileShape<2, 2>;
+using Device = cuda::TileShape<4, 2>;  // of kernels.cu
+
+double value(const driftgate_row& row, Metric metric) {
+  return row.values[static_cast<std::size_t>(metric)];
+}
+
+/// As for the CPU's form: a log-ratio that is a small part of its row's drift is right to 1e-6 of tv.
+std::string fault_of(Row wanted, const driftgate_row& row) {
+  const auto ratio = static_cast<std::size_t>(Metric::log_ratio);
+  const auto tv = static_cast<double>(wanted[static_cast<std::size_t>(Metric::tv)]);
+  if (std::abs(static_cast<double>(wanted[ratio]) - row.values[ratio]) <= 1e-6 * tv) {
+    wanted[ratio] = row.values[ratio];
+  }
+  return disagreement(wanted, row.values);
+}
+
+/// A case with its heads on the emulated device.
+struct OnDevice {
+  explicit OnDevice(const HiddenCase& from) : test(from), opened(open_case(test, folder)) {
+    pair = fused::pair_heads(fused::best_product(), opened.train.head(), opened.inf.head(), test.temperature);
+    heads = std::make_unique<EmulatedHeads>(pair, kSeed);
+  }
+  template <class Shape>
+  [[nodiscard]] HiddenOutcome run(bool core = false, const HiddenPlan& plan = {},
+                                  std::uint64_t seed = 1) const {
+    return run_hidden<Shape>(test, pair, *heads, core, plan, seed);
+  }
+  HiddenCase test;
+  TemporaryFolder folder;
+  OpenedCase opened;
+  fused::HeadPair pair;
+  std::unique_ptr<EmulatedHeads> heads;
+};
+
+/// One head of `vocabulary` tokens; logits with a standard deviation of `size`.
+HiddenCase plain_case(std::mt19937_64& random, std::uint32_t vocabulary, std::uint32_t width,
+                      std::size_t rows, double size, double drift, std::uint32_t dtype) {
+  std::normal_distribution<double> normal;
+  std::vector<double> weights, train, inf;
+  for (std::size_t i = 0; i < std::size_t{vocabulary} * width; ++i) {
+    weights.push_back(size / std::sqrt(static_cast<double>(width)) * normal(random));
+  }
+  for (std::size_t i = 0; i < rows * width; ++i) {
+    train.push_back(normal(random));
+    inf.push_back(train.back() + drift / size * normal(random));
+  }
+  HiddenCase out;
+  out.head_train = {vocabulary, width, store(weights, DRIFTGATE_BF16), {}, 1, 0};
+  out.head_inf = out.head_train;
+  out.train.width = out.inf.width = width;
+  out.train.hidden = store(train, dtype), out.inf.hidden = store(inf, dtype);
+  for (std::size_t row = 0; row < rows; ++row) {
+    out.train.sequences.push_back(static_cast<std::int32_t>(row));
+    out.train.tokens.push_back(static_cast<std::int32_t>(random() % vocabulary));
+  }
+  out.inf.sequences = out.train.sequences, out.inf.tokens = out.train.tokens;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("digits give back what they were made of, and the least digit is rounded") {
+  std::mt19937_64 random(kSeed);
+  for (int i = 0; i < 20'000; ++i) {
+    const double largest =
+        std::ldexp(std::generate_canonical<double, 53>(random) + 1e-9, static_cast<int>(random() % 60) - 30);
+    const int exponent = cuda::line_exponent(largest);
+    const double unit = cuda::line_unit(exponent);
+    CAPTURE(largest);
+    CHECK(largest <= 8'355'711 * unit);
+    CHECK(largest > 4'000'000 * unit);
+    CHECK(static_cast<double>(cuda::line_scale(exponent)) == unit * 65'536);
+    const double part = std::generate_canonical<double, 53>(random) * 2 - 1;
+    for (const double x : {largest, -largest, largest * part, 0.0}) {
+      const cuda::Digits digits = cuda::digits_of(x, 1 / unit);
+      const double back = (digits.value[0] * 65'536.0 + digits.value[1] * 256.0 + digits.value[2]) * unit;
+      CHECK(std::abs(back - x) <= unit / 2);
+    }
+  }
+}
+
+TEST_CASE("hidden states on the device give the figures of logits formed in long double") {
+  std::mt19937_64 random(kSeed + 1);
+  std::size_t measured = 0, elsewhere = 0;
+  for (int i = 0; i < 24; ++i) {
+    const OnDevice device(random_hidden_case(random));
+    const HiddenCase& test = device.test;
+    CAPTURE(kSeed);
+    CAPTURE(i);
+    CAPTURE(test.text);
+    REQUIRE(device.heads->usable);
+    // With all_exact every column is formed in float64, as in small vocabularies.
+    HiddenPlan plan;
+    plan.all_exact = i % 4 == 0 ? cuda::kAllExact : 0;
+    const HiddenOutcome got = device.run<Small>(false, plan);
+    for (std::size_t row = 0; row < test.rows(); ++row) {
+      CAPTURE(row);
+      if (got.rows[row].status == DRIFTGATE_ROW_ELSEWHERE) {
+        ++elsewhere;
+        continue;
+      }
+      ++measured;
+      REQUIRE(got.rows[row].status == DRIFTGATE_ROW_OK);
+      CHECK(fault_of(oracle(test.pair(row)), got.rows[row]) == "");
+      CHECK(got.rows[row].head_tail_tv >= value(got.rows[row], Metric::tv));
+    }
+  }
+  MESSAGE("measured " << measured << ", elsewhere " << elsewhere);
+  CHECK(measured > 100);
+  CHECK(elsewhere * 20 < measured);
+}
+
+TEST_CASE("columns that are summed in float32 leave the figures accurate") {
+  std::mt19937_64 random(kSeed + 2);
+  std::size_t swept = 0, columns = 0, measured = 0;
+  for (int i = 0; i < 8; ++i) {
+    const OnDevice device(random_hidden_case(random, 2'500 + static_cast<std::uint32_t>(random() % 1'000)));
+    const HiddenCase& test = device.test;
+    CAPTURE(kSeed);
+    CAPTURE(i);
+    CAPTURE(test.text);
+    const HiddenOutcome got = device.run<Square>();
+    for (std::size_t row = 0; row < test.rows(); ++row) {
+      CAPTURE(row);
+      if (got.rows[row].status == DRIFTGATE_ROW_ELSEWHERE) continue;
+      CHECK(fault_of(oracle(test.pair(row)), got.rows[row]) == "");
+      ++measured;
+      columns += device.pair.tokens.size();
+      swept += device.pair.tokens.size() - got.states[row].exact;
+    }
+  }
+  MESSAGE("of " << columns << " columns " << swept << " in float32");
+  CHECK(measured > 12);
+  CHECK(swept * 2 > columns);
+}
+
+TEST_CASE("the shape of the device's kernel, and every number of stages and shares, give the same products") {
+  std::mt19937_64 random(kSeed + 3);
+  const OnDevice device(plain_case(random, 2'300, 100, 5, 4, 0.01, DRIFTGATE_F32));
+  const HiddenOutcome first = device.run<Device>();
+  for (std::size_t row = 0; row < device.test.rows(); ++row) {
+    CAPTURE(row);
+    REQUIRE(first.rows[row].status == DRIFTGATE_ROW_OK);
+    CHECK(fault_of(oracle(device.test.pair(row)), first.rows[row]) == "");
+  }
+  HiddenPlan plan;
+  plan.stages = 3;
+  const HiddenOutcome stages = device.run<Device>(false, plan, 7);  // and in another order of threads
+  CHECK(std::memcmp(first.rows.data(), stages.rows.data(), first.rows.size() * sizeof(driftgate_row)) == 0);
+  plan.splits = 5, plan.threads = 128;
+  const HiddenOutcome shares = device.run<Square>(false, plan, 3);
+  for (std::size_t row = 0; row < device.test.rows(); ++row) {
+    CHECK(shares.states[row].exact == first.states[row].exact);
+    for (const Metric metric : {Metric::tv, Metric::kl_train_inf, Metric::js, Metric::entropy_train}) {
+      CHECK(value(shares.rows[row], metric) == doctest::Approx(value(first.rows[row], metric)).epsilon(1e-7));
+    }
+  }
+}
+
+TEST_CASE("equal hidden states under one head give exactly no drift on the device") {
+  std::mt19937_64 random(kSeed + 4);
+  const OnDevice device(plain_case(random, 2'400, 70, 3, 3, 0, DRIFTGATE_BF16));
+  const HiddenOutcome got = device.run<Square>();
+  for (std::size_t i = 0; i < device.test.rows(); ++i) {
+    const driftgate_row& row = got.rows[i];
+    REQUIRE(row.status == DRIFTGATE_ROW_OK);
+    CHECK(got.states[i].exact < 1'200);
+    for (const Metric metric : {Metric::logit_max_abs, Metric::logit_rms, Metric::logit_span, Metric::tv,
+                                Metric::kl_train_inf, Metric::kl_inf_train, Metric::js, Metric::hellinger2,
+                                Metric::chi2, Metric::top1_flip, Metric::log_ratio}) {
+      CHECK(value(row, metric) == 0);
+    }
+    CHECK(value(row, Metric::entropy_train) == value(row, Metric::entropy_inf));
+    CHECK(value(row, Metric::topk_overlap) == 1);
+    CHECK(row.head_tail_tv == 0);
+  }
+}
+
+TEST_CASE("core metrics take one product on the device and leave the other figures out") {
+  std::mt19937_64 random(kSeed + 5);
+  const OnDevice device(plain_case(random, 2'200, 64, 4, 3, 1e-3, DRIFTGATE_F32));
+  const HiddenOutcome all = device.run<Square>(), core = device.run<Square>(true);
+  for (std::size_t row = 0; row < device.test.rows(); ++row) {
+    CHECK(core.states[row].second == 0);
+    for (const Metric metric : {Metric::logit_max_abs, Metric::logit_span, Metric::top1_flip,
+                                Metric::log_ratio, Metric::logprob_train, Metric::logprob_inf}) {
+      CHECK(value(core.rows[row], metric) == value(all.rows[row], metric));
+    }
+    for (const Metric metric : {Metric::kl_train_inf, Metric::kl_inf_train}) {
+      CHECK(value(core.rows[row], metric) == doctest::Approx(value(all.rows[row], metric)).epsilon(5e-7));
+    }
+    CHECK(std::isnan(value(core.rows[row], Metric::tv)));
+    CHECK(std::isnan(core.rows[row].head_tail_tv));
+  }
+}
+
+TEST_CASE("hidden states with a few large elements take products of the fourth order, and are right") {
+  std::mt19937_64 random(kSeed + 6);
+  HiddenCase test = plain_case(random, 2'100, 96, 3, 3, 1e-3, DRIFTGATE_F32);
+  for (HiddenDraft* draft : {&test.train, &test.inf}) {
+    std::vector<double> values = draft->hidden.values;
+    for (std::size_t row = 0; row < 2; ++row) values[row * 96 + 17] *= 20, values[row * 96 + 40] *= -12;
+    draft->hidden = store(values, DRIFTGATE_F32);
+  }
+  const OnDevice device(test);
+  const HiddenOutcome got = device.run<Square>();
+  for (std::size_t row = 0; row < test.rows(); ++row) {
+    CAPTURE(row);
+    CAPTURE(got.info[row].error_z);
+    if (row < 2) CHECK(got.info[row].deep == 1);
+    REQUIRE(got.rows[row].status == DRIFTGATE_ROW_OK);
+    CHECK(fault_of(oracle(test.pair(row)), got.rows[row]) == "");
+  }
+}
+
+TEST_CASE("what is not finite, masked or too large is said of its row alone") {
+  std::mt19937_64 random(kSeed + 7);
+  HiddenCase test = plain_case(random, 2'100, 40, 6, 3, 0.01, DRIFTGATE_F32);
+  const auto spoil = [&](HiddenDraft& draft, std::size_t row, double bad) {
+    std::vector<double> values = draft.hidden.values;
+    values[row * 40 + 39] = bad;
+    draft.hidden = store(values, DRIFTGATE_F32);
+  };
+  spoil(test.train, 1, std::numeric_limits<double>::quiet_NaN());
+  spoil(test.inf, 2, std::numeric_limits<double>::infinity());
+  spoil(test.train, 3, -std::numeric_limits<double>::infinity());
+  spoil(test.inf, 3, std::numeric_limits<double>::quiet_NaN());
+  spoil(test.inf, 4, 1e36);
+  test.head_train.bias.assign(2'100, 0.25);
+  for (const std::size_t masked : {7U, 900U, 2'099U}) test.head_train.bias[masked] = kMaskedBias;
+  test.head_inf = test.head_train;
+  test.train.tokens = test.inf.tokens = {8, 8, 8, 8, 8, 900};
+  const OnDevice device(test);
+  const HiddenOutcome got = device.run<Square>();
+  const double nonfinite[] = {0, 2'097, 2'097, 2 * 2'097, std::numeric_limits<double>::quiet_NaN(), 0};
+  const std::uint32_t status[] = {DRIFTGATE_ROW_OK,        DRIFTGATE_ROW_NONFINITE,
+                                  DRIFTGATE_ROW_NONFINITE, DRIFTGATE_ROW_NONFINITE,
+                                  DRIFTGATE_ROW_ELSEWHERE, DRIFTGATE_ROW_TOKEN_MASKED};
+  for (std::size_t row = 0; row < 6; ++row) {
+    CAPTURE(row);
+    CHECK(got.rows[row].status == status[row]);
+    if (!std::isnan(nonfinite[row])) CHECK(value(got.rows[row], Metric::nonfinite) == nonfinite[row]);
+  }
+  CHECK(fault_of(oracle(test.pair(0)), got.rows[0]) == "");
+}
+
+TEST_CASE("a weight that is not finite makes its head unusable on the device") {
+  std::mt19937_64 random(kSeed + 8);
+  HiddenCase test = plain_case(random, 300, 30, 1, 3, 0.01, DRIFTGATE_F32);
+  std::vector<double> weights = test.head_train.weight.values;
+  weights[77] = std::numeric_limits<double>::quiet_NaN();
+  test.head_train.weight = store(weights, DRIFTGATE_F32);
+  CHECK_FALSE(OnDevice(test).heads->usable);
+}
+
+TEST_CASE("a row whose floor came out too high is not measured, nor one whose digits leave too much out") {
+  const double top = 10, mass = 3;
+  CHECK(cuda::floor_holds(-HUGE_VAL, top, mass, 9));
+  CHECK(cuda::floor_holds(top + std::log(2 * cuda::kExactShare) - 1e-9, top, mass, 9));
+  CHECK_FALSE(cuda::floor_holds(top + std::log(2 * cuda::kExactShare) + 1e-9, top, mass, 9));
+  CHECK_FALSE(cuda::floor_holds(2, top, mass, 2));
+  CHECK(cuda::divergence_holds(1e-9, 1, 1e-6));
+  CHECK_FALSE(cuda::divergence_holds(1e-7, 1, 1e-10));
+  CHECK(cuda::distance_holds(1e-9, 1, 1, 1e-3));
+  CHECK_FALSE(cuda::distance_holds(1e-6, 1, 1, 1e-3));
+  CHECK(cuda::weights_hold(4e-6, 0.5, 0.5));
+  CHECK_FALSE(cuda::weights_hold(1e-5, 0.5, 0.5));
+}
