@@ -15,9 +15,8 @@ constexpr std::size_t kPrefetchColumns = kTileColumns;  // the next tile is fetc
 constexpr std::size_t kLeastColumns = 64;   // of fewer, errors do not average out and float64 costs nothing
 constexpr float kFloor = -60.0F;            // log of the least e kept: no subnormal product
 constexpr double kLargestLogit = 30'000.0;  // its exponent must fit beside `magic`
-// Beyond, |d'| in pass 1 and |d| in pass 2 have no series; and no product of e and e^−d' is subnormal or
-// counts for a column whose own e was below the floor.
-constexpr double kSeriesDrift = 1.0, kSeriesRatio = 1.25;
+constexpr double kSeriesDrift = 1.0, kSeriesRatio = 1.25;  // |d'| in pass 1, |d| in pass 2, of the series
+// The same of e^−d from d (ratio_math.inl): beyond, what d is rounded by, of either pass, is more than 5e-7.
 constexpr double kLargestDrift = 8.0, kLargestRatio = 8.5;
 constexpr double kLevels[] = {0.0625, 0.25};
 constexpr int kAnyLevel = 3;           // no series
@@ -310,6 +309,60 @@ bool sum_by_level(const Columns& columns, const Scan& found, const Frame& frame,
   return sum_tile<Dtype, Exact, kAnyLevel>(columns, found, frame, scale, tile, out);
 }
 
+}  // namespace
+
+}  // namespace driftgate::gpu::cpu
+
+#include "gpu/cpu/narrow_terms.inl"
+
+#include "gpu/cpu/far_kernel.inl"
+
+namespace driftgate::gpu::cpu {
+
+namespace {
+
+/// The largest |z − y − pivot|, up to rounding.
+double reach_about(const Scan& found, double pivot) {
+  const double above = static_cast<double>(found.max_drift) - pivot;
+  const double below = pivot - static_cast<double>(found.min_drift);
+  return above > below ? above : below;
+}
+
+bool within_limit(float logit) {
+  const auto wide = static_cast<double>(logit);
+  return wide < kLargestLogit && wide > -kLargestLogit;
+}
+
+template <std::uint32_t Dtype>
+bool sum_narrow(const Columns& columns, Scan& found, Tile& tile, Pass1& out) {
+  const auto top_z = static_cast<double>(found.top_z), top_y = static_cast<double>(found.top_y);
+  found.top = first_of<Dtype>(columns.train, found.max_z, found.top_z);
+  const std::size_t vector = found.top / kWidth * kWidth;
+  const float top_other = load_logits<Dtype>(columns.inf, vector)[found.top - vector];
+  tile.pivot = top_z - static_cast<double>(top_other);
+  double size = reach_about(found, tile.pivot);
+  const bool far = size > kLargestDrift;
+  if (far) tile.pivot = top_z - top_y, size = reach_about(found, tile.pivot);
+  if (!(size <= kFarthest)) return false;
+  const Weight of_z(found.top_z);
+  const auto pivot = static_cast<float>(tile.pivot);
+  const auto pivot_low = static_cast<float>(tile.pivot - static_cast<double>(pivot));
+  const Frame frame{fill(pivot), fill(pivot_low), of_z.magic, of_z.top};
+  out.c = tile.pivot, out.m_p = top_z, out.m_q = top_z - out.c;
+  tile.m_p = of_z.reference;
+  tile.top_inf = found.top_y;
+  tile.count = columns.count;
+  // Differences of 16-bit logits are exact in float32, but beside a constant of many times their size.
+  const bool exact = Dtype == DRIFTGATE_F32 || pivot > 1.0F || pivot < -1.0F || pivot_low != 0.0F;
+  if (far) {
+    const std::size_t top_q = first_of<Dtype>(columns.inf, found.max_y, found.top_y);
+    return exact ? far_tile<Dtype, true>(columns, found, top_q, frame, tile, out)
+                 : far_tile<Dtype, false>(columns, found, top_q, frame, tile, out);
+  }
+  return exact ? sum_by_level<Dtype, true>(columns, found, frame, of_z.scale, size, tile, out)
+               : sum_by_level<Dtype, false>(columns, found, frame, of_z.scale, size, tile, out);
+}
+
 /// False when the tile needs the float64 form; then nothing is written but scratch.
 template <std::uint32_t Dtype>
 bool narrow_tile(const TileInput& input, Tile& tile, TopList& top_train, TopList& top_inf, Pass1& out) {
@@ -317,31 +370,8 @@ bool narrow_tile(const TileInput& input, Tile& tile, TopList& top_train, TopList
   Scan found;
   const Columns columns = whole_vectors(input, padding);
   scan<Dtype>(columns, found);
-  const auto top_z = static_cast<double>(found.top_z);
-  if (!found.finite || !(top_z < kLargestLogit && top_z > -kLargestLogit)) return false;
-  found.top = first_of<Dtype>(columns.train, found.max_z, found.top_z);
-  const std::size_t vector = found.top / kWidth * kWidth;
-  const float top_other = load_logits<Dtype>(columns.inf, vector)[found.top - vector];
-  const float pivot = found.top_z - top_other;
-  const double above = static_cast<double>(found.max_drift) - static_cast<double>(pivot);
-  const double below = static_cast<double>(pivot) - static_cast<double>(found.min_drift);
-  const double size = above > below ? above : below;
-  if (!(size <= kLargestDrift)) return false;
-  constexpr double kLog2e = 1.4426950408889634, kLn2 = 0.6931471805599453, kMagic = 0x1.8p23;
-  const auto k = static_cast<double>(static_cast<std::int64_t>(top_z * kLog2e));
-  tile.pivot = out.c = top_z - static_cast<double>(top_other);
-  const auto pivot_low = static_cast<float>(tile.pivot - static_cast<double>(pivot));
-  const Frame frame{fill(pivot), fill(pivot_low), fill(static_cast<float>(kMagic - k)), fill(found.top_z)};
-  tile.m_p = k * kLn2;
-  tile.count = columns.count;
-  out.m_p = top_z;
-  out.m_q = top_z - out.c;
-  const double scale = exp8(splat(tile.m_p - top_z))[0];
-  // Differences of 16-bit logits are exact in float32, but beside a constant of many times their size.
-  const bool exact = Dtype == DRIFTGATE_F32 || pivot > 1.0F || pivot < -1.0F || pivot_low != 0.0F;
-  const bool done = exact ? sum_by_level<Dtype, true>(columns, found, frame, scale, size, tile, out)
-                          : sum_by_level<Dtype, false>(columns, found, frame, scale, size, tile, out);
-  if (!done) return false;
+  if (!found.finite || !within_limit(found.top_z) || !within_limit(found.top_y)) return false;
+  if (!sum_narrow<Dtype>(columns, found, tile, out)) return false;
   offer_top<Dtype>(top_train, columns.train, found.max_z, columns, found.top_z, input.first_id);
   offer_top<Dtype>(top_inf, columns.inf, found.max_y, columns, found.top_y, input.first_id);
   return true;
@@ -362,16 +392,6 @@ std::uint64_t narrow_pass1(const TileInput& input, Tile& tile, TopList& top_trai
   return pass1(input, tile, top_train, top_inf, out);
 }
 
-}  // namespace
-
-}  // namespace driftgate::gpu::cpu
-
-#include "gpu/cpu/narrow_terms.inl"
-
-namespace driftgate::gpu::cpu {
-
-namespace {
-
 /// The float64 form of a tile that took the float32 form in pass 1.
 void widen_pass2(const Tile& narrow, double c, double offset, double lse, Pass2& out) {
   Tile tile = narrow;
@@ -387,7 +407,7 @@ void narrow_pass2(const Tile& tile, double c, double offset, double lse, Pass2& 
   const double above = (tile.max_drift - c) + offset;
   const double below = -((tile.min_drift - c) + offset);
   const double size = above > below ? above : below;
-  if (!(size <= kLargestRatio)) return widen_pass2(tile, c, offset, lse, out);
+  if (!(size <= 2 * kFarthest)) return widen_pass2(tile, c, offset, lse, out);
   const double exact = (tile.pivot - c) + offset;
   const auto high = static_cast<float>(exact);
   const Shift shift{high, static_cast<float>(exact - static_cast<double>(high))};
@@ -400,8 +420,13 @@ void narrow_pass2(const Tile& tile, double c, double offset, double lse, Pass2& 
     narrow_terms<2>(tile, shift, scale, out);
   } else if (size <= static_cast<double>(kJsNear)) {
     narrow_terms<kAnyLevel>(tile, shift, scale, out);
-  } else {
+  } else if (size <= kLargestRatio) {
     narrow_terms<kAnyLevel + 1>(tile, shift, scale, out);
+  } else {
+    const auto form = tile.input.train_dtype == DRIFTGATE_F32    ? far_pass2<DRIFTGATE_F32>
+                      : tile.input.train_dtype == DRIFTGATE_BF16 ? far_pass2<DRIFTGATE_BF16>
+                                                                 : far_pass2<DRIFTGATE_F16>;
+    form(tile, c, offset, lse, shift, out);
   }
 }
 

@@ -87,6 +87,19 @@ DRIFTGATE_INLINE F add_any_terms(F p, F d, F low, NarrowTerms<F>& sums) {
   return q;
 }
 
+DRIFTGATE_INLINE void add_block(NarrowTerms<f64x8>& all, const NarrowTerms<F>& sums) {
+  all.kl_pq += widen_sums(sums.kl_pq), all.kl_qp += widen_sums(sums.kl_qp);
+  all.tv += widen_sums(sums.tv), all.js += widen_sums(sums.js);
+  all.hellinger += widen_sums(sums.hellinger), all.chi += widen_sums(sums.chi);
+  all.balance += widen_sums(sums.balance);
+}
+DRIFTGATE_INLINE void add_terms_to(Pass2& out, const NarrowTerms<f64x8>& all, double scale) {
+  out.kl_train_inf += scale * total(all.kl_pq), out.kl_inf_train += scale * total(all.kl_qp);
+  out.tv += 0.5 * scale * total(all.tv), out.js += 0.5 * scale * total(all.js);
+  out.hellinger2 += 0.5 * scale * total(all.hellinger), out.chi2 += scale * total(all.chi);
+  out.balance += scale * total(all.balance);
+}
+
 /// What is added to each d', in two parts: where it nearly cancels d', its own rounding would be all of d.
 struct Shift {
   float high, low;
@@ -112,17 +125,11 @@ void narrow_terms(const Tile& tile, const Shift shift, double scale, Pass2& out)
       wide.add(p, q, d);
       close.add(p, q, d);
     }
-    all.kl_pq += widen_sums(sums.kl_pq), all.kl_qp += widen_sums(sums.kl_qp);
-    all.tv += widen_sums(sums.tv), all.js += widen_sums(sums.js);
-    all.hellinger += widen_sums(sums.hellinger), all.chi += widen_sums(sums.chi);
-    all.balance += widen_sums(sums.balance);
+    add_block(all, sums);
     wide.end_block();
     close.end_block();
   }
-  out.kl_train_inf += scale * total(all.kl_pq), out.kl_inf_train += scale * total(all.kl_qp);
-  out.tv += 0.5 * scale * total(all.tv), out.js += 0.5 * scale * total(all.js);
-  out.hellinger2 += 0.5 * scale * total(all.hellinger), out.chi2 += scale * total(all.chi);
-  out.balance += scale * total(all.balance);
+  add_terms_to(out, all, scale);
   wide.add_to(out.heads[0], scale);
   close.add_to(out.heads[1], scale);
 }

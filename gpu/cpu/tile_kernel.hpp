@@ -74,6 +74,7 @@ struct Tile {
   float* narrow_drift = nullptr;  ///< (z − y) − pivot
   bool narrow = false;            ///< the narrow members hold the tile
   double pivot = 0;
+  float top_inf = 0;  ///< the largest y, before the temperature
   TileInput input{};  ///< to read the tile again in float64
 };
 

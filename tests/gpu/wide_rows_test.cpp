@@ -96,3 +96,30 @@ TEST_CASE("a drift that is the same in many columns is measured exactly at every
     }
   }
 }
+
+TEST_CASE("columns far below the top count for what they are, however far they drift") {
+  std::mt19937_64 random(kSeed + 1);
+  std::normal_distribution<double> normal;
+  for (const double depth : {30.0, 59.0, 61.0, 100.0, 500.0}) {
+    for (const double drift : {30.0, 60.0, 90.0, 130.0, 700.0}) {
+      for (const double sign : {-1.0, 1.0}) {
+        std::vector<double> train, inf;
+        for (std::size_t v = 0; v < 300; ++v) {
+          const bool low = v % 30 == 7;
+          train.push_back((low ? -depth : 0.0) + 2 * normal(random));
+          inf.push_back(train.back() + (low ? sign * drift : 4 * normal(random)));
+        }
+        Case test;
+        test.train = store(train, DRIFTGATE_F32), test.inf = store(inf, DRIFTGATE_F32);
+        test.pair = {test.train.values, test.inf.values, 1, 0, 10};
+        const Row wanted = oracle(test.pair);
+        for (const cpu::TileKernel* kernel : kernels()) {
+          CAPTURE(kernel->name);
+          CAPTURE(depth);
+          CAPTURE(sign * drift);
+          CHECK(disagreement(wanted, evaluate(*kernel, test).values) == "");
+        }
+      }
+    }
+  }
+}
