@@ -46,12 +46,12 @@ typedef struct driftgate_pass1 {
 #define DRIFTGATE_MOMENT_CROSS 7
 
 /** Sums of powers over the columns of a part, about the same c and in the same units e = e^(z - m_p) as its
- *  sums of pass 1. From them follow every divergence but tv, also of a row all of whose parts have them. The
- *  column of the largest z, whose e is 1, stands beside them. */
+ *  sums of pass 1. From them follow every divergence but tv, also of a row all of whose parts have them. One
+ *  column stands alone beside them: if any has most of the part's mass, it is that. */
 typedef struct driftgate_moments {
   double powers[DRIFTGATE_MOMENT_POWERS]; /**< of e*d'^k, without that column */
-  double cross[DRIFTGATE_MOMENT_CROSS];   /**< of e*(z - m_p)*d'^k */
-  double top_drift;                       /**< d' of that column */
+  double cross[DRIFTGATE_MOMENT_CROSS];   /**< of e*(z - m_p)*d'^k, without it */
+  double alone_e, alone_drift, alone_x;   /**< its e, d' and z - m_p */
   double bulk;                            /**< the largest sum of terms that cancelled in powers[2] */
   uint32_t form; /**< 0: the part has none; else 1, 2, 3: powers up to 5, 8, 12, and up to 3, 4, 6 beside z */
   uint32_t reserved;

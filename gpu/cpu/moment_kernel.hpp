@@ -24,12 +24,12 @@ struct MomentFrame {
   float floor;             ///< logits below it count as it
   float steps, steps_low;  ///< steps of the exponent for each unit of a logit, their sum to the last places
   float magic;             ///< 1.5·2^23 − reference in steps
-  float top;               ///< x at the row's largest logit so far
-  float top_z;             ///< that logit
+  float top;               ///< x at the logit of the column that stands alone
+  float top_z;             ///< a train logit above it ends a reading
 };
 
-/// Sums over the columns of a row but for the one with the largest logit, which stands alone: the rest beside
-/// it keeps its places.
+/// Sums over the columns of a row but for one that stands alone. A column that most of the mass is in must be
+/// that: the rest beside it keeps its places.
 struct MomentSums {
   double m[kMostPowers + 1];  ///< Σe·d'^k
   double x[kMostCross + 1];   ///< Σe·(x − top)·d'^k
@@ -53,7 +53,7 @@ struct MomentDistances {
   float low[kHeads], high[kHeads];  ///< range of d' over each
 };
 
-/// higher: a train logit above the frame's top.
+/// higher: a train logit above the frame's top_z.
 enum class MomentStatus { done, nonfinite, far, higher };
 
 struct MomentKernel {
@@ -71,7 +71,7 @@ struct MomentKernel {
   MomentStatus (*sum)(const TileInput& input, const MomentFrame& frame, std::size_t form, bool exact,
                       bool core, bool masked, std::size_t top, float* e, float* d, MomentSums& sums);
   /// `sum` and `scan` in one reading of float32 logits, in whole vectors (`lanes`), none masked or left out.
-  /// Stops early when a logit lies above the frame's top.
+  /// Stops early when a logit lies above the frame's top_z.
   MomentStatus (*sum_and_scan)(const TileInput& input, const MomentFrame& frame, std::size_t form, bool exact,
                                bool core, float* e, float* d, MomentSums& sums, MomentScan& scan);
   /// `columns` of scratch; a head set holds what has e > least; |d' + offset| ≤ size.

@@ -7,8 +7,6 @@ namespace driftgate::gpu::cpu {
 namespace {
 
 constexpr std::size_t kMomentBlock = 512;  // columns that one float32 sum runs over
-constexpr std::size_t kMomentPrefetch = 2 * kTileColumns;
-constexpr std::size_t kAheadBytes = 32'768;  // of each side's logits, into the second cache
 constexpr double kFarDrift = 1.5;            // beyond it no series is of use
 
 // 2^(j/32) as bits, less j << 18, which the shifted exponent brings along; every fourth is 2^(j/8) with j
@@ -112,6 +110,11 @@ struct MomentTotals {
   }
 };
 
+/// To fetch what is being read does no harm.
+DRIFTGATE_INLINE const unsigned char* ahead_of(const unsigned char* known, const unsigned char* here) {
+  return known != nullptr ? known : here;
+}
+
 /// One tile; what its vectors have in common.
 template <std::uint32_t Dtype, bool Exact, std::size_t Form, bool Core>
 struct MomentTileSum {
@@ -120,6 +123,8 @@ struct MomentTileSum {
   const Exponential exponential;
   float* const e_out;
   float* const d_out;
+  const unsigned char* const train_ahead;
+  const unsigned char* const inf_ahead;
   Range range{fill(0.0F), fill(0.0F)};  // d' of the pivot's column is 0
   float top_e = 0;
   std::size_t counted = 0;
@@ -140,14 +145,14 @@ struct MomentTileSum {
   /// One exponential for each pair.
   DRIFTGATE_INLINE Pair weigh(std::size_t i) {
     constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
-    __builtin_prefetch(columns.train + i * kBytes + kMomentPrefetch * kBytes);
-    __builtin_prefetch(columns.inf + i * kBytes + kMomentPrefetch * kBytes);
+    __builtin_prefetch(train_ahead + i * kBytes);
+    __builtin_prefetch(inf_ahead + i * kBytes);
     return weigh(i, load_logits<Dtype>(columns.train, i), load_logits<Dtype>(columns.inf, i));
   }
   DRIFTGATE_INLINE Pair weigh(std::size_t i, Tops& part) {
     constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
-    __builtin_prefetch(columns.train + i * kBytes + kAheadBytes, 0, 2);
-    __builtin_prefetch(columns.inf + i * kBytes + kAheadBytes, 0, 2);
+    __builtin_prefetch(train_ahead + i * kBytes, 0, 2);  // into the second cache
+    __builtin_prefetch(inf_ahead + i * kBytes, 0, 2);
     const F z = load_logits<Dtype>(columns.train, i), y = load_logits<Dtype>(columns.inf, i);
     part.z = larger(part.z, z), part.y = larger(part.y, y);
     return weigh(i, z, y);
@@ -244,7 +249,9 @@ MomentStatus moment_tile(const TileInput& input, const MomentFrame& frame, bool 
                          float* e, float* d, MomentSums& out) {
   Padding padding;
   const Columns columns = whole_vectors(input, padding);
-  MomentTileSum<Dtype, Exact, Form, Core> tile{columns, WideFrame(frame), make_exponential(), e, d};
+  MomentTileSum<Dtype, Exact, Form, Core> tile{
+      columns, WideFrame(frame), make_exponential(), e, d, ahead_of(input.train_ahead, columns.train),
+      ahead_of(input.inf_ahead, columns.inf)};
   MomentTotals<Form, Core> totals;
   const std::size_t plain = columns.count / kWidth * kWidth;  // whole vectors
   const std::size_t top_vector = top == kNoColumn ? kNoColumn : top / kWidth * kWidth;
@@ -274,7 +281,8 @@ MomentStatus scanned_tile(const TileInput& input, const MomentFrame& frame, floa
   const auto* inf = static_cast<const unsigned char*>(input.inf);
   const std::size_t count = input.columns;
   MomentTileSum<Dtype, Exact, Form, Core> tile{
-      {train, inf, count, count}, WideFrame(frame), make_exponential(), e, d};
+      {train, inf, count, count}, WideFrame(frame), make_exponential(), e, d, ahead_of(input.train_ahead, train),
+      ahead_of(input.inf_ahead, inf)};
   MomentTotals<Form, Core> totals;
   const F top_z = fill(frame.top_z);
   for (std::size_t begin = 0; begin < count; begin += kMomentBlock) {

@@ -15,7 +15,7 @@ constexpr double kFar = std::numeric_limits<double>::infinity();
 /// In what units the parts of a row are added.
 struct Common {
   std::size_t form = 0;
-  std::uint32_t top_part = 0;
+  std::uint32_t alone = 0;  ///< part of the column that stands alone: the largest of the parts'
   MomentPlace place{-kFar, -kFar, 0, 0, 0, 0, kFar, -kFar};
 };
 
@@ -38,15 +38,16 @@ std::optional<Common> common_of(const PartsOfRow& parts) {
     if (!(sums.n > 0)) continue;
     if (form == 0 || form > kMomentForms) return std::nullopt;
     out.form = std::max<std::size_t>(out.form, form - 1);
-    if (sums.m_p > out.place.top) out.place.top = sums.m_p, out.top_part = i;
+    out.place.top = std::max(out.place.top, sums.m_p);
     out.place.top_inf = std::max(out.place.top_inf, sums.m_q);
     add_spread(out.place, sums);
   }
-  double mass = 0, drift = 0;
+  double mass = 0, drift = 0, most = -1;
   for (std::uint32_t i = 0; i < parts.count; ++i) {
     const driftgate_pass1& sums = parts[i].sums;
     if (!(sums.n > 0)) continue;
     const double factor = std::exp(sums.m_p - out.place.top);
+    if (factor * parts[i].moments.alone_e > most) most = factor * parts[i].moments.alone_e, out.alone = i;
     mass += factor * sums.l_p;
     drift += factor * (sums.s + sums.c * sums.l_p);
   }
@@ -56,12 +57,13 @@ std::optional<Common> common_of(const PartsOfRow& parts) {
 
 struct Total {
   MomentSums sums{};
+  MomentColumn alone{};
   double bulk = 0;
   double left = 0;  ///< bound of what parts with fewer powers leave out
 };
 
-/// Adds a part; its largest logit becomes a column like others unless it is the row's.
-void add_part(const driftgate_shard_partial& part, bool top, const Common& common, Total& total) {
+/// Adds a part; its column alone becomes one like others unless it is the row's.
+void add_part(const driftgate_shard_partial& part, bool alone, const Common& common, Total& total) {
   const driftgate_moments& moments = part.moments;
   const std::size_t form = moments.form - 1;
   MomentSums sums{};
@@ -72,12 +74,16 @@ void add_part(const driftgate_shard_partial& part, bool top, const Common& commo
     const double reach = std::max(part.sums.max_drift - part.sums.c, part.sums.c - part.sums.min_drift);
     total.left += factor * left_out(sums.m, form, reach);
   }
-  if (!top) add_column(sums, 1, moments.top_drift);
-  const double delta = common.place.pivot - part.sums.c;
+  const double delta = common.place.pivot - part.sums.c, rise = common.place.top - part.sums.m_p;
+  if (alone) {
+    total.alone = {factor * moments.alone_e, moments.alone_drift - delta, moments.alone_x - rise};
+  } else {
+    add_column(sums, {moments.alone_e, moments.alone_drift, moments.alone_x});
+  }
   const double moved = sums.m[2] + 2 * std::abs(delta * sums.m[1]) + delta * delta * sums.m[0];
   total.bulk += factor * std::max(moments.bulk, moved);
   scale(sums, factor);
-  move(sums, common.form, delta, common.place.top - part.sums.m_p);
+  move(sums, common.form, delta, rise);
   for (std::size_t k = 0; k <= kPowers[common.form]; ++k) total.sums.m[k] += sums.m[k];
   for (std::size_t k = 0; k <= kCross[common.form]; ++k) total.sums.x[k] += sums.x[k];
 }
@@ -115,14 +121,12 @@ std::optional<MergedMoments> merge_moments(const PartsOfRow& parts) {
   const MomentPlace& place = common->place;
   Total total;
   for (std::uint32_t i = 0; i < parts.count; ++i) {
-    if (parts[i].sums.n > 0) add_part(parts[i], i == common->top_part, *common, total);
+    if (parts[i].sums.n > 0) add_part(parts[i], i == common->alone, *common, total);
   }
-  total.sums.n = place.n, total.sums.top_e = 1;
+  total.sums.n = place.n;
   total.sums.low = place.min_drift - place.pivot, total.sums.high = place.max_drift - place.pivot;
-  const driftgate_shard_partial& top = parts[common->top_part];
-  const double top_drift = top.moments.top_drift + (top.sums.c - place.pivot);
-  const MomentFigures figures = figures_of(total.sums, common->form, top_drift, 0, 1);
-  const double all = 1 + figures.rest;
+  const MomentFigures figures = figures_of(total.sums, common->form, total.alone, 0, 1);
+  const double all = total.sums.m[0] + total.alone.e;
   const double left = figures.second > 0 ? total.left / (all * figures.second) : 0;
   if (fault_of(figures, total.bulk / all, kMostRemainder - left) != MomentFault::none) return std::nullopt;
   return MergedMoments{pass1_of(figures, place), figures};

@@ -22,11 +22,15 @@ constexpr double kRise = 40.0;               // nats that a later top may lie ab
 constexpr double kFormReach[kMomentForms] = {0.09, 0.36, 1.2};  // |d'| of the first tile
 constexpr double kOff = 0.25,
                  kFarOff = 4.0;        // (mean d')² over the variance: the pivot is moved, at once if far
-constexpr std::size_t kManyTiles = 8;  // so that the first, about a bad pivot, is a small part
 constexpr double kWellCentred = 25.0;  // (Σd')²/n over the centred squares: keeps logit_rms
 
 double& at(driftgate_row& row, schema::Metric metric) {
   return row.values[static_cast<std::size_t>(metric)];
+}
+
+/// Likewise of the first tile of so many: it is summed again when its pivot is far off for what it is of all.
+double far_off(std::size_t tiles) {
+  return std::min(kFarOff, 0.75 * static_cast<double>(tiles) - kOff);
 }
 
 bool well_centred(const MomentSums& sums) {
@@ -49,9 +53,9 @@ double share_beside_top(const MomentFigures& figures) {
 
 /// Where the columns stand, in their own units.
 MomentPlace place_of(const RowColumns& columns, const MomentState& state, const MomentSums& sums,
-                     const TopList& top_inf) {
+                     const TopList& top_train, const TopList& top_inf) {
   const double stretch = stretch_of(state.frame, columns.temperature);
-  return {static_cast<double>(state.top_z) / columns.temperature,
+  return {top_train.entries[0].value / columns.temperature,
           top_inf.entries[0].value / columns.temperature,
           state.pivot * stretch,
           sums.n,
@@ -134,6 +138,15 @@ bool MomentRow::choose(const TileInput& input, Run& run) const {
   return true;
 }
 
+/// The largest logit that may stand among the sums, where it is at most about all of the others: one that is
+/// far more stands alone.
+float MomentRow::bearable_top(const MomentState& state, double temperature) const {
+  const double all = state.sums.m[0] + static_cast<double>(state.sums.top_e);
+  const double x = std::numbers::ln2 * (std::ilogb(all) + state.reference / kernel_.steps);
+  const double bearable = std::min(x, state.reference_top + kRise) * temperature;
+  return std::max(state.top_z, static_cast<float>(bearable));
+}
+
 /// The largest logit so far is `column` of this tile. The pivot becomes about the mean drift with it, so that
 /// sums about it cancel little. False when the sums lose too much by the move.
 bool MomentRow::raise_top(const TileInput& input, float top_z, std::size_t column, MomentState& state) const {
@@ -150,7 +163,7 @@ bool MomentRow::raise_top(const TileInput& input, float top_z, std::size_t colum
       rebase ? kernel_.steps * (std::floor(top * std::numbers::log2e) - kTopExponent) : state.reference;
   double pivot = drift;
   if (state.any) {
-    add_column(sums, static_cast<double>(sums.top_e), state.top_drift - state.pivot);
+    add_column(sums, {static_cast<double>(sums.top_e), state.top_drift - state.pivot, 0});
     const double factor = std::exp2((state.reference - reference) / kernel_.steps);
     scale(sums, factor);
     state.bulk *= factor;
@@ -168,7 +181,6 @@ bool MomentRow::raise_top(const TileInput& input, float top_z, std::size_t colum
     frame.magic = static_cast<float>(0x1.8p23 - reference);
   }
   frame.top = static_cast<float>(top);
-  frame.top_z = top_z;
   state.top = top, state.reference = reference, state.top_z = top_z, state.top_drift = drift;
   state.any = true;
   return true;
@@ -211,6 +223,7 @@ bool MomentRow::sum_at_once(Run& run, const TileInput& input, std::size_t tile) 
   if (!state.any || !way.chosen) return false;
   float* e = run.scratch.values.data() + 2 * tile * kTileColumns;
   const MomentSums before = state.sums;
+  state.frame.top_z = bearable_top(state, input.temperature);
   MomentScan scan;
   const MomentStatus status = kernel_.sum_and_scan(input, state.frame, way.form, way.exact, core_, e,
                                                    e + kTileColumns, state.sums, scan);
@@ -236,7 +249,7 @@ bool MomentRow::sum_tile(Run& run, std::size_t tile) const {
   if (!(top_z < limit && (top_z > -limit || scan.top_z == kNone))) return false;
   std::size_t column = kNoColumn;
   const bool first = !state.any;
-  if (scan.top_z != kNone && (first || scan.top_z > state.top_z)) {
+  if (scan.top_z != kNone && (first || scan.top_z > bearable_top(state, input.temperature))) {
     column = kernel_.first_top(input, scan);
     if (!raise_top(input, scan.top_z, column, state)) return false;
   }
@@ -267,7 +280,7 @@ bool MomentRow::sum_columns(Run& run, const TileInput& input, std::size_t tile, 
     return true;
   }
   double off = off_centre(state, kOff);
-  if (first && off != 0 && (run.columns.tiles() < kManyTiles || off_centre(state, kFarOff) != 0)) {
+  if (first && off != 0 && off_centre(state, far_off(run.columns.tiles())) != 0) {
     state.sums = before;
     set_pivot(state, state.pivot + off);
     if (!sum_any()) return false;
@@ -292,18 +305,26 @@ double MomentRow::weight_error(const MomentState& state, double temperature) con
   return (static_cast<double>(frame.steps) + low) / natural - 1;
 }
 
-MomentSums MomentRow::about_top(const MomentState& state) {
-  MomentSums sums = state.sums;
-  // What the frame's top rounded off; the top column itself has x = 0.
-  const double top = static_cast<double>(state.top_z) * static_cast<double>(state.frame.inverse_temperature);
-  move(sums, state.form, 0, top - state.top);
+MomentSums MomentRow::about_top(const Run& run) {
+  MomentSums sums = run.state.sums;
+  // With what the frame's top rounded off.
+  const double top =
+      run.top_train.entries[0].value * static_cast<double>(run.state.frame.inverse_temperature);
+  move(sums, run.state.form, 0, top - run.state.top);
   return sums;
 }
 
-MomentFigures MomentRow::figures(const MomentState& state, const MomentSums& sums, double temperature) const {
-  const double error = core_ ? 0 : weight_error(state, temperature);
-  return figures_of(sums, state.form, state.top_drift - state.pivot, error,
-                    stretch_of(state.frame, temperature));
+MomentColumn MomentRow::alone_of(const Run& run) {
+  const MomentState& state = run.state;
+  const double below = static_cast<double>(state.top_z) - run.top_train.entries[0].value;
+  return {static_cast<double>(state.sums.top_e), state.top_drift - state.pivot,
+          below * static_cast<double>(state.frame.inverse_temperature)};
+}
+
+MomentFigures MomentRow::figures(const Run& run, const MomentSums& sums) const {
+  const double temperature = run.columns.temperature;
+  const double error = core_ ? 0 : weight_error(run.state, temperature);
+  return figures_of(sums, run.state.form, alone_of(run), error, stretch_of(run.state.frame, temperature));
 }
 
 /// tv and the heads, whose thresholds are chosen.
@@ -336,13 +357,13 @@ MomentRow::Outcome MomentRow::finish(Run& run, const std::int64_t* token, driftg
   const RowColumns& columns = run.columns;
   const MomentState& state = run.state;
   const double stretch = stretch_of(state.frame, columns.temperature);
-  const MomentSums sums = about_top(state);
-  const MomentFigures known = figures(state, sums, columns.temperature);
+  const MomentSums sums = about_top(run);
+  const MomentFigures known = figures(run, sums);
   const double all = sums.m[0] + static_cast<double>(sums.top_e);
   const MomentFault fault = fault_of(known, state.bulk / all, kMostRemainder);
   if (fault != MomentFault::none) return fault == MomentFault::raise ? Outcome::raise : Outcome::refused;
   if (!core_ && !well_centred(sums)) return Outcome::refused;
-  Pass1 row = pass1_of(known, place_of(columns, state, sums, run.top_inf));
+  Pass1 row = pass1_of(known, place_of(columns, state, sums, run.top_train, run.top_inf));
   Pass2 terms{};
   choose_heads(row, terms);
   const double size = std::max(std::abs(known.low), std::abs(known.high));
@@ -370,10 +391,10 @@ MomentRow::Outcome MomentRow::finish_part(Run& run, driftgate_shard_partial& out
   const RowColumns& columns = run.columns;
   MomentState& state = run.state;
   const double stretch = stretch_of(state.frame, columns.temperature);
-  MomentSums sums = about_top(state);
-  const MomentFigures known = figures(state, sums, columns.temperature);
-  const auto top_e = static_cast<double>(sums.top_e);
-  const double all = sums.m[0] + top_e;
+  const MomentSums sums = about_top(run);
+  const MomentFigures known = figures(run, sums);
+  const MomentColumn alone = alone_of(run);
+  const double all = sums.m[0] + alone.e, top_e = alone.e * std::exp(-alone.x);
   const MomentFault fault = fault_of(known, state.bulk / all, kMostRemainderOfPart);
   if (fault != MomentFault::none) return fault == MomentFault::raise ? Outcome::raise : Outcome::refused;
   if (!core_ && !well_centred(sums)) return Outcome::refused;
@@ -383,12 +404,13 @@ MomentRow::Outcome MomentRow::finish_part(Run& run, driftgate_shard_partial& out
       std::abs(state.pivot) * share_beside_top(known) > kRounded * distance) {
     return Outcome::exact;
   }
-  const Pass1 row = pass1_of(known, place_of(columns, state, sums, run.top_inf));
+  const Pass1 row = pass1_of(known, place_of(columns, state, sums, run.top_train, run.top_inf));
   out.sums = packed(row);
   state.lse = log_sum(row);
   driftgate_moments& moments = out.moments;
   moments.form = static_cast<std::uint32_t>(state.form) + 1;
-  moments.top_drift = (state.top_drift - state.pivot) * stretch;
+  moments.alone_e = alone.e / top_e, moments.alone_x = alone.x;
+  moments.alone_drift = alone.d * stretch;
   moments.bulk = state.bulk / top_e * stretch * stretch;
   const double error = core_ ? 0 : weight_error(state, columns.temperature);
   double power = 1 / top_e;

@@ -28,9 +28,9 @@ struct MomentState {
   MomentSums sums{};
   MomentFrame frame{};
   double pivot = 0, top = 0, reference = 0, reference_top = 0;
-  double top_drift = 0;  ///< (z − y)/temperature of the top column
+  double top_drift = 0;  ///< (z − y)/temperature of the column that stands alone
   double bulk = 0;       ///< the largest Σ of terms of Σe·d'² that a move of the pivot met
-  float top_z = 0;
+  float top_z = 0;       ///< its logit, which may be less than the largest
   std::size_t form = 0;
   bool any = false, exact = false;
   double lse = 0;  ///< of a part: log Σ e^z
@@ -87,15 +87,16 @@ class MomentRow {
   bool choose(const TileInput& input, Run& run) const;
   [[nodiscard]] bool raise_top(const TileInput& input, float top_z, std::size_t column,
                                MomentState& state) const;
+  [[nodiscard]] float bearable_top(const MomentState& state, double temperature) const;
   static void set_pivot(MomentState& state, double pivot);
   [[nodiscard]] bool repivot(MomentState& state, double pivot, double rise) const;
   bool sum_columns(Run& run, const TileInput& input, std::size_t tile, std::size_t column, bool first) const;
   bool settle(Run& run, std::size_t tile, double off) const;
   [[nodiscard]] static double off_centre(const MomentState& state, double lenience);
   /// The sums about the row's largest logit as it is.
-  [[nodiscard]] static MomentSums about_top(const MomentState& state);
-  [[nodiscard]] MomentFigures figures(const MomentState& state, const MomentSums& sums,
-                                      double temperature) const;
+  [[nodiscard]] static MomentSums about_top(const Run& run);
+  [[nodiscard]] static MomentColumn alone_of(const Run& run);
+  [[nodiscard]] MomentFigures figures(const Run& run, const MomentSums& sums) const;
   [[nodiscard]] double weight_error(const MomentState& state, double temperature) const;
   void distances(const Run& run, const Centre& centre, Pass2& out) const;
   Outcome finish(Run& run, const std::int64_t* token, driftgate_row& out) const;

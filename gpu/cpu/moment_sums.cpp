@@ -98,10 +98,17 @@ void move(MomentSums& sums, std::size_t form, double delta, double rise) {
   sums.high -= delta;
 }
 
-void add_column(MomentSums& sums, double e, double d) {
+void add_column(MomentSums& sums, const MomentColumn& column) {
+  double e = column.e;
   for (double& m : sums.m) {
     m += e;
-    e *= d;
+    e *= column.d;
+  }
+  if (column.x == 0) return;
+  e = column.e * column.x;
+  for (double& x : sums.x) {
+    x += e;
+    e *= column.d;
   }
 }
 
@@ -110,20 +117,22 @@ void scale(MomentSums& sums, double factor) {
   for (double& x : sums.x) x *= factor;
 }
 
-MomentFigures figures_of(const MomentSums& sums, std::size_t form, double top_d, double weight_error,
-                         double stretch) {
+MomentFigures figures_of(const MomentSums& sums, std::size_t form, const MomentColumn& alone,
+                         double weight_error, double stretch) {
   MomentSums rest = sums;
   for (std::size_t k = 0; k <= 2; ++k) rest.m[k] -= weight_error * rest.x[k];
+  const double alone_e = alone.e * (1 - weight_error * alone.x);
   const std::size_t most = kPowers[form];
   const double beside = rest.m[0];
-  add_column(rest, static_cast<double>(sums.top_e), top_d);
+  add_column(rest, {alone_e, alone.d, alone.x});
   const double all = rest.m[0];
   double power = 1;
   double mu[kTerms] = {};
   for (std::size_t k = 0; k <= most; ++k, power *= stretch) mu[k] = rest.m[k] / all * power;
   mu[0] = 1;
   MomentFigures out{};
-  out.rest = beside / static_cast<double>(sums.top_e);
+  out.rest = beside / alone_e;
+  out.log_sum = std::log1p(out.rest) + alone.x;
   Series about_pivot{};
   std::copy_n(mu, kTerms, about_pivot.begin());
   const double u = dot(kSeries.shrink, about_pivot, most);
@@ -149,8 +158,8 @@ MomentFigures figures_of(const MomentSums& sums, std::size_t form, double top_d,
   const std::size_t most_cross = kCross[form];
   for (std::size_t k = most_cross + 1; k-- > 0;) cross += kSeries.shrink[k] * rest.x[k];
   cross = (cross + rest.x[0]) / all / out.growth;
-  out.entropy_train = std::max(0.0, std::log1p(out.rest) - rest.x[0] / all);
-  out.entropy_inf = std::max(0.0, std::log1p(out.rest) - cross - out.kl_inf_train);
+  out.entropy_train = std::max(0.0, out.log_sum - rest.x[0] / all);
+  out.entropy_inf = std::max(0.0, out.log_sum - cross - out.kl_inf_train);
   const double reach = std::max(std::abs(sums.low), std::abs(sums.high));
   const std::size_t even =
       most_cross / 2 * 2;  // Σe·x·d'^k of an even k bounds what follows: all its terms are ≤ 0
@@ -183,10 +192,10 @@ Pass1 pass1_of(const MomentFigures& figures, const MomentPlace& place) {
   out.n = place.n, out.mean_drift = place.mean_drift, out.m2 = place.m2;
   out.min_drift = place.min_drift, out.max_drift = place.max_drift;
   out.m_p = place.top;
-  out.l_p = 1 + figures.rest;
+  out.l_p = std::exp(figures.log_sum);
   out.s = figures.mean * out.l_p;
   out.g = (u + figures.mean) * out.l_p;
-  out.a_p = (std::log(out.l_p) - figures.entropy_train) * out.l_p;
+  out.a_p = (figures.log_sum - figures.entropy_train) * out.l_p;
   out.m_q = place.top_inf;
   out.l_q = out.l_p * figures.growth * std::exp((place.top - place.pivot) - place.top_inf);
   out.t = -u / figures.growth * out.l_q;  // with h = 0: only their sum is of use

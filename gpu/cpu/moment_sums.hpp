@@ -6,16 +6,21 @@ namespace driftgate::gpu::cpu {
 
 /// Moves the pivot by `delta` (d' becomes d' − delta) and x by `rise` (x − top becomes smaller by it).
 void move(MomentSums& sums, std::size_t form, double delta, double rise);
-/// Adds one column to the sums over e, with x = top.
-void add_column(MomentSums& sums, double e, double d);
+/// One column by itself: e, d' and x − top.
+struct MomentColumn {
+  double e, d, x;
+};
+/// Adds it to the sums over e.
+void add_column(MomentSums& sums, const MomentColumn& column);
 /// Multiplies every e by `factor`.
 void scale(MomentSums& sums, double factor);
 
-/// Figures of a row from its sums, the column of the largest logit included. Shares of e, d about offset.
+/// Figures of a row from its sums and the column that stands alone. Shares of e, d about offset.
 struct MomentFigures {
-  double rest;    ///< Σe/e_top − 1
-  double offset;  ///< o: d = d' + o
-  double growth;  ///< Σ e^{−d'} over Σe, = e^o
+  double rest;     ///< Σe over the e of that column, − 1
+  double log_sum;  ///< log Σe, e being 1 where x = top
+  double offset;   ///< o: d = d' + o
+  double growth;   ///< Σ e^{−d'} over Σe, = e^o
   double kl_train_inf, kl_inf_train, js, hellinger2, chi2;
   double entropy_train, entropy_inf;
   double low, high;       ///< range of d
@@ -26,9 +31,9 @@ struct MomentFigures {
   double lost;            ///< how many times larger than their sum the terms of Σe·d² were
 };
 
-/// `sums` without the top column, whose e is sums.top_e and whose d' is `top_d`. `weight_error` ε: e stands
-/// for e^{x(1+ε)}. `stretch` ρ: d' is ρ times too small.
-[[nodiscard]] MomentFigures figures_of(const MomentSums& sums, std::size_t form, double top_d,
+/// `sums` are those without the column `alone`; x is at most top in all. `weight_error` ε: e stands for
+/// e^{x(1+ε)}. `stretch` ρ: d' is ρ times too small.
+[[nodiscard]] MomentFigures figures_of(const MomentSums& sums, std::size_t form, const MomentColumn& alone,
                                        double weight_error, double stretch);
 
 /// What of a row's sums does not hold. raise: more powers would.

@@ -59,6 +59,9 @@ struct TileInput {
   std::uint32_t columns;
   std::uint32_t first_id;
   double temperature;
+  /// What will be read a few tiles later, to be fetched meanwhile; null when that is not known.
+  const unsigned char* train_ahead = nullptr;
+  const unsigned char* inf_ahead = nullptr;
 };
 
 /// Row scratch of one tile: `count` columns that are not masked, padded to whole vectors. The float32
