@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -116,6 +117,12 @@ int capture_import(const CaptureImportArgs& args) {
   const auto format = gpu::ingest::format_from_name(args.format);
   if (!format) {
     fmt::print(stderr, "driftgate capture import: there is no format '{}'\n", args.format);
+    return kExitUsage;
+  }
+  // The option's own check takes NaN and infinity for positive numbers.
+  if (!std::isfinite(args.temperature) || args.temperature <= 0) {
+    fmt::print(stderr, "driftgate capture import: temperature {} is not a number greater than 0\n",
+               args.temperature);
     return kExitUsage;
   }
   const auto rows = read_all(args, *format);

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -103,6 +105,19 @@ TEST_CASE("answers of two engines become captures whose drift is known by bounds
   CHECK(undecided == 3);
   CHECK(between["verdicts"][0]["message"].get<std::string>().find("with k = 10 and") != std::string::npos);
   CHECK(drift(contract(1e-5)).first == 1);
+}
+
+TEST_CASE("a temperature that no capture may state is refused before anything is read or written") {
+  TemporaryFolder folder;
+  write_bytes(folder / "a.json", sglang_answers(false));
+  cli::CaptureImportArgs args = import_of((folder / "a.json").string(), (folder / "o.safetensors").string());
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double temperature : {std::nan(""), kInfinity, -kInfinity, 0.0, -1.0}) {
+    CAPTURE(temperature);
+    args.temperature = temperature;
+    CHECK(cli::capture_import(args) == 64);
+    CHECK_FALSE(std::filesystem::exists(args.out));
+  }
 }
 
 TEST_CASE("importing says what is missing and writes nothing") {
