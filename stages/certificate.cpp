@@ -133,6 +133,8 @@ std::string measured(const CertificateInputs& in) {
     if (floor == nullptr) continue;
     out += fmt::format("Noise floor of K_{}: {} batched differently, {} rows.\n", to_string(side),
                        stated(floor->train.kernel), count_text(floor->rows));
+    if (floor->train.file_digest.empty() || floor->inf.file_digest.empty()) continue;
+    out += fmt::format("Its captures: {} and {}.\n", floor->train.file_digest, floor->inf.file_digest);
   }
   return out + "\n";
 }

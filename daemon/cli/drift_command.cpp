@@ -94,6 +94,7 @@ Result<Inputs> read_inputs(const DriftArgs& args) {
   }
   FloorArgs floor_args = args.floors;
   floor_args.heads = heads;
+  floor_args.digests = !args.certificate.empty();
   auto floors =
       measure_floors(floor_args, *train, *inf, corpus ? &*corpus : nullptr, contract ? &*contract : nullptr);
   if (!floors) return std::unexpected(floors.error());

@@ -18,6 +18,7 @@ namespace driftgate::cli {
 struct FloorArgs {
   std::vector<std::string> train, inf;
   gpu::fused::HeadSource heads;  ///< of hidden states
+  bool digests = false;          ///< whether the tables shall say the digests of their captures
 };
 
 /// The floors' tables; nothing where no captures were given.

@@ -111,6 +111,9 @@ TEST_CASE("a certificate shows the drift beside its noise floor") {
   const std::string text = page.text();
   CHECK(has(text, "| link | name | value | limit | floor of K_inf | assumption | method |"));
   CHECK(has(text, "Noise floor of K_inf: "));
+  CHECK_FALSE(has(text, "Its captures"));
+  noise.train.file_digest = "sha256:11", noise.inf.file_digest = "sha256:22";
+  CHECK(has(page.text(), "Its captures: sha256:11 and sha256:22.\n"));
   std::istringstream lines(text);
   std::string line, tv;
   while (std::getline(lines, line)) {

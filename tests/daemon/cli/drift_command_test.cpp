@@ -218,13 +218,18 @@ TEST_CASE(
   auto args = tiny(kVectors + "tiny_int8.safetensors", folder / "o.json");
   args.certificate = folder / "c.md";
   args.version = "9.9";
+  const auto again = folder / "again.safetensors";  // the same rows stand for a second run of the kernel
+  std::filesystem::copy_file(args.inf, again);
+  args.floors.inf = {again};
   REQUIRE(cli::drift_command(args) == 0);
   std::ifstream file(args.certificate);
   const std::string page((std::istreambuf_iterator<char>(file)), {});
   std::ifstream capture(args.inf, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(capture)), {});
   CHECK(page.find("# Drift certificate: ") == 0);
-  CHECK(page.find(schema::sha256_digest(bytes)) != std::string::npos);
+  const std::string digest = schema::sha256_digest(bytes);
+  CHECK(page.find("| capture | ") < page.find(digest));
+  CHECK(page.find("Its captures: " + digest + " and " + digest + ".\n") != std::string::npos);
   CHECK(page.find("## Slices, the worst first") != std::string::npos);
   CHECK(page.find("driftgate drift " + args.train + " " + args.inf + " --corpus ") != std::string::npos);
   const auto got = read_json(folder / "o.json");
