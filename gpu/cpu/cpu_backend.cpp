@@ -10,6 +10,7 @@
 #include "gpu/backend_input.hpp"
 #include "gpu/cpu/row_engine.hpp"
 #include "gpu/cpu/shard_engine.hpp"
+#include "gpu/cpu/split_rows.hpp"
 
 namespace driftgate::gpu::cpu {
 
@@ -21,6 +22,7 @@ struct Engine {
   std::uint32_t vocabulary = 0;
   std::vector<std::unique_ptr<RowEngine>> rows;   // one for each thread, made at the first batch of a shape
   std::unique_ptr<ShardEngine> shards = nullptr;  // made at the first part
+  std::unique_ptr<SplitRows> splits = nullptr;    // made at the first batch of long rows
 };
 
 std::int32_t open_engine(const driftgate_config* config, void** engine, char* message, std::uint64_t bytes) {
@@ -40,7 +42,17 @@ std::int32_t describe_engine(void* engine, char* text, std::uint64_t bytes) {
   return DRIFTGATE_OK;
 }
 
+void measure_long_rows(Engine& self, const driftgate_batch& batch, std::span<driftgate_row> results) {
+  if (!self.splits || self.splits->vocabulary() != batch.vocabulary) {
+    self.splits = nullptr;  // before the next takes as much memory
+    self.splits =
+        std::make_unique<SplitRows>(self.kernel, self.threads, batch.vocabulary, self.top_k, self.metrics);
+  }
+  self.splits->measure(batch, results);
+}
+
 void measure_rows(Engine& self, const driftgate_batch& batch, driftgate_row* results) {
+  if (batch.vocabulary > kMostWholeColumns) return measure_long_rows(self, batch, {results, batch.rows});
   if (self.vocabulary != batch.vocabulary) {
     self.rows.clear();
     self.vocabulary = batch.vocabulary;

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpu/backend.h"
+#include "gpu/cpu/crew.hpp"
+#include "gpu/cpu/part_engine.hpp"
+#include "gpu/shard_merge.hpp"
+
+namespace driftgate::gpu::cpu {
+
+/// Rows of more columns are measured in parts: what is kept of them outgrows a core's second cache.
+inline constexpr std::uint32_t kMostWholeColumns = 131'072;
+/// Columns of a part, at most.
+inline constexpr std::uint32_t kPartColumns = 65'536;
+
+/// Measures long rows part by part, by the passes and the merge of a vocabulary that is split over ranks. The
+/// parts follow from the vocabulary alone and are merged in their order, so that the figures are the same
+/// bits whatever the threads and the other rows of a batch. Where there are fewer rows than threads, all
+/// threads work on the parts of one batch; else each works on rows of its own.
+class SplitRows {
+ public:
+  SplitRows(const TileKernel& kernel, std::uint32_t threads, std::uint32_t vocabulary, std::uint32_t top_k,
+            std::uint32_t metrics, std::uint32_t part_columns = kPartColumns);
+
+  [[nodiscard]] std::uint32_t vocabulary() const { return vocabulary_; }
+  void measure(const driftgate_batch& batch, std::span<driftgate_row> results);
+
+ private:
+  /// Messages of the parts of some rows, as ranks would send them.
+  struct Exchange {
+    std::vector<std::byte> messages;
+    std::vector<driftgate_shard_row> merged;
+    std::vector<driftgate_shard_terms> terms;
+  };
+  /// Some rows of a batch in one exchange.
+  struct Rows {
+    const driftgate_batch& batch;
+    const ShardMerger& merger;
+    Exchange& exchange;
+    std::uint64_t first, count;
+    std::size_t first_kept;
+  };
+  void prepare(const Rows& rows) const;
+  [[nodiscard]] RowColumns columns(const Rows& rows, std::uint64_t row, std::uint32_t part) const;
+  void pass1(const Rows& rows, std::uint64_t row, std::uint32_t part, PartEngine& engine);
+  void pass2(const Rows& rows, std::uint64_t row, std::uint32_t part, PartEngine& engine);
+  void finish(const Rows& rows, std::span<driftgate_row> results) const;
+  void measure_together(const driftgate_batch& batch, const ShardMerger& merger,
+                        std::span<driftgate_row> results);
+  void measure_apart(const driftgate_batch& batch, const ShardMerger& merger,
+                     std::span<driftgate_row> results);
+
+  std::uint32_t vocabulary_, top_k_, parts_;
+  bool core_;
+  std::vector<PartEngine> engines_;  ///< one for each thread
+  std::vector<Exchange> exchanges_;
+  KeptParts kept_;
+  Crew crew_;
+};
+
+}  // namespace driftgate::gpu::cpu
