@@ -24,6 +24,14 @@ const char* fault_of(const driftgate_batch& batch, std::uint32_t columns) {
   return nullptr;
 }
 
+const char* fault_of(const driftgate_head_weight& head) {
+  if (head.weight == nullptr || head.centre == nullptr) return "a head without weight or centre";
+  if (head.dtype > DRIFTGATE_BF16) return "unknown element type";
+  if (!std::isfinite(head.scale) || head.scale <= 0) return "the scale of a head must be greater than 0";
+  if (!std::isfinite(head.soft_cap) || head.soft_cap < 0) return "a soft-cap must not be negative";
+  return nullptr;
+}
+
 }  // namespace
 
 const char* fault_of_config(const driftgate_config* config, const void* engine) {
@@ -49,6 +57,38 @@ const char* fault_of_part(const driftgate_batch* batch, const driftgate_shard* s
   if (shard->total_columns > kMaxVocabulary || end > shard->total_columns)
     return "the columns held must be among those of the row, at most 4194304";
   return fault_of(*batch, shard->total_columns);
+}
+
+const char* fault_of_heads(const driftgate_hidden_heads* heads, bool complete) {
+  if (!complete || heads == nullptr) return "engine and heads are needed";
+  if (heads->struct_size < sizeof(driftgate_hidden_heads)) return "the heads are of an older interface";
+  if (heads->vocabulary == 0 || heads->vocabulary > kMaxVocabulary)
+    return "the vocabulary must be between 1 and 4194304";
+  if (heads->width == 0 || heads->width > kMaxWidth) return "the width must be between 1 and 65536";
+  if (!std::isfinite(heads->temperature) || heads->temperature < kLeastTemperature)
+    return "the temperature must be a number of at least 1e-6";
+  if (heads->columns > heads->vocabulary || (heads->columns > 0 && heads->tokens == nullptr))
+    return "the tokens that take part must be some of the vocabulary";
+  for (std::uint32_t i = 0; i < heads->columns; ++i) {
+    if (heads->tokens[i] >= heads->vocabulary || (i > 0 && heads->tokens[i] <= heads->tokens[i - 1]))
+      return "the tokens that take part must be ascending and of the vocabulary";
+  }
+  if ((heads->bias_train == nullptr) != (heads->bias_drift == nullptr)) return "one bias without the other";
+  if (const char* fault = fault_of(heads->train)) return fault;
+  return fault_of(heads->inf);
+}
+
+const char* fault_of_hidden(const driftgate_hidden_batch* batch, std::uint32_t vocabulary, bool complete) {
+  if (!complete || batch == nullptr) return "engine, batch and results are needed";
+  if (batch->struct_size < sizeof(driftgate_hidden_batch)) return "the batch is of an older interface";
+  if (vocabulary == 0) return "hidden states before their heads";
+  if (batch->train.dtype > DRIFTGATE_BF16 || batch->inf.dtype > DRIFTGATE_BF16) return "unknown element type";
+  if (batch->rows > 0 && (batch->train.data == nullptr || batch->inf.data == nullptr))
+    return "a batch without hidden states";
+  for (std::uint64_t i = 0; batch->tokens != nullptr && i < batch->rows; ++i) {
+    if (batch->tokens[i] < 0 || batch->tokens[i] >= vocabulary) return "a token id outside the vocabulary";
+  }
+  return nullptr;
 }
 
 std::int32_t refuse(std::int32_t status, const char* text, char* message, std::uint64_t message_bytes) {

@@ -149,4 +149,27 @@ Result<void> Backend::shard_pass2(const driftgate_batch& batch, const driftgate_
   return {};
 }
 
+bool Backend::can_measure_hidden() const {
+  constexpr std::size_t kNeeded =
+      offsetof(driftgate_backend, hidden_measure) + sizeof(driftgate_backend::hidden_measure);
+  const driftgate_backend& table = *state_->table;
+  return table.struct_size >= kNeeded && table.hidden_open != nullptr && table.hidden_measure != nullptr;
+}
+
+Result<void> Backend::open_hidden(const driftgate_hidden_heads& heads) {
+  Message message{};
+  const std::int32_t status =
+      state_->table->hidden_open(state_->engine, &heads, message.data(), message.size());
+  if (status != DRIFTGATE_OK) return failed(status, *state_->table, message);
+  return {};
+}
+
+Result<void> Backend::measure_hidden(const driftgate_hidden_batch& batch, std::span<driftgate_row> rows) {
+  Message message{};
+  const std::int32_t status =
+      state_->table->hidden_measure(state_->engine, &batch, rows.data(), message.data(), message.size());
+  if (status != DRIFTGATE_OK) return failed(status, *state_->table, message);
+  return {};
+}
+
 }  // namespace driftgate::gpu

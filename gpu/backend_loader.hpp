@@ -40,6 +40,14 @@ class Backend {
                                                  std::span<const driftgate_shard_row> rows,
                                                  std::span<driftgate_shard_terms> terms);
 
+  /// Whether the engine measures rows of hidden states. Precondition of the two calls below.
+  [[nodiscard]] bool can_measure_hidden() const;
+  [[nodiscard]] schema::Result<void> open_hidden(const driftgate_hidden_heads& heads);
+  /// Rows with the status DRIFTGATE_ROW_ELSEWHERE are to be measured another way. Preconditions: open_hidden
+  /// succeeded; rows.size() == batch.rows.
+  [[nodiscard]] schema::Result<void> measure_hidden(const driftgate_hidden_batch& batch,
+                                                    std::span<driftgate_row> rows);
+
  private:
   struct State;
   explicit Backend(std::shared_ptr<State> state) : state_(std::move(state)) {}

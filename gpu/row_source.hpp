@@ -22,7 +22,7 @@ class RowSource {
 };
 
 /// What measures captures of whole distributions: full and hidden mode. Errors: unsupported for the other
-/// modes and for hidden states on a device, what Backend::open says. The captures outlive the source.
+/// modes, what Backend::open and fused::hidden_rows say. The captures outlive the source.
 [[nodiscard]] schema::Result<std::unique_ptr<RowSource>> open_rows(const Capture& train, const Capture& inf,
                                                                    const MeasureOptions& options);
 

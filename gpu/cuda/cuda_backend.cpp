@@ -7,6 +7,7 @@
 
 #include "gpu/backend.h"
 #include "gpu/backend_input.hpp"
+#include "gpu/cuda/hidden_pipeline.hpp"
 #include "gpu/cuda/row_pipeline.hpp"
 
 namespace driftgate::gpu::cuda {
@@ -17,7 +18,9 @@ struct Engine {
   int device;
   std::string text;
   Mode mode;
+  std::uint32_t top_k;
   RowPipeline pipeline;
+  std::unique_ptr<HiddenPipeline> hidden;  // once heads were brought
 };
 
 /// Runs `body`, which may throw, behind the C interface.
@@ -44,7 +47,9 @@ std::int32_t open_engine(const driftgate_config* config, void** engine, char* me
     *engine = new Engine{config->device,
                          device_text(config->device),
                          config->metrics == DRIFTGATE_METRICS_CORE ? Mode::core : Mode::all,
-                         {config->top_k, config->threads}};
+                         config->top_k,
+                         {config->top_k, config->threads},
+                         nullptr};
   });
 }
 
@@ -106,6 +111,38 @@ std::int32_t shard_pass2(void* engine, const driftgate_batch* batch, const drift
   return run(engine, *batch, job, message, bytes);
 }
 
+std::int32_t hidden_open(void* engine, const driftgate_hidden_heads* heads, char* message,
+                         std::uint64_t bytes) {
+  if (const char* fault = fault_of_heads(heads, engine != nullptr)) {
+    return refuse(DRIFTGATE_INVALID, fault, message, bytes);
+  }
+  if (heads->width > kMaxHiddenWidth) {
+    return refuse(DRIFTGATE_INVALID,
+                  "hidden states of more than 32768 elements are measured on the CPU alone; use --device cpu",
+                  message, bytes);
+  }
+  return guarded(message, bytes, [&] {
+    auto& self = *static_cast<Engine*>(engine);
+    use_device(self.device);
+    self.hidden.reset();  // its memory may be needed
+    self.hidden = std::make_unique<HiddenPipeline>(*heads, self.top_k, self.mode == Mode::core);
+  });
+}
+
+std::int32_t hidden_measure(void* engine, const driftgate_hidden_batch* batch, driftgate_row* results,
+                            char* message, std::uint64_t bytes) {
+  auto* const self = static_cast<Engine*>(engine);
+  const bool complete = self != nullptr && results != nullptr;
+  const std::uint32_t vocabulary = complete && self->hidden ? self->hidden->vocabulary() : 0;
+  if (const char* fault = fault_of_hidden(batch, vocabulary, complete)) {
+    return refuse(DRIFTGATE_INVALID, fault, message, bytes);
+  }
+  return guarded(message, bytes, [&] {
+    use_device(self->device);
+    self->hidden->run(*batch, results);
+  });
+}
+
 void close_engine(void* engine) {
   const std::unique_ptr<Engine> self(static_cast<Engine*>(engine));
   guarded(nullptr, 0, [&] { use_device(self->device); });
@@ -120,8 +157,8 @@ constexpr driftgate_backend kTable = {sizeof(driftgate_backend),
                                       close_engine,
                                       shard_pass1,
                                       shard_pass2,
-                                      nullptr,
-                                      nullptr};
+                                      hidden_open,
+                                      hidden_measure};
 
 }  // namespace
 

@@ -59,13 +59,16 @@ DRIFTGATE_HD Digits digits_of(double x, double inverse_unit) {
   return out;
 }
 
-/// Where digit `digit` of element `k` of a line is. Halves of a chunk change places in every second pair of
-/// lines: then the threads of a warp read their fragments from different banks.
-DRIFTGATE_HD std::uint64_t digit_at(std::uint32_t lines, std::uint32_t line, std::uint32_t k,
+/// Where digit `digit` of element `k` of a line is. Of 32 elements of 16 lines a lane with g = lane/4 and t =
+/// lane%4 holds four words of four elements. Rows: word w is row g + 8·(w%2), elements 16·(w/2) + 4·t on.
+/// Columns, two tiles of eight: word w is column g + 8·(w/2), elements 16·(w%2) + 4·t on.
+DRIFTGATE_HD std::uint64_t digit_at(const DigitLines& lines, std::uint32_t line, std::uint32_t k,
                                     unsigned digit) {
   const std::uint64_t block = std::uint64_t{k / kChunk} * kDigitCount + digit;
-  const std::uint32_t half = ((k / 32) ^ (line >> 1)) & 1U;
-  return (block * lines + line) * kChunk + half * 32 + k % 32;
+  const std::uint32_t upper = line / 8 % 2, high = k / 16 % 2;
+  const std::uint32_t lane = line % 8 * 4 + k % 16 / 4,
+                      word = lines.columns ? 2 * upper + high : upper + 2 * high;
+  return (block * lines.lines + line / 16 * 16) * kChunk + k / 32 % 2 * 512 + lane * 16 + word * 4 + k % 4;
 }
 
 /// Shared memory of a reduction over a block.
@@ -108,7 +111,7 @@ DRIFTGATE_HD void write_digits(Ctx& ctx, Value&& value, std::uint32_t width, int
   const double inverse = 1 / line_unit(exponent);
   for (std::uint32_t k = ctx.thread(); k < to.chunks * kChunk; k += ctx.threads()) {
     const Digits digits = k < width ? digits_of(value(k), inverse) : Digits{};
-    for (unsigned i = 0; i < kDigitCount; ++i) to.digits[digit_at(to.lines, line, k, i)] = digits.value[i];
+    for (unsigned i = 0; i < kDigitCount; ++i) to.digits[digit_at(to, line, k, i)] = digits.value[i];
   }
   if (ctx.thread() == 0) to.scales[line] = line_scale(exponent);
 }

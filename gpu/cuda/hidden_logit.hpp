@@ -11,7 +11,7 @@ struct Logit {
 
 /// The soft-cap and then the temperature. Under one cap the drift is
 /// tanh a − tanh b = sinh(a − b)/(cosh a·cosh b), which keeps the relative accuracy of a small a − b.
-DRIFTGATE_HD Logit capped(const HeadsView& heads, double x, double drift) {
+DRIFTGATE_HD_COLD Logit capped(const HeadsView& heads, double x, double drift) {
   const double cap = heads.cap_train, y = x - drift;
   Logit out;
   if (cap == heads.cap_inf) {

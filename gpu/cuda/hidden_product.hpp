@@ -57,36 +57,27 @@ DRIFTGATE_HD void load_stage(Ctx& ctx, const Operands& from, std::uint32_t first
                                                stage + kDigitCount * Shape::kRows * kChunk);
 }
 
-struct alignas(8) TwoWords {
-  std::uint32_t first, second;
-};
-
-/// Reads the fragments of half a chunk. mma asks for elements 4·t … and 16 + 4·t … of a line in thread t of
-/// four; it gets 8·t … 8·t + 7 of both operands, since the order of a sum's terms does not matter.
+/// Reads the fragments of half a chunk.
 template <class Shape, class Ctx>
 DRIFTGATE_HD void read_fragments(Ctx& ctx, const unsigned char* stage, unsigned half, Fragments& out) {
   const unsigned lane = ctx.thread() % 32, warp = ctx.thread() / 32;
-  const unsigned group = lane / 4, place = lane % 4 * 8;
-  const unsigned down = warp / Shape::kAcross, across = warp % Shape::kAcross;
-  const auto read = [&](const unsigned char* lines, unsigned line) {
-    return *reinterpret_cast<const TwoWords*>(lines + line * kChunk + ((half ^ (line >> 1)) & 1U) * 32 +
-                                              place);
-  };
+  const unsigned down = warp / Shape::kAcross * 2, across = warp % Shape::kAcross * 2;
+  const unsigned char* const mine = stage + half * 512 + lane * 16;
   DRIFTGATE_UNROLL
   for (unsigned digit = 0; digit < kDigitCount; ++digit) {
-    const unsigned char* rows = stage + digit * Shape::kRows * kChunk;
-    const unsigned char* columns = stage + (kDigitCount * Shape::kRows + digit * Shape::kColumns) * kChunk;
+    const unsigned char* rows = mine + digit * Shape::kRows * kChunk;
+    const unsigned char* columns = mine + (kDigitCount * Shape::kRows + digit * Shape::kColumns) * kChunk;
     DRIFTGATE_UNROLL
     for (unsigned m = 0; m < kRowTiles; ++m) {
-      const TwoWords upper = read(rows, down * kWarpTile + m * 16 + group);
-      const TwoWords lower = read(rows, down * kWarpTile + m * 16 + 8 + group);
-      out.a[digit][m][0] = upper.first, out.a[digit][m][1] = lower.first;
-      out.a[digit][m][2] = upper.second, out.a[digit][m][3] = lower.second;
+      const Vector words = *reinterpret_cast<const Vector*>(rows + (down + m) * 16 * kChunk);
+      DRIFTGATE_UNROLL
+      for (unsigned i = 0; i < 4; ++i) out.a[digit][m][i] = words.words[i];
     }
     DRIFTGATE_UNROLL
-    for (unsigned n = 0; n < kColumnTiles; ++n) {
-      const TwoWords both = read(columns, across * kWarpTile + n * 8 + group);
-      out.b[digit][n][0] = both.first, out.b[digit][n][1] = both.second;
+    for (unsigned n = 0; n < kColumnTiles; n += 2) {
+      const Vector words = *reinterpret_cast<const Vector*>(columns + (across + n / 2) * 16 * kChunk);
+      out.b[digit][n][0] = words.words[0], out.b[digit][n][1] = words.words[1];
+      out.b[digit][n + 1][0] = words.words[2], out.b[digit][n + 1][1] = words.words[3];
     }
   }
   ctx.publish(out);

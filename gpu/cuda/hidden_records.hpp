@@ -21,12 +21,14 @@ constexpr std::uint32_t kLinePadding = 128;
 constexpr unsigned kChunk = 64;                    ///< elements of a line that are multiplied at a time
 constexpr std::uint32_t kMaxHiddenWidth = 32'768;  ///< three products of digits each: sums stay below 2^31
 
-/// Lines of elements as digits: element = scale·(digit 0 + digit 1/2^8 + digit 2/2^16). Stored by chunk,
-/// digit and line, 64 bytes each; digits of a line beyond its width are 0.
+/// Lines of elements as digits: element = scale·(digit 0 + digit 1/2^8 + digit 2/2^16); those beyond a line's
+/// width are 0. Rows and columns are stored as the two operands of mma.m16n8k32, so that a thread reads its
+/// registers of sixteen lines at once: by chunk, digit, sixteen lines, half of the chunk, lane (digit_at).
 struct DigitLines {
   signed char* digits;
-  float* scales;  ///< of each line, a power of two; NaN where an element is not finite
+  float* scales;  ///< of each line, a power of two
   std::uint32_t lines, chunks;
+  bool columns;  ///< the second operand
 };
 
 /// One head in device memory, of the tokens that take part.

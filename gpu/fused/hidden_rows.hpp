@@ -8,9 +8,9 @@
 
 namespace driftgate::gpu::fused {
 
-/// Figures of two captures of hidden states: logits are formed tile by tile and never stored. Errors:
-/// unsupported for a device other than the CPU, not_comparable for hidden states of different widths. Both
-/// captures outlive the source.
+/// Figures of two captures of hidden states: logits are formed tile by tile and never stored, on the CPU or
+/// on options.device. Errors: not_comparable for hidden states of different widths, what Backend::open and
+/// device_rows say. Both captures outlive the source.
 [[nodiscard]] schema::Result<std::unique_ptr<RowSource>> hidden_rows(const Capture& train, const Capture& inf,
                                                                      const MeasureOptions& options,
                                                                      std::uint32_t threads);

@@ -129,8 +129,8 @@ TEST_CASE("hidden states on the device give the figures of logits formed in long
 TEST_CASE("columns that are summed in float32 leave the figures accurate") {
   std::mt19937_64 random(kSeed + 2);
   std::size_t swept = 0, columns = 0, measured = 0;
-  for (int i = 0; i < 8; ++i) {
-    const OnDevice device(random_hidden_case(random, 2'500 + static_cast<std::uint32_t>(random() % 1'000)));
+  for (int i = 0; i < 6; ++i) {
+    const OnDevice device(random_hidden_case(random, 2'100 + static_cast<std::uint32_t>(random() % 500)));
     const HiddenCase& test = device.test;
     CAPTURE(kSeed);
     CAPTURE(i);
@@ -146,7 +146,7 @@ TEST_CASE("columns that are summed in float32 leave the figures accurate") {
     }
   }
   MESSAGE("of " << columns << " columns " << swept << " in float32");
-  CHECK(measured > 12);
+  CHECK(measured > 8);
   CHECK(swept * 2 > columns);
 }
 

@@ -18,11 +18,11 @@ struct LinesMemory {
   std::vector<signed char> digits;
   std::vector<float> scales;
   cuda::DigitLines view{};
-  void make(std::uint32_t lines, std::uint32_t width) {
+  void make(std::uint32_t lines, std::uint32_t width, bool columns) {
     const std::uint32_t padded = cuda::padded_lines(lines), chunks = cuda::chunks_of(width);
     digits.assign(std::size_t{padded} * chunks * cuda::kChunk * cuda::kDigitCount, 0x55);
     scales.assign(padded, -1.0F);
-    view = {digits.data(), scales.data(), padded, chunks};
+    view = {digits.data(), scales.data(), padded, chunks, columns};
   }
 };
 
@@ -50,7 +50,7 @@ struct EmulatedHeads {
     if (!bias_.train.empty()) view.narrow_bias = bias_.train.data(), view.narrow_drift = bias_.drift.data();
     align(view.train, train_), align(view.inf, inf_);
     for (unsigned which = 0; which < (view.same ? 1U : 3U); ++which) {
-      lines_[which].make(heads.columns, heads.width);
+      lines_[which].make(heads.columns, heads.width, true);
       std::vector<cuda::LineNorms> norms(heads.columns);
       const cuda::HeadsView& mine = view;
       run_blocks(lines_[which].view.lines, 32, sizeof(cuda::BlockShared), seed,
@@ -89,6 +89,41 @@ struct HiddenOutcome {
   std::vector<cuda::HiddenInfo> info;
 };
 
+/// The kernels of a batch, one after the other, as hidden_kernels.cu launches them.
+template <class Shape>
+void run_batch(const cuda::HeadsView& heads, const cuda::HiddenBatch& batch,
+               const cuda::HiddenScratch& scratch, const HiddenPlan& plan, std::uint64_t seed,
+               driftgate_row* results) {
+  using namespace cuda;
+  const auto each_row = [&](std::uint32_t count, std::size_t bytes, auto body) {
+    run_blocks(count, plan.threads, bytes, ++seed,
+               [&](EmulatedThread& thread, unsigned row, EmulatedCluster&) { body(thread, row); });
+  };
+  const std::size_t behind = (sizeof(SweepShared<Shape>) + 15) / 16 * 16;
+  const auto sweep = [&](auto kind) {
+    const unsigned row_blocks = (batch.rows + Shape::kRows - 1) / Shape::kRows;
+    run_blocks(row_blocks * scratch.splits, Shape::kThreads, behind + plan.stages * Shape::kStageBytes,
+               ++seed, [&](EmulatedThread& thread, unsigned index, EmulatedCluster& cluster) {
+                 sweep_rows<Shape, decltype(kind)::value>(thread, heads, batch, scratch,
+                                                          index / scratch.splits, index % scratch.splits,
+                                                          plan.stages, cluster.ring(behind));
+               });
+  };
+  each_row(scratch.train_rows.lines, sizeof(BlockShared),
+           [&](auto& t, unsigned row) { pack_row(t, heads, batch, scratch, row); });
+  sweep(std::integral_constant<HiddenSweep, HiddenSweep::sample>{});
+  each_row(batch.rows, sizeof(FrameShared),
+           [&](auto& t, unsigned row) { frame_row(t, heads, batch, scratch, row); });
+  sweep(std::integral_constant<HiddenSweep, HiddenSweep::first>{});
+  each_row(batch.rows, sizeof(ExactShared),
+           [&](auto& t, unsigned row) { exact_row(t, heads, batch, scratch, row); });
+  each_row(batch.rows, sizeof(MergeShared),
+           [&](auto& t, unsigned row) { merge_row(t, heads, batch, scratch, row); });
+  sweep(std::integral_constant<HiddenSweep, HiddenSweep::second>{});
+  each_row(batch.rows, sizeof(MergeShared),
+           [&](auto& t, unsigned row) { finish_hidden_row(t, heads, batch, scratch, row, results[row]); });
+}
+
 template <class Shape>
 HiddenOutcome run_hidden(const HiddenCase& test, const fused::HeadPair& pair, const EmulatedHeads& heads,
                          bool core, const HiddenPlan& plan, std::uint64_t seed) {
@@ -114,7 +149,7 @@ HiddenOutcome run_hidden(const HiddenCase& test, const fused::HeadPair& pair, co
                           columns.data(),
                           core};
   LinesMemory train_rows, drift_rows;
-  train_rows.make(rows, heads.view.width), drift_rows.make(rows, heads.view.width);
+  train_rows.make(rows, heads.view.width, false), drift_rows.make(rows, heads.view.width, false);
   HiddenScratch scratch{};
   scratch.train_rows = train_rows.view, scratch.drift_rows = drift_rows.view;
   scratch.tiles = padded_lines(heads.view.columns) / Shape::kColumns;
@@ -134,34 +169,7 @@ HiddenOutcome run_hidden(const HiddenCase& test, const fused::HeadPair& pair, co
   scratch.first = first.data(), scratch.second = second.data(), scratch.masks = masks.data();
   scratch.exact = exact.data(), scratch.states = out.states.data();
 
-  const auto each_row = [&](std::uint32_t count, std::size_t bytes, auto body) {
-    run_blocks(count, plan.threads, bytes, ++seed,
-               [&](EmulatedThread& thread, unsigned row, EmulatedCluster&) { body(thread, row); });
-  };
-  const std::size_t behind = (sizeof(SweepShared<Shape>) + 15) / 16 * 16;
-  const auto sweep = [&](auto kind) {
-    const unsigned row_blocks = (rows + Shape::kRows - 1) / Shape::kRows;
-    run_blocks(row_blocks * plan.splits, Shape::kThreads, behind + plan.stages * Shape::kStageBytes, ++seed,
-               [&](EmulatedThread& thread, unsigned index, EmulatedCluster& cluster) {
-                 sweep_rows<Shape, decltype(kind)::value>(thread, heads.view, batch, scratch,
-                                                          index / plan.splits, index % plan.splits,
-                                                          plan.stages, cluster.ring(behind));
-               });
-  };
-  const HeadsView& view = heads.view;
-  each_row(train_rows.view.lines, sizeof(BlockShared),
-           [&](auto& t, unsigned row) { pack_row(t, view, batch, scratch, row); });
-  sweep(std::integral_constant<HiddenSweep, HiddenSweep::sample>{});
-  each_row(rows, sizeof(FrameShared),
-           [&](auto& t, unsigned row) { frame_row(t, view, batch, scratch, row); });
-  sweep(std::integral_constant<HiddenSweep, HiddenSweep::first>{});
-  each_row(rows, sizeof(ExactShared),
-           [&](auto& t, unsigned row) { exact_row(t, view, batch, scratch, row); });
-  each_row(rows, sizeof(MergeShared),
-           [&](auto& t, unsigned row) { merge_row(t, view, batch, scratch, row); });
-  sweep(std::integral_constant<HiddenSweep, HiddenSweep::second>{});
-  each_row(rows, sizeof(MergeShared),
-           [&](auto& t, unsigned row) { finish_hidden_row(t, view, batch, scratch, row, out.rows[row]); });
+  run_batch<Shape>(heads.view, batch, scratch, plan, seed, out.rows.data());
   return out;
 }
 

@@ -290,13 +290,13 @@ TEST_CASE("a temperature under which logits overflow is refused as it is for log
   CHECK(table.error().message.find("temperature") != std::string::npos);
 }
 
-TEST_CASE("hidden states are evaluated on no device but the CPU") {
+TEST_CASE("a device for hidden states that is not to be had is an error, and never the CPU in its place") {
   Folder folder;
   const auto capture = folder.open();
   REQUIRE(capture);
   MeasureOptions options;
-  options.device = "cuda:0";
+  options.device = "cuda:99";
   const auto table = measure(*capture, *capture, nullptr, options);
   REQUIRE_FALSE(table);
-  CHECK(table.error().code == ErrorCode::unsupported);
+  CHECK(table.error().code == ErrorCode::unavailable);
 }

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "gpu/capture.hpp"
+#include "gpu/drift.hpp"
+#include "gpu/fused/fused_rows.hpp"
+
+namespace driftgate::gpu::fused {
+
+/// The hidden states of a capture's rows, in row order.
+class HiddenCursor {
+ public:
+  explicit HiddenCursor(const Capture& capture) : capture_(capture) {}
+  /// Rows from `row` on that lie in one piece.
+  std::uint64_t available(std::uint64_t row);
+  /// Row `row`, which is no less than that of the call before.
+  std::pair<const unsigned char*, std::uint32_t> at(std::uint64_t row);
+
+ private:
+  [[nodiscard]] const CaptureSegment& segment() const { return capture_.segments()[at_]; }
+  const Capture& capture_;
+  std::size_t at_ = 0;
+};
+
+/// Evaluates rows of hidden states on the CPU, a share for each of some threads.
+class HostEngines {
+ public:
+  /// For batches of at most `rows` rows. `heads` outlives it.
+  HostEngines(const HeadPair& heads, const MeasureOptions& options, std::uint32_t threads,
+              std::uint64_t rows);
+  /// The most rows of one call.
+  [[nodiscard]] std::uint64_t batch() const { return batch_; }
+  /// `tokens` may be null. Precondition: rows.size() == out.size(), at most `batch()`.
+  void measure(std::span<const HiddenRow> rows, const std::int64_t* tokens, std::span<driftgate_row> out);
+
+ private:
+  std::uint64_t batch_ = 0;
+  std::vector<std::unique_ptr<FusedRows>> engines_;  // one for each thread
+};
+
+}  // namespace driftgate::gpu::fused
