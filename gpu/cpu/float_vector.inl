@@ -5,6 +5,12 @@
 
 namespace {
 
+DRIFTGATE_INLINE float largest_of_8(__m256 v) {
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
 #ifdef __AVX512F__
 constexpr std::size_t kWidth = 16;
 using F = float __attribute__((vector_size(64)));
@@ -25,6 +31,12 @@ DRIFTGATE_INLINE F larger(F a, F b) {
 }
 DRIFTGATE_INLINE F smaller(F a, F b) {
   return _mm512_min_ps(a, b);
+}
+DRIFTGATE_INLINE I larger_signed(I a, I b) {
+  return reinterpret_cast<I>(_mm512_max_epi32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+DRIFTGATE_INLINE I larger_unsigned(I a, I b) {
+  return reinterpret_cast<I>(_mm512_max_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 DRIFTGATE_INLINE std::uint32_t mask_above(F a, F b) {
   return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
@@ -88,6 +100,12 @@ struct Exponential {
     return fused(t * r, fused(r, c2, c1), t);
   }
 };
+DRIFTGATE_INLINE float largest(F v) {
+  return largest_of_8(_mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
+}
+DRIFTGATE_INLINE float smallest(F v) {
+  return -largest(-v);
+}
 /// Eight partial sums in float64.
 DRIFTGATE_INLINE f64x8 widen_sums(F a) {
   const f64x8 low = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
@@ -114,6 +132,12 @@ DRIFTGATE_INLINE F larger(F a, F b) {
 }
 DRIFTGATE_INLINE F smaller(F a, F b) {
   return _mm256_min_ps(a, b);
+}
+DRIFTGATE_INLINE I larger_signed(I a, I b) {
+  return reinterpret_cast<I>(_mm256_max_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+DRIFTGATE_INLINE I larger_unsigned(I a, I b) {
+  return reinterpret_cast<I>(_mm256_max_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
 DRIFTGATE_INLINE std::uint32_t mask_above(F a, F b) {
   return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)));
@@ -176,6 +200,12 @@ struct Exponential {
     return fused(t * r, fused(r, fused(r, c3, c2), c1), t);
   }
 };
+DRIFTGATE_INLINE float largest(F v) {
+  return largest_of_8(v);
+}
+DRIFTGATE_INLINE float smallest(F v) {
+  return -largest(-v);
+}
 DRIFTGATE_INLINE f64x8 widen_sums(F a) {
   return widen_floats(a);
 }
@@ -192,17 +222,6 @@ DRIFTGATE_INLINE F load(const float* from) {
 DRIFTGATE_INLINE void store(float* to, F value) {
   std::memcpy(to, &value, sizeof(value));
 }
-DRIFTGATE_INLINE float largest(F v) {
-  float out = v[0];
-  for (std::size_t i = 1; i < kWidth; ++i) out = v[i] > out ? v[i] : out;
-  return out;
-}
-DRIFTGATE_INLINE float smallest(F v) {
-  float out = v[0];
-  for (std::size_t i = 1; i < kWidth; ++i) out = v[i] < out ? v[i] : out;
-  return out;
-}
-
 template <std::size_t N>
 DRIFTGATE_INLINE F horner(F x, const float (&coefficients)[N]) {
   F out = fill(coefficients[N - 1]);

@@ -15,6 +15,8 @@ inline constexpr std::size_t kMostPowers = 12, kMostCross = 6;
 inline constexpr std::size_t kPowers[kMomentForms] = {5, 8, 12};
 inline constexpr std::size_t kCross[kMomentForms] = {3, 4, 6};
 inline constexpr std::size_t kNoColumn = ~std::size_t{0};
+inline constexpr std::size_t kMostLanes = 16;
+inline constexpr std::size_t kMomentBlock = 512;  ///< columns that one float32 sum runs over
 
 /// In which units a tile is summed: e = 2^(x·log2 e)·2^−reference, x = z/temperature, d' = (z −
 /// y)/temperature − c.
@@ -39,10 +41,39 @@ struct MomentSums {
   float top_e;                ///< e of the column that was left out
 };
 
-/// The largest logits of a tile, and of each part of it.
-struct MomentScan {
-  alignas(64) float max_z[kTileColumns / 4], max_y[kTileColumns / 4];
-  float top_z, top_y;
+/// The largest train logits of each block of a tile: one for each lane.
+struct MomentMaxima {
+  alignas(64) float lanes[kTileColumns / kMomentBlock * kMostLanes];
+};
+
+/// What is kept of a tile beside its e and d'.
+struct MomentTileFrame {
+  double pivot = 0, reference = 0;
+  bool blank = true;  ///< every column masked, before the row's first logit: in no units at all
+  MomentMaxima maxima;
+};
+
+/// What a tile is summed by. `form`: index of kPowers. `exact`: with what z − y and `steps` round off; needed
+/// for a temperature other than 1.
+struct MomentPlan {
+  std::size_t form = 0;
+  bool exact = false, core = false;
+};
+
+/// Where a tile's e and d' are written, in whole vectors (0 where there is no column).
+struct MomentTileScratch {
+  float *e, *d;
+};
+
+/// Least and greatest z − y of columns, up to rounding.
+struct DriftRange {
+  float low, high;
+};
+
+/// What is known of a row's most likely tokens before they are looked for.
+struct TopBounds {
+  float train;       ///< the list's last train logit lies above it
+  DriftRange drift;  ///< of z − y of all columns
 };
 
 /// What the second reading finds, in the units of the tile's e.
@@ -59,21 +90,25 @@ enum class MomentStatus { done, nonfinite, far, higher };
 struct MomentKernel {
   std::uint32_t steps;  ///< of the exponent for each power of two
   std::uint32_t lanes;  ///< columns of a vector
-  void (*scan)(const TileInput& input, MomentScan& out);
-  /// First column with the tile's largest train logit.
-  std::size_t (*first_top)(const TileInput& input, const MomentScan& scan);
-  void (*offer)(const TileInput& input, const MomentScan& scan, TopList& top_train, TopList& top_inf);
-  /// Range of z − y over a tile, up to rounding.
-  void (*range)(const TileInput& input, float& low, float& high);
-  /// Adds a tile to `sums`, without column `top`, and writes e and d' in whole vectors (0 where there is no
-  /// column). Unless done, `sums` is as it was. `form`: index of kPowers. `exact`: with what z − y and
-  /// `steps` round off. `masked`: -Inf in both is left out.
-  MomentStatus (*sum)(const TileInput& input, const MomentFrame& frame, std::size_t form, bool exact,
-                      bool core, bool masked, std::size_t top, float* e, float* d, MomentSums& sums);
-  /// `sum` and `scan` in one reading of float32 logits, in whole vectors (`lanes`), none masked or left out.
-  /// Stops early when a logit lies above the frame's top_z.
-  MomentStatus (*sum_and_scan)(const TileInput& input, const MomentFrame& frame, std::size_t form, bool exact,
-                               bool core, float* e, float* d, MomentSums& sums, MomentScan& scan);
+  /// The tile's largest train logit, and those of its blocks.
+  float (*scan)(const TileInput& input, MomentMaxima& out);
+  /// First column with the train logit `top_z`, which is the tile's largest.
+  std::size_t (*first_top)(const TileInput& input, const MomentMaxima& maxima, float top_z);
+  /// A value below the `count` largest train logits, by the maxima of `tiles` whole tiles.
+  float (*surely_below)(const MomentTileFrame* frames, std::size_t tiles, std::uint32_t count);
+  void (*offer)(const TileInput& input, const MomentMaxima& maxima, const TopBounds& bounds,
+                TopList& top_train, TopList& top_inf);
+  DriftRange (*range)(const TileInput& input);
+  /// Adds a tile to `sums`, without column `top`. Unless done, `sums` is as it was. `masked`: -Inf in both is
+  /// left out.
+  MomentStatus (*sum)(const TileInput& input, const MomentFrame& frame, MomentPlan plan, bool masked,
+                      std::size_t top, MomentTileScratch scratch, MomentSums& sums);
+  /// `sum` and `scan` in one reading, from column `begin` on, a multiple of kMomentBlock, of a tile of whole
+  /// vectors (`lanes`) with nothing masked. `top` may be in the first block. At a block with a logit above
+  /// the frame's top_z: higher, with the blocks before it in `sums` and its first column in `begin`.
+  MomentStatus (*sum_and_scan)(const TileInput& input, const MomentFrame& frame, MomentPlan plan,
+                               std::size_t& begin, std::size_t top, MomentTileScratch scratch,
+                               MomentSums& sums, MomentMaxima& maxima);
   /// `columns` of scratch; a head set holds what has e > least; |d' + offset| ≤ size.
   void (*distances)(const float* e, const float* d, std::size_t columns, float offset, float size,
                     const float (&least)[kHeads], MomentDistances& out);

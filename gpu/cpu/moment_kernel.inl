@@ -6,8 +6,7 @@ namespace driftgate::gpu::cpu {
 
 namespace {
 
-constexpr std::size_t kMomentBlock = 512;  // columns that one float32 sum runs over
-constexpr double kFarDrift = 1.5;            // beyond it no series is of use
+constexpr double kFarDrift = 1.5;  // beyond it no series is of use
 
 // 2^(j/32) as bits, less j << 18, which the shifted exponent brings along; every fourth is 2^(j/8) with j
 // << 20.
@@ -38,16 +37,24 @@ struct WideFrame {
         top(fill(from.top)) {}
 };
 
+/// Not cleared by itself: the compiler would do it in memory, which costs as much as a dozen vectors.
 template <std::size_t Form, bool Core>
 struct MomentVectors {
-  F m[kPowers[Form] + 1]{}, x[kCross[Form] + 1]{}, d1{}, d2{};
+  F m[kPowers[Form] + 1], x[kCross[Form] + 1], d1, d2;
+  DRIFTGATE_INLINE void clear() {
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k <= kPowers[Form]; ++k) m[k] = F{};
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k <= kCross[Form]; ++k) x[k] = F{};
+    d1 = d2 = F{};
+  }
 };
 
-/// d' of a vector of pairs. `Exact`: with what z − y rounded off (Knuth's two-sum).
+/// d' of a vector of pairs. `Exact`: over the temperature, with what z − y rounded off (Knuth's two-sum).
 template <bool Exact>
 DRIFTGATE_INLINE F moment_drift(F z, F y, const WideFrame& frame) {
   const F s = z - y;
-  if constexpr (!Exact) return fused_less(s, frame.inverse_temperature, frame.pivot);
+  if constexpr (!Exact) return s - frame.pivot;
   const F part = s - z;
   const F rest = (z - (s - part)) - (y + part);
   return fused_less(s, frame.inverse_temperature, frame.pivot) +
@@ -86,26 +93,65 @@ DRIFTGATE_INLINE void add_powers(F e, F d, F x, MomentVectors<Form, Core>& sums)
   }
 }
 
-/// What a tile is summed into before it is known to be good.
+/// The range of d', which has 0 in it: the bits of floats order those above 0 as integers do, and below 0 as
+/// integers without a sign do the other way round. Integers keep the units that add floats free.
+struct DriftBits {
+  I low, high;
+  DRIFTGATE_INLINE void clear() { low = high = I{}; }
+  DRIFTGATE_INLINE void add(F d) {
+    low = larger_unsigned(low, reinterpret_cast<I>(d));
+    high = larger_signed(high, reinterpret_cast<I>(d));
+  }
+  [[nodiscard]] float least() const { return smallest(smaller(F{}, reinterpret_cast<F>(low))); }
+  [[nodiscard]] float most() const { return largest(reinterpret_cast<F>(high)); }
+};
+
+/// The largest train logits of a block.
+template <std::uint32_t Dtype>
+void scan_block(const Columns& columns, std::size_t begin, std::size_t end, MomentMaxima& out) {
+  F most = load_logits<Dtype>(columns.train, begin);
+  for (std::size_t i = begin + kWidth; i < end; i += kWidth)
+    most = larger(most, load_logits<Dtype>(columns.train, i));
+  store(out.lanes + begin / kMomentBlock * kMostLanes, most);
+}
+
+/// What is found in one block.
+template <std::size_t Form, bool Core>
+struct MomentBlockSums {
+  MomentVectors<Form, Core> sums;
+  DriftBits drifts;
+  F most;  ///< largest train logits, where the block was scanned
+  DRIFTGATE_INLINE void clear() {
+    sums.clear(), drifts.clear();
+    most = fill(-__builtin_inff());
+  }
+};
+
+/// What a tile is summed into before it is known to be good: in float32 still, block by block.
 template <std::size_t Form, bool Core>
 struct MomentTotals {
-  f64x8 m[kPowers[Form] + 1]{}, x[kCross[Form] + 1]{}, d1{}, d2{};
-  F bad{};  ///< NaN or infinite when a drift was
-  DRIFTGATE_INLINE void add(const MomentVectors<Form, Core>& sums) {
+  MomentVectors<Form, Core> all;
+  DriftBits drifts;
+  MomentTotals() { all.clear(), drifts.clear(); }
+  void add(const MomentBlockSums<Form, Core>& block) {
 #pragma GCC unroll 16
-    for (std::size_t k = 0; k <= kPowers[Form]; ++k) m[k] += widen_sums(sums.m[k]);
-    bad += sums.m[1] * 0.0F;
+    for (std::size_t k = 0; k <= kPowers[Form]; ++k) all.m[k] += block.sums.m[k];
+    drifts.low = larger_unsigned(drifts.low, block.drifts.low);
+    drifts.high = larger_signed(drifts.high, block.drifts.high);
     if constexpr (!Core) {
 #pragma GCC unroll 16
-      for (std::size_t k = 0; k <= kCross[Form]; ++k) x[k] += widen_sums(sums.x[k]);
-      d1 += widen_sums(sums.d1), d2 += widen_sums(sums.d2);
+      for (std::size_t k = 0; k <= kCross[Form]; ++k) all.x[k] += block.sums.x[k];
+      all.d1 += block.sums.d1, all.d2 += block.sums.d2;
     }
   }
+  [[nodiscard]] bool finite() const {
+    return bits_of(equal(all.m[1] * 0.0F, F{})) == (1U << (kWidth - 1)) * 2 - 1;
+  }
   void add_to(MomentSums& out) const {
-    for (std::size_t k = 0; k <= kPowers[Form]; ++k) out.m[k] += total(m[k]);
+    for (std::size_t k = 0; k <= kPowers[Form]; ++k) out.m[k] += total(widen_sums(all.m[k]));
     if constexpr (!Core) {
-      for (std::size_t k = 0; k <= kCross[Form]; ++k) out.x[k] += total(x[k]);
-      out.d1 += total(d1), out.d2 += total(d2);
+      for (std::size_t k = 0; k <= kCross[Form]; ++k) out.x[k] += total(widen_sums(all.x[k]));
+      out.d1 += total(widen_sums(all.d1)), out.d2 += total(widen_sums(all.d2));
     }
   }
 };
@@ -117,93 +163,82 @@ DRIFTGATE_INLINE const unsigned char* ahead_of(const unsigned char* known, const
 
 /// One tile; what its vectors have in common.
 template <std::uint32_t Dtype, bool Exact, std::size_t Form, bool Core>
-struct MomentTileSum {
+struct MomentTile {
+  using Block = MomentBlockSums<Form, Core>;
+  static constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
   const Columns columns;
   const WideFrame frame;
   const Exponential exponential;
-  float* const e_out;
-  float* const d_out;
+  const MomentTileScratch scratch;
   const unsigned char* const train_ahead;
   const unsigned char* const inf_ahead;
-  Range range{fill(0.0F), fill(0.0F)};  // d' of the pivot's column is 0
   float top_e = 0;
   std::size_t counted = 0;
 
+  static MomentTile of(const TileInput& input, const Columns& columns, const MomentFrame& frame,
+                       MomentTileScratch scratch) {
+    return {columns,
+            WideFrame(frame),
+            make_exponential(),
+            scratch,
+            ahead_of(input.train_ahead, columns.train),
+            ahead_of(input.inf_ahead, columns.inf)};
+  }
   DRIFTGATE_INLINE F weight(F x) const {
     const F shifted = fused(x, frame.steps, frame.magic);
     F r = fused_less(x, frame.steps, shifted - frame.magic);
     if constexpr (Exact) r = fused(x, frame.steps_low, r);
     return exponential(r, shifted);
   }
+  /// x − top.
+  DRIFTGATE_INLINE F cross(F kept) const {
+    if constexpr (!Exact) return kept - frame.top;
+    return fused_less(kept, frame.inverse_temperature, frame.top);
+  }
   struct Pair {
     F e, d, x;
   };
-  struct Tops {
-    F z, y;
-  };
-  Tops tops{fill(-__builtin_inff()), fill(-__builtin_inff())};
   /// One exponential for each pair.
-  DRIFTGATE_INLINE Pair weigh(std::size_t i) {
-    constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
-    __builtin_prefetch(train_ahead + i * kBytes);
-    __builtin_prefetch(inf_ahead + i * kBytes);
-    return weigh(i, load_logits<Dtype>(columns.train, i), load_logits<Dtype>(columns.inf, i));
-  }
-  DRIFTGATE_INLINE Pair weigh(std::size_t i, Tops& part) {
-    constexpr std::size_t kBytes = Dtype == DRIFTGATE_F32 ? 4 : 2;
+  DRIFTGATE_INLINE Pair weigh(std::size_t i, Block& block) const {
     __builtin_prefetch(train_ahead + i * kBytes, 0, 2);  // into the second cache
     __builtin_prefetch(inf_ahead + i * kBytes, 0, 2);
     const F z = load_logits<Dtype>(columns.train, i), y = load_logits<Dtype>(columns.inf, i);
-    part.z = larger(part.z, z), part.y = larger(part.y, y);
-    return weigh(i, z, y);
-  }
-  DRIFTGATE_INLINE Pair weigh(std::size_t i, F z, F y) {
+    block.most = larger(block.most, z);
     const F d = moment_drift<Exact>(z, y, frame);
     const F kept = larger(z, frame.floor);
     const F e = weight(kept);
-    range.low = smaller(range.low, d);
-    range.high = larger(range.high, d);
+    block.drifts.add(d);
     if constexpr (!Core) {
-      store(e_out + i, e);
-      store(d_out + i, d);
+      store(scratch.e + i, e);
+      store(scratch.d + i, d);
     }
-    return {e, d, fused_less(kept, frame.inverse_temperature, frame.top)};
+    return {e, d, cross(kept)};
   }
-  /// Whole vectors from `begin` on. The next pair is weighed before the last is summed: the chain of
-  /// dependent operations of one vector is longer than what the processor keeps in view.
-  DRIFTGATE_INLINE void add(std::size_t begin, std::size_t end, MomentVectors<Form, Core>& sums) {
-    if (begin >= end) return;
-    Pair pair = weigh(begin);
-    for (std::size_t i = begin + kWidth; i < end; i += kWidth) {
-      const Pair next = weigh(i);
-      add_powers<Form, Core>(pair.e, pair.d, pair.x, sums);
-      pair = next;
-    }
-    add_powers<Form, Core>(pair.e, pair.d, pair.x, sums);
-  }
-  /// As `add`, with the largest logits of each part.
-  DRIFTGATE_INLINE void add_and_scan(std::size_t begin, std::size_t end, MomentVectors<Form, Core>& sums,
-                                     MomentScan& scan) {
-    Tops part{fill(-__builtin_inff()), fill(-__builtin_inff())};
-    Pair pair = weigh(begin, part);
-    std::size_t i = begin + kWidth, at = begin / 4;
-    for (std::size_t stop = begin + kScanColumns;; stop += kScanColumns, at += kWidth) {
-      if (stop > end) stop = end;
-      for (; i < stop; i += kWidth) {
-        const Pair next = weigh(i, part);
-        add_powers<Form, Core>(pair.e, pair.d, pair.x, sums);
+  /// Whole vectors from `begin` on, block by block, up to a block with a logit above `top`, which is where it
+  /// returns. The next pair is weighed before the last is summed: the chain of dependent operations of one
+  /// vector is longer than what the processor keeps in view. Not inlined, and with its sums stored as they
+  /// are, so that all that the loop works on stays in registers.
+  [[gnu::noinline]] std::size_t add(std::size_t begin, std::size_t end, float top, Block* out) const {
+    const MomentTile self = *this;
+    const F limit = fill(top);
+    for (; begin < end; begin += kMomentBlock, ++out) {
+      const std::size_t stop = begin + kMomentBlock < end ? begin + kMomentBlock : end;
+      Block block;
+      block.clear();
+      Pair pair = self.weigh(begin, block);
+      for (std::size_t i = begin + kWidth; i < stop; i += kWidth) {
+        const Pair next = self.weigh(i, block);
+        add_powers<Form, Core>(pair.e, pair.d, pair.x, block.sums);
         pair = next;
       }
-      store(scan.max_z + at, part.z);
-      store(scan.max_y + at, part.y);
-      tops.z = larger(tops.z, part.z), tops.y = larger(tops.y, part.y);
-      if (stop == end) break;
-      part = {fill(-__builtin_inff()), fill(-__builtin_inff())};
+      add_powers<Form, Core>(pair.e, pair.d, pair.x, block.sums);
+      *out = block;
+      if (mask_above(block.most, limit) != 0) return begin;
     }
-    add_powers<Form, Core>(pair.e, pair.d, pair.x, sums);
+    return end;
   }
   /// A vector with columns that are repeated, masked (-Inf in both) or left out of the sums.
-  void add_carefully(std::size_t i, bool masked, std::size_t top, MomentVectors<Form, Core>& sums) {
+  void add_carefully(std::size_t i, bool masked, std::size_t top, Block& block) {
     const F z = load_logits<Dtype>(columns.train, i), y = load_logits<Dtype>(columns.inf, i);
     const std::size_t here = columns.count - i;
     std::uint32_t valid = here < kWidth ? (1U << here) - 1 : (1U << (kWidth - 1)) * 2 - 1;
@@ -217,192 +252,236 @@ struct MomentTileSum {
     if (valid != (1U << (kWidth - 1)) * 2 - 1) d = only(real, d);
     const F kept = larger(z, frame.floor);
     F e = only(real, weight(kept));
-    range.low = smaller(range.low, d);
-    range.high = larger(range.high, d);
-    store(e_out + i, e);
-    store(d_out + i, d);
+    block.drifts.add(d);
+    store(scratch.e + i, e);
+    store(scratch.d + i, d);
     if (top >= i && top < i + kWidth) {
       top_e = e[top - i];
       e = only(lanes(valid & ~(1U << (top - i))), e);
     }
-    add_powers<Form, Core>(e, d, fused_less(kept, frame.inverse_temperature, frame.top), sums);
+    add_powers<Form, Core>(e, d, cross(kept), block.sums);
+  }
+  /// The vectors of a block, of which those that hold `top` or less than a whole one, or all if any may be
+  /// masked, need care.
+  void add_any(std::size_t begin, std::size_t end, bool masked, std::size_t top,
+               MomentTotals<Form, Core>& totals) {
+    const std::size_t whole = masked ? begin : columns.count / kWidth * kWidth;
+    const std::size_t top_vector = top == kNoColumn ? kNoColumn : top / kWidth * kWidth;
+    Block careful;
+    careful.clear();
+    for (std::size_t i = begin; i < end;) {
+      std::size_t stop = end < whole ? end : whole;
+      if (top_vector >= i && top_vector < stop) stop = top_vector;
+      if (stop > i) {
+        Block plain;
+        add(i, stop, __builtin_inff(), &plain);
+        totals.add(plain);
+        counted += stop - i;
+        i = stop;
+      } else {
+        add_carefully(i, masked, top, careful);
+        i += kWidth;
+      }
+    }
+    totals.add(careful);
+  }
+
+  /// Adds what the tile was summed into, if it is good.
+  MomentStatus commit(const MomentTotals<Form, Core>& totals, std::size_t top, MomentSums& out) const {
+    if (!totals.finite()) return MomentStatus::nonfinite;
+    const auto low = static_cast<double>(totals.drifts.least());
+    const auto high = static_cast<double>(totals.drifts.most());
+    if (!(low >= -kFarDrift && high <= kFarDrift)) return MomentStatus::far;
+    totals.add_to(out);
+    out.n += static_cast<double>(counted);
+    out.low = low < out.low ? low : out.low;
+    out.high = high > out.high ? high : out.high;
+    if (top != kNoColumn) out.top_e = top_e;
+    return MomentStatus::done;
+  }
+
+  static MomentStatus sum(const TileInput& input, const MomentFrame& frame, bool masked, std::size_t top,
+                          MomentTileScratch scratch, MomentSums& out) {
+    Padding padding;
+    const Columns columns = whole_vectors(input, padding);
+    MomentTile tile = of(input, columns, frame, scratch);
+    MomentTotals<Form, Core> totals;
+    for (std::size_t begin = 0; begin < columns.padded; begin += kMomentBlock) {
+      const std::size_t end = begin + kMomentBlock < columns.padded ? begin + kMomentBlock : columns.padded;
+      tile.add_any(begin, end, masked, top, totals);
+    }
+    return tile.commit(totals, top, out);
+  }
+
+  static MomentStatus sum_and_scan(const TileInput& input, const MomentFrame& frame, std::size_t& first,
+                                   std::size_t top, MomentTileScratch scratch, MomentSums& out,
+                                   MomentMaxima& maxima) {
+    const std::size_t count = input.columns;
+    const Columns columns{input.train, input.inf, count, count};
+    MomentTile tile = of(input, columns, frame, scratch);
+    MomentTotals<Form, Core> totals;
+    std::size_t begin = first;
+    if (top != kNoColumn) {
+      const std::size_t end = begin + kMomentBlock < count ? begin + kMomentBlock : count;
+      tile.add_any(begin, end, false, top, totals);
+      scan_block<Dtype>(columns, begin, end, maxima);
+      begin = end;
+    }
+    Block blocks[kTileColumns / kMomentBlock];
+    const std::size_t stopped = tile.add(begin, count, frame.top_z, blocks);
+    for (const Block* block = blocks; begin < stopped; begin += kMomentBlock, ++block) {
+      totals.add(*block);
+      store(maxima.lanes + begin / kMomentBlock * kMostLanes, block->most);
+    }
+    if (stopped > first) {
+      tile.counted = stopped - first;
+      const MomentStatus status = tile.commit(totals, top, out);
+      if (status != MomentStatus::done) return status;
+    }
+    first = stopped;
+    return stopped < count ? MomentStatus::higher : MomentStatus::done;
   }
 };
 
-/// Adds what a tile was summed into, if it is good.
-template <std::size_t Form, bool Core>
-MomentStatus commit(const MomentTotals<Form, Core>& totals, const Range& range, std::size_t counted,
-                    MomentSums& out) {
-  if (bits_of(equal(totals.bad, F{})) != (1U << (kWidth - 1)) * 2 - 1) return MomentStatus::nonfinite;
-  const auto low = static_cast<double>(smallest(range.low));
-  const auto high = static_cast<double>(largest(range.high));
-  if (!(low >= -kFarDrift && high <= kFarDrift)) return MomentStatus::far;
-  totals.add_to(out);
-  out.n += static_cast<double>(counted);
-  out.low = low < out.low ? low : out.low;
-  out.high = high > out.high ? high : out.high;
-  return MomentStatus::done;
+/// Calls `run` with the tile of a kind of logits and a plan.
+template <std::uint32_t Dtype, bool Exact, typename Run>
+MomentStatus with_form(MomentPlan plan, const Run& run) {
+  if (plan.form == 0 && plan.core) return run.template operator()<MomentTile<Dtype, Exact, 0, true>>();
+  if (plan.form == 0) return run.template operator()<MomentTile<Dtype, Exact, 0, false>>();
+  if (plan.form == 1) return run.template operator()<MomentTile<Dtype, Exact, 1, false>>();
+  return run.template operator()<MomentTile<Dtype, Exact, 2, false>>();
+}
+template <std::uint32_t Dtype, typename Run>
+MomentStatus with_exactness(MomentPlan plan, const Run& run) {
+  return plan.exact ? with_form<Dtype, true>(plan, run) : with_form<Dtype, false>(plan, run);
+}
+template <typename Run>
+MomentStatus with_tile(std::uint32_t dtype, MomentPlan plan, const Run& run) {
+  if (dtype == DRIFTGATE_F32) return with_exactness<DRIFTGATE_F32>(plan, run);
+  if (dtype == DRIFTGATE_BF16) return with_exactness<DRIFTGATE_BF16>(plan, run);
+  return with_exactness<DRIFTGATE_F16>(plan, run);
 }
 
-template <std::uint32_t Dtype, bool Exact, std::size_t Form, bool Core>
-MomentStatus moment_tile(const TileInput& input, const MomentFrame& frame, bool masked, std::size_t top,
-                         float* e, float* d, MomentSums& out) {
-  Padding padding;
-  const Columns columns = whole_vectors(input, padding);
-  MomentTileSum<Dtype, Exact, Form, Core> tile{
-      columns, WideFrame(frame), make_exponential(), e, d, ahead_of(input.train_ahead, columns.train),
-      ahead_of(input.inf_ahead, columns.inf)};
-  MomentTotals<Form, Core> totals;
-  const std::size_t plain = columns.count / kWidth * kWidth;  // whole vectors
-  const std::size_t top_vector = top == kNoColumn ? kNoColumn : top / kWidth * kWidth;
-  for (std::size_t begin = 0; begin < columns.padded; begin += kMomentBlock) {
+MomentStatus moment_sum(const TileInput& input, const MomentFrame& frame, MomentPlan plan, bool masked,
+                        std::size_t top, MomentTileScratch scratch, MomentSums& sums) {
+  return with_tile(input.train_dtype, plan,
+                   [&]<typename Tile> { return Tile::sum(input, frame, masked, top, scratch, sums); });
+}
+
+MomentStatus moment_sum_and_scan(const TileInput& input, const MomentFrame& frame, MomentPlan plan,
+                                 std::size_t& begin, std::size_t top, MomentTileScratch scratch,
+                                 MomentSums& sums, MomentMaxima& maxima) {
+  return with_tile(input.train_dtype, plan, [&]<typename Tile> {
+    return Tile::sum_and_scan(input, frame, begin, top, scratch, sums, maxima);
+  });
+}
+
+/// Offers what lies above `sure` and above what is in the list already. Logits lie at most `above` over the
+/// train logits that `maxima` are of.
+template <std::uint32_t Dtype>
+void offer_logits(TopList& list, const unsigned char* logits, const MomentMaxima& maxima, float sure,
+                  float above, const Columns& columns, std::uint32_t first_id) {
+  alignas(64) float values[kWidth];
+  const auto least = [&list, sure] {
+    if (list.size < list.capacity) return sure;
+    const auto last = static_cast<float>(list.entries[list.size - 1].value);
+    return last > sure ? last : sure;
+  };
+  for (std::size_t begin = 0, at = 0; begin < columns.padded; begin += kMomentBlock, at += kMostLanes) {
+    F limit = fill(least());
+    if (mask_above(load(maxima.lanes + at), limit - above) == 0) continue;
     const std::size_t end = begin + kMomentBlock < columns.padded ? begin + kMomentBlock : columns.padded;
-    MomentVectors<Form, Core> sums;
-    for (std::size_t i = begin; i < end;) {
-      std::size_t stop = end < plain ? end : plain;
-      if (top_vector >= i && top_vector < stop) stop = top_vector;
-      if (masked) stop = i;
-      tile.counted += stop > i ? stop - i : 0;
-      tile.add(i, stop, sums);
-      if (stop > i) i = stop;
-      if (i < end) tile.add_carefully(i, masked, top, sums), i += kWidth;
+    for (std::size_t i = begin; i < end; i += kWidth) {
+      const F v = load_logits<Dtype>(logits, i);
+      std::uint32_t mask = mask_above(v, limit);
+      if (mask == 0) continue;
+      store(values, v);
+      for (; mask != 0; mask &= mask - 1) {
+        const auto lane = static_cast<std::size_t>(__builtin_ctz(mask));
+        if (i + lane >= columns.count) break;
+        insert(list, static_cast<double>(values[lane]), first_id + static_cast<std::uint32_t>(i + lane));
+      }
+      limit = fill(least());
     }
-    totals.add(sums);
   }
-  const MomentStatus status = commit(totals, tile.range, tile.counted, out);
-  if (status == MomentStatus::done && top != kNoColumn) out.top_e = tile.top_e;
-  return status;
-}
-
-template <std::uint32_t Dtype, bool Exact, std::size_t Form, bool Core>
-MomentStatus scanned_tile(const TileInput& input, const MomentFrame& frame, float* e, float* d,
-                          MomentSums& out, MomentScan& scan) {
-  const auto* train = static_cast<const unsigned char*>(input.train);
-  const auto* inf = static_cast<const unsigned char*>(input.inf);
-  const std::size_t count = input.columns;
-  MomentTileSum<Dtype, Exact, Form, Core> tile{
-      {train, inf, count, count}, WideFrame(frame), make_exponential(), e, d, ahead_of(input.train_ahead, train),
-      ahead_of(input.inf_ahead, inf)};
-  MomentTotals<Form, Core> totals;
-  const F top_z = fill(frame.top_z);
-  for (std::size_t begin = 0; begin < count; begin += kMomentBlock) {
-    MomentVectors<Form, Core> sums;
-    tile.add_and_scan(begin, begin + kMomentBlock < count ? begin + kMomentBlock : count, sums, scan);
-    if (mask_above(tile.tops.z, top_z) != 0) return MomentStatus::higher;
-    totals.add(sums);
-  }
-  scan.top_z = largest(tile.tops.z), scan.top_y = largest(tile.tops.y);
-  return commit(totals, tile.range, count, out);
-}
-
-template <std::uint32_t Dtype, bool Exact>
-MomentStatus moment_by_form(const TileInput& input, const MomentFrame& frame, std::size_t form, bool core,
-                            bool masked, std::size_t top, float* e, float* d, MomentSums& sums) {
-  if (form == 0 && core) return moment_tile<Dtype, Exact, 0, true>(input, frame, masked, top, e, d, sums);
-  if (form == 0) return moment_tile<Dtype, Exact, 0, false>(input, frame, masked, top, e, d, sums);
-  if (form == 1) return moment_tile<Dtype, Exact, 1, false>(input, frame, masked, top, e, d, sums);
-  return moment_tile<Dtype, Exact, 2, false>(input, frame, masked, top, e, d, sums);
 }
 
 template <std::uint32_t Dtype>
-MomentStatus moment_by_dtype(const TileInput& input, const MomentFrame& frame, std::size_t form, bool exact,
-                             bool core, bool masked, std::size_t top, float* e, float* d, MomentSums& sums) {
-  if (exact) return moment_by_form<Dtype, true>(input, frame, form, core, masked, top, e, d, sums);
-  return moment_by_form<Dtype, false>(input, frame, form, core, masked, top, e, d, sums);
-}
-
-MomentStatus moment_sum(const TileInput& input, const MomentFrame& frame, std::size_t form, bool exact,
-                        bool core, bool masked, std::size_t top, float* e, float* d, MomentSums& sums) {
-  const auto run = input.train_dtype == DRIFTGATE_F32    ? moment_by_dtype<DRIFTGATE_F32>
-                   : input.train_dtype == DRIFTGATE_BF16 ? moment_by_dtype<DRIFTGATE_BF16>
-                                                         : moment_by_dtype<DRIFTGATE_F16>;
-  return run(input, frame, form, exact, core, masked, top, e, d, sums);
-}
-
-template <std::uint32_t Dtype, bool Exact>
-MomentStatus scanned_by_form(const TileInput& input, const MomentFrame& frame, std::size_t form, bool core,
-                             float* e, float* d, MomentSums& sums, MomentScan& scan) {
-  if (form == 0 && core) return scanned_tile<Dtype, Exact, 0, true>(input, frame, e, d, sums, scan);
-  if (form == 0) return scanned_tile<Dtype, Exact, 0, false>(input, frame, e, d, sums, scan);
-  if (form == 1) return scanned_tile<Dtype, Exact, 1, false>(input, frame, e, d, sums, scan);
-  return scanned_tile<Dtype, Exact, 2, false>(input, frame, e, d, sums, scan);
-}
-
-MomentStatus moment_sum_and_scan(const TileInput& input, const MomentFrame& frame, std::size_t form,
-                                 bool exact, bool core, float* e, float* d, MomentSums& sums,
-                                 MomentScan& scan) {
-  const auto run = exact ? scanned_by_form<DRIFTGATE_F32, true> : scanned_by_form<DRIFTGATE_F32, false>;
-  return run(input, frame, form, core, e, d, sums, scan);
+void offer_tops(const Columns& columns, const MomentMaxima& maxima, const TopBounds& bounds,
+                std::uint32_t first_id, TopList& top_train, TopList& top_inf) {
+  offer_logits<Dtype>(top_train, columns.train, maxima, bounds.train, 0, columns, first_id);
+  offer_logits<Dtype>(top_inf, columns.inf, maxima, bounds.train - bounds.drift.high, -bounds.drift.low,
+                      columns, first_id);
 }
 
 template <std::uint32_t Dtype>
-void scan_tops(const Columns& columns, MomentScan& out) {
-  F all_z = fill(-__builtin_inff()), all_y = all_z;
-  std::size_t at = 0;
-  for (std::size_t begin = 0; begin < columns.padded; begin += kScanColumns, at += kWidth) {
-    const std::size_t end = begin + kScanColumns < columns.padded ? begin + kScanColumns : columns.padded;
-    F max_z = load_logits<Dtype>(columns.train, begin), max_y = load_logits<Dtype>(columns.inf, begin);
-    for (std::size_t i = begin + kWidth; i < end; i += kWidth) {
-      max_z = larger(max_z, load_logits<Dtype>(columns.train, i));
-      max_y = larger(max_y, load_logits<Dtype>(columns.inf, i));
-    }
-    store(out.max_z + at, max_z);
-    store(out.max_y + at, max_y);
-    all_z = larger(all_z, max_z);
-    all_y = larger(all_y, max_y);
-  }
-  out.top_z = largest(all_z), out.top_y = largest(all_y);
-}
-
-template <std::uint32_t Dtype>
-void offer_tops(const Columns& columns, const MomentScan& scan, std::uint32_t first_id, TopList& top_train,
-                TopList& top_inf) {
-  offer_top<Dtype>(top_train, columns.train, scan.max_z, columns, scan.top_z, first_id);
-  offer_top<Dtype>(top_inf, columns.inf, scan.max_y, columns, scan.top_y, first_id);
-}
-
-template <std::uint32_t Dtype>
-void drift_range(const Columns& columns, float& least, float& most) {
+DriftRange drift_range(const Columns& columns) {
   F low = fill(__builtin_inff()), high = -low;
   for (std::size_t i = 0; i < columns.padded; i += kWidth) {
     const F s = load_logits<Dtype>(columns.train, i) - load_logits<Dtype>(columns.inf, i);
     low = smaller(s, low);  // a NaN leaves the second as it is
     high = larger(s, high);
   }
-  least = smallest(low), most = largest(high);
+  return {smallest(low), largest(high)};
 }
 
-void moment_scan(const TileInput& input, MomentScan& out) {
+float moment_scan(const TileInput& input, MomentMaxima& out) {
   Padding padding;
   const Columns columns = whole_vectors(input, padding);
-  if (input.train_dtype == DRIFTGATE_F32) return scan_tops<DRIFTGATE_F32>(columns, out);
-  if (input.train_dtype == DRIFTGATE_BF16) return scan_tops<DRIFTGATE_BF16>(columns, out);
-  scan_tops<DRIFTGATE_F16>(columns, out);
+  const auto scan = input.train_dtype == DRIFTGATE_F32    ? scan_block<DRIFTGATE_F32>
+                    : input.train_dtype == DRIFTGATE_BF16 ? scan_block<DRIFTGATE_BF16>
+                                                          : scan_block<DRIFTGATE_F16>;
+  F most = fill(-__builtin_inff());
+  for (std::size_t begin = 0; begin < columns.padded; begin += kMomentBlock) {
+    scan(columns, begin, begin + kMomentBlock < columns.padded ? begin + kMomentBlock : columns.padded, out);
+    most = larger(most, load(out.lanes + begin / kMomentBlock * kMostLanes));
+  }
+  return largest(most);
 }
 
-std::size_t moment_first_top(const TileInput& input, const MomentScan& scan) {
+std::size_t moment_first_top(const TileInput& input, const MomentMaxima& maxima, float top_z) {
   Padding padding;
   const unsigned char* train = whole_vectors(input, padding).train;
-  if (input.train_dtype == DRIFTGATE_F32) return first_of<DRIFTGATE_F32>(train, scan.max_z, scan.top_z);
-  if (input.train_dtype == DRIFTGATE_BF16) return first_of<DRIFTGATE_BF16>(train, scan.max_z, scan.top_z);
-  return first_of<DRIFTGATE_F16>(train, scan.max_z, scan.top_z);
+  const auto first = input.train_dtype == DRIFTGATE_F32    ? first_of<DRIFTGATE_F32>
+                     : input.train_dtype == DRIFTGATE_BF16 ? first_of<DRIFTGATE_BF16>
+                                                           : first_of<DRIFTGATE_F16>;
+  return first(train, {maxima.lanes, kMomentBlock, kMostLanes}, top_z);
 }
 
-void moment_offer(const TileInput& input, const MomentScan& scan, TopList& top_train, TopList& top_inf) {
+/// Each lane's largest logit is one of the row's, so that the `count` largest of lanes are no more than the
+/// `count` largest of the row: the least lane below fewer than `count` others.
+float moment_surely_below(const MomentTileFrame* frames, std::size_t tiles, std::uint32_t count) {
+  constexpr float kNone = -__builtin_inff();
+  if (count > kWidth || tiles == 0) return kNone;
+  F all = fill(kNone);
+  for (std::size_t tile = 0; tile < tiles; ++tile) {
+    for (std::size_t at = 0; at < kTileColumns / kMomentBlock; ++at)
+      all = larger(all, load(frames[tile].maxima.lanes + at * kMostLanes));
+  }
+  float out = -kNone;
+  for (std::size_t lane = 0; lane < kWidth; ++lane) {
+    const auto above_it = static_cast<std::uint32_t>(__builtin_popcount(mask_above(all, fill(all[lane]))));
+    if (above_it < count && all[lane] < out) out = all[lane];
+  }
+  return out - (out < 0 ? -out : out) * 1e-6F - 1e-30F;
+}
+
+void moment_offer(const TileInput& input, const MomentMaxima& maxima, const TopBounds& bounds,
+                  TopList& top_train, TopList& top_inf) {
   Padding padding;
   const Columns columns = whole_vectors(input, padding);
   const auto offer = input.train_dtype == DRIFTGATE_F32    ? offer_tops<DRIFTGATE_F32>
                      : input.train_dtype == DRIFTGATE_BF16 ? offer_tops<DRIFTGATE_BF16>
                                                            : offer_tops<DRIFTGATE_F16>;
-  offer(columns, scan, input.first_id, top_train, top_inf);
+  offer(columns, maxima, bounds, input.first_id, top_train, top_inf);
 }
 
-void moment_range(const TileInput& input, float& low, float& high) {
+DriftRange moment_range(const TileInput& input) {
   Padding padding;
   const Columns columns = whole_vectors(input, padding);
-  if (input.train_dtype == DRIFTGATE_F32) return drift_range<DRIFTGATE_F32>(columns, low, high);
-  if (input.train_dtype == DRIFTGATE_BF16) return drift_range<DRIFTGATE_BF16>(columns, low, high);
-  drift_range<DRIFTGATE_F16>(columns, low, high);
+  if (input.train_dtype == DRIFTGATE_F32) return drift_range<DRIFTGATE_F32>(columns);
+  if (input.train_dtype == DRIFTGATE_BF16) return drift_range<DRIFTGATE_BF16>(columns);
+  return drift_range<DRIFTGATE_F16>(columns);
 }
 
 /// |expm1(−d)/d| by as many powers as |d| ≤ kLevels[Level] (at the last: kFarDrift) needs.
@@ -462,9 +541,9 @@ void moment_distances(const float* e, const float* d, std::size_t columns, float
   distances_at<2>(e, d, padded, offset, least, out);
 }
 
-constexpr MomentKernel kMoments = {kSteps,          kWidth,       moment_scan, moment_first_top,
-                                   moment_offer,    moment_range, moment_sum,  moment_sum_and_scan,
-                                   moment_distances};
+constexpr MomentKernel kMoments = {
+    kSteps,       kWidth,       moment_scan, moment_first_top,    moment_surely_below,
+    moment_offer, moment_range, moment_sum,  moment_sum_and_scan, moment_distances};
 
 }  // namespace
 

@@ -21,8 +21,9 @@ constexpr double kTopExponent = 40.0;        // e of the top is about 2^40: no s
 constexpr double kRise = 40.0;               // nats that a later top may lie above the reference
 constexpr double kFormReach[kMomentForms] = {0.09, 0.36, 1.2};  // |d'| of the first tile
 constexpr double kOff = 0.25,
-                 kFarOff = 4.0;        // (mean d')² over the variance: the pivot is moved, at once if far
-constexpr double kWellCentred = 25.0;  // (Σd')²/n over the centred squares: keeps logit_rms
+                 kFarOff = 4.0;  // (mean d')² over the variance: the pivot is moved, at once if far
+constexpr std::uint32_t kProbeColumns = 256;  // tell the pivot before anything is summed
+constexpr double kWellCentred = 25.0;         // (Σd')²/n over the centred squares: keeps logit_rms
 
 double& at(driftgate_row& row, schema::Metric metric) {
   return row.values[static_cast<std::size_t>(metric)];
@@ -42,6 +43,28 @@ bool well_centred(const MomentSums& sums) {
 /// d' is that many times too small.
 double stretch_of(const MomentFrame& frame, double temperature) {
   return 1 / (temperature * static_cast<double>(frame.inverse_temperature));
+}
+
+/// Of z − y of all columns, and a little more.
+DriftRange drift_range(const MomentState& state) {
+  constexpr double kSlack = 2e-6;
+  const auto inverse = static_cast<double>(state.frame.inverse_temperature);
+  const double low = (state.sums.low + state.pivot) / inverse;
+  const double high = (state.sums.high + state.pivot) / inverse;
+  const double slack = kSlack * (std::abs(static_cast<double>(state.top_z)) + std::abs(low) + std::abs(high));
+  return {static_cast<float>(low - slack), static_cast<float>(high + slack)};
+}
+
+/// Of a tile, `count` columns from `begin` on.
+TileInput part_of(const TileInput& tile, std::size_t begin, std::size_t count) {
+  TileInput part = tile;
+  part.train += begin * element_bytes(tile.train_dtype);
+  part.inf += begin * element_bytes(tile.inf_dtype);
+  if (part.train_ahead != nullptr) part.train_ahead += begin * element_bytes(tile.train_dtype);
+  if (part.inf_ahead != nullptr) part.inf_ahead += begin * element_bytes(tile.inf_dtype);
+  part.first_id += static_cast<std::uint32_t>(begin);
+  part.columns = static_cast<std::uint32_t>(std::min<std::size_t>(count, tile.columns - begin));
+  return part;
 }
 
 /// The distance by which what z − y rounded off, at most 2^-24·|c| in each d' but the top's, is too much.
@@ -109,7 +132,6 @@ bool MomentRow::sum_all(Run& run) const {
   state.frame.steps = static_cast<float>(steps);
   state.frame.steps_low = static_cast<float>(steps - static_cast<double>(state.frame.steps));
   state.frame.magic = 0x1.8p23F;
-  run.top_train.size = run.top_inf.size = 0;
   for (std::size_t tile = 0; tile < run.columns.tiles(); ++tile) {
     if (!sum_tile(run, tile)) return false;
   }
@@ -120,8 +142,7 @@ bool MomentRow::sum_all(Run& run) const {
 bool MomentRow::choose(const TileInput& input, Run& run) const {
   MomentState& state = run.state;
   Way& way = run.way;
-  float low = 0, high = 0;
-  kernel_.range(input, low, high);
+  const auto [low, high] = kernel_.range(input);
   const double span = (static_cast<double>(high) - static_cast<double>(low)) / input.temperature;
   const double above = static_cast<double>(high) / input.temperature - state.pivot;
   const double below = state.pivot - static_cast<double>(low) / input.temperature;
@@ -215,59 +236,113 @@ double MomentRow::off_centre(const MomentState& state, double lenience) {
   return mean * mean > lenience * (square - mean * mean) ? mean : 0.0;
 }
 
-bool MomentRow::sum_at_once(Run& run, const TileInput& input, std::size_t tile) const {
-  const Way& way = run.way;
-  MomentState& state = run.state;
-  // Reading 16-bit logits twice costs less than what is begun in vain.
-  if (input.train_dtype != DRIFTGATE_F32 || input.columns % kernel_.lanes != 0) return false;
-  if (!state.any || !way.chosen) return false;
+MomentTileScratch MomentRow::scratch_of(const Run& run, std::size_t tile) {
   float* e = run.scratch.values.data() + 2 * tile * kTileColumns;
-  const MomentSums before = state.sums;
-  state.frame.top_z = bearable_top(state, input.temperature);
-  MomentScan scan;
-  const MomentStatus status = kernel_.sum_and_scan(input, state.frame, way.form, way.exact, core_, e,
-                                                   e + kTileColumns, state.sums, scan);
-  if (status != MomentStatus::done) return false;
-  const double limit = kLargestLogit * input.temperature;
-  if (!(static_cast<double>(scan.top_z) > -limit) || !settle(run, tile, off_centre(state, kOff))) {
-    state.sums = before;
+  return {e, e + kTileColumns};
+}
+
+/// Before anything is summed, by the first columns: the units, the pivot, and the way. Leaves all as it was
+/// when they are not plain.
+void MomentRow::probe(Run& run, const TileInput& input) const {
+  if (input.columns < kProbeColumns) return;
+  const TileInput few = part_of(input, 0, kProbeColumns);
+  MomentMaxima maxima;
+  const float top_z = kernel_.scan(few, maxima);
+  if (!(std::abs(static_cast<double>(top_z)) < kLargestLogit * input.temperature)) return;
+  const std::size_t column = kernel_.first_top(few, maxima, top_z);
+  MomentState trial = run.state;
+  Run attempt{run.columns, run.scratch, run.top_train, run.top_inf, trial, run.way};
+  if (!raise_top(few, top_z, column, trial)) return;
+  if (!attempt.way.chosen && !choose(input, attempt)) return;
+  const MomentSums nothing = trial.sums;
+  if (kernel_.sum(few, trial.frame, plan_of(attempt), false, column, scratch_of(run, 0), trial.sums) !=
+      MomentStatus::done) {
+    return;
+  }
+  set_pivot(trial, trial.pivot + off_centre(trial, kOff));
+  trial.sums = nothing;
+  trial.sums.top_e = 0;
+  trial.top_z = -std::numeric_limits<float>::infinity();
+  run.state = trial;
+  run.way = attempt.way;
+}
+
+/// The block at column `begin` has the largest logit so far, at `column`. The tile's pivot and units stay.
+bool MomentRow::exchange_top(const TileInput& input, std::size_t begin, MomentState& state,
+                             std::size_t& column) const {
+  const TileInput block = part_of(input, begin, kMomentBlock);
+  MomentMaxima maxima;
+  const float top_z = kernel_.scan(block, maxima);
+  MomentFrame& frame = state.frame;
+  const auto z = static_cast<double>(top_z);
+  const auto top = static_cast<double>(top_z * frame.inverse_temperature);
+  if (!(std::abs(z) < kLargestLogit * input.temperature && top <= state.reference_top + kRise)) return false;
+  const std::size_t at = kernel_.first_top(block, maxima, top_z);
+  const double y = logit_at(block.inf, block.inf_dtype, static_cast<std::int64_t>(at));
+  const double drift = (z - y) * static_cast<double>(frame.inverse_temperature);
+  if (!(std::abs(drift) < kLargestLogit)) return false;
+  add_column(state.sums, {static_cast<double>(state.sums.top_e), state.top_drift - state.pivot, 0});
+  state.sums.top_e = 0;
+  move(state.sums, state.form, 0, top - state.top);
+  frame.top = static_cast<float>(top);
+  state.top = top, state.top_z = top_z, state.top_drift = drift;
+  column = begin + at;
+  return true;
+}
+
+bool MomentRow::sum_at_once(Run& run, const TileInput& input, std::size_t tile) const {
+  MomentState& state = run.state;
+  if (!state.any || !run.way.chosen || input.columns % kernel_.lanes != 0) return false;
+  const MomentState before = state;
+  const MomentTileScratch scratch = scratch_of(run, tile);
+  std::size_t begin = 0, top = kNoColumn;
+  for (;;) {
+    state.frame.top_z = bearable_top(state, input.temperature);
+    const MomentStatus status = kernel_.sum_and_scan(input, state.frame, plan_of(run), begin, top, scratch,
+                                                     state.sums, run.scratch.frames[tile].maxima);
+    if (status == MomentStatus::done) break;
+    if (status == MomentStatus::higher && exchange_top(input, begin, state, top)) continue;
+    state = before;
     return false;
   }
-  kernel_.offer(input, scan, run.top_train, run.top_inf);
-  return true;
+  if (top != kNoColumn) scratch.d[top] = static_cast<float>(state.top_drift - state.pivot);
+  const double off = off_centre(state, kOff);
+  // About a pivot that the new top shows to be bad: summed again, with a better one.
+  const double far = tile == 0 ? far_off(run.columns.tiles()) : kFarOff;
+  const bool bad = (tile == 0 || top != kNoColumn) && off != 0 && off_centre(state, far) != 0;
+  if (!bad && settle(run, tile, off)) return true;
+  state = before;
+  return false;
 }
 
 bool MomentRow::sum_tile(Run& run, std::size_t tile) const {
   const TileInput input = run.columns.tile(tile);
-  if (sum_at_once(run, input, tile)) return true;
   MomentState& state = run.state;
-  MomentScan scan;
-  kernel_.scan(input, scan);
+  if (!state.any) probe(run, input);
+  if (sum_at_once(run, input, tile)) return true;
+  MomentMaxima& maxima = run.scratch.frames[tile].maxima;
+  const float top_z = kernel_.scan(input, maxima);
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   const double limit = kLargestLogit * input.temperature;
-  const auto top_z = static_cast<double>(scan.top_z);
-  if (!(top_z < limit && (top_z > -limit || scan.top_z == kNone))) return false;
+  const auto wide_top = static_cast<double>(top_z);
+  if (!(wide_top < limit && (wide_top > -limit || top_z == kNone))) return false;
   std::size_t column = kNoColumn;
-  const bool first = !state.any;
-  if (scan.top_z != kNone && (first || scan.top_z > bearable_top(state, input.temperature))) {
-    column = kernel_.first_top(input, scan);
-    if (!raise_top(input, scan.top_z, column, state)) return false;
+  const bool first = !(state.sums.n > 0);
+  if (top_z != kNone && (!state.any || top_z > bearable_top(state, input.temperature))) {
+    column = kernel_.first_top(input, maxima, top_z);
+    if (!raise_top(input, top_z, column, state)) return false;
   }
   if (state.any && !run.way.chosen && !choose(input, run)) return false;
-  if (!sum_columns(run, input, tile, column, first)) return false;
-  kernel_.offer(input, scan, run.top_train, run.top_inf);
-  return true;
+  return sum_columns(run, input, tile, column, first);
 }
 
 /// Sums the tile, again about a better pivot where the first was bad and is much of the row.
 bool MomentRow::sum_columns(Run& run, const TileInput& input, std::size_t tile, std::size_t column,
                             bool first) const {
-  const Way& way = run.way;
   MomentState& state = run.state;
-  float* e = run.scratch.values.data() + 2 * tile * kTileColumns;
-  float* d = e + kTileColumns;
+  const MomentTileScratch scratch = scratch_of(run, tile);
   const auto sum = [&](bool masked) {
-    return kernel_.sum(input, state.frame, way.form, way.exact, core_, masked, column, e, d, state.sums);
+    return kernel_.sum(input, state.frame, plan_of(run), masked, column, scratch, state.sums);
   };
   const auto sum_any = [&] {
     const MomentStatus status = sum(false);
@@ -276,7 +351,7 @@ bool MomentRow::sum_columns(Run& run, const TileInput& input, std::size_t tile, 
   const MomentSums before = state.sums;
   if (!sum_any()) return false;
   if (!state.any) {
-    run.scratch.frames[tile] = {};  // not those of the row before
+    run.scratch.frames[tile].blank = true;
     return true;
   }
   double off = off_centre(state, kOff);
@@ -286,13 +361,14 @@ bool MomentRow::sum_columns(Run& run, const TileInput& input, std::size_t tile, 
     if (!sum_any()) return false;
     off = 0;
   }
-  if (column != kNoColumn) d[column] = static_cast<float>(state.top_drift - state.pivot);
+  if (column != kNoColumn) scratch.d[column] = static_cast<float>(state.top_drift - state.pivot);
   return settle(run, tile, off);
 }
 
 bool MomentRow::settle(Run& run, std::size_t tile, double off) const {
   MomentState& state = run.state;
-  run.scratch.frames[tile] = {state.pivot, state.reference, false};
+  MomentTileFrame& frame = run.scratch.frames[tile];
+  frame.pivot = state.pivot, frame.reference = state.reference, frame.blank = false;
   if (off == 0 || tile + 1 == run.columns.tiles()) return true;
   return repivot(state, state.pivot + off, 0);
 }
@@ -327,6 +403,17 @@ MomentFigures MomentRow::figures(const Run& run, const MomentSums& sums) const {
   return figures_of(sums, run.state.form, alone_of(run), error, stretch_of(run.state.frame, temperature));
 }
 
+/// The most likely tokens, among the few blocks that may have them.
+void MomentRow::offer(Run& run) const {
+  run.top_train.size = run.top_inf.size = 0;
+  const std::span<const MomentTileFrame> frames = run.scratch.frames;
+  const std::size_t whole = run.columns.count / kTileColumns;
+  const TopBounds bounds{kernel_.surely_below(frames.data(), whole, run.top_train.capacity),
+                         drift_range(run.state)};
+  for (std::size_t tile = 0; tile < run.columns.tiles(); ++tile)
+    kernel_.offer(run.columns.tile(tile), frames[tile].maxima, bounds, run.top_train, run.top_inf);
+}
+
 /// tv and the heads, whose thresholds are chosen.
 void MomentRow::distances(const Run& run, const Centre& centre, Pass2& out) const {
   double tv = 0;
@@ -357,6 +444,7 @@ MomentRow::Outcome MomentRow::finish(Run& run, const std::int64_t* token, driftg
   const RowColumns& columns = run.columns;
   const MomentState& state = run.state;
   const double stretch = stretch_of(state.frame, columns.temperature);
+  offer(run);
   const MomentSums sums = about_top(run);
   const MomentFigures known = figures(run, sums);
   const double all = sums.m[0] + static_cast<double>(sums.top_e);
@@ -391,6 +479,7 @@ MomentRow::Outcome MomentRow::finish_part(Run& run, driftgate_shard_partial& out
   const RowColumns& columns = run.columns;
   MomentState& state = run.state;
   const double stretch = stretch_of(state.frame, columns.temperature);
+  offer(run);
   const MomentSums sums = about_top(run);
   const MomentFigures known = figures(run, sums);
   const MomentColumn alone = alone_of(run);

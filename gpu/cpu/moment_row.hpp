@@ -11,12 +11,6 @@
 
 namespace driftgate::gpu::cpu {
 
-/// What the second reading needs of a tile.
-struct MomentTileFrame {
-  double pivot = 0, reference = 0;
-  bool blank = true;  ///< every column masked, before the row's first logit: in no units at all
-};
-
 /// Where the float32 exponentials and drifts of a row's tiles stay until the second reading.
 struct MomentScratch {
   std::span<float> values;  ///< 2·kTileColumns for each tile
@@ -77,17 +71,21 @@ class MomentRow {
     double size;           ///< at least |d|
     double stretch;
   };
+  [[nodiscard]] static MomentTileScratch scratch_of(const Run& run, std::size_t tile);
+  [[nodiscard]] MomentPlan plan_of(const Run& run) const { return {run.way.form, run.way.exact, core_}; }
   /// Sums the columns until `judge(run)` is content.
   template <typename Judge>
   bool attempt_all(Run& run, Judge judge) const;
   [[nodiscard]] bool sum_all(Run& run) const;
   bool sum_tile(Run& run, std::size_t tile) const;
-  /// Sums the tile in one reading, if nothing in it asks for another frame.
+  void probe(Run& run, const TileInput& input) const;
+  /// Sums the tile in one reading, if nothing in it asks for another pivot or other units.
   bool sum_at_once(Run& run, const TileInput& input, std::size_t tile) const;
   bool choose(const TileInput& input, Run& run) const;
   [[nodiscard]] bool raise_top(const TileInput& input, float top_z, std::size_t column,
                                MomentState& state) const;
   [[nodiscard]] float bearable_top(const MomentState& state, double temperature) const;
+  bool exchange_top(const TileInput& input, std::size_t begin, MomentState& state, std::size_t& column) const;
   static void set_pivot(MomentState& state, double pivot);
   [[nodiscard]] bool repivot(MomentState& state, double pivot, double rise) const;
   bool sum_columns(Run& run, const TileInput& input, std::size_t tile, std::size_t column, bool first) const;
@@ -98,6 +96,7 @@ class MomentRow {
   [[nodiscard]] static MomentColumn alone_of(const Run& run);
   [[nodiscard]] MomentFigures figures(const Run& run, const MomentSums& sums) const;
   [[nodiscard]] double weight_error(const MomentState& state, double temperature) const;
+  void offer(Run& run) const;
   void distances(const Run& run, const Centre& centre, Pass2& out) const;
   Outcome finish(Run& run, const std::int64_t* token, driftgate_row& out) const;
   Outcome finish_part(Run& run, driftgate_shard_partial& out) const;

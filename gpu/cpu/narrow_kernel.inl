@@ -119,13 +119,19 @@ void scan(const Columns& columns, Scan& out) {
   out.finite = sum == 0.0F;
 }
 
+/// Largest logits of each `part` columns, one for each lane, `stride` floats apart.
+struct Maxima {
+  const float* values;
+  std::size_t part, stride;
+};
+
 /// First column whose logit is `value`, which is the largest.
 template <std::uint32_t Dtype>
-std::size_t first_of(const unsigned char* logits, const float* maxima, float value) {
+std::size_t first_of(const unsigned char* logits, Maxima maxima, float value) {
   const F wanted = fill(value);
-  std::size_t block = 0;
-  while (mask_equal(load(maxima + block * kWidth), wanted) == 0) ++block;
-  for (std::size_t i = block * kScanColumns;; i += kWidth) {
+  std::size_t at = 0;
+  while (mask_equal(load(maxima.values + at * maxima.stride), wanted) == 0) ++at;
+  for (std::size_t i = at * maxima.part;; i += kWidth) {
     const std::uint32_t mask = mask_equal(load_logits<Dtype>(logits, i), wanted);
     if (mask != 0) return i + static_cast<std::size_t>(__builtin_ctz(mask));
   }
@@ -336,7 +342,7 @@ bool within_limit(float logit) {
 template <std::uint32_t Dtype>
 bool sum_narrow(const Columns& columns, Scan& found, Tile& tile, Pass1& out) {
   const auto top_z = static_cast<double>(found.top_z), top_y = static_cast<double>(found.top_y);
-  found.top = first_of<Dtype>(columns.train, found.max_z, found.top_z);
+  found.top = first_of<Dtype>(columns.train, {found.max_z, kScanColumns, kWidth}, found.top_z);
   const std::size_t vector = found.top / kWidth * kWidth;
   const float top_other = load_logits<Dtype>(columns.inf, vector)[found.top - vector];
   tile.pivot = top_z - static_cast<double>(top_other);
@@ -355,7 +361,7 @@ bool sum_narrow(const Columns& columns, Scan& found, Tile& tile, Pass1& out) {
   // Differences of 16-bit logits are exact in float32, but beside a constant of many times their size.
   const bool exact = Dtype == DRIFTGATE_F32 || pivot > 1.0F || pivot < -1.0F || pivot_low != 0.0F;
   if (far) {
-    const std::size_t top_q = first_of<Dtype>(columns.inf, found.max_y, found.top_y);
+    const std::size_t top_q = first_of<Dtype>(columns.inf, {found.max_y, kScanColumns, kWidth}, found.top_y);
     return exact ? far_tile<Dtype, true>(columns, found, top_q, frame, tile, out)
                  : far_tile<Dtype, false>(columns, found, top_q, frame, tile, out);
   }
