@@ -33,32 +33,32 @@ std::int32_t fault_of(driftgate_fault& fault, std::uint32_t kind, std::int32_t r
   return static_cast<std::int32_t>(kind);
 }
 
-/// Ends the process if MPI_Init, which knows no deadline, does not return.
-class StartWatch {
+/// Ends the process, and with it the job, if one of the calls that know no deadline does not return.
+class CallWatch {
  public:
-  explicit StartWatch(std::uint32_t timeout_ms)
-      : thread_([this, timeout_ms] {
+  CallWatch(const char* call, const char* cause, std::uint32_t timeout_ms)
+      : thread_([this, call, cause, timeout_ms] {
           std::unique_lock lock(mutex_);
-          if (over_.wait_for(lock, milliseconds(timeout_ms), [this] { return started_; })) return;
-          std::fprintf(stderr, "driftgate: MPI_Init did not return within %u ms: a rank did not start\n",
-                       timeout_ms);
+          if (over_.wait_for(lock, milliseconds(timeout_ms), [this] { return returned_; })) return;
+          std::fprintf(stderr, "driftgate: %s did not return within %u ms: %s\n", call, timeout_ms, cause);
+          std::fflush(nullptr);
           ::_exit(kExitError);
         }) {}
-  ~StartWatch() {
+  ~CallWatch() {
     {
       const std::lock_guard lock(mutex_);
-      started_ = true;
+      returned_ = true;
     }
     over_.notify_all();
     thread_.join();
   }
-  StartWatch(const StartWatch&) = delete;
-  StartWatch& operator=(const StartWatch&) = delete;
+  CallWatch(const CallWatch&) = delete;
+  CallWatch& operator=(const CallWatch&) = delete;
 
  private:
   std::mutex mutex_;
   std::condition_variable over_;
-  bool started_ = false;
+  bool returned_ = false;
   std::thread thread_;
 };
 
@@ -86,7 +86,7 @@ std::unique_ptr<MpiCollective> MpiCollective::open(std::uint32_t timeout_ms, dri
     return nullptr;
   }
   {
-    const StartWatch watch(timeout_ms);
+    const CallWatch watch("MPI_Init", "a rank did not start", timeout_ms);
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
         provided < MPI_THREAD_SERIALIZED) {
       fault_of(fault, DRIFTGATE_FAULT_ABSENT, -1, "this MPI does not let several threads call it in turn");
@@ -95,6 +95,7 @@ std::unique_ptr<MpiCollective> MpiCollective::open(std::uint32_t timeout_ms, dri
   }
   remember_termination();
   std::unique_ptr<MpiCollective> self(new MpiCollective);
+  self->timeout_ms_ = timeout_ms;
   MPI_Comm_rank(MPI_COMM_WORLD, &self->rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &self->size_);
   std::vector<Peer> peers(static_cast<std::size_t>(self->size_));
@@ -276,6 +277,7 @@ void MpiCollective::leave(std::uint32_t error_code, std::int32_t about, const ch
 
 void MpiCollective::close(std::int32_t exit_code) {
   if (!left_) {
+    const CallWatch watch("MPI_Finalize", "a rank did not end", timeout_ms_);
     MPI_Finalize();
     return;
   }

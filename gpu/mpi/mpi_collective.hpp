@@ -29,6 +29,8 @@ class MpiCollective {
   std::int32_t exchange(Kind kind, std::uint32_t timeout_ms, const void* mine, std::uint64_t bytes, void* out,
                         driftgate_fault& fault);
   void leave(std::uint32_t error_code, std::int32_t about, const char* cause);
+  /// Ends the job's part in MPI: with all ranks, within the timeout of `open`, or for all of them after
+  /// `leave`.
   void close(std::int32_t exit_code);
 
  private:
@@ -43,6 +45,7 @@ class MpiCollective {
   std::int32_t give_up(const Operation& operation, bool late, driftgate_fault& fault) const;
 
   int rank_ = 0, size_ = 1;
+  std::uint32_t timeout_ms_ = 0;
   std::vector<Peer> peers_;
   std::uint64_t next_ = 0;
   std::mutex mutex_;  ///< MPI is called by one thread at a time

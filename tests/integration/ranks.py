@@ -204,12 +204,29 @@ def a_stalled_rank_is_named():
         world.check_nothing_left()
 
 
+def a_rank_that_does_not_end_is_noticed():
+    with World() as world:
+        pids = world.path("pid")
+        script = (f'echo $$ > {pids}.$OMPI_COMM_WORLD_RANK; '
+                  f'STALLING_RANK=2 LD_PRELOAD={os.environ["STALLING_END"]} exec {DRIFTGATE} "$@"')
+        world.start(["--timeout", str(TIMEOUT_S)], ("sh", "-c", script, "sh"))
+        begin = time.monotonic()
+        code, out, err = world.finish()
+        check(code == 4, f"an error is 4, not {code}: {err}")
+        check("MPI_Finalize did not return within" in err, err)
+        check("kl_train_inf" in out, f"what was measured was not said: {out}")
+        check(time.monotonic() - begin < TIMEOUT_S + 10, "the job did not end in time")
+        world.pids = [int(open(f"{pids}.{i}").read()) for i in range(RANKS)]
+        world.check_nothing_left()
+
+
 TESTS = [
     both_ways_of_sharing_agree_with_one_process,
     a_violated_contract_is_the_exit_status_of_the_job,
     an_error_of_one_rank_is_the_job_s,
     a_killed_rank_is_named,
     a_stalled_rank_is_named,
+    a_rank_that_does_not_end_is_noticed,
 ]
 
 if __name__ == "__main__":
