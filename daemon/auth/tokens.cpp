@@ -40,6 +40,9 @@ constexpr Sql kLiveOfName{
     "live tokens of a name",
     "SELECT id, name, scopes, granted_by, created_us, expires_us, revoked_us FROM tokens "
     "WHERE name = ?1 AND revoked_us IS NULL AND (expires_us IS NULL OR expires_us > ?2)"};
+constexpr Sql kOfName{"tokens of a name",
+                      "SELECT id, name, scopes, granted_by, created_us, expires_us, revoked_us FROM tokens "
+                      "WHERE name = ?1 ORDER BY created_us DESC, id DESC"};
 constexpr Sql kCount{"count tokens", "SELECT count(*) FROM tokens"};
 
 constexpr std::string_view kBearerPrefix = "dg_";
@@ -164,6 +167,15 @@ Result<void> revoke_token(store::Tx& tx, std::string_view id, std::string_view r
       evidence::append(tx, token_entry(schema::EvidenceKind::token_revoked, **token, revoked_by, now_us));
   if (!entry) return std::unexpected(std::move(entry.error()));
   return {};
+}
+
+Result<bool> is_withdrawn(store::Reader& reader, std::string_view name, Scope scope) {
+  const auto tokens = reader.all(kOfName, {name}, read_token);
+  if (!tokens) return std::unexpected(tokens.error());
+  for (const TokenInfo& token : *tokens) {
+    if (require({token.id, token.name, token.scopes}, scope)) return token.revoked_us.has_value();
+  }
+  return false;
 }
 
 Result<Principal> authenticate(store::Reader& reader, std::string_view bearer, std::int64_t now_us) {

@@ -53,6 +53,11 @@ Result<std::vector<TokenInfo>> list_tokens(store::Reader& reader);
 Result<void> revoke_token(store::Tx& tx, std::string_view id, std::string_view revoked_by,
                           std::int64_t now_us);
 
+/// Whether what a name may do was taken from it: the newest of its tokens that has `scope`, or implies it,
+/// was revoked. Expiry takes nothing, since it is how tokens are renewed, and neither does a name without
+/// such a token.
+Result<bool> is_withdrawn(store::Reader& reader, std::string_view name, Scope scope);
+
 /// Who the bearer of "dg_…" is. `unauthenticated`, always with the same message, for a malformed, unknown,
 /// expired or revoked one.
 Result<Principal> authenticate(store::Reader& reader, std::string_view bearer, std::int64_t now_us);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "daemon/auth/tokens.hpp"
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/schedule/misfire.hpp"
@@ -87,6 +88,16 @@ void Core::fire_schedule(const store::ScheduleRow& row) {
     if (live->row.model != row.model || row.if_running != "skip") continue;
     return skip_fire(row, due, "running",
                      fmt::format("promotion {} is {}", id, store::to_string(live->row.state)));
+  }
+  const auto withdrawn = world_.store.read(
+      [&](store::Reader& reader) { return auth::is_withdrawn(reader, row.owner, auth::Scope::promoter); });
+  if (!withdrawn)
+    return warn(fmt::format("schedule {} is tried again: {}", row.name, withdrawn.error().describe()));
+  if (*withdrawn) {
+    return skip_fire(row, due, "owner_revoked",
+                     fmt::format("the token of {}, who set it last, was revoked: someone who may set "
+                                 "schedules has to set it again or delete it",
+                                 row.owner));
   }
   auto request = parse_promotion_request(row.request);
   if (!request) return skip_fire(row, due, "refused", request.error().describe());

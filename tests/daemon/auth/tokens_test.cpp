@@ -141,7 +141,8 @@ TEST_CASE_FIXTURE(Fixture, "an admin token whose file cannot be written does not
   CHECK(read(*store, [](store::Reader& reader) { return list_tokens(reader); }).empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a person with an admin token gets no approver token beside it, nor the other way") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a person with an admin token gets no approver token beside it, nor the other way") {
   const auto refused = [&](const TokenRequest& request, std::int64_t now_us) {
     const auto issued = store->write("test", [&](store::Tx& tx) -> Result<void> {
       auto made = issue_token(tx, request, random_secret(), now_us);
@@ -156,4 +157,33 @@ TEST_CASE_FIXTURE(Fixture, "a person with an admin token gets no approver token 
   CHECK_FALSE(refused(admin, 1'000));  // the approver token has expired
   CHECK(refused({.name = "bob", .scopes = {Scope::viewer, Scope::approver}, .granted_by = "admin"}, 1'100));
   CHECK_FALSE(refused({.name = "bea", .scopes = {Scope::approver}, .granted_by = "admin"}, 1'100));
+}
+
+TEST_CASE_FIXTURE(Fixture, "what a name may do is withdrawn when the newest token that let it was revoked") {
+  const auto withdrawn = [&](Scope scope) {
+    return must(store->read([&](store::Reader& reader) { return is_withdrawn(reader, "ada", scope); }));
+  };
+  const auto grant = [&](Scopes scopes, std::int64_t now_us) {
+    return issue({.name = "ada", .scopes = scopes, .expires_us = 5'000, .granted_by = "admin"}, now_us)
+        .info.id;
+  };
+  const auto revoke = [&](const std::string& id) {
+    write(*store, [&](store::Tx& tx) { return revoke_token(tx, id, "admin", 9'000); });
+  };
+  CHECK_FALSE(withdrawn(Scope::promoter));  // never had it
+  const auto first = grant({Scope::promoter}, 100);
+  CHECK_FALSE(withdrawn(Scope::promoter));
+  const auto viewer = grant({Scope::viewer}, 200);
+  revoke(viewer);
+  CHECK_FALSE(withdrawn(Scope::promoter));
+  const auto renewed = grant({Scope::admin}, 300);  // implies promoter
+  revoke(first);
+  CHECK_FALSE(withdrawn(Scope::promoter));
+  revoke(renewed);  // expired by then
+  CHECK(withdrawn(Scope::promoter));
+  CHECK_FALSE(withdrawn(Scope::approver));
+  issue({.name = "bob", .scopes = {Scope::promoter}, .granted_by = "admin"}, 400);
+  CHECK(withdrawn(Scope::promoter));
+  grant({Scope::promoter, Scope::viewer}, 500);
+  CHECK_FALSE(withdrawn(Scope::promoter));
 }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/auth/tokens.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
 #include "daemon/store/schedules.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
@@ -105,6 +106,35 @@ TEST_CASE(
     h.pipeline->tick();
     CHECK(h.entries("", "schedule_skipped").size() == 1);
   }
+}
+
+TEST_CASE("a schedule starts nothing once its owner's token was revoked, until there is another") {
+  Scheduled h;
+  h.start();
+  const auto issue = [&] {
+    h.clock.advance_ms(1);
+    auto issued = h.store->write("issue token", [&](store::Tx& tx) {
+      return auth::issue_token(tx, {.name = "sam", .scopes = {auth::Scope::promoter}, .granted_by = "admin"},
+                               auth::random_secret(), h.clock.now_us_);
+    });
+    return issued.value().info.id;
+  };
+  const auto revoke = [&](const std::string& id) {
+    auto revoked = h.store->write(
+        "revoke token", [&](store::Tx& tx) { return auth::revoke_token(tx, id, "admin", h.clock.now_us_); });
+    REQUIRE(revoked.has_value());
+  };
+  revoke(issue());
+  h.create();
+  h.next_hour();
+  CHECK(h.entries("", "schedule_fired").empty());
+  const auto skipped = h.entries("", "schedule_skipped");
+  REQUIRE(skipped.size() == 1);
+  CHECK(skipped[0]["body"]["why"] == "owner_revoked");
+  CHECK(skipped[0]["body"]["reason"].get<std::string>().find("the token of sam") == 0);
+  issue();
+  h.next_hour();
+  CHECK(h.entries("", "schedule_fired").size() == 1);
 }
 
 TEST_CASE("a long reason is cut between characters, so that what was refused is recorded") {
