@@ -29,6 +29,14 @@ double log_ratio(const cpu::Pass1& sums, const cpu::RealisedLogits& token, doubl
   return ((token.train - token.inf) / temperature - sums.c) + cpu::offset_of(sums);
 }
 
+/// Whether the entropy of K_inf is a small part of the sums that it is the difference of, as far as float32
+/// sums of tiles allow.
+bool small_entropy(const cpu::Pass1& sums) {
+  constexpr double kCancelled = 4e-3;
+  const double log_sum = std::log(sums.l_q);
+  return log_sum - sums.a_q / sums.l_q < kCancelled * log_sum;
+}
+
 void add_head(driftgate_head& into, const driftgate_head& other) {
   into.min_d = std::min(into.min_d, other.min_d);
   into.max_d = std::max(into.max_d, other.max_d);
@@ -150,6 +158,7 @@ void ShardMerger::merge_row(const View& row, driftgate_shard_row& out) const {
   const auto token = row.token();
   const double most = kSmallPart * std::sqrt(std::max(0.0, kl_of(sums)) / 2);
   if (token && std::abs(log_ratio(sums, *token, temperature_)) < most) out.exact = 1;
+  if (!moments && small_entropy(sums)) out.exact = 1;
 }
 
 void ShardMerger::finish(std::span<const std::byte> messages, std::span<const driftgate_shard_row> merged,

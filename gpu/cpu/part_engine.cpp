@@ -1,6 +1,7 @@
 #include "gpu/cpu/part_engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "gpu/cpu/moment_merge.hpp"
@@ -48,7 +49,7 @@ void KeptParts::resize(std::size_t parts, std::size_t tiles) {
   grow(tile_, parts * tiles);
   grow(frames_, parts * tiles);
   grow(moments_, parts);
-  grow(summed_, parts);
+  grow(forms_, parts);
 }
 
 KeptPart KeptParts::at(std::size_t part) {
@@ -56,7 +57,7 @@ KeptPart KeptParts::at(std::size_t part) {
           {tile_.data() + part * tiles_, tiles_},
           {frames_.data() + part * tiles_, tiles_},
           &moments_[part],
-          &summed_[part]};
+          &forms_[part]};
 }
 
 PartEngine::PartEngine(const TileKernel& kernel, std::uint32_t top_k, std::uint32_t metrics)
@@ -83,7 +84,7 @@ void PartEngine::pass1(const RowColumns& columns, const std::int64_t* token, con
   TopList train{train_.data(), capacity_, 0}, inf{inf_.data(), capacity_, 0};
   const bool summed =
       moments_ && moments_->sum_part(columns, {kept.values, kept.frames}, train, inf, *kept.moments, out);
-  *kept.summed = summed ? 1 : 0;
+  *kept.form = summed ? PartForm::moments : PartForm::tiles;
   if (!summed) sum_tiles(columns, kept, train, inf, out);
   write_token(columns, token, out);
   out.top_train = train.size;
@@ -95,26 +96,57 @@ void PartEngine::pass1(const RowColumns& columns, const std::int64_t* token, con
 void PartEngine::sum_tiles(const RowColumns& columns, const KeptPart& kept, TopList& train, TopList& inf,
                            driftgate_shard_partial& out) {
   train.size = inf.size = 0;
+  out.nonfinite = 0;
   Pass1 sums{};
-  bool any = false;
+  bool any = false, narrow = false;
   for (std::size_t i = 0; i < columns.tiles(); ++i) {
     Tile tile = blank_tile(false);
-    tile.narrow_e = kept.values.data() + i * KeptParts::kTileFloats;
-    tile.narrow_drift = tile.narrow_e + kTileColumns;
+    if (*kept.form == PartForm::tiles) {
+      tile.narrow_e = kept.values.data() + i * KeptParts::kTileFloats;
+      tile.narrow_drift = tile.narrow_e + kTileColumns;
+    }
     Pass1 part{};
     const std::uint64_t nonfinite = kernel_.pass1(columns.tile(i), tile, train, inf, part);
     kept.tiles[i] = tile;
+    narrow = narrow || tile.narrow;
     out.nonfinite += nonfinite;
     if (nonfinite == 0 && tile.count > 0) add(sums, part, any);
   }
+  constexpr double kSmallDrift = 1;  // to which float32 sums leave the offset as it should be
+  const bool far = any && narrow && out.nonfinite == 0 && sums.max_drift - sums.min_drift > kSmallDrift;
+  if (far && !balance(columns, kept, sums)) {
+    *kept.form = PartForm::wide_tiles;
+    return sum_tiles(columns, kept, train, inf, out);
+  }
   out.sums = packed(sums);
+}
+
+/// As RowEngine::balance, of a part by itself: the offset between its own masses of p and q becomes what a
+/// second pass says, so that parts can be merged before the second pass of the row. False when that can not
+/// be.
+bool PartEngine::balance(const RowColumns& columns, const KeptPart& kept, Pass1& sums) {
+  constexpr double kBalanced = 4e-7, kHopeless = 0.5;
+  driftgate_shard_row about{};
+  about.sums.c = sums.c, about.offset = offset_of(sums), about.lse = log_sum(sums);
+  for (int attempt = 0;; ++attempt) {
+    Pass2 terms{};
+    choose_heads(sums, terms);
+    add_terms(columns, kept, about, terms);
+    const bool done = std::abs(terms.balance) <= kBalanced * terms.tv;
+    if (!done && (attempt > 0 || !(std::abs(terms.balance) < kHopeless))) return false;
+    about.offset += std::log1p(terms.balance);
+    if (done) break;
+  }
+  sums.g = std::expm1(about.offset) * sums.l_p + sums.s;
+  sums.h = std::expm1(-about.offset) * sums.l_q - sums.t;
+  return std::isfinite(sums.g) && std::isfinite(sums.h);
 }
 
 void PartEngine::pass2(const RowColumns& columns, const KeptPart& kept, const driftgate_shard_row& merged,
                        driftgate_shard_terms& out) {
   out = {};
   if (merged.skip != 0) return;
-  if (merged.by_moments == 0 || (*kept.summed == 0 && !core_)) {
+  if (merged.by_moments == 0 || (*kept.form != PartForm::moments && !core_)) {
     tile_terms(columns, kept, merged, out);
   } else if (!core_) {
     moments_->part_terms(columns, {kept.values, kept.frames}, *kept.moments, merged, out);
@@ -126,9 +158,17 @@ void PartEngine::tile_terms(const RowColumns& columns, const KeptPart& kept,
                             const driftgate_shard_row& merged, driftgate_shard_terms& out) {
   Pass2 sums{};
   set_heads(merged.least_p, sums);
+  add_terms(columns, kept, merged, sums);
+  out.kl_train_inf = sums.kl_train_inf, out.kl_inf_train = sums.kl_inf_train;
+  out.tv = sums.tv, out.js = sums.js, out.hellinger2 = sums.hellinger2, out.chi2 = sums.chi2;
+  write_heads(sums, out);
+}
+
+void PartEngine::add_terms(const RowColumns& columns, const KeptPart& kept, const driftgate_shard_row& about,
+                           Pass2& sums) {
   for (std::size_t i = 0; i < columns.tiles(); ++i) {
-    Tile tile = blank_tile(true);
-    if (*kept.summed == 0 && kept.tiles[i].narrow) {
+    Tile tile = blank_tile(*kept.form != PartForm::wide_tiles);
+    if (*kept.form == PartForm::tiles && kept.tiles[i].narrow) {
       const Tile blank = tile;
       tile = kept.tiles[i];
       // The float64 scratch is that of the thread of pass 1.
@@ -139,11 +179,8 @@ void PartEngine::tile_terms(const RowColumns& columns, const KeptPart& kept,
       Pass1 part;
       kernel_.pass1(columns.tile(i), tile, train, inf, part);
     }
-    if (tile.count > 0) kernel_.pass2(tile, merged.sums.c, merged.offset, merged.lse, sums);
+    if (tile.count > 0) kernel_.pass2(tile, about.sums.c, about.offset, about.lse, sums);
   }
-  out.kl_train_inf = sums.kl_train_inf, out.kl_inf_train = sums.kl_inf_train;
-  out.tv = sums.tv, out.js = sums.js, out.hellinger2 = sums.hellinger2, out.chi2 = sums.chi2;
-  write_heads(sums, out);
 }
 
 Pass1 PartEngine::exact_sums(const RowColumns& columns) {

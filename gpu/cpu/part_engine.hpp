@@ -12,6 +12,9 @@
 
 namespace driftgate::gpu::cpu {
 
+/// How the sums of a part were made.
+enum class PartForm : std::uint8_t { tiles, wide_tiles, moments };
+
 /// What stays of a part of a row between its two passes: float32 exponentials and drifts, so that the second
 /// neither reads the logits nor forms an exponential.
 struct KeptPart {
@@ -19,7 +22,7 @@ struct KeptPart {
   std::span<Tile> tiles;    ///< of the tile kernels
   std::span<MomentTileFrame> frames;
   MomentState* moments;
-  std::uint8_t* summed;  ///< 1: by moments; else by tiles
+  PartForm* form;
 };
 
 /// Room for many parts of the same number of tiles.
@@ -36,7 +39,7 @@ class KeptParts {
   std::vector<Tile> tile_;
   std::vector<MomentTileFrame> frames_;
   std::vector<MomentState> moments_;
-  std::vector<std::uint8_t> summed_;
+  std::vector<PartForm> forms_;
 };
 
 /// Evaluates parts of rows (gpu/backend_shard.h) with one thread: as sums of powers where the part drifts
@@ -55,6 +58,9 @@ class PartEngine {
  private:
   void sum_tiles(const RowColumns& columns, const KeptPart& kept, TopList& train, TopList& inf,
                  driftgate_shard_partial& out);
+  [[nodiscard]] bool balance(const RowColumns& columns, const KeptPart& kept, Pass1& sums);
+  void add_terms(const RowColumns& columns, const KeptPart& kept, const driftgate_shard_row& about,
+                 Pass2& sums);
   void tile_terms(const RowColumns& columns, const KeptPart& kept, const driftgate_shard_row& merged,
                   driftgate_shard_terms& out);
   [[nodiscard]] Pass1 exact_sums(const RowColumns& columns);

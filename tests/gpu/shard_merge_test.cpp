@@ -84,6 +84,83 @@ TEST_CASE("rows like those of language models split alike") {
   }
 }
 
+TEST_CASE("rows of any drift split alike, also where the parts' float32 sums leave an offset to correct") {
+  for (const cpu::TileKernel* kernel : kernels()) {
+    std::mt19937_64 random(kSeed + 2);
+    for (int i = 0; i < effort(300); ++i) {
+      const Case test = wide_case(random);
+      const Cuts cuts = random_cuts(random, static_cast<std::uint32_t>(test.pair.train.size()), 4);
+      CAPTURE(kernel->name);
+      CAPTURE(kSeed);
+      CAPTURE(i);
+      CAPTURE(test.text);
+      REQUIRE(disagreement(oracle(test.pair), evaluate_split(*kernel, test, cuts).values) == "");
+    }
+  }
+}
+
+TEST_CASE("parts of every kind merge: with moments or without, of many powers or few") {
+  // The portable kernel has no moments; engines of two instruction sets round in their own ways.
+  const std::vector<const cpu::TileKernel*> all = kernels();
+  std::mt19937_64 random(kSeed + 3);
+  for (int i = 0; i < effort(300); ++i) {
+    const Case test = i % 3 == 0 ? random_case(random) : i % 3 == 1 ? peaked_case(random) : wide_case(random);
+    if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
+    const Cuts cuts = random_cuts(random, static_cast<std::uint32_t>(test.pair.train.size()), 5);
+    CAPTURE(kSeed);
+    CAPTURE(i);
+    CAPTURE(test.text);
+    CAPTURE(cuts.size());
+    const SplitRow split = evaluate_split(all, test, cuts);
+    REQUIRE(split.row.status == DRIFTGATE_ROW_OK);
+    REQUIRE(disagreement(oracle(test.pair), split.row.values) == "");
+    CHECK((cuts.size() == 1 || !split.by_moments));  // the first is the portable one
+  }
+}
+
+TEST_CASE("moments of parts are the row's where they hold, whatever differs from part to part") {
+  if (cpu::best_kernel().moments == nullptr) return;
+  const cpu::TileKernel* const best[] = {&cpu::best_kernel()};
+  const Cuts cuts{3'000, 6'000, 9'000};
+  // Of each part: level and spread of its logits, mean and size of its drift, and whether it holds the top.
+  struct PartShape {
+    double level, offset, noise, peak;
+  };
+  struct RowShape {
+    PartShape parts[3];
+    bool by_moments;
+  };
+  const RowShape shapes[] = {
+      {{{0, 0, 0.01, 0}, {0, 0, 0.01, 0}, {0, 0, 0.01, 0}}, true},
+      {{{0, 0, 1e-6, 0}, {0, 0, 1e-6, 25}, {0, 0, 1e-6, 0}}, true},  // the top is nearly all of the row
+      {{{0, 0, 0.01, 0}, {0, 0, 0.06, 0}, {0, 0, 0.14, 0}}, true},   // forms of 5, 8 and 12 powers
+      {{{0, 0.02, 0.005, 0}, {0, -0.03, 0.005, 0}, {0, 0, 0.005, 12}}, true},
+      {{{0, 0, 0.01, 0}, {-90, 0, 0.01, 0}, {-3'000, 0, 0.01, 0}}, true},  // parts of no mass
+      {{{0, 0, 0.01, 0}, {kMasked, 0, 0.01, 0}, {0, 0, 0.01, 0}}, true},   // one all masked
+      {{{0, 0, 0.01, 0}, {0, 0, 3, 0}, {0, 0, 0.01, 0}}, false},           // one of large drift
+      {{{0, 0, 1e-4, 0}, {0, 0.9, 1e-4, 0}, {0, 0, 1e-4, 0}}, false},      // each small about its own mean
+  };
+  std::mt19937_64 random(kSeed + 4);
+  std::normal_distribution<double> normal;
+  for (const RowShape& shape : shapes) {
+    std::vector<double> train, inf;
+    for (std::size_t v = 0; v < 9'000; ++v) {
+      const PartShape& part = shape.parts[v / 3'000];
+      const double z = part.level + 2 * normal(random) + (v % 3'000 == 1'234 ? part.peak : 0);
+      train.push_back(z);
+      inf.push_back(z + part.offset + part.noise * normal(random));
+    }
+    Case test;
+    test.train = store(train, DRIFTGATE_F32), test.inf = store(inf, DRIFTGATE_F32);
+    test.pair = {test.train.values, test.inf.values, 1, 17, 10};
+    CAPTURE(&shape - shapes);
+    const SplitRow split = evaluate_split(best, test, cuts);
+    CHECK(split.by_moments == shape.by_moments);
+    CHECK(disagreement(oracle(test.pair), split.row.values) == "");
+    CHECK(difference(evaluate(cpu::best_kernel(), test), split.row) == "");
+  }
+}
+
 TEST_CASE("a split row that is not finite, all masked or of a masked token says so") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<double> values(5'000, 0.5);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <random>
+#include <span>
 #include <vector>
 
 #include "gpu/cpu/shard_engine.hpp"
@@ -23,7 +24,14 @@ inline Cuts random_cuts(std::mt19937_64& random, std::uint32_t vocabulary, std::
   return cuts;
 }
 
-inline driftgate_row evaluate_split(const cpu::TileKernel& kernel, const Case& test, const Cuts& cuts) {
+/// What became of a row whose rank r uses the kernel of number r, or r less as often as there are kernels.
+struct SplitRow {
+  driftgate_row row;
+  bool by_moments;
+};
+
+inline SplitRow evaluate_split(std::span<const cpu::TileKernel* const> kernels, const Case& test,
+                               const Cuts& cuts) {
   const auto vocabulary = static_cast<std::uint32_t>(test.pair.train.size());
   const std::uint32_t top_k = test.pair.top_k, ranks = static_cast<std::uint32_t>(cuts.size());
   const ShardMerger merger(ranks, top_k, test.pair.temperature);
@@ -42,7 +50,7 @@ inline driftgate_row evaluate_split(const cpu::TileKernel& kernel, const Case& t
     batches.push_back({sizeof(driftgate_batch), cuts[rank] - first, 1, part(test.train), part(test.inf),
                        &token, test.pair.temperature});
     shards.push_back({sizeof(driftgate_shard), first, vocabulary, rank % DRIFTGATE_SHARD_SLOTS});
-    engines.emplace_back(kernel, 1, top_k);
+    engines.emplace_back(*kernels[rank % kernels.size()], 1, top_k);
     const std::span message(messages.data() + rank * bytes, bytes);
     engines[rank].pass1(batches[rank], shards[rank], ShardMerger::partials(message, 1),
                         merger.top(message, 1));
@@ -55,7 +63,12 @@ inline driftgate_row evaluate_split(const cpu::TileKernel& kernel, const Case& t
   }
   std::vector<driftgate_row> rows(1);
   merger.finish(messages, merged, terms, rows);
-  return rows[0];
+  return {rows[0], merged[0].by_moments != 0};
+}
+
+inline driftgate_row evaluate_split(const cpu::TileKernel& kernel, const Case& test, const Cuts& cuts) {
+  const cpu::TileKernel* const one[] = {&kernel};
+  return evaluate_split(one, test, cuts).row;
 }
 
 }  // namespace driftgate::gpu::test
