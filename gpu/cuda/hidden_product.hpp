@@ -38,13 +38,17 @@ struct Operands {
 template <unsigned Lines, unsigned Threads, class Ctx>
 DRIFTGATE_HD void load_lines(Ctx& ctx, const DigitLines& from, std::uint32_t first, std::uint32_t chunk,
                              unsigned char* to) {
-  constexpr unsigned kEach = Lines * (kChunk / 16), kAll = kDigitCount * kEach;
+  constexpr unsigned kEach = Lines * (kChunk / 16);  // of a digit, in units of 16 bytes
+  static_assert(kEach % Threads == 0);
+  const std::uint64_t digit_bytes = std::uint64_t{from.lines} * kChunk;
+  const unsigned own = ctx.thread() * 16;
+  const signed char* source = from.digits + chunk * (kDigitCount * digit_bytes) + first * kChunk + own;
+  to += own;
   DRIFTGATE_UNROLL
-  for (unsigned i = 0; i < kAll; i += Threads) {
-    const unsigned unit = i + ctx.thread();
-    if (kAll % Threads != 0 && unit >= kAll) break;
-    const std::uint64_t block = std::uint64_t{chunk} * kDigitCount + unit / kEach;
-    ctx.copy_async(to + unit * 16, from.digits + (block * from.lines + first) * kChunk + unit % kEach * 16);
+  for (unsigned digit = 0; digit < kDigitCount; ++digit, source += digit_bytes) {
+    DRIFTGATE_UNROLL
+    for (unsigned i = 0; i < kEach; i += Threads)
+      ctx.copy_async(to + (digit * kEach + i) * 16, source + i * 16);
   }
 }
 

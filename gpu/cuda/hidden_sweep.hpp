@@ -113,8 +113,8 @@ class SweepBlock {
     for (unsigned i = ctx_.thread(); i < Shape::kRows; i += Shape::kThreads) {
       const std::uint32_t row = first_row_ + i;
       if (row >= batch_.rows) continue;
-      if (scratch_.info[row].deep != 0) mine.deep = 1;  // whoever writes writes the same
-      if (second && scratch_.states[row].second != 0) mine.wanted = 1;
+      if (scratch_.info[row].deep != 0) ctx_.add(&mine.deep, 1U);
+      if (second && scratch_.states[row].second != 0) ctx_.add(&mine.wanted, 1U);
     }
     ctx_.sync();
   }
