@@ -53,18 +53,7 @@ TEST_CASE("any number of threads and any split into files give the same bytes") 
   const CaptureDraft train = random_draft(100, 0), inf = random_draft(100, 0.05);
   const Capture a = written(train, folder / "a.safetensors");
   const Capture b = written(inf, folder / "b.safetensors");
-  std::filesystem::create_directory(folder / "parts");
-  std::size_t begin = 0;
-  for (const std::size_t end : {std::size_t{1}, std::size_t{37}, std::size_t{100}}) {
-    CaptureDraft part = inf;
-    const auto cut = [&](auto& values, std::size_t width) {
-      values = {values.begin() + static_cast<std::ptrdiff_t>(begin * width),
-                values.begin() + static_cast<std::ptrdiff_t>(end * width)};
-    };
-    cut(part.logits, 300), cut(part.tokens, 1), cut(part.sequences, 1), cut(part.positions, 1);
-    part.write(folder / ("parts/" + std::to_string(end + 1000) + ".safetensors"));
-    begin = end;
-  }
+  inf.write_parts(folder / "parts", {1, 37, 100});
   const auto parts = Capture::open(folder / "parts");
   REQUIRE(parts);
   MeasureOptions options;

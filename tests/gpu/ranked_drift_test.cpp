@@ -152,18 +152,7 @@ TEST_CASE("captures in several files and rows that are not finite are split like
   const CaptureDraft train = random_draft({}, false);
   CaptureDraft inf = random_draft({}, true);
   inf.logits[40 * 300 + 150] = std::numeric_limits<float>::quiet_NaN();
-  std::filesystem::create_directory(folder / "parts");
-  std::size_t begin = 0;
-  for (const std::size_t end : {std::size_t{33}, std::size_t{34}, std::size_t{90}}) {
-    CaptureDraft part = inf;
-    const auto cut = [&](auto& values, std::size_t width) {
-      values = {values.begin() + static_cast<std::ptrdiff_t>(begin * width),
-                values.begin() + static_cast<std::ptrdiff_t>(end * width)};
-    };
-    cut(part.logits, 300), cut(part.tokens, 1), cut(part.sequences, 1), cut(part.positions, 1);
-    part.write(folder / ("parts/" + std::to_string(end + 100) + ".safetensors"));
-    begin = end;
-  }
+  inf.write_parts(folder / "parts", {33, 34, 90});
   const Capture a = written(train, folder / "a");
   const auto b = Capture::open(folder / "parts");
   REQUIRE(b);

@@ -61,6 +61,21 @@ struct CaptureDraft {
     sequences.push_back(sequence);
     positions.push_back(position);
   }
+  /// As several files of a new folder, one up to each of these rows.
+  void write_parts(const std::filesystem::path& folder, std::initializer_list<std::size_t> ends) const {
+    std::filesystem::create_directory(folder);
+    std::size_t begin = 0;
+    for (const std::size_t end : ends) {
+      CaptureDraft part = *this;
+      const auto cut = [&](auto& values, std::uint64_t width) {
+        values = {values.begin() + static_cast<std::ptrdiff_t>(begin * width),
+                  values.begin() + static_cast<std::ptrdiff_t>(end * width)};
+      };
+      cut(part.logits, vocabulary), cut(part.tokens, 1), cut(part.sequences, 1), cut(part.positions, 1);
+      part.write(folder / (std::to_string(1'000 + end) + ".safetensors"));  // read in the order of names
+      begin = end;
+    }
+  }
   void write(const std::filesystem::path& path) const {
     const std::uint64_t rows = sequences.size();
     std::vector<SafetensorsWriter::Tensor> tensors = {{"logits", DType::f32, {rows, vocabulary}},

@@ -60,19 +60,25 @@ bool seconds_until(Harness& h, Done done, int limit = 300) {
   return done();
 }
 
+/// Starts a promotion whose candidate fails for one slice, up to where that is routed away; its id.
+std::string route_german_away(Harness& h) {
+  use_policy(h, kRouteSlice);
+  h.behaviour.only_german = true;
+  h.set_up();
+  h.add_engine("safe", "k-safe", 4);
+  auto id = h.request();
+  REQUIRE(reach_canary(h));
+  h.behaviour.fails_after = 0;
+  REQUIRE(seconds_until(h, [&] { return !route_of(h).slices.empty(); }));
+  return id;
+}
+
 }  // namespace
 
 TEST_CASE(
     "route_slice sends only the violating slice to the fallback engine, and its recovery brings it back") {
   Harness h;
-  use_policy(h, kRouteSlice);
-  h.behaviour.only_german = true;
-  h.set_up();
-  h.add_engine("safe", "k-safe", 4);
-  const auto id = h.request();
-  REQUIRE(reach_canary(h));
-  h.behaviour.fails_after = 0;
-  REQUIRE(seconds_until(h, [&] { return !route_of(h).slices.empty(); }));
+  const auto id = route_german_away(h);
   const auto& routed = route_of(h);
   REQUIRE(routed.slices.size() == 1);
   CHECK(routed.slices[0].where == std::map<std::string, std::string>{{"language", "de"}});
@@ -102,14 +108,7 @@ TEST_CASE(
   for (int seconds = 0; seconds < 8; ++seconds) {
     CAPTURE(seconds);
     Harness h;
-    use_policy(h, kRouteSlice);
-    h.behaviour.only_german = true;
-    h.set_up();
-    h.add_engine("safe", "k-safe", 4);
-    const auto id = h.request();
-    REQUIRE(reach_canary(h));
-    h.behaviour.fails_after = 0;
-    REQUIRE(seconds_until(h, [&] { return !route_of(h).slices.empty(); }));
+    const auto id = route_german_away(h);
     for (int i = 0; i < seconds && !route_of(h).slices.empty(); ++i) h.second();
     const bool routed = !route_of(h).slices.empty();
     h.restart();
@@ -287,10 +286,9 @@ TEST_CASE("a canary's samples are destroyed with the rest of single requests, an
              "  rules: [{match: runtime.slice-errors, slice: any, action: sample}]\n"
              "  defaults: {hard: rollback, soft: freeze}");
   const std::string clause = "numerical:\n";
-  h.contract.insert(
-      h.contract.find(clause) + clause.size(),
-      "  - {id: batches, metric: batch_variant_rate, max: 0.9, severity: soft, "
-      "stages: [shadow-runtime]}\n");
+  h.contract.insert(h.contract.find(clause) + clause.size(),
+                    "  - {id: batches, metric: batch_variant_rate, max: 0.9, severity: soft, "
+                    "stages: [shadow-runtime]}\n");
   h.settings.sample_bp = 3'000;
   h.behaviour.only_german = true;
   std::string sampled, batches;
