@@ -19,7 +19,7 @@ constexpr double kLargestLogit = 30'000.0;   // over the temperature: its expone
 constexpr double kFloorBelow = 60.0;         // nats below the top: less adds nothing
 constexpr double kTopExponent = 40.0;        // e of the top is about 2^40: no subnormal product
 constexpr double kRise = 40.0;               // nats that a later top may lie above the reference
-constexpr double kFormReach[kMomentForms] = {0.09, 0.36, 1.2};  // |d'| of the first tile
+constexpr double kFormReach[kMomentForms] = {0.09, 0.36, 1.2};  // |d'| to be expected of the row
 constexpr double kOff = 0.25,
                  kFarOff = 4.0;  // (mean d')² over the variance: the pivot is moved, at once if far
 constexpr std::uint32_t kProbeColumns = 256;  // tell the pivot before anything is summed
@@ -146,7 +146,10 @@ bool MomentRow::choose(const TileInput& input, Run& run) const {
   const double span = (static_cast<double>(high) - static_cast<double>(low)) / input.temperature;
   const double above = static_cast<double>(high) / input.temperature - state.pivot;
   const double below = state.pivot - static_cast<double>(low) / input.temperature;
-  const double size = std::max(above, below);
+  // The largest of many drifts lies as far beyond that of few as with normal noise: a row that outgrows its
+  // form is summed in vain.
+  const double growth = std::sqrt(std::log(run.columns.count) / std::log(input.columns));
+  const double size = std::max(above, below) * std::max(growth, 1.0);
   while (size > kFormReach[way.form]) {
     if (++way.form == kMomentForms) return false;
   }
