@@ -37,6 +37,15 @@ std::optional<std::uint32_t> rank_of(const schema::Error& error) {
 
 void Collective::close(int) {}
 
+Result<std::uint64_t> Collective::begin(Gathering /*gathering*/, const Wait& wait,
+                                        std::span<const std::byte> /*mine*/) {
+  return schema::fail(ErrorCode::internal, name() + " does not exchange in steps: " + wait.what);
+}
+
+Result<void> Collective::finish(std::uint64_t /*number*/, const Wait& wait, std::span<std::byte> /*all*/) {
+  return schema::fail(ErrorCode::internal, name() + " does not exchange in steps: " + wait.what);
+}
+
 Result<void> Collective::barrier(const Wait& wait) {
   const std::byte mine{};
   std::vector<std::byte> all(size());

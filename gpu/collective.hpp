@@ -55,6 +55,15 @@ class Collective {
                                                     std::span<std::byte> all) = 0;
   /// The bytes of rank 0, for every rank.
   [[nodiscard]] virtual schema::Result<void> broadcast(const Wait& wait, std::span<std::byte> bytes) = 0;
+  /// all_gather or gather in two calls, so that a rank goes on while the others' parts are on their way.
+  /// `begin` gives this rank's part and does not wait for theirs; `finish` of the number that it returned is
+  /// the rest, in any order. A few may be begun at a time. Only where `in_steps`.
+  [[nodiscard]] virtual bool in_steps() const { return false; }
+  enum class Gathering : std::uint8_t { at_all, at_root };
+  [[nodiscard]] virtual schema::Result<std::uint64_t> begin(Gathering gathering, const Wait& wait,
+                                                            std::span<const std::byte> mine);
+  [[nodiscard]] virtual schema::Result<void> finish(std::uint64_t number, const Wait& wait,
+                                                    std::span<std::byte> all);
   /// Tells the others that this rank gives up, and why: what they wait for, now and later, ends with this
   /// error (`at_rank`), and so does a wait of this rank in another thread. Does not wait for them. A second
   /// call does nothing.

@@ -32,6 +32,12 @@ class Group {
 
   Result<void> exchange(Kind kind, const Wait& wait, std::uint32_t rank, std::span<const std::byte> mine,
                         std::span<std::byte> out) {
+    const auto number = begin(kind, wait, rank, mine);
+    return number ? finish(*number, wait, rank, out) : std::unexpected(number.error());
+  }
+
+  Result<std::uint64_t> begin(Kind kind, const Wait& wait, std::uint32_t rank,
+                              std::span<const std::byte> mine) {
     const auto deadline = std::chrono::steady_clock::now() + wait.timeout;
     std::unique_lock lock(mutex_);
     const std::uint64_t number = next_[rank]++;
@@ -46,10 +52,17 @@ class Group {
     }
     operation.parts[rank] = Bytes(mine.begin(), mine.end());
     changed_.notify_all();
+    return number;
+  }
+
+  Result<void> finish(std::uint64_t number, const Wait& wait, std::uint32_t rank, std::span<std::byte> out) {
+    const auto deadline = std::chrono::steady_clock::now() + wait.timeout;
+    std::unique_lock lock(mutex_);
+    Operation& operation = operations_.at(number);
     const auto missing = [&] { return first_missing(operation, rank); };
     const auto over = [&] { return !missing() || left_[*missing()] || left_[rank]; };
     if (!changed_.wait_until(lock, deadline, over) || missing())
-      return std::unexpected(failure(kind, wait, *missing(), rank));
+      return std::unexpected(failure(operation.kind, wait, *missing(), rank));
     copy(operation, rank, out);
     if (++operation.taken == size()) {
       operations_.erase(number);
@@ -140,6 +153,15 @@ class ThreadCollective final : public Collective {
   }
   Result<void> broadcast(const Wait& wait, std::span<std::byte> bytes) override {
     return group_->exchange(Kind::broadcast, wait, rank_, bytes, bytes);
+  }
+  [[nodiscard]] bool in_steps() const override { return true; }
+  Result<std::uint64_t> begin(Gathering gathering, const Wait& wait,
+                              std::span<const std::byte> mine) override {
+    const Kind kind = gathering == Gathering::at_all ? Kind::all_gather : Kind::gather;
+    return group_->begin(kind, wait, rank_, mine);
+  }
+  Result<void> finish(std::uint64_t number, const Wait& wait, std::span<std::byte> all) override {
+    return group_->finish(number, wait, rank_, all);
   }
   void leave(const schema::Error& error) override { group_->leave(rank_, error); }
 

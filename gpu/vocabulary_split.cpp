@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "gpu/cpu/row_figures.hpp"
@@ -19,8 +21,8 @@ using schema::Result;
 
 namespace {
 
-/// Float32 exponential and drift of a column, which the CPU keeps between the passes: two batches of this many
-/// bytes stay in its second cache. Longer batches were slower, the more the busier the machine.
+/// Float32 exponential and drift of a column, which the CPU keeps between the passes: two batches of this
+/// many bytes stay in its second cache. Longer batches were slower, the more the busier the machine.
 constexpr std::uint64_t kCachedBytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t kCachedBytesOfColumn = 8;
 /// Of a batch for another engine, about: what one of its launches is worth.
@@ -38,7 +40,9 @@ struct Batch {
   std::vector<std::byte> mine, all;  ///< messages of pass 1
   std::vector<driftgate_shard_row> merged;
   std::vector<driftgate_shard_terms> terms, all_terms;
-  std::uint64_t merged_job = 0, finished_job = 0;
+  /// Of its exchanges: jobs of the exchanges' thread, or what Collective::begin returned.
+  std::uint64_t merging = 0, finishing = 0;
+  bool pending = false;  ///< its rows have no figures yet
 
   [[nodiscard]] std::string rows_text() const {
     return fmt::format("rows {} to {}", first_row, first_row + logits.rows - 1);
@@ -74,12 +78,13 @@ class Split {
         inf_(job.inf) {}
 
   Result<void> run(const Progress& progress) {
+    if (!job_.collective.in_steps()) exchanges_.emplace();
     const std::uint64_t total = job_.train.rows();
     Batch* before = nullptr;
     std::size_t number = 0;
     for (std::uint64_t row = 0; row < total; ++number) {
       Batch& batch = batches_[number % kInFlight];
-      if (auto ok = exchanges_.wait(batch.finished_job); !ok) return ok;
+      if (auto ok = complete(batch); !ok) return ok;
       if (auto ok = first_pass(batch, row, number); !ok) return ok;
       if (before != nullptr) {
         if (auto ok = second_pass(*before); !ok) return ok;
@@ -90,7 +95,10 @@ class Split {
     }
     if (before == nullptr) return {};
     if (auto ok = second_pass(*before); !ok) return ok;
-    return exchanges_.wait(before->finished_job);
+    for (std::size_t i = 0; i < kInFlight; ++i) {
+      if (auto ok = complete(batches_[(number + i) % kInFlight]); !ok) return ok;
+    }
+    return {};
   }
 
  private:
@@ -126,37 +134,62 @@ class Split {
         !ok) {
       return ok;
     }
-    batch.merged_job = exchanges_.submit([this, &batch] { return merge(batch); });
+    if (!exchanges_) return begin(Collective::Gathering::at_all, pass1_of(batch), batch.mine, batch.merging);
+    batch.merging = exchanges_->submit([this, &batch] { return merge(batch); });
     return {};
+  }
+
+  Result<void> begin(Collective::Gathering gathering, const Wait& wait, std::span<const std::byte> mine,
+                     std::uint64_t& number) {
+    const auto begun = job_.collective.begin(gathering, wait, mine);
+    if (!begun) return std::unexpected(begun.error());
+    number = *begun;
+    return {};
+  }
+
+  [[nodiscard]] Wait pass1_of(const Batch& batch) const {
+    return {"pass 1 of " + batch.rows_text(), job_.timeout};
+  }
+  [[nodiscard]] Wait pass2_of(const Batch& batch) const {
+    return {"pass 2 of " + batch.rows_text(), job_.timeout};
   }
 
   Result<void> merge(Batch& batch) {
     batch.all.resize(job_.collective.size() * batch.mine.size());
     batch.merged.resize(static_cast<std::size_t>(batch.logits.rows));
-    const Wait wait{"pass 1 of " + batch.rows_text(), job_.timeout};
-    if (auto ok = job_.collective.all_gather(wait, batch.mine, batch.all); !ok) return ok;
+    auto ok = exchanges_ ? job_.collective.all_gather(pass1_of(batch), batch.mine, batch.all)
+                         : job_.collective.finish(batch.merging, pass1_of(batch), batch.all);
+    if (!ok) return ok;
     merger_.merge(batch.all, batch.merged);
     return {};
   }
 
   Result<void> second_pass(Batch& batch) {
-    if (auto ok = exchanges_.wait(batch.merged_job); !ok) return ok;
+    if (auto ok = exchanges_ ? exchanges_->wait(batch.merging) : merge(batch); !ok) return ok;
     batch.terms.resize(static_cast<std::size_t>(batch.logits.rows));
     if (auto ok = job_.backend.shard_pass2(batch.logits, batch.shard, batch.merged, batch.terms); !ok)
       return ok;
-    batch.finished_job = exchanges_.submit([this, &batch] { return finish(batch); });
+    batch.pending = true;
+    const auto terms = bytes_of(std::as_const(batch.terms));
+    if (!exchanges_) return begin(Collective::Gathering::at_root, pass2_of(batch), terms, batch.finishing);
+    batch.finishing = exchanges_->submit([this, &batch] { return finish(batch); });
     return {};
+  }
+
+  /// Waits until the batch's rows have their figures. Those of the batches before it have them.
+  Result<void> complete(Batch& batch) {
+    if (!std::exchange(batch.pending, false)) return {};
+    return exchanges_ ? exchanges_->wait(batch.finishing) : finish(batch);
   }
 
   Result<void> finish(Batch& batch) {
     const bool root = job_.collective.rank() == 0;
     batch.all_terms.resize(root ? job_.collective.size() * batch.terms.size() : 0);
-    const Wait wait{"pass 2 of " + batch.rows_text(), job_.timeout};
-    if (auto ok =
-            job_.collective.gather(wait, bytes_of(std::as_const(batch.terms)), bytes_of(batch.all_terms));
-        !ok || !root) {
-      return ok;
-    }
+    const auto all = bytes_of(batch.all_terms);
+    auto arrived = exchanges_
+                       ? job_.collective.gather(pass2_of(batch), bytes_of(std::as_const(batch.terms)), all)
+                       : job_.collective.finish(batch.finishing, pass2_of(batch), all);
+    if (!arrived || !root) return arrived;
     rows_.resize(batch.terms.size());
     merger_.finish(batch.all, batch.merged, batch.all_terms, rows_);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -177,7 +210,8 @@ class Split {
   LogitsCursor train_, inf_;
   std::array<Batch, kInFlight> batches_;
   std::vector<driftgate_row> rows_;
-  ExchangeThread exchanges_;  ///< last: its jobs use what stands above
+  /// Unless the ranks exchange in steps. Last: its jobs use what stands above.
+  std::optional<ExchangeThread> exchanges_;
 };
 
 }  // namespace
