@@ -147,6 +147,47 @@ TEST_CASE("every layout of rows, columns, ranks and threads gives the table of o
   }
 }
 
+TEST_CASE("ranks that can not exchange in steps do so in a thread of their own and give the same bits") {
+  /// As MPI: whole exchanges only.
+  class Whole final : public Collective {
+   public:
+    explicit Whole(Collective& inner) : inner_(inner) {}
+    [[nodiscard]] std::uint32_t rank() const override { return inner_.rank(); }
+    [[nodiscard]] std::uint32_t size() const override { return inner_.size(); }
+    [[nodiscard]] std::string name() const override { return "whole"; }
+    schema::Result<void> all_gather(const Wait& wait, std::span<const std::byte> mine,
+                                    std::span<std::byte> all) override {
+      return inner_.all_gather(wait, mine, all);
+    }
+    schema::Result<void> gather(const Wait& wait, std::span<const std::byte> mine,
+                                std::span<std::byte> all) override {
+      return inner_.gather(wait, mine, all);
+    }
+    schema::Result<void> broadcast(const Wait& wait, std::span<std::byte> bytes) override {
+      return inner_.broadcast(wait, bytes);
+    }
+    void leave(const schema::Error& error) override { inner_.leave(error); }
+
+   private:
+    Collective& inner_;
+  };
+  const Captures pair;
+  RankOptions how;
+  how.shard = Shard::vocab;
+  std::string bytes;
+  const auto run = run_in_threads(3, [&](Collective& collective) -> schema::Result<void> {
+    Whole whole(collective);
+    auto table = measure_rank(whole, pair.train, pair.inf, nullptr, options_of(), how);
+    if (!table) return std::unexpected(table.error());
+    if (collective.rank() == 0) bytes = serialise(**table);
+    return {};
+  });
+  if (!run.result) FAIL(run.result.error().describe());
+  const auto in_steps = pair.split(Shard::vocab, 3, options_of());
+  REQUIRE(in_steps);
+  CHECK(bytes == serialise(*in_steps));
+}
+
 TEST_CASE("captures in several files and rows that are not finite are split like others") {
   TemporaryFolder folder;
   const CaptureDraft train = random_draft({}, false);

@@ -56,6 +56,48 @@ void check_names(const schema::Error& error, const std::vector<std::string>& par
 
 }  // namespace
 
+TEST_CASE("exchanges that are begun are finished in any order, and each gets its own numbers") {
+  const auto run = run_in_threads(3, [](Collective& collective) -> schema::Result<void> {
+    constexpr std::uint32_t kBegun = 8;
+    const std::uint32_t rank = collective.rank();
+    for (std::uint32_t round = 0; round < 50; ++round) {
+      std::uint64_t numbers[kBegun];
+      for (std::uint32_t i = 0; i < kBegun; ++i) {
+        const std::uint32_t mine = round * 1'000 + i * 10 + rank;
+        const auto gathering = i % 2 == 0 ? Collective::Gathering::at_all : Collective::Gathering::at_root;
+        const auto begun = collective.begin(gathering, {"numbers"}, std::as_bytes(std::span(&mine, 1)));
+        if (!begun) return std::unexpected(begun.error());
+        numbers[i] = *begun;
+      }
+      for (std::uint32_t i = kBegun; i-- > 0;) {
+        std::vector<std::uint32_t> all(i % 2 == 0 || rank == 0 ? 3 : 0);
+        if (auto ok = collective.finish(numbers[i], {"numbers"}, std::as_writable_bytes(std::span(all))); !ok)
+          return ok;
+        for (std::uint32_t other = 0; other < all.size(); ++other) {
+          if (all[other] != round * 1'000 + i * 10 + other)
+            return schema::fail(schema::ErrorCode::internal, "wrong number");
+        }
+      }
+    }
+    return {};
+  });
+  CHECK(run.result);
+}
+
+TEST_CASE("an exchange that another rank never begins ends at its deadline and names that rank") {
+  const auto run = run_in_threads(2, [](Collective& collective) -> schema::Result<void> {
+    const std::byte mine{7};
+    if (collective.rank() == 1) return {};
+    const auto begun = collective.begin(Collective::Gathering::at_all, {"bytes"}, std::span(&mine, 1));
+    if (!begun) return std::unexpected(begun.error());
+    std::byte all[2];
+    return collective.finish(*begun, {"bytes", 50ms}, all);
+  });
+  REQUIRE_FALSE(run.result);
+  CHECK(run.result.error().code == schema::ErrorCode::deadline_exceeded);
+  check_names(run.result.error(), {"all_gather (bytes)", "rank 1 of 2"});
+}
+
 TEST_CASE("every rank gets what all ranks gave, in rank order") {
   const auto run = run_in_threads(5, [](Collective& collective) -> schema::Result<void> {
     const auto rank = collective.rank();
