@@ -148,7 +148,7 @@ bool MomentRow::choose(const TileInput& input, Run& run) const {
   const double below = state.pivot - static_cast<double>(low) / input.temperature;
   // The largest of many drifts lies as far beyond that of few as with normal noise: a row that outgrows its
   // form is summed in vain.
-  const double growth = std::sqrt(std::log(run.columns.count) / std::log(input.columns));
+  const double growth = std::sqrt(std::log(run.columns.count) / std::log(std::max(input.columns, 2U)));
   const double size = std::max(above, below) * std::max(growth, 1.0);
   while (size > kFormReach[way.form]) {
     if (++way.form == kMomentForms) return false;
