@@ -164,8 +164,9 @@ DRIFTGATE_INLINE void add_far_terms(F p, F q, F d, F low, const FarRow& row, Nar
   }
 }
 
+/// `unit`: e^reach less kLift.
 template <std::uint32_t Dtype, bool Big>
-void far_terms(const Tile& tile, const FarRow& row, Pass2& out, double& big_out) {
+void far_terms(const Tile& tile, const FarRow& row, double unit, Pass2& out) {
   Padding padding;
   const Columns columns = whole_vectors(tile.input, padding);
   const Weight of_y(tile.top_inf);
@@ -195,24 +196,9 @@ void far_terms(const Tile& tile, const FarRow& row, Pass2& out, double& big_out)
     close.end_block();
   }
   add_terms_to(out, all, 1);
-  big_out = total(big_all);
+  if constexpr (Big) out.chi2 += total(big_all) * unit;
   wide.add_to(out.heads[0], 1);
   close.add_to(out.heads[1], 1);
-}
-
-template <std::uint32_t Dtype>
-void far_pass2(const Tile& tile, double c, double offset, double lse, const Shift& shift, Pass2& out) {
-  const double most = (tile.max_drift - c) + offset;
-  const Weight of_y(tile.top_inf);
-  const double lse_q = (lse - c) + offset;
-  const auto probability = [](double log) { return static_cast<float>(exp8(splat(log))[0]); };
-  const FarRow row{shift, probability(tile.m_p - lse), probability(of_y.reference - lse_q),
-                   fill(static_cast<float>(most)), fill(0x1.8p23F + kLift)};
-  double big = 0;
-  if (most <= static_cast<double>(kRatioReach)) return far_terms<Dtype, false>(tile, row, out, big);
-  far_terms<Dtype, true>(tile, row, out, big);
-  constexpr double kLn2 = 0.6931471805599453;
-  out.chi2 += big * exp8(splat(static_cast<double>(static_cast<float>(most)) - kLift * kLn2))[0];
 }
 
 }  // namespace

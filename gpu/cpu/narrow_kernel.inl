@@ -323,6 +323,8 @@ bool sum_by_level(const Columns& columns, const Scan& found, const Frame& frame,
 
 #include "gpu/cpu/far_kernel.inl"
 
+#include "gpu/cpu/coarse_kernel.inl"
+
 namespace driftgate::gpu::cpu {
 
 namespace {
@@ -424,15 +426,15 @@ void narrow_pass2(const Tile& tile, double c, double offset, double lse, Pass2& 
     narrow_terms<1>(tile, shift, scale, out);
   } else if (size <= kSeriesRatio) {
     narrow_terms<2>(tile, shift, scale, out);
-  } else if (size <= static_cast<double>(kJsNear)) {
+  } else if (!tile.coarse && size <= static_cast<double>(kJsNear)) {
     narrow_terms<kAnyLevel>(tile, shift, scale, out);
-  } else if (size <= kLargestRatio) {
+  } else if (!tile.coarse && size <= kLargestRatio) {
     narrow_terms<kAnyLevel + 1>(tile, shift, scale, out);
   } else {
-    const auto form = tile.input.train_dtype == DRIFTGATE_F32    ? far_pass2<DRIFTGATE_F32>
-                      : tile.input.train_dtype == DRIFTGATE_BF16 ? far_pass2<DRIFTGATE_BF16>
-                                                                 : far_pass2<DRIFTGATE_F16>;
-    form(tile, c, offset, lse, shift, out);
+    const auto form = tile.input.train_dtype == DRIFTGATE_F32    ? large_pass2<DRIFTGATE_F32>
+                      : tile.input.train_dtype == DRIFTGATE_BF16 ? large_pass2<DRIFTGATE_BF16>
+                                                                 : large_pass2<DRIFTGATE_F16>;
+    form(tile, c, offset, lse, shift, size, out);
   }
 }
 

@@ -51,6 +51,20 @@ void rescale(Pass1& part, double m_p, double m_q) {
   part.m_q = m_q;
 }
 
+/// The least figures of which 1e-7 of the whole mass is no more than 6e-7, and the KL with which js is seldom
+/// less.
+constexpr double kLeastKl = 0.3, kLeastTv = 0.25, kLeastJs = 0.25, kLikelyKl = 1.5;
+
+bool likely_coarse(const Pass1& sums) {
+  const double u = (sums.g - sums.s) / sums.l_p;
+  return sums.g / sums.l_p - (u - std::log1p(u)) > kLikelyKl;
+}
+
+bool coarse_holds(const Pass2& terms) {
+  return terms.kl_train_inf > kLeastKl && terms.kl_inf_train > kLeastKl && terms.tv > kLeastTv &&
+         terms.js > kLeastJs;
+}
+
 }  // namespace
 
 double phi(double x) {
@@ -183,18 +197,28 @@ void RowEngine::evaluate_accurately(const driftgate_batch& batch, std::uint64_t 
   set_narrow(true);
 }
 
+void RowEngine::set_coarse(bool coarse) {
+  for (Tile& tile : tiles_) tile.coarse = coarse;
+}
+
 /// Corrects the offset by what float32 sums of pass 2 say that it is off by: Σp·e^−d is e^−error. Of the
 /// figures tv alone feels that error to first order, at most half of it beside tv itself; all others change
 /// by the error times their own value. The terms of the balance are those of tv, and so is its own error of
-/// 3e-7 at most of twice tv. False when a second pass leaves more.
-bool RowEngine::balance(const Pass1& sums, double lse, double& offset, Pass2& terms) const {
-  constexpr double kBalanced = 4e-7;
-  const auto off = [&terms] { return !(std::abs(terms.balance) <= kBalanced * terms.tv); };
-  if (off() && std::abs(terms.balance) < 0.5) {
+/// 3e-7 at most of twice tv.
+bool RowEngine::finish_narrow(const Pass1& sums, double lse, double& offset, Pass2& terms) {
+  constexpr double kBalanced = 4e-7, kBearable = 8e-7;
+  const auto off = [&terms](double part) { return !(std::abs(terms.balance) <= part * terms.tv); };
+  set_coarse(likely_coarse(sums));
+  terms = second_pass(sums, offset, lse);
+  if (terms.coarse && !coarse_holds(terms)) {
+    set_coarse(false);
+    terms = second_pass(sums, offset, lse);
+  }
+  if (off(kBalanced) && std::abs(terms.balance) < 0.5) {
     offset += std::log1p(terms.balance);
     terms = second_pass(sums, offset, lse);
   }
-  if (off()) return false;
+  if (off(kBearable)) return false;
   offset += std::log1p(terms.balance);
   return true;
 }
@@ -212,9 +236,13 @@ bool RowEngine::evaluate(const driftgate_batch& batch, std::uint64_t index, drif
   }
   double offset = offset_of(sums);
   const double lse = log_sum(sums);
-  Pass2 terms = second_pass(sums, offset, lse);
   const bool narrow = std::ranges::any_of(tiles_, &Tile::narrow);
-  if (narrow && !balance(sums, lse, offset, terms)) return false;
+  Pass2 terms{};
+  if (!narrow) {
+    terms = second_pass(sums, offset, lse);
+  } else if (!finish_narrow(sums, lse, offset, terms)) {
+    return false;
+  }
   SummedRow row{sums, terms, top_train_, top_inf_, offset, top_k_, batch.temperature, std::nullopt};
   if (batch.tokens != nullptr) {
     row.token = RealisedLogits{logit_at(train, batch.train.dtype, batch.tokens[index]),

@@ -43,7 +43,9 @@ class RowEngine {
   void evaluate_accurately(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
   /// By the tile kernels. False when float32 was used and the row needs float64.
   bool evaluate(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
-  bool balance(const Pass1& sums, double lse, double& offset, Pass2& terms) const;
+  /// Pass 2 with what it says of the offset. False when the row needs float64.
+  bool finish_narrow(const Pass1& sums, double lse, double& offset, Pass2& terms);
+  void set_coarse(bool coarse);
   /// Whether the tiles have the scratch that the float32 kernels need.
   void set_narrow(bool narrow);
   Located first_pass(const driftgate_batch& batch, const unsigned char* train, const unsigned char* inf);

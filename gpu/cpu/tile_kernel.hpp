@@ -50,6 +50,7 @@ struct Pass2 {
   double kl_train_inf, kl_inf_train, tv, js, hellinger2, chi2;
   HeadSums heads[kHeads];
   double balance;  ///< Σ(q − p): 0, but for what the offset is off by, to first order
+  bool coarse;     ///< some tile was summed coarsely
 };
 
 struct TileInput {
@@ -77,8 +78,9 @@ struct Tile {
   float* narrow_drift = nullptr;  ///< (z − y) − pivot
   bool narrow = false;            ///< the narrow members hold the tile
   double pivot = 0;
-  float top_inf = 0;  ///< the largest y, before the temperature
-  TileInput input{};  ///< to read the tile again in float64
+  float top_inf = 0;    ///< the largest y, before the temperature
+  bool coarse = false;  ///< pass 2 may sum to 1e-7 of the whole mass instead of each figure
+  TileInput input{};    ///< to read the tile again in float64
 };
 
 struct MomentKernel;
