@@ -21,9 +21,9 @@ using schema::Result;
 
 namespace {
 
-/// Float32 exponential and drift of a column, which the CPU keeps between the passes: a batch of this many
-/// bytes stays in its second cache, or near it. Longer batches were slower, shorter ones no faster.
-constexpr std::uint64_t kCachedBytes = std::uint64_t{1} << 20;
+/// Float32 exponential and drift of a column, which the CPU keeps between the passes: two batches of this many
+/// bytes, one in each pass, stay in its second cache. Longer batches were slower, shorter ones no faster.
+constexpr std::uint64_t kCachedBytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t kCachedBytesOfColumn = 8;
 /// Of a batch for another engine, about: what one of its launches is worth.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{512} << 20;
