@@ -16,6 +16,7 @@ struct ExactShared {
 
 /// Writes the columns of the row's mask in order; returns their number, of which at most kMaxExact are
 /// written.
+/// The list may be read after the next barrier.
 template <class Ctx>
 DRIFTGATE_HD std::uint32_t list_columns(Ctx& ctx, const HiddenScratch& scratch, std::uint32_t row) {
   ExactShared& shared = ctx.template shared<ExactShared>();
@@ -41,7 +42,6 @@ DRIFTGATE_HD std::uint32_t list_columns(Ctx& ctx, const HiddenScratch& scratch, 
       ++at;
     }
   }
-  ctx.sync();
   return total;
 }
 

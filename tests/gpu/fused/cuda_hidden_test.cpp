@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 
+#include "tests/gpu/effort.hpp"
 #include "tests/gpu/fused/emulated_hidden.hpp"
 
 using namespace driftgate;
@@ -95,10 +96,74 @@ TEST_CASE("digits give back what they were made of, and the least digit is round
   }
 }
 
+TEST_CASE("a tile's products are those of its digits, order by order") {
+  constexpr std::uint32_t kWidth = 150;
+  std::mt19937_64 random(kSeed + 9);
+  LinesMemory rows, columns;
+  rows.make(Square::kRows, kWidth, false), columns.make(2 * Square::kColumns, kWidth, true);
+  std::vector<std::int64_t> left[cuda::kDigitCount], right[cuda::kDigitCount];
+  const auto fill = [&](LinesMemory& lines, std::vector<std::int64_t>* values) {
+    std::fill(lines.digits.begin(), lines.digits.end(), static_cast<signed char>(0));
+    for (unsigned digit = 0; digit < cuda::kDigitCount; ++digit) {
+      for (std::uint32_t line = 0; line < lines.view.lines; ++line) {
+        for (std::uint32_t k = 0; k < kWidth; ++k) {
+          const auto value = static_cast<signed char>(static_cast<int>(random() % 256) - 128);
+          lines.digits[cuda::digit_at(lines.view, line, k, digit)] = value;
+          values[digit].push_back(value);
+        }
+      }
+    }
+  };
+  fill(rows, left), fill(columns, right);
+  const auto order = [&](std::uint32_t row, std::uint32_t column, unsigned of) {
+    std::int64_t sum = 0;
+    for (unsigned i = 0; i <= of && i < cuda::kDigitCount; ++i) {
+      if (of - i >= cuda::kDigitCount) continue;
+      for (std::uint32_t k = 0; k < kWidth; ++k) {
+        sum += left[i][std::size_t{row} * kWidth + k] * right[of - i][std::size_t{column} * kWidth + k];
+      }
+    }
+    return sum;
+  };
+  EmulatedCluster cluster(1, Square::kThreads, 0, 3);
+  cluster.give_shared(Square::kStageBytes);
+  std::size_t wrong = 0;
+  cluster.run([&](EmulatedThread& thread) {
+    cuda::Accumulators sums;
+    cuda::clear(sums);
+    const cuda::Operands operands{rows.view, columns.view};
+    for (const bool deep : {true, false}) {
+      for (std::uint32_t chunk = 0; chunk < rows.view.chunks; ++chunk) {
+        cuda::load_stage<Square>(thread, operands, 0, Square::kColumns, chunk, cluster.ring(0));
+        thread.commit();
+        thread.wait(0);
+        thread.sync();
+        cuda::multiply_stage<Square>(thread, cluster.ring(0), deep, sums);
+        thread.sync();
+      }
+      if (deep) cuda::carry(sums);
+    }
+    const unsigned lane = thread.thread() % 32, warp = thread.thread() / 32;
+    for (unsigned m = 0; m < cuda::kRowTiles; ++m) {
+      for (unsigned n = 0; n < cuda::kColumnTiles; ++n) {
+        for (unsigned i = 0; i < 4; ++i) {
+          const std::uint32_t row = warp / 2 * 32 + m * 16 + i / 2 * 8 + lane / 4;
+          const std::uint32_t column = Square::kColumns + warp % 2 * 32 + n * 8 + lane % 4 * 2 + i % 2;
+          const std::int64_t last = order(row, column, 2) + ((order(row, column, 3) + 128) >> 8);
+          wrong += sums.values[0][m][n][i] == order(row, column, 0) ? 0U : 1U;
+          wrong += sums.values[1][m][n][i] == order(row, column, 1) ? 0U : 1U;
+          wrong += sums.values[2][m][n][i] == last ? 0U : 1U;
+        }
+      }
+    }
+  });
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("hidden states on the device give the figures of logits formed in long double") {
   std::mt19937_64 random(kSeed + 1);
   std::size_t measured = 0, elsewhere = 0;
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < effort(24); ++i) {
     const OnDevice device(random_hidden_case(random));
     const HiddenCase& test = device.test;
     CAPTURE(kSeed);
@@ -122,14 +187,14 @@ TEST_CASE("hidden states on the device give the figures of logits formed in long
     }
   }
   MESSAGE("measured " << measured << ", elsewhere " << elsewhere);
-  CHECK(measured > 100);
+  CHECK(measured > static_cast<std::size_t>(effort(40)));
   CHECK(elsewhere * 20 < measured);
 }
 
 TEST_CASE("columns that are summed in float32 leave the figures accurate") {
   std::mt19937_64 random(kSeed + 2);
   std::size_t swept = 0, columns = 0, measured = 0;
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < effort(6); ++i) {
     const OnDevice device(random_hidden_case(random, 2'100 + static_cast<std::uint32_t>(random() % 500)));
     const HiddenCase& test = device.test;
     CAPTURE(kSeed);
@@ -146,7 +211,7 @@ TEST_CASE("columns that are summed in float32 leave the figures accurate") {
     }
   }
   MESSAGE("of " << columns << " columns " << swept << " in float32");
-  CHECK(measured > 8);
+  CHECK(measured >= static_cast<std::size_t>(effort(8)));
   CHECK(swept * 2 > columns);
 }
 
