@@ -130,8 +130,8 @@ Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
 
 Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, const RowSink& sink) {
   const MeasureOptions& options = parts.options;
-  auto backend = Backend::open(options.device, threads_of_rank(options.threads, 1), options.top_k,
-                               kCudaLibrary, options.metrics);
+  const std::uint32_t threads = threads_of_rank(options.threads, 1);
+  auto backend = Backend::open(options.device, threads, options.top_k, kCudaLibrary, options.metrics);
   if (!backend) return std::unexpected(backend.error());
   std::optional<Accumulator> accumulator;
   if (parts.collective.rank() == 0) {
@@ -144,9 +144,15 @@ Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, 
     accumulator->set_top_rows(options.top_rows);
   }
   const bool root = accumulator.has_value();
-  const SplitJob job{
-      parts.train,   parts.inf,       *backend,           parts.collective, root ? &*accumulator : nullptr,
-      options.top_k, options.metrics, parts.ranks.timeout};
+  const SplitJob job{parts.train,
+                     parts.inf,
+                     *backend,
+                     parts.collective,
+                     root ? &*accumulator : nullptr,
+                     options.top_k,
+                     options.metrics,
+                     parts.ranks.timeout,
+                     threads};
   if (auto ok = measure_split(job, root ? progress : Progress{}, sink); !ok)
     return std::unexpected(ok.error());
   return root ? Table(accumulator->finish()) : Table();

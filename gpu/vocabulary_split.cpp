@@ -21,8 +21,9 @@ using schema::Result;
 
 namespace {
 
-/// Float32 exponential and drift of a column, which the CPU keeps between the passes: two batches of this many
-/// bytes, one in each pass, stay in its second cache. Longer batches were slower, shorter ones no faster.
+/// Float32 exponential and drift of a column, which the CPU keeps between the passes: two batches of this
+/// many bytes for each thread, one in each pass, stay in its second cache. Longer batches were slower,
+/// shorter ones no faster.
 constexpr std::uint64_t kCachedBytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t kCachedBytesOfColumn = 8;
 /// Of a batch for another engine, about: what one of its launches is worth.
@@ -60,9 +61,19 @@ std::span<std::byte> bytes_of(std::vector<T>& values) {
 
 std::uint64_t rows_of_batch(const SplitJob& job, const ShardMerger& merger, std::uint64_t columns) {
   const bool cpu = job.backend.describe().starts_with("cpu");
-  const std::uint64_t most = (cpu ? kCachedBytes : kBatchBytes) / (kCachedBytesOfColumn * columns);
+  const std::uint64_t bytes = cpu ? kCachedBytes * job.threads : kBatchBytes;
+  const std::uint64_t most = bytes / (kCachedBytesOfColumn * columns);
   const std::uint64_t exchanged = kMaxMessageBytes / (job.collective.size() * merger.partial_bytes(1));
   return std::clamp<std::uint64_t>(std::min(most, exchanged), 1, kMaxRows);
+}
+
+/// The fewest rows that any rank wants in a batch: engines and threads may differ.
+Result<std::uint64_t> agreed(const SplitJob& job, std::uint64_t rows) {
+  std::vector<std::uint64_t> all(job.collective.size());
+  const Wait wait{"the rows of a batch", job.timeout};
+  if (auto ok = job.collective.all_gather(wait, std::as_bytes(std::span(&rows, 1)), bytes_of(all)); !ok)
+    return std::unexpected(ok.error());
+  return std::ranges::min(all);
 }
 
 class Split {
@@ -234,7 +245,9 @@ Result<void> measure_split(const SplitJob& job, const Progress& progress, const 
   if (!columns) return std::unexpected(columns.error());
   const std::uint64_t widest = std::ranges::max(*columns, {}, &Range::count).count();
   const ShardMerger merger(ranks, job.top_k, job.train.identity().temperature);
-  Split split(job, (*columns)[job.collective.rank()], rows_of_batch(job, merger, widest), merger, sink);
+  const auto rows = agreed(job, rows_of_batch(job, merger, widest));
+  if (!rows) return std::unexpected(rows.error());
+  Split split(job, (*columns)[job.collective.rank()], *rows, merger, sink);
   auto result = split.run(progress);
   // Before the exchanges' thread is joined, which may wait for the others.
   if (!result) job.collective.leave(at_rank(result.error(), job.collective.rank(), ranks));

@@ -21,6 +21,7 @@ struct SplitJob {
   std::uint32_t top_k = 10;
   std::uint32_t metrics = DRIFTGATE_METRICS_ALL;
   std::chrono::milliseconds timeout = kDefaultRankTimeout;
+  std::uint32_t threads = 1;  ///< of the engine: each has a cache for its rows of a batch
 };
 
 /// Measures every row over the columns of this rank. Batches of rows go through pass 1, one all_gather, the

@@ -1,13 +1,14 @@
 #include "gpu/cpu/shard_engine.hpp"
 
 #include <algorithm>
-#include <thread>
 
 namespace driftgate::gpu::cpu {
 
 ShardEngine::ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::uint32_t top_k,
                          std::uint32_t metrics)
-    : places_(2 * std::max<std::size_t>(top_k, 2)), core_(metrics == DRIFTGATE_METRICS_CORE) {
+    : places_(2 * std::max<std::size_t>(top_k, 2)),
+      core_(metrics == DRIFTGATE_METRICS_CORE),
+      crew_(std::make_unique<Crew>(threads)) {
   for (std::uint32_t i = 0; i < threads; ++i) {
     threads_.push_back({PartEngine(kernel, top_k, metrics), {}, std::vector<driftgate_top_entry>(places_)});
   }
@@ -15,14 +16,10 @@ ShardEngine::ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::u
 
 template <typename Work>
 void ShardEngine::for_each_row(std::uint64_t rows, Work work) {
-  const auto threads = static_cast<std::size_t>(std::clamp<std::uint64_t>(rows, 1, threads_.size()));
-  const auto run = [&](std::size_t thread) {
-    const std::uint64_t end = rows * (thread + 1) / threads;
-    for (std::uint64_t row = rows * thread / threads; row < end; ++row) work(row, threads_[thread]);
-  };
-  std::vector<std::jthread> others;
-  for (std::size_t thread = 1; thread < threads; ++thread) others.emplace_back(run, thread);
-  run(0);
+  crew_->run([&](std::size_t thread) {
+    const std::uint64_t end = rows * (thread + 1) / threads_.size();
+    for (std::uint64_t row = rows * thread / threads_.size(); row < end; ++row) work(row, threads_[thread]);
+  });
 }
 
 void ShardEngine::prepare(Slot& slot, const driftgate_batch& batch, const driftgate_shard& shard) {

@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "gpu/backend.h"
+#include "gpu/cpu/crew.hpp"
 #include "gpu/cpu/part_engine.hpp"
 
 namespace driftgate::gpu::cpu {
@@ -46,6 +48,7 @@ class ShardEngine {
   bool core_;
   std::vector<Thread> threads_;
   std::array<Slot, DRIFTGATE_SHARD_SLOTS> slots_;
+  std::unique_ptr<Crew> crew_;
 };
 
 }  // namespace driftgate::gpu::cpu
