@@ -36,7 +36,7 @@ typedef struct driftgate_pass1 {
   double m_p, l_p, s, g, a_p; /**< largest z, sums of e = e^(z - m_p): e, e*d', e*phi(-d'), e*(z - m_p) */
   double m_q, l_q, t, h, a_q; /**< sums of f = e^(y - m_q): f, f*d', f*phi(d'), f*(y - m_q); t + h must be
                                  right, each alone need not */
-  double c;                   /**< pivot: the drift at a largest z */
+  double c;                   /**< pivot: the drift at a largest z, or about the mean drift */
   double min_drift, max_drift;
   double n, mean_drift, m2; /**< columns, mean of z - y and its centred sum of squares */
 } driftgate_pass1;
@@ -83,7 +83,7 @@ typedef struct driftgate_shard_row {
   double least_p[DRIFTGATE_HEADS]; /**< a column is in the head set when its p is greater */
   uint32_t skip;                   /**< 1: the row has no figures; its terms are not read */
   /** 1: `exact` of the terms is wanted, because the log-ratio of the realised token is small beside the row's
-   *  drift. */
+   *  drift, or the entropy of K_inf beside log l_q. */
   uint32_t exact;
   /** 1: every part that has columns left has moments, and those of the row hold: of the terms only tv and
    *  heads are read. */
