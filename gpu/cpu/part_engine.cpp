@@ -171,8 +171,9 @@ void PartEngine::add_terms(const RowColumns& columns, const KeptPart& kept, cons
     if (*kept.form == PartForm::tiles && kept.tiles[i].narrow) {
       const Tile blank = tile;
       tile = kept.tiles[i];
-      // The float64 scratch is that of the thread of pass 1.
+      // The float64 scratch is that of the thread of pass 1, and its logits may lie elsewhere now.
       tile.z = blank.z, tile.drift = blank.drift, tile.e = blank.e;
+      tile.input = columns.tile(i);
     } else {
       TopEntry ignored[2];
       TopList train{&ignored[0], 1, 0}, inf{&ignored[1], 1, 0};
