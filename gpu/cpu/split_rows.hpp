@@ -11,8 +11,9 @@
 
 namespace driftgate::gpu::cpu {
 
-/// Rows of more columns are measured in parts: what is kept of them outgrows a core's second cache.
-inline constexpr std::uint32_t kMostWholeColumns = 131'072;
+/// Rows of more columns are measured in parts. What is kept of shorter ones outgrows a core's second cache
+/// too, but many of them keep every core at work, and parts cost more than a row in one piece.
+inline constexpr std::uint32_t kMostWholeColumns = 262'144;
 /// Columns of a part, at most.
 inline constexpr std::uint32_t kPartColumns = 65'536;
 
