@@ -10,6 +10,7 @@
 #include "daemon/evidence/head_publisher.hpp"
 #include "daemon/evidence/query.hpp"
 #include "daemon/evidence/verify_search.hpp"
+#include "daemon/store/backup.hpp"
 #include "daemon/store/blobs.hpp"
 #include "tests/daemon/store/rows.hpp"
 
@@ -85,6 +86,7 @@ schema::Result<Answers> ask(store::Store& store) {
 
 Opened open_folder(const fs::path& folder) {
   Opened opened;
+  const auto pages = store::check_database(folder / "driftgate.db");
   auto store = store::Store::open({.data_dir = folder, .opened_us = 1});
   if (!store) {
     opened.refusal = store.error().describe();
@@ -103,7 +105,7 @@ Opened open_folder(const fs::path& folder) {
   }
   const auto log = evidence::verify_log(**store);
   const auto search = evidence::verify_search(**store);
-  opened.verified = log.has_value() && search.has_value();
+  opened.verified = pages.has_value() && log.has_value() && search.has_value();
   if (!log && opened.refusal.empty()) opened.refusal = log.error().describe();
   if (!search && opened.refusal.empty()) opened.refusal = search.error().describe();
   return opened;

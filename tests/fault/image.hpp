@@ -20,7 +20,7 @@ struct Answers {
 struct Opened {
   std::string refusal;             ///< of the store, of the check against the head, of a read; "" when none
   std::optional<Answers> answers;  ///< what was answered
-  bool verified = false;           ///< the log follows from its tree, and what it is found by from the log
+  bool verified = false;           ///< by what a restore checks: the file, the log, what finds its entries
 };
 
 /// Starts on the folder as the daemon does, asks everything, verifies the log, and stops.

@@ -1,6 +1,7 @@
 #include "daemon/evidence/log.hpp"
 
 #include <doctest/doctest.h>
+#include <sqlite3.h>
 
 #include <map>
 #include <random>
@@ -158,4 +159,52 @@ TEST_CASE("each entry about a promotion names the one before it about the same p
     priors.push_back(must(schema::decode_entry(stored.bytes)).draft.subject.prior);
   }
   CHECK(priors == std::vector<std::optional<std::int64_t>>{{}, {}, {}, 0, 1, 3});
+}
+
+TEST_CASE("verification finds an index of promotions that leads to other entries") {
+  // The index of a copied table takes the place of the true one: with nothing changed, without an entry, with
+  // one more, and with two exchanged.
+  const std::pair<const char*, bool> copies[] = {
+      {"UPDATE copy SET promotion = promotion", true},
+      {"DELETE FROM copy WHERE seq = 3", false},
+      {"INSERT INTO copy VALUES(2, 'pr-a')", false},
+      {"UPDATE copy SET seq = 9 WHERE seq = 3; UPDATE copy SET seq = 3 WHERE seq = 4;"
+       "UPDATE copy SET seq = 4 WHERE seq = 9",
+       false}};
+  for (const auto& [change, whole] : copies) {
+    CAPTURE(change);
+    TempDir dir;
+    {
+      auto store = open_store(dir.path());
+      for (const char* promotion : {"pr-a", "pr-b", "", "pr-a", "pr-b", "pr-a"}) {
+        auto entry = draft(1);
+        if (*promotion != 0) entry.subject.promotion = promotion;
+        append_one(*store, entry);
+      }
+      must(verify_search(*store));
+    }
+    {
+      sqlite3* raw = nullptr;  // the product's connections let nobody change the schema like this
+      REQUIRE(sqlite3_open((dir.path() / "driftgate.db").c_str(), &raw) == SQLITE_OK);
+      const auto execute = [&](const char* sql) {
+        CHECK(sqlite3_exec(raw, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
+      };
+      execute(
+          "CREATE TABLE copy(seq INTEGER PRIMARY KEY, promotion TEXT);"
+          "INSERT INTO copy SELECT seq, promotion FROM entries WHERE promotion IS NOT NULL;"
+          "CREATE INDEX of_copy ON copy(promotion) WHERE promotion IS NOT NULL");
+      execute(change);
+      execute(
+          "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM "
+          "sqlite_schema WHERE name = 'of_copy') WHERE name = 'entries_by_promotion'");
+      CHECK(sqlite3_close(raw) == SQLITE_OK);
+    }
+    auto store = open_store(dir.path());
+    must(verify_log(*store));
+    const auto found = verify_search(*store);
+    REQUIRE(found.has_value() == whole);
+    if (whole) continue;
+    CHECK(found.error().code == ErrorCode::corrupt);
+    CHECK(found.error().message.find("the index of promotion") != std::string::npos);
+  }
 }
