@@ -8,9 +8,8 @@ Usage: nvcc -std=c++17 -O3 -I. -arch=sm_90 -cubin -o hidden.cubin gpu/cuda/hidde
 As in sass_count.py opcodes were found by compiling small kernels (sm_80, sm_90)."""
 import collections
 import struct
-import sys
 
-from sass_count import sections, target_of
+from sass_count import kernels, target_of
 
 IMMA, BRANCH = 0x237, 0x947
 NAMES = {IMMA: "IMMA", BRANCH: "BRA", 0x984: "LDS", 0xFAE: "LDGSTS", 0x981: "LDG", 0x983: "LDL", 0x387: "STL",
@@ -26,14 +25,7 @@ def targets_of(at, low, high):
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    wanted = sys.argv[2] if len(sys.argv) > 2 else "sweep_kernel"
-    with open(sys.argv[1], "rb") as handle:
-        data = handle.read()
-    for name, code in sections(data):
-        if not name.startswith(".text.") or wanted not in name:
-            continue
+    for name, code in kernels(__doc__, "sweep_kernel"):
         instructions = [struct.unpack_from("<QQ", code, i) for i in range(0, len(code) // 16 * 16, 16)]
         opcodes = [low & 0xFFF for low, _ in instructions]
         print(f"{name}: {len(opcodes)} instructions, {opcodes.count(0x983)} LDL, {opcodes.count(0x387)} STL")

@@ -56,15 +56,20 @@ def loops(code):
         yield first, last, body, inner
 
 
-def main():
+def kernels(usage, default):
+    """Name and code of the kernels that the command line asks for."""
     if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    wanted = sys.argv[2] if len(sys.argv) > 2 else "fast_kernel"
+        sys.exit(usage)
+    wanted = sys.argv[2] if len(sys.argv) > 2 else default
     with open(sys.argv[1], "rb") as handle:
         data = handle.read()
     for name, code in sections(data):
-        if not name.startswith(".text.") or wanted not in name:
-            continue
+        if name.startswith(".text.") and wanted in name:
+            yield name, code
+
+
+def main():
+    for name, code in kernels(__doc__, "fast_kernel"):
         print(f"{name}: {len(code) // 16} instructions")
         for first, last, body, inner in loops(code):
             counts = collections.Counter(map(name_of, body))

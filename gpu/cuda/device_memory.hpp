@@ -70,6 +70,19 @@ class Stream {
   void* stream_ = nullptr;
 };
 
+/// Waits for what is under way in each slot and forgets it: the first failure is the one to report.
+template <typename Slots>
+void drain(Slots& slots) {
+  for (auto& slot : slots) {
+    slot.rows = 0;
+    try {
+      slot.stream.wait();
+    } catch (const CudaError&) {
+      continue;
+    }
+  }
+}
+
 /// Where a caller's logits are.
 enum class Place { pageable, pinned, device };
 [[nodiscard]] Place place_of(const void* data);

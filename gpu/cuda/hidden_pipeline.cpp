@@ -209,17 +209,6 @@ void HiddenPipeline::finish_chunk(Slot& slot, driftgate_row* results) const {
   slot.rows = 0;
 }
 
-void HiddenPipeline::drain() {
-  for (Slot& slot : slots_) {
-    slot.rows = 0;
-    try {
-      slot.stream.wait();
-    } catch (const CudaError&) {
-      continue;  // the first failure is the one to report
-    }
-  }
-}
-
 void HiddenPipeline::run(const driftgate_hidden_batch& batch, driftgate_row* results) {
   if (tokens_.empty()) return fill(results, batch.rows, DRIFTGATE_ROW_ALL_MASKED);
   if (!usable_) return fill(results, batch.rows, DRIFTGATE_ROW_ELSEWHERE);
@@ -234,7 +223,7 @@ void HiddenPipeline::run(const driftgate_hidden_batch& batch, driftgate_row* res
     }
     for (std::size_t i = 0; i < kSlots; ++i) finish_chunk(slots_[(next + i) % kSlots], results);
   } catch (...) {
-    drain();  // nothing may still write into the caller's buffers or ours
+    drain(slots_);  // nothing may still write into the caller's buffers or ours
     throw;
   }
 }

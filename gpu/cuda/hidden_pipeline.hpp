@@ -64,7 +64,6 @@ class HiddenPipeline {
   void start_chunk(Slot& slot, const driftgate_hidden_batch& batch);
   const unsigned char* bring_rows(Slot& slot, const driftgate_logits& from, std::uint64_t offset) const;
   void finish_chunk(Slot& slot, driftgate_row* results) const;
-  void drain();
 
   std::uint32_t top_k_, vocabulary_, most_rows_ = kMostRows;
   bool core_;

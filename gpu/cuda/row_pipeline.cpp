@@ -171,17 +171,6 @@ void RowPipeline::finish_chunk(Slot& slot, const Job& job) const {
   }
 }
 
-void RowPipeline::drain() {
-  for (Slot& slot : slots_) {
-    slot.rows = 0;
-    try {
-      slot.stream.wait();
-    } catch (const CudaError&) {
-      continue;  // the first failure is the one to report
-    }
-  }
-}
-
 void RowPipeline::run(const driftgate_batch& batch, const Job& job) {
   if (batch.rows == 0) return;
   train_ = side_of(batch.train, batch.vocabulary), inf_ = side_of(batch.inf, batch.vocabulary);
@@ -204,7 +193,7 @@ void RowPipeline::run(const driftgate_batch& batch, const Job& job) {
     }
     for (std::size_t i = 0; i < kSlots; ++i) finish_chunk(slots_[(next + i) % kSlots], job);
   } catch (...) {
-    drain();  // nothing may still write into the caller's buffers or ours
+    drain(slots_);  // nothing may still write into the caller's buffers or ours
     throw;
   }
 }

@@ -65,7 +65,6 @@ class RowPipeline {
   void stage(const Side& side, std::uint64_t first, std::uint64_t rows, unsigned char* to) const;
   BatchScratch scratch_for(Slot& slot) const;
   void finish_chunk(Slot& slot, const Job& job) const;
-  void drain();
 
   std::uint32_t top_k_, threads_;
   std::array<Slot, kSlots> slots_;

@@ -10,6 +10,7 @@
 
 #include "gpu/backend_loader.hpp"
 #include "gpu/shard_merge.hpp"
+#include "tests/gpu/cuda_device.hpp"
 #include "tests/gpu/random_rows.hpp"
 
 using namespace driftgate;
@@ -19,20 +20,6 @@ using namespace driftgate::gpu::test;
 namespace {
 
 constexpr std::uint64_t kSeed = 20261122;
-#ifdef DRIFTGATE_CUDA_LIBRARY
-constexpr const char* kLibrary = DRIFTGATE_CUDA_LIBRARY;
-#else
-constexpr const char* kLibrary = kCudaLibrary;
-#endif
-
-/// The backend, or none and a line that says why. Any failure but an absent device fails the test.
-std::optional<Backend> device(std::uint32_t top_k, std::uint32_t metrics = DRIFTGATE_METRICS_ALL) {
-  auto backend = Backend::open("cuda", 2, top_k, kLibrary, metrics);
-  if (backend) return std::move(*backend);
-  REQUIRE(backend.error().code == schema::ErrorCode::unavailable);
-  MESSAGE("no-cuda-device: this test was skipped (" << backend.error().message << ")");
-  return std::nullopt;
-}
 
 double value(const driftgate_row& row, Metric metric) {
   return row.values[static_cast<std::size_t>(metric)];

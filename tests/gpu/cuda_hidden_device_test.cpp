@@ -11,6 +11,7 @@
 #include "gpu/backend_loader.hpp"
 #include "gpu/drift.hpp"
 #include "gpu/fused/device_heads.hpp"
+#include "tests/gpu/cuda_device.hpp"
 #include "tests/gpu/fused/hidden_case.hpp"
 
 using namespace driftgate;
@@ -20,19 +21,6 @@ using namespace driftgate::gpu::test;
 namespace {
 
 constexpr std::uint64_t kSeed = 20261124;
-#ifdef DRIFTGATE_CUDA_LIBRARY
-constexpr const char* kLibrary = DRIFTGATE_CUDA_LIBRARY;
-#else
-constexpr const char* kLibrary = kCudaLibrary;
-#endif
-
-std::optional<Backend> device(std::uint32_t top_k, std::uint32_t metrics = DRIFTGATE_METRICS_ALL) {
-  auto backend = Backend::open("cuda", 2, top_k, kLibrary, metrics);
-  if (backend) return std::move(*backend);
-  REQUIRE(backend.error().code == schema::ErrorCode::unavailable);
-  MESSAGE("no-cuda-device: this test was skipped (" << backend.error().message << ")");
-  return std::nullopt;
-}
 
 struct Opened {
   explicit Opened(const HiddenCase& from) : test(from), opened(open_case(test, folder)) {
@@ -59,16 +47,6 @@ struct Opened {
   fused::HeadPair pair;
   std::vector<std::int64_t> tokens;
 };
-
-/// As tests/gpu/fused/cuda_hidden_test.cpp has it.
-std::string fault_of(Row wanted, const driftgate_row& row) {
-  const auto ratio = static_cast<std::size_t>(Metric::log_ratio);
-  const auto tv = static_cast<double>(wanted[static_cast<std::size_t>(Metric::tv)]);
-  if (std::abs(static_cast<double>(wanted[ratio]) - row.values[ratio]) <= 1e-6 * tv) {
-    wanted[ratio] = row.values[ratio];
-  }
-  return disagreement(wanted, row.values);
-}
 
 /// One bf16 head and bf16 hidden states of the usual sizes.
 HiddenCase usual_case(std::uint32_t vocabulary, std::uint32_t width, std::size_t rows, double drift) {

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/gpu/fake_streams.hpp"
+
 using namespace driftgate::gpu;
 
 namespace {
@@ -23,47 +25,10 @@ struct FakeDevice {
 };
 FakeDevice fake;
 
-using Queue = std::vector<std::function<void()>>;
-Queue& queue_of(cuda::StreamHandle stream) {
-  return *static_cast<Queue*>(stream);
-}
-
 }  // namespace
 
 namespace driftgate::gpu::cuda {
 
-void check(int code, const char* call) {
-  if (code != 0) throw CudaError(std::string(call) + " failed");
-}
-Buffer::~Buffer() {
-  delete[] static_cast<unsigned char*>(data_);
-}
-void Buffer::reserve(std::size_t bytes) {
-  if (bytes <= bytes_) return;
-  delete[] static_cast<unsigned char*>(data_);
-  data_ = new unsigned char[bytes];
-  bytes_ = bytes;
-}
-Stream::Stream() : stream_(new Queue) {}
-Stream::~Stream() {
-  delete static_cast<Queue*>(stream_);
-}
-void Stream::copy_rows_in(void* to, std::uint64_t to_stride, const void* from, std::uint64_t from_stride,
-                          std::uint64_t row_bytes, std::uint64_t rows) {
-  queue_of(stream_).push_back([=] {
-    for (std::uint64_t i = 0; i < rows; ++i) {
-      std::memcpy(static_cast<char*>(to) + i * to_stride, static_cast<const char*>(from) + i * from_stride,
-                  row_bytes);
-    }
-  });
-}
-void Stream::copy(void* to, const void* from, std::uint64_t bytes) {
-  queue_of(stream_).push_back([=] { std::memcpy(to, from, bytes); });
-}
-void Stream::wait() {
-  for (const auto& work : queue_of(stream_)) work();
-  queue_of(stream_).clear();
-}
 Place place_of(const void* data) {
   return data == fake.inf_data ? fake.inf : fake.train;
 }

@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "tests/gpu/against_oracle.hpp"
 #include "tests/gpu/effort.hpp"
 #include "tests/gpu/kernels.hpp"
 #include "tests/gpu/random_rows.hpp"
@@ -56,17 +57,7 @@ TEST_CASE("wherever in a row its largest logits stand, the figures are those of 
   std::mt19937_64 random(kSeed);
   for (int i = 0; i < effort(1'500); ++i) {
     const Case test = ordered_case(random);
-    const Row wanted = oracle(test.pair);
-    for (const cpu::TileKernel* kernel : kernels()) {
-      if (!is_narrow(*kernel)) continue;
-      CAPTURE(kernel->name);
-      CAPTURE(kSeed);
-      CAPTURE(i);
-      CAPTURE(test.text);
-      const driftgate_row row = evaluate(*kernel, test);
-      REQUIRE(row.status == DRIFTGATE_ROW_OK);
-      REQUIRE(disagreement(wanted, row.values) == "");
-    }
+    require_figures(oracle(test.pair), test, kSeed, i);
   }
 }
 

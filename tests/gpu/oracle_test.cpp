@@ -5,6 +5,7 @@
 #include <random>
 
 #include "gpu/cpu/row_figures.hpp"
+#include "tests/gpu/against_oracle.hpp"
 #include "tests/gpu/effort.hpp"
 #include "tests/gpu/kernels.hpp"
 #include "tests/gpu/random_rows.hpp"
@@ -23,16 +24,7 @@ TEST_CASE("random rows agree with the long double oracle in every kernel") {
   for (int i = 0; i < effort(2'500); ++i) {
     const Case test = random_case(random);
     if (!finite(test.pair.train) || !finite(test.pair.inf)) continue;
-    const Row wanted = oracle(test.pair);
-    for (const cpu::TileKernel* kernel : kernels()) {
-      CAPTURE(kernel->name);
-      CAPTURE(kSeed);
-      CAPTURE(i);
-      CAPTURE(test.text);
-      const driftgate_row row = evaluate(*kernel, test);
-      REQUIRE(row.status == DRIFTGATE_ROW_OK);
-      REQUIRE(disagreement(wanted, row.values) == "");
-    }
+    require_figures(oracle(test.pair), test, kSeed, i);
   }
 }
 
@@ -40,16 +32,7 @@ TEST_CASE("rows like those of language models agree with the oracle, however pea
   std::mt19937_64 random(kSeed + 3);
   for (int i = 0; i < effort(1'500); ++i) {
     const Case test = peaked_case(random);
-    const Row wanted = oracle(test.pair);
-    for (const cpu::TileKernel* kernel : kernels()) {
-      CAPTURE(kernel->name);
-      CAPTURE(kSeed);
-      CAPTURE(i);
-      CAPTURE(test.text);
-      const driftgate_row row = evaluate(*kernel, test);
-      REQUIRE(row.status == DRIFTGATE_ROW_OK);
-      REQUIRE(disagreement(wanted, row.values) == "");
-    }
+    require_figures(oracle(test.pair), test, kSeed, i);
   }
 }
 
@@ -65,15 +48,7 @@ TEST_CASE("core rows agree with the oracle in what they have and have nothing el
     for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
       if (std::isnan(core.values[metric])) wanted[metric] = std::numeric_limits<long double>::quiet_NaN();
     }
-    for (const cpu::TileKernel* kernel : kernels()) {
-      CAPTURE(kernel->name);
-      CAPTURE(kSeed);
-      CAPTURE(i);
-      CAPTURE(test.text);
-      const driftgate_row row = evaluate(*kernel, test, DRIFTGATE_METRICS_CORE);
-      REQUIRE(row.status == DRIFTGATE_ROW_OK);
-      REQUIRE(disagreement(wanted, row.values) == "");
-    }
+    require_figures(wanted, test, kSeed, i, DRIFTGATE_METRICS_CORE);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "tests/gpu/against_oracle.hpp"
 #include "tests/gpu/effort.hpp"
 #include "tests/gpu/kernels.hpp"
 #include "tests/gpu/random_rows.hpp"
@@ -21,16 +22,7 @@ TEST_CASE("rows of any drift agree with the long double oracle in every kernel")
   std::mt19937_64 random(kSeed);
   for (int i = 0; i < effort(1'200); ++i) {
     const Case test = wide_case(random);
-    const Row wanted = oracle(test.pair);
-    for (const cpu::TileKernel* kernel : kernels()) {
-      CAPTURE(kernel->name);
-      CAPTURE(kSeed);
-      CAPTURE(i);
-      CAPTURE(test.text);
-      const driftgate_row row = evaluate(*kernel, test);
-      REQUIRE(row.status == DRIFTGATE_ROW_OK);
-      REQUIRE(disagreement(wanted, row.values) == "");
-    }
+    require_figures(oracle(test.pair), test, kSeed, i);
   }
 }
 

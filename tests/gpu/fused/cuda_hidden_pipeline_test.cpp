@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "tests/gpu/fake_streams.hpp"
 #include "tests/gpu/fused/emulated_hidden.hpp"
 
 using namespace driftgate;
@@ -24,51 +25,14 @@ struct FakeDevice {
 };
 FakeDevice fake;
 
-using Queue = std::vector<std::function<void()>>;
-Queue& queue_of(cuda::StreamHandle stream) {
-  return *static_cast<Queue*>(stream);
-}
 using Tile = cuda::TileShape<2, 2>;
 
 }  // namespace
 
 namespace driftgate::gpu::cuda {
 
-void check(int code, const char* call) {
-  if (code != 0) throw CudaError(std::string(call) + " failed");
-}
 std::uint64_t free_bytes() {
   return fake.free;
-}
-Buffer::~Buffer() {
-  delete[] static_cast<Vector*>(data_);
-}
-void Buffer::reserve(std::size_t bytes) {
-  if (bytes <= bytes_) return;
-  delete[] static_cast<Vector*>(data_);
-  data_ = new Vector[(bytes + 15) / 16];
-  std::memset(data_, 0xff, (bytes + 15) / 16 * 16);
-  bytes_ = bytes;
-}
-Stream::Stream() : stream_(new Queue) {}
-Stream::~Stream() {
-  delete static_cast<Queue*>(stream_);
-}
-void Stream::copy_rows_in(void* to, std::uint64_t to_stride, const void* from, std::uint64_t from_stride,
-                          std::uint64_t row_bytes, std::uint64_t rows) {
-  queue_of(stream_).push_back([=] {
-    for (std::uint64_t i = 0; i < rows; ++i) {
-      std::memcpy(static_cast<char*>(to) + i * to_stride, static_cast<const char*>(from) + i * from_stride,
-                  row_bytes);
-    }
-  });
-}
-void Stream::copy(void* to, const void* from, std::uint64_t bytes) {
-  queue_of(stream_).push_back([=] { std::memcpy(to, from, bytes); });
-}
-void Stream::wait() {
-  for (const auto& work : queue_of(stream_)) work();
-  queue_of(stream_).clear();
 }
 Place place_of(const void* data) {
   return data == fake.pinned ? Place::pinned : Place::pageable;

@@ -21,16 +21,6 @@ double value(const driftgate_row& row, Metric metric) {
   return row.values[static_cast<std::size_t>(metric)];
 }
 
-/// As for the CPU's form: a log-ratio that is a small part of its row's drift is right to 1e-6 of tv.
-std::string fault_of(Row wanted, const driftgate_row& row) {
-  const auto ratio = static_cast<std::size_t>(Metric::log_ratio);
-  const auto tv = static_cast<double>(wanted[static_cast<std::size_t>(Metric::tv)]);
-  if (std::abs(static_cast<double>(wanted[ratio]) - row.values[ratio]) <= 1e-6 * tv) {
-    wanted[ratio] = row.values[ratio];
-  }
-  return disagreement(wanted, row.values);
-}
-
 /// Under a sanitizer an eighth.
 std::uint32_t fewer(int count) {
   return static_cast<std::uint32_t>(effort(count));

@@ -28,18 +28,6 @@ fused::HeadPair heads_of(const OpenedCase& opened, const HiddenCase& test) {
   return fused::pair_heads(fused::best_product(), opened.train.head(), opened.inf.head(), test.temperature);
 }
 
-/// The accuracy of measurement.md, section 2; the log-ratio of a token whose own is a small part of the row's
-/// drift to 1e-6 of tv, since the row's normalisers carry the rounding of all tokens.
-std::string fault_of(Row wanted, const driftgate_row& row) {
-  driftgate_row got = row;
-  const auto ratio = static_cast<std::size_t>(Metric::log_ratio);
-  const auto tv = static_cast<double>(wanted[static_cast<std::size_t>(Metric::tv)]);
-  if (std::abs(static_cast<double>(wanted[ratio]) - got.values[ratio]) <= 1e-6 * tv) {
-    wanted[ratio] = got.values[ratio];
-  }
-  return disagreement(wanted, got.values);
-}
-
 bool same_bytes(const driftgate_row& a, const driftgate_row& b) {
   for (std::size_t i = 0; i < DRIFTGATE_ROW_VALUES; ++i) {
     if (std::bit_cast<std::uint64_t>(a.values[i]) != std::bit_cast<std::uint64_t>(b.values[i])) return false;
