@@ -1,7 +1,7 @@
 // Rows per second of each kernel family by the size of the drift, in interleaved rounds of one thread's
-// processor time. Usage: sweep_bench [vocabulary] [f32|bf16] [rounds] [drift,...] [kernel]. Each round prints
-// one JSON object: for each kernel the rate at the first drift, and of the others their share of it in that
-// round.
+// processor time. Usage: sweep_bench [vocabulary] [f32|bf16|mixed] [rounds] [drift,...] [kernel]. Each round
+// prints one JSON object ("mixed": f32 of the training kernel, bf16 of the other): for each kernel the rate
+// at the first drift, and of the others their share of it in that round.
 
 #include <fmt/core.h>
 #include <time.h>
@@ -24,6 +24,10 @@ using namespace driftgate;
 constexpr std::uint32_t kSeed = 1;
 constexpr std::uint64_t kRows = 24;  // 6 MB of float32 at 32,768 columns: beyond the second cache
 
+struct Types {
+  std::uint32_t train, inf;
+};
+
 struct Data {
   std::vector<unsigned char> train, inf;
   std::vector<std::int64_t> tokens;  ///< drawn from the inference kernel
@@ -36,7 +40,7 @@ void put(std::vector<unsigned char>& to, float value, std::uint32_t dtype) {
   to.insert(to.end(), bytes + skipped, bytes + 4);
 }
 
-Data make_data(std::uint32_t vocabulary, std::uint32_t dtype, double drift) {
+Data make_data(std::uint32_t vocabulary, Types types, double drift) {
   Data out;
   std::mt19937 random(kSeed);
   std::normal_distribution<float> normal;
@@ -44,8 +48,8 @@ Data make_data(std::uint32_t vocabulary, std::uint32_t dtype, double drift) {
   for (std::uint64_t row = 0; row < kRows; ++row) {
     for (std::uint32_t v = 0; v < vocabulary; ++v) {
       const float z = 3 * normal(random), y = z + static_cast<float>(drift) * normal(random);
-      put(out.train, z, dtype);
-      put(out.inf, y, dtype);
+      put(out.train, z, types.train);
+      put(out.inf, y, types.inf);
       weights[v] = std::exp(static_cast<double>(y));
     }
     out.tokens.push_back(std::discrete_distribution<std::int64_t>(weights.begin(), weights.end())(random));
@@ -53,16 +57,14 @@ Data make_data(std::uint32_t vocabulary, std::uint32_t dtype, double drift) {
   return out;
 }
 
-double rate(const gpu::cpu::TileKernel& kernel, const Data& data, std::uint32_t vocabulary,
-            std::uint32_t dtype) {
-  const std::uint64_t stride = std::uint64_t{vocabulary} * (dtype == DRIFTGATE_F32 ? 4 : 2);
-  const driftgate_batch batch{sizeof(driftgate_batch),
-                              vocabulary,
-                              kRows,
-                              {data.train.data(), stride, dtype, 0},
-                              {data.inf.data(), stride, dtype, 0},
-                              data.tokens.data(),
-                              1.0};
+double rate(const gpu::cpu::TileKernel& kernel, const Data& data, std::uint32_t vocabulary, Types types) {
+  const auto logits = [&](const std::vector<unsigned char>& bytes, std::uint32_t dtype) {
+    return driftgate_logits{bytes.data(), std::uint64_t{vocabulary} * gpu::cpu::element_bytes(dtype), dtype,
+                            0};
+  };
+  const driftgate_batch batch{
+      sizeof(driftgate_batch),     vocabulary,         kRows, logits(data.train, types.train),
+      logits(data.inf, types.inf), data.tokens.data(), 1.0};
   gpu::cpu::RowEngine engine(kernel, vocabulary, 10);
   driftgate_row row{};
   engine.measure(batch, 0, row);
@@ -93,13 +95,15 @@ int main(int argc, char** argv) {
     return std::string(argc > at ? argv[at] : fallback);
   };
   const auto vocabulary = static_cast<std::uint32_t>(std::stoul(argument(1, "32768")));
-  const std::uint32_t dtype = argument(2, "f32") == "bf16" ? DRIFTGATE_BF16 : DRIFTGATE_F32;
+  const std::string type = argument(2, "f32");
+  const Types types{type == "bf16" ? DRIFTGATE_BF16 : DRIFTGATE_F32,
+                    type == "f32" ? DRIFTGATE_F32 : DRIFTGATE_BF16};
   const int rounds = std::stoi(argument(3, "7"));
   std::vector<std::string> drifts;
   std::istringstream list(argument(4, "0.01,0.1,0.3,0.5,1,2,5,20"));
   for (std::string part; std::getline(list, part, ',');) drifts.push_back(part);
   std::vector<Data> data;
-  for (const std::string& drift : drifts) data.push_back(make_data(vocabulary, dtype, std::stod(drift)));
+  for (const std::string& drift : drifts) data.push_back(make_data(vocabulary, types, std::stod(drift)));
   const std::string only = argument(5, "");
   for (int round = 0; round < rounds; ++round) {
     std::string line;
@@ -108,7 +112,7 @@ int main(int argc, char** argv) {
       double first = 0;
       std::string shares;
       for (std::size_t i = 0; i < data.size(); ++i) {
-        const double now = rate(*kernel, data[i], vocabulary, dtype);
+        const double now = rate(*kernel, data[i], vocabulary, types);
         if (i == 0) first = now;
         shares += fmt::format(R"({}"{}": {:.3f})", i == 0 ? "" : ", ", drifts[i], now / first);
       }

@@ -549,6 +549,6 @@ constexpr MomentKernel kMoments = {
 
 extern const TileKernel DRIFTGATE_MOMENT_KERNEL;
 const TileKernel DRIFTGATE_MOMENT_KERNEL = {DRIFTGATE_KERNEL_NAME " float32 moments", narrow_pass1,
-                                            pass1_drift, narrow_pass2, &kMoments};
+                                            pass1_drift, narrow_pass2, widen, &kMoments};
 
 }  // namespace driftgate::gpu::cpu

@@ -438,10 +438,26 @@ void narrow_pass2(const Tile& tile, double c, double offset, double lse, Pass2& 
   }
 }
 
+template <std::uint32_t Dtype>
+void widen_as(const unsigned char* logits, std::size_t columns, float* out) {
+  const std::size_t whole = columns / kWidth * kWidth, rest = columns - whole;
+  for (std::size_t i = 0; i < whole; i += kWidth) store(out + i, load_logits<Dtype>(logits, i));
+  unsigned char last[2 * kWidth] = {};
+  alignas(64) float wide[kWidth];
+  std::memcpy(last, logits + 2 * whole, 2 * rest);
+  store(wide, load_logits<Dtype>(last, 0));
+  std::memcpy(out + whole, wide, rest * sizeof(float));
+}
+
+void widen(const unsigned char* logits, std::uint32_t dtype, std::size_t columns, float* out) {
+  const auto form = dtype == DRIFTGATE_BF16 ? widen_as<DRIFTGATE_BF16> : widen_as<DRIFTGATE_F16>;
+  form(logits, columns, out);
+}
+
 }  // namespace
 
 extern const TileKernel DRIFTGATE_NARROW_KERNEL;
 const TileKernel DRIFTGATE_NARROW_KERNEL = {DRIFTGATE_KERNEL_NAME " float32", narrow_pass1, pass1_drift,
-                                            narrow_pass2};
+                                            narrow_pass2, widen};
 
 }  // namespace driftgate::gpu::cpu

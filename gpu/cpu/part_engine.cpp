@@ -62,6 +62,7 @@ KeptPart KeptParts::at(std::size_t part) {
 
 PartEngine::PartEngine(const TileKernel& kernel, std::uint32_t top_k, std::uint32_t metrics)
     : kernel_(kernel),
+      widened_(kernel),
       capacity_(std::max<std::uint32_t>(top_k, 2)),
       core_(metrics == DRIFTGATE_METRICS_CORE),
       wide_(3 * kTileColumns),
@@ -78,8 +79,9 @@ Tile PartEngine::blank_tile(bool narrow) {
   return tile;
 }
 
-void PartEngine::pass1(const RowColumns& columns, const std::int64_t* token, const KeptPart& kept,
+void PartEngine::pass1(const RowColumns& logits, const std::int64_t* token, const KeptPart& kept,
                        driftgate_shard_partial& out, std::span<driftgate_top_entry> top) {
+  const RowColumns columns = widened_.of(logits);
   out = {};
   TopList train{train_.data(), capacity_, 0}, inf{inf_.data(), capacity_, 0};
   const bool summed =
@@ -142,16 +144,16 @@ bool PartEngine::balance(const RowColumns& columns, const KeptPart& kept, Pass1&
   return std::isfinite(sums.g) && std::isfinite(sums.h);
 }
 
-void PartEngine::pass2(const RowColumns& columns, const KeptPart& kept, const driftgate_shard_row& merged,
+void PartEngine::pass2(const RowColumns& logits, const KeptPart& kept, const driftgate_shard_row& merged,
                        driftgate_shard_terms& out) {
   out = {};
   if (merged.skip != 0) return;
   if (merged.by_moments == 0 || (*kept.form != PartForm::moments && !core_)) {
-    tile_terms(columns, kept, merged, out);
+    tile_terms(widened_.of(logits), kept, merged, out);
   } else if (!core_) {
-    moments_->part_terms(columns, {kept.values, kept.frames}, *kept.moments, merged, out);
+    moments_->part_terms(logits, {kept.values, kept.frames}, *kept.moments, merged, out);
   }
-  if (merged.exact != 0) out.exact = packed(exact_sums(columns));
+  if (merged.exact != 0) out.exact = packed(exact_sums(widened_.of(logits)));
 }
 
 void PartEngine::tile_terms(const RowColumns& columns, const KeptPart& kept,

@@ -9,6 +9,7 @@
 #include "gpu/cpu/moment_row.hpp"
 #include "gpu/cpu/row_columns.hpp"
 #include "gpu/cpu/tile_kernel.hpp"
+#include "gpu/cpu/widened_columns.hpp"
 
 namespace driftgate::gpu::cpu {
 
@@ -49,10 +50,10 @@ class PartEngine {
   PartEngine(const TileKernel& kernel, std::uint32_t top_k, std::uint32_t metrics);
 
   /// `token`: column of the whole row, or null. `top`: 2·max(top_k, 2) places.
-  void pass1(const RowColumns& columns, const std::int64_t* token, const KeptPart& kept,
+  void pass1(const RowColumns& logits, const std::int64_t* token, const KeptPart& kept,
              driftgate_shard_partial& out, std::span<driftgate_top_entry> top);
   /// Of the part whose pass 1 left `kept`.
-  void pass2(const RowColumns& columns, const KeptPart& kept, const driftgate_shard_row& merged,
+  void pass2(const RowColumns& logits, const KeptPart& kept, const driftgate_shard_row& merged,
              driftgate_shard_terms& out);
 
  private:
@@ -67,6 +68,7 @@ class PartEngine {
   [[nodiscard]] Tile blank_tile(bool narrow);
 
   const TileKernel& kernel_;
+  WidenedColumns widened_;
   std::uint32_t capacity_;  ///< of the top lists
   bool core_;
   std::vector<double> wide_;

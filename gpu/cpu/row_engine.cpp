@@ -110,7 +110,7 @@ double offset_of(const Pass1& sums) {
 
 RowEngine::RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k,
                      std::uint32_t metrics)
-    : kernel_(kernel), vocabulary_(vocabulary), top_k_(top_k), metrics_(metrics) {
+    : kernel_(kernel), top_k_(top_k), metrics_(metrics), widened_(kernel) {
   const std::size_t tiles = (vocabulary + kTileColumns - 1) / kTileColumns;
   scratch_.resize(3 * tiles * kTileColumns);
   narrow_scratch_.resize(2 * tiles * kTileColumns);
@@ -132,22 +132,12 @@ RowEngine::RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::ui
   }
 }
 
-RowEngine::Located RowEngine::first_pass(const driftgate_batch& batch, const unsigned char* train,
-                                         const unsigned char* inf) {
+RowEngine::Located RowEngine::first_pass(const RowColumns& row) {
   Located out;
   top_train_.size = top_inf_.size = 0;
   for (std::size_t i = 0; i < tiles_.size(); ++i) {
-    const std::size_t first = i * kTileColumns;
-    const TileInput input{
-        train + first * element_bytes(batch.train.dtype),
-        inf + first * element_bytes(batch.inf.dtype),
-        batch.train.dtype,
-        batch.inf.dtype,
-        static_cast<std::uint32_t>(std::min<std::size_t>(kTileColumns, vocabulary_ - first)),
-        static_cast<std::uint32_t>(first),
-        batch.temperature};
     Pass1 sums{};
-    const std::uint64_t nonfinite = kernel_.pass1(input, tiles_[i], top_train_, top_inf_, sums);
+    const std::uint64_t nonfinite = kernel_.pass1(row.tile(i), tiles_[i], top_train_, top_inf_, sums);
     out.nonfinite += nonfinite;
     if (nonfinite > 0 || tiles_[i].count == 0) continue;
     if (out.any) {
@@ -177,23 +167,21 @@ void RowEngine::set_narrow(bool narrow) {
 }
 
 void RowEngine::measure(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
-  evaluate_accurately(batch, index, out);
+  evaluate_accurately(widened_.of(columns_of(batch, index)),
+                      batch.tokens != nullptr ? batch.tokens + index : nullptr, out);
   if (metrics_ == DRIFTGATE_METRICS_CORE) keep_core(out);
 }
 
-void RowEngine::evaluate_accurately(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
+void RowEngine::evaluate_accurately(const RowColumns& row, const std::int64_t* token, driftgate_row& out) {
   clear_figures(out);
-  const std::int64_t* token = batch.tokens != nullptr ? batch.tokens + index : nullptr;
   // Sums of powers leave the log-ratio an error of about 3e-7 of the mean |log-ratio|, which is twice tv.
   constexpr double kSmallPart = 0.01;
-  if (moments_ &&
-      moments_->measure(columns_of(batch, index), token, {narrow_scratch_, frames_}, top_train_, top_inf_,
-                        out) &&
+  if (moments_ && moments_->measure(row, token, {narrow_scratch_, frames_}, top_train_, top_inf_, out) &&
       !(std::abs(at(out, Metric::log_ratio)) < kSmallPart * at(out, Metric::tv)))
     return;
-  if (evaluate(batch, index, out)) return;
+  if (evaluate(row, token, out)) return;
   set_narrow(false);
-  evaluate(batch, index, out);
+  evaluate(row, token, out);
   set_narrow(true);
 }
 
@@ -223,12 +211,9 @@ bool RowEngine::finish_narrow(const Pass1& sums, double lse, double& offset, Pas
   return true;
 }
 
-bool RowEngine::evaluate(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out) {
+bool RowEngine::evaluate(const RowColumns& row, const std::int64_t* token, driftgate_row& out) {
   clear_figures(out);
-  const auto* train =
-      static_cast<const unsigned char*>(batch.train.data) + index * batch.train.row_stride_bytes;
-  const auto* inf = static_cast<const unsigned char*>(batch.inf.data) + index * batch.inf.row_stride_bytes;
-  const auto [sums, nonfinite, any] = first_pass(batch, train, inf);
+  const auto [sums, nonfinite, any] = first_pass(row);
   at(out, Metric::nonfinite) = static_cast<double>(nonfinite);
   if (nonfinite > 0 || !any) {
     out.status = nonfinite > 0 ? DRIFTGATE_ROW_NONFINITE : DRIFTGATE_ROW_ALL_MASKED;
@@ -243,12 +228,12 @@ bool RowEngine::evaluate(const driftgate_batch& batch, std::uint64_t index, drif
   } else if (!finish_narrow(sums, lse, offset, terms)) {
     return false;
   }
-  SummedRow row{sums, terms, top_train_, top_inf_, offset, top_k_, batch.temperature, std::nullopt};
-  if (batch.tokens != nullptr) {
-    row.token = RealisedLogits{logit_at(train, batch.train.dtype, batch.tokens[index]),
-                               logit_at(inf, batch.inf.dtype, batch.tokens[index])};
+  SummedRow summed{sums, terms, top_train_, top_inf_, offset, top_k_, row.temperature, std::nullopt};
+  if (token != nullptr) {
+    summed.token = RealisedLogits{logit_at(row.train, row.train_dtype, *token),
+                                  logit_at(row.inf, row.inf_dtype, *token)};
   }
-  finish_row(row, out);
+  finish_row(summed, out);
   if (!narrow) return true;
   // The balance leaves the offset an error of 6e-7 of tv at worst, and log l_q and Σ(y − m_q)·q one of 2e-7
   // of log l_q, unless the column with the largest y is that with the largest z, which is left out of both.

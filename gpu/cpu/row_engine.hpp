@@ -8,10 +8,11 @@
 #include "gpu/backend_input.hpp"
 #include "gpu/cpu/moment_row.hpp"
 #include "gpu/cpu/tile_kernel.hpp"
+#include "gpu/cpu/widened_columns.hpp"
 
 namespace driftgate::gpu::cpu {
 
-using gpu::kMaxVocabulary;  ///< a row's scratch is 32 bytes for each column and thread
+using gpu::kMaxVocabulary;  ///< a row's scratch is up to 40 bytes for each column and thread
 
 /// φ(x) = e^x − 1 − x, without cancellation.
 [[nodiscard]] double phi(double x);
@@ -40,19 +41,20 @@ class RowEngine {
     std::uint64_t nonfinite = 0;
     bool any = false;
   };
-  void evaluate_accurately(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
+  void evaluate_accurately(const RowColumns& row, const std::int64_t* token, driftgate_row& out);
   /// By the tile kernels. False when float32 was used and the row needs float64.
-  bool evaluate(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
+  bool evaluate(const RowColumns& row, const std::int64_t* token, driftgate_row& out);
   /// Pass 2 with what it says of the offset. False when the row needs float64.
   bool finish_narrow(const Pass1& sums, double lse, double& offset, Pass2& terms);
   void set_coarse(bool coarse);
   /// Whether the tiles have the scratch that the float32 kernels need.
   void set_narrow(bool narrow);
-  Located first_pass(const driftgate_batch& batch, const unsigned char* train, const unsigned char* inf);
+  Located first_pass(const RowColumns& row);
   Pass2 second_pass(const Pass1& sums, double offset, double lse) const;
 
   const TileKernel& kernel_;
-  std::uint32_t vocabulary_, top_k_, metrics_;
+  std::uint32_t top_k_, metrics_;
+  WidenedColumns widened_;
   std::vector<double> scratch_;
   std::vector<float> narrow_scratch_;
   std::vector<Tile> tiles_;

@@ -97,6 +97,8 @@ struct TileKernel {
   void (*pass1_drift)(Tile& tile, const std::uint32_t* ids, TopList& top_train, TopList& top_inf, Pass1& out);
   /// Adds the tile to `out`. d = (drift − c) + offset; lse = log Σ e^z of the row.
   void (*pass2)(const Tile& tile, double c, double offset, double lse, Pass2& out);
+  /// Logits of 16 bits in float32. Null: the kernel reads pairs of any two types as they are.
+  void (*widen)(const unsigned char* logits, std::uint32_t dtype, std::size_t columns, float* out) = nullptr;
   const MomentKernel* moments = nullptr;  ///< tried first for each row, where there is one
 };
 
