@@ -64,7 +64,7 @@ struct NcclCollective::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
-  /// Copies `in` bytes from `from`, runs `enqueue`, copies `out` bytes to `to` and waits for all of it.
+  /// Copies `in` bytes from `from`, runs `enqueue`, waits for it and copies `out` bytes to `to`.
   std::int32_t run(std::uint32_t timeout_ms, const void* from, std::uint64_t in, void* to, std::uint64_t out,
                    const Enqueue& enqueue, driftgate_fault& fault);
   /// Polls until `over`, the deadline, an asynchronous error or `leave`.
@@ -197,18 +197,21 @@ std::int32_t NcclCollective::State::run(std::uint32_t timeout_ms, const void* fr
     const cudaError_t error = cudaMemcpyAsync(send.data(), from, in, cudaMemcpyHostToDevice, stream);
     if (error != cudaSuccess) return cuda_fault(fault, "copy to the device", error);
   }
-  if (const ncclResult_t result = enqueue(); !accepted(result)) return nccl_fault(fault, "NCCL", result);
+  if (const ncclResult_t result = enqueue(); !accepted(result)) {
+    abort();
+    return nccl_fault(fault, "NCCL", result);
+  }
   // A call of a communicator that does not block is on the stream once its state says so.
   if (const auto kind = wait(
-          timeout_ms, [] { return cudaSuccess; }, fault);
+          timeout_ms, [this] { return cudaStreamQuery(stream); }, fault);
       kind != 0)
     return kind;
-  if (out > 0) {
-    const cudaError_t error = cudaMemcpyAsync(to, receive.data(), out, cudaMemcpyDeviceToHost, stream);
-    if (error != cudaSuccess) return cuda_fault(fault, "copy from the device", error);
-  }
-  return wait(
-      timeout_ms, [this] { return cudaStreamQuery(stream); }, fault);
+  if (out == 0) return 0;
+  // Only now: a copy to pageable memory returns when it is done, and put behind the exchange it would wait
+  // for the other ranks without a deadline.
+  cudaError_t error = cudaMemcpyAsync(to, receive.data(), out, cudaMemcpyDeviceToHost, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  return error == cudaSuccess ? 0 : cuda_fault(fault, "copy from the device", error);
 }
 
 std::int32_t NcclCollective::all_gather(std::uint32_t timeout_ms, const void* mine, std::uint64_t bytes,
