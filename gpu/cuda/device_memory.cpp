@@ -92,7 +92,7 @@ Stream::~Stream() {
 
 void Stream::copy_rows_in(void* to, std::uint64_t to_stride, const void* from, std::uint64_t from_stride,
                           std::uint64_t row_bytes, std::uint64_t rows) {
-  check(cudaMemcpy2DAsync(to, to_stride, from, from_stride, row_bytes, rows, cudaMemcpyHostToDevice,
+  check(cudaMemcpy2DAsync(to, to_stride, from, from_stride, row_bytes, rows, cudaMemcpyDefault,
                           static_cast<cudaStream_t>(stream_)),
         "cudaMemcpy2DAsync");
 }

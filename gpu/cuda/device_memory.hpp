@@ -60,6 +60,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   ~Stream();
   [[nodiscard]] void* handle() const { return stream_; }
+  /// To device memory, from page-locked or device memory.
   void copy_rows_in(void* to, std::uint64_t to_stride, const void* from, std::uint64_t from_stride,
                     std::uint64_t row_bytes, std::uint64_t rows);
   void copy(void* to, const void* from, std::uint64_t bytes);

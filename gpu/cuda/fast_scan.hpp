@@ -144,13 +144,16 @@ DRIFTGATE_HD void order_candidates(Ctx& ctx, unsigned kernel, TopEntry* list, st
 template <class Ctx>
 DRIFTGATE_HD void choose_threshold(Ctx& ctx, unsigned kernel, std::uint32_t size) {
   FastShared& shared = ctx.shared();
-  const float own = shared.groups[kernel][ctx.thread() % 32];
-  std::uint32_t above = 0, reached = 0;
+  const unsigned lane = ctx.thread() % 32;
+  const float own = shared.groups[kernel][lane];
+  std::uint32_t above = 0, reached = 0, before = 0;
   for (unsigned i = 0; i < kGroups; ++i) {
-    above += shared.groups[kernel][i] > own ? 1U : 0U;
-    reached += shared.groups[kernel][i] >= own ? 1U : 0U;
+    const float other = shared.groups[kernel][i];
+    above += other > own ? 1U : 0U;
+    reached += other >= own ? 1U : 0U;
+    before += other == own && i < lane ? 1U : 0U;
   }
-  if (above < size && reached >= size) shared.thresholds[kernel] = own;  // the same from every lane
+  if (above < size && reached >= size && before == 0) shared.thresholds[kernel] = own;
 }
 
 /// Fills shared.located and the block's two top lists. Ends without a barrier.

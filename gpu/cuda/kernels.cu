@@ -194,8 +194,10 @@ cudaLaunchConfig_t fast_launch(const FastPlan& plan, cudaLaunchAttribute* cluste
 /// Clusters of this layout that the device runs at once.
 cudaError_t clusters_at_once(FastKernel kernel, const Device& device, FastPlan& plan) {
   const void* function = reinterpret_cast<const void*>(kernel);
-  cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(plan.shared_bytes));
+  // As much as the device has and not as much as this plan takes: attributes belong to the function, and an
+  // engine in another thread may be about to launch it with more.
+  cudaError_t error =
+      cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, device.shared_per_block);
   if (error == cudaSuccess) {
     error = cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout,
                                  cudaSharedmemCarveoutMaxShared);
@@ -272,15 +274,10 @@ int launch_batch(const BatchView& batch, const BatchScratch& scratch, const Fast
     const FastKernel kernel = fast_kernel_of(batch.train_dtype);
     FastPlan used = plan;
     if (batch.rows < used.clusters) used.clusters = static_cast<std::uint32_t>(batch.rows);
-    // The attribute is the function's: another shape's plan may have set less.
-    cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                             cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             static_cast<int>(plan.shared_bytes));
-    if (error != cudaSuccess) return error;
     cudaLaunchAttribute attribute{};
     cudaLaunchConfig_t config = fast_launch(used, &attribute);
     config.stream = queue;
-    error = cudaLaunchKernelEx(&config, kernel, batch, scratch, plan.cached_vectors);
+    cudaError_t error = cudaLaunchKernelEx(&config, kernel, batch, scratch, plan.cached_vectors);
     if (error != cudaSuccess) return error;
     if (batch.mode != Mode::shard_second) {
       finish_fast<<<grid_of(batch.rows, kFinishThreads), kFinishThreads, 0, queue>>>(batch, scratch, results);

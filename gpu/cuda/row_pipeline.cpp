@@ -63,12 +63,11 @@ void RowPipeline::stage(const Side& side, std::uint64_t first, std::uint64_t row
   const std::uint64_t useful = rows * side.pitch / kLeastCopyBytes;
   const std::uint64_t threads =
       std::clamp<std::uint64_t>(std::min({std::uint64_t{threads_}, rows, useful}), 1, kMaxCopyThreads);
-  std::vector<std::thread> others;
+  std::vector<std::jthread> others;  // joined even when one can not be started
   for (std::uint64_t i = 1; i < threads; ++i) {
     others.emplace_back(copy, rows * i / threads, rows * (i + 1) / threads);
   }
   copy(0, rows / threads);
-  for (std::thread& other : others) other.join();
 }
 
 const unsigned char* RowPipeline::bring(Slot& slot, const Side& side, std::uint64_t offset) const {
