@@ -61,6 +61,7 @@ Data make_data(std::size_t vocabulary, std::size_t width, std::size_t rows) {
   std::normal_distribution<float> normal;
   Data out{vocabulary, width, rows, {}, {}, {}, {}, {}, std::vector<float>(width), {}};
   const auto size = static_cast<float>(kLogitSize / std::sqrt(static_cast<double>(width)));
+  out.head.reserve(vocabulary * width), out.wide_head.reserve(vocabulary * width);
   for (std::size_t i = 0; i < vocabulary * width; ++i) {
     out.head.push_back(to_bf16(size * normal(random)));
     out.wide_head.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(out.head.back()) << 16));
@@ -147,10 +148,13 @@ gpu::Backend open_engine(const std::string& library, int device, const Data& dat
                                      1.0,
                                      1,
                                      0};
+  std::string fault = backend ? "" : backend.error().describe();
   if (backend) {
-    if (auto ok = backend->open_hidden(heads); ok) return std::move(*backend);
+    auto ok = backend->open_hidden(heads);
+    if (ok) return std::move(*backend);
+    fault = ok.error().describe();
   }
-  fmt::print(stderr, "{}\n", backend ? "the heads do not fit the device" : backend.error().describe());
+  fmt::print(stderr, "{}\n", fault);
   std::exit(1);
 }
 
@@ -181,8 +185,9 @@ int main(int argc, char** argv) {
   float* const out = narrow ? on_device(std::vector<float>(kBlasRows * data.vocabulary)) : nullptr;
   std::vector<driftgate_row> rows(data.rows);
   const auto measure = [&](gpu::Backend& backend) {
-    if (auto ok = backend.measure_hidden(batch, rows)) return;
-    fmt::print(stderr, "the engine failed\n");
+    const auto ok = backend.measure_hidden(batch, rows);
+    if (ok) return;
+    fmt::print(stderr, "{}\n", ok.error().describe());
     std::exit(1);
   };
   const double products = 2.0 * static_cast<double>(data.vocabulary * data.width * data.rows) / kGiga;

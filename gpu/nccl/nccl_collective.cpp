@@ -190,6 +190,10 @@ std::int32_t NcclCollective::State::run(std::uint32_t timeout_ms, const void* fr
                                         driftgate_fault& fault) {
   if (comm == nullptr)
     return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the communicator", "was aborted before");
+  if (left) {
+    abort();
+    return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the call was not begun", "this rank has given up");
+  }
   // The current device is a matter of the calling thread, and calls come from several.
   if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess)
     return cuda_fault(fault, "cudaSetDevice", error);

@@ -2,22 +2,40 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "gpu/backend_loader.hpp"
+#include "gpu/collective_loader.hpp"
 
 namespace driftgate::gpu::test {
 
+/// Where a library is: what the environment says under `name`, for tests that were built on another machine,
+/// else where the build put it.
+inline std::string library_of(const char* name, const char* built) {
+  const char* const said = std::getenv(name);
+  return said == nullptr ? built : said;
+}
+inline std::string cuda_library() {
 #ifdef DRIFTGATE_CUDA_LIBRARY
-inline constexpr const char* kLibrary = DRIFTGATE_CUDA_LIBRARY;
+  return library_of("DRIFTGATE_CUDA_LIBRARY", DRIFTGATE_CUDA_LIBRARY);
 #else
-inline constexpr const char* kLibrary = kCudaLibrary;
+  return library_of("DRIFTGATE_CUDA_LIBRARY", kCudaLibrary);
 #endif
+}
+inline std::string nccl_library() {
+#ifdef DRIFTGATE_NCCL_LIBRARY
+  return library_of("DRIFTGATE_NCCL_LIBRARY", DRIFTGATE_NCCL_LIBRARY);
+#else
+  return library_of("DRIFTGATE_NCCL_LIBRARY", kNcclLibrary);
+#endif
+}
 
 /// The backend, or none and a line that says why. Any failure but an absent device fails the test.
 inline std::optional<Backend> device(std::uint32_t top_k, std::uint32_t metrics = DRIFTGATE_METRICS_ALL) {
-  auto backend = Backend::open("cuda", 2, top_k, kLibrary, metrics);
+  auto backend = Backend::open("cuda", 2, top_k, cuda_library(), metrics);
   if (backend) return std::move(*backend);
   REQUIRE(backend.error().code == schema::ErrorCode::unavailable);
   MESSAGE("no-cuda-device: this test was skipped (" << backend.error().message << ")");

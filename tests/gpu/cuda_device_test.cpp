@@ -238,7 +238,7 @@ TEST_CASE("a vocabulary split over engines of the device gives the rows of one")
 
 TEST_CASE("a device that does not exist is an error that names it") {
   if (!device(10)) return;
-  const auto absent = Backend::open("cuda:999", 1, 10, kLibrary);
+  const auto absent = Backend::open("cuda:999", 1, 10, cuda_library());
   REQUIRE_FALSE(absent);
   CHECK(absent.error().code == schema::ErrorCode::unavailable);
   CHECK(absent.error().message.find("999") != std::string::npos);
