@@ -79,10 +79,10 @@ class Watch {
     while (!ended) {
       int wait_ms = -1;
       if (program_.limits.wall_ms > 0) {
-        const auto left =
-            std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-        if (left <= 0) return timed_out();
-        wait_ms = static_cast<int>(std::min<std::int64_t>(left + 1, 60'000));
+        const auto left = deadline - Clock::now();
+        if (left <= Clock::duration::zero()) return timed_out();
+        wait_ms = static_cast<int>(
+            std::min<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 60'000));
       }
       pollfd waits[2] = {{process_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};
       if (::poll(waits, 2, wait_ms) < 0 && errno != EINTR) break;
