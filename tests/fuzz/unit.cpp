@@ -1,5 +1,6 @@
 #include "tests/fuzz/unit.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -22,13 +23,17 @@ void require(bool holds, std::string_view what) {
   std::abort();
 }
 
-UnitClock::UnitClock() : began_(cpu_seconds()) {}
-
-UnitClock::~UnitClock() {
-  const double took = cpu_seconds() - began_;
-  if (took <= kMaxUnitSeconds) return;
-  std::fprintf(stderr, "one unit took %.0f ms of CPU time, more than %.0f\n", took * 1e3,
-               kMaxUnitSeconds * 1e3);
+void run_measured(std::string_view bytes) {
+  double least = 0;
+  for (int i = 0; i < kUnitTries; ++i) {
+    const double began = cpu_seconds();
+    run(bytes);
+    const double took = cpu_seconds() - began;
+    least = i == 0 ? took : std::min(least, took);
+    if (least <= kMaxUnitSeconds) return;
+  }
+  std::fprintf(stderr, "one unit took %.0f ms of CPU time, more than %.0f, %d times\n", least * 1e3,
+               kMaxUnitSeconds * 1e3, kUnitTries);
   std::abort();
 }
 
@@ -45,7 +50,6 @@ std::string_view Pieces::next() {
 }  // namespace driftgate::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  const driftgate::fuzz::UnitClock clock;
-  driftgate::fuzz::run({reinterpret_cast<const char*>(bytes), size});
+  driftgate::fuzz::run_measured({reinterpret_cast<const char*>(bytes), size});
   return 0;
 }
