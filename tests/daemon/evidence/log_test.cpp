@@ -70,9 +70,9 @@ TEST_CASE("an entry whose transaction fails leaves neither a gap nor a node") {
 TEST_CASE("what appending keeps in memory is right whatever is undone around it") {
   TempDir dir;
   auto store = open_store(dir.path());
-  const auto seed = std::random_device{}();
-  CAPTURE(seed);
-  std::mt19937 random(seed);
+  const auto seed = seed_of_run();
+  INFO("seed (set DRIFTGATE_TEST_SEED to repeat): " << seed);
+  std::mt19937_64 random(seed);
   std::map<std::string, std::int64_t> newest;
   std::int64_t size = 0;
   while (size < 2 * kIndexBlock + 70) {

@@ -11,7 +11,7 @@
 namespace driftgate::net::test {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{10'000};
+constexpr std::chrono::milliseconds kPatience{120'000};
 
 }  // namespace
 

@@ -19,7 +19,7 @@ using store::testing::must;
 namespace {
 
 constexpr const char* kSecretText = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-constexpr std::chrono::seconds kPatience{20};
+constexpr std::chrono::seconds kPatience{120};
 
 /// A receiver on loopback that answers with the next status of its list, the last one for ever.
 class Receiver : public net::test::FunctionHandler {

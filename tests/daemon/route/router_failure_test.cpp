@@ -1,4 +1,6 @@
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <sys/socket.h>
 
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -9,20 +11,40 @@ using namespace driftgate::route;
 
 namespace {
 
+/// A port that nobody listens on and nobody can take meanwhile.
+class ClosedPort {
+ public:
+  ClosedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address_;
+    REQUIRE(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address_), size) == 0);
+    REQUIRE(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address_), &size) == 0);
+  }
+  [[nodiscard]] std::string url() const {
+    return "http://127.0.0.1:" + std::to_string(ntohs(address_.sin_port));
+  }
+
+ private:
+  UniqueFd socket_;
+  sockaddr_in address_{};
+};
+
 /// Asks once with the candidate at 100% and says what telemetry made of it.
 struct Tried {
   TestClient::Answer answer;
   Observation seen;
 };
 
-Tried try_candidate(const ScriptedEngine::Script& script, bool stream) {
+Tried try_candidate(const ScriptedEngine::Script& script, bool stream,
+                    std::uint32_t deadline_ms = RouterOptions{}.request_deadline_ms) {
   ScriptedEngine incumbent([](ScriptedEngine::Visit& visit) {
     const bool streamed = visit.request().find("\"stream\":true") != std::string::npos;
     visit.send(streamed ? stream_head() + chunk(token_event("inc")) + chunk(kDoneEvent) + kLastChunk
                         : answer_with(200, completion_of("inc")));
   });
   ScriptedEngine candidate(script);
-  TestRouter router([](RouterOptions& options) { options.request_deadline_ms = 400; });
+  TestRouter router([&](RouterOptions& options) { options.request_deadline_ms = deadline_ms; });
   router.apply(route_to(incumbent.url(), candidate.url(), 10'000));
   TestClient client(router.port());
   Tried tried;
@@ -54,7 +76,8 @@ TEST_CASE("what the candidate fails before its first byte the incumbent answers,
                 "bad_body");
   check_retried(try_candidate([](Visit& visit) { visit.send("garbage\r\n\r\n"); }, false), "bad_head");
   check_retried(try_candidate([](Visit& visit) { visit.hang_up(); }, false), "no_answer");
-  check_retried(try_candidate([](Visit& visit) { visit.wait_for_close(); }, false), "timeout");
+  // Long, since the incumbent has the same deadline for its own answer.
+  check_retried(try_candidate([](Visit& visit) { visit.wait_for_close(); }, false, 3'000), "timeout");
   check_retried(try_candidate([](Visit& visit) { visit.send(stream_head()), visit.hang_up(); }, true),
                 "truncated_stream");
   check_retried(try_candidate(
@@ -67,11 +90,8 @@ TEST_CASE("what the candidate fails before its first byte the incumbent answers,
 }
 
 TEST_CASE("an engine that cannot be reached is a connect error") {
-  std::string gone;
-  {
-    ScriptedEngine closed(serve_completions("x"));
-    gone = closed.url();
-  }
+  const ClosedPort closed;
+  const auto gone = closed.url();
   ScriptedEngine incumbent(serve_completions("inc"));
   TestRouter router;
   router.apply(route_to(incumbent.url(), gone, 10'000));

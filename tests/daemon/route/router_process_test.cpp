@@ -26,13 +26,14 @@ struct Spawned {
     options.router.port_file = folder.at("port");
     options.router.window_ms = 20;
     options.log_path = folder.at("log");
+    options.deadline = std::chrono::seconds(120);
     options.executable = DRIFTGATE_ROUTER_PROCESS;
   }
   ~Spawned() { RouterDriver(options.router.control_path).shutdown(); }
 };
 
 bool gone_in_time(int pid) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (::kill(pid, 0) == 0) {
     // Where nobody reaps orphans the process stays as a zombie: it has ended all the same.
     std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");

@@ -13,7 +13,7 @@
 namespace driftgate::route {
 namespace {
 
-constexpr int kPatienceMs = 20'000;
+constexpr int kPatienceMs = 120'000;
 
 }  // namespace
 

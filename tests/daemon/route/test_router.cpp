@@ -6,7 +6,7 @@
 namespace driftgate::route {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
+constexpr std::chrono::seconds kPatience{120};
 constexpr std::chrono::milliseconds kPoll{5};
 
 RouterOptions test_options(const TemporaryFolder& folder, const std::function<void(RouterOptions&)>& change) {
