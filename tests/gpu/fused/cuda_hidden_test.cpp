@@ -155,6 +155,37 @@ TEST_CASE("a tile's products are those of its digits, order by order") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("every thread of a block knows how many of its rows take more work, whichever thread comes first") {
+  constexpr std::uint32_t kRows = 2 * Square::kRows - 5;  // the second block is not full
+  std::vector<cuda::HiddenInfo> info(kRows);
+  std::vector<cuda::HiddenState> states(kRows);
+  // None of the rows that the first thread counts: what it clears is then what others added.
+  std::uint32_t deep[2] = {0, 0}, wanted[2] = {0, 0};
+  for (std::uint32_t row = 0; row < kRows; ++row) {
+    if (row % Square::kRows == 0) continue;
+    info[row].deep = row % 3 == 0 ? 1 : 0, states[row].second = row % 5 == 0 ? 1 : 0;
+    deep[row / Square::kRows] += info[row].deep, wanted[row / Square::kRows] += states[row].second;
+  }
+  const cuda::HeadsView heads{};
+  cuda::HiddenBatch batch{};
+  cuda::HiddenScratch scratch{};
+  batch.rows = kRows, scratch.info = info.data(), scratch.states = states.data();
+  std::size_t wrong = 0;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    for (unsigned at = 0; at < 2; ++at) {
+      EmulatedCluster cluster(1, Square::kThreads, 0, seed);
+      cluster.give_shared(sizeof(cuda::SweepShared<Square>));
+      cluster.run([&](EmulatedThread& thread) {
+        cuda::SweepBlock<Square, EmulatedThread> block(thread, heads, batch, scratch, at * Square::kRows);
+        block.clear_shared(true);
+        wrong += block.shared().deep == deep[at] && block.shared().wanted == wanted[at] ? 0U : 1U;
+        wrong += block.shared().sums[0][thread.thread()] == 0 ? 0U : 1U;
+      });
+    }
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("hidden states on the device give the figures of logits formed in long double") {
   std::mt19937_64 random(kSeed + 1);
   std::size_t measured = 0, elsewhere = 0;
