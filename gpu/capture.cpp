@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "gpu/backend_input.hpp"
 #include "gpu/capture_modes.hpp"
 #include "gpu/fused/capture_hidden.hpp"
 
@@ -37,8 +38,9 @@ Result<CaptureIdentity> read_identity(const SafetensorsFile& file) {
   const std::string temperature = text_of(file, "temperature", "1");
   const char* end = temperature.data() + temperature.size();
   const auto [stopped, error] = std::from_chars(temperature.data(), end, out.temperature);
-  if (error != std::errc{} || stopped != end || !std::isfinite(out.temperature) || out.temperature <= 0) {
-    return invalid(file, "metadata temperature '" + temperature + "' is not a number greater than 0");
+  if (error != std::errc{} || stopped != end || !std::isfinite(out.temperature) ||
+      out.temperature < kLeastTemperature) {
+    return invalid(file, "metadata temperature '" + temperature + "' is not a number of at least 1e-6");
   }
   return out;
 }

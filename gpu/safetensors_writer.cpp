@@ -64,6 +64,13 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path&
     begin += data_offset;
     end += data_offset;
   }
+  // It is renamed into place, and that would put a file where a device or a pipe was.
+  std::error_code none;
+  const auto status = std::filesystem::status(path, none);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+      !std::filesystem::is_directory(status)) {
+    return schema::fail(ErrorCode::io, "can not write " + path.string() + ": it is no regular file");
+  }
   writer.path_ = path;
   writer.partial_ = path.string() + ".partial";
   writer.fd_ = ::open(writer.partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

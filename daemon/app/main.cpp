@@ -83,7 +83,9 @@ int run(int argc, char** argv) {
     return cli::kExitOk;
   };
   hooks.version = app::kVersion;
-  return cli::run(argc, argv, hooks);
+  const int code = cli::run(argc, argv, hooks);
+  const bool serves = !words.empty() && words[0] == "serve";  // its log is no answer that someone waits for
+  return serves ? code : cli::finish_output(code);
 }
 
 }  // namespace
@@ -92,6 +94,7 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::exception& e) {
+    if (std::ferror(stdout) != 0) return driftgate::cli::lost_output(e.what());  // fmt throws it
     fmt::print(stderr, "driftgate: a fault inside the program: {}; please report it\n", e.what());
     return driftgate::cli::kExitError;
   }

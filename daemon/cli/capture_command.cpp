@@ -4,13 +4,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
 
 #include "daemon/cli/exit_codes.hpp"
+#include "daemon/cli/output_files.hpp"
+#include "gpu/backend_input.hpp"
 #include "gpu/cpu/row_engine.hpp"
 #include "gpu/ingest/engine_rows.hpp"
 
@@ -28,10 +32,14 @@ constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{16} << 30;
 
 Result<std::string> read_file(const std::string& path, Format format) {
   std::error_code none;
-  if (std::filesystem::is_directory(path, none))
+  const auto status = std::filesystem::status(path, none);
+  if (std::filesystem::is_directory(status))
     return schema::fail(ErrorCode::io, path + " is a folder; name the files in it");
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return schema::fail(ErrorCode::io, path + " is no regular file; save the answers to one first");
+  }
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  if (!stream) return schema::fail(ErrorCode::io, "can not open " + path);
+  if (!stream) return schema::fail(ErrorCode::io, "can not open " + path + ": " + std::strerror(errno));
   const auto size = static_cast<std::uintmax_t>(std::max<std::streamoff>(0, stream.tellg()));
   const std::uintmax_t limit =
       format == Format::llamacpp_logits ? kMaxFileBytes : gpu::ingest::kMaxDocumentBytes;
@@ -50,7 +58,7 @@ Result<std::string> read_file(const std::string& path, Format format) {
 Result<EngineRows> read_all(const CaptureImportArgs& args, Format format) {
   gpu::ingest::ReadOptions options;
   options.matched = args.matched;
-  options.listed = args.listed;
+  if (args.listed) options.listed = *args.listed;
   options.first_sequence = args.first_sequence;
   if (!args.token_map.empty()) {
     auto tokens = gpu::ingest::TokenMap::read(args.token_map);
@@ -83,6 +91,18 @@ Result<EngineRows> read_all(const CaptureImportArgs& args, Format format) {
   return all;
 }
 
+/// An option that the shape has no use for would be ignored, and the capture not what was asked for.
+std::string unused_option(const CaptureImportArgs& args, Format format) {
+  const bool of_texts = format == Format::openai || format == Format::chat;
+  if (args.listed && format != Format::llamacpp_logits)
+    return "--top-k is for llamacpp-logits; the other shapes list what the engine was asked for";
+  if (!args.token_map.empty() && !of_texts)
+    return "--token-map is for openai and chat; the other shapes carry token ids";
+  if (args.matched && format == Format::llamacpp_logits)
+    return "--matched is for lists of ids that a request named, and a file of saved logits holds all tokens";
+  return {};
+}
+
 }  // namespace
 
 void describe_capture_import(CLI::App& command, CaptureImportArgs& args) {
@@ -99,8 +119,7 @@ void describe_capture_import(CLI::App& command, CaptureImportArgs& args) {
                      "Kernel that sampled the tokens; without it they are the corpus's");
   command.add_option("--sampling-filter", args.sampling_filter,
                      "What was applied before the log-probabilities were taken; without it none");
-  command.add_option("--temperature", args.temperature, "Temperature of the log-probabilities")
-      ->check(CLI::PositiveNumber);
+  command.add_option("--temperature", args.temperature, "Temperature of the log-probabilities");
   command.add_option("--vocabulary", args.vocabulary, "Size of the vocabulary; limits entropies and ids")
       ->check(CLI::Range(std::uint32_t{1}, gpu::cpu::kMaxVocabulary));
   command.add_option("--token-map", args.token_map,
@@ -119,11 +138,20 @@ int capture_import(const CaptureImportArgs& args) {
     fmt::print(stderr, "driftgate capture import: there is no format '{}'\n", args.format);
     return kExitUsage;
   }
-  // The option's own check takes NaN and infinity for positive numbers.
-  if (!std::isfinite(args.temperature) || args.temperature <= 0) {
-    fmt::print(stderr, "driftgate capture import: temperature {} is not a number greater than 0\n",
+  if (!std::isfinite(args.temperature) || args.temperature < gpu::kLeastTemperature) {
+    fmt::print(stderr, "driftgate capture import: temperature {} is not a number of at least 1e-6\n",
                args.temperature);
     return kExitUsage;
+  }
+  if (const std::string unused = unused_option(args, *format); !unused.empty()) {
+    fmt::print(stderr, "driftgate capture import: {}\n", unused);
+    return kExitUsage;
+  }
+  std::vector<std::string> inputs = args.files;
+  inputs.push_back(args.token_map);
+  if (auto ok = check_outputs({{"--out", args.out, true}}, inputs); !ok) {
+    const int code = report(ok.error());
+    return ok.error().code == ErrorCode::invalid_argument ? kExitUsage : code;
   }
   const auto rows = read_all(args, *format);
   if (!rows) return report(rows.error());

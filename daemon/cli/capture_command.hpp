@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct CaptureImportArgs {
   double temperature = 1;
   std::uint32_t vocabulary = 0;
   bool matched = false;
-  std::uint32_t listed = 1'024;
+  std::optional<std::uint32_t> listed;  ///< llamacpp-logits: tokens of each row to keep; absent = 1,024
   std::int64_t first_sequence = 0;
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -12,6 +14,8 @@
 #include "daemon/cli/drift_report.hpp"
 #include "daemon/cli/drift_rows.hpp"
 #include "daemon/cli/exit_codes.hpp"
+#include "daemon/cli/output_files.hpp"
+#include "daemon/cli/shortened_input.hpp"
 #include "gpu/drift.hpp"
 #include "schema/document_node.hpp"
 #include "stages/offline_numeric.hpp"
@@ -56,7 +60,10 @@ int fail_with(const schema::Error& error) {
 
 Result<schema::Contract> read_contract(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) return schema::fail(ErrorCode::io, "can not open the contract " + path);
+  if (!stream) {
+    return schema::fail(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+                        fmt::format("can not open the contract {}: {}", path, std::strerror(errno)));
+  }
   std::string text(schema::kMaxDocumentBytes + 1, '\0');  // a byte too many, so that the parser can complain
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad()) return schema::fail(ErrorCode::io, "can not read the contract " + path);
@@ -282,6 +289,18 @@ Result<void> write_json(const std::string& path, const std::string& text) {
   return {};
 }
 
+/// Before anything is read: nobody waits for figures that can not be written.
+Result<void> check_files(const DriftArgs& args) {
+  std::vector<std::string> inputs{args.train,    args.inf,     args.corpus,
+                                  args.contract, args.lm_head, args.checkpoint};
+  inputs.insert(inputs.end(), args.floors.train.begin(), args.floors.train.end());
+  inputs.insert(inputs.end(), args.floors.inf.begin(), args.floors.inf.end());
+  return check_outputs({{"--json", args.json == "-" ? "" : args.json},
+                        {"--certificate", args.certificate},
+                        {"--rows-out", args.rows_out, true}},
+                       inputs);
+}
+
 int exit_code(Verdict verdict) {
   switch (verdict) {
     case Verdict::pass:
@@ -301,20 +320,24 @@ int run(const DriftArgs& args, DriftRanks& ranks) {
     ranks.fail(error);
     return exit_code(error);
   };
+  if (ranks.root()) {
+    if (auto ok = check_files(args); !ok) return refuse(ok.error());
+  }
   const auto inputs = read_inputs(args);
   if (!inputs) return refuse(inputs.error());
   const auto table = measure(args, *inputs, ranks);
   if (!table) return refuse(table.error());
   if (!*table) return kExitOk;  // a rank other than 0
   const DriftReport report = make_report(args, *inputs, **table, ranks.describe());
-  if (!args.json.empty()) {
-    if (auto ok = write_json(args.json, drift_json(report)); !ok) return fail_with(ok.error());
-  }
+  Result<void> written;
+  if (!args.json.empty()) written = write_json(args.json, drift_json(report));
   if (!args.certificate.empty()) {
-    if (auto ok = write_certificate(args, report, inputs->train, inputs->inf); !ok)
-      return fail_with(ok.error());
+    auto page = write_certificate(args, report, inputs->train, inputs->inf);
+    if (written) written = std::move(page);
   }
+  // A disk that is full by now takes a file; the figures were measured all the same.
   if (args.json != "-") fmt::print("{}", drift_text(report));
+  if (!written) return fail_with(written.error());
   return exit_code(report.verdict);
 }
 
@@ -325,6 +348,7 @@ int drift_command(const DriftArgs& args) {
     fmt::print(stderr, "driftgate drift: two captures are needed: driftgate drift TRAIN INF\n");
     return kExitUsage;
   }
+  explain_shortened_inputs();
   auto ranks = DriftRanks::start(args);
   if (!ranks) return fail_with(ranks.error());
   return ranks->end(run(args, *ranks));

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 namespace driftgate::cli {
 
@@ -45,6 +47,16 @@ int exit_code_of_state(std::string_view state) {
 int report(const schema::Error& error) {
   fmt::print(stderr, "driftgate: {}\n", error.describe());
   return exit_code_of(error.code);
+}
+
+int finish_output(int exit_code) {
+  if (std::ferror(stdout) != 0) return lost_output("a part of it was not taken");
+  return std::fflush(stdout) == 0 ? exit_code : lost_output(std::strerror(errno));
+}
+
+int lost_output(std::string_view why) {
+  fmt::print(stderr, "driftgate: can not write to standard output: {}\n", why);
+  return kExitIo;
 }
 
 }  // namespace driftgate::cli

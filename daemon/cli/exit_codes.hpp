@@ -24,4 +24,10 @@ inline constexpr int kExitNotPermitted = 77;
 /// Prints "driftgate: …" to standard error and returns the error's exit code.
 int report(const schema::Error& error);
 
+/// Writes out what standard output still holds. Returns `exit_code`, or kExitIo with a line on standard error
+/// when some of it was lost: a full disk, a reader that is gone. The last call of a command.
+[[nodiscard]] int finish_output(int exit_code);
+/// Says that standard output was lost, and why. Returns kExitIo.
+int lost_output(std::string_view why);
+
 }  // namespace driftgate::cli

@@ -108,6 +108,7 @@ TEST_CASE("captures that make no sense are refused with the tensor's name") {
   refused([](CaptureDraft& d) { d.metadata["temperature"] = "0"; }, "temperature");
   refused([](CaptureDraft& d) { d.metadata["temperature"] = "1.0x"; }, "temperature");
   refused([](CaptureDraft& d) { d.metadata["temperature"] = "nan"; }, "temperature");
+  refused([](CaptureDraft& d) { d.metadata["temperature"] = "1e-30"; }, "of at least 1e-6");
   refused([](CaptureDraft& d) { d.metadata["capture.version"] = "2"; }, "version '2'");
   refused([](CaptureDraft& d) { d = CaptureDraft{}; }, "has no rows");
   const std::pair<const char*, const char*> headers[] = {

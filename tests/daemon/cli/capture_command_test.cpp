@@ -112,12 +112,32 @@ TEST_CASE("a temperature that no capture may state is refused before anything is
   write_bytes(folder / "a.json", sglang_answers(false));
   cli::CaptureImportArgs args = import_of((folder / "a.json").string(), (folder / "o.safetensors").string());
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  for (const double temperature : {std::nan(""), kInfinity, -kInfinity, 0.0, -1.0}) {
+  for (const double temperature : {std::nan(""), kInfinity, -kInfinity, 0.0, -1.0, 1e-30}) {
     CAPTURE(temperature);
     args.temperature = temperature;
     CHECK(cli::capture_import(args) == 64);
     CHECK_FALSE(std::filesystem::exists(args.out));
   }
+}
+
+TEST_CASE("an option that the shape has no use for, and an output that is an input, are usage errors") {
+  TemporaryFolder folder;
+  const std::string answers = (folder / "a.json").string(), out = (folder / "o.safetensors").string();
+  write_bytes(answers, sglang_answers(false));
+  cli::CaptureImportArgs args = import_of(answers, out);
+  args.listed = 5;
+  CHECK(cli::capture_import(args) == 64);
+  args = import_of(answers, out);
+  args.token_map = (folder / "map.json").string();
+  CHECK(cli::capture_import(args) == 64);
+  args = import_of(answers, out);
+  args.format = "llamacpp-logits";
+  args.matched = true;
+  CHECK(cli::capture_import(args) == 64);
+  CHECK_FALSE(std::filesystem::exists(out));
+  CHECK(cli::capture_import(import_of(answers, answers)) == 64);
+  CHECK(std::filesystem::file_size(answers) == sglang_answers(false).size());
+  CHECK(cli::capture_import(import_of("/dev/null", out)) == 74);
 }
 
 TEST_CASE("importing says what is missing and writes nothing") {

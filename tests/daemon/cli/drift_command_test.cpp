@@ -183,6 +183,25 @@ TEST_CASE("what can not be read, compared or written has its own exit status") {
   CHECK(cli::drift_command(args) == 64);
 }
 
+TEST_CASE("no output of drift overwrites what it reads") {
+  TemporaryFolder folder;
+  const std::string inf = folder / "inf.safetensors";
+  std::filesystem::copy_file(kVectors + "tiny_int8.safetensors", inf);
+  const auto bytes = std::filesystem::file_size(inf);
+  auto args = tiny(inf, inf);
+  CHECK(cli::drift_command(args) == 64);
+  args.json.clear();
+  args.certificate = inf;
+  CHECK(cli::drift_command(args) == 64);
+  args.certificate.clear();
+  args.rows_out = inf;
+  CHECK(cli::drift_command(args) == 64);
+  CHECK(std::filesystem::file_size(inf) == bytes);
+  args.rows_out = folder / "same";
+  args.json = folder / "same";
+  CHECK(cli::drift_command(args) == 64);
+}
+
 TEST_CASE("rows-out holds every metric of every row") {
   TemporaryFolder folder;
   auto args = tiny(kVectors + "tiny_int8.safetensors", folder / "o.json");
