@@ -60,7 +60,7 @@ struct RowContrast {
   Shift entropy, logprob;
   std::uint64_t tokens = 0;        ///< realised tokens
   std::uint64_t inf_likelier = 0;  ///< of these, with log_ratio < 0
-  /// Realised tokens whose log-probability is not 0, and how many of these have the 16 low bits of their
+  /// Realised tokens whose log-probability is at most −0.01, and how many of these have the 16 low bits of their
   /// float32 zero, as a value that was rounded to bf16 has; one in 65,536 has them by chance.
   std::uint64_t nonzero_train = 0, nonzero_inf = 0, bf16_train = 0, bf16_inf = 0;
   void add(const ProfileRow& row);

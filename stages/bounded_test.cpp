@@ -91,8 +91,9 @@ std::string knowledge(const ClauseData& data, const Selection& selection,
   verdict.details["listed"] = data.table->partial.listed;
   const std::string mode = data.table->partial.mode;
   const std::string means = mode == "realised" ? std::string("from the realised tokens alone")
-                                               : fmt::format("with k = {} and {:.2g}% tail mass",
-                                                             data.table->partial.listed, 100 * tail);
+                                               : fmt::format("with k = {} and {:.{}g}% tail mass",
+                                                             data.table->partial.listed, 100 * tail,
+                                                             tail < 0.1 ? 2 : 3);
   const std::string_view name = schema::to_string(subject.metric);
   if (std::isinf(width)) return fmt::format("{} {} has no upper bound", means, name);
   return fmt::format("{} {} is known only to {:.2g}", means, name, width);
@@ -149,7 +150,7 @@ ClauseVerdict apply_tests(const ClauseData& data, const MetricQuestion& question
                   harm.method, at_most ? "upper" : "lower", proof.method);
   verdict.approximate = harm.approximate || proof.approximate;
   if (harm.n == 0) {
-    return cannot(std::move(verdict), fmt::format("There is nothing to decide {} on{}: the captures do not "
+    return cannot(std::move(verdict), fmt::format("Nothing decides {}{}: the captures do not "
                                                   "yield it for these sequences.",
                                                   subject_text(clause), on_slice(verdict.where)));
   }
@@ -222,7 +223,7 @@ ClauseVerdict decide_census(const ClauseData& data, const MetricQuestion& questi
   const std::string what = subject_text(clause);
   if (verdict.n == 0) {
     return cannot(std::move(verdict),
-                  "There is nothing to decide " + what + " on: the captures do not yield it.");
+                  "Nothing decides " + what + ": the captures do not yield it.");
   }
   const std::uint64_t least = clause.limits.min_count.value_or(data.contract->slices.min_sequences);
   verdict.rule = VerdictRule::bounded_census;

@@ -106,7 +106,7 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
   const bool quantile = subject.aggregate && schema::quantile_of(*subject.aggregate);
   if (test.n == 0) {
     verdict = cannot(std::move(verdict),
-                     fmt::format("There is nothing to decide {} on{}: the captures do not yield it "
+                     fmt::format("Nothing decides {}{}: the captures do not yield it "
                                  "for these sequences.",
                                  subject_text(clause), on_slice(verdict.where)));
     return;
@@ -153,7 +153,7 @@ void apply_census(const gpu::MeasurementTable& table, const Selection& selection
       std::string(schema::to_string(subject.metric));
   if (verdict.clusters == 0) {
     verdict = cannot(std::move(verdict),
-                     "There is nothing to decide " + what + " on: the captures do not yield it.");
+                     "Nothing decides " + what + ": the captures do not yield it.");
     return;
   }
   verdict.rule = VerdictRule::census;

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 /// Above this mean kl_inf_train, nats, no kernel that only rounds was seen.
 constexpr double kLargeKl = 0.2;
-constexpr double kLargeLogRatio = 0.4;
+constexpr double kLargeLogRatio = 0.4;  ///< mean abs(log_ratio), where no KL is known
 
 Selection everything(const gpu::MeasurementTable& table) {
   Selection all(table.sequences.size());
@@ -39,16 +39,26 @@ std::string floor_text(double size, const Floors& floors) {
   return out;
 }
 
+/// What is known of the drift's size, best first; empty without any figure.
+std::string size_text(const ScopeFigures& all) {
+  std::string out;
+  const auto add = [&out](const char* name, double value) {
+    if (!std::isnan(value)) out += fmt::format("{}mean {} {}", out.empty() ? "" : ", ", name, figure(value));
+  };
+  add("kl_inf_train", all.kl);
+  add("logit_rms", all.rms);
+  if (all.rows == 0) add("abs_log_ratio", all.abs_log_ratio);
+  return out;
+}
+
 std::string none_text(const ScopeFigures& all, const Floors& floors) {
-  if (all.rows == 0 && all.log_ratio.n == 0) return "No row could be compared, so nothing can be said.";
+  const std::string size = size_text(all);
+  if (size.empty())
+    return "Neither whole distributions nor realised tokens are known of any row, so no pattern can be "
+           "found.";
   if (all.rows > 0 && all.rms == 0)
     return "The two captures have the same logits up to a constant in each row.";
-  std::string size =
-      all.rows > 0 ? fmt::format("mean kl_inf_train {}, mean logit_rms {}", figure(all.kl), figure(all.rms))
-                   : fmt::format("mean log_ratio {}", figure(all.log_ratio.mean()));
-  const bool large = all.rows > 0
-                         ? all.kl > kLargeKl
-                         : all.contrast.tokens > 0 && std::abs(all.log_ratio.mean()) > kLargeLogRatio;
+  const bool large = std::isnan(all.kl) ? all.abs_log_ratio > kLargeLogRatio : all.kl > kLargeKl;
   std::string out = "No known pattern. ";
   out += large ? fmt::format(
                      "The drift ({}) is larger than rounding explains, so something is wrong that this "

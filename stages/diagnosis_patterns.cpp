@@ -118,10 +118,12 @@ bool look_for_finite_filter(const ScopeFigures& f, const Scope& scope, Diagnosis
     if (!(f.wide_sequences >= kFilteredRows)) return false;
     Suspicion& s = add(out, Pattern::truncated_support, scope.text);
     say_filtered(s);
+    s.looks_like += ", or columns that the captures mask with different numbers";
     s.because = fmt::format(
         "in {} of sequences every row has a logit_span over {}: some logits were replaced by large negative "
         "numbers in one capture",
         percent(f.wide_sequences), figure(kWideSpan));
+    s.next += " Columns of padding and banned tokens are -Infinity in both.";
     s.figures = {{"sequences_with_wide_span", f.wide_sequences}};
     return true;
   }
@@ -197,14 +199,21 @@ void look_for_nonfinite(const gpu::MeasurementTable& table, Diagnosis& out) {
     return;
   }
   const bool whole = !partial && each >= vocabulary;
+  // The same number of them on nearly every row: a place in the vocabulary, and not an accident of a row.
+  const bool columns =
+      !partial && !whole && rows >= kLeastRows && share >= kFilteredRows && counts.max == each;
   s.looks_like = partial ? "log-probabilities that overflowed or were never computed"
                  : whole ? "rows that the kernel did not compute: NaN in the last hidden state"
-                         : "single logits that overflowed or were never written";
+                 : columns
+                     ? "columns that one capture alone masks with -Infinity (padding of the vocabulary, "
+                       "banned tokens), or that its head does not compute"
+                     : "single logits that overflowed or were never written";
   s.because = partial
                   ? fmt::format("{} have log-probabilities that are NaN or infinite, {} in each on average",
                                 place, figure(each))
-                  : fmt::format("{} have NaN or infinite logits, {} of {} entries in each on average", place,
-                                figure(each), count_text(table.vocabulary));
+                  : fmt::format("{} have NaN or infinite logits, {} of the {} of both kernels in each{}",
+                                place, figure(each), count_text(std::uint64_t{2} * table.vocabulary),
+                                columns ? "" : " on average");
   if (!table.worst_rows.empty()) {
     const gpu::WorstRow& first = table.worst_rows.front();
     s.next = fmt::format("Look at row {} first (sequence {}, position {}). ", first.row, first.sequence,
@@ -213,7 +222,10 @@ void look_for_nonfinite(const gpu::MeasurementTable& table, Diagnosis& out) {
   s.next +=
       partial ? "Look in that row's answer of the engine, and check overflow in half precision."
       : whole ? "Check attention masks of padded rows, overflow in half precision and uninitialised buffers."
-              : "Check the head's columns at those entries, and overflow in half precision.";
+      : columns
+          ? "Compare the columns of the two captures there: a masked token is -Infinity in both, and takes "
+            "no part then."
+          : "Check the head's columns at those entries, and overflow in half precision.";
 }
 
 bool look_for_shapes(const gpu::MeasurementTable& table, const Scope& scope, Diagnosis& out) {

@@ -143,6 +143,7 @@ std::optional<double> drift_size(const gpu::SequenceRow& sequence) {
 ScopeFigures figures_of(const gpu::MeasurementTable& table, const Selection& sequences) {
   ScopeFigures out;
   gpu::Moments tv, kl, flips, overlap, rms, entropy;
+  double abs_log_ratios = 0, tokens = 0;
   for (const std::size_t i : sequences) {
     const gpu::SequenceRow& row = table.sequences[i];
     tv.merge(of(row, Metric::tv));
@@ -153,11 +154,14 @@ ScopeFigures figures_of(const gpu::MeasurementTable& table, const Selection& seq
     entropy.merge(of(row, Metric::entropy_train));
     out.log_ratio.merge(of(row, Metric::log_ratio));
     out.contrast.merge(row.contrast);
+    abs_log_ratios += row.realised.abs_log_w;
+    tokens += static_cast<double>(row.realised.n);
   }
   out.sequences = sequences.size();
   out.rows = tv.n;
   out.tv = tv.mean(), out.kl = kl.mean(), out.flips = flips.mean(), out.overlap = overlap.mean();
   out.rms = rms.mean(), out.entropy = entropy.mean();
+  out.abs_log_ratio = abs_log_ratios / tokens;
   const auto rows = static_cast<double>(out.contrast.rows), up = static_cast<double>(out.contrast.entropy_up);
   out.entropy_gap = out.contrast.entropy_gap / rows;
   out.one_way = std::max(up, rows - up) / rows;

@@ -186,7 +186,7 @@ ClauseVerdict decide_means(const ClauseData& data, const schema::Clause& clause,
       data, selection, subject.metric, train, subject.aggregate == schema::Aggregate::sequence_mean);
   if (clusters.empty()) {
     return cannot(std::move(verdict),
-                  fmt::format("There is nothing to decide {} on{}: the captures do not yield it{}.",
+                  fmt::format("Nothing decides {}{}: the captures do not yield it{}.",
                               subject_text(clause), on_slice(verdict.where),
                               entropy ? "" : " without realised tokens (tensor token_ids)"));
   }

@@ -108,6 +108,12 @@ TEST_CASE("a contrast tells shifted rows, one-sided tokens and log-probabilities
   CHECK(contrast.nonzero_train == 4);
   CHECK(contrast.bf16_train == 0);
   CHECK(contrast.bf16_inf == 4);
+  ProfileRow certain = profile_row(0, 0.5, 1);
+  certain.logprob_train = certain.logprob_inf =
+      -0x1p-18;  // one step of a float32 logit of 40: no sign of rounding
+  contrast.add(certain);
+  CHECK(contrast.nonzero_train == 4);
+  CHECK(contrast.nonzero_inf == 4);
 }
 
 TEST_CASE("a worst row knows the drift of its neighbours in its own sequence") {

@@ -283,11 +283,26 @@ TEST_CASE("NaN is told apart from a filter, whole rows from single entries") {
   REQUIRE(patterns(single) == "nonfinite");
   CHECK(first(single).looks_like.find("single logits") == 0);
   CHECK(first(single).next.find("Look at row ") == 0);
+  CHECK(first(single).because.find(" of the 518 of both kernels in each") != std::string::npos);
   const auto whole = diagnose(tiny([](std::int64_t sequence, std::int64_t, std::span<float> row) {
     if (sequence == 4) std::ranges::fill(row, std::nanf(""));
   }));
   REQUIRE(patterns(whole) == "nonfinite");
   CHECK(first(whole).looks_like.find("rows that the kernel did not compute") == 0);
+}
+
+TEST_CASE("columns that one capture alone masks are told from logits that overflowed") {
+  const auto diagnosis = diagnose(tiny([](std::int64_t, std::int64_t, std::span<float> row) {
+    std::ranges::fill(row.last(5), -std::numeric_limits<float>::infinity());
+  }));
+  REQUIRE(patterns(diagnosis) == "nonfinite");
+  CHECK(first(diagnosis).looks_like.find("columns that one capture alone masks") == 0);
+  CHECK(first(diagnosis).because.find("5 of the 518 of both kernels in each") != std::string::npos);
+  const auto filled = diagnose(
+      tiny([](std::int64_t, std::int64_t, std::span<float> row) { std::ranges::fill(row.last(5), -1e9F); }));
+  REQUIRE(patterns(filled) == "truncated_support");
+  CHECK(first(filled).looks_like.find("columns that the captures mask with different numbers") !=
+        std::string::npos);
 }
 
 TEST_CASE("NaN among listed log-probabilities is not called a row of logits that was not computed") {
@@ -313,6 +328,28 @@ TEST_CASE("log-probabilities rounded to bf16 are recognised on the side that rou
   REQUIRE(patterns(diagnosis) == "bf16_logprobs");
   CHECK(first(diagnosis).looks_like.find("K_inf") != std::string::npos);
   CHECK(first(diagnosis).figures.at("bf16_inf") == 1);
+}
+
+TEST_CASE("tokens that are all but certain are not called rounded to bf16") {
+  // 1 − 2^-20 and the like: the log-softmax of anyone has few bits there.
+  const auto diagnosis =
+      diagnose(realised([](double, double noise) { return -std::ldexp(noise < 0 ? 3 : 5, -20); }));
+  CHECK(patterns(diagnosis).find("bf16_logprobs") == std::string::npos);
+}
+
+TEST_CASE("without a pattern the size of the drift is told by what is known of it") {
+  const auto tokens = diagnose(realised([](double p, double noise) { return p + 0.05 * noise; }));
+  CHECK(patterns(tokens) == "");
+  CHECK(tokens.summary.find("The drift (mean abs_log_ratio 0.0") != std::string::npos);
+  gpu::MeasureOptions core;
+  core.metrics = DRIFTGATE_METRICS_CORE;
+  const auto table = gpu::measure(open(kVectors + "tiny_f32.safetensors"),
+                                  open(kVectors + "tiny_bf16.safetensors"), nullptr, core);
+  REQUIRE(table);
+  const auto one_pass = diagnose(*table);
+  CHECK(patterns(one_pass) == "");
+  CHECK(one_pass.summary.find("(mean kl_inf_train ") != std::string::npos);
+  CHECK(one_pass.summary.find(", mean abs_log_ratio ") != std::string::npos);
 }
 
 TEST_CASE("a large drift without a pattern is not called rounding") {
