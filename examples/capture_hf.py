@@ -72,7 +72,7 @@ def main():
     parts = {"hidden" if args.hidden else "logits": [], "token_ids": [], "sequence_ids": [], "positions": []}
     with open(args.corpus, "rb") as file:
         corpus = file.read()
-    for line in filter(str.strip, corpus.decode().splitlines()):
+    for line in filter(str.strip, corpus.decode().split("\n")):
         entry = json.loads(line)
         ids = tokenizer(entry["text"], return_tensors="pt", truncation=True, max_length=args.max_tokens).input_ids
         if ids.shape[1] < 2:

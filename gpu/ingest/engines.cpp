@@ -24,6 +24,8 @@ Result<void> read_vllm_row(const Place& entries, Reading& reading, EngineRow row
     const Place entry{value, entries.pointer + "/" + schema::pointer_token(key)};
     const auto id = id_in(key);
     if (!id) return reading.fail(entry, "is not named by a token id from 0 to 2147483647");
+    if (!entry.value.is_object() && !entry.is_null())
+      return reading.fail(entry, "is no object with 'logprob', as vLLM's server answers it");
     const auto logprob = entry.find("logprob");
     if (!logprob) continue;
     if (*id != row.token) {
@@ -150,6 +152,10 @@ Result<void> read_sglang(const Place& response, Reading& reading) {
                           matched ? "input_token_ids_logprobs" : "input_top_logprobs"};
   const SglangNames output{"output_token_logprobs",
                            matched ? "output_token_ids_logprobs" : "output_top_logprobs"};
+  if (matched && !meta->find(input.lists) && !meta->find(output.lists)) {
+    return reading.fail(*meta, std::string("has no '") + input.lists + "' nor '" + output.lists +
+                                   "': ask SGLang for token_ids_logprob, or leave --matched out");
+  }
   const std::int64_t sequence = reading.next_sequence();
   const auto end = read_sglang_part(*meta, input, sequence, 0, reading);
   if (!end) return std::unexpected(end.error());

@@ -98,6 +98,8 @@ TEST_CASE("vLLM's realised token is listed only when its rank is among the other
   std::string without = kVllm;
   without.replace(without.find("prompt_token_ids"), 16, "prompt_token_xxx");
   CHECK(contains(refusal(Format::vllm, without), "return_token_ids"));
+  CHECK(contains(refusal(Format::vllm, R"({"prompt_token_ids":[5,6],"prompt_logprobs":[null,{"6":-0.5}]})"),
+                 "/prompt_logprobs/1/6 is no object with 'logprob'"));
 }
 
 TEST_CASE("SGLang's input and output follow each other, and the requested ids are matched support") {
@@ -111,6 +113,9 @@ TEST_CASE("SGLang's input and output follow each other, and the requested ids ar
   matched.matched = true;
   const EngineRows named = must_read(Format::sglang, kSglang, matched);
   CHECK(named.rows[0].list[0].logprob == -4.0F);
+  const std::string none = R"({"meta_info":{"output_token_logprobs":[[-0.5,3,null]]}})";
+  CHECK(must_read(Format::sglang, none).rows.size() == 1);
+  CHECK(contains(refusal(Format::sglang, none, matched), "ask SGLang for token_ids_logprob"));
 }
 
 TEST_CASE("llama.cpp's server is read, and probabilities after sampling are refused") {
