@@ -17,7 +17,7 @@ MARK = "Wanderweg"  # in every German prompt of these tests, and in no other
 class SlicedLoad(Load):
     """Real traffic of which a third is German and carries the mark."""
 
-    def __init__(self, world, rate=90, seconds=240):
+    def __init__(self, world, rate=90, seconds=1800):
         prompts = os.path.join(world.folder, "prompts.jsonl")
         with open(prompts, "w", encoding="utf-8") as handle:
             for i in range(90):
@@ -39,6 +39,7 @@ def with_slice_rule(text):
             ("  - {id: errors, metric: error_rate, max: 0.05, max_ratio: 1.5}",
              "  - {id: errors, metric: error_rate, max: 0.6}\n"
              "  - {id: slice-errors, metric: error_rate, max: 0.2, slices: [critical], stages: [canary]}"),
+            ("min_dwell: 5s", "min_dwell: 10m"),
             ('    - {match: "runtime.errors", stage: canary, action: rollback}',
              '    - {match: "runtime.slice-errors", slice: any, stage: canary, action: route_slice}\n'
              '    - {match: "runtime.slice-errors", slice: any, stage: canary, action: notify}')):
@@ -98,7 +99,8 @@ def a_failing_slice_goes_to_the_fallback_engine(world):
     tell(world, receiver)
     world.start_daemon()
     world.install_incumbent()
-    world.start_engine("bf16", "bf16", "--fail-share", "1", "--fail-text", MARK, "--fail-after-requests", "420")
+    later = os.path.join(world.folder, "fail")
+    world.start_engine("bf16", "bf16", "--fail-share", "1", "--fail-text", MARK, "--fail-file", later)
     world.register_engine("bf16", "bf16")
     world.start_engine("safe", "f32")
     refused = world.api("POST", "/v1/promotions", {
@@ -113,6 +115,8 @@ def a_failing_slice_goes_to_the_fallback_engine(world):
 
     def routed():
         seen = world.promotion(promotion)
+        if seen["stage"] == "canary":
+            open(later, "w", encoding="ascii").close()
         if seen["state"] == "awaiting_approval":
             world.approve(promotion)
         check(seen["state"] in ("running", "awaiting_approval"), f"ended as {seen['state']}: {seen['reason']}")

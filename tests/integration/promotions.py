@@ -101,15 +101,17 @@ def int8_static_is_rejected_and_the_language_is_named(world):
 
 def promote_failing(world, *flags):
     world.install_incumbent()
-    world.start_engine("int8", "int8", *flags)
+    world.start_engine("int8", "int8", "--fail-share", "0.4", *flags)
     world.register_engine("int8", "int8")
     return world.load(), world.promote("int8", "int8")
 
 
 def int8_that_fails_later_is_rolled_back_in_canary(world):
-    load, promotion = promote_failing(world, "--fail-share", "0.4", "--fail-after-requests", "330")
-    if world.reach(promotion, ("awaiting_approval", "rejected"))["state"] == "awaiting_approval":
-        world.approve(promotion)
+    later = os.path.join(world.folder, "fail")
+    load, promotion = promote_failing(world, "--fail-file", later)
+    world.reach(promotion, ("running", "awaiting_approval"), "canary")
+    wait_for("a share in canary", world.observed_share)
+    open(later, "w", encoding="ascii").close()  # nobody approves more than the first share
     done = world.reach(promotion, "rejected")
     check(done["stage"] == "canary", f"rejected in {done['stage']}: {done['reason']}")
     check(done["traffic"] == "reverted", f"traffic is {done['traffic']}")
@@ -126,7 +128,7 @@ def int8_that_fails_later_is_rolled_back_in_canary(world):
 
 
 def int8_that_fails_from_the_start_is_stopped_in_shadow(world):
-    load, promotion = promote_failing(world, "--fail-share", "0.4", "--fail-after-requests", "12")
+    load, promotion = promote_failing(world, "--fail-after-requests", "12")
     done = world.reach(promotion, "rejected")
     check(done["stage"] == "shadow-runtime", f"rejected in {done['stage']}: {done['reason']}")
     check(done["traffic"] == "never_exposed", f"traffic is {done['traffic']}")
@@ -139,8 +141,9 @@ def restarts_in_every_stage_change_nothing(world):
     world.register_engine("bf16", "bf16")
     load = world.load()
     promotion = world.promote("bf16", "bf16")
-    for stage in ("offline-numeric", "statistical-slice", "shadow-runtime", "canary"):
-        seen = world.reach(promotion, ("running", "awaiting_approval"), stage)
+    stages = ("offline-numeric", "statistical-slice", "shadow-runtime", "canary")
+    for i, stage in enumerate(stages):
+        seen = world.reach(promotion, ("running", "awaiting_approval"), stages[i:])  # some stages are short
         world.daemon.stop()
         world.start_daemon()
         after = world.promotion(promotion)
@@ -215,7 +218,7 @@ def traffic_survives_the_daemon_and_the_dead_man_reverts(world):
     served_by = lambda: {call(world.router + "/v1/completions", "POST",
                               {"model": "tinylm", "prompt": "x", "max_tokens": 1},
                               {"driftgate-key": f"probe-{i}"}).headers.get("driftgate-version") for i in range(60)}
-    wait_for("the dead-man time to leave one version", lambda: len(served_by()) == 1, 20)
+    wait_for("the dead-man time to leave one version", lambda: len(served_by()) == 1)
     world.start_daemon()
     wait_for("the route to agree again", lambda: world.route()["agree"])
     world.approve(promotion)

@@ -1,5 +1,8 @@
 #include "examples/tinylm/src/faults.hpp"
 
+#include <filesystem>
+#include <system_error>
+
 namespace tinylm {
 namespace {
 
@@ -14,12 +17,17 @@ double uniform(std::uint64_t seed, std::uint64_t kind, std::uint64_t number) {
 
 }  // namespace
 
+bool Faults::failures_begun() const {
+  std::error_code ignored;
+  return options_.fail_file.empty() || std::filesystem::exists(options_.fail_file, ignored);
+}
+
 FaultPlan Faults::next(std::string_view body) {
   const std::uint64_t number = number_++;
   FaultPlan plan;
-  plan.fails =
-      number >= options_.fail_after_requests && uniform(options_.seed, 1, number) < options_.fail_share &&
-      body.find(options_.fail_text) != std::string_view::npos;
+  plan.fails = number >= options_.fail_after_requests &&
+               uniform(options_.seed, 1, number) < options_.fail_share &&
+               body.find(options_.fail_text) != std::string_view::npos && failures_begun();
   plan.garbage =
       number >= options_.garbage_after_requests && uniform(options_.seed, 2, number) < options_.garbage_share;
   const bool delays =

@@ -14,6 +14,7 @@ struct FaultOptions {
   std::uint64_t fail_after_requests = 0, delay_after_requests = 0, garbage_after_requests = 0;
   std::chrono::milliseconds delay{0};
   std::string fail_text{};  ///< failures hit only requests whose body holds it; empty = any
+  std::string fail_file{};  ///< failures begin once this file exists; empty = at once
   std::uint64_t seed = 1;
 };
 
@@ -30,6 +31,8 @@ class Faults {
   FaultPlan next(std::string_view body);
 
  private:
+  [[nodiscard]] bool failures_begun() const;
+
   FaultOptions options_;
   std::atomic<std::uint64_t> number_{0};
 };

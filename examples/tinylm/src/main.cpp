@@ -103,6 +103,7 @@ void add_serve_options(CLI::App& app, ServeOptions& serve, int& delay_ms) {
       ->check(share);
   app.add_option("--fail-after-requests", faults.fail_after_requests, "Failures begin after this many");
   app.add_option("--fail-text", faults.fail_text, "Failures hit only requests whose body holds this");
+  app.add_option("--fail-file", faults.fail_file, "Failures begin once this file exists");
   app.add_option("--garbage-share", faults.garbage_share, "Share answered with a broken body")->check(share);
   app.add_option("--garbage-after-requests", faults.garbage_after_requests,
                  "Broken bodies begin after this many");

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
+#include "tests/examples/tinylm/fixtures.hpp"
+
 using namespace tinylm;
 
 TEST_CASE("failures begin after the stated number and keep their share") {
@@ -31,4 +35,12 @@ TEST_CASE("with a text, only requests that hold it fail") {
   Faults faults({.fail_share = 1, .fail_text = "der"});
   CHECK(faults.next(R"({"prompt": "der Weg"})").fails);
   CHECK_FALSE(faults.next(R"({"prompt": "the way"})").fails);
+}
+
+TEST_CASE("with a file, failures begin once it exists") {
+  const tinylm_tests::TemporaryFolder folder;
+  Faults faults({.fail_share = 1, .fail_file = folder.file("fail")});
+  CHECK_FALSE(faults.next("").fails);
+  std::ofstream(folder.file("fail")) << "now";
+  CHECK(faults.next("").fails);
 }
