@@ -11,7 +11,7 @@ from harness import check
 class Peer:
     """One connection; reads answers as they come."""
 
-    def __init__(self, url, timeout=20):
+    def __init__(self, url, timeout=120):
         host, port = url.split("//", 1)[1].split("/", 1)[0].rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout)
         self.received = b""
@@ -77,7 +77,7 @@ class Said:
         self.detail = (error or {}).get("message") or self.body.get("detail", "")
 
 
-def said(url, data, timeout=20):
+def said(url, data, timeout=120):
     peer = Peer(url, timeout)
     try:
         peer.send(data)

@@ -17,10 +17,13 @@ DATA = os.path.join(EXAMPLE, "data")
 CONTRACT = os.path.join(ROOT, "tests", "integration", "contract.yaml")
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def held_port():
+    """A socket on a free port. While it is open the kernel gives the port to nobody who did not ask for it by its
+    number; who asks as servers do (SO_REUSEADDR) can listen there."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
 
 
 class World:
@@ -28,7 +31,8 @@ class World:
         self.folder = tempfile.mkdtemp(prefix=f"driftgate-{name}-")
         self.processes = []
         self.settings = settings or {}
-        self.router_port = free_port()
+        self.port_holder = held_port()
+        self.router_port = self.port_holder.getsockname()[1]
         self.engines = {}
         self.daemon = None
         self.tokens = {}
@@ -46,6 +50,7 @@ class World:
                 process.stop() if process is not self.daemon else process.kill()
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             self.stop_router()
+        self.port_holder.close()
         if failed and os.environ.get("DRIFTGATE_KEEP"):
             print(f"kept: {self.folder}")
         else:
@@ -78,7 +83,7 @@ class World:
         values = {
             "listen": "127.0.0.1:0", "port_file": f"{self.folder}/api.port", "data_dir": f"{self.folder}/data",
             "router.listen": f"127.0.0.1:{self.router_port}", "router.window_ms": 250,
-            "router.dead_man_ms": 3000, "router.request_deadline_ms": 5000,
+            "router.dead_man_ms": 3000, "router.request_deadline_ms": 60_000,
             **self.settings,
         }
         tree = {}
@@ -106,7 +111,7 @@ class World:
     def stop_router(self):
         """The router outlives the daemon on purpose: a test ends it through its control socket."""
         subprocess.run([DRIFTGATE, "router-stop", "--socket", f"{self.folder}/data/router.sock"],
-                       check=False, capture_output=True, timeout=20)
+                       check=False, capture_output=True, timeout=60)
 
     # --- the API ---------------------------------------------------------------------------------
     def api(self, method, path, body=None, who="viewer", expect=None, headers=None):
@@ -152,11 +157,11 @@ class World:
         return self.api("GET", f"/v1/promotions/{promotion}", expect=200)
 
     def reach(self, promotion, state=None, stage=None, seconds=None):
-        """Waits until the promotion is in the state (or stage); fails as soon as it ended elsewhere."""
+        """Waits until the promotion is in the state (or stage), or one of them; fails when it ended elsewhere."""
         def there():
             seen = self.promotion(promotion)
             if (state is None or seen["state"] in (state if isinstance(state, tuple) else (state,))) and (
-                    stage is None or seen["stage"] == stage):
+                    stage is None or seen["stage"] in (stage if isinstance(stage, tuple) else (stage,))):
                 return seen
             check(seen["state"] not in TERMINAL,
                   f"ended as {seen['state']} in {seen['stage']}, expected {state or stage}: {seen['reason']}")
@@ -186,7 +191,7 @@ class World:
         return call(self.router + "/v1/completions", "POST",
                     {"model": "tinylm", "prompt": text, "max_tokens": 4, **options}, {"driftgate-key": key})
 
-    def load(self, rate=80, seconds=240):
+    def load(self, rate=80, seconds=1800):
         return Load(self, self.router, rate, seconds)
 
 
