@@ -1,8 +1,8 @@
 // Hidden states through a head against a library's sgemm of the same products, in interleaved rounds, one
 // thread's processor time: OpenBLAS and oneDNN where they are installed (opened at run time), the product
-// alone, core metrics (one product of each kind) and all metrics (two of each). The libraries get a float32
-// copy of the head. Usage: fused_bench [vocabulary] [width] [rows] [f32|bf16] [rounds]. Prints one JSON
-// object.
+// alone, core metrics (one product of each kind) and all metrics (two of each), of hidden states in float32
+// and in bf16. The libraries get a float32 copy of the head. Usage: fused_bench [vocabulary] [width] [rows]
+// [f32|bf16] [rounds]; the type is the head's. Prints one JSON object.
 
 #include <dlfcn.h>
 #include <fmt/core.h>
@@ -154,43 +154,44 @@ struct Contender {
   std::vector<double> seconds;
 };
 
-/// Everything that the contenders work on.
-struct Bench {
-  Data data;
-  gpu::Capture capture;
-  const gpu::fused::ProductKernel& kernel;
+/// Hidden states of one type with what measures them.
+struct States {
+  const Data& data;
+  std::vector<std::uint16_t> train, inf;  ///< in bf16
   gpu::fused::HeadPair heads;
   std::size_t block;
-  std::vector<gpu::fused::HiddenRow> hidden;
+  std::vector<gpu::fused::HiddenRow> rows;
   gpu::fused::BlockProduct product;
   gpu::fused::FusedRows core, all;
   std::vector<driftgate_row> figures;
-  std::vector<float> out;
-  Sgemm blas = openblas(), dnn = onednn();
 
-  Bench(Data made, gpu::Capture opened)
-      : data(std::move(made)),
-        capture(std::move(opened)),
-        kernel(gpu::fused::best_product()),
-        heads(gpu::fused::pair_heads(kernel, capture.head(), capture.head(), 1.0)),
-        block(gpu::fused::block_rows(kernel, data.width)),
-        product(kernel, heads, block),
-        core(kernel, heads, 10, DRIFTGATE_METRICS_CORE, data.rows),
-        all(kernel, heads, 10, DRIFTGATE_METRICS_ALL, data.rows),
-        figures(data.rows),
-        out(data.rows * data.vocabulary) {
+  States(const Data& from, const gpu::Capture& capture, std::uint32_t dtype)
+      : data(from),
+        heads(gpu::fused::pair_heads(gpu::fused::best_product(), capture.head(), capture.head(), 1.0,
+                                     dtype == DRIFTGATE_BF16)),
+        block(gpu::fused::block_rows(gpu::fused::best_product(), data.width)),
+        product(gpu::fused::best_product(), heads, block),
+        core(gpu::fused::best_product(), heads, 10, DRIFTGATE_METRICS_CORE, data.rows),
+        all(gpu::fused::best_product(), heads, 10, DRIFTGATE_METRICS_ALL, data.rows),
+        figures(data.rows) {
+    const bool half = dtype == DRIFTGATE_BF16;
+    const auto cut = [half](const std::vector<float>& values, std::vector<std::uint16_t>& to) {
+      for (std::size_t i = 0; half && i < values.size(); ++i)
+        to.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[i]) >> 16));
+    };
+    cut(data.train, train), cut(data.inf, inf);
     for (std::size_t row = 0; row < data.rows; ++row) {
-      const auto at = [&](const std::vector<float>& values) {
+      const auto at = [&](const auto& values) {
         return reinterpret_cast<const unsigned char*>(values.data() + row * data.width);
       };
-      hidden.push_back({at(data.train), at(data.inf), DRIFTGATE_F32, DRIFTGATE_F32});
+      rows.push_back({half ? at(train) : at(data.train), half ? at(inf) : at(data.inf), dtype, dtype});
     }
   }
 
   void multiply() {
     constexpr std::size_t kTile = gpu::fused::kTileTokens;
     for (std::size_t begin = 0; begin < data.rows; begin += block) {
-      product.set_rows(std::span(hidden).subspan(begin, std::min(block, data.rows - begin)));
+      product.set_rows(std::span(rows).subspan(begin, std::min(block, data.rows - begin)));
       for (std::size_t first = 0; first < data.vocabulary; first += kTile) {
         product.multiply(first, std::min<std::size_t>(kTile, data.vocabulary - first));
       }
@@ -198,14 +199,35 @@ struct Bench {
   }
 };
 
+/// Everything that the contenders work on.
+struct Bench {
+  Data data;
+  gpu::Capture capture;
+  States wide, half;
+  std::vector<float> out;
+  Sgemm blas = openblas(), dnn = onednn();
+
+  Bench(Data made, gpu::Capture opened)
+      : data(std::move(made)),
+        capture(std::move(opened)),
+        wide(data, capture, DRIFTGATE_F32),
+        half(data, capture, DRIFTGATE_BF16),
+        out(data.rows * data.vocabulary) {}
+};
+
 constexpr std::size_t kReference =
-    3;  ///< the contender whose share is told: the first library's whole product
+    6;  ///< the contender whose share is told: the first library's whole product
 
 std::vector<Contender> contenders_of(Bench& bench) {
   std::vector<Contender> out;
-  out.push_back({"product", [&bench] { bench.multiply(); }, {}});
-  out.push_back({"core metrics", [&bench] { bench.core.measure(bench.hidden, nullptr, bench.figures); }, {}});
-  out.push_back({"all metrics", [&bench] { bench.all.measure(bench.hidden, nullptr, bench.figures); }, {}});
+  for (const auto& [type, states] : {std::pair{"", &bench.wide}, std::pair{" of bf16 states", &bench.half}}) {
+    const auto add = [&](const char* name, std::function<void()> work) {
+      out.push_back({std::string(name) + type, std::move(work), {}});
+    };
+    add("product", [of = states] { of->multiply(); });
+    add("core metrics", [of = states] { of->core.measure(of->rows, nullptr, of->figures); });
+    add("all metrics", [of = states] { of->all.measure(of->rows, nullptr, of->figures); });
+  }
   for (const auto& [name, sgemm] : {std::pair{"openblas", &bench.blas}, std::pair{"onednn", &bench.dnn}}) {
     if (!*sgemm) continue;
     const auto by = [&bench, library = sgemm](std::size_t tokens) {
@@ -261,10 +283,13 @@ int main(int argc, char** argv) {
     }
   }
   const double stored = 2.0 * static_cast<double>(rows) * vocabulary * (dtype == "f32" ? 4 : 2);
-  fmt::print(R"({{"kernel": "{}", "vocabulary": {}, "width": {}, "rows": {}, "dtype": "{}", "rounds": {},)"
-             "\n \"scratch_bytes\": {}, \"share_of_stored_logits\": {:.4g},\n \"contenders\": {{{}}}}}\n",
-             bench.kernel.name, vocabulary, width, rows, dtype, rounds, bench.all.scratch_bytes(),
-             static_cast<double>(bench.all.scratch_bytes()) / stored,
-             report(contenders, 2.0 * static_cast<double>(rows) * vocabulary * width));
+  const auto* pairs = bench.half.heads.pairs;
+  fmt::print(
+      R"({{"kernel": "{}", "of_bf16_states": "{}", "vocabulary": {}, "width": {}, "rows": {}, "dtype": "{}", "rounds": {},)"
+      "\n \"scratch_bytes\": {}, \"share_of_stored_logits\": {:.4g},\n \"contenders\": {{{}}}}}\n",
+      gpu::fused::best_product().name, pairs != nullptr ? pairs->name : "the same", vocabulary, width, rows,
+      dtype, rounds, bench.wide.all.scratch_bytes(),
+      static_cast<double>(bench.wide.all.scratch_bytes()) / stored,
+      report(contenders, 2.0 * static_cast<double>(rows) * vocabulary * width));
   return 0;
 }

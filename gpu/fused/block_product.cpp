@@ -31,12 +31,19 @@ std::size_t block_rows(const ProductKernel& kernel, std::uint32_t width) {
 }
 
 BlockProduct::BlockProduct(const ProductKernel& kernel, const HeadPair& heads, std::size_t most_rows)
-    : kernel_(kernel), heads_(heads), width_(heads.train->width()) {
-  const std::size_t rows = round_up(most_rows, kernel.rows);
+    : kernel_(kernel),
+      heads_(heads),
+      width_(heads.train->width()),
+      panel_rows_(heads.pairs != nullptr ? heads.pairs->rows : kernel.rows) {
+  const std::size_t rows = round_up(most_rows, panel_rows_);
   flaws_.resize(rows);
   shared_.resize(rows);
-  packed_rows_.resize(2 * rows * width_);
-  packed_tokens_.resize(kTileTokens * std::min(kDepth, width_));
+  if (heads.pairs != nullptr) {
+    pairs_.emplace(*heads.pairs, rows, width_);
+  } else {
+    packed_rows_.resize(2 * rows * width_);
+    packed_tokens_.resize(kTileTokens * std::min(kDepth, width_));
+  }
   z_.resize(rows * kTileTokens);
   drift_.resize(rows * kTileTokens);
   wide_train_.resize(width_);
@@ -46,9 +53,14 @@ BlockProduct::BlockProduct(const ProductKernel& kernel, const HeadPair& heads, s
 
 void BlockProduct::set_rows(std::span<const HiddenRow> rows) {
   rows_ = rows;
-  padded_rows_ = round_up(rows.size(), kernel_.rows);
-  std::fill_n(packed_rows_.begin(), 2 * padded_rows_ * width_, 0.0F);
+  padded_rows_ = round_up(rows.size(), panel_rows_);
+  if (pairs_) {
+    pairs_->clear(padded_rows_);
+  } else {
+    std::fill_n(packed_rows_.begin(), 2 * padded_rows_ * width_, 0.0F);
+  }
   for (std::size_t row = 0; row < rows.size(); ++row) pack_row(row);
+  if (pairs_) pairs_->order_terms();
 }
 
 void BlockProduct::pack_row(std::size_t row) {
@@ -59,8 +71,16 @@ void BlockProduct::pack_row(std::size_t row) {
       static_cast<std::uint8_t>((all_finite(wide_train_) ? 0U : 1U) | (all_finite(wide_inf_) ? 0U : 2U));
   shared_[row] = {};
   if (flaws_[row] != 0) return;
-  shared_[row] = shared_part();
   const double scale = heads_.inf->scale();
+  if (pairs_) {
+    for (std::size_t k = 0; k < width_; ++k) {
+      const auto a = static_cast<double>(wide_train_[k]), b = static_cast<double>(wide_inf_[k]);
+      wide_inf_[k] = static_cast<float>(scale * (a - b));
+    }
+    pairs_->set_row(row, wide_train_, wide_inf_);
+    return;
+  }
+  shared_[row] = shared_part();
   const std::size_t panel = row / kernel_.rows, lane = row % kernel_.rows;
   for (std::size_t from_k = 0; from_k < width_; from_k += kDepth) {
     const std::size_t depth = std::min(kDepth, width_ - from_k);
@@ -142,6 +162,11 @@ void BlockProduct::multiply(std::size_t first, std::size_t count) {
     std::fill_n(z(row), kTileTokens, shared.z);
     std::fill_n(drift(row), kTileTokens, shared.drift);
   }
+  for (std::size_t from = 0; pairs_ && from < width_; from += kDepth) {
+    pairs_->add_products(from / kDepth, *heads_.train, std::span(heads_.tokens).subspan(first, count),
+                         z_.data(), drift_.data(), kTileTokens);
+  }
+  if (pairs_) return;
   for (std::size_t from = 0; from < width_; from += kDepth) {
     const std::size_t depth = std::min(kDepth, width_ - from);
     const float* train = packed_rows_.data() + 2 * padded_rows_ * from;
@@ -179,7 +204,7 @@ BlockProduct::Exact BlockProduct::exact(std::size_t row, std::uint32_t token) {
 }
 
 std::size_t BlockProduct::scratch_bytes() const {
-  return flaws_.size() + sizeof(Shared) * shared_.size() +
+  return flaws_.size() + sizeof(Shared) * shared_.size() + (pairs_ ? pairs_->scratch_bytes() : 0) +
          sizeof(float) * (packed_rows_.size() + packed_tokens_.size() + wide_train_.size() +
                           wide_inf_.size() + wide_hidden_.size()) +
          sizeof(double) * (z_.size() + drift_.size());

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "gpu/fused/head_pair.hpp"
+#include "gpu/fused/packed_pairs.hpp"
 
 namespace driftgate::gpu::fused {
 
@@ -20,7 +22,7 @@ inline constexpr std::size_t kMaxThreadBytes = kPackedBytes + (std::size_t{4} <<
 /// Products of a block of rows and a tile of tokens: W_train·h_train and the drift
 /// scale_inf·W_inf·(h_train − h_inf) + (scale_train·W_train − scale_inf·W_inf)·h_train, whose first term
 /// alone is left under one head. Float32 products in steps of kDepth, summed in float64; each element's
-/// order of summation depends on nothing but the width.
+/// order of summation depends on nothing but the width. Of bf16 numbers by pairs (heads.pairs).
 class BlockProduct {
  public:
   BlockProduct(const ProductKernel& kernel, const HeadPair& heads, std::size_t most_rows);
@@ -60,11 +62,12 @@ class BlockProduct {
 
   const ProductKernel& kernel_;
   const HeadPair& heads_;
-  std::size_t width_, padded_rows_ = 0;
+  std::size_t width_, panel_rows_, padded_rows_ = 0;
   std::span<const HiddenRow> rows_;
   std::vector<std::uint8_t> flaws_;
   std::vector<Shared> shared_;
-  std::vector<float> packed_rows_;  ///< for each step of kDepth: panels of h_train, then of the difference
+  std::optional<PackedPairs> pairs_;  ///< in place of the next two
+  std::vector<float> packed_rows_;    ///< for each step of kDepth: panels of h_train, then of the difference
   std::vector<float> packed_tokens_;
   std::vector<double> z_, drift_;
   std::vector<float> wide_train_, wide_inf_, wide_hidden_;  ///< one row of hidden states or of a head

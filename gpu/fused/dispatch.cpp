@@ -14,4 +14,11 @@ const ProductKernel& best_product() {
   return kPortableProduct;
 }
 
+const PairKernel* best_pairs() {
+#ifdef DRIFTGATE_X86
+  if (&best_product() == &kAvx512Product && __builtin_cpu_supports("avx512bf16")) return &kAvx512Pairs;
+#endif
+  return nullptr;
+}
+
 }  // namespace driftgate::gpu::fused

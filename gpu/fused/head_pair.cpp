@@ -10,29 +10,44 @@ namespace driftgate::gpu::fused {
 namespace {
 
 constexpr std::size_t kSampledRows = 4'096;  ///< for the mean row, evenly spaced
+constexpr double kLargestShare = 4;          ///< of an element's square mean over its variance
 
-std::vector<float> mean_row(const ProductKernel& kernel, const LmHead& head,
-                            const std::vector<std::uint32_t>& tokens) {
+struct Centre {
+  std::vector<float> mean;
+  /// What tokens share is no more than what tells them apart, element by element about and as a whole.
+  bool small;
+};
+
+Centre centre_of(const ProductKernel& kernel, const LmHead& head, const std::vector<std::uint32_t>& tokens) {
   const std::size_t width = head.width();
   const std::size_t step = tokens.size() / kSampledRows + 1;
-  std::vector<double> sums(width);
+  std::vector<double> sums(width), squares(width);
   std::vector<float> row(width);
   std::size_t count = 0;
   for (std::size_t i = 0; i < tokens.size(); i += step, ++count) {
     kernel.widen(head.row(tokens[i]), head.dtype(), width, row.data());
-    for (std::size_t k = 0; k < width; ++k) sums[k] += static_cast<double>(row[k]);
+    for (std::size_t k = 0; k < width; ++k) {
+      const auto weight = static_cast<double>(row[k]);
+      sums[k] += weight, squares[k] += weight * weight;
+    }
   }
+  const double rows = static_cast<double>(std::max<std::size_t>(count, 1));
+  double shared = 0, apart = 0;
+  bool small = true;
   for (std::size_t k = 0; k < width; ++k) {
-    const auto mean = static_cast<float>(sums[k] / static_cast<double>(std::max<std::size_t>(count, 1)));
-    row[k] = std::isfinite(mean) ? mean : 0.0F;  // a weight that is not finite shows in its own token
+    const double mean = sums[k] / rows, square = mean * mean, spread = squares[k] / rows - square;
+    small = small && square <= kLargestShare * spread;
+    shared += square, apart += spread;
+    const auto centre = static_cast<float>(mean);
+    row[k] = std::isfinite(centre) ? centre : 0.0F;  // a weight that is not finite shows in its own token
   }
-  return row;
+  return {row, small && shared <= apart};
 }
 
 }  // namespace
 
 HeadPair pair_heads(const ProductKernel& kernel, std::shared_ptr<const LmHead> train,
-                    std::shared_ptr<const LmHead> inf, double temperature) {
+                    std::shared_ptr<const LmHead> inf, double temperature, bool bf16) {
   constexpr double kMasked = -std::numeric_limits<double>::infinity();
   HeadPair out;
   out.same = train->scale() == inf->scale() && train->same_weight(*inf);
@@ -51,8 +66,10 @@ HeadPair pair_heads(const ProductKernel& kernel, std::shared_ptr<const LmHead> t
     out.bias_train.resize(padded);
     out.bias_drift.resize(padded);
   }
-  out.centre_train = mean_row(kernel, *train, out.tokens);
-  out.centre_inf = out.same ? out.centre_train : mean_row(kernel, *inf, out.tokens);
+  Centre centre = centre_of(kernel, *train, out.tokens);
+  if (bf16 && out.same && train->dtype() == DRIFTGATE_BF16 && centre.small) out.pairs = best_pairs();
+  out.centre_train = std::move(centre.mean);
+  out.centre_inf = out.same ? out.centre_train : centre_of(kernel, *inf, out.tokens).mean;
   out.train = std::move(train);
   out.inf = std::move(inf);
   return out;

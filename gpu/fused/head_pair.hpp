@@ -22,10 +22,12 @@ struct HeadPair {
   /// where it would cost the accuracy of what tells them apart, and put back in float64.
   std::vector<float> centre_train, centre_inf;
   LogitShape shape;
+  /// Where hidden states and head are bf16 numbers: both products by pairs of them, without the centre.
+  const PairKernel* pairs = nullptr;
 };
 
-/// Precondition: vocabulary and width agree.
+/// Precondition: vocabulary and width agree. `bf16`: so are the hidden states of both captures.
 [[nodiscard]] HeadPair pair_heads(const ProductKernel& kernel, std::shared_ptr<const LmHead> train,
-                                  std::shared_ptr<const LmHead> inf, double temperature);
+                                  std::shared_ptr<const LmHead> inf, double temperature, bool bf16 = false);
 
 }  // namespace driftgate::gpu::fused

@@ -17,12 +17,18 @@ using schema::Result;
 
 namespace {
 
+bool is_bf16(const Capture& capture) {
+  return std::ranges::all_of(capture.segments(),
+                             [](const CaptureSegment& part) { return part.dtype == DType::bf16; });
+}
+
 class HiddenRows : public RowSource {
  public:
   HiddenRows(const Capture& train, const Capture& inf, const MeasureOptions& options, std::uint32_t threads)
       : train_(train),
         inf_(inf),
-        heads_(pair_heads(best_product(), train.head(), inf.head(), train.identity().temperature)),
+        heads_(pair_heads(best_product(), train.head(), inf.head(), train.identity().temperature,
+                          is_bf16(train) && is_bf16(inf))),
         engines_(heads_, options, threads, train.rows()),
         train_rows_(train),
         inf_rows_(inf) {

@@ -57,13 +57,30 @@ struct ProductKernel {
   const cpu::TileKernel* tiles;  ///< the float64 row kernel of the same instruction set
 };
 
+/// Products of pairs of bf16, two of which lie in each 32 bits, for processors that have them.
+struct PairKernel {
+  /// One term of the sums below: pair `a` of each row with pair `b` of each token.
+  struct Term {
+    std::uint8_t a, b;
+  };
+  const char* name;
+  std::uint32_t rows, columns;  ///< of the register block
+  /// c[i·stride + j] += Σ over the terms, in their order and in float32, of both products of the pairs
+  /// a[term.a·rows + i] and b[term.b·columns + j].
+  void (*multiply)(const std::uint32_t* a, const std::uint32_t* b, const Term* terms, std::size_t count,
+                   double* c, std::size_t stride);
+};
+
 extern const ProductKernel kPortableProduct;
 #ifdef DRIFTGATE_X86
 extern const ProductKernel kAvx2Product;
 extern const ProductKernel kAvx512Product;
+extern const PairKernel kAvx512Pairs;
 #endif
 
 /// The fastest kernel that this processor runs.
 [[nodiscard]] const ProductKernel& best_product();
+/// Null: this processor multiplies no pairs of bf16.
+[[nodiscard]] const PairKernel* best_pairs();
 
 }  // namespace driftgate::gpu::fused

@@ -25,7 +25,9 @@ double value(const driftgate_row& row, Metric metric) {
 }
 
 fused::HeadPair heads_of(const OpenedCase& opened, const HiddenCase& test) {
-  return fused::pair_heads(fused::best_product(), opened.train.head(), opened.inf.head(), test.temperature);
+  const bool bf16 = test.train.hidden.dtype == DRIFTGATE_BF16 && test.inf.hidden.dtype == DRIFTGATE_BF16;
+  return fused::pair_heads(fused::best_product(), opened.train.head(), opened.inf.head(), test.temperature,
+                           bf16);
 }
 
 bool same_bytes(const driftgate_row& a, const driftgate_row& b) {
@@ -34,6 +36,19 @@ bool same_bytes(const driftgate_row& a, const driftgate_row& b) {
   }
   return a.status == b.status &&
          std::bit_cast<std::uint64_t>(a.head_tail_tv) == std::bit_cast<std::uint64_t>(b.head_tail_tv);
+}
+
+/// Hidden states and one head in bf16, some of whose drifts are far from bf16 numbers.
+HiddenCase bf16_case(std::mt19937_64& random) {
+  HiddenCase out = random_hidden_case(random);
+  for (HiddenDraft* draft : {&out.train, &out.inf}) {
+    for (double& value : draft->hidden.values) {
+      if (random() % 16 == 0) value *= std::pow(2.0, -static_cast<double>(random() % 24));
+    }
+    draft->hidden = store(draft->hidden.values, DRIFTGATE_BF16);
+  }
+  out.head_inf.weight = out.head_train.weight = store(out.head_train.weight.values, DRIFTGATE_BF16);
+  return out;
 }
 
 /// One head of `vocabulary` tokens and rows of the given drift.
@@ -91,6 +106,72 @@ TEST_CASE("figures of hidden states agree with those of logits formed in long do
   CHECK(rows > 900);
 }
 
+TEST_CASE("figures by pairs of bf16 agree with those of logits formed in long double") {
+  constexpr std::uint64_t kSeed = 43;
+  CAPTURE(kSeed);
+  std::mt19937_64 random(kSeed);
+  std::size_t rows = 0;
+  for (int i = 0; i < 300; ++i) {
+    const HiddenCase test = bf16_case(random);
+    CAPTURE(i);
+    CAPTURE(test.text);
+    const TemporaryFolder folder;
+    const OpenedCase opened = open_case(test, folder);
+    const fused::HeadPair heads = heads_of(opened, test);
+    if (heads.pairs == nullptr) continue;
+    const auto got = evaluate(test, heads, fused::best_product());
+    for (std::size_t row = 0; row < test.rows(); ++row, ++rows) {
+      CAPTURE(row);
+      REQUIRE(got[row].status == DRIFTGATE_ROW_OK);
+      CHECK(fault_of(oracle(test.pair(row)), got[row]) == "");
+    }
+  }
+  if (fused::best_pairs() != nullptr) {
+    CHECK(rows > 500);
+  } else {
+    MESSAGE("this processor multiplies no pairs of bf16");
+  }
+}
+
+TEST_CASE("pairs of bf16 are taken where both captures and one head without a large centre are bf16") {
+  const auto pairs_of = [](HiddenCase test) {
+    const TemporaryFolder folder;
+    const OpenedCase opened = open_case(test, folder);
+    return heads_of(opened, test).pairs;
+  };
+  const auto in_bf16 = [](HiddenCase test) {
+    test.train.hidden = store(test.train.hidden.values, DRIFTGATE_BF16);
+    test.inf.hidden = store(test.inf.hidden.values, DRIFTGATE_BF16);
+    return test;
+  };
+  const HiddenCase wide = simple_case(300, 40, 4, 0.01), half = in_bf16(wide);
+  CHECK(pairs_of(half) == fused::best_pairs());
+  CHECK(pairs_of(wide) == nullptr);
+  HiddenCase one = half;
+  one.inf.hidden = wide.inf.hidden;
+  CHECK(pairs_of(one) == nullptr);
+  const auto with_head = [&](auto change, std::uint32_t dtype = DRIFTGATE_BF16) {
+    HiddenCase test = half;
+    std::vector<double> weights = half.head_train.weight.values;
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = change(weights[i], i % 40);
+    test.head_train.weight = test.head_inf.weight = store(weights, dtype);
+    return pairs_of(test);
+  };
+  const double spread = 3 / std::sqrt(40.0);
+  CHECK(with_head([](double w, std::size_t) { return w; }, DRIFTGATE_F32) == nullptr);
+  CHECK(with_head([&](double w, std::size_t) { return w + 0.8 * spread; }) == fused::best_pairs());
+  CHECK(with_head([&](double w, std::size_t) { return w + 1.2 * spread; }) == nullptr);
+  CHECK(with_head([&](double w, std::size_t k) { return k == 7 ? w + 1.7 * spread : w; }) ==
+        fused::best_pairs());
+  CHECK(with_head([&](double w, std::size_t k) { return k == 7 ? w + 2.5 * spread : w; }) == nullptr);
+  CHECK(with_head([](double w, std::size_t k) { return k == 7 ? 1.0 : w; }) == nullptr);
+  HiddenCase two = half;
+  two.same_head = false;
+  two.head_inf.weight.values[5] += 1;
+  two.head_inf.weight = store(two.head_inf.weight.values, DRIFTGATE_BF16);
+  CHECK(pairs_of(two) == nullptr);
+}
+
 TEST_CASE("a head that differs in one weight is not taken for the same") {
   HiddenCase test = simple_case(300, 64, 4, 0);
   test.same_head = false;
@@ -133,9 +214,10 @@ TEST_CASE("equal hidden states under one head give exactly no drift") {
 
 TEST_CASE("a row's figures are the same bytes in every block and beside any other rows") {
   std::mt19937_64 random(9);
-  for (int i = 0; i < 12; ++i) {
-    HiddenCase test = random_hidden_case(random);
-    while (test.rows() < 15) test = random_hidden_case(random);
+  for (int i = 0; i < 24; ++i) {
+    const auto draw = [&] { return i < 12 ? random_hidden_case(random) : bf16_case(random); };
+    HiddenCase test = draw();
+    while (test.rows() < 15) test = draw();
     CAPTURE(test.text);
     const TemporaryFolder folder;
     const OpenedCase opened = open_case(test, folder);

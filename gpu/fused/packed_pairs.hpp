@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpu/fused/head.hpp"
+#include "gpu/fused/product.hpp"
+
+namespace driftgate::gpu::fused {
+
+/// Both products of a block of rows and a tile of tokens under one head, of hidden states and a head in bf16,
+/// as the processor multiplies pairs of bf16: two elements of the width at once, exactly, and summed in
+/// float32 over kDepth elements, then in float64.
+///
+/// The drift scale·(h_train − h_inf), in float32, is a sum of up to three bf16 numbers. The first of each
+/// element is stored densely; the others, which seldom differ from 0, as further terms of a panel of rows. A
+/// term is 0 in the rows that do not need it, and terms are summed in an order of their own, so that a row's
+/// products do not depend on the rows beside it.
+class PackedPairs {
+ public:
+  PackedPairs(const PairKernel& kernel, std::size_t most_rows, std::size_t width);
+
+  /// Forgets the rows. `rows` is a multiple of the kernel's.
+  void clear(std::size_t rows);
+  /// Hidden states of K_train, of which each is a bf16 number, and the drift; all finite.
+  void set_row(std::size_t row, std::span<const float> train, std::span<const float> drift);
+  /// After the last row.
+  void order_terms();
+  /// Adds elements [step·kDepth, …) of both products with `tokens` of the head to rows of `stride` doubles.
+  void add_products(std::size_t step, const LmHead& head, std::span<const std::uint32_t> tokens, double* z,
+                    double* drift, std::size_t stride);
+  [[nodiscard]] std::size_t scratch_bytes() const;
+
+ private:
+  static constexpr std::size_t kPairs = kDepth / 2;  ///< of a step
+  static constexpr std::size_t kPieces = 3;          ///< that make a float
+  static constexpr std::uint8_t kNone = 0xff;
+  /// The terms of one step and one panel of rows of the drift.
+  struct Terms {
+    std::uint8_t place[kPieces][kPairs];  ///< where a piece of a pair is stored, or kNone
+    std::uint8_t count;
+    PairKernel::Term ordered[kPieces * kPairs];  ///< by piece and pair
+  };
+  [[nodiscard]] std::size_t pairs_of(std::size_t step) const;
+  [[nodiscard]] std::size_t panel(std::size_t step, std::size_t row) const {
+    return step * panels_ + row / kernel_.rows;
+  }
+  [[nodiscard]] std::uint32_t* term(std::size_t panel, std::size_t piece, std::size_t pair);
+  void pack_tokens(std::size_t step, const LmHead& head, std::span<const std::uint32_t> tokens);
+
+  const PairKernel& kernel_;
+  std::size_t width_, steps_, panels_, rows_ = 0;
+  std::vector<std::uint32_t> train_, drift_, tokens_;
+  std::vector<Terms> terms_;
+};
+
+}  // namespace driftgate::gpu::fused
