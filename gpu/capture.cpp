@@ -217,8 +217,8 @@ Result<void> Capture::add_columns(const SafetensorsFile& file, std::uint64_t cou
   for (auto row = static_cast<std::size_t>(before); row < token_ids_.size(); ++row) {
     const std::int64_t token = token_ids_[row];
     if (token >= 0 && (layout_.vocabulary == 0 || token < layout_.vocabulary)) continue;
-    return invalid(file, fmt::format("token_ids of row {} is {}, outside the vocabulary of {}", row - before,
-                                     token, layout_.vocabulary));
+    return invalid(file, fmt::format("token_ids of row {} is {}, {}", row - before, token,
+                                     outside_text(layout_.vocabulary)));
   }
   return {};
 }
@@ -248,8 +248,10 @@ Result<void> check_comparable(const Capture& train, const Capture& inf) {
                               to_string(inf.mode())));
   }
   if (train.vocabulary() != inf.vocabulary()) {
-    return refuse(
-        fmt::format("the vocabulary differs: {} (train) and {} (inf)", train.vocabulary(), inf.vocabulary()));
+    const auto size = [](const Capture& capture) {
+      return capture.vocabulary() == 0 ? std::string("not stated") : std::to_string(capture.vocabulary());
+    };
+    return refuse(fmt::format("the vocabulary differs: {} (train) and {} (inf)", size(train), size(inf)));
   }
   if (train.rows() != inf.rows()) {
     return refuse(

@@ -14,6 +14,11 @@ std::string shape_text(const TensorInfo& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.shape, ", "));
 }
 
+std::string outside_text(std::uint32_t vocabulary) {
+  return vocabulary == 0 ? std::string("which is no token id (0 and above)")
+                         : fmt::format("outside the vocabulary of {}", vocabulary);
+}
+
 schema::Result<CaptureLayout> read_full(CaptureSegment& segment) {
   const SafetensorsFile& file = segment.file;
   const TensorInfo& logits = *file.find("logits");

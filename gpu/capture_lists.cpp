@@ -83,8 +83,8 @@ Result<void> check_ids(const CaptureSegment& segment, const CaptureLayout& layou
     read_list(segment, row, layout.columns, list);
     for (const ListedToken& token : list) {
       if (token.id >= 0 && (layout.vocabulary == 0 || token.id < layout.vocabulary)) continue;
-      return invalid(segment.file, fmt::format("topk_ids of row {} holds {}, outside the vocabulary of {}",
-                                               row, token.id, layout.vocabulary));
+      return invalid(segment.file, fmt::format("topk_ids of row {} holds {} with a log-probability, {}", row,
+                                               token.id, outside_text(layout.vocabulary)));
     }
     std::ranges::sort(list, {}, &ListedToken::id);
     const auto twice = std::ranges::adjacent_find(list, {}, &ListedToken::id);

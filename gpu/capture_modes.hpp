@@ -12,6 +12,9 @@ namespace driftgate::gpu {
 [[nodiscard]] std::unexpected<schema::Error> invalid(const SafetensorsFile& file, const std::string& text);
 /// "[3, 4]"
 [[nodiscard]] std::string shape_text(const TensorInfo& tensor);
+/// What is wrong with an id: "outside the vocabulary of 4", and where no vocabulary is stated (0) that it is
+/// no id.
+[[nodiscard]] std::string outside_text(std::uint32_t vocabulary);
 
 /// Fills in rows, dtype and logits of the segment from tensor `logits`.
 [[nodiscard]] schema::Result<CaptureLayout> read_full(CaptureSegment& segment);

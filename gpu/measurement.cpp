@@ -34,7 +34,9 @@ std::optional<std::size_t> MeasurementTable::bounded(Metric metric) const {
 
 bool MeasurementTable::sampled_by_inf() const {
   const bool unfiltered = inf.sampling_filter.empty() || inf.sampling_filter == "none";
-  return has_tokens && unfiltered && !inf.kernel.empty() && inf.token_source == inf.kernel;
+  // "corpus" is where tokens come from that no kernel sampled, whatever a kernel is called.
+  const bool sampled = !inf.kernel.empty() && inf.kernel != "corpus" && inf.token_source == inf.kernel;
+  return has_tokens && unfiltered && sampled;
 }
 
 }  // namespace driftgate::gpu

@@ -156,7 +156,7 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
 
 std::vector<std::string> warnings_of(const DriftArgs& args, const Inputs& inputs) {
   std::vector<std::string> out;
-  if (args.metrics == "core") {
+  if (args.metrics == "core" && !gpu::is_partial(inputs.train.mode())) {
     out.emplace_back(
         "--metrics core: tv, js, hellinger2, chi2, entropies, logit_rms, topk_overlap and top1_margin were "
         "not "

@@ -48,7 +48,8 @@ std::string head_text(const DriftReport& report) {
   std::string out =
       fmt::format("{} (train) against {} (inf)\n{} rows, {} sequences, vocabulary {}, temperature {}, {}\n",
                   name_of(table.train), name_of(table.inf), table.rows, table.sequences.size(),
-                  table.vocabulary, figure(table.train.temperature), report.device);
+                  table.vocabulary == 0 ? "not stated" : std::to_string(table.vocabulary),
+                  figure(table.train.temperature), report.device);
   if (table.nonfinite_rows > 0) {
     out += fmt::format(
         "\n!! {} of {} rows have NaN or infinite logits. Means over them do not exist (-); the other "

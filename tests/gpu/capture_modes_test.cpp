@@ -193,6 +193,8 @@ TEST_CASE("partial captures are comparable only in the same mode, and matched li
   other = lists;
   other.metadata["vocabulary"] = "101";
   CHECK(contains(difference(lists, other), "vocabulary differs: 100 (train) and 101 (inf)"));
+  other.metadata.erase("vocabulary");
+  CHECK(contains(difference(lists, other), "vocabulary differs: 100 (train) and not stated (inf)"));
   other = lists;
   other.tokens[1] = 9;
   CHECK(contains(difference(lists, other), "token_ids differs first in row 1: 2 (train) and 9 (inf)"));

@@ -73,6 +73,9 @@ TEST_CASE("tokens count as sampled by K_inf only when it sampled them without fi
   CHECK_FALSE(table.sampled_by_inf());
   table.inf.token_source = "k";
   CHECK(table.sampled_by_inf());
+  table.inf.kernel = table.inf.token_source = "corpus";
+  CHECK_FALSE(table.sampled_by_inf());
+  table.inf.kernel = table.inf.token_source = "k";
   table.inf.sampling_filter = "top_p=0.9";
   CHECK_FALSE(table.sampled_by_inf());
   table.inf.sampling_filter = "none";
