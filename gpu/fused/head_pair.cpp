@@ -44,6 +44,15 @@ Centre centre_of(const ProductKernel& kernel, const LmHead& head, const std::vec
   return {row, small && shared <= apart};
 }
 
+/// A bias of −10⁸ is a mark for a token that shall not be drawn, and beside the least float32 float64 holds
+/// no logit of the other head: where two heads mark a token with different numbers, neither counts for more.
+std::pair<double, double> comparable_biases(double train, double inf) {
+  constexpr double kFarthest = 1e8;
+  if (!(std::abs(train - inf) > kFarthest) || !std::isfinite(train) || !std::isfinite(inf))
+    return {train, inf};
+  return {std::clamp(train, -kFarthest, kFarthest), std::clamp(inf, -kFarthest, kFarthest)};
+}
+
 }  // namespace
 
 HeadPair pair_heads(const ProductKernel& kernel, std::shared_ptr<const LmHead> train,
@@ -58,8 +67,9 @@ HeadPair pair_heads(const ProductKernel& kernel, std::shared_ptr<const LmHead> t
     if (a == kMasked && b == kMasked) continue;
     out.tokens.push_back(v);
     if (!train->has_bias() && !inf->has_bias()) continue;
-    out.bias_train.push_back(train->scale() * a);
-    out.bias_drift.push_back(train->scale() * a - inf->scale() * b);
+    const auto [of_train, of_inf] = comparable_biases(a, b);
+    out.bias_train.push_back(train->scale() * of_train);
+    out.bias_drift.push_back(train->scale() * of_train - inf->scale() * of_inf);
   }
   const std::size_t padded = (out.tokens.size() + cpu::kLanes - 1) / cpu::kLanes * cpu::kLanes;
   if (!out.bias_train.empty()) {

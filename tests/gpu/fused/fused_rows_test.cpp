@@ -375,6 +375,38 @@ TEST_CASE("tokens masked in both heads take no part, in one head they are not fi
   CHECK(evaluate(test, heads_of(opened, test), fused::best_product())[1].status == DRIFTGATE_ROW_ALL_MASKED);
 }
 
+TEST_CASE("tokens that two heads mask with different numbers leave the others' figures what they are") {
+  constexpr double kLeast = std::numeric_limits<float>::lowest();
+  const auto masked = [](double train, double inf) {
+    HiddenCase test = simple_case(300, 64, 6, 1e-3);
+    for (std::int32_t& token : test.train.tokens) token %= 290;
+    test.inf.tokens = test.train.tokens;
+    test.same_head = false;
+    test.head_train.bias.assign(300, 0);
+    test.head_inf.bias = test.head_train.bias;
+    for (std::size_t v = 290; v < 300; ++v) test.head_train.bias[v] = train, test.head_inf.bias[v] = inf;
+    TemporaryFolder folder;
+    const OpenedCase opened = open_case(test, folder);
+    return evaluate(test, heads_of(opened, test), fused::best_product());
+  };
+  const auto wanted = masked(-kInfinity, -kInfinity);
+  for (const auto& [train, inf] :
+       {std::pair{kLeast, -1e4}, std::pair{-1e4, kLeast}, std::pair{kLeast, kLeast}, std::pair{-1e9, -1e30},
+        std::pair{-1e4, -1e4}}) {
+    const auto rows = masked(train, inf);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      CAPTURE(train);
+      CAPTURE(inf);
+      REQUIRE(rows[row].status == DRIFTGATE_ROW_OK);
+      for (const Metric metric : {Metric::tv, Metric::kl_train_inf, Metric::kl_inf_train, Metric::js,
+                                  Metric::entropy_train, Metric::entropy_inf, Metric::logprob_inf}) {
+        const double truth = value(wanted[row], metric);
+        CHECK(std::abs(value(rows[row], metric) - truth) <= 2e-6 * std::abs(truth));  // each is right to 1e-6
+      }
+    }
+  }
+}
+
 TEST_CASE("a weight that is not finite makes its token's logit so in every row") {
   HiddenCase test = simple_case(300, 64, 2, 0.1);
   std::vector<double> weights = test.head_train.weight.values;
