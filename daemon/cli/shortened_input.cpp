@@ -13,8 +13,7 @@ namespace {
 
 constexpr std::string_view kMessage =
     "driftgate drift: a capture was shortened while it was read; write captures under another name and "
-    "rename "
-    "them when they are complete\n";
+    "rename them when they are complete\n";
 
 /// Only what may be called in a signal handler.
 void end(int /*signal*/) {
