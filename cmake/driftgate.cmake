@@ -55,5 +55,5 @@ function(driftgate_add_tests name)
   doctest_discover_tests(driftgate_${name}_tests
     TEST_PREFIX "${name}: "
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
-    PROPERTIES TIMEOUT 300 SKIP_REGULAR_EXPRESSION "no-cuda-device" LABELS "${labels}")
+    PROPERTIES TIMEOUT 1200 SKIP_REGULAR_EXPRESSION "no-cuda-device" LABELS "${labels}")
 endfunction()
