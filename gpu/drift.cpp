@@ -70,7 +70,9 @@ Result<MeasurementTable> measure(const Capture& train, const Capture& inf, const
   accumulator.set_slices(options.slices ? *options.slices : described_slices(accumulator.infos()));
   accumulator.set_top_rows(options.top_rows);
   if (auto ok = run({train, **source, accumulator}, progress, sink); !ok) return std::unexpected(ok.error());
-  return accumulator.finish();
+  MeasurementTable table = accumulator.finish();
+  if (options.device != "cpu") table.rows_on_cpu = (*source)->rows_on_cpu();
+  return table;
 }
 
 Result<MeasurementTable> measure_realised(std::span<const RealisedPair> pairs,

@@ -163,6 +163,9 @@ struct MeasurementTable {
   std::uint64_t nonfinite_rows = 0;
   DriftProfile profile;
   PartialInfo partial;
+  /// Rows that were measured on the CPU because the device could not have their figures; absent where no
+  /// device measured.
+  std::optional<std::uint64_t> rows_on_cpu;
 
   /// Index of a metric whose figures are bounds; nothing where they are exact.
   [[nodiscard]] std::optional<std::size_t> bounded(Metric metric) const;

@@ -40,6 +40,7 @@ const char* difference(const MeasurementTable& a, const MeasurementTable& b) {
   if (a.is_clip != b.is_clip) return "is_clip";
   if (a.partial.mode != b.partial.mode) return "modes";
   if (a.has_tokens != b.has_tokens) return "whether there are realised tokens";
+  if (a.rows_on_cpu.has_value() != b.rows_on_cpu.has_value()) return "kinds of device";
   if (a.thresholds != b.thresholds) return "thresholds";
   const auto where = [](const SliceHistograms& slice) -> const auto& {
     return slice.where;
@@ -75,6 +76,7 @@ Result<void> merge(MeasurementTable& into, MeasurementTable other, std::size_t t
   for (WorstRow& row : other.worst_rows) row.row += into.rows;
   into.rows += other.rows;
   into.nonfinite_rows += other.nonfinite_rows;
+  if (into.rows_on_cpu) *into.rows_on_cpu += *other.rows_on_cpu;
   into.profile.merge(other.profile);
   std::ranges::move(other.sequences, std::back_inserter(into.sequences));
   std::ranges::move(other.infos, std::back_inserter(into.infos));

@@ -155,7 +155,10 @@ Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, 
                      threads};
   if (auto ok = measure_split(job, root ? progress : Progress{}, sink); !ok)
     return std::unexpected(ok.error());
-  return root ? Table(accumulator->finish()) : Table();
+  if (!root) return Table();
+  Table table = accumulator->finish();
+  if (options.device != "cpu") table->rows_on_cpu = 0;  // a device leaves no parts of rows to others
+  return table;
 }
 
 Result<Table> measure_part(const Parts& parts, const Progress& progress, const RowSink& sink) {

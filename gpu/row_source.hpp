@@ -19,6 +19,8 @@ class RowSource {
   virtual std::uint64_t available(std::uint64_t row) = 0;
   /// Rows [row, row + out.size()).
   virtual schema::Result<void> measure(std::uint64_t row, std::span<driftgate_row> out) = 0;
+  /// Of the rows so far those that a device left to the CPU.
+  [[nodiscard]] virtual std::uint64_t rows_on_cpu() const { return 0; }
 };
 
 /// What measures captures of whole distributions: full and hidden mode. Errors: unsupported for the other

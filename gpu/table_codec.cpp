@@ -15,7 +15,7 @@ namespace driftgate::gpu {
 namespace {
 
 constexpr std::string_view kMagic = "DGMT";
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 
 class Writer {
  public:
@@ -246,7 +246,7 @@ void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, MeasurementTable> {
   visit_all(a, v.train, v.inf, v.rows, v.vocabulary, v.top_k, v.ppo_clip, v.is_clip, v.has_tokens,
             v.thresholds, v.sequences, v.infos, v.slices, v.worst_rows, v.nonfinite_rows, v.profile,
-            v.partial);
+            v.partial, v.rows_on_cpu);
 }
 
 void visit(auto& archive, auto& value) {

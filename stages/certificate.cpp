@@ -119,8 +119,9 @@ std::string measured(const CertificateInputs& in) {
   both("sampling_filter", stated(t.train.sampling_filter), stated(t.inf.sampling_filter));
   both("temperature", figure(t.train.temperature), figure(t.inf.temperature));
   out += fmt::format(
-      "\n{} rows (token positions) of {} sequences, vocabulary {}, evaluated on {}.{}\n", count_text(t.rows),
-      count_text(t.sequences.size()), count_text(t.vocabulary), stated(in.device),
+      "\n{} rows (token positions) of {} sequences, vocabulary {}, evaluated on {}{}.{}\n",
+      count_text(t.rows), count_text(t.sequences.size()), count_text(t.vocabulary), stated(in.device),
+      t.rows_on_cpu > 0U ? fmt::format(", {} of them on the CPU", count_text(*t.rows_on_cpu)) : std::string{},
       t.nonfinite_rows > 0 ? fmt::format(" **{} rows are not finite.**", count_text(t.nonfinite_rows))
                            : std::string{});
   if (!in.corpus_digest.empty()) out += fmt::format("Sequences and slices: {}.\n", in.corpus_digest);

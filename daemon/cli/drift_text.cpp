@@ -50,6 +50,12 @@ std::string head_text(const DriftReport& report) {
                   name_of(table.train), name_of(table.inf), table.rows, table.sequences.size(),
                   table.vocabulary == 0 ? "not stated" : std::to_string(table.vocabulary),
                   figure(table.train.temperature), report.device);
+  if (table.rows_on_cpu == 0U) out += "All rows were measured on the device.\n";
+  if (table.rows_on_cpu > 0U) {
+    out += fmt::format(
+        "{} of {} rows were measured on the CPU: the device could not have their figures within 1e-6.\n",
+        *table.rows_on_cpu, table.rows);
+  }
   if (table.nonfinite_rows > 0) {
     out += fmt::format(
         "\n!! {} of {} rows have NaN or infinite logits. Means over them do not exist (-); the other "

@@ -32,6 +32,8 @@ class DeviceRows : public RowSource {
 
   Result<void> bring_heads() { return backend_.open_hidden(device_heads(heads_)); }
 
+  [[nodiscard]] std::uint64_t rows_on_cpu() const override { return rows_on_cpu_; }
+
   std::uint64_t available(std::uint64_t row) override {
     return std::min({kMostRows, train_rows_.available(row), inf_rows_.available(row)});
   }
@@ -61,6 +63,7 @@ class DeviceRows : public RowSource {
       if (out[i].status == DRIFTGATE_ROW_ELSEWHERE) left.push_back(i);
     }
     if (left.empty()) return;
+    rows_on_cpu_ += left.size();
     if (!host_) host_.emplace(heads_, options_, threads_, kMostRows);
     const auto at = [](const driftgate_logits& side, std::size_t row) {
       return static_cast<const unsigned char*>(side.data) + row * side.row_stride_bytes;
@@ -89,6 +92,7 @@ class DeviceRows : public RowSource {
   HeadPair heads_;
   HiddenCursor train_rows_, inf_rows_;
   std::optional<HostEngines> host_;
+  std::uint64_t rows_on_cpu_ = 0;
 };
 
 }  // namespace

@@ -93,6 +93,7 @@ TEST_CASE("tables that are not parts of one measurement are refused with what di
   refused("thresholds", [](MeasurementTable& t) { t.thresholds[0].value = 1; });
   refused("ppo_clip", [](MeasurementTable& t) { t.ppo_clip = 0.1; });
   refused("modes", [](MeasurementTable& t) { t.partial.mode = "topk"; });
+  refused("kinds of device", [](MeasurementTable& t) { t.rows_on_cpu = 0; });
   refused("slices", [](MeasurementTable& t) { t.slices.emplace_back().where["a"] = "b"; });
   refused("sequence 2 is in both", [](MeasurementTable& t) { t.sequences[0].sequence = 2; });
 }

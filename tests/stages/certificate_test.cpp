@@ -164,3 +164,12 @@ TEST_CASE("names from outside cannot write Markdown or HTML into the page") {
   page.inputs.commands = {"a\n```\nb"};
   CHECK(has(page.text(), "a?????b\n"));
 }
+
+TEST_CASE("a certificate says how many rows a device left to the CPU") {
+  Page page;
+  page.inputs.device = "cuda";
+  page.table.rows_on_cpu = 0;
+  CHECK(has(page.text(), "evaluated on cuda."));
+  page.table.rows_on_cpu = 1'003;
+  CHECK(has(page.text(), "evaluated on cuda, 1,003 of them on the CPU."));
+}

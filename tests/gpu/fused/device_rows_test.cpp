@@ -7,6 +7,8 @@
 #include "gpu/backend_input.hpp"
 #include "gpu/fused/device_heads.hpp"
 #include "gpu/fused/hidden_rows.hpp"
+#include "gpu/rank_layout.hpp"
+#include "gpu/ranked_drift.hpp"
 #include "tests/gpu/fused/hidden_case.hpp"
 
 using namespace driftgate;
@@ -57,6 +59,7 @@ TEST_CASE("rows that a device leaves to others are measured on the CPU, and no o
   options.device = "cpu";
   auto cpu = fused::hidden_rows(opened.train, opened.inf, options, 1);
   REQUIRE(cpu);
+  CHECK((*rows)->rows_on_cpu() == 0);
   constexpr std::size_t kFirst = 2;
   std::vector<driftgate_row> wanted(test.rows()), got(test.rows() - kFirst);
   REQUIRE((*cpu)->measure(0, wanted));
@@ -69,6 +72,33 @@ TEST_CASE("rows that a device leaves to others are measured on the CPU, and no o
       CHECK(got[i].values[0] == test.inf.hidden.values[(kFirst + i) * 24]);
     }
   }
+  CHECK((*rows)->rows_on_cpu() == (got.size() + 1) / 3);
+}
+
+TEST_CASE("the table says how many rows a device left to the CPU, and nothing of it without a device") {
+  const HiddenCase test = case_of_width(24);
+  const TemporaryFolder folder;
+  const OpenedCase opened = open_case(test, folder);
+  MeasureOptions options;
+  options.threads = 1;
+  const auto cpu = measure(opened.train, opened.inf, nullptr, options);
+  REQUIRE_MESSAGE(cpu, cpu.error().message);
+  CHECK_FALSE(cpu->rows_on_cpu);
+  options.device = "cuda:1";
+  const auto one = measure(opened.train, opened.inf, nullptr, options);
+  REQUIRE_MESSAGE(one, one.error().message);
+  CHECK(one->rows_on_cpu == (test.rows() + 1) / 3);
+  const auto read = deserialise(serialise(*one));
+  REQUIRE(read);
+  CHECK(read->rows_on_cpu == one->rows_on_cpu);
+
+  const auto ranges = row_ranges(opened.train.sequence_ids(), 3);
+  std::uint64_t wanted = 0;
+  for (const Range& range : ranges) wanted += (range.count() + 1) / 3;
+  const auto shared =
+      measure_in_threads(opened.train, opened.inf, nullptr, options, {}, {"cuda:0", "cuda:1", "cuda:2"});
+  REQUIRE_MESSAGE(shared.table, shared.table.error().message);
+  CHECK(shared.table->rows_on_cpu == wanted);
 }
 
 TEST_CASE("what a device says of heads is what the caller is told") {

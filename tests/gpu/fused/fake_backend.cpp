@@ -1,5 +1,6 @@
-// A backend that says of rows of hidden states whatever the test of its caller wants to hear: every third row
-// is to be measured elsewhere, and of the others the first figure is a number that tells them apart.
+// A backend of four devices that says of rows of hidden states whatever the test of its caller wants to hear:
+// every third row is to be measured elsewhere, and of the others the first figure is a number that tells them
+// apart.
 
 #include <cstdint>
 #include <cstdio>
@@ -10,9 +11,14 @@
 namespace {
 
 constexpr std::uint32_t kRefusedWidth = 13;
+constexpr std::int32_t kDevices = 4;
 
-std::int32_t open_engine(const driftgate_config*, void** engine, char*, std::uint64_t) {
+std::int32_t open_engine(const driftgate_config* config, void** engine, char* message, std::uint64_t bytes) {
   static int nothing = 0;
+  if (config->device >= kDevices) {
+    std::snprintf(message, bytes, "there is no device %d", config->device);
+    return DRIFTGATE_UNAVAILABLE;
+  }
   *engine = &nothing;
   return DRIFTGATE_OK;
 }
