@@ -54,13 +54,14 @@ Rows make_rows(std::mt19937_64& random, std::uint32_t vocabulary, std::uint32_t 
   return out;
 }
 
-/// Empty when the device's figures are those of the CPU to 1e-6 (1e-4 where the CPU's own are held to that).
+/// Empty when the device's figures are those of the CPU, to what both are off by at most: each has its own
+/// error.
 std::string difference(const driftgate_row& cpu, const driftgate_row& cuda) {
   if (cpu.status != cuda.status) return "status";
   for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
     const double want = cpu.values[metric], have = cuda.values[metric];
     if ((std::isnan(want) && std::isnan(have)) || want == have) continue;
-    if (std::abs(want - have) <= permitted(metric, want)) continue;
+    if (std::abs(want - have) <= 2 * permitted(metric, want)) continue;
     return std::string(schema::to_string(static_cast<Metric>(metric))) + ": cpu " + std::to_string(want) +
            ", cuda " + std::to_string(have);
   }
@@ -191,7 +192,7 @@ TEST_CASE("core metrics on the device are those of all metrics") {
     for (const Metric metric :
          {Metric::kl_train_inf, Metric::kl_inf_train, Metric::logit_span, Metric::log_ratio}) {
       const auto at = static_cast<std::size_t>(metric);
-      CHECK(std::abs(got[i].values[at] - wanted[i].values[at]) <= permitted(at, wanted[i].values[at]));
+      CHECK(std::abs(got[i].values[at] - wanted[i].values[at]) <= 2 * permitted(at, wanted[i].values[at]));
     }
     CHECK(std::isnan(value(got[i], Metric::tv)));
   }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -123,7 +124,11 @@ TEST_CASE("hidden states of usual sizes agree with the CPU's form, and twice to 
         CAPTURE(schema::to_string(static_cast<Metric>(metric)));
         const double want = wanted[row].values[metric], have = first[row].values[metric];
         if (std::isnan(want) && std::isnan(have)) continue;
-        CHECK(std::abs(want - have) <= 2 * permitted(metric, want));  // each has its own error
+        auto most = static_cast<double>(2 * permitted(metric, want));  // each has its own error
+        // A log-ratio that is a small part of its row's drift is right to a part of tv, as fault_of says.
+        const double tv = wanted[row].values[static_cast<std::size_t>(Metric::tv)];
+        if (metric == static_cast<std::size_t>(Metric::log_ratio)) most = std::max(most, 2e-6 * tv);
+        CHECK(std::abs(want - have) <= most);
         if (drift == 0 && metric <= static_cast<std::size_t>(Metric::chi2)) CHECK(have == 0);
       }
       const auto kl = static_cast<std::size_t>(Metric::kl_inf_train);
