@@ -25,7 +25,8 @@ double kl_of(const cpu::Pass1& sums) {
   return sums.g / sums.l_p - (u - std::log1p(u));
 }
 
-double log_ratio(const cpu::Pass1& sums, const cpu::RealisedLogits& token, double temperature) {
+double log_ratio(const cpu::Pass1& sums, const cpu::RealisedLogits& stored, double temperature) {
+  const cpu::RealisedLogits token = cpu::bounded(stored, temperature);
   return ((token.train - token.inf) / temperature - sums.c) + cpu::offset_of(sums);
 }
 

@@ -75,7 +75,7 @@ void top_figures(const SummedRow& row, driftgate_row& out) {
 }
 
 void realised_figures(const SummedRow& row, driftgate_row& out) {
-  const auto [z, y] = *row.token;
+  const auto [z, y] = bounded(*row.token, row.temperature);
   const Pass1& sums = row.sums;
   if (!std::isfinite(z)) {
     out.status = DRIFTGATE_ROW_TOKEN_MASKED;
@@ -102,6 +102,12 @@ double logit_at(const unsigned char* row, std::uint32_t dtype, std::int64_t colu
   std::uint16_t bits = 0;
   std::memcpy(&bits, from, sizeof(bits));
   return static_cast<double>(dtype == DRIFTGATE_BF16 ? from_bf16(bits) : from_f16(bits));
+}
+
+RealisedLogits bounded(const RealisedLogits& token, double temperature) {
+  const double bound = farthest_logit(temperature) * temperature;
+  if (!(std::abs(token.train - token.inf) > bound)) return token;
+  return {std::clamp(token.train, -bound, bound), std::clamp(token.inf, -bound, bound)};
 }
 
 void clear_figures(driftgate_row& out) {

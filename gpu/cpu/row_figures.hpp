@@ -18,6 +18,9 @@ struct RealisedLogits {
   double train, inf;
 };
 
+/// The logits as the row's sums took them (kFarthestLogit).
+[[nodiscard]] RealisedLogits bounded(const RealisedLogits& token, double temperature);
+
 /// A row whose passes are summed over all of its columns, however they were split.
 struct SummedRow {
   const Pass1& sums;

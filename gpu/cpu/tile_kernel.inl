@@ -124,6 +124,23 @@ Extremes extremes(const double* z, const double* y, double* drift, std::size_t c
   return out;
 }
 
+/// A tile in which a column's logits differ by more than kFarthestLogit keeps both within it (tile_kernel.hpp); the
+/// extremes of the drift stay what they are.
+void bound_logits(double* z, double* y, double* drift, std::size_t count, double bound, Extremes& found) {
+  const f64x8 high = splat(bound), low = splat(-bound);
+  for (std::size_t i = 0; i < count; i += kLanes) {
+    const f64x8 a = smaller(larger(load(z + i), low), high), b = smaller(larger(load(y + i), low), high);
+    store(z + i, a);
+    store(y + i, b);
+    store(drift + i, a - b);
+  }
+  for (std::size_t i = count; i % kLanes != 0; ++i) z[i] = y[i] = kPadding;
+  const Extremes bounded = extremes(z, y, drift, count);
+  found.max_z = bounded.max_z;
+  found.max_y = bounded.max_y;
+  found.pivot = bounded.pivot;
+}
+
 /// Writes the drift and divides by the temperature.
 Extremes prepare(double* z, double* y, double* drift, std::size_t count, double temperature) {
   const std::size_t padded = (count + kLanes - 1) / kLanes * kLanes;
@@ -138,7 +155,10 @@ Extremes prepare(double* z, double* y, double* drift, std::size_t count, double 
     }
     store(drift + i, d);
   }
-  return extremes(z, y, drift, count);
+  Extremes found = extremes(z, y, drift, count);
+  const double bound = farthest_logit(temperature);
+  if (found.max_drift > bound || found.min_drift < -bound) bound_logits(z, y, drift, count, bound, found);
+  return found;
 }
 
 /// |d'| ≤ 1 (Small: ≤ 1/16) all over the tile: one exponential for each pair.
