@@ -14,13 +14,8 @@ inline constexpr std::size_t kTileColumns = 2'048;
 inline constexpr std::size_t kLanes = 8;
 using gpu::kMaxTopK;
 
-/// A logit of 10⁸ is no logit but a mark (a masked token as the least float32, an overflow that stayed
-/// finite), and beside it float64 does not hold what logits differ by. Where the two kernels' logits of a
-/// column differ by more, each counts as at most this far from 0 in every figure but logit_max_abs and
-/// logit_span; its probability is 0 or 1 all the same. Over the temperature, and farther where that is
-/// below 1.
-inline constexpr double kFarthestLogit = 1e8;
-inline double farthest_logit(double temperature) {
+/// kFarthestLogit at a temperature.
+[[gnu::always_inline]] inline double farthest_logit(double temperature) {
   return temperature < 1 ? kFarthestLogit / temperature : kFarthestLogit;
 }
 

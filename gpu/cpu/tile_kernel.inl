@@ -124,8 +124,8 @@ Extremes extremes(const double* z, const double* y, double* drift, std::size_t c
   return out;
 }
 
-/// A tile in which a column's logits differ by more than kFarthestLogit keeps both within it (tile_kernel.hpp); the
-/// extremes of the drift stay what they are.
+/// A tile in which a column's logits differ by more than kFarthestLogit keeps both within it
+/// (tile_kernel.hpp); the extremes of the drift stay what they are.
 void bound_logits(double* z, double* y, double* drift, std::size_t count, double bound, Extremes& found) {
   const f64x8 high = splat(bound), low = splat(-bound);
   for (std::size_t i = 0; i < count; i += kLanes) {

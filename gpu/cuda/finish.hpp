@@ -161,12 +161,14 @@ DRIFTGATE_HD void finish_row(const RowSums& row, const BatchView& batch, std::ui
   const auto token = static_cast<std::uint64_t>(batch.tokens[index]);
   const unsigned char* train = batch.train + index * batch.train_stride_bytes;
   const unsigned char* inf = batch.inf + index * batch.inf_stride_bytes;
-  const double z = static_cast<double>(load_element(train, batch.train_dtype, token));
-  const double y = static_cast<double>(load_element(inf, batch.inf_dtype, token));
+  double z = static_cast<double>(load_element(train, batch.train_dtype, token));
+  double y = static_cast<double>(load_element(inf, batch.inf_dtype, token));
   if (!(std::fabs(z) < HUGE_VAL)) {
     out.status = DRIFTGATE_ROW_TOKEN_MASKED;
     return;
   }
+  const double bound = farthest_logit(batch.temperature) * batch.temperature;
+  if (std::fabs(z - y) > bound) z = within(z, bound), y = within(y, bound);
   const PassSums& pass = row.pass;
   const double lse_p = pass.m_p + std::log(pass.l_p), lse_q = pass.m_q + std::log(pass.l_q);
   out.values[kLogprobTrain] = std::fmin(0.0, z / batch.temperature - lse_p);

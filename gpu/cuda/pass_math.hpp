@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu/backend_input.hpp"
 #include "gpu/cuda/records.hpp"
 
 /// Scalar float64 arithmetic between and after the passes (measurement.md, section 2), for one thread.
@@ -17,6 +18,13 @@ DRIFTGATE_HD double offset_of(const PassSums& sums) {
   if (u > kWellConditioned && u < most) return std::log1p(u);
   // Only drifts of hundreds of nats come here: the sums overflowed, and the cancellation is harmless.
   return sums.c - ((sums.m_p + std::log(sums.l_p)) - (sums.m_q + std::log(sums.l_q)));
+}
+
+DRIFTGATE_HD double farthest_logit(double temperature) {
+  return temperature < 1 ? kFarthestLogit / temperature : kFarthestLogit;
+}
+DRIFTGATE_HD double within(double logit, double bound) {
+  return std::fmin(std::fmax(logit, -bound), bound);
 }
 
 /// Head sets for link 2. A token outside has p ≤ share·σ/n, so that the tail's mass stays below share·σ,

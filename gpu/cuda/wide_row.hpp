@@ -24,6 +24,7 @@ struct WideShared {
   Best best[2][kWideThreads];
   std::uint32_t histogram[kDigits];
   std::uint32_t unmasked, nonfinite, overlap;
+  std::uint32_t far;  ///< columns whose logits differ by more than kFarthestLogit
   std::uint32_t remaining, done;
   std::uint64_t prefix, thresholds[2];
   RowSums row;
@@ -116,22 +117,40 @@ DRIFTGATE_HD void wide_sums(Ctx& ctx, const double (&values)[kWideFirst]) {
   ctx.sync();
 }
 
+/// A column's logits over the temperature, and how far apart they are.
+struct WidePair {
+  double a, b, drift;
+};
+/// `far`: some of the row are marks, and all are kept within the bound (kFarthestLogit).
+DRIFTGATE_HD WidePair wide_pair(float z, float y, double temperature, bool far) {
+  WidePair out{static_cast<double>(z) / temperature, static_cast<double>(y) / temperature,
+               (static_cast<double>(z) - static_cast<double>(y)) / temperature};
+  if (!far) return out;
+  const double bound = farthest_logit(temperature);
+  out.a = within(out.a, bound), out.b = within(out.b, bound);
+  out.drift = out.a - out.b;
+  return out;
+}
+
 /// Counts and maxima. False when the row has no figures.
 template <class Ctx>
-DRIFTGATE_HD bool count_columns(Ctx& ctx, const WideInput& in) {
+DRIFTGATE_HD bool count_columns(Ctx& ctx, const WideInput& in, double temperature) {
   WideShared& shared = ctx.wide();
-  if (ctx.thread() == 0) shared.unmasked = shared.nonfinite = shared.overlap = 0;
+  if (ctx.thread() == 0) shared.unmasked = shared.nonfinite = shared.overlap = shared.far = 0;
   ctx.sync();
   Best z_best{-HUGE_VALF, -HUGE_VALF, 0xffffffffU}, y_best = z_best;
-  std::uint32_t unmasked = 0, nonfinite = 0;
+  std::uint32_t unmasked = 0, nonfinite = 0, far = 0;
+  const double bound = farthest_logit(temperature);
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t id) {
     ++unmasked;
+    far += std::fabs(wide_pair(z, y, temperature, false).drift) > bound ? 1U : 0U;
     nonfinite += (fabsf(z) < HUGE_VALF ? 0U : 1U) + (fabsf(y) < HUGE_VALF ? 0U : 1U);
     take(z_best, z, id);
     take(y_best, y, id);
   });
   ctx.add(&shared.unmasked, unmasked);
   ctx.add(&shared.nonfinite, nonfinite);
+  ctx.add(&shared.far, far);
   shared.best[0][ctx.thread()] = z_best;
   shared.best[1][ctx.thread()] = y_best;
   ctx.sync();
@@ -187,12 +206,14 @@ template <class Ctx>
 DRIFTGATE_HD void wide_first_pass(Ctx& ctx, const WideInput& in, double temperature) {
   WideShared& shared = ctx.wide();
   PassSums& pass = shared.row.pass;
+  const bool far = shared.far > 0;
   if (ctx.thread() == 0) {
-    const std::uint32_t top = shared.best[0][0].id;
-    const double z = static_cast<double>(shared.best[0][0].value);
-    pass.m_p = z / temperature;
-    pass.m_q = static_cast<double>(shared.best[1][0].value) / temperature;
-    pass.c = (z - static_cast<double>(load_element(in.inf, in.inf_dtype, top))) / temperature;
+    const float z = shared.best[0][0].value, y = shared.best[1][0].value;
+    const float beside = load_element(in.inf, in.inf_dtype, shared.best[0][0].id);
+    const WidePair top = wide_pair(z, beside, temperature, far);
+    pass.m_p = top.a;
+    pass.m_q = wide_pair(z, y, temperature, far).b;
+    pass.c = top.drift;
     pass.n = static_cast<double>(shared.unmasked);
   }
   ctx.sync();
@@ -200,10 +221,10 @@ DRIFTGATE_HD void wide_first_pass(Ctx& ctx, const WideInput& in, double temperat
   double sums[kWideFirst] = {};
   double low = HUGE_VAL, high = -HUGE_VAL;
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t) {
-    const double a = static_cast<double>(z), b = static_cast<double>(y);
-    const double drift = (a - b) / temperature;
+    const double drift = wide_pair(z, y, temperature, false).drift;
     low = std::fmin(low, drift), high = std::fmax(high, drift);
-    add_wide_first(a / temperature - m_p, b / temperature - m_q, drift - c, sums);
+    const WidePair pair = wide_pair(z, y, temperature, far);
+    add_wide_first(pair.a - m_p, pair.b - m_q, pair.drift - c, sums);
   });
   for (unsigned mask = 16; mask >= 1; mask /= 2) {
     low = std::fmin(low, ctx.shuffle_xor(low, mask));
@@ -237,10 +258,11 @@ DRIFTGATE_HD void wide_second_pass(Ctx& ctx, const WideInput& in, double tempera
   const double c = shared.row.pass.c, offset = shared.offset, lse = shared.lse;
   TermSums own{};
   for (unsigned head = 0; head < kHeads; ++head) own.heads[head] = shared.row.terms.heads[head];
+  const bool far = shared.far > 0;
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t) {
-    const double a = static_cast<double>(z), b = static_cast<double>(y);
-    const double d = ((a - b) / temperature - c) + offset;
-    const double log_p = a / temperature - lse, p = std::exp(log_p);
+    const WidePair pair = wide_pair(z, y, temperature, far);
+    const double d = (pair.drift - c) + offset;
+    const double log_p = pair.a - lse, p = std::exp(log_p);
     add_terms(terms_of(p, log_p, d), p, d, own);
   });
   for (unsigned head = 0; head < kHeads; ++head) {
@@ -299,7 +321,7 @@ DRIFTGATE_HD void summarize(WideShared& shared, RowSums& out) {
 template <class Ctx>
 DRIFTGATE_HD void measure_wide_row(Ctx& ctx, const BatchView& batch, std::uint64_t row, RowSums& out) {
   const WideInput in = wide_input(batch, row);
-  if (count_columns(ctx, in)) {
+  if (count_columns(ctx, in, batch.temperature)) {
     select_tops(ctx, in, batch.top_k);
     wide_first_pass(ctx, in, batch.temperature);
     ctx.sync();
@@ -315,7 +337,7 @@ DRIFTGATE_HD void measure_wide_part(Ctx& ctx, const BatchView& batch, const Batc
                                     std::uint64_t row) {
   const WideInput in = wide_input(batch, row);
   const std::uint32_t size = scratch.list_size;
-  if (count_columns(ctx, in)) {
+  if (count_columns(ctx, in, batch.temperature)) {
     select_tops(ctx, in, size);
     write_tops(ctx, in, scratch.shard.first_column, size, scratch.shard.top + row * 2 * size);
     wide_first_pass(ctx, in, batch.temperature);
@@ -333,7 +355,8 @@ DRIFTGATE_HD void finish_wide_part(Ctx& ctx, const BatchView& batch, const drift
   const WideInput in = wide_input(batch, row);
   if (ctx.thread() == 0) shared.row = {};
   ctx.sync();
-  if (!terms && count_columns(ctx, in)) wide_first_pass(ctx, in, batch.temperature);
+  const bool any = count_columns(ctx, in, batch.temperature);
+  if (!terms && any) wide_first_pass(ctx, in, batch.temperature);
   ctx.sync();
   if (terms) {
     if (ctx.thread() == 0) {

@@ -4,6 +4,7 @@
 
 #include "tests/gpu/emulated_rows.hpp"
 #include "tests/gpu/kernels.hpp"
+#include "tests/gpu/marked_rows.hpp"
 
 using namespace driftgate;
 using namespace driftgate::gpu;
@@ -71,6 +72,13 @@ TEST_CASE("the device's float64 form agrees with the oracle on random rows") {
     const Staged staged(test);
     const driftgate_row row = run_wide(staged.view, 32U << (i % 3), kSeed + static_cast<unsigned>(i));
     REQUIRE(disagreement(oracle(test.pair), row.values) == "");
+  }
+}
+
+TEST_CASE("a mark leaves the other tokens' figures what they are on the device") {
+  for (const Case& test : marked_rows()) {
+    CAPTURE(test.text);
+    check_marked_row(test, run(test, {2, 64, 4'096}, kSeed));
   }
 }
 
