@@ -136,6 +136,7 @@ Result<EngineRows> read_saved_logits(std::string_view bytes, const ReadOptions& 
       const auto token = static_cast<std::uint32_t>(row.token);
       if (codes.known(token)) row.logprob = codes.logprob(token);
       keep_likeliest(codes, header->vocabulary, count, scratch, row);
+      if (row.list.empty()) return refuse(name, where + " says of no token how likely it is");
       out.logprob_error = std::max(out.logprob_error, static_cast<double>(codes.scale) / 2);
       out.rows.push_back(std::move(row));
     }

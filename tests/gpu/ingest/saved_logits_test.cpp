@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -180,4 +181,5 @@ TEST_CASE("every truncation of saved logits and every broken header is refused b
   CHECK(contains(refused(first_row, 1.0F), "can not be"));
   CHECK(contains(refused(first_row + 4, 1.0F), "can not be"));
   CHECK(contains(refused(first_row + 4, -HUGE_VALF), "can not be"));
+  CHECK(contains(refused(first_row + 8, std::array<std::uint16_t, kVocabulary>{}), "says of no token"));
 }
