@@ -14,11 +14,10 @@ inline constexpr std::uint32_t kMaxVocabulary = 1U << 22;  ///< columns of a row
 inline constexpr double kLeastTemperature = 1e-6;
 inline constexpr std::uint32_t kMaxWidth = 65'536;  ///< of hidden states
 
-/// A logit of 10⁸ is no logit but a mark (a masked token as the least float32, an overflow that stayed
-/// finite), and beside it float64 does not hold what logits differ by. Where the two kernels' logits of a
-/// column differ by more, each counts as at most this far from 0 in every figure but logit_max_abs and
-/// logit_span; its probability is 0 or 1 all the same. Over the temperature, and farther where that is
-/// below 1.
+/// A logit of −10⁸ is no logit but a mark of a masked token (the least float32, say), and beside it float64
+/// does not hold what logits differ by. Where the two kernels' logits of a column differ by more, and none is
+/// above 10⁸, each counts as −10⁸ at least in every figure but logit_max_abs and logit_span; its probability
+/// is 0 all the same. Over the temperature, and farther where that is below 1.
 inline constexpr double kFarthestLogit = 1e8;
 
 /// Of `open`, whose `engine` is where the engine is written.

@@ -26,7 +26,7 @@ double kl_of(const cpu::Pass1& sums) {
 }
 
 double log_ratio(const cpu::Pass1& sums, const cpu::RealisedLogits& stored, double temperature) {
-  const cpu::RealisedLogits token = cpu::bounded(stored, temperature);
+  const cpu::RealisedLogits token = cpu::bounded(stored, sums, temperature);
   return ((token.train - token.inf) / temperature - sums.c) + cpu::offset_of(sums);
 }
 

@@ -75,8 +75,8 @@ void top_figures(const SummedRow& row, driftgate_row& out) {
 }
 
 void realised_figures(const SummedRow& row, driftgate_row& out) {
-  const auto [z, y] = bounded(*row.token, row.temperature);
   const Pass1& sums = row.sums;
+  const auto [z, y] = bounded(*row.token, sums, row.temperature);
   if (!std::isfinite(z)) {
     out.status = DRIFTGATE_ROW_TOKEN_MASKED;
     return;
@@ -104,10 +104,11 @@ double logit_at(const unsigned char* row, std::uint32_t dtype, std::int64_t colu
   return static_cast<double>(dtype == DRIFTGATE_BF16 ? from_bf16(bits) : from_f16(bits));
 }
 
-RealisedLogits bounded(const RealisedLogits& token, double temperature) {
-  const double bound = farthest_logit(temperature) * temperature;
-  if (!(std::abs(token.train - token.inf) > bound)) return token;
-  return {std::clamp(token.train, -bound, bound), std::clamp(token.inf, -bound, bound)};
+RealisedLogits bounded(const RealisedLogits& token, const Pass1& sums, double temperature) {
+  const double bound = farthest_logit(temperature);
+  const bool apart = std::abs(token.train - token.inf) > bound * temperature;
+  if (!apart || sums.m_p > bound || sums.m_q > bound) return token;
+  return {std::max(token.train, -bound * temperature), std::max(token.inf, -bound * temperature)};
 }
 
 void clear_figures(driftgate_row& out) {

@@ -18,8 +18,8 @@ struct RealisedLogits {
   double train, inf;
 };
 
-/// The logits as the row's sums took them (kFarthestLogit).
-[[nodiscard]] RealisedLogits bounded(const RealisedLogits& token, double temperature);
+/// The logits as the row's `sums` took them (kFarthestLogit).
+[[nodiscard]] RealisedLogits bounded(const RealisedLogits& token, const Pass1& sums, double temperature);
 
 /// A row whose passes are summed over all of its columns, however they were split.
 struct SummedRow {

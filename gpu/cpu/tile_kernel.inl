@@ -124,12 +124,12 @@ Extremes extremes(const double* z, const double* y, double* drift, std::size_t c
   return out;
 }
 
-/// A tile in which a column's logits differ by more than kFarthestLogit keeps both within it
-/// (tile_kernel.hpp); the extremes of the drift stay what they are.
+/// A tile with marks of masked tokens (kFarthestLogit) keeps its logits above the bound; the extremes of the
+/// drift stay what they are.
 void bound_logits(double* z, double* y, double* drift, std::size_t count, double bound, Extremes& found) {
-  const f64x8 high = splat(bound), low = splat(-bound);
+  const f64x8 low = splat(-bound);
   for (std::size_t i = 0; i < count; i += kLanes) {
-    const f64x8 a = smaller(larger(load(z + i), low), high), b = smaller(larger(load(y + i), low), high);
+    const f64x8 a = larger(load(z + i), low), b = larger(load(y + i), low);
     store(z + i, a);
     store(y + i, b);
     store(drift + i, a - b);
@@ -157,7 +157,8 @@ Extremes prepare(double* z, double* y, double* drift, std::size_t count, double 
   }
   Extremes found = extremes(z, y, drift, count);
   const double bound = farthest_logit(temperature);
-  if (found.max_drift > bound || found.min_drift < -bound) bound_logits(z, y, drift, count, bound, found);
+  const bool apart = found.max_drift > bound || found.min_drift < -bound;
+  if (apart && found.max_z <= bound && found.max_y <= bound) bound_logits(z, y, drift, count, bound, found);
   return found;
 }
 

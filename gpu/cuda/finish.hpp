@@ -167,9 +167,11 @@ DRIFTGATE_HD void finish_row(const RowSums& row, const BatchView& batch, std::ui
     out.status = DRIFTGATE_ROW_TOKEN_MASKED;
     return;
   }
-  const double bound = farthest_logit(batch.temperature) * batch.temperature;
-  if (std::fabs(z - y) > bound) z = within(z, bound), y = within(y, bound);
   const PassSums& pass = row.pass;
+  const double bound = farthest_logit(batch.temperature), least = -bound * batch.temperature;
+  if (std::fabs(z - y) > -least && pass.m_p <= bound && pass.m_q <= bound) {
+    z = std::fmax(z, least), y = std::fmax(y, least);
+  }
   const double lse_p = pass.m_p + std::log(pass.l_p), lse_q = pass.m_q + std::log(pass.l_q);
   out.values[kLogprobTrain] = std::fmin(0.0, z / batch.temperature - lse_p);
   out.values[kLogprobInf] = std::fmin(0.0, y / batch.temperature - lse_q);

@@ -23,9 +23,6 @@ DRIFTGATE_HD double offset_of(const PassSums& sums) {
 DRIFTGATE_HD double farthest_logit(double temperature) {
   return temperature < 1 ? kFarthestLogit / temperature : kFarthestLogit;
 }
-DRIFTGATE_HD double within(double logit, double bound) {
-  return std::fmin(std::fmax(logit, -bound), bound);
-}
 
 /// Head sets for link 2. A token outside has p ≤ share·σ/n, so that the tail's mass stays below share·σ,
 /// where σ² = 2·KL is about the variance of the log-ratio.

@@ -121,15 +121,21 @@ DRIFTGATE_HD void wide_sums(Ctx& ctx, const double (&values)[kWideFirst]) {
 struct WidePair {
   double a, b, drift;
 };
-/// `far`: some of the row are marks, and all are kept within the bound (kFarthestLogit).
-DRIFTGATE_HD WidePair wide_pair(float z, float y, double temperature, bool far) {
+/// `marked`: some of the row are marks of masked tokens, and all are kept above the bound (kFarthestLogit).
+DRIFTGATE_HD WidePair wide_pair(float z, float y, double temperature, bool marked) {
   WidePair out{static_cast<double>(z) / temperature, static_cast<double>(y) / temperature,
                (static_cast<double>(z) - static_cast<double>(y)) / temperature};
-  if (!far) return out;
+  if (!marked) return out;
   const double bound = farthest_logit(temperature);
-  out.a = within(out.a, bound), out.b = within(out.b, bound);
+  out.a = std::fmax(out.a, -bound), out.b = std::fmax(out.b, -bound);
   out.drift = out.a - out.b;
   return out;
+}
+
+DRIFTGATE_HD bool has_marks(const WideShared& shared, double temperature) {
+  const double bound = farthest_logit(temperature) * temperature;
+  return shared.far > 0 && static_cast<double>(shared.best[0][0].value) <= bound &&
+         static_cast<double>(shared.best[1][0].value) <= bound;
 }
 
 /// Counts and maxima. False when the row has no figures.
@@ -206,13 +212,13 @@ template <class Ctx>
 DRIFTGATE_HD void wide_first_pass(Ctx& ctx, const WideInput& in, double temperature) {
   WideShared& shared = ctx.wide();
   PassSums& pass = shared.row.pass;
-  const bool far = shared.far > 0;
+  const bool marked = has_marks(shared, temperature);
   if (ctx.thread() == 0) {
     const float z = shared.best[0][0].value, y = shared.best[1][0].value;
     const float beside = load_element(in.inf, in.inf_dtype, shared.best[0][0].id);
-    const WidePair top = wide_pair(z, beside, temperature, far);
+    const WidePair top = wide_pair(z, beside, temperature, marked);
     pass.m_p = top.a;
-    pass.m_q = wide_pair(z, y, temperature, far).b;
+    pass.m_q = wide_pair(z, y, temperature, marked).b;
     pass.c = top.drift;
     pass.n = static_cast<double>(shared.unmasked);
   }
@@ -223,7 +229,7 @@ DRIFTGATE_HD void wide_first_pass(Ctx& ctx, const WideInput& in, double temperat
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t) {
     const double drift = wide_pair(z, y, temperature, false).drift;
     low = std::fmin(low, drift), high = std::fmax(high, drift);
-    const WidePair pair = wide_pair(z, y, temperature, far);
+    const WidePair pair = wide_pair(z, y, temperature, marked);
     add_wide_first(pair.a - m_p, pair.b - m_q, pair.drift - c, sums);
   });
   for (unsigned mask = 16; mask >= 1; mask /= 2) {
@@ -258,9 +264,9 @@ DRIFTGATE_HD void wide_second_pass(Ctx& ctx, const WideInput& in, double tempera
   const double c = shared.row.pass.c, offset = shared.offset, lse = shared.lse;
   TermSums own{};
   for (unsigned head = 0; head < kHeads; ++head) own.heads[head] = shared.row.terms.heads[head];
-  const bool far = shared.far > 0;
+  const bool marked = has_marks(shared, temperature);
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t) {
-    const WidePair pair = wide_pair(z, y, temperature, far);
+    const WidePair pair = wide_pair(z, y, temperature, marked);
     const double d = (pair.drift - c) + offset;
     const double log_p = pair.a - lse, p = std::exp(log_p);
     add_terms(terms_of(p, log_p, d), p, d, own);
