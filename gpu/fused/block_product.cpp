@@ -18,10 +18,6 @@ bool all_finite(std::span<const float> values) {
   return suspicion == 0.0F;
 }
 
-std::size_t round_up(std::size_t value, std::size_t step) {
-  return (value + step - 1) / step * step;
-}
-
 }  // namespace
 
 std::size_t block_rows(const ProductKernel& kernel, std::uint32_t width) {

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "gpu/cpu/half.hpp"
+
 namespace driftgate::gpu::fused {
 
 namespace {
@@ -11,14 +13,6 @@ namespace {
 /// The bf16 number next to 0 from `value`, or it: eight of its 24 bits.
 std::uint16_t first_bits(float value) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
-}
-
-float from_bf16(std::uint16_t bits) {
-  return std::bit_cast<float>(std::uint32_t{bits} << 16);
-}
-
-std::size_t round_up(std::size_t value, std::size_t step) {
-  return (value + step - 1) / step * step;
 }
 
 }  // namespace
@@ -85,7 +79,7 @@ void PackedPairs::set_row(std::size_t row, std::span<const float> train, std::sp
     for (std::size_t piece = 0; piece < kPieces && rest != 0; ++piece) {
       const std::uint16_t part = first_bits(rest);
       term(here, piece, pair)[lane] |= std::uint32_t{part} << half;
-      rest -= from_bf16(part);
+      rest -= cpu::from_bf16(part);
     }
   }
 }

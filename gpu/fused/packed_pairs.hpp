@@ -9,6 +9,11 @@
 
 namespace driftgate::gpu::fused {
 
+/// The least multiple of `step` that is no less than `value`.
+[[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t step) {
+  return (value + step - 1) / step * step;
+}
+
 /// Both products of a block of rows and a tile of tokens under one head, of hidden states and a head in bf16,
 /// as the processor multiplies pairs of bf16: two elements of the width at once, exactly, and summed in
 /// float32 over kDepth elements, then in float64.

@@ -10,6 +10,14 @@
 #include "gpu/backend_loader.hpp"
 #include "gpu/collective_loader.hpp"
 
+// Where the build makes none, what the loader finds.
+#ifndef DRIFTGATE_CUDA_LIBRARY
+#define DRIFTGATE_CUDA_LIBRARY driftgate::gpu::kCudaLibrary
+#endif
+#ifndef DRIFTGATE_NCCL_LIBRARY
+#define DRIFTGATE_NCCL_LIBRARY driftgate::gpu::kNcclLibrary
+#endif
+
 namespace driftgate::gpu::test {
 
 /// Where a library is: what the environment says under `name`, for tests that were built on another machine,
@@ -19,18 +27,10 @@ inline std::string library_of(const char* name, const char* built) {
   return said == nullptr ? built : said;
 }
 inline std::string cuda_library() {
-#ifdef DRIFTGATE_CUDA_LIBRARY
   return library_of("DRIFTGATE_CUDA_LIBRARY", DRIFTGATE_CUDA_LIBRARY);
-#else
-  return library_of("DRIFTGATE_CUDA_LIBRARY", kCudaLibrary);
-#endif
 }
 inline std::string nccl_library() {
-#ifdef DRIFTGATE_NCCL_LIBRARY
   return library_of("DRIFTGATE_NCCL_LIBRARY", DRIFTGATE_NCCL_LIBRARY);
-#else
-  return library_of("DRIFTGATE_NCCL_LIBRARY", kNcclLibrary);
-#endif
 }
 
 /// The backend, or none and a line that says why. Any failure but an absent device fails the test.
