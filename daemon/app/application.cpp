@@ -27,6 +27,7 @@
 #include "daemon/evidence/key_files.hpp"
 #include "daemon/evidence/log.hpp"
 #include "daemon/evidence/query.hpp"
+#include "daemon/evidence/table_checks.hpp"
 #include "daemon/jobs/local_runner.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/notify/desk.hpp"
@@ -86,6 +87,7 @@ struct Application::Parts {
 
   Result<void> open_store();
   Result<void> open_log();
+  Result<void> compare_tables();
   Result<void> admit_people();
   Result<void> find_router();
   Result<void> open_jobs();
@@ -143,6 +145,19 @@ Result<void> Application::Parts::open_log() {
   attestations.emplace(std::move(*signer));
   evidence = api::stored_evidence(*store, *heads, *attestations, [this] { return clock->now_us(); });
   return {};
+}
+
+/// Refuses to start on tables that say something else than the log: what they name would be served or admitted.
+Result<void> Application::Parts::compare_tables() {
+  const auto found = evidence::compare_live_tables(*store);
+  if (!found) return std::unexpected(found.error());
+  if (found->empty()) return {};
+  for (const auto& difference : *found) log.error(fmt::format("differs from the log: {}", to_text(difference)));
+  return schema::fail(
+      schema::ErrorCode::corrupt,
+      fmt::format("the database differs from the signed log in {} places, the first is {}. Somebody changed it: "
+                  "restore a backup",
+                  found->size(), to_text(found->front())));
 }
 
 Result<void> Application::Parts::admit_people() {
@@ -306,8 +321,8 @@ Result<std::unique_ptr<Application>> Application::start(const Settings& settings
   std::unique_ptr<Application> application(new Application(std::make_unique<Parts>(settings)));
   Parts& parts = *application->parts_;
   for (const auto step :
-       {&Parts::open_store, &Parts::open_log, &Parts::admit_people, &Parts::find_router, &Parts::open_jobs,
-        &Parts::open_webhooks, &Parts::start_pipeline, &Parts::serve_api, &Parts::announce}) {
+       {&Parts::open_store, &Parts::open_log, &Parts::compare_tables, &Parts::admit_people, &Parts::find_router,
+        &Parts::open_jobs, &Parts::open_webhooks, &Parts::start_pipeline, &Parts::serve_api, &Parts::announce}) {
     const auto done = (parts.*step)();
     if (!done) return std::unexpected(done.error());
   }

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace driftgate::evidence {
+
+/// Something stored that does not follow from the signed log, or the log from its signature.
+struct Difference {
+  std::string where;  ///< what is concerned, as an operator knows it: "route of model 'a'", "evidence entry 12"
+  std::string what;   ///< what is stored, and what it should be: a clause of its own, without a full stop
+  bool operator==(const Difference&) const = default;
+};
+
+/// "where: what".
+[[nodiscard]] inline std::string to_text(const Difference& difference) {
+  return difference.where + ": " + difference.what;
+}
+
+/// Called by a long check between its reads, each of which is a short transaction. It may sleep to bound the
+/// speed. False: stop, and return what was found until now.
+using GoOn = std::function<bool()>;
+
+}  // namespace driftgate::evidence
