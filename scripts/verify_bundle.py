@@ -41,7 +41,7 @@ RULES = {
     "count_at_least": ("estimate >= threshold", "0", "inconclusive"), "age_at_most": ("estimate <= threshold", "0", "error")}
 
 class Found(Exception): """What is wrong, and its exit code."""
-BROKEN = (Found, ValueError, LookupError, TypeError, AttributeError, NameError, RecursionError)
+BROKEN = (Found, ValueError, LookupError, TypeError, AttributeError, NameError, RecursionError, ArithmeticError)
 def need(condition, what, code=TAMPERED):
     if not condition:
         raise Found(what, code)
@@ -119,16 +119,19 @@ def is_signed(key, message, signature):  # ed25519 by the openssl command
         return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
 def read_trust(source):
     keys = [{"from_size": 0, **key, "raw": unbase64(key["key"])} for key in json.loads(source)["keys"]]
-    return [{**key, "id": sha(key["name"].encode() + b"\n\1" + key["raw"])[:4]} for key in keys]
-def read_note(note):  # origin, size, root, signed text and [(key id, signature)] of a tlog-checkpoint
-    signed, blank, signatures = note.partition("\n\n")
-    lines, found = signed.split("\n"), []
-    need(blank and note.endswith("\n") and len(note.encode()) <= 16384 and re.fullmatch("0|[1-9][0-9]{0,15}", lines[1])
-         and len(unbase64(lines[2])) == 32, "no signed checkpoint")
-    for mark, name, data in (line.split(" ", 2) for line in signatures.split("\n")[:16] if line.count(" ") > 1):
-        if mark == "\u2014" and name == lines[0] and re.fullmatch("(?:[\\w+/]{4})*(?:[\\w+/]{2}==|[\\w+/]{3}=)?", data, re.A):
-            found.append((base64.b64decode(data)[:4], base64.b64decode(data)[4:]))
-    return lines[0], int(lines[1]), unbase64(lines[2]), (signed + "\n").encode(), found
+    keys = [{**key, "digest": sha(key["name"].encode() + b"\n\1" + key["raw"])} for key in keys]
+    return [{**key, "id": key["digest"][:4]} for key in keys]
+def read_note(note):  # origin, size, root, signed text and {key id: signature} under the origin of a signed tlog-checkpoint
+    signed, blank, signatures = note.rpartition("\n\n")
+    lines, found = signed.split("\n"), {}
+    need(blank and signatures.endswith("\n") and len(note.encode()) <= 16384 and not re.search("[\0-\x09\x0b-\x1f]", note) and all(lines)
+         and re.fullmatch("0|[1-9][0-9]{0,18}", lines[1]) and int(lines[1]) < 2**63 and len(unbase64(lines[2])) == 32, "no signed checkpoint")
+    for mark, name, data in (line.split(" ", 2) for line in signatures[:-1].split("\n")):
+        need(mark == "\u2014" and name and not re.search("[\\s+]", name) and len(unbase64(data)) > 4, "a signature line of another form")
+        need((name, unbase64(data)[:4]) not in found and len(found) < 100, "two signatures by one key, or more than 100")
+        found[name, unbase64(data)[:4]] = unbase64(data)[4:]
+    signed_by = {id_: data for (name, id_), data in found.items() if name == lines[0]}
+    return lines[0], int(lines[1]), unbase64(lines[2]), (signed + "\n").encode(), signed_by
 # --- verdicts
 def number(value):
     need(type(value) in (int, dict) or value in ("NaN", "Infinity", "-Infinity"), "no number")
@@ -248,8 +251,9 @@ class Promotion:  # follows the entries about one promotion and derives each ver
         return made
 
 class Bundle:
-    def __init__(self, trust, older_head=None):
+    def __init__(self, trust, older_head=None, running=False):
         self.trust, self.older_head, self.findings, self.kinds, self.digest = trust, older_head, [], "", hashlib.sha256()
+        self.running, self.last_blob = running, "~"
         self.header, self.range, self.older, self.last, self.newest, self.open, self.payloads = {}, None, [], None, 0, {}, []
         self.promotion, self.gap, self.stack, self.times, self.blobs, self.signers = Promotion(self.find), False, [], [-1, 2**63], {}, []
     def find(self, code, what): self.findings.append((code, what))
@@ -261,11 +265,12 @@ class Bundle:
     def open_head(self, note, what):
         origin, size, root, message, signatures = read_note(note)
         keys = [k for k in self.trust if k["use"] == "head" and k["name"] == origin and k["from_size"] <= size]
-        starts = sorted({k["from_size"] for k in keys}, reverse=True)[:2]  # at a rotation both keys may have signed
-        keys = [k for k in keys if k["from_size"] in (starts if starts[0] == size else starts[:1])]
-        tried = [(k, is_signed(k["raw"], message, data)) for k in keys for id_, data in signatures if id_ == k["id"]]
-        self.signers += [key for key, good in tried if good]
-        any(good for _, good in tried) or self.find(TAMPERED if tried else UNTRUSTED, f"{what}: no good signature by a trusted key")
+        keys.sort(key=lambda k: -k["from_size"])  # the newest, and at the size of a rotation the one before it too
+        keys = keys[:1 + sum(k["from_size"] == size for k in keys)]
+        tried = [(k, is_signed(k["raw"], message, signatures[k["id"]])) for k in keys if k["id"] in signatures]
+        self.signers += [key for key, good in tried if good][:1]
+        tried and all(good for _, good in tried) or self.find(
+            TAMPERED if tried else UNTRUSTED, f"{what}: no good signature by a trusted key")
         return origin, size, root
     def take(self, source):
         record = canonical(source.decode())
@@ -291,7 +296,8 @@ class Bundle:
             old, self.size, proof, root) == (root, self.root), "the consistency proof does not verify")
     def take_range(self, record):
         self.range, self.at, levels = record, record["first"], list(levels_between(0, record["first"]))
-        need(record["first"] <= record["end"] <= self.size and len(levels) == len(record["left"]), "a wrong range")
+        need(record["first"] <= record["end"] <= self.size and len(levels) == len(record["left"]) and len(list(
+            levels_between(record["end"], self.size))) == len(record["right"]), "a wrong range")
         self.stack = list(zip(levels, map(bytes.fromhex, record["left"])))
     def take_entry(self, record):
         seq, leaf, gap, self.gap = record["seq"], sha(b"\0" + record["entry"].encode()), self.gap, True
@@ -325,8 +331,9 @@ class Bundle:
         kind, (mark,), payload = *map(record["envelope"].pop, ("payloadType", "signatures")), unbase64(record["envelope"].pop("payload"))
         need(not record["envelope"] and set(mark) == {"keyid", "sig"} and (type(mark["keyid"]), kind) == (
             str, "application/vnd.in-toto+json"), "no in-toto envelope")
-        keys = [k for k in self.trust if k["use"] == "attestation" and f"{k['name']}+{k['id'].hex()}" == mark["keyid"]][:1]
-        self.payloads.append(payload.decode(errors="replace"))
+        keys = [k for k in self.trust if k["use"] == "attestation" and mark["keyid"] in (
+            k["digest"].hex(), f"{k['name']}+{k['id'].hex()}")][:1]  # the second is that of older envelopes
+        self.payloads.append(payload)
         self.signers += keys
         message = f"DSSEv1 {len(kind)} {kind} {len(payload)} ".encode() + payload
         need(keys and is_signed(keys[0]["raw"], message, unbase64(mark["sig"])),
@@ -334,7 +341,8 @@ class Bundle:
     def take_blob(self, record):
         digest, data = record["digest"], unbase64(record["bytes"])
         need("sha256:" + sha(data).hex() == digest and digest not in self.blobs, f"blob {digest}: other bytes, or twice")
-        self.blobs[digest] = data
+        need("e" not in self.kinds and "a" not in self.kinds or digest < self.last_blob, "blobs are not sorted by falling digest")
+        self.blobs[digest], self.last_blob = data, digest if "e" in self.kinds or "a" in self.kinds else "~"
     def take_end(self, record):
         need(all(record[name] == self.kinds.count(name[0]) for name in ("entries", "attestations", "blobs")), "other lines", INCOMPLETE)
         need(record["digest"] == "sha256:" + self.digest.hexdigest(), "the end has the digest of other lines")
@@ -347,25 +355,28 @@ class Bundle:
     def check_range(self):
         need(self.range, "the range is missing", INCOMPLETE)
         first, end, right = (self.range[name] for name in ("first", "end", "right"))
-        need(self.at >= end and (first < end or not self.size), "entries at the end of the range are missing", INCOMPLETE)
-        need((first == 0 or self.times[0] < self.header["from_us"]) and (end == self.size or self.times[1] >= self.header["to_us"]),
-             "the range does not reach beyond the times asked for", INCOMPLETE)
-        for level, hash_ in zip(levels := list(levels_between(end, self.size)), map(bytes.fromhex, right)):
+        self.gap |= self.at < end
+        self.at >= end and (first < end or not self.size) or self.find(INCOMPLETE, "entries at the end of the range are missing")
+        (first == 0 or self.times[0] < self.header["from_us"]) and (end == self.size or self.times[1] >= self.header["to_us"]) or (
+            self.find(INCOMPLETE, "the range does not reach beyond the times asked for"))
+        for level, hash_ in zip(levels_between(end, self.size), map(bytes.fromhex, right)):
             push(self.stack, level, hash_)
         *higher, root = [hash_ for _, hash_ in self.stack] or [sha(b"")]
         root = functools.reduce(lambda low, high: node(high, low), reversed(higher), root)
-        need(self.gap or len(levels) == len(right) and root == self.root, "the entries do not make the root of the checkpoint")
+        need(self.gap or root == self.root, "the entries do not make the root of the checkpoint")
     def check_promotion(self):
         need(self.last is not None, "there is no entry about the promotion", INCOMPLETE)
-        need(set(self.blobs) <= self.promotion.named, "a blob is named by no entry that is here", INCOMPLETE)
-        expected = self.promotion.statements(self.origin) if self.promotion.request else []
+        set(self.blobs) <= self.promotion.named or self.find(INCOMPLETE, "a blob is named by no entry that is here")
+        self.running or self.promotion.state in TERMINAL or self.find(INCOMPLETE, (
+            f"the promotion has not ended in this bundle: it is {self.promotion.state}. With --running that is accepted"))
+        expected = [made.encode() for made in self.promotion.statements(self.origin)] if self.promotion.request else []
         need(len(self.payloads) >= len(expected), f"there are {len(self.payloads)} of {len(expected)} attestations", INCOMPLETE)
         for i, payload in enumerate(self.payloads):
             need(expected[i:i + 1] == [payload], f"attestation {i + 1} does not follow from the entries",
                  TAMPERED if payload in expected else UNDERIVABLE)
     def finish(self):
         self.kinds.endswith("x") or self.find(INCOMPLETE, "the bundle has no end: it was cut off")
-        order = "(hc?[eb]*[ab]*x?)?" if "promotion" in self.header else "(hc?(re*)?x?)?"
+        order = "(hc?b?(e+a*b*|a+b*)?x?)?" if "promotion" in self.header else "(hc?(re*)?x?)?"
         re.fullmatch(order, self.kinds) or self.find(TAMPERED, "lines are out of order")
         if self.header:
             self.older_head is None or self.attempt("the older head", self.check_older)
@@ -374,9 +385,12 @@ class Bundle:
             retired and self.find(UNTRUSTED, "a key was retired before the newest entry of the bundle")
         codes = {code for code, _ in self.findings}
         return next((c for c in (TAMPERED, UNTRUSTED, FORKED, INCOMPLETE, UNDERIVABLE) if c in codes), OK), self.findings
-def verify(file, trust, older_head=None):  # of a bundle as a binary file: its code, and [(code, what was found)]
-    bundle = Bundle(trust, older_head)
+def verify(file, trust, older_head=None, running=False):  # of a bundle as a binary file: its code, and [(code, what was found)]
+    bundle = Bundle(trust, older_head, running)
     for source in file:
+        if len(source) - source.endswith(b"\n") > 48 << 20:
+            bundle.find(TAMPERED, "a line of more than 48 MiB")
+            break
         if not source.endswith(b"\n"):
             bundle.find(INCOMPLETE, "the last line is cut off")
             break
@@ -386,13 +400,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trust", required=True, help="file with the keys that you trust")
     parser.add_argument("--older-head", help="a head that you kept: the bundle must continue it")
+    parser.add_argument("--running", action="store_true", help="accept a promotion that has not ended in its bundle")
     parser.add_argument("bundles", nargs="+")
     arguments, result = parser.parse_args(), OK
     trust = read_trust(pathlib.Path(arguments.trust).read_text(encoding="utf-8"))
-    older = pathlib.Path(arguments.older_head).read_bytes().decode() if arguments.older_head else None
+    older = pathlib.Path(arguments.older_head).read_bytes().decode(errors="surrogateescape") if arguments.older_head else None
     for path in arguments.bundles:
         with open(path, "rb") as file:
-            code, findings = verify(file, trust, older)
+            code, findings = verify(file, trust, older, arguments.running)
         result = result or code
         print(f"{path}: {NAMES[code]}", *(f"  {NAMES[found]}: {what}" for found, what in findings[:20]), sep="\n")
     return result

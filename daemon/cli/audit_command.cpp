@@ -10,10 +10,12 @@
 
 #include "daemon/cli/audit_reevaluate.hpp"
 #include "daemon/cli/exit_codes.hpp"
+#include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
 #include "daemon/cli/time_text.hpp"
 #include "daemon/evidence/verify_bundle.hpp"
 #include "daemon/net/url.hpp"
+#include "daemon/store/states.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -71,6 +73,14 @@ Result<void> download(Client& client, const std::string& target, const std::stri
   return done;
 }
 
+/// The state of a promotion that has not ended; empty when it has, or when the daemon does not say.
+std::string state_while_running(Client& client, const std::string& promotion) {
+  const auto view = parse_answer(client.get("/v1/promotions/" + net::percent_encode(promotion)));
+  if (!view) return {};
+  const auto state = store::parse_promotion_state(text_of(*view, "state"));
+  return state && !store::is_terminal(*state) ? text_of(*view, "state") : std::string();
+}
+
 json report_json(const std::string& path, const evidence::BundleReport& report) {
   json findings = json::array();
   for (const auto& finding : report.findings)
@@ -115,11 +125,22 @@ int audit_export(const ConnectionArgs& connection, const AuditExportArgs& args) 
   if (!client) return report(client.error());
   const auto done = download(*client, *target, args.out);
   if (!done) return report(done.error());
-  if (args.out != "-") {
-    print_line(connection.json
-                   ? json{{"bundle", args.out}}.dump()
-                   : fmt::format("{} written; check it with 'driftgate audit verify {} --trust FILE'",
-                                 args.out, args.out));
+  if (args.out == "-") return kExitOk;
+  const std::string running =
+      args.promotion.empty() ? std::string() : state_while_running(*client, args.promotion);
+  if (connection.json) {
+    json shown{{"bundle", args.out}};
+    if (!running.empty()) shown["running"] = running;
+    print_line(shown.dump());
+    return kExitOk;
+  }
+  print_line(fmt::format("{} written; check it with 'driftgate audit verify {} --trust FILE{}'", args.out,
+                         args.out, running.empty() ? "" : " --running"));
+  if (!running.empty()) {
+    print_line(
+        fmt::format("The promotion has not ended (it is {}): without --running its bundle counts as "
+                    "incomplete. Export it again when it has ended.",
+                    printable(running)));
   }
   return kExitOk;
 }
@@ -129,7 +150,7 @@ int audit_verify(const AuditVerifyArgs& args) {
   if (!text) return report(text.error());
   auto trust = evidence::parse_trust(*text);
   if (!trust) return report(trust.error());
-  evidence::VerifyOptions options{std::move(*trust), std::nullopt, decide_again};
+  evidence::VerifyOptions options{std::move(*trust), std::nullopt, decide_again, args.running};
   if (!args.older_head.empty()) {
     auto note = read_file(args.older_head, kMaxNoteBytes);
     if (!note) return report(note.error());

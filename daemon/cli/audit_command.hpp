@@ -23,6 +23,7 @@ struct AuditVerifyArgs {
   std::vector<std::string> bundles;
   std::string trust;       ///< trust file
   std::string older_head;  ///< file with a signed note
+  bool running = false;    ///< accepts promotions that have not ended in their bundle
   bool json = false;
 };
 /// Verifies bundles without a daemon. 0 ok, 1 tampered, 2 fork or rollback, 3 untrusted key, 4 incomplete, 5

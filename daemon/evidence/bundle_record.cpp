@@ -37,6 +37,9 @@ Result<BundleRecord> BundleRecord::parse(std::string_view line) {
   if (!parsed->is_object() || !parsed->contains("t") || !parsed->at("t").is_string()) {
     return schema::fail(ErrorCode::invalid_document, "it must be an object with t");
   }
+  if (schema::canonical_json(*parsed) != line) {
+    return schema::fail(ErrorCode::invalid_document, "it is spelled in another way than the canonical one");
+  }
   std::string kind = parsed->at("t").get<std::string>();
   return BundleRecord(std::move(kind), std::move(*parsed));
 }

@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxBundleLine = std::size_t{48} << 20;
 /// it must be.
 class BundleRecord {
  public:
-  /// An object of exactly the form {"t": kind, …}.
+  /// An object of exactly the form {"t": kind, …}, in canonical form (RFC 8785) to the byte.
   [[nodiscard]] static Result<BundleRecord> parse(std::string_view line);
 
   [[nodiscard]] const std::string& kind() const { return kind_; }

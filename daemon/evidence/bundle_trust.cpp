@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "daemon/evidence/bundle_verifier.hpp"
+#include "daemon/evidence/key_ids.hpp"
 
 namespace driftgate::evidence {
 
@@ -24,16 +25,21 @@ std::optional<Checkpoint> BundleVerifier::open_head(const std::string& note, con
   }
   const auto& head = read->checkpoint;
   bool known = false;
+  bool good = false;
+  bool bad = false;
   for (const TrustedKey& key : head_keys_at(options_.trust, head.origin, head.size)) {
     if (std::ranges::find(read->key_ids, key_id(key.name, key.key)) == read->key_ids.end()) continue;
     known = true;
-    if (!open_checkpoint(note, key.name, key.key)) continue;
-    signers_.push_back(key);
-    return head;
+    if (!open_checkpoint(note, key.name, key.key)) {
+      bad = true;
+    } else if (!good) {
+      good = true;
+      signers_.push_back(key);  // the newest one vouches
+    }
   }
-  if (known) {
+  if (bad) {
     find(BundleResult::tampered, fmt::format("{}: its signature does not verify", what));
-  } else {
+  } else if (!known) {
     find(BundleResult::untrusted,
          fmt::format(
              "{} of {} at {} entries is signed by the keys {}; the trust file has none of them for that size",
@@ -81,7 +87,7 @@ void BundleVerifier::check_older_head() {
 
 void BundleVerifier::check_signature(const Envelope& envelope) {
   for (const TrustedKey& key : options_.trust.keys) {
-    if (key.use != KeyUse::attestation || key_id_text(key.name, key.key) != envelope.key_id) continue;
+    if (key.use != KeyUse::attestation || !names_key(envelope.key_id, key.name, key.key)) continue;
     const auto text = pre_authentication_encoding(envelope.payload_type, envelope.payload);
     if (verify_signature(key.key, text, envelope.signature)) {
       signers_.push_back(key);

@@ -50,7 +50,7 @@ Result<void> BundleVerifier::dispatch(const BundleRecord& record) {
   return misplaced(fmt::format("there are no lines of the kind '{}'", kind.substr(0, 80)));
 }
 
-/// Lines come in the order of Place; blobs may stand anywhere.
+/// Lines come in the order of Place.
 Result<void> BundleVerifier::move_to(Place place) {
   if (place < place_) return misplaced("its lines are not in their order");
   place_ = place;
@@ -119,6 +119,8 @@ Result<void> BundleVerifier::range(const BundleRecord& record) {
   if (!first || !end || !left || !right || *first > *end || *end > head_.size) {
     return misplaced("first, end, left and right must be a range of the tree and the hashes beside it");
   }
+  if (subtrees_of(*end, head_.size).size() != right->size())
+    return misplaced("right must be the subtrees after the range");
   const auto parts = subtrees_of(0, *first);
   if (parts.size() != left->size()) return misplaced("left must be the subtrees before the range");
   for (std::size_t i = 0; i < parts.size(); ++i) tree_.push(parts[i].level, (*left)[i]);
@@ -181,6 +183,17 @@ Result<void> BundleVerifier::attestation(const BundleRecord& record) {
   return {};
 }
 
+/// The contract stands before the entries; the other blobs stand behind the attestations, each with a lower
+/// digest than the one before it.
+Result<void> BundleVerifier::place_blob(const std::string& digest) {
+  if (place_ == Place::head) return move_to(Place::contract);
+  if (place_ == Place::contract) return misplaced("only the contract stands before the entries");
+  if (place_ == Place::blobs && digest >= last_blob_)
+    return misplaced("its blobs are not sorted by falling digest");
+  last_blob_ = digest;
+  return move_to(Place::blobs);
+}
+
 Result<void> BundleVerifier::blob(const BundleRecord& record) {
   auto shape = record.expect({"digest", "bytes"});
   if (!shape) return shape;
@@ -189,13 +202,15 @@ Result<void> BundleVerifier::blob(const BundleRecord& record) {
   const auto text = record.text("bytes");
   auto bytes = text ? from_base64(*text) : Result<std::string>(std::unexpect);
   if (!digest || !bytes) return misplaced("digest and bytes must be a digest and base 64");
+  auto placed = place_blob(*digest);
+  if (!placed) return placed;
   ++report_.blobs;
   if (schema::sha256_digest(*bytes) != *digest) {
     find(BundleResult::tampered,
          fmt::format("blob {}: its bytes have another digest", digest->substr(0, 80)));
     return {};
   }
-  if (!blobs_.emplace(*digest, std::move(*bytes)).second) return misplaced("a blob stands twice");
+  if (!blobs_.emplace(*digest, std::move(*bytes)).second) return misplaced("the contract stands twice");
   return {};
 }
 

@@ -26,7 +26,7 @@ class BundleVerifier {
   void find(BundleResult result, std::string message);
 
  private:
-  enum class Place : std::uint8_t { start, head, entries, attestations, end };
+  enum class Place : std::uint8_t { start, head, contract, entries, attestations, blobs, end };
 
   // bundle_verifier.cpp: lines
   Result<void> header(const BundleRecord& record);
@@ -35,6 +35,7 @@ class BundleVerifier {
   Result<void> entry(const BundleRecord& record);
   Result<void> attestation(const BundleRecord& record);
   Result<void> blob(const BundleRecord& record);
+  Result<void> place_blob(const std::string& digest);
   Result<void> end(const BundleRecord& record);
   Result<void> dispatch(const BundleRecord& record);
   Result<void> move_to(Place place);
@@ -55,6 +56,7 @@ class BundleVerifier {
   // verify_bundle.cpp: the whole
   void check_range();
   void check_promotion();
+  void check_ended();
   void check_attestations();
   void check_retired_keys();
   void reevaluate();
@@ -90,6 +92,7 @@ class BundleVerifier {
   std::vector<TrustedKey> signers_;  ///< keys whose signatures were good
   std::vector<std::string> payloads_;
   std::map<std::string, std::string> blobs_;
+  std::string last_blob_;  ///< digest of the last blob behind the attestations
 };
 
 }  // namespace driftgate::evidence

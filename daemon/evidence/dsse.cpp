@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/evidence/base64.hpp"
-#include "daemon/evidence/trust.hpp"
+#include "daemon/evidence/key_ids.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::evidence {
@@ -75,8 +75,8 @@ Result<AttestationSigner> AttestationSigner::open(const std::string& key_file, s
 Result<Envelope> AttestationSigner::seal(std::string payload) const {
   auto signature = key_.sign(pre_authentication_encoding(kInTotoPayloadType, payload));
   if (!signature) return std::unexpected(std::move(signature.error()));
-  return Envelope{std::string(kInTotoPayloadType), std::move(payload), key_id_text(name_, key_.public_key()),
-                  std::move(*signature)};
+  return Envelope{std::string(kInTotoPayloadType), std::move(payload),
+                  attestation_key_id(name_, key_.public_key()), std::move(*signature)};
 }
 
 }  // namespace driftgate::evidence

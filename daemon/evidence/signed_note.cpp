@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <limits>
+#include <optional>
 
 #include "daemon/evidence/base64.hpp"
+#include "daemon/evidence/key_ids.hpp"
+#include "schema/utf8.hpp"
 
 namespace driftgate::evidence {
 
@@ -17,7 +22,8 @@ constexpr std::string_view kSignatureMark = "\xE2\x80\x94 ";  // em dash and spa
 constexpr char kEd25519Algorithm = 0x01;
 constexpr std::size_t kKeyIdBytes = 4;
 constexpr std::size_t kMaxNoteBytes = 16'384;
-constexpr std::size_t kMaxSignatures = 16;
+constexpr std::size_t kMaxSignatures = 100;
+constexpr std::uint64_t kMaxTreeSize = std::numeric_limits<std::int64_t>::max();
 
 std::string_view key_chars(const PublicKey& key) {
   return {reinterpret_cast<const char*>(key.data()), key.size()};
@@ -42,42 +48,119 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
+/// Origin, size and root, one a line, then lines of extensions, which mean nothing here
+/// (c2sp.org/tlog-checkpoint).
 Result<Checkpoint> parse_text(std::string_view text) {
   Checkpoint checkpoint;
   checkpoint.origin = take_line(text);
+  if (checkpoint.origin.empty()) return malformed("it has no origin");
   const std::string_view size = take_line(text);
   const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), checkpoint.size);
-  if (error != std::errc() || std::to_string(checkpoint.size) != size)
+  if (error != std::errc() || std::to_string(checkpoint.size) != size || checkpoint.size > kMaxTreeSize)
     return malformed("its size is no number");
   const auto root = from_base64(take_line(text));
   if (!root || root->size() != checkpoint.root.size()) return malformed("its root is no hash");
   std::copy(root->begin(), root->end(), reinterpret_cast<char*>(checkpoint.root.data()));
+  while (!text.empty()) {
+    if (take_line(text).empty()) return malformed("it has an empty line");
+  }
   return checkpoint;
 }
 
-/// Calls `visit(bytes)` with key id ‖ signature of each signature line of `name`, until it returns true;
-/// whether it did.
-template <typename Visit>
-bool any_signature(std::string_view lines, std::string_view name, Visit&& visit) {
-  for (std::size_t i = 0; i < kMaxSignatures && !lines.empty(); ++i) {
-    std::string_view line = take_line(lines);
-    if (!line.starts_with(kSignatureMark)) return false;
-    line.remove_prefix(kSignatureMark.size());
-    const std::size_t space = line.find(' ');
-    if (space == line.npos || line.substr(0, space) != name) continue;
-    const auto bytes = from_base64(line.substr(space + 1));
-    if (bytes && bytes->size() > kKeyIdBytes && visit(*bytes)) return true;
-  }
-  return false;
+/// White space by Unicode, of characters that are no control characters below U+0020.
+bool is_space(std::string_view character) {
+  constexpr std::array<std::string_view, 20> kSpaces = {" ",
+                                                        "\xC2\x85",
+                                                        "\xC2\xA0",
+                                                        "\xE1\x9A\x80",
+                                                        "\xE2\x80\x80",
+                                                        "\xE2\x80\x81",
+                                                        "\xE2\x80\x82",
+                                                        "\xE2\x80\x83",
+                                                        "\xE2\x80\x84",
+                                                        "\xE2\x80\x85",
+                                                        "\xE2\x80\x86",
+                                                        "\xE2\x80\x87",
+                                                        "\xE2\x80\x88",
+                                                        "\xE2\x80\x89",
+                                                        "\xE2\x80\x8A",
+                                                        "\xE2\x80\xA8",
+                                                        "\xE2\x80\xA9",
+                                                        "\xE2\x80\xAF",
+                                                        "\xE2\x81\x9F",
+                                                        "\xE3\x80\x80"};
+  return std::ranges::find(kSpaces, character) != kSpaces.end();
 }
 
-/// Whether one of the signature lines is by `key` under `name`.
-bool signed_by(std::string_view lines, std::string_view text, std::string_view name, const PublicKey& key) {
-  const std::string wanted = key_id_bytes(name, key);
-  return any_signature(lines, name, [&](const std::string& bytes) {
-    return bytes.starts_with(wanted) &&
-           verify_signature(key, text, std::string_view(bytes).substr(kKeyIdBytes));
-  });
+/// UTF-8 without control characters other than '\n', as a note must be.
+bool is_note_text(std::string_view note) {
+  for (std::size_t at = 0; at < note.size();) {
+    const std::size_t length = schema::utf8_length(note, at);
+    if (length == 0 || (static_cast<std::uint8_t>(note[at]) < 0x20 && note[at] != '\n')) return false;
+    at += length;
+  }
+  return true;
+}
+
+/// A key's name: not empty, without spaces and plus signs. `name` is UTF-8.
+bool is_key_name(std::string_view name) {
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t length = schema::utf8_length(name, at);
+    if (length == 0 || name[at] == '+' || is_space(name.substr(at, length))) return false;
+    at += length;
+  }
+  return !name.empty();
+}
+
+struct SignatureLine {
+  std::string_view name;
+  std::uint32_t id = 0;
+  std::string signature{};
+};
+
+struct Note {
+  std::string_view text;  ///< with its last line end: what is signed
+  std::vector<SignatureLine> signatures{};
+};
+
+/// A signature line without its end: "— name base64(key id ‖ signature)".
+std::optional<SignatureLine> parse_signature(std::string_view line) {
+  if (!line.starts_with(kSignatureMark)) return std::nullopt;
+  line.remove_prefix(kSignatureMark.size());
+  const std::size_t space = line.find(' ');
+  if (space == line.npos || !is_key_name(line.substr(0, space))) return std::nullopt;
+  const auto bytes = from_base64(line.substr(space + 1));
+  if (!bytes || bytes->size() <= kKeyIdBytes) return std::nullopt;
+  SignatureLine signature{line.substr(0, space)};
+  for (std::size_t i = 0; i < kKeyIdBytes; ++i)
+    signature.id = signature.id << 8 | static_cast<std::uint8_t>((*bytes)[i]);
+  signature.signature = bytes->substr(kKeyIdBytes);
+  return signature;
+}
+
+/// A signed note by its specification (c2sp.org/signed-note), and stricter: it is malformed when any of its
+/// signature lines is, whoever's it is, and when a key signed twice.
+Result<Note> parse_note(std::string_view note) {
+  const auto refuse = [](std::string_view what) {
+    return std::unexpected(std::move(malformed(what).error()));
+  };
+  if (note.size() > kMaxNoteBytes) return refuse("it is too long");
+  if (!is_note_text(note)) return refuse("it is not UTF-8, or has control characters");
+  const std::size_t blank = note.rfind("\n\n");
+  if (blank == note.npos || blank + 2 == note.size() || !note.ends_with('\n'))
+    return refuse("it has no signature");
+  Note parsed{note.substr(0, blank + 1)};
+  for (std::string_view lines = note.substr(blank + 2); !lines.empty();) {
+    auto signature = parse_signature(take_line(lines));
+    if (!signature) return refuse("a signature line is not '\xE2\x80\x94 name base64'");
+    const bool twice = std::ranges::any_of(parsed.signatures, [&](const SignatureLine& other) {
+      return other.name == signature->name && other.id == signature->id;
+    });
+    if (twice) return refuse("it has two signatures by one key");
+    if (parsed.signatures.size() == kMaxSignatures) return refuse("it has more than 100 signatures");
+    parsed.signatures.push_back(std::move(*signature));
+  }
+  return parsed;
 }
 
 }  // namespace
@@ -88,9 +171,8 @@ std::string checkpoint_text(const Checkpoint& checkpoint) {
 }
 
 Result<std::string> sign_checkpoint(const Checkpoint& checkpoint, const SigningKey& key) {
-  const bool clean = std::none_of(checkpoint.origin.begin(), checkpoint.origin.end(),
-                                  [](char c) { return c == '+' || static_cast<unsigned char>(c) <= ' '; });
-  if (checkpoint.origin.empty() || !clean) {
+  if (!is_note_text(checkpoint.origin) || checkpoint.origin.find('\n') != std::string::npos ||
+      !is_key_name(checkpoint.origin)) {
     return schema::fail(
         ErrorCode::invalid_argument,
         fmt::format("'{}' cannot name a log: no spaces, no '+', not empty", checkpoint.origin));
@@ -103,13 +185,15 @@ Result<std::string> sign_checkpoint(const Checkpoint& checkpoint, const SigningK
 }
 
 Result<Checkpoint> open_checkpoint(std::string_view note, std::string_view name, const PublicKey& key) {
-  if (note.size() > kMaxNoteBytes) return malformed("it is too long");
-  const std::size_t blank = note.find("\n\n");
-  if (blank == note.npos || !note.ends_with('\n')) return malformed("it has no signature");
-  const std::string_view text = note.substr(0, blank + 1);
-  auto checkpoint = parse_text(text);
+  const auto parsed = parse_note(note);
+  if (!parsed) return std::unexpected(parsed.error());
+  auto checkpoint = parse_text(parsed->text);
   if (!checkpoint) return checkpoint;
-  if (!signed_by(note.substr(blank + 2), text, name, key)) {
+  const std::uint32_t id = key_id(name, key);
+  const bool verifies = std::ranges::any_of(parsed->signatures, [&](const SignatureLine& line) {
+    return line.name == name && line.id == id && verify_signature(key, parsed->text, line.signature);
+  });
+  if (!verifies) {
     return schema::fail(
         ErrorCode::forbidden,
         fmt::format("no signature of '{}' on the checkpoint of {} verifies", name, checkpoint->origin));
@@ -119,28 +203,19 @@ Result<Checkpoint> open_checkpoint(std::string_view note, std::string_view name,
 }
 
 Result<UnverifiedCheckpoint> read_checkpoint(std::string_view note) {
-  const auto refuse = [](std::string_view what) {
-    return std::unexpected(std::move(malformed(what).error()));
-  };
-  if (note.size() > kMaxNoteBytes) return refuse("it is too long");
-  const std::size_t blank = note.find("\n\n");
-  if (blank == note.npos || !note.ends_with('\n')) return refuse("it has no signature");
-  auto checkpoint = parse_text(note.substr(0, blank + 1));
+  const auto parsed = parse_note(note);
+  if (!parsed) return std::unexpected(parsed.error());
+  auto checkpoint = parse_text(parsed->text);
   if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
   UnverifiedCheckpoint read{std::move(*checkpoint), {}};
-  any_signature(note.substr(blank + 2), read.checkpoint.origin, [&](const std::string& bytes) {
-    std::uint32_t id = 0;
-    for (std::size_t i = 0; i < kKeyIdBytes; ++i) id = id << 8 | static_cast<std::uint8_t>(bytes[i]);
-    read.key_ids.push_back(id);
-    return false;
-  });
+  for (const SignatureLine& line : parsed->signatures) {
+    if (line.name == read.checkpoint.origin) read.key_ids.push_back(line.id);
+  }
   return read;
 }
 
 std::uint32_t key_id(std::string_view name, const PublicKey& key) {
-  schema::Sha256 digest;
-  const char separator[] = {'\n', kEd25519Algorithm};
-  const Hash hash = digest.update(name).update(std::string_view(separator, 2)).update(key).finish();
+  const Hash hash = key_digest(name, key);
   return static_cast<std::uint32_t>(hash[0]) << 24 | static_cast<std::uint32_t>(hash[1]) << 16 |
          static_cast<std::uint32_t>(hash[2]) << 8 | hash[3];
 }

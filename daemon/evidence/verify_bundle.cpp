@@ -65,15 +65,28 @@ void BundleVerifier::check_promotion() {
       find(BundleResult::incomplete, fmt::format("blob {} is named by no entry that is here", digest));
     }
   }
-  if (!derivation_->has_ended()) {
-    report_.notes.push_back(fmt::format("the promotion had not ended: it was {}", derivation_->state()));
-  }
+  check_ended();
   check_attestations();
   reevaluate();
 }
 
+/// The end of a promotion is an entry of the chain: a bundle without it may have lost what came after.
+void BundleVerifier::check_ended() {
+  if (derivation_->has_ended()) return;
+  std::string state = derivation_->state();
+  if (options_.running) {
+    return report_.notes.push_back(fmt::format("the promotion had not ended: it was {}", state));
+  }
+  find(BundleResult::incomplete,
+       fmt::format("the promotion has not ended in this bundle: it is {}. If it was still running when the "
+                   "bundle was made, verify with --running; else its last entries are missing",
+                   state.empty() ? "without a state" : state));
+}
+
 void BundleVerifier::check_attestations() {
-  const auto expected = statements_of(*derivation_, head_.origin);
+  // Without the request there is no subject to make statements about, and that it is missing was found.
+  const auto expected =
+      derivation_->whole() ? statements_of(*derivation_, head_.origin) : std::vector<std::string>();
   if (payloads_.size() < expected.size()) {
     return find(BundleResult::incomplete,
                 fmt::format("the bundle has {} of {} attestations", payloads_.size(), expected.size()));

@@ -49,6 +49,9 @@ struct VerifyOptions {
   TrustFile trust{};
   std::optional<std::string> older_head{};  ///< a signed note that was kept
   Reevaluate reevaluate{};                  ///< may be empty
+  /// Accepts the bundle of a promotion that has not ended in it. Otherwise that is `incomplete`: a bundle
+  /// whose last entries were taken away looks the same.
+  bool running = false;
 };
 
 /// Reads a bundle (docs/evidence.md) as it streams and checks signatures, hashes, proofs, completeness and

@@ -66,9 +66,62 @@ TEST_CASE("a note with any byte changed or cut off does not open") {
   }
 }
 
+TEST_CASE("a note is read as strictly as its specification says, whoever's the lines are") {
+  const auto key = must(SigningKey::generate());
+  const auto other = must(SigningKey::generate());
+  const std::string name = "example.org/log";
+  const std::string note = must(sign_checkpoint(kCheckpoint, key));
+  const std::string text = checkpoint_text(kCheckpoint);
+  const std::string line = note.substr(text.size() + 1);
+  const std::string foreign = must(sign_checkpoint(kCheckpoint, other)).substr(text.size() + 1);
+  const std::string mark = "\xE2\x80\x94 ";
+  const auto opens = [&](const std::string& changed) {
+    return open_checkpoint(changed, name, key.public_key()).has_value();
+  };
+  for (const std::string& good : {line, line + foreign, foreign + line, line + mark + "w AAAAAAAA\n"}) {
+    CAPTURE(good);
+    CHECK(opens(text + "\n" + good));
+  }
+  for (const std::string& bad :
+       {"\n" + line, line + "\n", line + line, line + "\n" + line, line + foreign + foreign, line.substr(4),
+        line + "x\n", line.substr(0, line.size() - 1), line + mark + "w\n", line + mark + "w AAAA\n",
+        line + mark + "w AAAAAAA\n", line + mark + " AAAAAAAA\n", line + mark + "a+b AAAAAAAA\n",
+        line + mark + "a\xC2\xA0z AAAAAAAA\n", line + mark + "a\tb AAAAAAAA\n",
+        line + mark + "\xFF AAAAAAAA\n", line + mark + "w AAAAAAAA \n", line + mark + "w AAAAAAAA\r\n"}) {
+    CAPTURE(bad);
+    CHECK(!opens(text + "\n" + bad));
+    CHECK(!read_checkpoint(text + "\n" + bad));
+  }
+  std::string many = text + "\n" + line;
+  for (int i = 1; i < 100; ++i) many += mark + "w" + std::to_string(i) + " AAAAAAAA\n";
+  CHECK(opens(many));
+  CHECK(!opens(many + mark + "w100 AAAAAAAA\n"));
+}
+
+TEST_CASE("lines after the root are extensions, which are signed and may not be empty") {
+  const auto key = must(SigningKey::generate());
+  const std::string line = "\xE2\x80\x94 example.org/log ";
+  const auto note = [&](const std::string& text) {
+    std::string id;
+    for (int shift = 24; shift >= 0; shift -= 8)
+      id += static_cast<char>(key_id("example.org/log", key.public_key()) >> shift & 0xff);
+    return text + "\n" + line + to_base64(id + must(key.sign(text))) + "\n";
+  };
+  const std::string text = checkpoint_text(kCheckpoint);
+  const auto opened = open_checkpoint(note(text + "more\n"), "example.org/log", key.public_key());
+  REQUIRE(opened);
+  CHECK(*opened == kCheckpoint);
+  for (const std::string& bad :
+       {text + "\n", text + "\nmore\n", text + "a\tb\n", "\n" + text,
+        std::string("example.org/log\n042\n") + text.substr(text.find("42\n") + 3)}) {
+    CAPTURE(bad);
+    CHECK(!open_checkpoint(note(bad), "example.org/log", key.public_key()));
+  }
+}
+
 TEST_CASE("a log's name has no spaces, line ends or plus signs") {
   const auto key = must(SigningKey::generate());
-  for (const char* name : {"", "a b", "a+b", "a\nb", "a\tb"}) {
+  for (const char* name : {"", "a b", "a+b", "a\nb", "a\tb", "a\xC2\xA0z", "\xFF"}) {
     CAPTURE(name);
     CHECK(!sign_checkpoint({name, 0, empty_root()}, key));
   }

@@ -201,6 +201,13 @@ TEST_CASE(
   const auto good = h.request();
   promotions.push_back(good);
   for (int i = 0; i < 20; ++i) h.second();
+  const auto older_size = must(evidence::read_checkpoint(older)).checkpoint.size;
+  const auto running = audited.bundle({.promotion = good, .older_size = older_size});
+  CHECK(audited.verify(running).result == BundleResult::incomplete);
+  audited.options.running = true;
+  CHECK_MESSAGE(audited.verify(running).result == BundleResult::ok, all_findings(audited.verify(running)));
+  audited.options.running = false;
+  leave(audited, "running.bundle", running);
   must(h.pipeline->pause("olga", good, "a look"));
   h.second();
   must(h.pipeline->resume("olga", good, "seen"));
@@ -212,7 +219,6 @@ TEST_CASE(
   promotions.push_back(h.request());
   CHECK(h.run_until(promotions.back(), {"succeeded", "rejected", "errored"}) == "rejected");
 
-  const auto older_size = must(evidence::read_checkpoint(older)).checkpoint.size;
   audited.options.older_head = older;
   int number = 0;
   for (const auto& id : promotions) {
