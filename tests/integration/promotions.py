@@ -9,6 +9,9 @@ import sys
 from harness import DRIFTGATE, ROOT, call, check, wait_for
 from world import DATA, MODEL_DIR, TERMINAL, run
 
+sys.path.insert(0, os.path.join(ROOT, "tests", "evidence"))
+import other_tools  # noqa: E402
+
 CANDIDATE_ENTRY_KINDS = {"promotion_requested", "state_changed", "job_finished", "verdict_reached",
                          "route_desired", "route_applied", "approval_given"}
 
@@ -31,7 +34,8 @@ def trust_of(world):
 
 
 def bundles_verify(world, promotion, older_head):
-    """The promotion's bundle, with its tables, and that of all entries, in both verifiers, against a head kept before."""
+    """The promotion's bundle, with its tables, and that of all entries, in both verifiers and by code that is not ours,
+    against a head kept before."""
     kept = os.path.join(world.folder, "older.note")
     with open(kept, "w", encoding="utf-8", newline="") as file:
         file.write(older_head)
@@ -51,6 +55,7 @@ def bundles_verify(world, promotion, older_head):
     python = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "verify_bundle.py"), *arguments],
                             capture_output=True, text=True, check=False)
     check(python.returncode == 0, f"verify_bundle.py: {python.returncode}\n{python.stdout}{python.stderr}")
+    print(other_tools.check(arguments[1], kept, bundles))
 
 
 def bf16_is_promoted(world):
