@@ -20,23 +20,30 @@ constexpr EntryField kRegistered[] = {{"name", T::text, true, "as registered"},
 constexpr EntryField kEngine[] = {{"name", T::text, true, "as registered"},
                                   {"url", T::text, true, "base URL"},
                                   {"kernel", T::text, true, "name of its kernel"},
-                                  {"abilities", T::structure, true, "what the probe found"}};
+                                  {"abilities", T::structure, true, "what the probe found"},
+                                  {"checkpoint_uri", T::text, kOptional, "where its weights are, or empty"}};
 constexpr EntryField kBootstrapped[] = {{"version", T::text, true, "what serves from now on"},
                                         {"engine", T::text, true, "its engine"},
                                         {"kernel", T::text, true, "its kernel"},
                                         {"reason", T::text, true, "why without a promotion"},
-                                        {"claim", T::text, true, "of conformity: none"}};
+                                        {"claim", T::text, true, "of conformity: none"},
+                                        {"url", T::text, kOptional, "base URL of the version"}};
 constexpr EntryField kRequested[] = {{"engine", T::text, true, "of the candidate"},
                                      {"kernel", T::text, true, "of the candidate"},
                                      {"candidate", T::text, true, "version"},
                                      {"seed", T::any, true, "of every random choice"},
-                                     {"request", T::structure, true, "as it was asked"}};
+                                     {"request", T::structure, true, "as it was asked"},
+                                     {"url", T::text, kOptional, "base URL of the candidate"}};
 constexpr EntryField kState[] = {{"from", T::text, true, "state before"},
                                  {"to", T::text, true, "state after"},
                                  {"stage", T::text, true, "stage it is in, or empty"},
                                  {"reason", T::text, true, "why"},
                                  {"attempt", T::integer, kOptional, "of the stage"},
-                                 {"traffic", T::text, kOptional, "never_exposed, reverted or live"}};
+                                 {"traffic", T::text, kOptional, "never_exposed, reverted or live"},
+                                 {"baseline", T::text, kOptional, "version it is held against, or empty"},
+                                 {"resume", T::text, kOptional, "state that it goes on to, or empty"},
+                                 {"deadline_us", T::integer, kOptional, "of a state that waits, or -1"},
+                                 {"outcome_digest", T::text, kOptional, "of its outcome, or empty"}};
 constexpr EntryField kJob[] = {{"job", T::text, true, "id"},
                                {"name", T::text, true, "within its stage"},
                                {"kind", T::text, true, "capture, drift or rescore"},
@@ -103,7 +110,8 @@ constexpr EntryField kScheduleDeleted[] = {{"schedule", T::text, true, "name"},
 constexpr EntryField kToken[] = {{"token", T::text, true, "id"},
                                  {"name", T::text, true, "whose"},
                                  {"scopes", T::list, true, "what it allows"},
-                                 {"expires_us", T::integer, kOptional, "when it ends"}};
+                                 {"expires_us", T::integer, kOptional, "when it ends"},
+                                 {"hash_digest", T::text, kOptional, "SHA-256 of the hash that is stored of it"}};
 constexpr EntryField kRead[] = {
     {"what", T::text, true, "what was asked"},
     {"uncounted", T::integer, kOptional, "reads since the entry before that have none"}};

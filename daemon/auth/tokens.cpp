@@ -144,8 +144,10 @@ Result<IssuedToken> issue_token(store::Tx& tx, const TokenRequest& request, cons
   auto inserted = tx.run(kInsert, {issued.info.id, store::Blob{schema::as_chars(hash)}, request.name,
                                    request.scopes.text(), request.granted_by, now_us, request.expires_us});
   if (!inserted) return std::unexpected(std::move(inserted.error()));
-  auto entry = evidence::append(
-      tx, token_entry(schema::EvidenceKind::token_granted, issued.info, request.granted_by, now_us));
+  auto draft = token_entry(schema::EvidenceKind::token_granted, issued.info, request.granted_by, now_us);
+  // What the bearer must hash to, without saying it.
+  draft.body.emplace("hash_digest", schema::sha256_digest(schema::as_chars(hash)));
+  auto entry = evidence::append(tx, draft);
   if (!entry) return std::unexpected(std::move(entry.error()));
   return issued;
 }

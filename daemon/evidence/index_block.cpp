@@ -6,6 +6,7 @@
 namespace driftgate::evidence {
 
 using store::Blob;
+using store::Reader;
 using store::Row;
 using store::Sql;
 using store::Tx;
@@ -20,6 +21,14 @@ constexpr Sql kAddKey{"add index key", "INSERT INTO index_keys(field, value) VAL
 constexpr Sql kAddPlaces{"add postings", "INSERT INTO postings(key, block, places) VALUES(?1, ?2, ?3)"};
 constexpr Sql kAddBlock{"add index block",
                         "INSERT INTO index_blocks(block, min_us, max_us) VALUES(?1, ?2, ?3)"};
+
+constexpr Sql kPlacesOf{"postings of a value",
+                        "SELECT p.places FROM index_keys AS k JOIN postings AS p ON p.key = k.id "
+                        "WHERE k.field = ?1 AND k.value = ?2 AND p.block = ?3"};
+constexpr Sql kTimes{"times of a block", "SELECT min_us, max_us FROM index_blocks WHERE block = ?1"};
+
+constexpr std::array<std::string_view, kIndexFields> kFieldNames = {
+    "kind", "actor", "model", "stage", "checkpoint", "contract", "kernel", "clause", "verdict"};
 
 constexpr std::size_t kKernel = static_cast<std::size_t>(IndexField::kernel) - 1;
 
@@ -55,9 +64,9 @@ void IndexBlock::add(const IndexedEntry& entry) {
   if (!entry.values[kKernel] && entry.promotion) mark(unnamed_, last_unnamed_, *entry.promotion, place);
 }
 
-Result<void> IndexBlock::resolve_kernels(Tx& tx) {
+Result<void> IndexBlock::resolve_kernels(Reader& reader) {
   for (const auto& [promotion, places] : unnamed_) {
-    auto kernel = tx.one(kKernelOf, {promotion}, [](const Row& row) { return row.text(0); });
+    auto kernel = reader.one(kKernelOf, {promotion}, [](const Row& row) { return row.text(0); });
     if (!kernel) return std::unexpected(std::move(kernel.error()));
     if (*kernel) values_[kKernel][**kernel] |= places;
   }
@@ -83,6 +92,28 @@ Result<void> IndexBlock::write(Tx& tx) {
   auto added = tx.run(kAddBlock, {number, min_us_, max_us_});
   if (!added) return std::unexpected(std::move(added.error()));
   return {};
+}
+
+Result<std::int64_t> IndexBlock::compare(Reader& reader,
+                                         const std::function<void(const std::string&)>& differs) {
+  auto resolved = resolve_kernels(reader);
+  if (!resolved) return std::unexpected(std::move(resolved.error()));
+  const std::int64_t number = first_ / kIndexBlock;
+  std::int64_t postings = 0;
+  for (std::size_t field = 0; field < kIndexFields; ++field) {
+    for (const auto& [value, places] : values_[field]) {
+      ++postings;
+      auto stored = reader.one(kPlacesOf, {field + 1, value, number}, [](const Row& row) { return row.text(0); });
+      if (!stored) return std::unexpected(std::move(stored.error()));
+      if (*stored != encode_places(places)) differs(std::string(kFieldNames[field]) + " " + value);
+    }
+  }
+  auto times = reader.one(kTimes, {number}, [&](const Row& row) {
+    return row.integer(0) == min_us_ && row.integer(1) == max_us_;
+  });
+  if (!times) return std::unexpected(std::move(times.error()));
+  if (!times->value_or(false)) differs("times");
+  return postings;
 }
 
 }  // namespace driftgate::evidence

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -36,13 +37,16 @@ class IndexBlock {
   void add(const IndexedEntry& entry);
   /// Writes a whole block; `internal` when an entry of it was not added.
   Result<void> write(store::Tx& tx);
+  /// Compares a whole block with what is stored of it, and calls `differs` with "field value" for each posting
+  /// that is not there or has other places, and with "times" for other times. Returns how many postings it has.
+  Result<std::int64_t> compare(store::Reader& reader, const std::function<void(const std::string&)>& differs);
 
  private:
   using Values = std::map<std::string, Places, std::less<>>;
 
   static void mark(Values& values, std::optional<Values::iterator>& last, std::string_view value,
                    std::size_t place);
-  Result<void> resolve_kernels(store::Tx& tx);
+  Result<void> resolve_kernels(store::Reader& reader);
 
   std::int64_t first_;
   std::int64_t entries_ = 0;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int64_t kFirstChunk = 8;   ///< a page of a frequent value needs few blocks …
 constexpr std::int64_t kLastChunk = 256;  ///< … and one of a rare value many
+constexpr std::int64_t kCounted = 1'024;  ///< blocks: above this a value is frequent
 
 constexpr Sql kBlocks{"postings of a key",
                       "SELECT block, places FROM postings WHERE key = ?1 AND block >= ?2 AND block <= ?3 "
@@ -21,6 +22,9 @@ constexpr Sql kNewestBlocks{
     "newest postings of a key",
     "SELECT block, places FROM postings WHERE key = ?1 AND block >= ?2 AND block <= ?3 "
     "ORDER BY block DESC LIMIT ?4"};
+constexpr Sql kHowMany{"how many postings of a key",
+                       "SELECT count(*) FROM (SELECT 1 FROM postings WHERE key = ?1 AND block >= ?2 AND block <= ?3 "
+                       "LIMIT ?4)"};
 constexpr Sql kPlaces{"postings of a block", "SELECT places FROM postings WHERE key = ?1 AND block = ?2"};
 
 }  // namespace
@@ -32,12 +36,25 @@ IndexWalk::IndexWalk(std::vector<Condition> conditions, std::int64_t first, std:
       last_(last),
       newest_first_(newest_first),
       chunk_(kFirstChunk) {
-  // The first condition with one key drives the walk; the others are looked up in its blocks.
-  const auto single = [](const Condition& condition) {
-    return condition.keys.size() == 1 && !condition.none;
-  };
-  const auto driver = std::ranges::find_if(conditions_, single);
+}
+
+/// Of the conditions with one key, the one in the fewest blocks drives the walk; the others are looked up in its
+/// blocks.
+Result<void> IndexWalk::choose_driver(Reader& reader) {
+  if (std::exchange(chosen_, true)) return {};
+  auto driver = conditions_.end();
+  std::int64_t fewest = 0;
+  for (auto condition = conditions_.begin(); condition != conditions_.end(); ++condition) {
+    if (condition->keys.size() != 1 || condition->none) continue;
+    auto blocks = reader.one(kHowMany, {condition->keys.front(), first_, last_, kCounted},
+                             [](const Row& row) { return row.integer(0); });
+    if (!blocks) return std::unexpected(std::move(blocks.error()));
+    if (driver != conditions_.end() && blocks->value_or(0) >= fewest) continue;
+    driver = condition;
+    fewest = blocks->value_or(0);
+  }
   if (driver != conditions_.end()) std::rotate(conditions_.begin(), driver, driver + 1);
+  return {};
 }
 
 Result<Places> IndexWalk::places_of(Reader& reader, const Condition& condition, std::int64_t block) const {
@@ -79,6 +96,8 @@ Result<std::vector<BlockPlaces>> IndexWalk::candidates(Reader& reader) {
 }
 
 Result<std::vector<BlockPlaces>> IndexWalk::next(Reader& reader) {
+  auto chosen = choose_driver(reader);
+  if (!chosen) return std::unexpected(std::move(chosen.error()));
   std::vector<BlockPlaces> found;
   while (found.empty() && first_ <= last_) {
     auto blocks = candidates(reader);

@@ -28,6 +28,7 @@ class IndexWalk {
   Result<std::vector<BlockPlaces>> next(store::Reader& reader);
 
  private:
+  Result<void> choose_driver(store::Reader& reader);
   Result<std::vector<BlockPlaces>> candidates(store::Reader& reader);
   Result<Places> places_of(store::Reader& reader, const Condition& condition, std::int64_t block) const;
 
@@ -35,6 +36,7 @@ class IndexWalk {
   std::int64_t first_, last_;
   bool newest_first_;
   std::int64_t chunk_;  ///< blocks looked at by one call
+  bool chosen_ = false;
 };
 
 }  // namespace driftgate::evidence

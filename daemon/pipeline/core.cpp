@@ -7,6 +7,7 @@
 #include <future>
 
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -115,6 +116,10 @@ schema::Result<void> Core::record_state(store::Tx& tx, Entries& entries, const L
       state_body(store::to_string(live.row.state), store::to_string(row.state), row.stage, row.reason);
   body["attempt"] = row.attempt;
   body["traffic"] = store::to_string(row.traffic);
+  body["baseline"] = row.baseline;
+  body["resume"] = row.resume_state ? store::to_string(*row.resume_state) : std::string_view();
+  body["deadline_us"] = row.deadline_us.value_or(-1);
+  body["outcome_digest"] = row.outcome.empty() ? std::string() : schema::sha256_digest(row.outcome);
   auto entry = draft(live, schema::EvidenceKind::state_changed, actor, std::move(body));
   entry.subject = subject_of(row, live.candidate.checkpoint, &run.key);
   auto seq = entries.add(tx, entry);

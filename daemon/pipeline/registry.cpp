@@ -208,6 +208,7 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
     auto body = schema::EntryValue::Object{{"name", row.name},
                                            {"url", row.base_url},
                                            {"kernel", row.kernel},
+                                           {"checkpoint_uri", row.checkpoint_uri},
                                            {"max_requests_per_second", row.max_requests_per_second},
                                            {"abilities", entry_value(nlohmann::json::parse(row.abilities))}};
     auto entry = draft(schema::EvidenceKind::engine_registered, actor, std::move(body));
@@ -218,10 +219,10 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
     if (*known) return store::replace_engine(tx, row);
     auto inserted = store::insert_engine(tx, row);
     if (!inserted) return std::unexpected(inserted.error());
-    return {};
+    return *inserted ? schema::Result<void>{} : schema::fail(ErrorCode::conflict, kNothingNew);
   });
-  if (!done) return std::unexpected(done.error());
-  return made(engine_view(row), true);
+  if (!done && !is_nothing_new(done.error())) return std::unexpected(done.error());
+  return made(engine_view(row), done.has_value());
 }
 
 }  // namespace driftgate::pipeline

@@ -167,6 +167,7 @@ schema::Result<std::string> Core::create_model(const std::string& actor, const M
     entry.body = {{"version", version.id},
                   {"engine", version.engine},
                   {"kernel", version.kernel},
+                  {"url", version.base_url},
                   {"reason", request.reason},
                   {"claim", "none: installed without a promotion"}};
     auto seq = entries.add(tx, entry);
@@ -312,6 +313,7 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
     entry.body = {{"engine", row.engine},
                   {"kernel", version.kernel},
                   {"candidate", row.candidate},
+                  {"url", version.base_url},
                   {"seed", row.seed},
                   {"fallback", std::move(fallback_value)},
                   {"checkpoint_verified", verified},

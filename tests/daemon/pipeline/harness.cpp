@@ -7,9 +7,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "daemon/evidence/log.hpp"
 #include "daemon/evidence/query.hpp"
+#include "daemon/evidence/table_checks.hpp"
 #include "daemon/jobs/engine_client.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
+#include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/contracts.hpp"
 #include "daemon/store/engines.hpp"
 #include "daemon/store/kernels.hpp"
@@ -154,9 +157,17 @@ void Harness::boot() {
   must(pipeline->start());
 }
 
+/// Whatever happened before, the tables say what the log says.
 void Harness::kill() {
   pipeline.reset();
   committer.reset();
+  if (store != nullptr) {
+    const auto differences = evidence::compare_all_tables(*store, [] { return true; });
+    CHECK(differences.has_value());
+    if (differences) {
+      for (const auto& difference : *differences) FAIL_CHECK(evidence::to_text(difference));
+    }
+  }
   store.reset();
 }
 
@@ -190,7 +201,20 @@ void Harness::add_engine(const std::string& name, const std::string& kernel, int
   row.abilities = jobs::to_json(abilities);
   row.registered_us = row.probed_us = clock.now_us_;
   row.max_requests_per_second = max_requests_per_second;
-  must(store->write("engine", [&](store::Tx& tx) { return store::insert_engine(tx, row); }));
+  const schema::EntryDraft entry{.time_us = clock.now_us_,
+                                 .kind = schema::EvidenceKind::engine_registered,
+                                 .actor = "pia",
+                                 .subject = {.checkpoint = row.checkpoint},
+                                 .body = {{"name", row.name},
+                                          {"url", row.base_url},
+                                          {"kernel", row.kernel},
+                                          {"abilities", entry_value(json::parse(row.abilities))}}};
+  must(store->write("engine", [&](store::Tx& tx) -> schema::Result<bool> {
+    auto appended = evidence::append(tx, entry);
+    if (!appended) return std::unexpected(appended.error());
+    row.evidence_seq = appended->seq;
+    return store::insert_engine(tx, row);
+  }));
 }
 
 PromotionRequest Harness::request_for(const std::string& engine) const {

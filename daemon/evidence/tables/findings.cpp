@@ -1,0 +1,122 @@
+#include "daemon/evidence/tables/findings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "daemon/evidence/audit_json.hpp"
+#include "schema/number_text.hpp"
+#include "schema/utf8.hpp"
+
+namespace driftgate::evidence::tables {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kShownBytes = 300;
+
+std::string shown(std::string_view text) {
+  return text.empty() ? std::string("nothing") : "'" + schema::utf8_text(text, kShownBytes) + "'";
+}
+
+bool numbers_agree(const json& in_entry, const json& in_table) {
+  if (in_entry.is_number_integer()) {
+    if (in_table.is_number_float()) return in_entry.get<double>() == in_table.get<double>();
+    return in_entry == in_table;
+  }
+  if (in_entry.is_string()) {
+    return in_table.is_number_unsigned() &&
+           in_entry.get_ref<const std::string&>() == fmt::format("{:016x}", in_table.get<std::uint64_t>());
+  }
+  if (!in_entry.is_object()) return false;
+  const auto number = schema::parse_number_hex(text_at(in_entry, "hex"));
+  return number && *number == in_table.get<double>();
+}
+
+/// An object whose keys an entry does not allow stands there as a list of {"name", "value"}.
+bool pairs_agree(const json& pairs, const json& object) {
+  return pairs.size() == object.size() && std::ranges::all_of(pairs, [&](const json& pair) {
+           if (!pair.is_object() || !pair.contains("value")) return false;
+           const auto found = object.find(text_at(pair, "name"));
+           return found != object.end() && says_the_same(pair["value"], *found);
+         });
+}
+
+bool objects_agree(const json& in_entry, const json& in_table) {
+  if (in_entry.is_array()) return pairs_agree(in_entry, in_table);
+  if (!in_entry.is_object() || in_entry.size() != in_table.size()) return false;
+  return std::ranges::all_of(in_table.items(), [&](const auto& item) {
+    const auto found = in_entry.find(item.key());
+    return found != in_entry.end() && says_the_same(*found, item.value());
+  });
+}
+
+}  // namespace
+
+bool says_the_same(const json& in_entry, const json& in_table) {
+  if (in_table.is_number()) return numbers_agree(in_entry, in_table);
+  if (in_table.is_object()) return objects_agree(in_entry, in_table);
+  if (!in_table.is_array()) return in_entry == in_table;
+  return in_entry.is_array() && std::ranges::equal(in_entry, in_table, says_the_same);
+}
+
+std::string LogEntry::name() const {
+  return fmt::format("entry {} ({})", seq, kind);
+}
+
+void Findings::add(std::string where, std::string what) {
+  Difference found{std::move(where), std::move(what)};
+  if (list_.size() < kMaxListed && !known_.insert(to_text(found)).second) return;
+  ++count_;
+  if (list_.size() < kMaxListed) list_.push_back(std::move(found));
+}
+
+void Findings::column(const std::string& where, std::string_view column, std::string_view in_table,
+                      std::string_view in_log, const LogEntry& entry) {
+  if (in_table == in_log) return;
+  add(where, fmt::format("{} is {} in the table, but {} says {}", column, shown(in_table), entry.name(),
+                         shown(in_log)));
+}
+
+void Findings::column(const std::string& where, std::string_view column, std::int64_t in_table,
+                      std::int64_t in_log, const LogEntry& entry) {
+  if (in_table == in_log) return;
+  add(where,
+      fmt::format("{} is {} in the table, but {} says {}", column, in_table, entry.name(), in_log));
+}
+
+void Findings::member(const std::string& where, std::string_view column, std::string_view in_table,
+                      const LogEntry& entry, std::string_view name) {
+  const auto found = entry.body.find(name);
+  if (found == entry.body.end() || !found->is_string()) return;
+  this->column(where, column, in_table, found->get_ref<const std::string&>(), entry);
+}
+
+void Findings::member(const std::string& where, std::string_view column, std::int64_t in_table,
+                      const LogEntry& entry, std::string_view name) {
+  const auto found = entry.body.find(name);
+  if (found == entry.body.end() || !found->is_number_integer()) return;
+  this->column(where, column, in_table, found->get<std::int64_t>(), entry);
+}
+
+void Findings::document(const std::string& where, std::string_view column, std::string_view in_table,
+                        const json& in_log, const LogEntry& entry) {
+  const auto parsed = json::parse(in_table, nullptr, false);
+  if (!parsed.is_discarded() && says_the_same(in_log, parsed)) return;
+  add(where, fmt::format("{} is {} in the table, but {} says {}", column, shown(in_table), entry.name(),
+                         shown(in_log.dump(-1, ' ', false, json::error_handler_t::replace))));
+}
+
+std::vector<Difference> Findings::take() {
+  if (count_ > list_.size()) {
+    list_.push_back({"tables", fmt::format("{} further differences are not listed", count_ - list_.size())});
+  }
+  count_ = 0;
+  known_.clear();
+  return std::exchange(list_, {});
+}
+
+}  // namespace driftgate::evidence::tables

@@ -1,0 +1,101 @@
+#include "daemon/evidence/tables/log_view.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/evidence/audit_json.hpp"
+
+namespace driftgate::evidence::tables {
+
+
+namespace {
+
+constexpr std::int64_t kPage = 256;
+
+}  // namespace
+
+Result<LogEntry> decode(const StoredEntry& stored) {
+  auto json = entry_json(stored);
+  if (!json) return std::unexpected(std::move(json.error()));
+  const auto number = [&](const char* member) {
+    const auto found = json->find(member);
+    return found != json->end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
+  };
+  LogEntry entry{.seq = number("seq"),
+                 .time_us = number("time_us"),
+                 .kind = text_at(*json, "kind"),
+                 .actor = text_at(*json, "actor"),
+                 .subject = object_at(*json, "subject"),
+                 .body = object_at(*json, "body")};
+  if (entry.seq == stored.seq) return entry;
+  return schema::fail(schema::ErrorCode::corrupt,
+                      fmt::format("evidence entry {} says that it is entry {}: restore a backup", stored.seq,
+                                  entry.seq));
+}
+
+bool LogView::found_rightly(const EntryFilter& filter, const LogEntry& entry) {
+  const auto differs = [](const std::optional<std::string>& wanted, const std::string& said) {
+    return wanted && *wanted != said;
+  };
+  const auto is_kind = [&](schema::EvidenceKind kind) { return schema::to_string(kind) == entry.kind; };
+  const bool of_kind = (!filter.kind && filter.kinds.empty()) || (filter.kind && is_kind(*filter.kind)) ||
+                       std::ranges::any_of(filter.kinds, is_kind);
+  if (of_kind && !differs(filter.model, text_at(entry.subject, "model")) &&
+      !differs(filter.promotion, text_at(entry.subject, "promotion")))
+    return true;
+  findings_.add(fmt::format("entries {}", entry.seq),
+                fmt::format("it is found by a kind, model or promotion that the bytes of {} do not say: a column "
+                            "or the index of the log was changed",
+                            entry.name()));
+  return false;
+}
+
+Result<void> LogView::each(EntryFilter filter, const std::function<bool(const LogEntry&)>& take) {
+  if (filter.limit > kPage) filter.limit = kPage;
+  for (;;) {
+    auto page = query_entries(reader_, filter);
+    if (!page) return std::unexpected(std::move(page.error()));
+    for (const auto& stored : page->entries) {
+      auto entry = decode(stored);
+      if (!entry) return std::unexpected(std::move(entry.error()));
+      if (found_rightly(filter, *entry) && !take(*entry)) return {};
+    }
+    if (!page->next) return {};
+    filter.cursor = page->next;
+    filter.limit = kPage;
+  }
+}
+
+Result<std::optional<LogEntry>> LogView::only(EntryFilter filter) {
+  filter.limit = 1;
+  std::optional<LogEntry> found;
+  auto done = each(std::move(filter), [&](const LogEntry& entry) {
+    found = entry;
+    return false;
+  });
+  if (!done) return std::unexpected(std::move(done.error()));
+  return found;
+}
+
+Result<std::optional<LogEntry>> LogView::newest(EntryFilter filter) {
+  filter.newest_first = true;
+  return only(std::move(filter));
+}
+
+Result<std::optional<LogEntry>> LogView::oldest(EntryFilter filter) {
+  filter.newest_first = false;
+  return only(std::move(filter));
+}
+
+Result<std::optional<LogEntry>> LogView::at(std::int64_t seq) {
+  auto stored = find_entry(reader_, seq);
+  if (!stored) return std::unexpected(std::move(stored.error()));
+  if (!*stored) return std::nullopt;
+  auto entry = decode(**stored);
+  if (!entry) return std::unexpected(std::move(entry.error()));
+  return std::move(*entry);
+}
+
+}  // namespace driftgate::evidence::tables

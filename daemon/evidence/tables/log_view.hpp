@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/tables/findings.hpp"
+
+namespace driftgate::evidence::tables {
+
+using schema::Result;
+
+/// Reads entries by the log's index. An entry that was found by what its own bytes do not say is a
+/// difference, and is passed over.
+class LogView {
+ public:
+  LogView(store::Reader& reader, Findings& findings) : reader_(reader), findings_(findings) {}
+
+  /// The entries of a filter, in its order, until `take` returns false. The filter's page members are set here.
+  Result<void> each(EntryFilter filter, const std::function<bool(const LogEntry&)>& take);
+  /// The newest entry of a filter, or nothing.
+  Result<std::optional<LogEntry>> newest(EntryFilter filter);
+  /// The oldest one.
+  Result<std::optional<LogEntry>> oldest(EntryFilter filter);
+  /// `seq`, or nothing where the log has none.
+  Result<std::optional<LogEntry>> at(std::int64_t seq);
+
+  [[nodiscard]] store::Reader& reader() { return reader_; }
+  [[nodiscard]] Findings& findings() { return findings_; }
+
+ private:
+  Result<std::optional<LogEntry>> only(EntryFilter filter);
+  [[nodiscard]] bool found_rightly(const EntryFilter& filter, const LogEntry& entry);
+
+  store::Reader& reader_;
+  Findings& findings_;
+};
+
+/// `corrupt` for bytes that are no entry.
+[[nodiscard]] Result<LogEntry> decode(const StoredEntry& stored);
+
+}  // namespace driftgate::evidence::tables

@@ -1,0 +1,197 @@
+#include <fmt/format.h>
+
+#include <set>
+
+#include "daemon/evidence/audit_json.hpp"
+#include "daemon/evidence/tables/parts.hpp"
+#include "daemon/store/models.hpp"
+#include "daemon/store/promotions.hpp"
+#include "daemon/store/routes.hpp"
+#include "daemon/store/versions.hpp"
+
+namespace driftgate::evidence::tables {
+
+using nlohmann::json;
+using schema::EvidenceKind;
+
+namespace {
+
+EntryFilter of_model(const std::string& model, EvidenceKind kind) {
+  EntryFilter filter;
+  filter.model = model;
+  filter.kind = kind;
+  return filter;
+}
+
+json route_of(const LogEntry& entry) {
+  return object_at(entry.body, "route");
+}
+
+std::string incumbent_in(const LogEntry& entry) {
+  return text_at(object_at(route_of(entry), "incumbent"), "version");
+}
+
+/// Desired and applied are stored and recorded alike.
+void compare_route(Findings& findings, const std::string& where, const std::optional<store::RouteRow>& row,
+                   const std::optional<LogEntry>& entry) {
+  if (!row && !entry) return;
+  if (!row) return findings.add(where, fmt::format("it is not in the table, but {} has it", entry->name()));
+  if (!entry) return findings.add(where, "it is in the table, but the log has none");
+  const json route = route_of(*entry);
+  findings.document(where, "the route", row->route, route, *entry);
+  findings.column(where, "epoch", static_cast<std::int64_t>(row->epoch), route.value("epoch", std::int64_t{0}),
+                  *entry);
+  findings.column(where, "revision", static_cast<std::int64_t>(row->revision),
+                  route.value("revision", std::int64_t{0}), *entry);
+}
+
+/// The versions that a route names are rows too, from which the next route is made.
+Result<void> compare_arms(LogView& log, const LogEntry& entry) {
+  const json route = route_of(entry);
+  for (const char* role : {"incumbent", "candidate", "fallback"}) {
+    const json arm = object_at(route, role);
+    const auto id = text_at(arm, "version");
+    if (id.empty()) continue;
+    const auto where = fmt::format("version {}", id);
+    auto version = store::find_version(log.reader(), id);
+    if (!version) return std::unexpected(std::move(version.error()));
+    if (!*version) {
+      log.findings().add(where, fmt::format("it is not in the table, but {} routes to it", entry.name()));
+      continue;
+    }
+    log.findings().column(where, "the URL", (*version)->base_url, text_at(arm, "url"), entry);
+    log.findings().column(where, "the kernel", (*version)->kernel, text_at(arm, "kernel"), entry);
+  }
+  return {};
+}
+
+/// Whether a change of state says nothing of who holds the model: the end of one that waited, or the rollback
+/// of one that had succeeded.
+bool of_no_holder(const LogEntry& change) {
+  const auto from = text_at(change.body, "from");
+  const auto to = store::parse_promotion_state(text_at(change.body, "to"));
+  return to && store::is_terminal(*to) && (from == "queued" || from == "succeeded");
+}
+
+/// The change of state that the promotion which holds the model is in; nothing when none holds it.
+Result<std::optional<LogEntry>> holder_of(LogView& log, const std::string& model) {
+  std::optional<LogEntry> found;
+  auto filter = of_model(model, EvidenceKind::state_changed);
+  filter.newest_first = true;
+  filter.limit = 4;
+  auto done = log.each(filter, [&](const LogEntry& change) {
+    if (of_no_holder(change)) return true;
+    const auto to = store::parse_promotion_state(text_at(change.body, "to"));
+    if (to && store::holds_model(*to)) found = change;
+    return false;
+  });
+  if (!done) return std::unexpected(std::move(done.error()));
+  return found;
+}
+
+/// The incumbent of the desired route, but for a promotion that waits for its last route to be read back: there
+/// it is the version before the candidate until then.
+Result<void> compare_incumbent(LogView& log, const store::ModelRow& row, const LogEntry& desired,
+                               const std::optional<LogEntry>& holder) {
+  std::optional<LogEntry> source = desired;
+  if (holder && text_at(holder->body, "to") == "finalizing") {
+    const auto candidate = incumbent_in(desired);
+    auto filter = of_model(row.name, EvidenceKind::route_desired);
+    filter.newest_first = true;
+    filter.limit = 4;
+    source.reset();
+    auto done = log.each(filter, [&](const LogEntry& before) {
+      if (incumbent_in(before) == candidate) return true;
+      source = before;
+      return false;
+    });
+    if (!done) return done;
+  }
+  if (source) {
+    log.findings().column(fmt::format("model '{}'", row.name), "the incumbent", row.incumbent,
+                          incumbent_in(*source), *source);
+  }
+  return {};
+}
+
+Result<void> compare_hold(LogView& log, const store::ModelRow& row) {
+  auto newest = log.newest(of_model(row.name, EvidenceKind::hold_set));
+  auto lifted = log.newest(of_model(row.name, EvidenceKind::hold_lifted));
+  for (const auto* read : {&newest, &lifted})
+    if (!*read) return std::unexpected(read->error());
+  if (*lifted && (!*newest || (*lifted)->seq > (*newest)->seq)) newest = std::move(lifted);
+  const auto where = fmt::format("model '{}'", row.name);
+  auto& findings = log.findings();
+  const bool held = *newest && (*newest)->kind == "hold_set";
+  if (row.hold && !held) {
+    findings.add(where, *newest ? fmt::format("the table has a hold, but {} lifted it", (*newest)->name())
+                                : std::string("the table has a hold, but the log never had one"));
+  } else if (!row.hold && held) {
+    findings.add(where, fmt::format("the table has no hold, but {} set one that nobody lifted", (*newest)->name()));
+  } else if (held) {
+    findings.member(where, "the reason of its hold", *row.hold, **newest, "reason");
+    findings.column(where, "who set its hold", row.held_by, (*newest)->actor, **newest);
+    findings.column(where, "the promotion of its hold", row.hold_promotion,
+                    text_at((*newest)->subject, "promotion"), **newest);
+  }
+  return {};
+}
+
+/// What the log says is under way: the promotion that holds the model, and the newest request.
+Result<void> compare_under_way(LogView& log, const std::string& model, const std::optional<LogEntry>& holder) {
+  std::set<std::string> promotions;
+  if (holder) promotions.insert(text_at(holder->subject, "promotion"));
+  auto requested = log.newest(of_model(model, EvidenceKind::promotion_requested));
+  if (!requested) return std::unexpected(std::move(requested.error()));
+  if (*requested) promotions.insert(text_at((*requested)->subject, "promotion"));
+  for (const auto& id : promotions) {
+    auto done = check_promotion(log, id);
+    if (!done) return done;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_model(LogView& log, const std::string& model) {
+  const auto where = fmt::format("model '{}'", model);
+  auto row = store::find_model(log.reader(), model);
+  if (!row) return std::unexpected(std::move(row.error()));
+  auto installed = log.newest(of_model(model, EvidenceKind::model_bootstrapped));
+  if (!installed) return std::unexpected(std::move(installed.error()));
+  if (!*installed) {
+    log.findings().add(where, "it is in the table, but no entry of the log installed it");
+    return {};
+  }
+  if (!*row) {
+    log.findings().add(where, fmt::format("it is not in the table, but {} installed it", (*installed)->name()));
+    return {};
+  }
+  auto version = check_version(log, text_at((*installed)->body, "version"), **installed);
+  if (!version) return version;
+  auto desired_row = store::find_desired_route(log.reader(), model);
+  auto applied_row = store::find_applied_route(log.reader(), model);
+  auto desired = log.newest(of_model(model, EvidenceKind::route_desired));
+  auto applied = log.newest(of_model(model, EvidenceKind::route_applied));
+  for (const auto* read : {&desired, &applied})
+    if (!*read) return std::unexpected(read->error());
+  for (const auto* read : {&desired_row, &applied_row})
+    if (!*read) return std::unexpected(read->error());
+  compare_route(log.findings(), fmt::format("the desired route of model '{}'", model), *desired_row, *desired);
+  compare_route(log.findings(), fmt::format("the applied route of model '{}'", model), *applied_row, *applied);
+  auto holder = holder_of(log, model);
+  if (!holder) return std::unexpected(std::move(holder.error()));
+  if (*desired) {
+    const auto epoch = route_of(**desired).value("epoch", std::int64_t{0});
+    log.findings().column(where, "epoch", static_cast<std::int64_t>((*row)->epoch), epoch, **desired);
+    auto arms = compare_arms(log, **desired);
+    if (!arms) return arms;
+    auto incumbent = compare_incumbent(log, **row, **desired, *holder);
+    if (!incumbent) return incumbent;
+  }
+  auto hold = compare_hold(log, **row);
+  if (!hold) return hold;
+  return compare_under_way(log, model, *holder);
+}
+
+}  // namespace driftgate::evidence::tables
