@@ -204,14 +204,17 @@ std::string_view component_schemas() {
     "applied": {"$ref": "#/components/schemas/LogPlace"}, "desired": {"$ref": "#/components/schemas/LogPlace"},
     "slices": {"type": "array"}, "mirror_bp": {"type": "integer"},
     "served": {"type": "array", "items": {"type": "object",
-      "required": ["role", "version", "share_bp", "since", "origin"], "properties": {
+      "required": ["role", "version", "share_bp", "since", "origin", "allowed"], "properties": {
+        "allowed": {"type": "boolean", "description": "whether a promotion or the installation of the model gave it leave"},
         "role": {"type": "string", "enum": ["incumbent", "candidate", "fallback"]}, "version": {"type": "string"},
         "kernel": {"type": "string"}, "share_bp": {"type": "integer"},
         "since": {"$ref": "#/components/schemas/LogPlace"}, "origin": {"type": ["object", "null"]}}}}}},
 "AuditPopulation": {"type": "object", "required": ["items", "next", "tree_size", "completeness"], "properties": {
   "items": {"type": "array", "items": {"type": "object", "required": ["seq", "time_us", "how"], "properties": {
     "seq": {"type": "integer"}, "time_us": {"type": "integer"},
-    "how": {"type": "string", "enum": ["promotion", "bootstrap"]}, "model": {"type": "string"},
+    "how": {"type": "string", "enum": ["promotion", "bootstrap", "route"],
+      "description": "route: an applied route has it although no promotion gave it leave"}, "model": {"type": "string"},
+    "version": {"type": "string"}, "role": {"type": "string"},
     "promotion": {"type": "string"}, "contract": {"type": "string"}, "checkpoint": {"type": "string"}}}},
   "next": {"$ref": "#/components/schemas/Cursor"}, "tree_size": {"type": "integer"},
   "completeness": {"type": "object", "required": ["from_size", "to_size", "from_checkpoint", "to_checkpoint", "path"],

@@ -81,7 +81,11 @@ int walk(const ConnectionArgs& connection, const std::string& path, std::string 
 std::string population_line(const json& item) {
   return fmt::format("{:>6}  {}  {:<9}  {}  {}  {}", integer_of(item, "seq"),
                      format_time(integer_of(item, "time_us")), text_of(item, "how"), text_of(item, "model"),
-                     text_of(item, "promotion"), text_of(item, "checkpoint"));
+                     text_of(item, "how") == "route"
+                         ? fmt::format("{} {} without a promotion that allowed it", text_of(item, "role"),
+                                       text_of(item, "version"))
+                         : text_of(item, "promotion"),
+                     text_of(item, "checkpoint"));
 }
 
 std::string place_text(const json& place) {
@@ -129,6 +133,7 @@ std::string served_text(const json& answer) {
                        text_of(arm, "version"), text_of(arm, "kernel"),
                        static_cast<double>(integer_of(arm, "share_bp")) / 100.0,
                        place_text(arm.value("since", json())));
+    if (!arm.value("allowed", true)) out += "    WITHOUT a promotion that allowed it\n";
     out += origin_text(arm.value("origin", json()));
   }
   return out;

@@ -11,9 +11,9 @@ namespace driftgate::evidence {
 
 // What auditors ask the log, each answered from entries alone, as a JSON object.
 
-/// What served a model at a time, and why: the newest applied route at or before it, and for each version in
-/// it since when it had a share, and what brought it there: its promotion with contract, approvals, waivers
-/// and verdicts by seq, or the bootstrap. `not_found` when no route of the model was applied before.
+/// What served a model at a time, and why: the newest applied route by then, and for each version in it since
+/// when it had a share, whether it had leave (ServingLeave), and what brought it there: its promotion, contract,
+/// approvals, waivers, verdicts by seq, or the bootstrap. `not_found` when no route was applied before.
 Result<std::string> served_at(store::Reader& reader, const std::string& model, std::int64_t time_us);
 
 /// The part of the log whose entries lie in a time: [from_size, to_size) holds them all, and, only where the
@@ -24,7 +24,7 @@ struct TimeSpan {
 };
 Result<TimeSpan> span_of(store::Reader& reader, std::int64_t from_us, std::int64_t to_us);
 
-/// What came to serve in a time: promotions that succeeded, and versions installed without one.
+/// What came to serve in a time: promotions that succeeded, first versions, and what served without leave.
 struct PopulationRequest {
   std::int64_t from_us = 0;  ///< inclusive
   std::int64_t to_us = 0;    ///< exclusive
@@ -53,8 +53,8 @@ struct SampleRequest {
 /// log draws the same ones. `limit_exceeded` when the filter leaves more than kMaxSamplePopulation entries.
 Result<std::string> sample(store::Reader& reader, const SampleRequest& request);
 
-/// Where people went around the usual way: waivers, decisions on one's own request (refused), versions
-/// installed without a promotion, ends and rollbacks by hand, lifted holds and blocks, redactions.
+/// Where people went around the usual way: waivers, refused decisions on one's own request, first versions, ends
+/// and rollbacks by hand, lifted holds and blocks, redactions, applied routes without leave (ServingLeave).
 struct ExceptionsRequest {
   std::optional<std::string> model{};
   std::optional<std::string> promotion{};

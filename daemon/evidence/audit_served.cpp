@@ -6,6 +6,7 @@
 
 #include "daemon/evidence/audit.hpp"
 #include "daemon/evidence/audit_json.hpp"
+#include "daemon/evidence/served_route.hpp"
 
 namespace driftgate::evidence {
 
@@ -15,7 +16,6 @@ using store::Reader;
 
 namespace {
 
-constexpr std::int64_t kFullShareBp = 10'000;
 constexpr std::int64_t kRoutePage = 100;
 constexpr int kMaxRoutePages = 100;  ///< how far back "since when" looks
 
@@ -30,41 +30,6 @@ Result<std::vector<json>> entries_of(Reader& reader, const EntryFilter& filter) 
     entries.push_back(std::move(*entry));
   }
   return entries;
-}
-
-/// One version in a route with the share of requests that no slice rule sends elsewhere.
-struct Arm {
-  std::string role;
-  json version;  ///< {"version", "kernel", "url"}
-  std::int64_t share_bp = 0;
-};
-
-std::vector<Arm> arms_of(const json& route) {
-  const bool all_to_fallback = route.value("all_to_fallback", false);
-  const std::int64_t candidate_bp = all_to_fallback ? 0 : route.value("candidate_bp", std::int64_t{0});
-  std::vector<Arm> arms{
-      {"incumbent", object_at(route, "incumbent"), all_to_fallback ? 0 : kFullShareBp - candidate_bp}};
-  const json candidate = object_at(route, "candidate");
-  if (!candidate.empty()) arms.push_back({"candidate", candidate, candidate_bp});
-  const json fallback = object_at(route, "fallback");
-  if (!fallback.empty()) arms.push_back({"fallback", fallback, all_to_fallback ? kFullShareBp : 0});
-  return arms;
-}
-
-/// Whether a version serves under a route, through its share or a rule of a slice.
-bool serves(const json& route, const std::string& version) {
-  for (const Arm& arm : arms_of(route)) {
-    if (text_at(arm.version, "version") != version) continue;
-    if (arm.share_bp > 0) return true;
-    const auto slices = route.find("slices");
-    if (slices == route.end() || !slices->is_array()) continue;
-    for (const json& slice : *slices) {
-      const bool to_fallback = slice.value("to_fallback", false);
-      if (arm.role == "fallback" && to_fallback) return true;
-      if (arm.role == "candidate" && !to_fallback && slice.value("candidate_bp", 0) > 0) return true;
-    }
-  }
-  return false;
 }
 
 /// Answers one question.
@@ -95,10 +60,13 @@ class Served {
              {"served", json::array()}};
     if (!desired->is_null())
       out["desired"] = {{"seq", (*desired)["seq"]}, {"time_us", (*desired)["time_us"]}};
-    for (const Arm& arm : arms_of(route)) {
+    auto without = ServingLeave(reader_, model_).without_leave(*applied);
+    if (!without) return std::unexpected(std::move(without.error()));
+    for (const ServedArm& arm : arms_of(route)) {
       if (!serves(route, text_at(arm.version, "version"))) continue;
       auto described = describe(arm);
       if (!described) return std::unexpected(std::move(described.error()));
+      (*described)["allowed"] = std::ranges::find(*without, arm.role, &ServedArm::role) == without->end();
       out["served"].push_back(std::move(*described));
     }
     return out.dump();
@@ -123,7 +91,7 @@ class Served {
     return found->empty() ? json() : std::move(found->front());
   }
 
-  Result<json> describe(const Arm& arm) {
+  Result<json> describe(const ServedArm& arm) {
     const std::string version = text_at(arm.version, "version");
     json out = arm.version;
     out["role"] = arm.role;

@@ -34,6 +34,7 @@ struct History {
     add(EvidenceKind::promotion_requested, 200, "bob", "pr-1", {{"candidate", "ve-2"}, {"kernel", "k2"}});
     verdict = add(EvidenceKind::verdict_reached, 250, "driftgate", "pr-1",
                   {{"clause", "numerical.kl"}, {"verdict", "pass"}}, "offline-numeric");
+    state(290, "driftgate", "pr-1", "queued", "running");
     route(300, "pr-1", arm("ve-1", "k1"), arm("ve-2", "k2"), 5'000);
     refused = add(EvidenceKind::approval_given, 310, "bob", "pr-1",
                   {{"decision", "refused_self"}, {"evidence_digest", "sha256:e"}});
@@ -41,11 +42,13 @@ struct History {
                    {{"decision", "approve"}, {"evidence_digest", "sha256:e"}});
     waiver = add(EvidenceKind::waiver_given, 330, "cleo", "pr-1",
                  {{"decision", "waive"}, {"clause", "runtime.x"}});
-    route(400, "pr-1", arm("ve-2", "k2"), nullptr, 0);
-    add(EvidenceKind::state_changed, 410, "driftgate", "pr-1", {{"from", "finalizing"}, {"to", "succeeded"}});
+    state(400, "driftgate", "pr-1", "running", "finalizing");
+    route(400, "", arm("ve-2", "k2"), nullptr, 0);
+    state(410, "driftgate", "pr-1", "finalizing", "succeeded");
     add(EvidenceKind::promotion_requested, 500, "bob", "pr-2", {{"candidate", "ve-3"}});
+    state(505, "driftgate", "pr-2", "queued", "running");
     route(510, "pr-2", arm("ve-2", "k2"), arm("ve-3", "k3"), 100);
-    add(EvidenceKind::state_changed, 600, "ada", "pr-2", {{"from", "running"}, {"to", "rolling_back"}});
+    state(600, "ada", "pr-2", "running", "rolling_back");
     route(610, "", arm("ve-2", "k2"), nullptr, 0);
   }
 
@@ -60,15 +63,36 @@ struct History {
     return append_one(*store, entry).seq;
   }
 
+  void state(std::int64_t time_us, const std::string& actor, const std::string& promotion, const char* from,
+             const char* to) {
+    add(EvidenceKind::state_changed, time_us, actor, promotion, {{"from", from}, {"to", to}}, "canary");
+  }
+
+  /// `promotion`: whose stage the route is of, "" for none.
   void route(std::int64_t time_us, const std::string& promotion, EntryValue incumbent, EntryValue candidate,
              int candidate_bp) {
     const EntryValue::Object value{
         {"model", "tiny"},     {"incumbent", std::move(incumbent)}, {"candidate", std::move(candidate)},
         {"fallback", nullptr}, {"all_to_fallback", false},          {"slices", EntryValue::Array{}},
-        {"mirror_bp", 0},      {"candidate_bp", candidate_bp}};
+        {"mirror_bp", 0},      {"candidate_bp", candidate_bp},
+        {"stage_key", promotion.empty() ? promotion : promotion + "/canary/1"}};
     for (const auto kind : {EvidenceKind::route_desired, EvidenceKind::route_applied}) {
       add(kind, time_us, "driftgate", promotion, {{"route", value}, {"reason", "because"}});
     }
+  }
+
+  json population_of(std::int64_t from_us) {
+    return json::parse(read(*store, [&](store::Reader& reader) {
+                         return population(reader, {.from_us = from_us, .to_us = 10'000});
+                       }).items);
+  }
+  std::vector<std::int64_t> exceptions_since(std::int64_t from_us) {
+    std::vector<std::int64_t> seqs;
+    const auto page = read(*store, [&](store::Reader& reader) {
+      return exceptions(reader, {.model = "tiny", .from_us = from_us});
+    });
+    for (const StoredEntry& entry : page.entries) seqs.push_back(entry.seq);
+    return seqs;
   }
 
   json served(std::int64_t time_us) {
@@ -169,6 +193,68 @@ TEST_CASE_FIXTURE(History, "exceptions are what people did around the usual way,
   CHECK(found[2] == waiver);
   const auto last = read(*store, [&](store::Reader& reader) { return find_entry(reader, found[3]); });
   CHECK(json::parse(last->bytes)["body"]["to"] == "rolling_back");
+}
+
+TEST_CASE_FIXTURE(History, "a version that an applied route has without leave is an exception and of the population") {
+  const json ramp = served(399);
+  for (const json& arm : ramp["served"]) CHECK(arm["allowed"] == true);
+  CHECK(exceptions_since(605).empty());
+  std::string version;
+  SUBCASE("as incumbent, of no promotion") {
+    version = "ve-9";
+    route(700, "", arm("ve-9", "k9"), nullptr, 0);
+  }
+  SUBCASE("as incumbent, the candidate of a promotion that was taken back") {
+    version = "ve-3";
+    route(700, "", arm("ve-3", "k3"), nullptr, 0);
+  }
+  SUBCASE("as incumbent, one that another replaced") {
+    version = "ve-1";
+    route(700, "", arm("ve-1", "k1"), nullptr, 0);
+  }
+  SUBCASE("as candidate, of a promotion that has ended") {
+    version = "ve-2";
+    route(700, "pr-1", arm("ve-2", "k2"), arm("ve-2", "k2"), 100);
+  }
+  SUBCASE("as candidate, another than the promotion's") {
+    version = "ve-9";
+    state(650, "driftgate", "pr-2", "rolling_back", "inconclusive");
+    route(700, "pr-2", arm("ve-2", "k2"), arm("ve-9", "k9"), 100);
+  }
+  SUBCASE("as fallback, another than was asked for") {
+    version = "ve-9";
+    const EntryValue::Object value{{"incumbent", arm("ve-2", "k2")}, {"candidate", nullptr},
+                                   {"fallback", arm("ve-9", "k9")},  {"all_to_fallback", true},
+                                   {"slices", EntryValue::Array{}},  {"candidate_bp", 0},
+                                   {"stage_key", ""}};
+    add(EvidenceKind::route_applied, 700, "driftgate", "", {{"route", value}, {"reason", "because"}});
+  }
+  const auto found = exceptions_since(690);
+  REQUIRE(found.size() == 1);
+  route(800, "", arm("ve-2", "k2"), nullptr, 0);
+  CHECK(exceptions_since(690) == found);
+  const json items = population_of(690);
+  if (version == "ve-2") {  // which served before already, as the incumbent
+    CHECK(items.empty());
+  } else {
+    REQUIRE(items.size() == 1);
+    CHECK(items[0]["how"] == "route");
+    CHECK(items[0]["version"] == version);
+    CHECK(items[0]["seq"] == found[0]);
+  }
+  int without = 0;
+  const json then = served(750);
+  for (const json& arm : then["served"]) without += arm["allowed"] == false;
+  CHECK(without == 1);
+}
+
+TEST_CASE_FIXTURE(History, "what a rollback brings back has leave, and what it took away has none") {
+  add(EvidenceKind::route_desired, 700, "driftgate", "", {{"route", EntryValue::Object{}}});
+  state(700, "olga", "pr-1", "succeeded", "succeeded");
+  route(710, "", arm("ve-1", "k1"), nullptr, 0);
+  CHECK(exceptions_since(705).empty());
+  route(720, "", arm("ve-2", "k2"), nullptr, 0);
+  CHECK(exceptions_since(705).size() == 1);
 }
 
 TEST_CASE_FIXTURE(History, "a sample is what its documented order gives, and another seed gives another") {
