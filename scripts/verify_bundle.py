@@ -396,6 +396,7 @@ def verify(file, trust, older_head=None, running=False):  # of a bundle as a bin
             break
         bundle.attempt("a line", bundle.take, source[:-1])
     return bundle.finish()
+def kept_head(path): return pathlib.Path(path).read_bytes().decode(errors="surrogateescape")  # what is no UTF-8 is refused later
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trust", required=True, help="file with the keys that you trust")
@@ -404,7 +405,7 @@ def main():
     parser.add_argument("bundles", nargs="+")
     arguments, result = parser.parse_args(), OK
     trust = read_trust(pathlib.Path(arguments.trust).read_text(encoding="utf-8"))
-    older = pathlib.Path(arguments.older_head).read_bytes().decode(errors="surrogateescape") if arguments.older_head else None
+    older = kept_head(arguments.older_head) if arguments.older_head else None
     for path in arguments.bundles:
         with open(path, "rb") as file:
             code, findings = verify(file, trust, older, arguments.running)

@@ -150,7 +150,8 @@ int audit_verify(const AuditVerifyArgs& args) {
   if (!text) return report(text.error());
   auto trust = evidence::parse_trust(*text);
   if (!trust) return report(trust.error());
-  evidence::VerifyOptions options{std::move(*trust), std::nullopt, decide_again, args.running};
+  evidence::VerifyOptions options{std::move(*trust), std::nullopt, {}, args.running};
+  if (!args.recorded_only) options.reevaluate = decide_again;
   if (!args.older_head.empty()) {
     auto note = read_file(args.older_head, kMaxNoteBytes);
     if (!note) return report(note.error());

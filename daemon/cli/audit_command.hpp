@@ -21,9 +21,10 @@ int audit_export(const ConnectionArgs& connection, const AuditExportArgs& args);
 
 struct AuditVerifyArgs {
   std::vector<std::string> bundles;
-  std::string trust;       ///< trust file
-  std::string older_head;  ///< file with a signed note
-  bool running = false;    ///< accepts promotions that have not ended in their bundle
+  std::string trust;           ///< trust file
+  std::string older_head;      ///< file with a signed note
+  bool running = false;        ///< accepts promotions that have not ended in their bundle
+  bool recorded_only = false;  ///< does not decide stages again from measurement tables
   bool json = false;
 };
 /// Verifies bundles without a daemon. 0 ok, 1 tampered, 2 fork or rollback, 3 untrusted key, 4 incomplete, 5

@@ -497,6 +497,8 @@ void CommandLine::add_audit_bundles() {
   verify->add_option("--trust", audit_verify_.trust, "File with the keys that you trust")->required();
   verify->add_option("--older-head", audit_verify_.older_head, "A head that you kept: the bundle must continue it");
   verify->add_flag("--running", audit_verify_.running, "Accept a promotion that has not ended in its bundle");
+  verify->add_flag("--recorded-only", audit_verify_.recorded_only,
+                   "Judge by the recorded numbers, without deciding again from measurement tables");
   verify->add_flag("--json", audit_verify_.json, "Print JSON");
   verify->footer(
       "Exit codes: 0 ok, 1 tampered, 2 fork or rollback, 3 untrusted key, 4 incomplete,\n"

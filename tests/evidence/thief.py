@@ -2,6 +2,7 @@
 statements and the end made anew. What is concluded must still follow from what is recorded, and a kept head still tells."""
 import base64
 import json
+import struct
 
 import verify_bundle
 from bundles import FORKED, INCOMPLETE, OK, TAMPERED, UNDERIVABLE, Case, at_path, change_leaf_value, compact, places
@@ -75,13 +76,14 @@ def other_number(rng, world, bundle):
     holders = [(body, name) for name in NUMBERS if name in body]
     holders += [(details, name) for name in details] if isinstance(details, dict) else [(pair, "value") for pair in details]
     holder, name = rng.choice(holders)
-    value = rng.choice([0.0, 1.0, -1.0, 1e-9, 1e9, 1e300, 5e-324, -1e300, 0.05, float(2**53), float(2**60), 3.0, float("inf"), float("nan")])
+    value = rng.choice([0.0, 1.0, -1.0, 1e-9, 1e9, 1e300, 5e-324, -1e300, 0.05, float(2**53), float(2**60), 3.0, float("inf"), float("nan")] + [
+        struct.unpack(">d", rng.randbytes(8))[0] for _ in range(8)])
     holder[name] = measured(value)
     return done(rng, world, bundle, {seq: entry}, {OK, UNDERIVABLE}, f"{name} of entry {seq} is {value}")
 
 
 def measured(value):
-    bits = verify_bundle.struct.pack(">d", value).hex()
+    bits = struct.pack(">d", value).hex()
     return {"dec": verify_bundle.shortest(value), "hex": "7ff8000000000000" if value != value else bits}
 
 
@@ -140,7 +142,7 @@ def skip(rng, world, bundle):
     world.rebuild(bundle, {seq: compact(filler), after["seq"]: compact(after)})
     bundle.records = [record for record in bundle.records if record is not gone]
     older = rng.random() < 0.5
-    concluded = {UNDERIVABLE, INCOMPLETE} | ({OK} if kind != "verdict_reached" else set())
+    concluded = {UNDERIVABLE, INCOMPLETE} | ({OK} if kind != "verdict_reached" or bundle.running else set())
     allowed = {FORKED} if older and seq < world.older_size else concluded
     return Case(bundle.data(), allowed, f"{kind} {seq} replaced by an entry about nothing, and linked over", "", older)
 
