@@ -8,6 +8,7 @@
 #include "daemon/store/promotions.hpp"
 #include "daemon/store/routes.hpp"
 #include "daemon/store/versions.hpp"
+#include "schema/metrics.hpp"
 
 namespace driftgate::evidence::tables {
 
@@ -65,28 +66,32 @@ Result<void> compare_arms(LogView& log, const LogEntry& entry) {
   return {};
 }
 
-/// Whether a change of state says nothing of who holds the model: the end of one that waited, or the rollback
-/// of one that had succeeded.
-bool of_no_holder(const LogEntry& change) {
-  const auto from = text_at(change.body, "from");
-  const auto to = store::parse_promotion_state(text_at(change.body, "to"));
-  return to && store::is_terminal(*to) && (from == "queued" || from == "succeeded");
+/// The newest change of state within a stage, but for rollbacks of what had succeeded: those of promotions that
+/// only waited have no stage.
+Result<std::optional<LogEntry>> newest_change(LogView& log, const std::string& model) {
+  std::optional<LogEntry> newest;
+  for (std::size_t stage = 0; stage < schema::kStageCount; ++stage) {
+    auto filter = of_model(model, EvidenceKind::state_changed);
+    filter.stage = std::string(schema::to_string(static_cast<schema::Stage>(stage)));
+    filter.newest_first = true;
+    filter.limit = 4;
+    auto done = log.each(filter, [&](const LogEntry& change) {
+      if (text_at(change.body, "from") == "succeeded") return true;
+      if (!newest || change.seq > newest->seq) newest = change;
+      return false;
+    });
+    if (!done) return std::unexpected(std::move(done.error()));
+  }
+  return newest;
 }
 
 /// The change of state that the promotion which holds the model is in; nothing when none holds it.
 Result<std::optional<LogEntry>> holder_of(LogView& log, const std::string& model) {
-  std::optional<LogEntry> found;
-  auto filter = of_model(model, EvidenceKind::state_changed);
-  filter.newest_first = true;
-  filter.limit = 4;
-  auto done = log.each(filter, [&](const LogEntry& change) {
-    if (of_no_holder(change)) return true;
-    const auto to = store::parse_promotion_state(text_at(change.body, "to"));
-    if (to && store::holds_model(*to)) found = change;
-    return false;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
-  return found;
+  auto change = newest_change(log, model);
+  if (!change || !*change) return change;
+  const auto to = store::parse_promotion_state(text_at((*change)->body, "to"));
+  if (!to || !store::holds_model(*to)) return std::nullopt;
+  return change;
 }
 
 /// The incumbent of the desired route, but for a promotion that waits for its last route to be read back: there
