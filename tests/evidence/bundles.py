@@ -28,6 +28,7 @@ class Case:
     what: str
     meaning: str = ""
     older: bool = True  # verified with the older head
+    tables: bool = False  # it has tables, from which the program decides again
     running: bool | None = None  # verified with --running; None: when the bundle is of a promotion that still runs
 
 

@@ -67,7 +67,7 @@ def cut_promotion(rng, _, bundle):
         for record in attestations[rng.randrange(len(attestations) + 1):]:
             bundle.records = [other for other in bundle.records if other is not record]
     kept = dropped[0]["seq"] - 1
-    case = Case(bundle.data(), {INCOMPLETE, UNDERIVABLE}, f"cut off from entry {dropped[0]['seq']} on, with an end made anew", "", True, running)
+    case = Case(bundle.data(), {INCOMPLETE, UNDERIVABLE}, f"cut off from entry {dropped[0]['seq']} on, with an end made anew", running=running)
     if end is not None and kept >= end:
         case.allowed, case.meaning = case.allowed | {OK}, "after_the_end"
     elif running:
@@ -83,7 +83,7 @@ def is_end(entry):
 
 def without_running(_, __, bundle):
     """Of a promotion that still runs, without --running."""
-    return Case(bundle.data(), {INCOMPLETE if bundle.running else OK}, "verified without --running", "unchanged", True, False)
+    return Case(bundle.data(), {INCOMPLETE if bundle.running else OK}, "verified without --running", "unchanged", running=False)
 
 
 def change_field(rng, _, bundle):
@@ -166,7 +166,7 @@ def drop_other(rng, _, bundle):
     older = rng.random() < 0.5
     behind = any(other["t"] == "attestation" for other in bundle.records[:bundle.records.index(record)])
     bundle.records.remove(record)
-    case = Case(bundle.data(), {INCOMPLETE}, f"{record['t']} dropped", "", older)
+    case = Case(bundle.data(), {INCOMPLETE}, f"{record['t']} dropped", older=older)
     if record["t"] in ("bundle", "range"):
         case.allowed = {TAMPERED}
     elif record["t"] == "blob" and behind:

@@ -22,6 +22,9 @@ MEANINGS = {
 }
 
 
+LARGE = 300_000  # bytes; a bundle with its tables, which is mutated less often
+
+
 def kinds_of(bundle):
     kinds = []
     for module in (lines, respell, thief):
@@ -33,9 +36,11 @@ def mutations(seed, count, world, bundles, only=None):
     """Gives (name, case) `count` times; the same seed gives the same. `bundles`: {name: Bundle}; `only`: a kind's name."""
     rng = random.Random(seed)
     world.others = list(bundles.values())
+    names = sorted(bundles)
+    weights = [1 if len(world.bytes_of[name]) > LARGE else 6 for name in names]
     number = 0
     while number < count:
-        name = rng.choice(sorted(bundles))
+        name = rng.choices(names, weights)[0]
         bundle = bundles[name]
         kinds = [kind for kind in kinds_of(bundle) if only in (None, kind[0].__name__)]
         if not kinds:
@@ -47,6 +52,7 @@ def mutations(seed, count, world, bundles, only=None):
             continue
         if case.running is None:
             case.running = bundle.running
+        case.tables = len(bundle.of("blob")) > 1
         if module is thief and 0 in case.allowed:
             case.meaning = "signed_facts"
         if case.data == world.bytes_of[name] and case.meaning != "unchanged":

@@ -58,7 +58,7 @@ def compare(cases, folder):
             names = [name for name, case in cases if (case.older, bool(case.running)) == options]
             arguments = trust, older if options[0] else None, options[1]
             codes |= native(place, names, *arguments) if names else {}
-            names = [name for name in names if codes[name][0] in (0, 5)]
+            names = [name for name, case in cases if name in names and case.tables and codes[name][0] in (0, 5)]
             again |= native(place, names, *arguments, recorded_only=False) if names else {}
     judged = []
     for number, (name, case) in enumerate(cases):

@@ -26,7 +26,7 @@ def done(rng, world, bundle, changed, codes, what, restate=False):
         make_statements(world, bundle)
     older = rng.random() < 0.5
     allowed = {FORKED} if older and min(changed) < world.older_size else set(codes)
-    return Case(bundle.data(), allowed, f"{what}, all hashed and signed again", "", older)
+    return Case(bundle.data(), allowed, f"{what}, all hashed and signed again", older=older)
 
 
 def make_statements(world, bundle):
@@ -144,7 +144,7 @@ def skip(rng, world, bundle):
     older = rng.random() < 0.5
     concluded = {UNDERIVABLE, INCOMPLETE} | ({OK} if kind != "verdict_reached" or bundle.running else set())
     allowed = {FORKED} if older and seq < world.older_size else concluded
-    return Case(bundle.data(), allowed, f"{kind} {seq} replaced by an entry about nothing, and linked over", "", older)
+    return Case(bundle.data(), allowed, f"{kind} {seq} replaced by an entry about nothing, and linked over", older=older)
 
 
 def decide_on_own(rng, world, bundle):
@@ -200,7 +200,7 @@ def fork(rng, world, bundle):
     older = rng.random() < 0.8
     here = any(record["seq"] == seq for record in bundle.of("entry"))
     allowed = {FORKED} if older else {OK, INCOMPLETE, UNDERIVABLE}
-    return Case(bundle.data(), allowed, f"history before the older head rewritten (entry {seq})", "signed_facts" if not older else "", older) if (
+    return Case(bundle.data(), allowed, f"history before the older head rewritten (entry {seq})", "signed_facts" if not older else "", older=older) if (
         here or older) else fork(rng, world, bundle)
 
 
@@ -270,7 +270,7 @@ def other_contract(rng, world, bundle):
         pass
     older = rng.random() < 0.3
     allowed = {FORKED} if older and min(changed) < world.older_size else {OK, UNDERIVABLE}
-    return Case(bundle.data(), allowed, "another contract", "", older)
+    return Case(bundle.data(), allowed, "another contract", older=older)
 
 
 ANYWHERE = [(flip_verdict, 6), (other_number, 8), (other_decision, 5), (retell, 4), (fork, 4), (scribble, 16)]
