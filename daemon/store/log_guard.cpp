@@ -17,11 +17,16 @@ bool is_log_table(const char* name) {
          table == "postings";
 }
 
+bool is_log_head(const char* name) {
+  return name != nullptr && std::string_view(name) == "log_head";
+}
+
 int authorize(void*, int action, const char* first, const char* second, const char*, const char*) {
   switch (action) {
     case SQLITE_UPDATE:
-    case SQLITE_DELETE:
       return is_log_table(first) ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_DELETE:
+      return is_log_table(first) || is_log_head(first) ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_PRAGMA:
       return second == nullptr ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_INSERT:

@@ -90,15 +90,36 @@ Result<void> apply(Connection& connection, Tx& tx, const Migration& migration, s
   return {};
 }
 
+Result<std::vector<Applied>> read_applied(Tx& tx) {
+  return tx.all(kApplied, {}, [](const Row& row) {
+    return Applied{row.integer(0), row.text(1), row.text(2)};
+  });
+}
+
 }  // namespace
+
+Result<void> check_schema(Connection& connection, std::span<const Migration> migrations) {
+  Tx tx(connection);
+  auto id = tx.one(kReadApplicationId, {}, [](const Row& row) { return row.integer(0); });
+  if (!id) return std::unexpected(id.error());
+  if (id->value_or(0) != kApplicationId) {
+    return schema::fail(ErrorCode::corrupt, "the database file belongs to another program");
+  }
+  auto applied = read_applied(tx);
+  if (!applied) return std::unexpected(std::move(applied.error()));
+  auto known = check_applied(*applied, migrations);
+  if (!known || applied->size() == migrations.size()) return known;
+  return schema::fail(ErrorCode::unsupported,
+                      fmt::format("the database has schema version {} and this program needs {}: start this "
+                                  "program's daemon on it once, or use the program that wrote it",
+                                  applied->size(), migrations.size()));
+}
 
 Result<void> migrate(Connection& connection, std::span<const Migration> migrations, std::int64_t now_us) {
   Tx tx(connection);
   auto done = prepare_database(connection, tx);
   if (!done) return done;
-  auto applied = tx.all(kApplied, {}, [](const Row& row) {
-    return Applied{row.integer(0), row.text(1), row.text(2)};
-  });
+  auto applied = read_applied(tx);
   if (!applied) return std::unexpected(std::move(applied.error()));
   done = check_applied(*applied, migrations);
   if (!done) return done;

@@ -26,4 +26,8 @@ struct Migration {
 [[nodiscard]] schema::Result<void> migrate(Connection& connection, std::span<const Migration> migrations,
                                            std::int64_t now_us);
 
+/// That the database has exactly the schema of `migrations`; nothing is changed. Errors of migrate, and
+/// `unsupported` when it is older.
+[[nodiscard]] schema::Result<void> check_schema(Connection& connection, std::span<const Migration> migrations);
+
 }  // namespace driftgate::store

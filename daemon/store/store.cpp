@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -64,21 +65,46 @@ Result<std::vector<std::unique_ptr<Connection>>> open_readers(const std::string&
   return readers;
 }
 
+/// That there is a database of this program's schema; nothing is made or changed.
+Result<void> check_existing(const std::string& path, const StoreOptions& options) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    return schema::fail(ErrorCode::not_found, fmt::format("there is no database {}", path));
+  }
+  auto reader = Connection::open(path, Connection::Mode::read_only, options.vfs);
+  if (!reader) return std::unexpected(std::move(reader.error()));
+  auto current = check_schema(**reader, embedded_migrations());
+  if (!current) return schema::wrap(current.error(), "cannot use the database " + path);
+  return {};
+}
+
+/// The only connection that writes, to a database that is made and migrated as needed.
+Result<std::unique_ptr<Connection>> open_writer(const std::string& path, const StoreOptions& options) {
+  auto made = make_private_file(path);
+  if (!made) return std::unexpected(std::move(made.error()));
+  auto writer = Connection::open(path, Connection::Mode::read_write, options.vfs);
+  if (!writer) return writer;
+  auto migrated = migrate(**writer, embedded_migrations(), options.opened_us);
+  if (!migrated) return schema::wrap(migrated.error(), "cannot use the database " + path);
+  install_log_guard(**writer);
+  return writer;
+}
+
 }  // namespace
 
 class Store::Impl {
  public:
   Impl(FolderLock lock, std::filesystem::path data_dir, std::unique_ptr<Connection> writer,
        std::vector<std::unique_ptr<Connection>> readers, const StoreOptions& options)
-      : lock_(std::move(lock)),
-        data_dir_(std::move(data_dir)),
-        writer_(std::move(writer), options.queue_limit,
-                options.on_unknown_commit ? options.on_unknown_commit : exit_io),
-        readers_(std::move(readers)) {}
+      : lock_(std::move(lock)), data_dir_(std::move(data_dir)), readers_(std::move(readers)) {
+    if (writer == nullptr) return;
+    writer_.emplace(std::move(writer), options.queue_limit,
+                    options.on_unknown_commit ? options.on_unknown_commit : exit_io);
+  }
 
   FolderLock lock_;  // given back last
   std::filesystem::path data_dir_;
-  Writer writer_;  // closes after the readers, so that only it ever checkpoints
+  std::optional<Writer> writer_;  // closes after the readers, so that only it ever checkpoints
   ReaderPool readers_;
 };
 
@@ -86,18 +112,13 @@ Result<std::unique_ptr<Store>> Store::open(StoreOptions options) {
   if (options.queue_limit == 0 || options.readers == 0) {
     return schema::fail(ErrorCode::invalid_argument, "the store needs a queue and at least one reader");
   }
-  auto made = make_folder(options.data_dir);
-  if (!made) return std::unexpected(std::move(made.error()));
+  const std::string path = (options.data_dir / "driftgate.db").string();
+  auto ready = options.read_only ? check_existing(path, options) : make_folder(options.data_dir);
+  if (!ready) return std::unexpected(std::move(ready.error()));
   auto lock = FolderLock::take(options.data_dir);
   if (!lock) return std::unexpected(std::move(lock.error()));
-  const std::string path = (options.data_dir / "driftgate.db").string();
-  made = make_private_file(path);
-  if (!made) return std::unexpected(std::move(made.error()));
-  auto writer = Connection::open(path, Connection::Mode::read_write, options.vfs);
+  auto writer = options.read_only ? Result<std::unique_ptr<Connection>>() : open_writer(path, options);
   if (!writer) return std::unexpected(std::move(writer.error()));
-  auto migrated = migrate(**writer, embedded_migrations(), options.opened_us);
-  if (!migrated) return schema::wrap(migrated.error(), "cannot use the database " + path);
-  install_log_guard(**writer);
   auto readers = open_readers(path, options);
   if (!readers) return std::unexpected(std::move(readers.error()));
   auto data_dir = options.data_dir;
@@ -113,11 +134,15 @@ Store::~Store() {
 
 void Store::stop() {
   impl_->readers_.close();
-  impl_->writer_.stop();
+  if (impl_->writer_) impl_->writer_->stop();
 }
 
 Result<void> Store::submit(std::string_view what, Result<void> (*run)(void*, Tx&), void* context) {
-  return impl_->writer_.submit(what, run, context);
+  if (!impl_->writer_) {
+    return schema::fail(ErrorCode::unsupported,
+                        fmt::format("{}: the database is open to be read only", what));
+  }
+  return impl_->writer_->submit(what, run, context);
 }
 
 Result<void> Store::with_reader(void (*run)(void*, Reader&), void* context) {
@@ -125,15 +150,19 @@ Result<void> Store::with_reader(void (*run)(void*, Reader&), void* context) {
 }
 
 std::size_t Store::add_commit_listener(std::function<void()> listener) {
-  return impl_->writer_.add_listener(std::move(listener));
+  return impl_->writer_ ? impl_->writer_->add_listener(std::move(listener)) : 0;
 }
 
 void Store::remove_listener(std::size_t listener) {
-  impl_->writer_.remove_listener(listener);
+  if (impl_->writer_) impl_->writer_->remove_listener(listener);
+}
+
+void Store::set_commit_hook(std::shared_ptr<CommitHook> hook) {
+  if (impl_->writer_) impl_->writer_->set_commit_hook(std::move(hook));
 }
 
 Store::Stats Store::stats() const {
-  return impl_->writer_.stats();
+  return impl_->writer_ ? impl_->writer_->stats() : Stats();
 }
 
 const std::filesystem::path& Store::data_dir() const {

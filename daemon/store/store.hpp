@@ -29,9 +29,23 @@ struct StoreOptions {
   std::size_t queue_limit = 1'024;   ///< writes waiting; one more is refused as `unavailable`
   std::size_t readers = 4;           ///< read-only connections
   std::string vfs{};                 ///< name of a registered SQLite VFS; empty: the default
+  /// Changes nothing: no migration, no folder made, every write refused as `unsupported`. The folder is locked
+  /// as ever.
+  bool read_only = false;
   /// Called when a COMMIT or checkpoint may or may not be on disk. Must not return; by default it writes the
   /// message to standard error and ends the process at once with kExitIo.
   std::function<void(const std::string& message)> on_unknown_commit{};
+};
+
+/// What belongs into each transaction beside the writes of its items, such as the signature of what they
+/// append. Called by the writer thread alone.
+class CommitHook {
+ public:
+  virtual ~CommitHook() = default;
+  /// After BEGIN and before the first item. An error refuses every item of the transaction.
+  virtual Result<void> begun(Tx& tx) = 0;
+  /// After the last item, before the COMMIT of a transaction in which an item succeeded. An error undoes all.
+  virtual Result<void> before_commit(Tx& tx) = 0;
 };
 
 /// The daemon's only door to its database (evidence.md, section 2): one writer thread with the only writing
@@ -40,7 +54,7 @@ class Store {
  public:
   /// Locks the folder, opens or creates the database and migrates it. `conflict` when another process holds
   /// the folder, `unsupported` when the database is newer than this program, `corrupt` for a changed
-  /// migration.
+  /// migration. Read-only, `not_found` without a database, and `unsupported` for one that is older.
   [[nodiscard]] static Result<std::unique_ptr<Store>> open(StoreOptions options);
   ~Store();
   Store(const Store&) = delete;
@@ -80,6 +94,9 @@ class Store {
   /// Returns a number for `remove_listener`, after whose return it is not called any more.
   std::size_t add_commit_listener(std::function<void()> listener);
   void remove_listener(std::size_t listener);
+  /// Runs `hook` in each transaction that begins from now on, until the store stops or another one takes its
+  /// place.
+  void set_commit_hook(std::shared_ptr<CommitHook> hook);
 
   /// Refuses new writes, finishes those that wait, truncates the WAL and closes. Idempotent; the destructor
   /// calls it.

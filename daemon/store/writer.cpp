@@ -81,7 +81,11 @@ Writer::Item* Writer::next_item(const Group& group, Clock::time_point deadline) 
 Writer::Group Writer::run_group(Item* first) {
   Group group;
   const auto deadline = Clock::now() + kMaxGroupTime;
-  Result<void> transaction = connection_->execute("BEGIN IMMEDIATE", "begin");
+  const std::shared_ptr<CommitHook> hook = [&] {
+    const std::lock_guard lock(mutex_);
+    return hook_;
+  }();
+  Result<void> transaction = begin(hook.get());
   for (Item* item = first; item != nullptr; item = transaction ? next_item(group, deadline) : nullptr) {
     group.push_back(item);
     if (!transaction) break;
@@ -94,8 +98,15 @@ Writer::Group Writer::run_group(Item* first) {
                                  : Result<void>(std::unexpected(item->result.error()));
     }
   }
-  finish_group(group, std::move(transaction));
+  finish_group(group, std::move(transaction), hook.get());
   return group;
+}
+
+Result<void> Writer::begin(CommitHook* hook) {
+  auto begun = connection_->execute("BEGIN IMMEDIATE", "begin");
+  if (!begun || hook == nullptr) return begun;
+  Tx tx(*connection_);
+  return hook->begun(tx);
 }
 
 Result<void> Writer::run_item(Item& item) {
@@ -118,10 +129,10 @@ Result<void> Writer::run_item(Item& item) {
   return done;
 }
 
-void Writer::finish_group(Group& group, Result<void> transaction) {
+void Writer::finish_group(Group& group, Result<void> transaction, CommitHook* hook) {
   std::uint64_t committed = 0;
   for (const Item* item : group) committed += item->result ? 1 : 0;
-  if (transaction && committed > 0) transaction = commit();
+  if (transaction && committed > 0) transaction = commit(hook);
   if (!connection_->autocommit()) {
     [[maybe_unused]] const auto undone = connection_->execute("ROLLBACK", "undo");
   }
@@ -138,7 +149,12 @@ void Writer::finish_group(Group& group, Result<void> transaction) {
   stats_.wal_bytes = wal_pages_ * kPageBytes;
 }
 
-Result<void> Writer::commit() {
+Result<void> Writer::commit(CommitHook* hook) {
+  if (hook != nullptr) {
+    Tx tx(*connection_);
+    auto ready = hook->before_commit(tx);
+    if (!ready) return ready;
+  }
   auto done = connection_->execute("COMMIT", "commit");
   if (!done && done.error().code == ErrorCode::io) {
     on_unknown_commit_(
@@ -199,6 +215,11 @@ std::size_t Writer::add_listener(std::function<void()> listener) {
 void Writer::remove_listener(std::size_t listener) {
   const std::lock_guard lock(listeners_mutex_);
   listeners_.erase(listener);
+}
+
+void Writer::set_commit_hook(std::shared_ptr<CommitHook> hook) {
+  const std::lock_guard lock(mutex_);
+  hook_ = std::move(hook);
 }
 
 void Writer::stop() {

@@ -33,6 +33,7 @@ class Writer {
   Result<void> submit(std::string_view what, Result<void> (*run)(void*, Tx&), void* context);
   std::size_t add_listener(std::function<void()> listener);
   void remove_listener(std::size_t listener);
+  void set_commit_hook(std::shared_ptr<CommitHook> hook);
   /// Finishes what waits, truncates the WAL, closes the connection and joins.
   void stop();
   [[nodiscard]] Store::Stats stats() const;
@@ -53,8 +54,9 @@ class Writer {
   Item* next_item(const Group& group, std::chrono::steady_clock::time_point deadline);
   Group run_group(Item* first);
   Result<void> run_item(Item& item);
-  void finish_group(Group& group, Result<void> transaction);
-  Result<void> commit();
+  Result<void> begin(CommitHook* hook);
+  void finish_group(Group& group, Result<void> transaction, CommitHook* hook);
+  Result<void> commit(CommitHook* hook);
   void deliver(Group& group);
   void checkpoint_if_due();
   void close();
@@ -66,6 +68,7 @@ class Writer {
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Item*> queue_;  ///< at most queue_limit_
+  std::shared_ptr<CommitHook> hook_;
   bool stopping_ = false;
   Store::Stats stats_;
 
