@@ -79,8 +79,12 @@ net::Response get_audit_population(Context& context, const Call& call) {
   const std::string next = found.next ? std::to_string(*found.next) : "";
   const json proof{{"from_size", found.span.from_size},
                    {"to_size", found.span.to_size},
-                   {"from_checkpoint", audited->from_checkpoint},
-                   {"to_checkpoint", audited->to_checkpoint},
+                   {"from_root", audited->from.root},
+                   {"from_checkpoint", audited->from.checkpoint},
+                   {"from_continuation", audited->from.continuation},
+                   {"to_root", audited->to.root},
+                   {"to_checkpoint", audited->to.checkpoint},
+                   {"to_continuation", audited->to.continuation},
                    {"path", audited->path}};
   net::Response response = json_response(
       200, fmt::format("{{\"items\":{},\"next\":{},\"tree_size\":{},\"completeness\":{}}}", found.items,

@@ -58,10 +58,13 @@ net::Response get_consistency(Context& context, const Call& call) {
   if (!to) return problem(to.error());
   const auto proof = context.evidence.consistency(*from, *to);
   if (!proof) return problem(proof.error());
-  return json_response(
-      200,
-      json{{"from", proof->from}, {"to", proof->to}, {"path", proof->path}, {"checkpoint", proof->checkpoint}}
-          .dump());
+  return json_response(200, json{{"from", proof->from},
+                                 {"to", proof->to},
+                                 {"path", proof->path},
+                                 {"root", proof->head.root},
+                                 {"checkpoint", proof->head.checkpoint},
+                                 {"continuation", proof->head.continuation}}
+                                .dump());
 }
 
 net::Response get_log_key(Context& context, const Call&) {

@@ -38,17 +38,25 @@ struct EntryProof {
   std::string checkpoint;            ///< the signed note of `tree_size`
 };
 
+/// What shows the root of a tree to be that of the log: the signed note of its size, or, where the key of that
+/// size is retired, the newest one with the consistency proof from that size to the note's.
+struct SignedRoot {
+  std::string root;                       ///< hex
+  std::string checkpoint;                 ///< signed note
+  std::vector<std::string> continuation;  ///< hex; empty when the note is of that size
+};
+
 struct ConsistencyProof {
   std::uint64_t from = 0, to = 0;
   std::vector<std::string> path;  ///< hex
-  std::string checkpoint;         ///< the signed note of `to`
+  SignedRoot head;                ///< of `to`
 };
 
 /// What came to serve in a time, with what shows that nothing is left out.
 struct AuditedPopulation {
   evidence::Population found{};
-  std::string from_checkpoint, to_checkpoint;  ///< signed notes of both ends of the span
-  std::vector<std::string> path;               ///< hex; the consistency proof between them
+  SignedRoot from, to;            ///< of both ends of the span
+  std::vector<std::string> path;  ///< hex; the consistency proof between them
 };
 
 /// The log, for those who read it.

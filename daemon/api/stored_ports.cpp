@@ -90,9 +90,9 @@ class StoredEvidence final : public EvidencePort {
     const auto path =
         store_.read([&](Reader& reader) { return evidence::consistency_proof(reader, from, to); });
     if (!path) return std::unexpected(path.error());
-    auto note = heads_.signed_head_at(to);
-    if (!note) return std::unexpected(note.error());
-    return ConsistencyProof{from, to, hex(*path), std::move(*note)};
+    auto head = signed_root(to);
+    if (!head) return std::unexpected(head.error());
+    return ConsistencyProof{from, to, hex(*path), std::move(*head)};
   }
   std::string verifier_key() override { return heads_.verifier_key(); }
 
@@ -114,12 +114,12 @@ class StoredEvidence final : public EvidencePort {
       return AuditedPopulation{std::move(*found), {}, {}, hex(*path)};
     });
     if (!audited) return audited;
-    auto from = heads_.signed_head_at(audited->found.span.from_size);
-    auto to = heads_.signed_head_at(audited->found.span.to_size);
+    auto from = signed_root(audited->found.span.from_size);
+    auto to = signed_root(audited->found.span.to_size);
     if (!from) return std::unexpected(from.error());
     if (!to) return std::unexpected(to.error());
-    audited->from_checkpoint = std::move(*from);
-    audited->to_checkpoint = std::move(*to);
+    audited->from = std::move(*from);
+    audited->to = std::move(*to);
     return audited;
   }
   Result<std::string> sample(const evidence::SampleRequest& request) override {
@@ -144,6 +144,12 @@ class StoredEvidence final : public EvidencePort {
   }
 
  private:
+  Result<SignedRoot> signed_root(std::uint64_t size) {
+    auto head = heads_.head_of(size);
+    if (!head) return std::unexpected(head.error());
+    return SignedRoot{hex(head->root), std::move(head->note), hex(head->continuation)};
+  }
+
   static Result<EntryProof> proof_of(Reader& reader, std::uint64_t seq) {
     const auto size = evidence::tree_size(reader);
     if (!size) return std::unexpected(size.error());

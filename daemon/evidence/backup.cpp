@@ -4,10 +4,13 @@
 
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "daemon/evidence/epochs.hpp"
+#include "daemon/evidence/head_check.hpp"
+#include "daemon/evidence/head_signer.hpp"
 #include "daemon/evidence/key_files.hpp"
 #include "daemon/evidence/log.hpp"
 #include "daemon/evidence/verify_search.hpp"
@@ -113,6 +116,8 @@ class Restore {
     auto in_force = options_in_force(**store, std::move(options));
     if (!in_force) return std::unexpected(std::move(in_force.error()));
     options_ = std::move(*in_force);
+    auto covered = check_signed(**store);
+    if (!covered) return covered;
     auto extends = extends_published(**store);
     if (extends) return {};
     if (!request_.accept_loss) {
@@ -123,13 +128,36 @@ class Restore {
     return begin_epoch(**store, extends.error());
   }
 
-  Result<void> extends_published(store::Store& store) {
+  /// Loads the key and the record of keys, and compares the log with the signed head in its own database:
+  /// entries without a signature are not restored, whatever loss is accepted.
+  Result<void> check_signed(store::Store& store) {
     auto key = SigningKey::load(options_.key_file.string());
     if (!key) return std::unexpected(std::move(key.error()));
-    auto retired = load_trust(request_.data_dir);
-    if (!retired) return std::unexpected(std::move(retired.error()));
-    return store.read([&](store::Reader& reader) {
-      return check_published(reader, options_, key->public_key(), *retired);
+    key_.emplace(std::move(*key));
+    auto keys = load_trust(request_.data_dir);
+    if (!keys) return std::unexpected(std::move(keys.error()));
+    keys_ = std::move(*keys);
+    auto known = store.read([&](store::Reader& reader) {
+      return check_stored(reader, options_.origin, key_->public_key(), keys_);
+    });
+    if (!known) return schema::wrap(known.error(), "the backup is not restored");
+    is_signed_ = known->has_value();
+    return {};
+  }
+
+  Result<void> extends_published(store::Store& store) {
+    auto head = store.read([&](store::Reader& reader) {
+      return check_published(reader, options_, key_->public_key(), keys_);
+    });
+    if (!head) return std::unexpected(std::move(head.error()));
+    if (is_signed_ || !commits_are_signed(options_)) return {};
+    // A backup by a program that did not sign commits, of a log whose commits are signed since: the published
+    // head must cover all of it.
+    if (head->size != restored_.tree_size) return emptied_head(options_);
+    return store.write("sign the head of an older backup", [&](store::Tx& tx) -> Result<void> {
+      auto signed_head = sign_and_store(tx, options_.origin, *key_);
+      if (!signed_head) return std::unexpected(std::move(signed_head.error()));
+      return {};
     });
   }
 
@@ -138,18 +166,16 @@ class Restore {
     if (request_.reason.empty()) {
       return schema::fail(ErrorCode::invalid_argument, "a loss is accepted with a reason (--reason)");
     }
-    auto key = SigningKey::load(options_.key_file.string());
     auto next = next_key();
-    if (!key) return std::unexpected(std::move(key.error()));
     if (!next) return std::unexpected(std::move(next.error()));
     published_ = read_note(options_.head_file);
     const std::string old_origin = options_.origin;
-    auto appended = store.write("begin an epoch", [&](store::Tx& tx) -> Result<Appended> {
+    auto signed_head = store.write("begin an epoch", [&](store::Tx& tx) -> Result<StoredHead> {
       auto epoch = log_epoch(tx);
       auto root = root_at(tx, restored_.tree_size);
       if (!epoch) return std::unexpected(epoch.error());
       if (!root) return std::unexpected(root.error());
-      auto kept = sign_checkpoint({old_origin, restored_.tree_size, *root}, *key);
+      auto kept = sign_checkpoint({old_origin, restored_.tree_size, *root}, *key_);
       if (!kept) return std::unexpected(kept.error());
       restored_.epoch = *epoch + 1;
       options_.origin = origin_of(request_.head.origin, restored_.epoch);
@@ -160,23 +186,21 @@ class Restore {
                     {"published_head", published_},     {"loss", loss.message},
                     {"reason", request_.reason}};
       auto noted = append(tx, entry);
-      if (!noted) return noted;
+      if (!noted) return std::unexpected(noted.error());
       entry.kind = schema::EvidenceKind::key_rotated;
       entry.body = {{"use", to_string(KeyUse::head)},
                     {"name", options_.origin},
-                    {"old_key", verifier_key_text(old_origin, key->public_key())},
+                    {"old_key", verifier_key_text(old_origin, key_->public_key())},
                     {"new_key", verifier_key_text(options_.origin, next->public_key())},
                     {"from_size", 0},
                     {"reason", "each epoch has a key of its own"}};
-      return append(tx, entry);
+      noted = append(tx, entry);
+      if (!noted) return std::unexpected(noted.error());
+      return sign_and_store(tx, options_.origin, *next);
     });
-    if (!appended) return std::unexpected(std::move(appended.error()));
-    restored_.tree_size += 2;
-    auto root = store.read([&](store::Reader& reader) { return root_at(reader, restored_.tree_size); });
-    if (!root) return std::unexpected(std::move(root.error()));
-    auto head = sign_checkpoint({options_.origin, restored_.tree_size, *root}, *next);
-    if (!head) return std::unexpected(std::move(head.error()));
-    new_head_ = std::move(*head);
+    if (!signed_head) return std::unexpected(std::move(signed_head.error()));
+    restored_.tree_size = signed_head->size;
+    new_head_ = std::move(signed_head->note);
     return end_old_keys(old_origin);
   }
 
@@ -234,6 +258,9 @@ class Restore {
   const RestoreRequest& request_;
   const fs::path trial_;
   HeadOptions options_;
+  std::optional<SigningKey> key_;
+  TrustFile keys_;
+  bool is_signed_ = false;  ///< the backup's database keeps a signed head
   Restored restored_;
   std::string published_, new_head_;
 };

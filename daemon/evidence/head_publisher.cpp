@@ -4,13 +4,14 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "daemon/evidence/epochs.hpp"
+#include "daemon/evidence/head_check.hpp"
+#include "daemon/evidence/head_signer.hpp"
 #include "daemon/evidence/key_files.hpp"
 #include "daemon/evidence/log.hpp"
 #include "daemon/store/durable_file.hpp"
@@ -23,7 +24,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kMinInterval{20};  ///< between two publications
 constexpr std::chrono::seconds kRetry{1};              ///< after a failed one
-constexpr std::streamsize kMaxHeadBytes = 16'384;
 
 Result<SigningKey> load_or_generate(const std::filesystem::path& path, bool may_generate) {
   std::error_code ignored;
@@ -41,60 +41,60 @@ Result<SigningKey> load_or_generate(const std::filesystem::path& path, bool may_
   return key;
 }
 
-Result<std::string> read_head(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string note(kMaxHeadBytes, '\0');
-  file.read(note.data(), kMaxHeadBytes);
-  if (file.bad()) return schema::fail(ErrorCode::io, "cannot read the published head " + path.string());
-  note.resize(static_cast<std::size_t>(file.gcount()));
-  return note;
+/// Whether there is a published head; `corrupt` when there is none of a log that has entries.
+Result<bool> is_published(store::Store& store, const HeadOptions& options) {
+  auto size = store.read([](store::Reader& reader) { return tree_size(reader); });
+  if (!size) return std::unexpected(std::move(size.error()));
+  std::error_code ignored;
+  if (std::filesystem::exists(options.head_file, ignored)) return true;
+  if (*size == 0) return false;
+  return rollback(fmt::format("the log has {} entries and no head was published", *size), options.head_file);
 }
 
-std::unexpected<schema::Error> rollback(const std::string& what, const std::filesystem::path& head) {
-  return schema::fail(
-      ErrorCode::corrupt,
-      fmt::format("rollback detected: {} (published head: {}). Restore the newest database; do not delete "
-                  "the head",
-                  what, head.string()));
+/// Compares the log with the published head and with the one that the database keeps. Nothing when no head
+/// was stored yet: the log is new, or of a program that published heads and did not sign commits, and is
+/// signed once as it is.
+Result<std::optional<CheckedHead>> check_heads(store::Store& store, const HeadOptions& options,
+                                               const PublicKey& key, const TrustFile& keys, bool published) {
+  return store.read([&](store::Reader& reader) -> Result<std::optional<CheckedHead>> {
+    if (published) {
+      auto extends = check_published(reader, options, key, keys);
+      if (!extends) return std::unexpected(std::move(extends.error()));
+    }
+    auto known = check_stored(reader, options.origin, key, keys);
+    if (!known && known.error().code == ErrorCode::forbidden) known.error().code = ErrorCode::corrupt;
+    if (known && !*known && commits_are_signed(options)) return emptied_head(options);
+    return known;
+  });
 }
 
-/// What the published head says, signed by the key or by one that it took the place of.
-Result<Checkpoint> open_published(const std::string& note, const HeadOptions& options, const PublicKey& key,
-                                  const TrustFile& retired) {
-  auto head = open_checkpoint(note, options.origin, key);
-  if (head) return head;
-  for (const TrustedKey& old : retired.keys) {
-    if (old.use != KeyUse::head || old.name != options.origin) continue;
-    auto opened = open_checkpoint(note, options.origin, old.key);
-    if (opened) return opened;
+/// From which size of the log a key is in force.
+std::uint64_t in_force_from(const TrustFile& trust, const std::string& origin, const PublicKey& key) {
+  for (const TrustedKey& known : trust.keys) {
+    if (known.use == KeyUse::head && known.name == origin && known.key == key) return known.from_size;
   }
-  return head;
+  return 0;
+}
+
+/// The head that is signed from now on: the stored one, or a new one by `key` where there was none or one by
+/// the key before it.
+Result<CheckedHead> renew_head(store::Store& store, const HeadOptions& options, const SigningKey& key,
+                               std::optional<CheckedHead> known) {
+  if (known && known->signer == key.public_key()) return std::move(*known);
+  return store.write("sign the log's head", [&](store::Tx& tx) -> Result<CheckedHead> {
+    auto head = sign_and_store(tx, options.origin, key);
+    if (!head) return std::unexpected(std::move(head.error()));
+    auto root = root_at(tx, head->size);
+    if (!root) return std::unexpected(std::move(root.error()));
+    if (known && (head->size != known->stored.size || *root != known->root)) {
+      return schema::fail(ErrorCode::corrupt,
+                          "the evidence log was changed while it was opened: start again");
+    }
+    return CheckedHead{std::move(*head), *root, key.public_key()};
+  });
 }
 
 }  // namespace
-
-Result<void> check_published(store::Reader& reader, const HeadOptions& options, const PublicKey& key,
-                             const TrustFile& retired) {
-  auto note = read_head(options.head_file);
-  if (!note) return std::unexpected(std::move(note.error()));
-  auto head = open_published(*note, options, key, retired);
-  if (!head) {
-    return rollback("the published head cannot be trusted: " + head.error().message, options.head_file);
-  }
-  auto size = tree_size(reader);
-  if (!size) return std::unexpected(std::move(size.error()));
-  if (*size < head->size) {
-    return rollback(fmt::format("the log has {} entries and {} were published", *size, head->size),
-                    options.head_file);
-  }
-  auto root = root_at(reader, head->size);
-  if (!root) return std::unexpected(std::move(root.error()));
-  if (*root != head->root) {
-    return rollback(fmt::format("the first {} entries are not those that were published", head->size),
-                    options.head_file);
-  }
-  return {};
-}
 
 Result<HeadOptions> options_in_force(store::Store& store, HeadOptions options) {
   if (options.key_file.empty()) options.key_file = store.data_dir() / "log.key";
@@ -107,33 +107,60 @@ Result<HeadOptions> options_in_force(store::Store& store, HeadOptions options) {
 
 class HeadPublisher::Impl {
  public:
-  Impl(store::Store& store, HeadOptions options, SigningKey key)
-      : store_(store), options_(std::move(options)), key_(std::move(key)) {}
+  Impl(store::Store& store, HeadOptions options, std::shared_ptr<HeadSigner> signer, std::uint64_t key_from)
+      : store_(store),
+        options_(std::move(options)),
+        signer_(std::move(signer)),
+        public_key_(signer_->key().public_key()),
+        key_from_(key_from) {}
 
-  Result<std::string> sign(std::optional<std::uint64_t> wanted, std::uint64_t& signed_size) {
-    auto head = store_.read([&](store::Reader& reader) -> Result<Checkpoint> {
-      auto size = wanted ? Result<std::uint64_t>(*wanted) : tree_size(reader);
-      if (!size) return std::unexpected(std::move(size.error()));
-      auto root = root_at(reader, *size);
+  /// The newest head that the database keeps, its signature checked.
+  Result<std::pair<std::string, Checkpoint>> newest(store::Reader& reader) const {
+    auto stored = stored_head(reader);
+    if (!stored) return std::unexpected(std::move(stored.error()));
+    auto opened = open_checkpoint(stored->note, options_.origin, public_key_);
+    if (!opened) return schema::wrap(opened.error(), "the signed head in the database was changed");
+    return std::pair(std::move(stored->note), std::move(*opened));
+  }
+
+  Result<HeadOf> head_of(std::uint64_t size) const {
+    return store_.read([&](store::Reader& reader) -> Result<HeadOf> {
+      auto head = newest(reader);
+      if (!head) return std::unexpected(std::move(head.error()));
+      auto& [note, checkpoint] = *head;
+      if (size == checkpoint.size) return HeadOf{size, checkpoint.root, std::move(note), size, {}};
+      if (size > checkpoint.size) {
+        return schema::fail(ErrorCode::not_found,
+                            fmt::format("the evidence log has {} entries, not {}", checkpoint.size, size));
+      }
+      auto root = root_at(reader, size);
       if (!root) return std::unexpected(std::move(root.error()));
-      return Checkpoint{options_.origin, *size, *root};
+      auto proof = consistency_proof(reader, size, checkpoint.size);
+      if (!proof) return std::unexpected(std::move(proof.error()));
+      if (!verify_consistency(size, checkpoint.size, *root, checkpoint.root, *proof)) {
+        return schema::fail(
+            ErrorCode::corrupt,
+            fmt::format("the tree of the first {} entries does not belong to the signed head: the "
+                        "database was changed",
+                        size));
+      }
+      if (size < key_from_) return HeadOf{size, *root, std::move(note), checkpoint.size, std::move(*proof)};
+      auto older = sign_checkpoint({options_.origin, size, *root}, signer_->key());
+      if (!older) return std::unexpected(std::move(older.error()));
+      return HeadOf{size, *root, std::move(*older), size, {}};
     });
-    if (!head) return std::unexpected(std::move(head.error()));
-    signed_size = head->size;
-    return sign_checkpoint(*head, key_);
   }
 
   Result<void> publish() {
-    std::uint64_t size = 0;
-    auto note = sign(std::nullopt, size);
+    auto head = store_.read([&](store::Reader& reader) { return newest(reader); });
     Result<void> done;
-    if (!note) {
-      done = std::unexpected(std::move(note.error()));
+    if (!head) {
+      done = std::unexpected(std::move(head.error()));
     } else {
-      done = store::write_file_durably(options_.head_file, *note, 0644, store::IfPresent::replace);
+      done = store::write_file_durably(options_.head_file, head->first, 0644, store::IfPresent::replace);
     }
     const std::lock_guard lock(mutex_);
-    if (done) published_ = size;
+    if (done) published_ = head->second.size;
     failure_ = done ? std::nullopt : std::optional<schema::Error>(done.error());
     ++attempts_;
     changed_.notify_all();
@@ -183,7 +210,9 @@ class HeadPublisher::Impl {
 
   store::Store& store_;
   const HeadOptions options_;
-  const SigningKey key_;
+  const std::shared_ptr<HeadSigner> signer_;
+  const PublicKey public_key_;
+  const std::uint64_t key_from_;  ///< size of the log from which on the key signs
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool dirty_ = false;
@@ -204,28 +233,28 @@ Result<std::unique_ptr<HeadPublisher>> HeadPublisher::start(store::Store& store,
   const KeyFile key_file{KeyUse::head, options.key_file, options.origin};
   auto finished = finish_rotation(store, key_file);
   if (!finished) return std::unexpected(std::move(finished.error()));
-  auto size = store.read([](store::Reader& reader) { return tree_size(reader); });
-  if (!size) return std::unexpected(std::move(size.error()));
-  std::error_code ignored;
-  const bool published = std::filesystem::exists(options.head_file, ignored);
-  if (!published && *size > 0) {
-    return rollback(fmt::format("the log has {} entries and no head was published", *size),
-                    options.head_file);
-  }
-  auto key = load_or_generate(options.key_file, !published);
+  auto published = is_published(store, options);
+  if (!published) return std::unexpected(std::move(published.error()));
+  auto key = load_or_generate(options.key_file, !*published);
   if (!key) return std::unexpected(std::move(key.error()));
+  const PublicKey public_key = key->public_key();
   auto keys = load_trust(store.data_dir());
   if (!keys) return std::unexpected(std::move(keys.error()));
-  auto in_charge = check_key(*keys, key_file, key->public_key());
+  auto in_charge = check_key(*keys, key_file, public_key);
   if (!in_charge) return std::unexpected(std::move(in_charge.error()));
-  if (published) {
-    auto extends = store.read(
-        [&](store::Reader& reader) { return check_published(reader, options, key->public_key(), *keys); });
-    if (!extends) return std::unexpected(std::move(extends.error()));
-  }
-  auto noted = note_key(store.data_dir(), key_file, key->public_key(), 0, options.now_us);
+  auto known = check_heads(store, options, public_key, *keys, *published);
+  if (!known) return std::unexpected(std::move(known.error()));
+  auto noted = note_key(store.data_dir(), key_file, public_key, 0, options.now_us);
   if (!noted) return std::unexpected(std::move(noted.error()));
-  auto impl = std::make_unique<Impl>(store, std::move(options), std::move(*key));
+  auto head = renew_head(store, options, *key, std::move(*known));
+  if (!head) return std::unexpected(std::move(head.error()));
+  noted = note_signed_commits(options, head->stored.size);
+  if (!noted) return std::unexpected(std::move(noted.error()));
+  const auto from = in_force_from(*keys, options.origin, public_key);
+  auto signer =
+      std::make_shared<HeadSigner>(options.origin, std::move(*key), std::move(head->stored), head->root);
+  store.set_commit_hook(signer);
+  auto impl = std::make_unique<Impl>(store, std::move(options), std::move(signer), from);
   auto done = impl->publish();
   if (!done) return schema::wrap(done.error(), "the log's head cannot be published");
   impl->begin();
@@ -241,17 +270,28 @@ void HeadPublisher::stop() {
 }
 
 Result<std::string> HeadPublisher::signed_head() {
-  std::uint64_t size = 0;
-  return impl_->sign(std::nullopt, size);
+  auto head = impl_->store_.read([&](store::Reader& reader) { return impl_->newest(reader); });
+  if (!head) return std::unexpected(std::move(head.error()));
+  return std::move(head->first);
+}
+
+Result<HeadOf> HeadPublisher::head_of(std::uint64_t size) {
+  return impl_->head_of(size);
 }
 
 Result<std::string> HeadPublisher::signed_head_at(std::uint64_t size) {
-  std::uint64_t signed_size = 0;
-  return impl_->sign(size, signed_size);
+  auto head = impl_->head_of(size);
+  if (!head) return std::unexpected(std::move(head.error()));
+  if (head->note_size == size) return std::move(head->note);
+  return schema::fail(
+      ErrorCode::unsupported,
+      fmt::format("the key that signed heads of {} entries is retired: the key in force signs heads "
+                  "from {} entries on",
+                  size, impl_->key_from_));
 }
 
 std::string HeadPublisher::verifier_key() const {
-  return verifier_key_text(impl_->options_.origin, impl_->key_.public_key());
+  return verifier_key_text(impl_->options_.origin, impl_->public_key_);
 }
 
 std::uint64_t HeadPublisher::published_size() const {

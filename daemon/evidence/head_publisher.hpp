@@ -2,46 +2,53 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "daemon/evidence/head_options.hpp"
 #include "daemon/evidence/signed_note.hpp"
-#include "daemon/evidence/trust.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::evidence {
 
 inline constexpr std::chrono::seconds kMaxPublishWait{5};
 
-struct HeadOptions {
-  std::string origin = "driftgate.local/log";  ///< names the log in its checkpoints; no spaces or '+'
-  std::filesystem::path key_file{};   ///< empty: <data_dir>/log.key; generated (0600) at the first start
-  std::filesystem::path head_file{};  ///< empty: <data_dir>/head.note; better on another disk
-  std::int64_t now_us = 0;            ///< wall clock, noted beside a key that is used for the first time
-};
-
 /// The options with the default files filled in and the origin of the log's epoch.
 [[nodiscard]] Result<HeadOptions> options_in_force(store::Store& store, HeadOptions options);
 
-/// That the log extends the published head, which `key` or one of the `retired` ones signed. `corrupt` with
-/// "rollback detected".
-[[nodiscard]] Result<void> check_published(store::Reader& reader, const HeadOptions& options,
-                                           const PublicKey& key, const TrustFile& retired);
+/// A signed head that says what the first `size` entries of the log were.
+struct HeadOf {
+  std::uint64_t size = 0;       ///< that was asked for
+  Hash root{};                  ///< of the first `size` entries
+  std::string note{};           ///< of that size, or of a later one where the key of that size is retired
+  std::uint64_t note_size = 0;  ///< entries that the note covers
+  /// From `size` to `note_size` (RFC 9162, 2.1.4); empty when both are the same.
+  std::vector<Hash> continuation{};
+};
 
-/// Signs the newest head and publishes it outside the database after commits: written to a temporary file,
-/// synced, renamed, folder synced. Commits that come during a publication share the next one.
+/// Signs the head of each commit in its transaction (HeadSigner) and publishes the newest one outside the
+/// database after commits: written to a temporary file, synced, renamed, folder synced. Commits that come
+/// during a publication share the next one.
 class HeadPublisher {
  public:
-  /// Loads or generates the key, checks that the log extends the published head and begins to publish.
-  /// `corrupt` with "rollback detected" when it does not, when the head's signature does not verify, or when
-  /// the log has entries and there is no published head: start it before the first entry is written.
+  /// Loads or generates the key, checks that the log extends the published head and that the head which the
+  /// database keeps covers each entry, and begins to sign and to publish. From then on until the store stops,
+  /// each commit is signed. `corrupt` with "rollback detected" when the published head is not extended, when
+  /// its signature does not verify, or when the log has entries and there is no published head: start it
+  /// before the first entry is written. `corrupt` for entries without a signature, which are never signed
+  /// later.
   [[nodiscard]] static Result<std::unique_ptr<HeadPublisher>> start(store::Store& store, HeadOptions options);
   ~HeadPublisher();  ///< publishes what is left and stops
 
-  /// Signs the head of the tree as it is now, or of the first `size` leaves.
+  /// The signed head of the newest commit.
   [[nodiscard]] Result<std::string> signed_head();
+  /// A head that shows what the first `size` entries were. A size before the key in force gets the newest
+  /// head with the proof that it continues that size: a key signs nothing of the time before it. `not_found`
+  /// when the log is smaller.
+  [[nodiscard]] Result<HeadOf> head_of(std::uint64_t size);
+  /// The signed head of exactly the first `size` entries; `unsupported` when its key is retired.
   [[nodiscard]] Result<std::string> signed_head_at(std::uint64_t size);
   [[nodiscard]] std::string verifier_key() const;
   /// Size of the newest published head.

@@ -33,7 +33,8 @@ struct KeyFile {
 
 /// Replaces a key: the new one is generated (0600), the entry `key_rotated` names both, and only then the
 /// files change places. What a crash interrupts is finished or undone by `finish_rotation`. Returns the new
-/// public key. The store must be that of a daemon that does not run.
+/// public key. The store must be that of a daemon that does not run, and a HeadPublisher must have been started
+/// on it, so that the entry's commit is signed.
 [[nodiscard]] Result<PublicKey> rotate_key(store::Store& store, const KeyFile& file,
                                            const std::string& reason, std::int64_t now_us);
 

@@ -5,6 +5,7 @@
 #include "daemon/evidence/entry_index.hpp"
 #include "daemon/evidence/log.hpp"
 #include "daemon/evidence/log_tree.hpp"
+#include "daemon/evidence/subtrees.hpp"
 
 namespace driftgate::evidence {
 
@@ -83,12 +84,34 @@ Result<void> LogTail::add(Tx& tx, std::int64_t seq, const schema::EntryDraft& dr
   return done ? add_to_block(tx, seq, draft) : done;
 }
 
+Result<Hash> LogTail::root(Reader& reader) {
+  auto size = next(reader);
+  if (!size) return std::unexpected(std::move(size.error()));
+  auto read = read_edge(reader, static_cast<std::uint64_t>(*size));
+  if (!read) return std::unexpected(std::move(read.error()));
+  return root_of_edge(*edge_);
+}
+
+Result<void> LogTail::read_edge(Reader& reader, std::uint64_t size) {
+  if (edge_) return {};
+  std::vector<Hash> edge;
+  for (const Subtree& part : subtrees_of(0, size)) {
+    auto hash = subtree(reader, part.level, part.index);
+    if (!hash) return std::unexpected(std::move(hash.error()));
+    edge.push_back(*hash);
+  }
+  edge_ = std::move(edge);
+  unchecked_ = true;
+  return {};
+}
+
 Result<void> LogTail::add_leaf(Tx& tx, std::int64_t seq, const std::string& bytes) {
-  const auto place = static_cast<std::uint64_t>(seq) % kGroup;
-  if (leaves_.size() == place) leaves_.push_back(leaf_hash(bytes));
-  if (place + 1 != kGroup) return {};
-  auto done = leaves_.size() == kGroup ? store_next_group(tx, std::move(leaves_)) : store_next_group(tx);
-  leaves_.clear();
+  const auto index = static_cast<std::uint64_t>(seq);
+  auto done = read_edge(tx, index);
+  if (!done) return done;
+  grow(*edge_, index, leaf_hash(bytes), kMaxLevels, [&](unsigned level, const Hash& hash) {
+    if (done && level >= kStoredLevel) done = store_node(tx, level, index >> level, hash);
+  });
   return done;
 }
 

@@ -109,10 +109,15 @@ Result<void> store_next_group(Tx& tx) {
   return store_group(tx, *group, *hash);
 }
 
-Result<void> store_next_group(Tx& tx, std::vector<Hash> leaves) {
-  auto group = stored_groups(tx);
-  if (!group) return std::unexpected(std::move(group.error()));
-  return store_group(tx, *group, root_of(std::move(leaves)));
+Result<void> store_node(Tx& tx, unsigned level, std::uint64_t index, const Hash& hash) {
+  return add_node(tx, stored_position(level, index), hash);
+}
+
+Hash root_of_edge(const std::vector<Hash>& edge) {
+  if (edge.empty()) return empty_root();
+  Hash hash = edge.back();
+  for (auto left = edge.rbegin() + 1; left != edge.rend(); ++left) hash = node_hash(*left, hash);
+  return hash;
 }
 
 }  // namespace driftgate::evidence

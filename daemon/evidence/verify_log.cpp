@@ -39,19 +39,6 @@ std::unexpected<schema::Error> altered(std::uint64_t first, std::uint64_t end) {
                   first, end - 1));
 }
 
-/// Adds a leaf or subtree to the right edge and calls `on_node` for each node that it completes, itself
-/// first, up to `top` levels above.
-template <typename OnNode>
-void grow(std::vector<Hash>& edge, std::uint64_t index, Hash hash, unsigned top, OnNode&& on_node) {
-  on_node(0U, hash);
-  for (unsigned level = 0; level < top && (index >> level & 1) != 0; ++level) {
-    hash = node_hash(edge.back(), hash);
-    edge.pop_back();
-    on_node(level + 1, hash);
-  }
-  edge.push_back(hash);
-}
-
 /// That the stored nodes from `position` on are `expected`.
 Result<bool> nodes_are(Reader& reader, std::int64_t position, const std::vector<Hash>& expected) {
   std::size_t equal = 0;
@@ -128,7 +115,7 @@ class Verification {
       std::vector<Hash> edge;
       for (std::uint64_t chunk = 0; chunk < roots_.size() && roots_[chunk]; ++chunk) {
         std::vector<Hash> expected;
-        grow(edge, chunk, *roots_[chunk], 64, [&](unsigned, const Hash& hash) { expected.push_back(hash); });
+        grow(edge, chunk, *roots_[chunk], kMaxLevels, [&](unsigned, const Hash& hash) { expected.push_back(hash); });
         auto same = nodes_are(reader, stored_position(kChunkLevel, chunk), expected);
         if (!same) return std::unexpected(std::move(same.error()));
         if (!*same) return altered(0, (chunk + 1) * kChunk);

@@ -202,6 +202,38 @@ def keys_are_rotated_and_each_trust_file_vouches_for_its_time(world):
     check(listed.count("in force") == 2 and len(listed.splitlines()) == 5, f"key list:\n{listed}")
 
 
+def heads_of_before_two_rotations_stay_acceptable(world):
+    world.start_daemon()
+    kept = []  # heads as an auditor kept them, of each key's time
+    for rotation in range(3):
+        something_happens(world, f"under-key-{rotation}")
+        kept.append(world.api("GET", "/v1/log/checkpoint"))
+        if rotation < 2:
+            stop(world)
+            command(world, "key", "rotate", "--use", "head", "--reason", "yearly", *data(world))
+            world.start_daemon()
+    trust = save(world, "trust.json", command(world, "key", "trust", *data(world)))
+    size_of = lambda note: int(note.split("\n")[1])
+    root_in = lambda note: base64.b64decode(note.split("\n")[2]).hex()
+    sizes = [1, *map(size_of, kept)]
+    answers = [world.api("GET", f"/v1/log/consistency?from={old}&to={new}", who="auditor", expect=200)
+               for old in sizes for new in sizes if old <= new]
+    population = json.loads(command(world, "audit", "population", "--from", "2020-01-01", "--to", "2100-01-01", "--json",
+                                    who="auditor").splitlines()[-1])
+    leaves = [raw_entry(world, seq) for seq in range(size_of(world.api("GET", "/v1/log/checkpoint")))]
+    for answer in answers:
+        check(answer["root"] == root_of(leaves[:answer["to"]]).hex(), f"the root of {answer['to']} entries: {answer}")
+        size = size_of(answer["checkpoint"])
+        check(root_in(answer["checkpoint"]) == root_of(leaves[:size]).hex(), f"the head of {size} entries: {answer}")
+        check((size == answer["to"]) == (answer["continuation"] == []), f"what continues {answer['to']}: {answer}")
+    check(population["from_root"] == root_of(leaves[:population["from_size"]]).hex(), f"{population}")
+    notes = [*kept, *(answer["checkpoint"] for answer in answers), population["from_checkpoint"],
+             population["to_checkpoint"]]
+    for number, note in enumerate(dict.fromkeys(notes)):
+        older = save(world, f"kept-{number}.note", note)
+        verified(export_all(world, f"since-{number}.bundle", older), trust, 0, older)
+
+
 def a_swapped_key_is_refused_at_the_start(world):
     world.start_daemon()
     stop(world)
@@ -332,6 +364,7 @@ TESTS = [
     tls_is_all_that_the_daemon_speaks_once_it_has_a_certificate,
     mutual_tls_lets_only_clients_of_the_ca_in,
     keys_are_rotated_and_each_trust_file_vouches_for_its_time,
+    heads_of_before_two_rotations_stay_acceptable,
     a_swapped_key_is_refused_at_the_start,
     a_backup_is_restored_and_a_loss_begins_an_epoch,
     the_newest_backup_comes_back_whole,

@@ -240,7 +240,7 @@ Result<EntryProof> FakeEvidence::proof(std::uint64_t seq) {
   return EntryProof{seq, static_cast<std::uint64_t>(size), kHash, kHash, {kHash}, "note"};
 }
 Result<ConsistencyProof> FakeEvidence::consistency(std::uint64_t from, std::uint64_t to) {
-  return ConsistencyProof{from, to, {kHash}, "note"};
+  return ConsistencyProof{from, to, {kHash}, {kHash, "note", {}}};
 }
 std::string FakeEvidence::verifier_key() {
   return "origin+0+key";
@@ -265,7 +265,8 @@ Result<AuditedPopulation> FakeEvidence::population(const evidence::PopulationReq
   evidence::Population found{.tree_size = static_cast<std::uint64_t>(size), .span = {2, 8}};
   found.items = R"([{"seq":4,"time_us":9,"how":"promotion","promotion":"pr-1"}])";
   if (!request.cursor) found.next = 4;
-  return AuditedPopulation{found, "from note", "to note", {std::string(64, 'a')}};
+  const std::string hash(64, 'a');
+  return AuditedPopulation{found, {hash, "from note", {hash}}, {hash, "to note", {}}, {hash}};
 }
 Result<std::string> FakeEvidence::sample(const evidence::SampleRequest& request) {
   return nlohmann::json{

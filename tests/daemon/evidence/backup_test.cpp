@@ -167,6 +167,7 @@ TEST_CASE_FIXTURE(Fixture, "a rotated head key signs from then on, and the old h
   PublicKey fresh{};
   {
     auto store = open_store(data);
+    must(HeadPublisher::start(*store, {}))->stop();  // from here on each commit of this store is signed
     fresh = must(rotate_key(*store, {KeyUse::head, data / "log.key", "driftgate.local/log"}, "yearly", 50));
     CHECK(content_of(data / "head.note") == old_head);
   }
@@ -193,6 +194,7 @@ TEST_CASE_FIXTURE(Fixture, "a rotation that a crash cut is finished with its ent
   }
   {
     auto store = open_store(data);
+    must(HeadPublisher::start(*store, {}))->stop();
     must(rotate_key(*store, {KeyUse::head, key, "driftgate.local/log"}, "yearly", 50));
   }
   // After the entry: as if the files had not changed places yet.
