@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/evidence/entry_check.hpp"
 #include "daemon/evidence/head_publisher.hpp"
 #include "daemon/evidence/log.hpp"
 #include "daemon/evidence/query.hpp"
@@ -306,6 +307,25 @@ std::string measure_verify(store::Store& store) {
                      (cpu_us() - cpu) / static_cast<double>(entries));
 }
 
+/// What a running daemon and `audit verify --data-dir` do with the entries, without rests between the reads.
+std::string measure_check(store::Store& store, evidence::HeadPublisher& heads) {
+  const auto head = must(evidence::read_checkpoint(must(heads.signed_head()))).checkpoint;
+  evidence::EntryCheck check(head.size, head.root);
+  std::vector<evidence::Difference> found;
+  Times steps;
+  const double cpu = cpu_us();
+  for (bool more = true; more;) {
+    const auto start = Clock::now();
+    more = must(store.read([&](store::Reader& reader) { return check.step(reader, found); }));
+    steps.us.push_back(us_since(start));
+  }
+  return fmt::format(
+      R"({{"entries":{},"differences":{},"seconds":{:.2f},"entries_per_s":{:.0f},"cpu_us_per_entry":{:.2f},)"
+      R"("longest_read_ms":{:.1f}}})",
+      head.size, found.size(), steps.sum() / 1e6, 1e6 * static_cast<double>(head.size) / steps.sum(),
+      (cpu_us() - cpu) / static_cast<double>(head.size), steps.at(1.0) / 1e3);
+}
+
 /// Opens the store and checks the log against the published head, as the daemon does before it serves.
 std::string measure_start(const fs::path& folder) {
   const auto start = Clock::now();
@@ -351,10 +371,11 @@ int main(int argc, char** argv) {
   auto heads = must(evidence::HeadPublisher::start(*store, {}));
   const std::string reads = measure_reads(*store, size);
   const std::string verify = measure_verify(*store);
+  const std::string check = measure_check(*store, *heads);
   const std::string append = measure_append(*store, argv[1], size, batches);
   const auto bytes = fs::file_size(folder / "driftgate.db");
-  fmt::print(R"({{"entries":{},"bytes":{},"start":{},"reads":{},"verify":{},"append":{}}})"
+  fmt::print(R"({{"entries":{},"bytes":{},"start":{},"reads":{},"verify":{},"check":{},"append":{}}})"
              "\n",
-             size, bytes, start, reads, verify, append);
+             size, bytes, start, reads, verify, check, append);
   return 0;
 }

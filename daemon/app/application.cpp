@@ -21,8 +21,9 @@
 #include "daemon/app/version.hpp"
 #include "daemon/auth/tokens.hpp"
 #include "daemon/cli/exit_codes.hpp"
-#include "daemon/evidence/dsse.hpp"
+#include "daemon/evidence/background_check.hpp"
 #include "daemon/evidence/backup.hpp"
+#include "daemon/evidence/dsse.hpp"
 #include "daemon/evidence/head_publisher.hpp"
 #include "daemon/evidence/key_files.hpp"
 #include "daemon/evidence/log.hpp"
@@ -80,6 +81,7 @@ struct Application::Parts {
   std::unique_ptr<notify::Desk> desk;
   std::unique_ptr<pipeline::ScheduleDesk> schedules;
   std::unique_ptr<pipeline::Pipeline> pipeline;
+  std::unique_ptr<evidence::BackgroundCheck> record_check;
   std::unique_ptr<api::Api> api;
   std::unique_ptr<net::Server> server;
   std::unique_ptr<pipeline::Subscription> subscription;
@@ -93,6 +95,7 @@ struct Application::Parts {
   Result<void> open_jobs();
   Result<void> open_webhooks();
   Result<void> start_pipeline();
+  Result<void> check_record();
   Result<void> serve_api();
   Result<void> announce();
   void stop();
@@ -249,7 +252,9 @@ api::Context Application::Parts::api_context() {
   context.ready = [this] { return readiness(); };
   context.backup = [this](const std::string& name) { return make_backup(name); };
   context.webhooks = desk.get();
-  context.more_metrics = [this] { return store_metrics(store->stats(), heads->published_size()); };
+  context.more_metrics = [this] {
+    return store_metrics(store->stats(), heads->published_size()) + check_metrics(record_check->progress());
+  };
   context.log = [this](const api::AccessRecord& record) {
     log.debug(fmt::format("{} {} status={} principal={} from={} us={}", record.method, record.path,
                           record.status, record.principal, record.remote_address, record.took.count()));
@@ -261,6 +266,19 @@ api::Context Application::Parts::api_context() {
     return pipeline::redact_promotion(*store, actor, promotion, reason, clock->now_us());
   };
   return context;
+}
+
+/// The entries and what is derived from them are compared with the signed head while the daemon serves.
+Result<void> Application::Parts::check_record() {
+  const auto note = heads->signed_head();
+  if (!note) return std::unexpected(note.error());
+  const auto head = evidence::read_checkpoint(*note);
+  if (!head) return std::unexpected(head.error());
+  record_check = std::make_unique<evidence::BackgroundCheck>(
+      *store, head->checkpoint, [this](const evidence::Difference& difference) {
+        log.error(fmt::format("differs from the signed log: {}", to_text(difference)));
+      });
+  return {};
 }
 
 Result<void> Application::Parts::serve_api() {
@@ -291,7 +309,8 @@ std::vector<api::ReadyCheck> Application::Parts::readiness() {
   const auto router = driver->info();
   const auto readable = store->read([](store::Reader& reader) { return evidence::tree_size(reader); });
   return {{"store", readable.has_value(), readable ? "" : readable.error().describe()},
-          {"router", router.has_value(), router ? "" : router.error().describe()}};
+          {"router", router.has_value(), router ? "" : router.error().describe()},
+          record_ready(record_check->progress())};
 }
 
 /// The reverse of the start. Jobs and the router live on; the next daemon adopts them.
@@ -302,6 +321,7 @@ void Application::Parts::stop() {
   if (server) server->stop(kDrainTime);
   if (pipeline) pipeline->stop();
   pipeline.reset();
+  record_check.reset();
   desk.reset();
   sender.reset();
   runner.reset();
@@ -322,7 +342,8 @@ Result<std::unique_ptr<Application>> Application::start(const Settings& settings
   Parts& parts = *application->parts_;
   for (const auto step :
        {&Parts::open_store, &Parts::open_log, &Parts::compare_tables, &Parts::admit_people, &Parts::find_router,
-        &Parts::open_jobs, &Parts::open_webhooks, &Parts::start_pipeline, &Parts::serve_api, &Parts::announce}) {
+        &Parts::open_jobs, &Parts::open_webhooks, &Parts::start_pipeline, &Parts::check_record, &Parts::serve_api,
+        &Parts::announce}) {
     const auto done = (parts.*step)();
     if (!done) return std::unexpected(done.error());
   }

@@ -1,5 +1,7 @@
 #include "daemon/app/metrics.hpp"
 
+#include <fmt/format.h>
+
 #include "daemon/api/metrics_text.hpp"
 
 namespace driftgate::app {
@@ -20,6 +22,36 @@ std::string store_metrics(const store::Store::Stats& stats, std::uint64_t publis
   add("driftgate_store_wal_bytes", "gauge", "Size of the WAL after the last COMMIT.", stats.wal_bytes);
   add("driftgate_log_published_entries", "gauge", "Entries under the newest published head.", published_size);
   return out;
+}
+
+std::string check_metrics(const evidence::CheckProgress& progress) {
+  std::string out;
+  const auto add = [&out](std::string_view name, std::string_view help, std::uint64_t value) {
+    api::append_metric_head(out, name, "gauge", help);
+    api::append_metric(out, name, "", static_cast<double>(value));
+  };
+  add("driftgate_record_checked_entries", "Entries compared with the signed head since the start.",
+      progress.entries);
+  add("driftgate_record_entries_to_check", "Entries that the log had at the start.", progress.entries_total);
+  add("driftgate_record_check_finished", "1 once entries and tables were compared with the signed log.",
+      progress.is_finished ? 1 : 0);
+  add("driftgate_record_differences", "Differences from the signed log that were found since the start.",
+      progress.differences);
+  return out;
+}
+
+api::ReadyCheck record_ready(const evidence::CheckProgress& progress) {
+  if (progress.differences > 0) {
+    return {"record", false,
+            fmt::format("{} differences from the signed log, the first: {}; restore a backup",
+                        progress.differences, to_text(progress.named.front()))};
+  }
+  if (progress.failure) {
+    return {"record", false, "the record cannot be checked: " + progress.failure->describe()};
+  }
+  const std::string entries = fmt::format("{} of {} entries", progress.entries, progress.entries_total);
+  return {"record", true,
+          progress.is_finished ? entries + " and the tables verified" : entries + " verified so far"};
 }
 
 }  // namespace driftgate::app

@@ -11,5 +11,7 @@ namespace driftgate::app {
 [[nodiscard]] int restore_command(const cli::OfflineArgs& args);
 /// `driftgate key generate|rotate|list|trust`, by `args.action`.
 [[nodiscard]] int key_command(const cli::OfflineArgs& args);
+/// `driftgate audit verify --data-dir DIR`: the exit codes are those of bundles.
+[[nodiscard]] int verify_folder_command(const cli::OfflineArgs& args);
 
 }  // namespace driftgate::app

@@ -176,4 +176,18 @@ int audit_verify(const AuditVerifyArgs& args) {
   return code;
 }
 
+int audit_verify(const AuditVerifyArgs& args, OfflineArgs folder,
+                 const std::function<int(const OfflineArgs&)>& verify_folder) {
+  const bool of_folder = !folder.data_dir.empty() || !folder.config.empty();
+  if (of_folder != args.bundles.empty() || (!of_folder && args.trust.empty())) {
+    fmt::print(stderr, "driftgate: audit verify needs bundles and --trust, or --data-dir (or --config) alone\n");
+    return kExitUsage;
+  }
+  if (!of_folder) return audit_verify(args);
+  folder.trust = args.trust;
+  folder.older_head = args.older_head;
+  folder.json = args.json;
+  return verify_folder(folder);
+}
+
 }  // namespace driftgate::cli

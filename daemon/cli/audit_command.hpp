@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/cli/client.hpp"
+#include "daemon/cli/command_line.hpp"
 
 namespace driftgate::cli {
 
@@ -30,5 +32,8 @@ struct AuditVerifyArgs {
 /// Verifies bundles without a daemon. 0 ok, 1 tampered, 2 fork or rollback, 3 untrusted key, 4 incomplete, 5
 /// a verdict does not follow from its evidence; of several bundles the code of the first that is not ok.
 int audit_verify(const AuditVerifyArgs& args);
+/// The same of bundles, or of the data folder that `folder` names, by `verify_folder`; 64 for both or neither.
+int audit_verify(const AuditVerifyArgs& args, OfflineArgs folder,
+                 const std::function<int(const OfflineArgs&)>& verify_folder);
 
 }  // namespace driftgate::cli

@@ -491,10 +491,14 @@ void CommandLine::add_audit_bundles() {
   write->add_option("--older-head", audit_export_.older_head, "A head that you kept: adds the proof that it is continued");
   write->add_option("--out", audit_export_.out, "New file; -: standard output")->required();
   write->add_flag("--with-tables", audit_export_.with_tables, "Add measurement tables and reports of a promotion");
-  CLI::App* verify = command(*audit_, "verify", "Check bundles without a daemon, by the keys that you trust",
-                             [this] { return audit_verify(audit_verify_); });
-  verify->add_option("bundles", audit_verify_.bundles, "Bundles")->required();
-  verify->add_option("--trust", audit_verify_.trust, "File with the keys that you trust")->required();
+  CLI::App* verify = command(*audit_, "verify",
+                             "Check bundles, or a stopped daemon's data folder, by the keys that you trust",
+                             [this] { return audit_verify(audit_verify_, offline_, hooks_.verify_folder); });
+  verify->add_option("bundles", audit_verify_.bundles, "Bundles");
+  verify->add_option("--data-dir", offline_.data_dir, "Check this data folder as a whole instead of bundles");
+  verify->add_option("--config", offline_.config, "The daemon's settings file, where its head or key lie elsewhere");
+  verify->add_option("--trust", audit_verify_.trust,
+                     "File with the keys that you trust; of a data folder its own without one");
   verify->add_option("--older-head", audit_verify_.older_head, "A head that you kept: the bundle must continue it");
   verify->add_flag("--running", audit_verify_.running, "Accept a promotion that has not ended in its bundle");
   verify->add_flag("--recorded-only", audit_verify_.recorded_only,

@@ -22,7 +22,9 @@ struct OfflineArgs {
   std::string use;       ///< head, attestation or webhook
   std::string out;       ///< file of a new key
   std::string reason;
-  std::string backup;  ///< folder to restore
+  std::string backup;      ///< folder to restore
+  std::string trust;       ///< trust file; empty: the data folder's own
+  std::string older_head;  ///< file with a signed note
   bool accept_loss = false;
   bool json = false;
 };
@@ -33,6 +35,7 @@ struct Hooks {
   std::function<int(bool markdown)> settings;  ///< prints the documented settings
   std::function<int(const OfflineArgs&)> restore;
   std::function<int(const OfflineArgs&)> key;
+  std::function<int(const OfflineArgs&)> verify_folder;
   std::function<int()> openapi;                ///< prints the API's document
   std::string version;
 };

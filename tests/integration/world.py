@@ -64,8 +64,9 @@ class World:
         self.engines[name] = engine
         return engine
 
-    def start_daemon(self):
-        """Starts the daemon (again) on the same data; the router of a daemon before it is adopted."""
+    def start_daemon(self, ready=True):
+        """Starts the daemon (again) on the same data; the router of a daemon before it is adopted. Without `ready` it only
+        has to listen."""
         config = os.path.join(self.folder, "driftgate.yaml")
         with open(config, "w", encoding="utf-8") as handle:
             handle.write(self.settings_text())
@@ -74,7 +75,8 @@ class World:
             os.unlink(port_file)
         self.daemon = self.process("daemon", [DRIFTGATE, "serve", "--config", config])
         self.url = f"http://127.0.0.1:{port_of(self.daemon, port_file)}"
-        wait_for("the daemon to be ready", lambda: call(self.url + "/readyz").status == 200)
+        if ready:
+            wait_for("the daemon to be ready", lambda: call(self.url + "/readyz").status == 200)
         self.router = f"http://127.0.0.1:{self.router_port}"
         if not self.tokens:
             self.issue_tokens()
