@@ -7,12 +7,13 @@ import sources
 ROOMS = ["schema", "gpu", "stages", "daemon"]  # each may use those before it
 # Inside the daemon: each folder and what it may use besides itself.
 DAEMON = {
-    "net": set(),
+    "limits": set(),
+    "net": {"limits"},
     "store": set(),
     "evidence": {"store"},
     "auth": {"store", "evidence"},
     "notify": {"net", "store", "evidence"},
-    "route": set(),
+    "route": {"limits"},
     "jobs": {"net", "store", "evidence", "route"},
     "schedule": set(),
     "pipeline": {"schedule", "net", "store", "evidence", "auth", "notify", "route", "jobs"},
