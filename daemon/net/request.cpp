@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "daemon/limits/header_names.hpp"
 #include "daemon/net/url.hpp"
 
 namespace driftgate::net {
@@ -105,6 +106,8 @@ Result<void> parse_field(std::string_view line, RequestHead& head) {
   if (colon == std::string_view::npos || colon == 0) return refuse("a header line has no name or no colon");
   const std::string_view name = line.substr(0, colon);
   if (!std::ranges::all_of(name, is_token_char)) return refuse("a header name holds a forbidden character");
+  if (const auto read_as = limits::disguised_header(name))
+    return refuse(fmt::format("a header name could be read as '{}': spell it with dashes", *read_as));
   const std::string_view value = trim(line.substr(colon + 1));
   if (std::ranges::any_of(value, is_control)) return refuse("a header value holds a control character");
   if (head.headers.size() == kMaxHeaderFields)

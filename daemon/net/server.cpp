@@ -26,7 +26,7 @@ using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 
 constexpr std::chrono::milliseconds kSweepInterval{250};
 constexpr std::chrono::milliseconds kAcceptRetry{100};
-constexpr int kBacklog = 512;
+constexpr std::chrono::milliseconds kAfterRoom{1};  ///< until a connection that gave way is closed
 
 }  // namespace
 
@@ -49,7 +49,8 @@ struct Server::Impl {
   schema::Result<void> listen();
   Awaitable<void> accept_loop();
   void admit(TcpSocket socket);
-  void forget(std::uint64_t id, const std::string& address);
+  void refuse(TcpSocket& socket);
+  void forget(std::uint64_t id);
   Awaitable<void> sweep_loop();
   void check_drained();
   void for_each_session(const std::function<void(Session&)>& action);
@@ -65,7 +66,7 @@ schema::Result<void> Server::Impl::listen() {
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(kBacklog, error);
+  if (!error) acceptor.listen(limits::kListenBacklog, error);
   if (error)
     return schema::fail(schema::ErrorCode::io,
                         fmt::format("cannot listen on {} port {}: {}; is another daemon running there?",
@@ -83,10 +84,24 @@ Awaitable<void> Server::Impl::accept_loop() {
       continue;
     }
     if (error == asio::error::operation_aborted) break;
-    state.log(fmt::format("cannot accept a connection: {}", error.message()));
-    Timer pause(io.get_executor(), kAcceptRetry);
+    if (error == asio::error::connection_aborted) continue;
+    // Out of descriptors or memory: an idle connection gives way and the next one is taken then.
+    const bool room = state.connections.make_room();
+    if (!room) state.log(fmt::format("cannot accept a connection: {}", error.message()));
+    Timer pause(io.get_executor(), room ? kAfterRoom : kAcceptRetry);
     co_await pause.async_wait(kAwait);
   }
+}
+
+/// One attempt without waiting: a client over the limit must not cost more than that.
+void Server::Impl::refuse(TcpSocket& socket) {
+  if (tls) return;
+  Response full = plain_problem(503, "unavailable", "Too many connections. Close some or try again later.");
+  full.headers.push_back({"Retry-After", "1"});
+  const std::string bytes = format_response_head(full, false) + full.body;
+  boost::system::error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.write_some(asio::buffer(bytes), ignored);
 }
 
 void Server::Impl::admit(TcpSocket socket) {
@@ -94,34 +109,25 @@ void Server::Impl::admit(TcpSocket socket) {
   const auto peer = socket.remote_endpoint(error);
   if (error) return;
   const std::string address = peer.address().to_string();
-  std::size_t& from_address = state.per_address[address];
-  if (state.stopping || state.sessions.size() >= state.options.max_connections ||
-      from_address >= state.options.max_connections_per_address) {
-    if (from_address == 0) state.per_address.erase(address);
-    if (tls) return;
-    Response full = plain_problem(503, "unavailable", "Too many connections. Close some or try again later.");
-    const std::string bytes = format_response_head(full, false) + full.body;
-    socket.non_blocking(true, error);
-    socket.write_some(asio::buffer(bytes), error);
+  auto place = state.stopping ? nullptr : state.connections.admit(limits::Source::of(address));
+  if (!place) {
+    refuse(socket);
     return;
   }
-  ++from_address;
   socket.set_option(tcp::no_delay(true), error);
   const std::uint64_t id = next_session++;
   auto stream = tls ? tls->wrap(std::move(socket)) : plain_stream(std::move(socket));
-  auto session = std::make_shared<Session>(state, std::move(stream), address);
+  auto session = std::make_shared<Session>(state, std::move(stream), address, std::move(place));
   state.sessions.emplace(id, session);
   asio::co_spawn(io.get_executor(), session->run(), [this, id, session](const std::exception_ptr& failure) {
     if (failure) state.log("a connection ended by an exception inside the server");
     session->close();
-    forget(id, session->remote_address());
+    forget(id);
   });
 }
 
-void Server::Impl::forget(std::uint64_t id, const std::string& address) {
+void Server::Impl::forget(std::uint64_t id) {
   state.sessions.erase(id);
-  const auto count = state.per_address.find(address);
-  if (count != state.per_address.end() && --count->second == 0) state.per_address.erase(count);
   check_drained();
 }
 
@@ -144,6 +150,7 @@ Awaitable<void> Server::Impl::sweep_loop() {
     if (state.stopping && state.sessions.empty()) break;
     const auto now = Clock::now();
     for_each_session([now](Session& session) { session.sweep(now); });
+    if (const auto news = state.connections.news(now)) state.log(*news);
   }
 }
 

@@ -33,10 +33,11 @@ struct ServerOptions {
   std::uint16_t port = 0;  ///< 0 picks a free one, see Server::port
   std::size_t worker_threads = 4;
   std::size_t queue_limit = 256;  ///< requests waiting for a worker; beyond it 503
-  std::size_t max_connections = 1024;
-  std::size_t max_connections_per_address = 256;
+  std::size_t max_connections = 1024;  ///< fewer where the limit of open files does not have so many
+  std::size_t max_connections_per_address = 256;  ///< an IPv6 /64 counts as one address
   std::size_t max_head_bytes = 16 * 1024;
   std::size_t max_body_bytes = 1024 * 1024;
+  std::size_t body_memory_bytes = 64 * 1024 * 1024;  ///< of all bodies that are not complete together
   std::chrono::milliseconds head_timeout{10'000};  ///< from its first byte, absolute
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds idle_timeout{60'000};

@@ -10,10 +10,13 @@
 #include <exception>
 #include <utility>
 
+#include "daemon/limits/body_room.hpp"
+
 namespace driftgate::net {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using limits::Use;
 
 constexpr std::size_t kReadBytes = 16 * 1024;
 constexpr std::size_t kLingerBytes = 2 * 1024 * 1024;
@@ -39,6 +42,18 @@ HeadState find_head(const std::string& bytes, std::size_t& size) {
   return end == std::string::npos ? HeadState::incomplete : HeadState::complete;
 }
 
+Response out_of_memory() {
+  Response response = plain_problem(
+      503, "unavailable", "Too many bodies of requests are on their way at once. Try again in a second.");
+  response.headers.push_back({"Retry-After", "1"});
+  return response;
+}
+
+/// The answer to HEAD is that to GET without its body (RFC 9110, section 9.3.2).
+bool has_body(const RequestHead& head) {
+  return head.method != "HEAD";
+}
+
 Response guarded(const ServerState& state, const std::function<Response()>& work) {
   try {
     return work();
@@ -51,17 +66,38 @@ Response guarded(const ServerState& state, const std::function<Response()>& work
 
 }  // namespace
 
-Session::Session(ServerState& state, std::unique_ptr<Stream> stream, std::string remote_address)
+Session::Session(ServerState& state, std::unique_ptr<Stream> stream, std::string remote_address,
+                 std::unique_ptr<limits::ConnectionTable::Place> place)
     : state_(state),
       stream_(std::move(stream)),
       remote_address_(std::move(remote_address)),
+      place_(std::move(place)),
       finished_(stream_->socket().get_executor()),
       wake_(stream_->socket().get_executor()),
       deadline_(Clock::now() + state.options.idle_timeout) {}
 
 void Session::enter(Phase phase, std::chrono::milliseconds limit) {
   phase_ = phase;
-  deadline_ = Clock::now() + limit;
+  entered_ = Clock::now();
+  deadline_ = entered_ + limit;
+  const bool busy = phase == Phase::working || phase == Phase::writing;
+  place_->use(busy ? Use::active : phase == Phase::body ? Use::body : Use::waiting);
+}
+
+/// Work ends by itself: it has no deadline here.
+void Session::enter_work() {
+  phase_ = Phase::working;
+  place_->use(Use::active);
+}
+
+/// The table of connections needs this one's place. A request that came meanwhile is answered first.
+void Session::give_way() {
+  if (place_->in_use() == Use::active) return;
+  if (phase_ == Phase::body) {
+    const Response full = out_of_memory();
+    stream_->write_now(format_response_head(full, false) + full.body);
+  }
+  close();
 }
 
 void Session::close() {
@@ -71,8 +107,10 @@ void Session::close() {
 }
 
 void Session::sweep(Clock::time_point now) {
-  if (!stream_->socket().is_open() || phase_ == Phase::working || now < deadline_) return;
-  if (phase_ == Phase::reading) {
+  if (!stream_->socket().is_open() || phase_ == Phase::working) return;
+  if (phase_ == Phase::writing && now - entered_ >= limits::kStalledAfter) place_->use(Use::stalled);
+  if (now < deadline_) return;
+  if (phase_ == Phase::head || phase_ == Phase::body) {
     const Response late =
         plain_problem(408, "request_timeout", "The request did not arrive within its time limit.");
     const std::string bytes = format_response_head(late, false) + late.body;
@@ -100,6 +138,12 @@ bool Session::peer_gone() {
 }
 
 Awaitable<void> Session::run() {
+  const Executor executor = stream_->socket().get_executor();
+  place_->begin([executor, weak = weak_from_this()] {
+    asio::post(executor, [weak] {
+      if (const auto session = weak.lock()) session->give_way();
+    });
+  });
   enter(Phase::idle, state_.options.head_timeout);
   bool again = co_await stream_->open();
   while (again) {
@@ -122,11 +166,11 @@ Awaitable<bool> Session::serve_one() {
     };
     Response verdict = co_await on_pool(std::move(check));
     if (verdict.status != kProceed) {
-      const bool sent = co_await refuse(std::move(verdict));
+      const bool sent = co_await refuse(std::move(verdict), has_body(request));
       co_return sent;
     }
-    const bool has_body = co_await read_body(request);
-    if (!has_body) co_return false;
+    const bool whole = co_await read_body(request);
+    if (!whole) co_return false;
   }
   Work work = [&handler, &request] {
     if (request.content_length == 0) {
@@ -140,12 +184,17 @@ Awaitable<bool> Session::serve_one() {
     auto deferred = response.deferred;
     response = co_await resolve(std::move(deferred));
   }
-  if (response.feed) {
+  if (response.feed && has_body(request)) {
     co_await stream(std::move(response));
     co_return false;
   }
-  const bool keep = request.keep_alive && !response.close && !state_.stopping;
+  const bool keep =
+      request.keep_alive && !response.close && !state_.stopping && !place_->gave_way();
   std::string head = format_response_head(response, keep);
+  if (!has_body(request)) {
+    const bool sent = co_await send(std::move(head), {});
+    co_return sent&& keep;
+  }
   if (response.source) {
     auto source = response.source;
     const bool complete = co_await send_chunks(std::move(head), std::move(source));
@@ -155,9 +204,9 @@ Awaitable<bool> Session::serve_one() {
   co_return sent&& keep;
 }
 
-Awaitable<bool> Session::fill() {
+Awaitable<bool> Session::fill(std::size_t most) {
   std::array<char, kReadBytes> bytes;
-  const auto size = co_await stream_->read_some(asio::buffer(bytes));
+  const auto size = co_await stream_->read_some(asio::buffer(bytes, most));
   if (size) buffer_.append(bytes.data(), *size);
   co_return size.has_value();
 }
@@ -166,26 +215,26 @@ Awaitable<bool> Session::read_head(RequestHead& head) {
   if (buffer_.empty())
     enter(Phase::idle, state_.options.idle_timeout);
   else
-    enter(Phase::reading, state_.options.head_timeout);
+    enter(Phase::head, state_.options.head_timeout);
   std::size_t size = 0;
   HeadState found = find_head(buffer_, size);
   while (found == HeadState::incomplete && buffer_.size() <= state_.options.max_head_bytes) {
-    const bool more = co_await fill();
+    const bool more = co_await fill(kReadBytes);
     if (!more) co_return false;
-    if (phase_ == Phase::idle) enter(Phase::reading, state_.options.head_timeout);
+    if (phase_ == Phase::idle) enter(Phase::head, state_.options.head_timeout);
     found = find_head(buffer_, size);
   }
   if (found != HeadState::broken && size > state_.options.max_head_bytes) {
     Response large = plain_problem(
         431, "limit_exceeded",
         fmt::format("The request's head is larger than {} bytes.", state_.options.max_head_bytes));
-    co_await refuse(std::move(large));
+    co_await refuse(std::move(large), true);
     co_return false;
   }
   auto parsed = parse_request_head(std::string_view(buffer_).substr(0, size));
   if (!parsed) {
     Response bad = plain_problem(400, "bad_request", "Not accepted: " + parsed.error().message + ".");
-    co_await refuse(std::move(bad));
+    co_await refuse(std::move(bad), true);
     co_return false;
   }
   buffer_.erase(0, size);
@@ -198,27 +247,36 @@ Awaitable<bool> Session::read_body(Request& request) {
     Response large = plain_problem(
         413, "limit_exceeded",
         fmt::format("The request's body is larger than {} bytes.", state_.options.max_body_bytes));
-    co_await refuse(std::move(large));
+    co_await refuse(std::move(large), has_body(request));
     co_return false;
   }
-  enter(Phase::reading, state_.options.body_timeout);
   if (request.expects_continue && buffer_.empty()) {
     std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
     const bool sent = co_await send(std::move(interim), {});
     if (!sent) co_return false;
-    enter(Phase::reading, state_.options.body_timeout);
   }
-  while (buffer_.size() < request.content_length) {
-    const bool more = co_await fill();
+  enter(Phase::body, state_.options.body_timeout);
+  const std::size_t length = request.content_length;
+  while (buffer_.size() < length) {
+    if (!limits::make_body_room(*place_, buffer_, length, kReadBytes)) {
+      Response full = out_of_memory();
+      co_await refuse(std::move(full), has_body(request));
+      co_return false;
+    }
+    const bool more = co_await fill(std::min(kReadBytes, length - buffer_.size()));
     if (!more) co_return false;
   }
-  request.body = buffer_.substr(0, request.content_length);
-  buffer_.erase(0, request.content_length);
+  if (buffer_.size() == length) {
+    request.body = std::exchange(buffer_, {});
+    co_return true;
+  }
+  request.body = buffer_.substr(0, length);
+  buffer_.erase(0, length);
   co_return true;
 }
 
 Awaitable<Response> Session::on_pool(Work work) {
-  phase_ = Phase::working;
+  enter_work();
   finished_.expires_at(Clock::time_point::max());
   // The socket thread reads `result` only after the pool has posted back to it.
   auto result = std::make_shared<std::optional<Response>>();
@@ -288,7 +346,7 @@ Awaitable<void> Session::stream(Response response) {
     }
     if (!open || batch->ended || state_.stopping) break;
     if (batch->events.size() >= EventFeed::kMaxBatch) continue;
-    phase_ = Phase::working;
+    enter_work();
     const auto pause = busy ? kPoolRetry : state_.options.heartbeat;
     const bool woken = co_await sleep_until(Clock::now() + pause);
     if (!woken && !busy) {
@@ -336,8 +394,10 @@ Awaitable<bool> Session::send(std::string head, std::string body) {
 }
 
 /// Answers without having read the whole request, so the connection cannot be used again.
-Awaitable<bool> Session::refuse(Response problem) {
+Awaitable<bool> Session::refuse(Response problem, bool with_body) {
+  std::string().swap(buffer_);  // what came of the request takes no memory while the answer is on its way
   std::string head = format_response_head(problem, false);
+  if (!with_body) problem.body.clear();
   const bool sent = co_await send(std::move(head), std::move(problem.body));
   if (sent) {
     co_await linger();
@@ -348,11 +408,11 @@ Awaitable<bool> Session::refuse(Response problem) {
 /// Closing with unread bytes resets the connection and may destroy the answer on its way, so what
 /// the client still sends is read and dropped for a moment.
 Awaitable<void> Session::linger() {
-  enter(Phase::writing, kLingerTime);
+  enter(Phase::lingering, kLingerTime);
   co_await stream_->end_writing();
   for (std::size_t dropped = 0; dropped < kLingerBytes; dropped += buffer_.size()) {
     buffer_.clear();
-    const bool more = co_await fill();
+    const bool more = co_await fill(kReadBytes);
     if (!more) break;
   }
 }

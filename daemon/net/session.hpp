@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <chrono>
 #include <cstdint>
@@ -9,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "daemon/limits/connection_table.hpp"
+#include "daemon/limits/descriptors.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/net/stream.hpp"
 #include "daemon/net/worker_pool.hpp"
@@ -22,16 +25,21 @@ class Session;
 
 /// What the listener and its sessions share. Only the socket thread touches it, but for `pool`.
 struct ServerState {
+  static constexpr std::size_t kReservedDescriptors = 256;  ///< database, jobs, outgoing requests
+
   ServerState(ServerOptions server_options, Handler& request_handler)
       : options(std::move(server_options)),
         handler(request_handler),
-        pool(options.worker_threads, options.queue_limit) {}
+        pool(options.worker_threads, options.queue_limit),
+        connections({limits::connections_that_fit(options.max_connections, 1, kReservedDescriptors),
+                     options.max_connections_per_address,
+                     std::max(options.body_memory_bytes, options.max_body_bytes)}) {}
 
   ServerOptions options;
   Handler& handler;
   WorkerPool pool;
+  limits::ConnectionTable connections;
   std::map<std::uint64_t, std::weak_ptr<Session>> sessions;
-  std::map<std::string, std::size_t> per_address;
   bool stopping = false;
 
   void log(const std::string& message) const {
@@ -42,7 +50,8 @@ struct ServerState {
 /// One connection: reads requests one after the other, asks the handler, writes the answers.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(ServerState& state, std::unique_ptr<Stream> stream, std::string remote_address);
+  Session(ServerState& state, std::unique_ptr<Stream> stream, std::string remote_address,
+          std::unique_ptr<limits::ConnectionTable::Place> place);
   /// Serves until the connection ends. The caller keeps the session alive meanwhile.
   Awaitable<void> run();
   /// Closes the connection when its deadline is over; a half-read request is told so first.
@@ -52,10 +61,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// The server stops: idle connections close now, others after their answer.
   void stop();
   void close();
-  [[nodiscard]] const std::string& remote_address() const { return remote_address_; }
 
  private:
-  enum class Phase { idle, reading, working, writing };
+  enum class Phase { idle, head, body, working, writing, lingering };
   using Work = std::function<Response()>;
 
   Awaitable<bool> serve_one();
@@ -66,21 +74,25 @@ class Session : public std::enable_shared_from_this<Session> {
   Awaitable<void> stream(Response response);
   Awaitable<bool> send_chunks(std::string head, std::shared_ptr<BodySource> source);
   Awaitable<bool> send(std::string head, std::string body);
-  Awaitable<bool> refuse(Response problem);
+  Awaitable<bool> refuse(Response problem, bool with_body);
   Awaitable<void> linger();
-  Awaitable<bool> fill();
+  Awaitable<bool> fill(std::size_t most);
   Awaitable<bool> sleep_until(std::chrono::steady_clock::time_point when);
   void enter(Phase phase, std::chrono::milliseconds limit);
+  void enter_work();
+  void give_way();
   [[nodiscard]] bool peer_gone();
 
   ServerState& state_;
   std::unique_ptr<Stream> stream_;
   std::string remote_address_;
+  std::unique_ptr<limits::ConnectionTable::Place> place_;
   Timer finished_;  ///< cancelled when the pool has done the work
   Timer wake_;      ///< cancelled to look again
   std::string buffer_;
   Phase phase_ = Phase::idle;
   std::chrono::steady_clock::time_point deadline_;
+  std::chrono::steady_clock::time_point entered_;  ///< the phase
   bool woken_ = false;
 };
 

@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <future>
+#include <semaphore>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/net/server.hpp"
@@ -12,6 +15,8 @@ using namespace driftgate::net;
 using driftgate::net::test::FunctionHandler;
 
 namespace {
+
+const std::string kRequest = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 FunctionHandler ok_handler() {
   FunctionHandler handler;
@@ -90,24 +95,96 @@ TEST_CASE("bytes that can never become a request are refused at once, not at the
   }
 }
 
-TEST_CASE("connections above the cap of one address get 503 and a freed place can be used again") {
+TEST_CASE("at the cap of one address its oldest idle connection is closed and the new one is served") {
   FunctionHandler handler = ok_handler();
   ServerOptions options;
   options.max_connections_per_address = 2;
   auto server = Server::start(options, handler);
   REQUIRE(server);
-  const std::string request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
   std::vector<Socket> held;
   for (int i = 0; i < 2; ++i) {
-    held.push_back(test::connect_and_send((*server)->port(), request));
+    held.push_back(test::connect_and_send((*server)->port(), kRequest));
     CHECK(test::read_until(held.back(), "\r\n\r\n").starts_with("HTTP/1.1 200 "));
   }
-  CHECK(test::exchange((*server)->port(), "").starts_with("HTTP/1.1 503 "));
+  CHECK(test::exchange((*server)->port(), kRequest, "\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  CHECK(test::read_until(held.front()).empty());  // it ends without a word
+  REQUIRE(held.back().write(kRequest, Deadline(std::chrono::seconds(120))));
+  CHECK(test::read_until(held.back(), "\r\n\r\n").starts_with("HTTP/1.1 200 "));
+}
+
+TEST_CASE("while all connections are at work a further one gets 503, and a freed place can be used again") {
+  std::promise<void> leave;
+  const auto left = leave.get_future().share();
+  std::counting_semaphore<> entered(0);
+  FunctionHandler handler;
+  handler.answer = [&entered, left](const Request& request) {
+    if (request.path != "/wait") return Response{};
+    entered.release();
+    left.wait();
+    return Response{};
+  };
+  ServerOptions options;
+  options.max_connections_per_address = 2;
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  std::vector<Socket> held;
+  for (int i = 0; i < 2; ++i) {
+    held.push_back(test::connect_and_send((*server)->port(), "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n"));
+    entered.acquire();  // until its request is read, a connection may give way
+  }
+  const std::string refused = test::exchange((*server)->port(), "");
+  CHECK(refused.starts_with("HTTP/1.1 503 "));
+  CHECK(refused.find("Retry-After: 1") != std::string::npos);
+  leave.set_value();
   held.clear();
   bool served = false;
   for (int attempt = 0; attempt < 1000 && !served; ++attempt)
-    served = test::exchange((*server)->port(), request, "\r\n\r\n").starts_with("HTTP/1.1 200 ");
+    served = test::exchange((*server)->port(), kRequest, "\r\n\r\n").starts_with("HTTP/1.1 200 ");
   CHECK(served);
+}
+
+TEST_CASE("bodies that do not arrive share a bound: beyond it their client gets 503 with Retry-After") {
+  FunctionHandler handler = ok_handler();
+  ServerOptions options;
+  options.max_body_bytes = 100'000;
+  options.body_memory_bytes = 250'000;
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100000\r\n\r\n";
+  std::vector<Socket> held;
+  for (int i = 0; i < 3; ++i) {
+    held.push_back(test::connect_and_send((*server)->port(), head + std::string(99'999, 'x')));
+  }
+  // Two of the three fit.
+  std::size_t refused = held.size();
+  std::array<char, 4'096> bytes{};
+  for (std::size_t i = 0; refused == held.size(); i = (i + 1) % held.size()) {
+    const auto got = held[i].read(bytes.data(), bytes.size(), Deadline(std::chrono::milliseconds(1)));
+    if (got) refused = i;
+  }
+  CHECK(std::string_view(bytes.data()).starts_with("HTTP/1.1 503 "));
+  CHECK(std::string_view(bytes.data()).find("Retry-After: 1") != std::string_view::npos);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (i == refused) continue;
+    REQUIRE(held[i].write("x", Deadline(std::chrono::seconds(120))));
+    CHECK(test::read_until(held[i]).starts_with("HTTP/1.1 200 "));
+  }
+}
+
+TEST_CASE("a body that is announced and does not come takes no memory from others") {
+  FunctionHandler handler = ok_handler();
+  ServerOptions options;
+  options.max_body_bytes = 100'000;
+  options.body_memory_bytes = 1;  // the largest body always fits
+  auto server = Server::start(options, handler);
+  REQUIRE(server);
+  std::vector<Socket> held;
+  for (int i = 0; i < 3; ++i) {
+    held.push_back(test::connect_and_send(
+        (*server)->port(), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"));
+  }
+  const std::string small = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
+  CHECK(test::exchange((*server)->port(), small, "\r\n\r\n").starts_with("HTTP/1.1 200 "));
 }
 
 TEST_CASE("a full queue answers 503 with Retry-After") {

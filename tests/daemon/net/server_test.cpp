@@ -329,3 +329,29 @@ TEST_CASE("an address that is taken is an error that names it") {
   REQUIRE_FALSE(second);
   CHECK(second.error().message.find(std::to_string(options.port)) != std::string::npos);
 }
+
+TEST_CASE("an answer to HEAD has the head of the answer and no body, so that the connection goes on") {
+  FunctionHandler handler;
+  handler.check = [](RequestHead& head) -> std::optional<Response> {
+    if (head.path == "/refused") return plain_problem(403, "forbidden", "Not here.");
+    return std::nullopt;
+  };
+  handler.answer = [](const Request& request) {
+    Response response = text("twelve bytes");
+    if (request.path == "/made") response.source = std::make_shared<CountingBody>(3, false);
+    return response;
+  };
+  auto server = Server::start({}, handler);
+  REQUIRE(server);
+  auto socket = driftgate::net::test::connect_and_send((*server)->port(), "");
+  for (const std::string path : {"/", "/refused", "/made"}) {
+    CAPTURE(path);
+    REQUIRE(socket.write("HEAD " + path + " HTTP/1.1\r\nHost: a\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n",
+                         Deadline(std::chrono::seconds(120))));
+    const auto both = driftgate::net::test::read_until(socket, "twelve bytes");
+    const auto end = both.find("\r\n\r\n");
+    REQUIRE(end != std::string::npos);
+    CHECK(both.substr(end + 4).starts_with("HTTP/1.1 200 OK\r\n"));  // the next answer, and nothing before it
+    if (path == "/") CHECK(both.find("Content-Length: 12\r\n") < end);
+  }
+}
