@@ -10,6 +10,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 /// The SAX events of a text, with the path to the value at hand reduced to what is asked for: the depth,
 /// the member of the top object, and the key of the innermost object.
 class Scan : public nlohmann::json_sax<Json> {
@@ -127,6 +129,11 @@ class AnswerScan final : public Scan {
 }  // namespace
 
 schema::Result<BodyFacts> scan_request_body(std::string_view body) {
+  // The parser takes a byte-order mark for nothing and NUL for the end: an engine may see more than that.
+  if (body.starts_with(kByteOrderMark) || body.find('\0') != std::string_view::npos) {
+    return schema::fail(schema::ErrorCode::invalid_document,
+                        "the body must be plain JSON: no byte-order mark before it and no NUL bytes");
+  }
   RequestScan scan;
   const bool parsed = Json::sax_parse(body, &scan);
   if (!scan.twice.empty()) {

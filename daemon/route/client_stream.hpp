@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/limits/connection_table.hpp"
 #include "daemon/route/asio_types.hpp"
 #include "daemon/route/chunked.hpp"
 #include "daemon/route/deadlines.hpp"
@@ -29,7 +30,9 @@ struct ClientRequest {
 /// client that leaves is noticed while an engine works.
 class ClientStream {
  public:
-  ClientStream(TcpSocket socket, Deadlines& deadlines, const RouterOptions& options);
+  using Place = limits::ConnectionTable::Place;
+  ClientStream(TcpSocket socket, Deadlines& deadlines, const RouterOptions& options,
+               std::unique_ptr<Place> place);
 
   enum class Read : std::uint8_t { request, closed, refused };
   /// The next request of the connection. After `refused` answer refusal() and close.
@@ -48,6 +51,9 @@ class ClientStream {
   [[nodiscard]] bool gone() const { return gone_; }
   /// Waits for a request of which nothing has come.
   [[nodiscard]] bool idle() const { return idle_; }
+  [[nodiscard]] Place& place() { return *place_; }
+  /// The table of connections needs this one's place: closes unless a request is worked on or answered.
+  void give_way();
   /// Time spent waiting for the client to take bytes.
   [[nodiscard]] std::chrono::steady_clock::duration blocked() const { return blocked_; }
   /// Lets the client read the last answer before the connection goes, within a bound.
@@ -58,12 +64,15 @@ class ClientStream {
   Task<Read> read_head(ClientRequest& request);
   Task<Read> read_body(ClientRequest& request);
   Task<Read> read_chunked(ClientRequest& request);
-  Task<bool> read_more();
+  Task<bool> read_more(std::size_t most);
+  Read refuse_for_memory(ClientRequest& request);
+  void late();
   Read refuse(int status, std::string code, std::string message);
   void readable(const boost::system::error_code& failure, std::shared_ptr<void> keeper);
 
   TcpSocket socket_;
   const RouterOptions& options_;
+  const std::unique_ptr<Place> place_;
   Deadlines::Watch watch_;
   std::function<void()> on_gone_;
   std::string received_;
@@ -72,6 +81,8 @@ class ClientStream {
   bool serving_ = false;
   bool gone_ = false;
   bool idle_ = false;
+  bool writing_ = false;
+  Deadlines::Time cut_at_;  ///< of a write that has stalled
   std::chrono::steady_clock::duration blocked_{};
 };
 

@@ -2,7 +2,24 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
+#include "daemon/limits/descriptors.hpp"
+#include "daemon/route/forward.hpp"
+
 namespace driftgate::route {
+namespace {
+
+constexpr std::size_t kReservedDescriptors = 512;
+
+/// Each client's request may take a connection to an engine; the rest is for kept ones, mirrors and files.
+limits::ConnectionTable::Limits connection_limits(const RouterOptions& options) {
+  const std::size_t reserve = kReservedDescriptors + std::size_t{options.threads} * options.mirror_concurrency;
+  return {limits::connections_that_fit(options.max_connections, 2, reserve), options.max_connections_per_address,
+          std::max(options.body_memory_bytes, options.max_body_bytes)};
+}
+
+}  // namespace
 
 Capabilities router_capabilities() {
   return Capabilities{.basis_points = true,
@@ -42,37 +59,20 @@ std::size_t OpenMirrors::count(const std::string& stage_key) const {
   return found == open_.end() ? 0 : found->second;
 }
 
-void ConnectionCount::add() {
-  const std::lock_guard lock(mutex_);
-  ++count_;
-}
-
-void ConnectionCount::remove() {
-  const std::lock_guard lock(mutex_);
-  if (--count_ == 0) none_.notify_all();
-}
-
-std::uint32_t ConnectionCount::count() const {
-  const std::lock_guard lock(mutex_);
-  return count_;
-}
-
-bool ConnectionCount::wait_for_none(std::chrono::steady_clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  return none_.wait_until(lock, deadline, [this] { return count_ == 0; });
-}
-
 RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
     : options(std::move(router_options)),
       routes(std::chrono::milliseconds(options.dead_man_ms)),
       ledger(std::move(router_id)),
-      spool(options.spool_dir, options.spool_cap_bytes) {}
+      spool(options.spool_dir, options.spool_cap_bytes),
+      connections(connection_limits(options)),
+      mark(via_mark(ledger.router_id())) {}
 
 void RouterCore::tick(RouteTable::Time now) {
   for (const auto& model : routes.check_dead_man(now)) {
     spdlog::warn("router: no heartbeat for {} ms, model {} goes to the incumbent", options.dead_man_ms,
                  model);
   }
+  if (const auto news = connections.news(now)) spdlog::warn("router: {}", *news);
   if (now < next_close_) return;
   if (next_close_ != RouteTable::Time{}) ledger.close_windows(routes.stages(), wall_us(), now);
   next_close_ = now + std::chrono::milliseconds(options.window_ms);

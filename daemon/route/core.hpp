@@ -2,12 +2,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
 
+#include "daemon/limits/connection_table.hpp"
 #include "daemon/route/driver.hpp"
 #include "daemon/route/ledger.hpp"
 #include "daemon/route/route_table.hpp"
@@ -48,21 +48,6 @@ class OpenMirrors {
   std::map<std::string, std::size_t> open_;
 };
 
-/// How many client connections are open.
-class ConnectionCount {
- public:
-  void add();
-  void remove();
-  [[nodiscard]] std::uint32_t count() const;
-  /// Waits until there are none; false when the deadline came first.
-  bool wait_for_none(std::chrono::steady_clock::time_point deadline);
-
- private:
-  mutable std::mutex mutex_;
-  std::condition_variable none_;
-  std::uint32_t count_ = 0;
-};
-
 /// What the threads of a router share. Members guard themselves.
 struct RouterCore {
   RouterCore(RouterOptions router_options, std::string router_id);
@@ -73,7 +58,8 @@ struct RouterCore {
   Spool spool;
   MirrorBudget budget;
   OpenMirrors mirrors;
-  ConnectionCount connections;
+  limits::ConnectionTable connections;
+  const std::string mark;  ///< how this router names itself in Via
   std::atomic<bool> draining = false;
   std::atomic<std::uint16_t> port = 0;
 

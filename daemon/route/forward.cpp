@@ -5,6 +5,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "daemon/limits/header_names.hpp"
+
 namespace driftgate::route {
 namespace {
 
@@ -30,6 +32,8 @@ std::string_view phrase(int status) {
       return "Service Unavailable";
     case 504:
       return "Gateway Timeout";
+    case 508:
+      return "Loop Detected";
     default:
       return "Error";
   }
@@ -45,19 +49,33 @@ void append_field(std::string& out, const HeadField& field) {
 
 }  // namespace
 
-std::string engine_request_head(const RequestHead& head, std::string_view authority,
-                                std::uint64_t body_bytes) {
+std::string via_mark(std::string_view router_id) {
+  return fmt::format("driftgate-{}", router_id);
+}
+
+bool via_names(std::string_view value, std::string_view mark) {
+  while (!value.empty()) {
+    const auto end = value.find_first_of(" \t,");
+    if (equals_ignoring_case(value.substr(0, end), mark)) return true;
+    value = end == std::string_view::npos ? std::string_view() : value.substr(end + 1);
+  }
+  return false;
+}
+
+std::string engine_request_head(const RequestHead& head, std::string_view authority, std::uint64_t body_bytes,
+                                std::string_view mark) {
   const auto connection = head.find("connection").value_or("");
   auto out = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", head.method, head.target, authority);
   for (const auto& field : head.fields) {
     if (hop_by_hop(field.name, connection) || starts_ignoring_case(field.name, "driftgate-") ||
         equals_ignoring_case(field.name, "host") || equals_ignoring_case(field.name, "content-length") ||
-        equals_ignoring_case(field.name, "accept-encoding")) {
+        equals_ignoring_case(field.name, "accept-encoding") || !limits::is_plain_header_name(field.name)) {
       continue;
     }
     append_field(out, field);
   }
-  fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n\r\n", body_bytes);
+  fmt::format_to(std::back_inserter(out), "Via: 1.{} {}\r\nContent-Length: {}\r\n\r\n", head.minor_version,
+                 mark, body_bytes);
   return out;
 }
 
@@ -78,9 +96,9 @@ std::string client_answer_head(const ResponseHead& head, Framing framing, std::u
 }
 
 std::string own_answer(int status, std::string_view content_type, std::string_view body, bool keep_alive) {
-  return fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}\r\n{}", status,
-                     phrase(status), content_type, body.size(), keep_alive ? "" : "Connection: close\r\n",
-                     body);
+  return fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}{}\r\n{}", status,
+                     phrase(status), content_type, body.size(), status == 503 ? "Retry-After: 1\r\n" : "",
+                     keep_alive ? "" : "Connection: close\r\n", body);
 }
 
 std::string openai_error(std::string_view type, std::string_view code, std::string_view message) {

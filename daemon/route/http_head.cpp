@@ -1,8 +1,12 @@
 #include "daemon/route/http_head.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
+
+#include "daemon/limits/header_names.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -154,6 +158,12 @@ schema::Result<RequestHead> parse_request_head(std::string_view text) {
   if (!take_version(line->substr(last + 1), head.minor_version))
     return bad("the version is not HTTP/1.1 or HTTP/1.0");
   if (auto fields = parse_fields(head, text); !fields) return std::unexpected(fields.error());
+  for (const auto& field : head.fields) {
+    if (const auto read_as = limits::disguised_header(field.name)) {
+      return schema::fail(schema::ErrorCode::invalid_argument,
+                          fmt::format("a header name could be read as '{}': spell it with dashes", *read_as));
+    }
+  }
   const auto hosts = std::ranges::count_if(
       head.fields, [](const HeadField& f) { return equals_ignoring_case(f.name, "host"); });
   if (hosts > 1 || (hosts == 0 && head.minor_version == 1)) return bad("a request needs exactly one Host");

@@ -58,7 +58,9 @@ enum class HeadScan : std::uint8_t { incomplete, complete, bad };
 
 /// Parses a whole head, the empty line included, strictly by RFC 9112: no folded lines, no blank before
 /// a colon, origin form only, exactly one Host, Content-Length once and in digits, Transfer-Encoding
-/// once and exactly "chunked", never both. What two parsers could read in two ways is refused.
+/// once and exactly "chunked", never both. What two parsers could read in two ways is refused; of requests
+/// also names that another server could take for such a header (`Transfer_Encoding`;
+/// limits::disguised_header).
 [[nodiscard]] schema::Result<RequestHead> parse_request_head(std::string_view head);
 [[nodiscard]] schema::Result<ResponseHead> parse_response_head(std::string_view head);
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/route/core.hpp"
+#include "daemon/route/forward.hpp"
 #include "daemon/route/frame.hpp"
 #include "daemon/route/route_json.hpp"
 #include "daemon/route/telemetry_json.hpp"
@@ -141,6 +142,11 @@ schema::Result<void> RouterDriver::drop_spool(const std::string& stage_key) {
   auto reply = call({{"op", "drop_spool"}, {"stage_key", stage_key}});
   if (!reply) return std::unexpected(reply.error());
   return {};
+}
+
+std::string RouterDriver::mark() {
+  const auto router = info();
+  return router ? via_mark(router->router_id) : std::string();
 }
 
 schema::Result<RouterInfo> RouterDriver::info() {

@@ -38,6 +38,8 @@ class RouterDriver final : public Driver {
 
   /// `unavailable` when no router answers.
   schema::Result<RouterInfo> info();
+  /// How the router that answers now names itself in Via of what it passes on; empty when none answers.
+  [[nodiscard]] std::string mark();
   /// Asks the router to drain and end.
   schema::Result<void> shutdown();
   /// The router process that window numbers of the caller belong to: with another one living, numbers

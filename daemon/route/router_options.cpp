@@ -45,6 +45,7 @@ constexpr std::array kNumbers{
     NumberOption{"--write-stall-ms", &RouterOptions::write_stall_ms, 1, kMaxMs},
     NumberOption{"--drain-ms", &RouterOptions::drain_ms, 0, kMaxMs},
     NumberOption{"--max-connections", &RouterOptions::max_connections, 1, 1'000'000},
+    NumberOption{"--max-connections-per-address", &RouterOptions::max_connections_per_address, 1, 1'000'000},
     NumberOption{"--mirror-concurrency", &RouterOptions::mirror_concurrency, 1, 1'024},
     NumberOption{"--mirror-queue", &RouterOptions::mirror_queue, 0, 65'536},
     NumberOption{"--threads", &RouterOptions::threads, 1, 16},
@@ -52,6 +53,7 @@ constexpr std::array kNumbers{
 constexpr std::array kSizes{
     SizeOption{"--spool-cap-bytes", &RouterOptions::spool_cap_bytes},
     SizeOption{"--max-body-bytes", &RouterOptions::max_body_bytes},
+    SizeOption{"--body-memory-bytes", &RouterOptions::body_memory_bytes},
 };
 
 schema::Result<std::uint64_t> number(const std::string& name, const std::string& text, std::uint64_t least,

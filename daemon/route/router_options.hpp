@@ -27,7 +27,10 @@ struct RouterOptions {
   std::uint32_t write_stall_ms = 30'000;        ///< one write to a client that does not read
   std::uint32_t drain_ms = 10'000;              ///< requests in flight may take so long after SIGTERM
   std::uint64_t max_body_bytes = 1u << 20;      ///< of a request
-  std::uint32_t max_connections = 4'096;        ///< from clients, over all threads
+  std::uint64_t body_memory_bytes = 256u << 20;  ///< of all requests' bodies that are not complete together
+  std::uint32_t max_connections = 4'096;  ///< from clients, over all threads; fewer where the limit of open
+                                          ///< files has no two descriptors for each
+  std::uint32_t max_connections_per_address = 1'024;  ///< an IPv6 /64 counts as one address
   std::uint32_t mirror_concurrency = 8;         ///< copies in flight, for each thread
   std::uint32_t mirror_queue = 256;             ///< copies waiting, for each thread
   std::uint32_t threads = 1;                    ///< 1 to 16, each with its own event loop

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
 
 #include "daemon/route/bucket.hpp"
@@ -34,12 +36,11 @@ Refusal engine_refusal(const AnswerJudge& judge) {
 
 }  // namespace
 
-Session::Session(WorkerContext& context, TcpSocket socket)
+Session::Session(WorkerContext& context, TcpSocket socket, std::unique_ptr<ClientStream::Place> place)
     : context_(context),
       core_(context.core),
-      client_(std::move(socket), context.deadlines, context.core.options) {
+      client_(std::move(socket), context.deadlines, context.core.options, std::move(place)) {
   context_.sessions.insert(this);
-  core_.connections.add();
   client_.on_gone([this] {
     if (exchange_ != nullptr) exchange_->abort();
   });
@@ -47,7 +48,6 @@ Session::Session(WorkerContext& context, TcpSocket socket)
 
 Session::~Session() {
   context_.sessions.erase(this);
-  core_.connections.remove();
 }
 
 void Session::close_if_idle() {
@@ -59,7 +59,13 @@ double Session::elapsed_ms() const {
 }
 
 Task<void> Session::run() {
+  client_.place().begin([executor = context_.io.get_executor(), weak = weak_from_this()] {
+    asio::post(executor, [weak] {
+      if (const auto session = weak.lock()) session->client_.give_way();
+    });
+  });
   do {
+    head_only_ = false;
     const ClientStream::Read read = co_await client_.read_request(request_);
     if (read == ClientStream::Read::closed) break;
     if (read == ClientStream::Read::refused) {
@@ -69,13 +75,15 @@ Task<void> Session::run() {
       break;
     }
     accepted_ = std::chrono::steady_clock::now();
-    keep_ = request_.head.keep_alive && !core_.draining;
+    head_only_ = request_.head.method == "HEAD";
+    keep_ = request_.head.keep_alive && !core_.draining && !client_.place().gave_way();
     co_await answer();
-  } while (keep_ && !client_.gone() && !core_.draining);
+  } while (keep_ && !client_.gone() && !core_.draining && !client_.place().gave_way());
   client_.close();
 }
 
 Task<void> Session::reply(std::string text) {
+  if (head_only_) text.resize(text.find("\r\n\r\n") + 4);
   const ClientStream::Bytes pieces{text};
   co_await client_.write(pieces);
   if (!keep_) {
@@ -86,7 +94,11 @@ Task<void> Session::reply(std::string text) {
 Task<void> Session::answer() {
   const auto path = request_.head.path();
   const bool completion = path == kCompletions || path == kChat;
-  if (completion && request_.head.method == "POST") {
+  if (came_back()) {
+    std::string refused = refusal_answer(
+        {508, "loop", "this request has passed this router before: one of its engines leads back to it"}, keep_);
+    co_await reply(std::move(refused));
+  } else if (completion && request_.head.method == "POST") {
     co_await complete();
   } else {
     std::string text = own_reply(path, completion);
@@ -94,14 +106,21 @@ Task<void> Session::answer() {
   }
 }
 
+/// True for a request that this router has passed on already, whatever stands between.
+bool Session::came_back() const {
+  return std::ranges::any_of(request_.head.fields, [this](const HeadField& field) {
+    return equals_ignoring_case(field.name, "via") && via_names(field.value, core_.mark);
+  });
+}
+
 std::string Session::own_reply(std::string_view path, bool completion) const {
   const bool own = path == kHealth || path == kModels;
-  if (own && request_.head.method == "GET") {
+  if (own && (request_.head.method == "GET" || head_only_)) {
     const auto body = path == kHealth ? std::string(R"({"status":"ok"})") : models_body();
     return own_answer(200, "application/json", body, keep_);
   }
   if (own || completion) {
-    return refusal_answer({405, "method_not_allowed", fmt::format("{} takes {}", path, own ? "GET" : "POST")},
+    return refusal_answer({405, "method_not_allowed", fmt::format("{} takes {}", path, own ? "GET and HEAD" : "POST")},
                           keep_);
   }
   return refusal_answer(
@@ -216,7 +235,7 @@ void Session::offer_mirror(const Plan& plan, Attempt& first) {
   job.token_budget = plan.route->mirror_token_budget;
   job.stream = plan.facts.stream;
   job.incumbent_kept = first.kept_all && first.body.size() <= kMaxKeptAnswerBytes;
-  job.head = engine_request_head(request_.head, engine->authority, request_.body.size());
+  job.head = engine_request_head(request_.head, engine->authority, request_.body.size(), core_.mark);
   job.engine = std::move(*engine);
   job.pair.order = Ledger::order_of(plan.ticket);
   job.pair.key_hash = key_hash_of(plan.key, plan.route->seed);

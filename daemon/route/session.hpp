@@ -42,7 +42,7 @@ struct WorkerContext {
 /// One client connection: reads requests, decides, asks engines, passes answers on.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(WorkerContext& context, TcpSocket socket);
+  Session(WorkerContext& context, TcpSocket socket, std::unique_ptr<ClientStream::Place> place);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -86,6 +86,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void judge_end(Attempt& out, std::string_view why);
   void settle(const Plan& plan, const Attempt& first, bool retried);
   void offer_mirror(const Plan& plan, Attempt& first);
+  [[nodiscard]] bool came_back() const;
   [[nodiscard]] std::string own_reply(std::string_view path, bool completion) const;
   [[nodiscard]] std::string models_body() const;
   [[nodiscard]] double elapsed_ms() const;
@@ -96,7 +97,8 @@ class Session : public std::enable_shared_from_this<Session> {
   ClientRequest request_;
   Exchange* exchange_ = nullptr;  ///< the one in flight, to be cut when the client leaves
   std::chrono::steady_clock::time_point accepted_;
-  bool keep_ = false;  ///< the connection stays open after this answer
+  bool keep_ = false;       ///< the connection stays open after this answer
+  bool head_only_ = false;  ///< the request is HEAD: its answer has no body (RFC 9110, section 9.3.2)
 };
 
 }  // namespace driftgate::route

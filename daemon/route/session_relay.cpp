@@ -19,7 +19,7 @@ Task<void> Session::attempt(const Arm& arm, bool discardable, Attempt& out) {
     judge_end(out, "connect");
     co_return;
   }
-  const auto head = engine_request_head(request_.head, engine->authority, request_.body.size());
+  const auto head = engine_request_head(request_.head, engine->authority, request_.body.size(), core_.mark);
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(core_.options.request_deadline_ms);
   Exchange exchange(context_.pool, context_.deadlines, std::move(*engine), deadline);

@@ -20,9 +20,9 @@ namespace {
 using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
                                          asio::wait_traits<std::chrono::steady_clock>, IoExecutor>;
 
-constexpr int kBacklog = 1'024;
 constexpr int kTicksPerPrune = 250;  // about 5 s
 constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr std::chrono::milliseconds kAfterRoom{1};  ///< until a connection that gave way is closed
 
 void log_failure(std::exception_ptr failure) {
   try {
@@ -81,7 +81,7 @@ class LoopWorker final : public Worker {
       error.assign(errno, boost::system::system_category());
     }
     if (!error) acceptor_->bind(endpoint, error);
-    if (!error) acceptor_->listen(kBacklog, error);
+    if (!error) acceptor_->listen(limits::kListenBacklog, error);
     if (error) {
       return schema::fail(schema::ErrorCode::io,
                           fmt::format("cannot listen on {}: {}", at.authority, error.message()));
@@ -111,20 +111,28 @@ class LoopWorker final : public Worker {
       TcpSocket socket(io_->get_executor());
       auto [failure] = co_await acceptor_->async_accept(socket, kAwait);
       if (!acceptor_->is_open()) co_return;
+      if (failure == asio::error::connection_aborted) continue;
       if (failure) {
-        spdlog::warn("router: cannot accept: {}", failure.message());
-        Timer pause(io_->get_executor(), kAcceptPause);
+        // Out of descriptors or memory: an idle connection gives way and the next one is taken then.
+        const bool room = core_.connections.make_room();
+        if (!room) spdlog::warn("router: cannot accept: {}", failure.message());
+        Timer pause(io_->get_executor(), room ? kAfterRoom : kAcceptPause);
         auto [cut] = co_await pause.async_wait(kAwait);
         if (cut) co_return;
         continue;
       }
-      if (core_.connections.count() >= core_.options.max_connections) {
-        refuse_connection(socket);
-        continue;
-      }
-      asio::co_spawn(io_->get_executor(), drive(std::make_shared<Session>(context_, std::move(socket))),
-                     &log_failure);
+      admit(std::move(socket));
     }
+  }
+
+  void admit(TcpSocket socket) {
+    boost::system::error_code gone;
+    const auto peer = socket.remote_endpoint(gone);
+    if (gone) return;
+    auto place = core_.connections.admit(limits::Source::of(peer.address().to_string()));
+    if (!place) return refuse_connection(socket);
+    auto session = std::make_shared<Session>(context_, std::move(socket), std::move(place));
+    asio::co_spawn(io_->get_executor(), drive(std::move(session)), &log_failure);
   }
 
   Task<void> tick_forever() {

@@ -69,6 +69,23 @@ bool TestClient::read_until(const std::string& text) {
   return true;
 }
 
+std::string TestClient::read_head() {
+  std::size_t end = 0;
+  while (scan_head(received_, 0, end) != HeadScan::complete) {
+    if (!read_more()) return {};
+  }
+  auto head = received_.substr(0, end);
+  received_.erase(0, end);
+  return head;
+}
+
+bool TestClient::reads_before(TestClient& other) {
+  std::array<pollfd, 2> watched{{{socket_.get(), POLLIN, 0}, {other.socket_.get(), POLLIN, 0}}};
+  if (::poll(watched.data(), watched.size(), kPatienceMs) <= 0)
+    throw std::runtime_error("test client waited too long");
+  return watched[0].revents != 0;
+}
+
 TestClient::Answer TestClient::read_answer() {
   Answer answer;
   std::size_t end = 0;

@@ -21,6 +21,10 @@ class TestClient {
 
   void send(const std::string& bytes);
   Answer read_answer();
+  /// Only the head of an answer, as it follows a HEAD request.
+  std::string read_head();
+  /// Waits until one of the two clients can read something: true when this one can.
+  bool reads_before(TestClient& other);
   /// Sends a POST with a JSON body and reads the answer.
   Answer post(const std::string& body, const std::string& fields = {},
               const std::string& path = "/v1/completions");
