@@ -230,7 +230,8 @@ Result<void> Application::Parts::start_pipeline() {
        {},
        true,
        {},
-       notify::Outbox(std::move(subscribers))});
+       notify::Outbox(std::move(subscribers)),
+       [this] { return driver->mark(); }});
   return pipeline->start();
 }
 

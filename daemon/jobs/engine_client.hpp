@@ -30,11 +30,14 @@ struct EngineAbilities {
 [[nodiscard]] schema::Result<EngineAbilities> abilities_from_json(std::string_view json);
 
 /// Probes `base_url` ("http://host:port[/path]"); `model` is the id to ask for, empty = the engine's
-/// first. Errors: `invalid_argument` (URL), `forbidden` (host), `unavailable` (nothing listens, or
-/// /v1/models and /v1/completions do not answer).
+/// first. `router_mark` is this daemon's router in Via (pipeline::Parts::router_mark), or empty: its requests would come
+/// back to it from an engine that refuses the probe with 508. Errors: `invalid_argument` (URL, or an engine
+/// that leads back to the router), `forbidden` (host), `unavailable` (nothing listens, or /v1/models and
+/// /v1/completions do not answer).
 [[nodiscard]] schema::Result<EngineAbilities> probe_engine(const std::string& base_url,
                                                            const std::string& model,
-                                                           const net::OutgoingPolicy& policy);
+                                                           const net::OutgoingPolicy& policy,
+                                                           const std::string& router_mark = {});
 
 /// A text's tokens and their log-probabilities under one engine. Unknown values (null, −9999, −∞) are NaN.
 struct ScoredText {

@@ -18,21 +18,27 @@ using schema::ErrorCode;
 constexpr std::string_view kProbeText = "The answer is";
 constexpr std::size_t kMaxModels = 100;
 constexpr std::size_t kMaxModelNameBytes = 256;
+constexpr int kLoopDetected = 508;
 
 /// The questions asked of one engine, each on its own so that one missing ability hides no other.
 class Probe {
  public:
-  Probe(net::HttpClient client, std::string model) : client_(std::move(client)), model_(std::move(model)) {}
+  Probe(net::HttpClient client, std::string model, const std::string& router_mark)
+      : client_(std::move(client)), model_(std::move(model)) {
+    if (!router_mark.empty()) via_.push_back({"Via", "1.1 " + router_mark});
+  }
 
   schema::Result<EngineAbilities> run() {
-    const auto health = client_.send(engine_get(client_, "/health"));
+    const auto health = client_.send(marked(engine_get(client_, "/health")));
     if (!health)
       return schema::wrap(health.error(), fmt::format("the engine at {} cannot be reached", name()));
+    if (health->status == kLoopDetected) return leads_back();
     found_.health = health->status / 100 == 2;
     if (!found_.health) note("GET /health answered {}", health->status);
     auto listed = models();
     if (!listed) return std::unexpected(listed.error());
     completions();
+    if (came_back_) return leads_back();
     if (!found_.completions) {
       return schema::fail(
           ErrorCode::unavailable,
@@ -48,14 +54,29 @@ class Probe {
  private:
   [[nodiscard]] std::string name() const { return client_.base().base(); }
 
+  /// The request as this daemon's router would pass it on, which the router knows again.
+  [[nodiscard]] net::ClientRequest marked(net::ClientRequest request) const {
+    request.headers.insert(request.headers.end(), via_.begin(), via_.end());
+    return request;
+  }
+
+  [[nodiscard]] std::unexpected<schema::Error> leads_back() const {
+    return schema::fail(ErrorCode::invalid_argument,
+                        fmt::format("what answers at {} is this daemon's own router, or passes requests on to it: "
+                                    "they would go in a circle; register the engine that stands behind it",
+                                    name()),
+                        "/url");
+  }
+
   template <typename... Args>
   void note(fmt::format_string<Args...> text, Args&&... args) {
     found_.notes.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
   schema::Result<void> models() {
-    auto answer = client_.send(engine_get(client_, "/v1/models"));
+    auto answer = client_.send(marked(engine_get(client_, "/v1/models")));
     if (!answer) return std::unexpected(answer.error());
+    if (answer->status == kLoopDetected) return leads_back();
     auto parsed = schema::parse_json(answer->body, {}, "the answer to GET /v1/models");
     const bool usable = answer->status == 200 && parsed && parsed->is_object() && parsed->contains("data") &&
                         (*parsed)["data"].is_array();
@@ -88,12 +109,13 @@ class Probe {
   schema::Result<net::ClientResponse> ask(json body) {
     body["model"] = model_;
     body["temperature"] = 0;
-    return client_.send(engine_post(client_, "/v1/completions", body));
+    return client_.send(marked(engine_post(client_, "/v1/completions", body)));
   }
 
   void completions() {
     const auto answer = ask({{"prompt", kProbeText}, {"max_tokens", 1}});
     if (!answer) return note("POST /v1/completions: {}", answer.error().describe());
+    came_back_ = answer->status == kLoopDetected;
     if (answer->status != 200) return note("POST /v1/completions answered {}", answer->status);
     const auto parsed = schema::parse_json(answer->body, {}, "the completion");
     found_.completions = parsed && parsed->is_object() && parsed->contains("choices") &&
@@ -131,7 +153,7 @@ class Probe {
     const json body{{"model", model_}, {"prompt", kProbeText}, {"max_tokens", 2}, {"stream", true}};
     std::string seen;
     const auto answer =
-        client_.stream(engine_post(client_, "/v1/completions", body), [&](std::string_view bytes) {
+        client_.stream(marked(engine_post(client_, "/v1/completions", body)), [&](std::string_view bytes) {
           seen.append(bytes);
           return true;
         });
@@ -148,16 +170,19 @@ class Probe {
 
   net::HttpClient client_;
   std::string model_;
+  net::Headers via_;
+  bool came_back_ = false;  ///< a completion reached this daemon's own router
   EngineAbilities found_;
 };
 
 }  // namespace
 
 schema::Result<EngineAbilities> probe_engine(const std::string& base_url, const std::string& model,
-                                             const net::OutgoingPolicy& policy) {
+                                             const net::OutgoingPolicy& policy,
+                                             const std::string& router_mark) {
   auto client = engine_http(base_url, policy, false);
   if (!client) return std::unexpected(client.error());
-  return Probe(std::move(*client), model).run();
+  return Probe(std::move(*client), model, router_mark).run();
 }
 
 std::string to_json(const EngineAbilities& abilities) {

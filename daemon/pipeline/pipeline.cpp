@@ -71,7 +71,8 @@ class PipelineImpl final : public Pipeline {
         threaded_(parts.threaded),
         listeners_(std::make_shared<Listeners>()),
         registry_(settings_, store_, committer_, clock_,
-                  [this](const Event& event) { listeners_->tell(event); }),
+                  [this](const Event& event) { listeners_->tell(event); },
+                  std::move(parts.router_mark)),
         settings_(parts.settings),
         core_(world(std::move(parts))) {}
 

@@ -33,6 +33,8 @@ struct Parts {
   bool threaded = true;  ///< false: nothing runs by itself, `tick` is called
   std::function<schema::Result<void>(const std::string& base_url)> health{};  ///< of an engine
   notify::Outbox outbox{};                                                    ///< empty: nobody is told
+  /// How the data plane names itself in Via now, so that no engine is registered that leads back to it.
+  std::function<std::string()> router_mark{};
 };
 
 /// The pipeline with its thread. start() reconciles with what is stored and held by the data plane, then

@@ -178,7 +178,7 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
                         fmt::format("there is no kernel {}; register it first", request.kernel), "/kernel");
   auto checkpoint = checkpoint_of(request);
   if (!checkpoint) return std::unexpected(checkpoint.error());
-  auto abilities = jobs::probe_engine(url->base(), "", settings_.outgoing);
+  auto abilities = jobs::probe_engine(url->base(), "", settings_.outgoing, router_mark_ ? router_mark_() : "");
   if (!abilities) return std::unexpected(abilities.error());
   if (!abilities->stated_checkpoint.empty() && abilities->stated_checkpoint != *checkpoint) {
     return schema::fail(ErrorCode::conflict,

@@ -18,12 +18,13 @@ namespace driftgate::pipeline {
 class Registry {
  public:
   Registry(const Settings& settings, store::Store& store, Committer& committer, Clock& clock,
-           std::function<void(const Event&)> publish)
+           std::function<void(const Event&)> publish, std::function<std::string()> router_mark)
       : settings_(settings),
         store_(store),
         committer_(committer),
         clock_(clock),
-        publish_(std::move(publish)) {}
+        publish_(std::move(publish)),
+        router_mark_(std::move(router_mark)) {}
 
   schema::Result<View> contract(const std::string& actor, std::string_view text, const std::string& name);
   schema::Result<View> kernel(const std::string& actor, std::string_view json);
@@ -45,6 +46,7 @@ class Registry {
   Committer& committer_;
   Clock& clock_;
   std::function<void(const Event&)> publish_;
+  std::function<std::string()> router_mark_;  ///< Parts::router_mark; may be null
 };
 
 }  // namespace driftgate::pipeline
