@@ -20,6 +20,19 @@ fs::path configured_or(const std::string& configured, const fs::path& fallback) 
   return configured.empty() ? fallback : fs::absolute(expand_home(configured));
 }
 
+/// What clients of the router may take.
+void set_router_limits(const Settings& settings, route::RouterOptions& options) {
+  options.max_connections = static_cast<std::uint32_t>(settings.router_max_connections);
+  options.max_connections_per_address =
+      static_cast<std::uint32_t>(settings.router_max_connections_per_address);
+  options.header_ms = static_cast<std::uint32_t>(settings.router_head_timeout_ms);
+  options.body_ms = static_cast<std::uint32_t>(settings.router_body_timeout_ms);
+  options.idle_ms = static_cast<std::uint32_t>(settings.router_idle_timeout_ms);
+  options.write_stall_ms = static_cast<std::uint32_t>(settings.router_write_timeout_ms);
+  options.max_body_bytes = static_cast<std::uint64_t>(settings.router_max_body_bytes);
+  options.body_memory_bytes = static_cast<std::uint64_t>(settings.router_body_memory_bytes);
+}
+
 }  // namespace
 
 fs::path data_dir_of(const Settings& settings) {
@@ -41,6 +54,8 @@ schema::Result<net::ServerOptions> server_options(const Settings& settings) {
   options.head_timeout = std::chrono::milliseconds(settings.http_head_timeout_ms);
   options.body_timeout = std::chrono::milliseconds(settings.http_body_timeout_ms);
   options.idle_timeout = std::chrono::milliseconds(settings.http_idle_timeout_ms);
+  options.write_timeout = std::chrono::milliseconds(settings.http_write_timeout_ms);
+  options.body_memory_bytes = static_cast<std::size_t>(settings.http_body_memory_bytes);
   return options;
 }
 
@@ -59,6 +74,7 @@ route::SpawnOptions router_options(const Settings& settings) {
   options.router.dead_man_ms = static_cast<std::uint32_t>(settings.router_dead_man_ms);
   options.router.request_deadline_ms = static_cast<std::uint32_t>(settings.router_request_deadline_ms);
   options.router.threads = static_cast<std::uint32_t>(settings.router_threads);
+  set_router_limits(settings, options.router);
   return options;
 }
 

@@ -35,6 +35,8 @@ struct Settings {
   std::int64_t http_head_timeout_ms = 10'000;
   std::int64_t http_body_timeout_ms = 30'000;
   std::int64_t http_idle_timeout_ms = 60'000;
+  std::int64_t http_write_timeout_ms = 30'000;
+  std::int64_t http_body_memory_bytes = 64LL << 20;
 
   std::string tls_cert_file;
   std::string tls_key_file;
@@ -49,6 +51,14 @@ struct Settings {
   std::int64_t router_dead_man_ms = 30'000;
   std::int64_t router_request_deadline_ms = 60'000;
   std::int64_t router_threads = 1;
+  std::int64_t router_max_connections = 4'096;
+  std::int64_t router_max_connections_per_address = 1'024;
+  std::int64_t router_head_timeout_ms = 10'000;
+  std::int64_t router_body_timeout_ms = 30'000;
+  std::int64_t router_idle_timeout_ms = 60'000;
+  std::int64_t router_write_timeout_ms = 30'000;
+  std::int64_t router_max_body_bytes = 1LL << 20;
+  std::int64_t router_body_memory_bytes = 256LL << 20;
 
   std::int64_t jobs_slots = 2;
   std::int64_t jobs_threads = 0;

@@ -26,9 +26,12 @@ const SettingSpec kSpecs[] = {
     {"log.format", &S::log_format, "", 0, 0, "How log lines look.", {"text", "json"}},
 
     {"http.workers", &S::http_workers, "", 1, 64, "Threads that answer API requests."},
-    {"http.max_connections", &S::http_max_connections, "", 1, 100'000, "Open connections to the API."},
+    {"http.max_connections", &S::http_max_connections, "", 1, 100'000,
+     "Open connections to the API; fewer where the limit of open files (RLIMIT_NOFILE) has no room for so "
+     "many. At the limit the client that holds most loses its oldest idle connection."},
     {"http.max_connections_per_address", &S::http_max_connections_per_address, "", 1, 100'000,
-     "Open connections from one address."},
+     "Open connections from one address, or from one IPv6 /64; at the limit its oldest idle one is closed. "
+     "Raise it where a proxy stands in front and all clients come from its address."},
     {"http.requests_per_second", &S::http_requests_per_second, "1/s", 1, 1'000'000,
      "Requests of one token, on average; twice as many at once."},
     {"http.head_timeout_ms", &S::http_head_timeout_ms, "ms", 10, 600'000,
@@ -37,6 +40,11 @@ const SettingSpec kSpecs[] = {
      "From the end of a request's head to the last byte of its body."},
     {"http.idle_timeout_ms", &S::http_idle_timeout_ms, "ms", 10, 600'000,
      "A connection without a request is closed after this."},
+    {"http.write_timeout_ms", &S::http_write_timeout_ms, "ms", 10, 600'000,
+     "A client that does not take a piece of its answer within this is cut off."},
+    {"http.body_memory_bytes", &S::http_body_memory_bytes, "bytes", 1 << 20, kMaxBytes,
+     "Memory of all bodies together that have not arrived as a whole. Beyond it the client with most of them "
+     "loses its oldest, or gets 503."},
 
     {"tls.cert_file", &S::tls_cert_file, "", 0, 0,
      "Certificate chain of the API (PEM); empty: plain HTTP. Read at the start: a new one counts from the next."},
@@ -61,6 +69,26 @@ const SettingSpec kSpecs[] = {
     {"router.request_deadline_ms", &S::router_request_deadline_ms, "ms", 100, 3'600'000,
      "From routing a request to the last byte of its answer."},
     {"router.threads", &S::router_threads, "", 1, 16, "Event loops of the router."},
+    {"router.max_connections", &S::router_max_connections, "", 1, 1'000'000,
+     "Open connections of users to the router; fewer where the limit of open files (RLIMIT_NOFILE) has no two "
+     "descriptors for each. At the limit the client that holds most loses its oldest idle connection. This "
+     "setting and those below count from the next start of the router."},
+    {"router.max_connections_per_address", &S::router_max_connections_per_address, "", 1, 1'000'000,
+     "Open connections from one address, or from one IPv6 /64; at the limit its oldest idle one is closed. "
+     "Raise it where a proxy stands in front and all users come from its address."},
+    {"router.head_timeout_ms", &S::router_head_timeout_ms, "ms", 10, 600'000,
+     "From the first byte of a request's head to its last."},
+    {"router.body_timeout_ms", &S::router_body_timeout_ms, "ms", 10, 600'000,
+     "From the end of a request's head to the last byte of its body."},
+    {"router.idle_timeout_ms", &S::router_idle_timeout_ms, "ms", 10, 600'000,
+     "A connection without a request is closed after this."},
+    {"router.write_timeout_ms", &S::router_write_timeout_ms, "ms", 10, 600'000,
+     "A user who does not take a piece of an answer within this is cut off."},
+    {"router.max_body_bytes", &S::router_max_body_bytes, "bytes", 1'024, 1LL << 30,
+     "Largest body of a request; larger ones are answered with 413."},
+    {"router.body_memory_bytes", &S::router_body_memory_bytes, "bytes", 1 << 20, kMaxBytes,
+     "Memory of all bodies together that have not arrived as a whole. Beyond it the client with most of them "
+     "loses its oldest, or gets 503."},
 
     {"jobs.slots", &S::jobs_slots, "", 1, 64, "Worker processes at once."},
     {"jobs.threads", &S::jobs_threads, "", 0, 1'024, "Threads of a drift job; 0: all cores."},
