@@ -246,27 +246,6 @@ def tokens_in_the_wrong_place_are_not_seen(world):
     check(token not in log, "the token is in the log")
 
 
-def connections_are_capped_for_each_address(world):
-    world.settings = {"http.max_connections_per_address": 12}
-    world.start_daemon()
-    peers = [Peer(world.url) for _ in range(12)]
-    wait_for("the daemon to have taken all", lambda: Said(answer_of_one_more(world)).status == 503)
-    answer = Said(answer_of_one_more(world))
-    check(answer.code == "unavailable" and "connections" in answer.detail, f"{answer.code}: {answer.detail}")
-    for peer in peers:
-        peer.close()
-    wait_for("the daemon to serve again", lambda: Said(answer_of_one_more(world)).status == 200)
-
-
-def answer_of_one_more(world):
-    peer = Peer(world.url)
-    try:
-        peer.send(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-        return peer.read_all()
-    finally:
-        peer.close()
-
-
 def each_token_has_a_rate_of_its_own(world):
     world.settings = {"http.requests_per_second": 10}
     world.start_daemon()
@@ -386,6 +365,9 @@ def hostile_completion_bodies_are_refused_by_the_router(world):
         "depth 65": b'{"model": "a", "x": ' + b"[" * 65 + b"]" * 65 + b"}",
         "an endless array": b'{"model": "a", "x": ' + b"[" * 500_000,
         "invalid UTF-8": b'{"model": "\xff"}',
+        "a byte-order mark": b'\xef\xbb\xbf{"model": "a"}',
+        "NUL behind": b'{"model": "a"}\0', "NUL and more behind": b'{"model": "a"}\0{"model": "b"}',
+        "NUL before": b'\0{"model": "a"}', "bytes behind": b'{"model": "a"}x', "two documents": b'{"model": "a"}' * 2,
     }
     for name, body in cases.items():
         answer = said(url, b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
@@ -405,7 +387,6 @@ TESTS = [
     paths_that_escape_and_links_are_refused,
     checkpoints_that_are_links_or_pickles_are_refused,
     tokens_in_the_wrong_place_are_not_seen,
-    connections_are_capped_for_each_address,
     each_token_has_a_rate_of_its_own,
     engines_are_only_asked_where_the_settings_allow,
     engines_on_public_hosts_may_not_resolve_to_internal_addresses,

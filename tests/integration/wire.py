@@ -135,6 +135,10 @@ def smuggled(path=b"/v1/tokens", chunked_is_known=False):
         "a blank in the target": (b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", ""),
         "another version": (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", ""),
         "no version": (b"GET /\r\nHost: a\r\n\r\n", ""),
+        "a coding with an underscore": (line + host + b"Transfer_Encoding: chunked\r\n" + tail, "transfer-encoding"),
+        "a length with an underscore": (line + host + b"Content_Length: 5\r\n\r\nhello", "content-length"),
+        "a host with an underscore": (line + host + b"Host_: b\r\n\r\n", "host"),
+        "a coding with a dot": (line + host + b"Transfer.Encoding: chunked\r\n" + tail, "transfer-encoding"),
         "a header without a name": (line + host + b": b\r\n\r\n", ""),
         "a header without a colon": (line + host + b"chunked\r\n\r\n", ""),
     }
