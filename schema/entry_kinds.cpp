@@ -137,6 +137,18 @@ constexpr EntryField kEpoch[] = {{"epoch", T::integer, true, "that begins"},
                                  {"published_head", T::text, true, "newest head of the epoch before"},
                                  {"loss", T::text, true, "how they differ"},
                                  {"reason", T::text, true, "why the loss was accepted"}};
+constexpr EntryField kRouterReplaced[] = {
+    {"why", T::text, true, "killed, hung or exited"},
+    {"reason", T::text, true, "what was seen"},
+    {"router", T::text, true, "id of the process that went, as telemetry names it"},
+    {"pid", T::integer, true, "of it"},
+    {"replacement", T::text, true, "id of the process that serves since"},
+    {"replacement_pid", T::integer, true, "of it"},
+    {"down_ms", T::integer, true, "time without a router that serves"},
+    {"connections", T::integer, kOptional, "open from clients when it went"},
+    {"broken", T::list, kOptional, "{model, arm, requests} begun and not answered to the end"},
+    {"unread", T::integer, kOptional, "connections with a request that a hung router had not begun to read"},
+    {"lost", T::list, kOptional, "{model, windows, requests} of telemetry that it had not handed over"}};
 
 const EntryKindSpec kSpecs[] = {
     {K::contract_registered, "a contract was registered", kRegistered},
@@ -168,6 +180,7 @@ const EntryKindSpec kSpecs[] = {
     {K::epoch_changed, "a restore went behind the published head", kEpoch},
     {K::schedule_set, "a schedule was made or changed", kScheduleSet},
     {K::schedule_deleted, "a schedule was deleted", kScheduleDeleted},
+    {K::router_replaced, "a router ended or hung and another took its place", kRouterReplaced},
 };
 static_assert(std::size(kSpecs) == kEvidenceKinds);
 

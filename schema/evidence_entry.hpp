@@ -42,9 +42,10 @@ enum class EvidenceKind : std::uint8_t {
   epoch_changed,
   schedule_set,
   schedule_deleted,
+  router_replaced,
 };
 
-inline constexpr std::size_t kEvidenceKinds = 29;
+inline constexpr std::size_t kEvidenceKinds = 30;
 
 [[nodiscard]] std::string_view to_string(EvidenceKind kind);
 /// `invalid_argument` with the name for an unknown kind.

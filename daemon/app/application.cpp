@@ -38,7 +38,7 @@
 #include "daemon/pipeline/redact.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
 #include "daemon/route/router_driver.hpp"
-#include "daemon/route/spawn.hpp"
+#include "daemon/route/router_loss.hpp"
 #include "daemon/store/id.hpp"
 #include "daemon/store/idempotency.hpp"
 #include "daemon/store/store.hpp"
@@ -179,14 +179,17 @@ Result<void> Application::Parts::admit_people() {
 
 /// Users' traffic never waits for the daemon: a router that lives already is adopted as it is.
 Result<void> Application::Parts::find_router() {
-  const route::SpawnOptions options = router_options(settings);
-  const auto router = route::spawn_router(options);
-  if (!router) return std::unexpected(router.error());
-  log.info(fmt::format("router {} port={} pid={}", router->adopted ? "adopted" : "started", router->info.port,
-                       router->info.pid));
-  driver = std::make_unique<route::RouterDriver>(options.router.control_path);
-  keeper = std::make_unique<RouterKeeper>(
-      options, [this](std::string_view level, const std::string& text) { log.write(level, text); });
+  route::SpawnOptions options = router_options(settings);
+  const std::string control_path = options.router.control_path;
+  auto kept = RouterKeeper::start(
+      std::move(options),
+      [this](std::string_view level, const std::string& text) { log.write(level, text); });
+  if (!kept) return std::unexpected(kept.error());
+  keeper = std::move(*kept);
+  const auto router = keeper->router();
+  log.info(fmt::format("router {} port={} pid={}", router.adopted ? "adopted" : "started", router.info.port,
+                       router.info.pid));
+  driver = std::make_unique<route::RouterDriver>(control_path);
   return {};
 }
 
@@ -232,7 +235,12 @@ Result<void> Application::Parts::start_pipeline() {
        {},
        notify::Outbox(std::move(subscribers)),
        [this] { return driver->mark(); }});
-  return pipeline->start();
+  const auto started = pipeline->start();
+  if (!started) return started;
+  keeper->on_replaced([this](const route::RouterLoss& loss) {
+    pipeline->router_replaced(loss, [loss] { route::drop_note(loss); });
+  });
+  return {};
 }
 
 /// One at a time: each keeps the WAL from being written back.
@@ -254,7 +262,8 @@ api::Context Application::Parts::api_context() {
   context.backup = [this](const std::string& name) { return make_backup(name); };
   context.webhooks = desk.get();
   context.more_metrics = [this] {
-    return store_metrics(store->stats(), heads->published_size()) + check_metrics(record_check->progress());
+    return store_metrics(store->stats(), heads->published_size()) + check_metrics(record_check->progress()) +
+           router_metrics(keeper->figures());
   };
   context.log = [this](const api::AccessRecord& record) {
     log.debug(fmt::format("{} {} status={} principal={} from={} us={}", record.method, record.path,
@@ -320,13 +329,13 @@ void Application::Parts::stop() {
   ticker.reset();
   subscription.reset();
   if (server) server->stop(kDrainTime);
+  keeper.reset();
   if (pipeline) pipeline->stop();
   pipeline.reset();
   record_check.reset();
   desk.reset();
   sender.reset();
   runner.reset();
-  keeper.reset();
   driver.reset();
   if (heads) heads->stop();
   if (store) store->stop();

@@ -54,4 +54,23 @@ api::ReadyCheck record_ready(const evidence::CheckProgress& progress) {
           progress.is_finished ? entries + " and the tables verified" : entries + " verified so far"};
 }
 
+std::string router_metrics(const RouterKeeper::Figures& figures) {
+  constexpr std::string_view kReplaced = "driftgate_router_replaced_total";
+  std::string out;
+  api::append_metric_head(out, kReplaced, "counter", "Routers that were replaced since the start, by cause.");
+  for (const auto& [why, count] : figures.replaced)
+    api::append_metric(out, kReplaced, fmt::format("why=\"{}\"", why), static_cast<double>(count));
+  const auto add = [&out](std::string_view name, std::string_view help, double value) {
+    api::append_metric_head(out, name, "counter", help);
+    api::append_metric(out, name, "", value);
+  };
+  add("driftgate_router_broken_requests_total", "Requests in flight in routers when they were replaced.",
+      static_cast<double>(figures.broken_requests));
+  add("driftgate_router_lost_windows_total", "Closed telemetry windows that went with routers.",
+      static_cast<double>(figures.lost_windows));
+  add("driftgate_router_down_seconds_total", "Time without a router that serves.",
+      static_cast<double>(figures.down_ms) / 1'000);
+  return out;
+}
+
 }  // namespace driftgate::app

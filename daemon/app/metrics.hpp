@@ -4,6 +4,7 @@
 #include <string>
 
 #include "daemon/api/call.hpp"
+#include "daemon/app/router_keeper.hpp"
 #include "daemon/evidence/background_check.hpp"
 #include "daemon/store/store.hpp"
 
@@ -11,6 +12,8 @@ namespace driftgate::app {
 
 /// Figures of the store and the log in the Prometheus text format.
 [[nodiscard]] std::string store_metrics(const store::Store::Stats& stats, std::uint64_t published_size);
+/// How often the router was replaced, and what went with it.
+[[nodiscard]] std::string router_metrics(const RouterKeeper::Figures& figures);
 
 /// How far the check of the record is, in the same format.
 [[nodiscard]] std::string check_metrics(const evidence::CheckProgress& progress);

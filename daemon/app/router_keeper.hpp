@@ -1,43 +1,89 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "daemon/app/router_watch.hpp"
+#include "daemon/route/router_loss.hpp"
 #include "daemon/route/spawn.hpp"
 
 namespace driftgate::app {
 
-/// Starts the router again when it has died under a living daemon, with back-off from one second to one
-/// minute. The pipeline finds that its routes are not held and applies them again. A router that answers
-/// slowly or was adopted is left alone: only one that nobody listens for is replaced.
+/// Keeps a router alive as long as the daemon lives. The listening sockets belong to both: the daemon binds
+/// them, or asks an adopted router for copies, so that connections wait in the kernel's queue while one
+/// router follows another. The end of the process is an event; one that hangs (HangJudge) is killed. Each
+/// replacement is told, with what went with the router before.
 class RouterKeeper {
  public:
   using Log = std::function<void(std::string_view level, const std::string& text)>;
+  using OnReplaced = std::function<void(const route::RouterLoss&)>;
 
-  RouterKeeper(route::SpawnOptions options, Log log,
-               std::chrono::milliseconds look_every = std::chrono::milliseconds(1'000));
+  /// For /metrics, since the daemon started.
+  struct Figures {
+    std::map<std::string, std::uint64_t> replaced{
+        {"exited", 0}, {"hung", 0}, {"killed", 0}};  ///< by RouterLoss::why
+    std::uint64_t broken_requests = 0;
+    std::uint64_t lost_windows = 0;
+    std::int64_t down_ms = 0;
+  };
+
+  /// Adopts a living router as it is, or starts one; returns once it answers. One that hangs already is
+  /// replaced.
+  static schema::Result<std::unique_ptr<RouterKeeper>> start(route::SpawnOptions options, Log log,
+                                                             route::HangLimits limits = {});
+  /// The router lives on.
   ~RouterKeeper();
   RouterKeeper(const RouterKeeper&) = delete;
   RouterKeeper& operator=(const RouterKeeper&) = delete;
 
- private:
-  void run();
-  /// How long to wait before the next look.
-  std::chrono::milliseconds look();
+  /// The router in service, as it was found or started last.
+  [[nodiscard]] route::RouterProcess router() const;
+  /// Tells each replacement from now on and those so far that nobody was told of, among them those that a
+  /// daemon before this one did not record. Called from the keeper's thread, and at once; it must return
+  /// soon. Without a function nothing is told, and no call is under way once this returns.
+  void on_replaced(OnReplaced tell);
+  [[nodiscard]] Figures figures() const;
 
-  const route::SpawnOptions options_;
+ private:
+  using Time = RouterWatch::Time;
+
+  RouterKeeper(route::SpawnOptions options, Log log, route::HangLimits limits);
+  schema::Result<void> find();
+  schema::Result<void> settle_silent();
+  schema::Result<void> adopt(route::RouterProcess found);
+  schema::Result<void> launch(bool old_address);
+  schema::Result<void> listen(bool old_address);
+  void run();
+  [[nodiscard]] bool wait(std::chrono::milliseconds limit) const;
+  schema::Result<void> watch_once(Time& next_look);
+  schema::Result<void> kill_hung(const std::string& reason);
+  schema::Result<void> replace(route::RouterLoss loss, Time since);
+  [[nodiscard]] route::RouterLoss take_stock(std::string why, std::string reason) const;
+  void tell(const route::RouterLoss& loss);
+
+  route::SpawnOptions options_;  ///< with the listening sockets
   const Log log_;
-  const std::chrono::milliseconds look_every_;
-  route::RouterDriver driver_;
-  int failures_ = 0;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
+  const route::HangLimits limits_;
+  std::optional<RouterWatch> watch_;
+  Time born_{};                 ///< when the present router answered first
+  std::uint32_t failures_ = 0;  ///< starts in a row that failed, or did not last
+  route::UniqueFd wake_;
+
+  mutable std::mutex mutex_;  ///< guards what follows
+  route::RouterProcess router_;
+  Figures figures_;
+  OnReplaced tell_;
+  std::vector<route::RouterLoss> untold_;
+
   std::thread thread_;
 };
 

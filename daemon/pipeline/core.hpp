@@ -21,6 +21,7 @@
 #include "daemon/pipeline/settings.hpp"
 #include "daemon/pipeline/traffic_rate.hpp"
 #include "daemon/route/driver.hpp"
+#include "daemon/route/router_loss.hpp"
 #include "daemon/schedule/blackout.hpp"
 #include "daemon/schedule/misfire.hpp"
 #include "daemon/store/approvals.hpp"
@@ -118,6 +119,12 @@ struct StageConclusion {
   bool ended = true;  ///< false: the stage goes on after this look
 };
 
+/// What went with a router and is not recorded yet.
+struct UnrecordedLoss {
+  route::RouterLoss loss;
+  std::function<void()> recorded;
+};
+
 /// The promotion state machine (pipeline.md, section 3). Not thread-safe: one loop calls it. Every event is
 /// one transaction and then its side effects; a transaction that fails is retried by reloading from the
 /// store, which is also how a restart goes on.
@@ -130,6 +137,8 @@ class Core {
   /// Timers, telemetry, heartbeat. Returns in how many µs it wants to be called again.
   std::int64_t tick();
   void on_job_done(const jobs::JobDone& done);
+  /// `recorded` is called once the entry is committed.
+  void router_replaced(route::RouterLoss loss, std::function<void()> recorded);
 
   schema::Result<std::string> create_model(const std::string& actor, const ModelRequest& request);
   /// Checks everything that a request needs; the row that would be inserted.
@@ -233,6 +242,7 @@ class Core {
   schema::Result<void> record_applied(const std::string& model, const route::ModelRoute& route);
   void route_agreed(const std::string& model);
   void check_routes();
+  void restore_routes();
 
   // stage_fixed.cpp: offline-numeric and statistical-slice
   void run_fixed(Live& live);
@@ -326,6 +336,10 @@ class Core {
                                 const std::string& outcome, const std::string& why,
                                 const std::optional<std::string>& promotion) const;
 
+  // router_losses.cpp
+  void record_losses();
+  schema::Result<void> record_loss(const route::RouterLoss& loss);
+
   // telemetry.cpp
   void read_telemetry();
   schema::Result<void> take_window(const route::Window& window);
@@ -337,6 +351,8 @@ class Core {
   std::string router_id_;
   std::uint64_t last_window_ = 0;
   std::uint64_t windows_seen_ = 0;
+  std::vector<UnrecordedLoss> losses_;
+  std::int64_t next_losses_us_ = 0;
   std::int64_t next_telemetry_us_ = 0, next_heartbeat_us_ = 0;
   std::int64_t wall_offset_us_ = 0, clock_hour_us_ = 0;
   int clock_entries_ = 0;  ///< since clock_hour_us_

@@ -95,6 +95,12 @@ class PipelineImpl final : public Pipeline {
     helper_.stop();
   }
 
+  void router_replaced(route::RouterLoss loss, std::function<void()> recorded) override {
+    loop_.post([this, loss = std::move(loss), recorded = std::move(recorded)]() mutable {
+      core_.router_replaced(std::move(loss), std::move(recorded));
+    });
+  }
+
   void tick() override { (void)core_.tick(); }
 
   schema::Result<View> register_contract(const std::string& actor, std::string_view text,

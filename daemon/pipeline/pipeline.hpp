@@ -12,6 +12,7 @@
 #include "daemon/pipeline/service.hpp"
 #include "daemon/pipeline/settings.hpp"
 #include "daemon/route/driver.hpp"
+#include "daemon/route/router_loss.hpp"
 #include "daemon/store/id.hpp"
 #include "daemon/store/store.hpp"
 
@@ -44,6 +45,9 @@ class Pipeline : public Service {
   [[nodiscard]] static std::unique_ptr<Pipeline> create(Parts parts);
   virtual schema::Result<void> start() = 0;
   virtual void stop() = 0;
+  /// Another router took the place of one: records what went with it (once for each router), then gives the
+  /// new one the routes. `recorded` is called when that is committed. Returns at once.
+  virtual void router_replaced(route::RouterLoss loss, std::function<void()> recorded) = 0;
   /// One round of timers, telemetry and retries; for pipelines without a thread.
   virtual void tick() = 0;
 };

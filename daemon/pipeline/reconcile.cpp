@@ -126,6 +126,17 @@ void Core::note_clock() {
   ++clock_entries_;
 }
 
+/// Applies what the data plane does not hold, once its time has come.
+void Core::restore_routes() {
+  const auto time = now();
+  for (auto& [name, model] : models_) {
+    if (model.agreed || time < model.retry_at_us) continue;
+    ensure_route(name);
+    auto* live = holder(name);
+    if (model.agreed && live != nullptr && live->retry_at_us == 0) go_on(*live);
+  }
+}
+
 std::int64_t Core::tick() {
   const auto time = now();
   note_clock();
@@ -133,12 +144,8 @@ std::int64_t Core::tick() {
     heartbeat();
     next_heartbeat_us_ = time + world_.settings.heartbeat_ms * 1'000;
   }
-  for (auto& [name, model] : models_) {
-    if (model.agreed || time < model.retry_at_us) continue;
-    ensure_route(name);
-    auto* live = holder(name);
-    if (model.agreed && live != nullptr && live->retry_at_us == 0) go_on(*live);
-  }
+  restore_routes();
+  if (!losses_.empty() && time >= next_losses_us_) record_losses();
   if (time >= next_telemetry_us_) {
     read_telemetry();
     next_telemetry_us_ = time + world_.settings.telemetry_ms * 1'000;

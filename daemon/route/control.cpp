@@ -120,7 +120,15 @@ Answer capabilities(const RouterCore& core) {
                   {"router_id", core.ledger.router_id()}});
 }
 
-Answer dispatch(RouterCore& core, const json& request, bool& stop) {
+/// Copies of the listening sockets, so that a daemon that did not start this router holds them as well.
+Answer listeners(const RouterCore& core, ControlEffects& effects) {
+  auto copies = core.listeners.copies();
+  if (!copies) return std::unexpected(copies.error());
+  effects.descriptors = std::move(*copies);
+  return ok_with({{"listeners", effects.descriptors.size()}});
+}
+
+Answer dispatch(RouterCore& core, const json& request, ControlEffects& effects) {
   const auto found = request.is_object() ? request.find("op") : request.end();
   if (!request.is_object() || found == request.end() || !found->is_string()) return bad("needs an op");
   const auto& op = found->get_ref<const std::string&>();
@@ -135,9 +143,10 @@ Answer dispatch(RouterCore& core, const json& request, bool& stop) {
   if (op == "spool_path") return spool(core, request, false);
   if (op == "drop_spool") return spool(core, request, true);
   if (op == "capabilities") return capabilities(core);
+  if (op == "listeners") return listeners(core, effects);
   if (op == "shutdown") {
     core.draining = true;  // before the answer: nobody adopts a router that was told to end
-    stop = true;
+    effects.stop = true;
     return ok();
   }
   return bad(fmt::format("unknown op '{}'", op));
@@ -145,10 +154,10 @@ Answer dispatch(RouterCore& core, const json& request, bool& stop) {
 
 }  // namespace
 
-std::string answer_control(RouterCore& core, std::string_view request, bool& stop) {
+std::string answer_control(RouterCore& core, std::string_view request, ControlEffects& effects) {
   const auto json_request = parse_json(request);
   auto answer =
-      json_request ? dispatch(core, *json_request, stop) : Answer(std::unexpected(json_request.error()));
+      json_request ? dispatch(core, *json_request, effects) : Answer(std::unexpected(json_request.error()));
   if (answer && answer->size() > kMaxFrameBytes) {
     answer = schema::fail(schema::ErrorCode::limit_exceeded, "control answer is over the limit of a frame");
   }

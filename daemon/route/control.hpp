@@ -2,14 +2,21 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/route/core.hpp"
 
 namespace driftgate::route {
 
+/// What goes with an answer.
+struct ControlEffects {
+  bool stop = false;                  ///< the router is to end
+  std::vector<UniqueFd> descriptors;  ///< sent beside the answer
+};
+
 /// The answer to one control request, both JSON. Requests are {"op": NAME, …} with op one of apply,
-/// observe, heartbeat, windows, acknowledge, spool_path, drop_spool, capabilities, shutdown; answers
-/// are {"ok": true, …} or {"ok": false, "error": {"code", "message"}}. `stop` becomes true on shutdown.
-[[nodiscard]] std::string answer_control(RouterCore& core, std::string_view request, bool& stop);
+/// observe, heartbeat, windows, acknowledge, spool_path, drop_spool, capabilities, listeners, shutdown;
+/// answers are {"ok": true, …} or {"ok": false, "error": {"code", "message"}}.
+[[nodiscard]] std::string answer_control(RouterCore& core, std::string_view request, ControlEffects& effects);
 
 }  // namespace driftgate::route

@@ -35,7 +35,10 @@ class PollServer final : public ControlServer {
         on_shutdown_(std::move(on_shutdown)),
         listener_(std::move(listener)),
         wake_(std::move(wake)),
-        thread_([this] { run(); }) {}
+        thread_([this] {
+          core_.page.control_starts();
+          run();
+        }) {}
 
   ~PollServer() override {
     const std::uint64_t one = 1;
@@ -89,11 +92,13 @@ class PollServer final : public ControlServer {
         return false;
       }
       if (!*frame) return true;
-      bool stop = false;
-      const auto answer = encode_frame(answer_control(core_, **frame, stop));
-      const auto written =
-          write_all(peer.socket.get(), answer, std::chrono::steady_clock::now() + kAnswerDeadline);
-      if (stop) on_shutdown_();
+      ControlEffects effects;
+      const auto answer = encode_frame(answer_control(core_, **frame, effects));
+      const auto deadline = std::chrono::steady_clock::now() + kAnswerDeadline;
+      const auto written = effects.descriptors.empty()
+                               ? write_all(peer.socket.get(), answer, deadline)
+                               : send_descriptors(peer.socket.get(), answer, effects.descriptors);
+      if (effects.stop) on_shutdown_();
       if (!written) return false;
     }
   }

@@ -61,13 +61,17 @@ std::size_t OpenMirrors::count(const std::string& stage_key) const {
 
 RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
     : options(std::move(router_options)),
+      page(router_id, options.listen_fds > 0 ? options.listen_fds : options.threads),
       routes(std::chrono::milliseconds(options.dead_man_ms)),
       ledger(std::move(router_id)),
       spool(options.spool_dir, options.spool_cap_bytes),
       connections(connection_limits(options)),
-      mark(via_mark(ledger.router_id())) {}
+      mark(via_mark(ledger.router_id())) {
+  ledger.count_on(page);
+}
 
 void RouterCore::tick(RouteTable::Time now) {
+  page.set_connections(static_cast<std::uint32_t>(connections.count()));
   for (const auto& model : routes.check_dead_man(now)) {
     spdlog::warn("router: no heartbeat for {} ms, model {} goes to the incumbent", options.dead_man_ms,
                  model);

@@ -10,8 +10,10 @@
 #include "daemon/limits/connection_table.hpp"
 #include "daemon/route/driver.hpp"
 #include "daemon/route/ledger.hpp"
+#include "daemon/route/listeners.hpp"
 #include "daemon/route/route_table.hpp"
 #include "daemon/route/router_options.hpp"
+#include "daemon/route/router_page.hpp"
 #include "daemon/route/spool.hpp"
 
 namespace driftgate::route {
@@ -53,6 +55,7 @@ struct RouterCore {
   RouterCore(RouterOptions router_options, std::string router_id);
 
   const RouterOptions options;
+  RouterPage page;
   RouteTable routes;
   Ledger ledger;
   Spool spool;
@@ -60,6 +63,7 @@ struct RouterCore {
   OpenMirrors mirrors;
   limits::ConnectionTable connections;
   const std::string mark;  ///< how this router names itself in Via
+  HeldListeners listeners;
   std::atomic<bool> draining = false;
   std::atomic<std::uint16_t> port = 0;
 

@@ -59,6 +59,10 @@ schema::Result<std::optional<std::string>> take_frame(std::string& buffer) {
   return body;
 }
 
+schema::Result<void> wait_readable(int fd, FrameDeadline deadline) {
+  return wait_for(fd, POLLIN, deadline);
+}
+
 schema::Result<void> write_all(int fd, std::string_view bytes, FrameDeadline deadline) {
   while (!bytes.empty()) {
     const auto sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);

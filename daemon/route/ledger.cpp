@@ -50,7 +50,20 @@ Ledger::Ticket Ledger::begin(Start start, Time deadline) {
     return nullptr;
   }
   state.pending.push_back(slot);
+  count(slot->model, state);
   return slot;
+}
+
+void Ledger::count(const std::string& model, Model& state) {
+  if (page_ == nullptr) return;
+  if (state.counters == nullptr) state.counters = page_->model(model);
+  if (state.counters == nullptr) return;
+  auto open_requests = state.pending.size();
+  for (const auto& open : state.open) open_requests += open.window.observations.size();
+  state.counters->open_requests.store(open_requests);
+  state.counters->kept_requests.store(state.kept_observations);
+  state.counters->windows.store(static_cast<std::uint32_t>(state.kept_windows));
+  state.counters->newest_window.store(state.last_number);
 }
 
 void Ledger::finish(const Ticket& ticket, const Ending& ending, Time now) {
@@ -174,6 +187,7 @@ void Ledger::close_windows(const std::vector<std::pair<std::string, std::string>
     release(model, state, now);
     while (!state.open.empty()) close(state, state.open.front(), now_us);
     state.closed_us = now_us;
+    count(model, state);
   }
 }
 
@@ -192,6 +206,7 @@ void Ledger::acknowledge(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   if (number >= next_number_) return;
   while (!closed_.empty() && closed_.front()->number <= number) forget(closed_.begin());
+  for (auto& [model, state] : models_) count(model, state);
 }
 
 }  // namespace driftgate::route

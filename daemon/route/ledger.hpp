@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/route/router_page.hpp"
 #include "daemon/route/telemetry.hpp"
 
 namespace driftgate::route {
@@ -61,6 +62,9 @@ class Ledger {
 
   explicit Ledger(std::string router_id, LedgerLimits limits = {});
 
+  /// Keeps what has not been acknowledged counted on the page, which lives longer; before any request.
+  void count_on(RouterPage& page) { page_ = &page; }
+
   /// A request was routed; it ends before `deadline` or is reported as a timeout. Never fails: a null
   /// ticket means that it is only counted as dropped.
   Ticket begin(Start start, Time deadline);
@@ -95,8 +99,11 @@ class Ledger {
     std::uint64_t last_number = 0;  ///< of its newest closed window
     std::size_t kept_windows = 0;   ///< of it in closed_
     std::size_t kept_observations = 0;
+    ModelCounters* counters = nullptr;  ///< on the page
   };
 
+  /// Writes the model's counts to the page.
+  void count(const std::string& model, Model& state);
   OpenWindow& open_window(const std::string& model, Model& state, std::string_view stage_key);
   void release(const std::string& model, Model& state, Time now);
   void emit(const std::string& model, Model& state, Slot& slot);
@@ -107,6 +114,7 @@ class Ledger {
 
   const std::string router_id_;
   const LedgerLimits limits_;
+  RouterPage* page_ = nullptr;
   mutable std::mutex mutex_;
   std::uint64_t next_order_ = 1;
   std::uint64_t next_number_ = 1;

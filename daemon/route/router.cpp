@@ -1,5 +1,6 @@
 #include "daemon/route/router.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include <fstream>
 #include <random>
 
+#include "daemon/route/listeners.hpp"
 #include "daemon/route/state_file.hpp"
 #include "daemon/route/unix_socket.hpp"
 
@@ -45,6 +47,18 @@ schema::Result<void> write_port_file(const std::string& path, std::uint16_t port
   return schema::fail(schema::ErrorCode::io, fmt::format("cannot write the port file {}", path));
 }
 
+/// Descriptors kFirstListener and on, as the daemon placed them.
+schema::Result<std::vector<UniqueFd>> inherited_listeners(std::uint32_t count) {
+  std::vector<UniqueFd> listeners;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const int fd = kFirstListener + static_cast<int>(i);
+    if (auto port = listening_port(fd); !port) return std::unexpected(port.error());
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    listeners.emplace_back(fd);
+  }
+  return listeners;
+}
+
 /// Waits for a signal or for the daemon's shutdown.
 void wait_for_end(const sigset_t& signals, int stop_fd) {
   const UniqueFd signal_fd(::signalfd(-1, &signals, SFD_CLOEXEC));
@@ -65,20 +79,30 @@ Router::~Router() {
   workers_.clear();
 }
 
-schema::Result<void> Router::listen() {
-  auto at = parse_authority(core_.options.listen);
-  if (!at) return std::unexpected(at.error());
-  for (std::uint32_t i = 0; i < core_.options.threads; ++i) {
-    workers_.push_back(Worker::make(core_, seed_ + i + 1, i == 0));
-    auto port = workers_.back()->listen(*at, core_.options.threads > 1);
-    if (!port) return std::unexpected(port.error());
-    at->port = *port;
+/// A worker for each socket.
+schema::Result<void> Router::listen(std::vector<UniqueFd> sockets) {
+  auto port = listening_port(sockets.front().get());
+  if (!port) return std::unexpected(port.error());
+  auto held = duplicates(sockets);
+  if (!held) return std::unexpected(held.error());
+  core_.listeners.hold(std::move(*held));
+  for (auto& socket : sockets) {
+    const auto number = workers_.size();
+    workers_.push_back(Worker::make(core_, seed_ + number + 1, number));
+    if (auto listening = workers_.back()->listen(std::move(socket)); !listening) return listening;
   }
-  core_.port = at->port;
+  core_.port = *port;
   return {};
 }
 
 schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options) {
+  auto sockets = options.listen_fds > 0 ? inherited_listeners(options.listen_fds)
+                                        : bind_listeners(options.listen, options.threads);
+  if (!sockets) return std::unexpected(sockets.error());
+  return start(std::move(options), std::move(*sockets));
+}
+
+schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options, std::vector<UniqueFd> sockets) {
   std::random_device device;
   const auto seed = (static_cast<std::uint64_t>(device()) << 32) | device();
   std::unique_ptr<Router> router(new Router(std::move(options), seed));
@@ -87,7 +111,8 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options) {
   if (!lock) return std::unexpected(lock.error());
   router->lock_ = UniqueFd(*lock);
   if (auto ready = core.spool.prepare(); !ready) return std::unexpected(ready.error());
-  if (auto listening = router->listen(); !listening) return std::unexpected(listening.error());
+  if (auto listening = router->listen(std::move(sockets)); !listening)
+    return std::unexpected(listening.error());
   core.routes.restore(restored_routes(core.options.state_path), std::chrono::steady_clock::now());
   for (const auto& worker : router->workers_) worker->start();
   if (auto written = write_port_file(core.options.port_file, core.port); !written) {
@@ -102,9 +127,16 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options) {
 
 bool Router::drain() {
   core_.draining = true;
+  core_.listeners.clear();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(core_.options.drain_ms);
   for (const auto& worker : workers_) worker->drain();
   return core_.connections.wait_for_none(deadline);
+}
+
+void Router::end() {
+  const bool drained = drain();
+  if (!drained) spdlog::warn("router: requests were still in flight at the end of the drain time");
+  core_.page.end();
 }
 
 int run_router(const RouterOptions& options) {
@@ -127,7 +159,7 @@ int run_router(const RouterOptions& options) {
   const timespec none{};
   sigtimedwait(&signals, nullptr, &none);
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  if (!(*router)->drain()) spdlog::warn("router: requests were still in flight at the end of the drain time");
+  (*router)->end();
   return 0;
 }
 

@@ -19,6 +19,8 @@ class Router {
   /// Restores the last routes, candidates at share 0, listens, and opens the control socket last: who
   /// gets an answer there finds everything in place. `conflict` when another router lives on the socket.
   static schema::Result<std::unique_ptr<Router>> start(RouterOptions options);
+  /// On listening sockets that exist, a thread for each.
+  static schema::Result<std::unique_ptr<Router>> start(RouterOptions options, std::vector<UniqueFd> sockets);
   ~Router();
 
   [[nodiscard]] std::uint16_t port() const { return core_.port; }
@@ -26,10 +28,12 @@ class Router {
   [[nodiscard]] int stop_fd() const { return stop_.get(); }
   /// Stops accepting and waits for requests in flight, at most drain_ms; true when all ended.
   bool drain();
+  /// Drains, and notes that the end was in good order.
+  void end();
 
  private:
   Router(RouterOptions options, std::uint64_t seed);
-  schema::Result<void> listen();
+  schema::Result<void> listen(std::vector<UniqueFd> sockets);
 
   RouterCore core_;
   const std::uint64_t seed_;

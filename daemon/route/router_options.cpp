@@ -49,6 +49,7 @@ constexpr std::array kNumbers{
     NumberOption{"--mirror-concurrency", &RouterOptions::mirror_concurrency, 1, 1'024},
     NumberOption{"--mirror-queue", &RouterOptions::mirror_queue, 0, 65'536},
     NumberOption{"--threads", &RouterOptions::threads, 1, 16},
+    NumberOption{"--listen-fds", &RouterOptions::listen_fds, 0, 16},
 };
 constexpr std::array kSizes{
     SizeOption{"--spool-cap-bytes", &RouterOptions::spool_cap_bytes},

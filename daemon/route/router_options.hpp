@@ -34,7 +34,13 @@ struct RouterOptions {
   std::uint32_t mirror_concurrency = 8;         ///< copies in flight, for each thread
   std::uint32_t mirror_queue = 256;             ///< copies waiting, for each thread
   std::uint32_t threads = 1;                    ///< 1 to 16, each with its own event loop
+  /// Listening sockets that the process inherits from kFirstListener on, a thread for each; with 0 it binds
+  /// `listen` itself.
+  std::uint32_t listen_fds = 0;
 };
+
+/// The first descriptor behind the standard ones.
+inline constexpr int kFirstListener = 3;
 
 /// The words behind `driftgate router` that give these options back.
 [[nodiscard]] std::vector<std::string> to_arguments(const RouterOptions& options);

@@ -187,13 +187,16 @@ Task<void> Session::complete() {
   const bool stream = plan->facts.stream;
   const bool candidate = plan->decision.served == Served::candidate;
   Attempt first(stream, plan->decision.mirror);
+  InFlight in_flight(core_.page.model(plan->route->model), plan->decision.served);
   co_await attempt(*plan->decision.arm, candidate, first);
   const bool failed = !first.client_gone && !first.begun;
+  if (!failed) in_flight.end();
   settle(*plan, first, candidate && failed);
   offer_mirror(*plan, first);
   if (!failed) co_return;
   Attempt second(stream, false);
   if (candidate) {
+    in_flight.move_to(Served::incumbent);
     co_await attempt(plan->route->incumbent, false, second);
   }
   const auto& last = candidate ? second : first;

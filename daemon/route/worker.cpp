@@ -47,9 +47,9 @@ void refuse_connection(TcpSocket& socket) {
 
 class LoopWorker final : public Worker {
  public:
-  LoopWorker(RouterCore& core, std::uint64_t random_seed, bool keeps_time)
+  LoopWorker(RouterCore& core, std::uint64_t random_seed, std::size_t number)
       : core_(core),
-        keeps_time_(keeps_time),
+        number_(number),
         io_(std::make_unique<asio::io_context>(1)),
         context_(*io_, core, random_seed) {}
 
@@ -63,37 +63,31 @@ class LoopWorker final : public Worker {
     io_.reset();
   }
 
-  schema::Result<std::uint16_t> listen(const Endpoint& at, bool share_port) override {
+  schema::Result<void> listen(UniqueFd listener) override {
+    sockaddr_storage at{};
+    socklen_t size = sizeof at;
     boost::system::error_code error;
-    const auto address = asio::ip::make_address(at.host == "localhost" ? "127.0.0.1" : at.host, error);
-    if (error) {
-      return schema::fail(
-          schema::ErrorCode::invalid_argument,
-          fmt::format("cannot listen on '{}': give an IP address, for example 127.0.0.1", at.host));
-    }
-    const asio::ip::tcp::endpoint endpoint(address, at.port);
     acceptor_.emplace(io_->get_executor());
-    acceptor_->open(endpoint.protocol(), error);
-    if (!error) acceptor_->set_option(asio::socket_base::reuse_address(true), error);
-    const int yes = 1;
-    if (!error && share_port &&
-        ::setsockopt(acceptor_->native_handle(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes) != 0) {
+    if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &size) != 0)
       error.assign(errno, boost::system::system_category());
-    }
-    if (!error) acceptor_->bind(endpoint, error);
-    if (!error) acceptor_->listen(limits::kListenBacklog, error);
+    const auto protocol = at.ss_family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
+    if (!error) acceptor_->assign(protocol, listener.get(), error);
     if (error) {
       return schema::fail(schema::ErrorCode::io,
-                          fmt::format("cannot listen on {}: {}", at.authority, error.message()));
+                          fmt::format("cannot accept connections: {}", error.message()));
     }
-    return acceptor_->local_endpoint().port();
+    (void)listener.release();
+    return {};
   }
 
   void start() override {
     timer_.emplace(io_->get_executor());
     asio::co_spawn(io_->get_executor(), accept_all(), &log_failure);
     asio::co_spawn(io_->get_executor(), tick_forever(), &log_failure);
-    thread_ = std::thread([this] { io_->run(); });
+    thread_ = std::thread([this] {
+      core_.page.worker_starts(number_);
+      io_->run();
+    });
   }
 
   void drain() override {
@@ -141,14 +135,15 @@ class LoopWorker final : public Worker {
       auto [cut] = co_await timer_->async_wait(kAwait);
       if (cut) co_return;
       const auto now = std::chrono::steady_clock::now();
+      core_.page.beat(number_);
       context_.deadlines.tick(now);
-      if (keeps_time_) core_.tick(now);
+      if (number_ == 0) core_.tick(now);
       if (ticks % kTicksPerPrune == 0) context_.pool.prune(now);
     }
   }
 
   RouterCore& core_;
-  const bool keeps_time_;
+  const std::size_t number_;
   std::unique_ptr<asio::io_context> io_;
   WorkerContext context_;
   std::optional<TcpAcceptor> acceptor_;
@@ -158,8 +153,8 @@ class LoopWorker final : public Worker {
 
 }  // namespace
 
-std::unique_ptr<Worker> Worker::make(RouterCore& core, std::uint64_t random_seed, bool keeps_time) {
-  return std::make_unique<LoopWorker>(core, random_seed, keeps_time);
+std::unique_ptr<Worker> Worker::make(RouterCore& core, std::uint64_t random_seed, std::size_t number) {
+  return std::make_unique<LoopWorker>(core, random_seed, number);
 }
 
 }  // namespace driftgate::route

@@ -19,6 +19,9 @@ constexpr Sql kPutModel{
 constexpr Sql kFindModel{"find model window",
                          "SELECT number FROM router_model_windows WHERE router_id = ?1 AND model = ?2"};
 
+/// Beyond the number of any window: the watermark of a router that is gone.
+constexpr std::uint64_t kGone = (std::uint64_t{1} << 53) - 1;
+
 }  // namespace
 
 Result<bool> consume_window(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us) {
@@ -60,6 +63,15 @@ Result<std::uint64_t> window_watermark(Reader& reader, std::string_view router_i
   auto found = reader.one(kFind, {router_id}, [](const Row& row) { return row.unsigned_integer(0); });
   if (!found) return std::unexpected(std::move(found.error()));
   return found->value_or(0);
+}
+
+Result<bool> end_router(Tx& tx, std::string_view router_id, std::int64_t now_us) {
+  auto newest = window_watermark(tx, router_id);
+  if (!newest) return std::unexpected(std::move(newest.error()));
+  if (*newest >= kGone) return false;
+  auto put = tx.run(kPut, {router_id, kGone, now_us});
+  if (!put) return std::unexpected(std::move(put.error()));
+  return true;
 }
 
 }  // namespace driftgate::store

@@ -22,5 +22,7 @@ Result<std::optional<std::uint64_t>> model_window(Reader& reader, std::string_vi
                                                   std::string_view model);
 /// The newest consumed window of a router process, 0 when none: what may be acknowledged.
 Result<std::uint64_t> window_watermark(Reader& reader, std::string_view router_id);
+/// Notes that a router process is gone: it hands over nothing any more. False when that was noted before.
+Result<bool> end_router(Tx& tx, std::string_view router_id, std::int64_t now_us);
 
 }  // namespace driftgate::store

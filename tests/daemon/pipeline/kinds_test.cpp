@@ -95,6 +95,10 @@ TEST_CASE("each kind of entry is written by the code path that does the thing") 
   h.clock.advance_ms(kHourMs);
   h.clock.offset_us_ = 3'600'000'000;
   h.pipeline->tick();  // skips: the first one still runs, or misses when it has ended
+  route::RouterLoss loss;
+  loss.why = "killed";
+  loss.router_id = "router-1";
+  h.pipeline->router_replaced(loss, {});
   const auto written = kinds_of(h);
   for (const char* kind : {"contract_registered",
                            "kernel_registered",
@@ -118,7 +122,8 @@ TEST_CASE("each kind of entry is written by the code path that does the thing") 
                            "token_revoked",
                            "evidence_redacted",
                            "daemon_started",
-                           "clock_stepped"}) {
+                           "clock_stepped",
+                           "router_replaced"}) {
     CAPTURE(kind);
     CHECK(written.contains(kind));
   }

@@ -16,7 +16,7 @@ namespace {
 struct Bench {
   TemporaryFolder folder;
   RouterCore core;
-  bool stop = false;
+  ControlEffects effects;
 
   Bench() : core(options(folder), "life") { REQUIRE(core.spool.prepare()); }
   static RouterOptions options(const TemporaryFolder& folder) {
@@ -25,7 +25,7 @@ struct Bench {
     options.state_path = folder.at("state");
     return options;
   }
-  json ask(const json& request) { return json::parse(answer_control(core, request.dump(), stop)); }
+  json ask(const json& request) { return json::parse(answer_control(core, request.dump(), effects)); }
 };
 
 }  // namespace
@@ -67,13 +67,13 @@ TEST_CASE("requests that make no sense are answered, not obeyed") {
         R"({"op":"acknowledge"})", R"({"op":"spool_path"})", R"({"op":"spool_path","stage_key":"../x"})",
         R"({"op":"drop_spool","stage_key":""})"}) {
     CAPTURE(text);
-    const auto answer = json::parse(answer_control(bench.core, text, bench.stop));
+    const auto answer = json::parse(answer_control(bench.core, text, bench.effects));
     CHECK(answer["ok"] == false);
     CHECK(answer["error"]["message"].get<std::string>().size() > 5);
   }
-  CHECK_FALSE(bench.stop);
+  CHECK_FALSE(bench.effects.stop);
   CHECK(bench.ask({{"op", "shutdown"}})["ok"] == true);
-  CHECK(bench.stop);
+  CHECK(bench.effects.stop);
 }
 
 TEST_CASE("the mirror's budget is never overdrawn") {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "daemon/route/listeners.hpp"
 #include "daemon/route/spawn.hpp"
 #include "tests/daemon/route/test_router.hpp"
 
@@ -101,6 +102,24 @@ TEST_CASE("a killed router is replaced by one that knows the last route and hide
   CHECK_FALSE(std::filesystem::exists(spawned.options.router.control_path));
 }
 
+TEST_CASE("a router that is handed listening sockets serves on them, with a thread for each") {
+  Spawned spawned;
+  auto sockets = bind_listeners("127.0.0.1:0", 3);
+  REQUIRE(sockets);
+  const auto port = listening_port(sockets->front().get()).value_or(0);
+  spawned.options.listeners = std::move(*sockets);
+  spawned.options.router.listen = "256.0.0.1:1";  // not looked at
+  const auto router = spawn_router(spawned.options);
+  REQUIRE(router);
+  CHECK(router->info.port == port);
+  const auto view = PageView::of_process(router->info.pid);
+  REQUIRE(view);
+  CHECK(view->workers().size() == 3);
+  CHECK(view->read().router_id == router->info.router_id);
+  TestClient client(port);
+  CHECK(client.get("/health").status == 200);
+}
+
 TEST_CASE("a router that was told to end is not adopted: the next one starts when it is gone") {
   Spawned spawned;
   const auto first = spawn_router(spawned.options);
@@ -119,10 +138,9 @@ TEST_CASE("a router that was told to end is not adopted: the next one starts whe
   CHECK(gone_in_time(first->info.pid));
 }
 
-TEST_CASE("a router that cannot start is told with the place of its log") {
+TEST_CASE("a router that cannot start is told with the place of its log, as soon as it has ended") {
   Spawned spawned;
   spawned.options.router.listen = "256.0.0.1:1";
-  spawned.options.deadline = std::chrono::milliseconds(500);
   const auto failed = spawn_router(spawned.options);
   REQUIRE_FALSE(failed);
   CHECK(failed.error().message.find(spawned.options.log_path) != std::string::npos);

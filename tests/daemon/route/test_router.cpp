@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "daemon/route/listeners.hpp"
+
 namespace driftgate::route {
 namespace {
 
@@ -35,6 +37,14 @@ TestRouter::TestRouter(const std::function<void(RouterOptions&)>& change)
 void TestRouter::restart() {
   router_.reset();
   router_ = started(options_);
+}
+
+void TestRouter::start_on(const std::vector<UniqueFd>& sockets) {
+  auto copies = duplicates(sockets);
+  if (!copies) throw std::runtime_error(copies.error().describe());
+  auto router = Router::start(options_, std::move(*copies));
+  if (!router) throw std::runtime_error(router.error().describe());
+  router_ = std::move(*router);
 }
 
 void TestRouter::apply(ModelRoute route) {

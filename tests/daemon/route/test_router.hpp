@@ -25,6 +25,9 @@ class TestRouter {
   Router& router() { return *router_; }
   /// Ends the router and starts one with the same files.
   void restart();
+  void end() { router_.reset(); }
+  /// Starts one with the same files on copies of listening sockets.
+  void start_on(const std::vector<UniqueFd>& sockets);
 
   /// Applies a route of model "tiny" with the next revision.
   void apply(ModelRoute route);

@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "daemon/pipeline/core.hpp"
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/store/router_windows.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using schema::EntryValue;
+
+constexpr std::int64_t kRetryUs = 1'000'000;
+constexpr std::size_t kMaxListed = 64;          ///< of each list, so that the entry keeps within its size
+constexpr std::string_view kOtherModels = "*";  ///< no model can have this name
+
+/// Requests that the router had begun, by model and arm; what is beyond the limit is added up by arm.
+EntryValue::Array broken_list(const route::PageContents& page) {
+  EntryValue::Array list;
+  std::array<std::uint64_t, route::kPageArms> others{};
+  const auto put = [&list](std::string_view model, std::size_t arm, std::uint64_t requests) {
+    list.push_back(EntryValue::Object{{"model", std::string(model)},
+                                      {"arm", std::string(route::to_string(static_cast<route::Served>(arm)))},
+                                      {"requests", requests}});
+  };
+  for (const auto& model : page.models) {
+    for (std::size_t arm = 0; arm < route::kPageArms; ++arm) {
+      const auto requests = model.in_flight[arm];
+      if (requests > 0 && list.size() < kMaxListed) {
+        put(model.model, arm, requests);
+      } else {
+        others[arm] += requests;
+      }
+    }
+  }
+  for (std::size_t arm = 0; arm < route::kPageArms; ++arm) {
+    if (others[arm] > 0) put(kOtherModels, arm, others[arm]);
+  }
+  return list;
+}
+
+/// Telemetry by model that was not consumed: closed windows and the open one, with the requests in them.
+EntryValue::Array lost_list(const route::PageContents& page,
+                            const std::map<std::string, std::uint64_t>& consumed) {
+  EntryValue::Array list;
+  std::uint64_t other_windows = 0;
+  std::uint64_t other_requests = 0;
+  const auto put = [&list](std::string_view model, std::uint64_t windows, std::uint64_t requests) {
+    list.push_back(
+        EntryValue::Object{{"model", std::string(model)}, {"windows", windows}, {"requests", requests}});
+  };
+  for (const auto& model : page.models) {
+    const bool all_consumed = consumed.at(model.model) >= model.newest_window;
+    const std::uint64_t windows = (all_consumed ? 0 : model.windows) + 1;
+    const auto requests = (all_consumed ? 0 : model.kept_requests) + model.open_requests;
+    if (list.size() < kMaxListed) {
+      put(model.model, windows, requests);
+    } else {
+      other_windows += windows;
+      other_requests += requests;
+    }
+  }
+  if (other_windows > 0) put(kOtherModels, other_windows, other_requests);
+  return list;
+}
+
+}  // namespace
+
+/// The users' service is back already. What remains is the record, and the candidate's share, which a router
+/// that starts does not give.
+void Core::router_replaced(route::RouterLoss loss, std::function<void()> recorded) {
+  losses_.push_back({std::move(loss), std::move(recorded)});
+  record_losses();
+  check_routes();
+  restore_routes();
+}
+
+/// In order; what cannot be committed now is tried again.
+void Core::record_losses() {
+  while (!losses_.empty()) {
+    const auto done = record_loss(losses_.front().loss);
+    if (!done) {
+      next_losses_us_ = now() + kRetryUs;
+      return warn(fmt::format("that router {} was replaced is not recorded yet: {}",
+                              losses_.front().loss.router_id, done.error().describe()));
+    }
+    const auto recorded = std::move(losses_.front().recorded);
+    losses_.erase(losses_.begin());
+    if (recorded) recorded();
+  }
+}
+
+/// Broken requests count neither for nor against a candidate: the router broke those of both arms alike, and
+/// more of the slower one's, whose requests are longer in flight.
+schema::Result<void> Core::record_loss(const route::RouterLoss& loss) {
+  std::map<std::string, std::uint64_t> consumed;
+  for (const auto& model : loss.page ? loss.page->models : std::vector<route::PageModel>{}) {
+    auto newest = world_.store.read(
+        [&](store::Reader& reader) { return store::model_window(reader, loss.router_id, model.model); });
+    if (!newest) return std::unexpected(newest.error());
+    consumed[model.model] = newest->value_or(0);
+  }
+  schema::EntryDraft entry;
+  entry.time_us = now();
+  entry.kind = schema::EvidenceKind::router_replaced;
+  entry.actor = kDaemonActor;
+  entry.body = {{"why", loss.why},
+                {"reason", loss.reason},
+                {"router", loss.router_id},
+                {"pid", loss.pid},
+                {"replacement", loss.replacement_id},
+                {"replacement_pid", loss.replacement_pid},
+                {"down_ms", loss.down_ms}};
+  if (loss.page) {
+    entry.body["connections"] = loss.page->connections;
+    entry.body["broken"] = broken_list(*loss.page);
+    entry.body["lost"] = lost_list(*loss.page, consumed);
+  }
+  if (loss.unread) entry.body["unread"] = *loss.unread;
+  return commit("router replaced", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    if (!loss.router_id.empty()) {
+      auto first = store::end_router(tx, loss.router_id, now());
+      if (!first) return std::unexpected(first.error());
+      if (!*first) return {};  // a daemon before this one recorded it and died
+    }
+    auto seq = entries.add(tx, entry);
+    if (!seq) return std::unexpected(seq.error());
+    return {};
+  });
+}
+
+}  // namespace driftgate::pipeline
