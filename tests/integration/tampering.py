@@ -62,6 +62,7 @@ def each_change_of_a_stopped_database_is_named(world):
         "somebody emptied the table": ([("UPDATE log_head SET size = 0, note = ''",)], refused),
         "the signed head of the evidence log is gone": ([("DELETE FROM log_head",)], refused),
         "evidence entries 0 to 63": ([renamed("kernel-7", "kernel-8", "seq < 64")], None),
+        "the column actor": ([("UPDATE entries SET actor = 'eve' WHERE seq = 5",)], None),
         "its tree of": ([renamed("kernel-69", "kernel-96", "seq >= 64")], refused),
     }
     for number, (named, (statements, how)) in enumerate(changes.items()):

@@ -204,6 +204,8 @@ TEST_CASE("changed entries and nodes are named by the check of a folder") {
        "evidence entries 0 to 63: their bytes"},
       {"UPDATE tree_nodes SET hash = zeroblob(32) WHERE position = 2", "node 2 of the tree"},
       {"DELETE FROM entries WHERE seq = 3", "evidence entry 3: it is missing"},
+      {"UPDATE entries SET actor = 'eve' WHERE seq = 5", "evidence entry 5: the column actor"},
+      {"UPDATE entries SET model = NULL WHERE seq = 199", "evidence entry 199: the column model"},
   };
   for (const auto& [script, named] : changes) {
     CAPTURE(script);
