@@ -10,6 +10,7 @@ from harness import DRIFTGATE, ROOT, call, check, wait_for
 from world import DATA, MODEL_DIR, TERMINAL, run
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "evidence"))
+import harness  # noqa: E402
 import other_tools  # noqa: E402
 
 CANDIDATE_ENTRY_KINDS = {"promotion_requested", "state_changed", "job_finished", "verdict_reached",
@@ -58,6 +59,21 @@ def bundles_verify(world, promotion, older_head):
     print(other_tools.check(arguments[1], kept, bundles))
 
 
+def a_bundle_of_a_running_promotion_needs_the_flag(world, promotion):
+    """The export says so, and both verifiers call the bundle incomplete without --running."""
+    token, path, trust = (os.path.join(world.folder, name) for name in ("running.token", "running.bundle", "running-trust.json"))
+    with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+        file.write(world.tokens["auditor"])
+    os.replace(trust_of(world), trust)
+    run_program = lambda *argv: subprocess.run(argv, capture_output=True, text=True, check=False)
+    said = run_program(harness.DRIFTGATE, "audit", "export", "--promotion", promotion, "--out", path, "--url", world.url, "--token-file", token)
+    check(said.returncode == 0 and "--running" in said.stdout, f"audit export: {said.returncode}\n{said.stdout}{said.stderr}")
+    for flags, code in ([], 4), (["--running"], 0):
+        for verifier in ([harness.DRIFTGATE, "audit", "verify"], [sys.executable, os.path.join(ROOT, "scripts", "verify_bundle.py")]):
+            done = run_program(*verifier, "--trust", trust, *flags, path)
+            check(done.returncode == code, f"{verifier[-1]} {flags}: {done.returncode}, expected {code}\n{done.stdout}{done.stderr}")
+
+
 def bf16_is_promoted(world):
     world.install_incumbent()
     world.start_engine("bf16", "bf16")
@@ -65,6 +81,7 @@ def bf16_is_promoted(world):
     load = world.load()
     older_head = world.api("GET", "/v1/log/checkpoint")
     promotion = world.promote("bf16", "bf16")
+    a_bundle_of_a_running_promotion_needs_the_flag(world, promotion)
     waiting = world.reach(promotion, "awaiting_approval")
     refused = world.api("POST", f"/v1/promotions/{promotion}/approve",
                         {"evidence_digest": waiting["approval"]["evidence_digest"], "reason": "mine"}, who="admin")
