@@ -158,8 +158,8 @@ Result<void> Application::Parts::compare_tables() {
   for (const auto& difference : *found) log.error(fmt::format("differs from the log: {}", to_text(difference)));
   return schema::fail(
       schema::ErrorCode::corrupt,
-      fmt::format("the database differs from the signed log in {} places, the first is {}. Somebody changed it: "
-                  "restore a backup",
+      fmt::format("the database differs from the signed log in {} places, the first is {}. Somebody changed it: keep "
+                  "a copy, which `driftgate audit verify --data-dir COPY` says all of, and restore a backup",
                   found->size(), to_text(found->front())));
 }
 

@@ -235,6 +235,7 @@ def heads_of_before_two_rotations_stay_acceptable(world):
 
 
 def a_swapped_key_is_refused_at_the_start(world):
+    world.keeps_its_folder_whole = False
     world.start_daemon()
     stop(world)
     fresh = f"{world.folder}/fresh.key"

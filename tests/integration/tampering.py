@@ -83,6 +83,7 @@ def each_change_of_a_stopped_database_is_named(world):
 
 
 def a_running_daemon_names_what_was_changed_before_its_start(world):
+    world.keeps_its_folder_whole = False
     world.start_daemon()
     for number in range(70):
         something_happens(world, f"kernel-{number}")

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import tempfile
 
-from harness import DRIFTGATE, EXAMPLE, ROOT, TINYLM, Load, Process, call, check, port_of, wait_for
+from harness import DRIFTGATE, EXAMPLE, PATIENCE_S, ROOT, TINYLM, Load, Process, call, check, port_of, wait_for
 
 TERMINAL = ("succeeded", "rejected", "errored", "aborted", "expired", "superseded")
 MODEL_DIR = os.path.join(EXAMPLE, "model")
@@ -36,6 +36,7 @@ class World:
         self.engines = {}
         self.daemon = None
         self.tokens = {}
+        self.keeps_its_folder_whole = True  # a test that damages it on purpose says so
         self.contract_text = open(CONTRACT, encoding="utf-8").read()
 
     # --- processes -------------------------------------------------------------------------------
@@ -114,6 +115,16 @@ class World:
         """The router outlives the daemon on purpose: a test ends it through its control socket."""
         subprocess.run([DRIFTGATE, "router-stop", "--socket", f"{self.folder}/data/router.sock"],
                        check=False, capture_output=True, timeout=60)
+
+    def check_folder(self):
+        """Ends the daemon as a crash would; then the log verifies, and every table says what the log says."""
+        config = os.path.join(self.folder, "driftgate.yaml")
+        if self.daemon is None or not self.keeps_its_folder_whole or not os.path.exists(config):
+            return
+        self.daemon.kill()
+        done = subprocess.run([DRIFTGATE, "audit", "verify", "--config", config, "--data-dir", f"{self.folder}/data"],
+                              check=False, capture_output=True, text=True, timeout=PATIENCE_S)
+        check(done.returncode == 0, f"the folder that the daemon left: {done.returncode}\n{done.stdout}{done.stderr}")
 
     # --- the API ---------------------------------------------------------------------------------
     def api(self, method, path, body=None, who="viewer", expect=None, headers=None):
@@ -205,6 +216,7 @@ def run(tests):
     failed = True
     try:
         tests[name](world)
+        world.check_folder()
         failed = False
         print(f"{name}: ok")
     finally:
