@@ -59,6 +59,7 @@ constexpr EntryField kVerdict[] = {{"verdict", T::text, true, "pass, violated, i
                                    {"slice", T::text, kOptional, "where it was decided"},
                                    {"severity", T::text, kOptional, "hard or soft"},
                                    {"rule", T::text, kOptional, "how the verdict follows from the numbers"},
+                                   {"rules", T::integer, kOptional, "version of the rules; absent: 1"},
                                    {"estimate", T::any, kOptional, "measured"},
                                    {"lower", T::any, kOptional, "measured"},
                                    {"upper", T::any, kOptional, "measured"},

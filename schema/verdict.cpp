@@ -22,12 +22,8 @@ constexpr std::array<std::string_view, 16> kRules{
 constexpr std::array kRoles{SliceRole::corpus, SliceRole::critical, SliceRole::monitored,
                             SliceRole::discovered, SliceRole::described};
 
-// Monitored and discovered slices look for harm: they block when they found it, not when they lack data.
-bool blocks(const ClauseVerdict& item) {
-  if (item.severity == Severity::soft || item.role == SliceRole::described) return false;
-  const bool watched = item.role == SliceRole::monitored || item.role == SliceRole::discovered;
-  return !(watched && item.verdict == Verdict::inconclusive);
-}
+/// Of one verdict's text: far more than one with all details has.
+constexpr std::size_t kMaxVerdictBytes = std::size_t{1} << 20;
 
 void put(Json& out, const char* name, const std::optional<double>& value) {
   if (value) out[name] = *value;
@@ -63,6 +59,14 @@ class Members {
     if (value == nullptr) return 0;
     if (!value->is_number_unsigned()) return refuse(name, "must be a whole number that is not negative"), 0;
     return value->get<std::uint64_t>();
+  }
+  /// Of the rules; absent in records that were made before there were versions.
+  std::uint32_t version(const char* name) {
+    const Json* value = find(name, false);
+    if (value == nullptr) return kFirstRules;
+    const bool valid = value->is_number_unsigned() && value->get<std::uint64_t>() <= UINT32_MAX;
+    if (!valid) return refuse(name, "must be the number of a version"), kFirstRules;
+    return value->get<std::uint32_t>();
   }
   std::optional<double> number(const char* name, bool required = false) {
     const Json* value = find(name, required);
@@ -110,11 +114,9 @@ void read_names(Members& members, ClauseVerdict& verdict) {
   if (severity != "hard" && severity != "soft") members.refuse("severity", "must be hard or soft");
   verdict.severity = severity == "soft" ? Severity::soft : Severity::hard;
 
-  const std::string role = members.text("role");
-  const auto found =
-      std::find_if(kRoles.begin(), kRoles.end(), [&](SliceRole value) { return to_string(value) == role; });
-  if (found == kRoles.end()) return members.refuse("role", "is not a role of a slice");
-  verdict.role = *found;
+  const auto role = slice_role_from_name(members.text("role"));
+  if (!role) return members.refuse("role", "is not a role of a slice");
+  verdict.role = *role;
 
   const auto named = verdict_from_name(members.text("verdict"));
   if (!named) return members.refuse("verdict", "must be pass, violated, inconclusive or error");
@@ -154,15 +156,11 @@ std::optional<VerdictRule> verdict_rule_from_name(std::string_view name) {
   return static_cast<VerdictRule>(found - kRules.begin());
 }
 
-Verdict combine(const std::vector<ClauseVerdict>& verdicts) {
-  const auto any = [&](Verdict wanted) {
-    return std::any_of(verdicts.begin(), verdicts.end(),
-                       [&](const ClauseVerdict& item) { return item.verdict == wanted && blocks(item); });
-  };
-  for (const Verdict verdict : {Verdict::violated, Verdict::error, Verdict::inconclusive}) {
-    if (any(verdict)) return verdict;
-  }
-  return Verdict::pass;
+std::optional<SliceRole> slice_role_from_name(std::string_view name) {
+  const auto found =
+      std::find_if(kRoles.begin(), kRoles.end(), [&](SliceRole role) { return to_string(role) == name; });
+  if (found == kRoles.end()) return std::nullopt;
+  return *found;
 }
 
 std::string to_json(const ClauseVerdict& verdict) {
@@ -172,6 +170,7 @@ std::string to_json(const ClauseVerdict& verdict) {
               {"role", to_string(verdict.role)},
               {"verdict", to_string(verdict.verdict)},
               {"rule", to_string(verdict.rule)},
+              {"rules", verdict.rules},
               {"n", verdict.n},
               {"clusters", verdict.clusters},
               {"limit_kind", verdict.limit_kind},
@@ -193,16 +192,18 @@ std::string to_json(const ClauseVerdict& verdict) {
 }
 
 Result<ClauseVerdict> clause_verdict_from_json(std::string_view json) {
-  auto parsed = parse_json(json, {}, "the clause verdict");
-  if (!parsed) return std::unexpected(parsed.error());
-  if (!parsed->is_object()) {
-    return fail(ErrorCode::invalid_document, "a clause verdict must be a JSON object");
+  // Not parse_json, which refuses 18446744073709552000: canonical JSON spells a whole double so.
+  const bool readable = json.size() <= kMaxVerdictBytes;
+  const Json parsed = readable ? Json::parse(json, nullptr, false) : Json();
+  if (!parsed.is_object()) {
+    return fail(ErrorCode::invalid_document, "a clause verdict must be a JSON object of at most 1 MiB");
   }
-  Members members(*parsed);
+  Members members(parsed);
   ClauseVerdict verdict;
   verdict.clause = members.text("clause");
   verdict.where = read_texts(members, "where", true);
   read_names(members, verdict);
+  verdict.rules = members.version("rules");
   verdict.n = members.count("n");
   verdict.clusters = members.count("clusters");
   verdict.limit_kind = members.text("limit_kind");

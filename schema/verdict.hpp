@@ -17,6 +17,11 @@ enum class Verdict : std::uint8_t { pass, violated, inconclusive, error };
 [[nodiscard]] std::string_view to_string(Verdict verdict);
 [[nodiscard]] std::optional<Verdict> verdict_from_name(std::string_view name);
 
+/// The version of the rules by which new verdicts are decided (registry: verdict_rule.hpp). A record that
+/// states none is of kFirstRules: it was written before records stated a version.
+inline constexpr std::uint32_t kFirstRules = 1;
+inline constexpr std::uint32_t kCurrentRules = 1;
+
 /// How a verdict follows from the numbers recorded beside it (`rederive` in verdict_rule.hpp). `details` and
 /// the members of ClauseVerdict are named as they are read. "Otherwise" is `pass` with `no_harm_only` where
 /// that is set, else what the line says.
@@ -56,6 +61,7 @@ struct ClauseVerdict {
   SliceRole role = SliceRole::corpus;
   Verdict verdict = Verdict::error;
   VerdictRule rule = VerdictRule::undecided;
+  std::uint32_t rules = kCurrentRules;  ///< version of the rules that it was decided by
   std::uint64_t n = 0;         ///< rows, pairs or requests
   std::uint64_t clusters = 0;  ///< independent units
   std::optional<double> estimate;
@@ -76,11 +82,17 @@ struct ClauseVerdict {
 };
 
 /// The verdict of a stage: violated if a hard clause is; else error; else inconclusive; else pass.
-/// Soft clauses and monitored-but-inconclusive slices are listed and do not block.
-[[nodiscard]] Verdict combine(const std::vector<ClauseVerdict>& verdicts);
+/// Soft clauses and monitored-but-inconclusive slices are listed and do not block. Decided by version `rules`;
+/// error when it is not known.
+[[nodiscard]] Verdict combine(const std::vector<ClauseVerdict>& verdicts,
+                              std::uint32_t rules = kCurrentRules);
 
 /// JSON with the field names above; numbers that are not finite are the strings of measurement.md.
 [[nodiscard]] std::string to_json(const ClauseVerdict& verdict);
+/// Reads what to_json writes. A member is a double or a count by its name, never by how its number is spelled:
+/// JSON has one spelling for 3 and 3.0. Whole doubles of any size are read back exactly.
 [[nodiscard]] Result<ClauseVerdict> clause_verdict_from_json(std::string_view json);
+/// The role of a slice by its name.
+[[nodiscard]] std::optional<SliceRole> slice_role_from_name(std::string_view name);
 
 }  // namespace driftgate::schema

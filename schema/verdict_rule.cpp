@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 namespace driftgate::schema {
 namespace {
 
@@ -146,9 +149,7 @@ Verdict by_rule(const ClauseVerdict& v, Numbers& numbers) {
   return Verdict::error;
 }
 
-}  // namespace
-
-Result<Verdict> rederive(const ClauseVerdict& recorded) {
+Result<Verdict> rederive_1(const ClauseVerdict& recorded) {
   Numbers numbers(recorded);
   const Verdict verdict = by_rule(recorded, numbers);
   if (!numbers.missing().empty()) {
@@ -160,6 +161,65 @@ Result<Verdict> rederive(const ClauseVerdict& recorded) {
   if (!unproven) return verdict;
   if (numbers.has("replicates_wanted")) return Verdict::error;
   return recorded.no_harm_only ? Verdict::pass : Verdict::inconclusive;
+}
+
+// Monitored and discovered slices look for harm: they block when they found it, not when they lack data.
+bool blocks(const ClauseVerdict& item) {
+  if (item.severity == Severity::soft || item.role == SliceRole::described) return false;
+  const bool watched = item.role == SliceRole::monitored || item.role == SliceRole::discovered;
+  return !(watched && item.verdict == Verdict::inconclusive);
+}
+
+Verdict combine_1(const std::vector<ClauseVerdict>& verdicts) {
+  const auto any = [&](Verdict wanted) {
+    return std::any_of(verdicts.begin(), verdicts.end(),
+                       [&](const ClauseVerdict& item) { return item.verdict == wanted && blocks(item); });
+  };
+  for (const Verdict verdict : {Verdict::violated, Verdict::error, Verdict::inconclusive}) {
+    if (any(verdict)) return verdict;
+  }
+  return Verdict::pass;
+}
+
+/// What the search for slices found is reported, and blocks only if the contract says `action: block`.
+std::optional<Severity> severity_1(const ClauseVerdict& verdict, Severity of_clause,
+                                   std::optional<bool> discovery_blocks) {
+  if (verdict.role == SliceRole::described) return std::nullopt;
+  if (verdict.role != SliceRole::discovered) return of_clause;
+  constexpr std::array kOfTheSearch{VerdictRule::cannot, VerdictRule::undecided, VerdictRule::e_value,
+                                    VerdictRule::nonfinite};
+  const bool searched = std::ranges::find(kOfTheSearch, verdict.rule) != kOfTheSearch.end();
+  if (!discovery_blocks || !searched) return std::nullopt;
+  return *discovery_blocks ? of_clause : Severity::soft;
+}
+
+constexpr std::array kRuleSets{
+    RuleSet{1, "the table of rules in docs/evidence.md", rederive_1, combine_1, severity_1},
+};
+static_assert(kRuleSets.front().version == kFirstRules && kRuleSets.back().version == kCurrentRules);
+
+}  // namespace
+
+std::span<const RuleSet> rule_sets() {
+  return kRuleSets;
+}
+
+const RuleSet* find_rules(std::uint32_t version) {
+  const auto found = std::ranges::find(kRuleSets, version, &RuleSet::version);
+  return found == kRuleSets.end() ? nullptr : &*found;
+}
+
+Result<Verdict> rederive(const ClauseVerdict& recorded) {
+  if (const RuleSet* rules = find_rules(recorded.rules)) return rules->rederive(recorded);
+  return fail(ErrorCode::unsupported,
+              fmt::format("the verdict of {} was decided by version {} of the rules, which this program does "
+                          "not know: use a newer one",
+                          recorded.clause, recorded.rules));
+}
+
+Verdict combine(const std::vector<ClauseVerdict>& verdicts, std::uint32_t rules) {
+  const RuleSet* set = find_rules(rules);
+  return set == nullptr ? Verdict::error : set->combine(verdicts);
 }
 
 void hold_to_rules(std::vector<ClauseVerdict>& verdicts) {

@@ -25,21 +25,6 @@ SHAPES = {  # of each line: its members and their types
         "end": "t str entries int attestations int blobs int digest str"}.items()}
 WORDS = {"severity": ("hard", "soft"), "verdict": ("pass", "violated", "inconclusive", "error"), "approximate": (True, False),
          "role": ("corpus", "critical", "monitored", "discovered", "described"), "no_harm_only": (True, False)}
-# rule: (whether it passes, whether it is violated, otherwise); a number that is not recorded is a fault
-RULES = {
-    "cannot": ("0", "0", "error"), "undecided": ("0", "0", "inconclusive"), "nonfinite": ("0", "nonfinite > 0", "inconclusive"),
-    **dict.fromkeys(("test", "bounded_test"), ("p_proof <= alpha", "(p_value <= alpha) & (p_proof > alpha)", None)),
-    "margin": ("(p_proof <= alpha) & (lower > -threshold)", "(p_value <= alpha) & (upper < -threshold)", None),
-    "limits": ("upper <= threshold", "lower > threshold", None), "bound": ("upper <= threshold", "0", "inconclusive"),
-    "arm_limits": ("has('candidate_lower', 'candidate_upper', *below) and candidate_upper <= line('incumbent_lower')",
-                   "has('candidate_lower') and candidate_lower > line('incumbent_upper')", None),
-    "share_at_least": ("estimate >= threshold", "0", "violated"), "census": ("clusters >= least_units", "not within(estimate)", "inconclusive"),
-    "bounded_census": ("(clusters >= least_units) & within(proof)", "(harm == harm) & (not within(harm))", "inconclusive"),
-    "e_value": ("has('e_proof') and e_proof >= e_proof_needed",
-                "(e_value >= e_harm_needed) | (has('e_joint') and e_joint >= e_joint_needed)", None),
-    "recovering": ("0", "not ((clean_windows >= clean_windows_needed) & (dwell_ms >= dwell_needed_ms))", "inconclusive"),
-    "count_at_least": ("estimate >= threshold", "0", "inconclusive"), "age_at_most": ("estimate <= threshold", "0", "error")}
-
 class Found(Exception): """What is wrong, and its exit code."""
 BROKEN = (Found, ValueError, LookupError, TypeError, AttributeError, NameError, RecursionError, ArithmeticError)
 def need(condition, what, code=TAMPERED):
@@ -133,47 +118,157 @@ def read_note(note):  # origin, size, root, signed text and {key id: signature} 
     signed_by = {id_: data for (name, id_), data in found.items() if name == lines[0]}
     return lines[0], int(lines[1]), unbase64(lines[2]), (signed + "\n").encode(), signed_by
 # --- verdicts
-def number(value):
-    need(type(value) in (int, dict) or value in ("NaN", "Infinity", "-Infinity"), "no number")
-    return from_bits(value["hex"]) if type(value) is dict else float(value)
+MEMBERS = ("alpha", "estimate", "lower", "upper", "e_value", "p_value", "threshold")
+def number(value, stated):  # stated: the body says its version of the rules, and every number is {"dec", "hex"}
+    if type(value) is dict and set(value) == {"dec", "hex"}:
+        return from_bits(value["hex"])
+    need(not stated and type(value) in (int, str), "a number that is not measured")
+    if type(value) is int or value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
+    need(re.fullmatch("[0-9a-f]{16}", value) and int(value, 16) >= 2**53, "a text that is no number")
+    return float(int(value, 16))  # a whole double from 2^53 on was written as hexadecimal digits
 def mapping(value):  # an object, or the list of names and values that stands for one
-    return {pair["name"]: pair["value"] for pair in value} if type(value) is list else dict(value.items())
+    if type(value) is list:
+        need(all(set(pair) == {"name", "value"} for pair in value), "other members than name and value")
+        need(len({pair["name"] for pair in value}) == len(value), "a name twice")
+        value = {pair["name"]: pair["value"] for pair in value}
+    need(type(value) is dict and all(type(name) is str for name in value), "neither an object nor a list of names and values")
+    return value
+
+class Numbers:  # of one verdict: members as v.m("alpha"), details as v.d("p_proof"); what is not recorded is a fault
+    def __init__(self, members, details, body):
+        self.members, self.details, self.kind, self.clusters = members, details, body["limit_kind"], body["clusters"]
+    def m(self, name): return self.members[name]
+    def d(self, name): return self.details[name]
+    def has(self, name): return name in self.details
+    def within(self, value): return value >= self.m("threshold") if self.kind == "min" else value <= self.m("threshold")
+    def line(self, arm):
+        limit = self.m("threshold")
+        return limit * self.d(arm) if self.kind == "max_ratio" else limit + self.d(arm) if self.kind == "max_delta" else limit
+# Each rule gives (passes, is violated, otherwise); None: inconclusive, or with no_harm_only pass.
+def test(v):
+    proven, harmed = v.d("p_proof") <= v.m("alpha"), v.m("p_value") <= v.m("alpha")
+    return proven, harmed and not proven, None
+def margin(v):
+    proven, harmed, limit = v.d("p_proof") <= v.m("alpha"), v.m("p_value") <= v.m("alpha"), v.m("threshold")
+    kept, broken = v.m("lower") > -limit, v.m("upper") < -limit
+    return proven and kept, harmed and broken, None
+def limits(v):
+    within, beyond = v.m("upper") <= v.m("threshold"), v.m("lower") > v.m("threshold")
+    return within, beyond, None
+def arm_limits(v):
+    if not v.has("candidate_lower"):
+        return False, False, None
+    beyond = v.d("candidate_lower") > v.line("incumbent_upper")
+    known = v.has("candidate_upper") and (v.kind == "max" or v.has("incumbent_lower"))
+    return known and v.d("candidate_upper") <= v.line("incumbent_lower"), beyond, None
+def census(v):
+    within, enough = v.within(v.m("estimate")), v.clusters >= v.d("least_units")
+    return within and enough, not within, "inconclusive"
+def bounded_census(v):
+    v.m("threshold")
+    enough, harm, proof = v.clusters >= v.d("least_units"), "harm_estimate", "proof_estimate"
+    return v.has(proof) and v.within(v.d(proof)) and enough, v.has(harm) and not v.within(v.d(harm)), "inconclusive"
+def e_value(v):
+    alone = v.m("e_value") >= v.d("e_harm_needed")
+    joint = v.has("e_joint") and v.d("e_joint") >= v.d("e_joint_needed")
+    return v.has("e_proof") and v.d("e_proof") >= v.d("e_proof_needed"), alone or joint, None
+def recovering(v):
+    clean, dwelt = v.d("clean_windows") >= v.d("clean_windows_needed"), v.d("dwell_ms") >= v.d("dwell_needed_ms")
+    return False, not (clean and dwelt), "inconclusive"
+def figure(otherwise): return lambda v: (v.m("estimate") >= v.m("threshold"), False, otherwise)
+RULES_1 = {
+    "cannot": lambda v: (False, False, "error"), "undecided": lambda v: (False, False, "inconclusive"),
+    "test": test, "bounded_test": test, "margin": margin, "limits": limits, "arm_limits": arm_limits, "census": census,
+    "bounded_census": bounded_census, "e_value": e_value, "recovering": recovering,
+    "bound": lambda v: (v.m("upper") <= v.m("threshold"), False, "inconclusive"),
+    "nonfinite": lambda v: (False, v.d("nonfinite") > 0, "inconclusive"),
+    "count_at_least": figure("inconclusive"), "share_at_least": figure("violated"),
+    "age_at_most": lambda v: (v.m("estimate") <= v.m("threshold"), False, "error")}
+def severity_1(body, of_clause, discovery):  # discovery: what slices.discover says; None where the contract has none
+    if body["role"] != "discovered":
+        return of_clause
+    need(discovery and body["rule"] in ("cannot", "undecided", "e_value", "nonfinite"), "body/role is not of a search")
+    return of_clause if discovery == "block" else "soft"
+def blocks_1(clause):  # whether its verdict counts for the stage's
+    watched = clause.body["role"] in ("monitored", "discovered") and clause.verdict == "inconclusive"
+    return clause.body["severity"] == "hard" and clause.body["role"] != "described" and not watched
+# Every version of the rules, for as long as its evidence is kept: how a clause's verdict follows from its numbers, how
+# severe it is, what counts for its stage. Versions are added, never changed.
+RULES = {1: (RULES_1, severity_1, blocks_1)}
 
 class Clause:  # a clause's verdict as an entry records it
     def __init__(self, body):
         need(all(type(body[name]) is str for name in ("clause", "seed", "limit_kind", "method", "message", "rule")) and all(
             type(body[name]) in (str, bool) and body[name] in words for name, words in WORDS.items()) and re.fullmatch(
-                "[0-9]+", body["seed"]) and is_a(body["n"], int) and is_a(body["clusters"], int), "it records no verdict")
-        self.body, self.verdict, where = body, body["verdict"], mapping(body["where"])
-        slice_ = ";".join(name + "=" + where[name] for name in sorted(where))
-        need(body["slice"] == slice_, "body/slice is not body/where")
-        known = [name for name in ("alpha", "estimate", "lower", "upper", "e_value", "p_value", "threshold") if name in body]
-        v = {name: number(value) for name, value in (mapping(body["details"]) | {name: body[name] for name in known}).items()}
-        has, kind, _ = (lambda *names: set(names) <= set(v)), body["limit_kind"], v["alpha"]
-        line = {"max_ratio": lambda arm: v["threshold"] * v[arm], "max_delta": lambda arm: v["threshold"] + v[arm]}
-        scope = {"harm": math.nan, "proof": math.nan} | {name.removesuffix("_estimate"): x for name, x in v.items()} | {
-            "has": has, "within": lambda x: x >= v["threshold"] if kind == "min" else x <= v["threshold"], "clusters": body["clusters"],
-            "line": line.get(kind, lambda arm: v["threshold"]), "below": () if kind == "max" else ("incumbent_lower",)}
-        passed, violated, otherwise = *(eval(rule, {}, scope) for rule in RULES[body["rule"]][:2]), RULES[body["rule"]][2]
+                "[0-9]+", body["seed"]) and int(body["seed"]) < 2**64 and is_a(body["n"], int) and is_a(body["clusters"], int),
+             "it records no verdict")
+        self.body, self.verdict, where, stated = body, body["verdict"], mapping(body["where"]), "rules" in body
+        self.version, self.tables = body.get("rules", 1), mapping(body.get("tables", {}))
+        need(all(type(text) is str for text in (*where.values(), *self.tables.values())), "a slice or table that is no text")
+        self.slice = ";".join(name + "=" + where[name] for name in sorted(where))
+        self.where = where
+        details = {name: number(value, stated) for name, value in mapping(body["details"]).items()}
+        members = {name: number(body[name], stated) for name in MEMBERS if name in body}
+        need("alpha" in members, "body/alpha is missing")
+        need(is_a(self.version, int) and self.version in RULES, f"body/rules {self.version} is a version that is not known here")
+        rules, _, self.blocks = RULES[self.version]
+        passed, violated, otherwise = rules[body["rule"]](Numbers(members, details, body))
         kept = "pass" if body["no_harm_only"] else "inconclusive"
-        unproven = v.get("holm_rejected", 1) == 0 and ("error" if has("replicates_wanted") else kept)
-        self.derived = unproven or "violated" if violated else "pass" if passed else otherwise or kept
-        self.name, self.hard = body["clause"] + f"[{slice_}]" * bool(slice_), body["severity"] == "hard" and body["role"] != "described"
-        self.open = self.hard and self.verdict == "inconclusive" and body["role"] not in ("monitored", "discovered")
-        self.failed = self.hard and self.verdict in ("violated", "error")
+        self.derived = "violated" if violated else "pass" if passed else otherwise or kept
+        if self.derived == "violated" and details.get("holm_rejected", 1) == 0:  # not proven among many tests
+            self.derived = "error" if "replicates_wanted" in details else kept
+        self.name = body["clause"] + f"[{self.slice}]" * bool(self.slice)
+        self.open, self.failed = self.counts("inconclusive"), self.counts("violated") or self.counts("error")
+    def counts(self, verdict): return self.verdict == verdict and self.blocks(self)
 def combined(clauses):
     blocking = {clause.verdict for clause in clauses if clause.open or clause.failed}
     return next((verdict for verdict in ("violated", "error", "inconclusive") if verdict in blocking), "pass")
 
+def single(pairs):  # an object of JSON without a name twice
+    need(len({name for name, _ in pairs}) == len(pairs), "a name twice")
+    return dict(pairs)
+class Contract:  # what of a contract binds the verdicts under it
+    def __init__(self, source):
+        document = json.loads(source, object_pairs_hook=single, parse_constant=single)
+        slices, discover = document.get("slices", {}), document.get("slices", {}).get("discover")
+        self.discovery = discover.get("action", "report") if "discover" in slices else None
+        self.critical, self.clauses = slices.get("critical", []), {}
+        need(self.discovery in ("report", "block") or "discover" not in slices, "slices.discover cannot be read")
+        need(type(self.critical) is list and all(type(text) is str for where in self.critical for text in where.values()),
+             "slices.critical cannot be read")
+        for family in ("numerical", "statistical", "runtime", "observability"):
+            need(type(document.get(family, [])) is list, f"{family} is no list")
+            for clause in document.get(family, []):
+                severity, named = clause.get("severity", "hard"), clause.get("slices", [])
+                need(type(clause["id"]) is str and severity in ("hard", "soft") and type(named) is list and all(
+                    type(role) is str for role in named), "a clause cannot be read")
+                self.clauses[f"{family}.{clause['id']}"] = severity, "critical" in named
+    def check(self, clause, stage):
+        body, role = clause.body, clause.body["role"]
+        need(body["clause"] in self.clauses, "body/clause is no clause of the contract")
+        severity, on_critical = self.clauses[body["clause"]]
+        critical = on_critical and clause.where in self.critical
+        need({"corpus": not clause.where, "critical": critical, "monitored": clause.where and not critical, "discovered": stage ==
+              "statistical-slice" and not critical and (clause.where or body["rule"] == "cannot")}.get(role), "body/role is not its slice's")
+        need(RULES[clause.version][1](body, severity, self.discovery) == body["severity"], "body/severity is not the contract's")
+
+TEXTS = {kind: names.split() for kinds, names in (
+    ("verdict_reached", "scope slice verdict action inputs_digest report_digest code_version seed"),
+    ("state_changed", "from to stage traffic"), ("approval_given waiver_given", "decision clause evidence_digest"),
+    ("schedule_fired", "owner")) for kind in kinds.split()}
 class Promotion:  # follows the entries about one promotion and derives each verdict, stage and state again
     def __init__(self, find, first=0):
         self.find, self.first, self.state, self.stage, self.traffic, self.ended_us, self.asked = find, first, "", "", "", 0, set()
         self.request, self.contract, self.batch, self.decided, self.waivers, self.named = {}, None, [], [], {}, set()
     def follow(self, entry):
         body, kind, seq, subject = entry["body"], entry["kind"], entry["seq"], entry["subject"]
+        wrong = [name for name in TEXTS.get(kind, ()) if type(body.get(name, "")) is not str]
+        if wrong:
+            return self.find(UNDERIVABLE, f"entry {seq}: body/{wrong[0]} must be a text")
         digests = subject.get("contract"), *map(body.get, ("inputs_digest", "report_digest", "evidence_digest"))
         self.named.update(digest for digest in digests if type(digest) is str)
-        self.asked |= {{"promotion_requested": entry["actor"], "schedule_fired": str(body.get("owner"))}.get(kind)}
+        self.asked |= {{"promotion_requested": entry["actor"], "schedule_fired": body.get("owner", "")}.get(kind)}
         try:
             if kind == "promotion_requested":
                 self.request, self.state = entry, "queued"
@@ -184,23 +279,27 @@ class Promotion:  # follows the entries about one promotion and derives each ver
             elif (kind, body.get("decision")) in (("approval_given", "approve"), ("waiver_given", "waive")):
                 need(entry["actor"] not in self.asked, "actor may not decide on what it asked for")
                 if kind == "waiver_given":
-                    self.waivers.setdefault((body.get("evidence_digest"), body.get("clause")), set()).add(entry["actor"])
+                    self.waivers.setdefault((body.get("evidence_digest", ""), body.get("clause", "")), set()).add(entry["actor"])
         except BROKEN as error:
             self.find(UNDERIVABLE, f"entry {seq}: {error.args[0]}")
     def clause_decided(self, body, seq, place):
         clause = Clause(body)
-        self.named |= set(mapping(body.get("tables", {})).values())
+        self.named |= set(clause.tables.values())
         joined = not self.batch or (self.batch[-1][0] + 1, self.batch[-1][1]) == (seq, place)
         self.batch = [*(self.batch if joined else []), (seq, place, clause)]
         need(joined, "the verdicts before it belong to no decision of a stage")
-        need(not self.contract or self.contract.get(body["clause"]) == body["severity"], "body/clause is not the contract's")
+        need(body["slice"] == clause.slice, "body/slice is not body/where")
+        self.contract is None or self.contract.check(clause, place[0])
         need(clause.derived == clause.verdict,
              f"body/verdict is {clause.verdict}; by the rule {body['rule']} the numbers give {clause.derived}")
     def stage_decided(self, body, seq, place):
         batch, self.batch, clauses, action = self.batch, [], [item[2] for item in self.batch], body.get("action", "")
         need(body["verdict"] in WORDS["verdict"] and type(body["ended"]) is bool, "no verdict, or no ended")
         self.decided += [(seq, place, body, clauses)] * body["ended"]
+        need(is_a(body["first"], int) and is_a(body["count"], int), "body/first or body/count is missing")
         if body["count"] > 0 and body["first"] < self.first: return
+        need(is_a(body.get("rules", 1), int) and body.get("rules", 1) in RULES, "body/rules is a version that is not known here")
+        need(all(body.get("rules") == clause.body.get("rules") for clause in clauses), "body/rules is not that of its verdicts")
         need({place} >= {item[1] for item in batch} and (body["count"], body["first"]) == (
             len(batch), batch[0][0] if batch else body["first"]), "body/first and body/count are not the verdicts before it")
         together, harm = combined(clauses), any(clause.verdict == "violated" for clause in clauses)
@@ -211,13 +310,13 @@ class Promotion:  # follows the entries about one promotion and derives each ver
         need(action not in ("advance", "wait_approval") or together == "pass", f"body/action {action} needs all hard clauses to pass")
     def passed(self, stage):  # its newest attempt passed, or two people waived each open clause
         _, _, body, clauses = next((d for d in reversed(self.decided) if d[1][0] == stage), (0, 0, {}, []))
-        given = [self.waivers.get((body.get("report_digest"), c.body["clause"]), ()) for c in clauses if c.open]
+        given = [self.waivers.get((body.get("report_digest", ""), c.body["clause"]), ()) for c in clauses if c.open]
         return body.get("verdict") == "pass" or body.get("verdict") == "inconclusive" and all(len(who) > 1 for who in given)
     def state_changed(self, entry, body):
-        before, self.state, self.traffic = self.state, body.get("to"), body.get("traffic")
-        stage, self.stage = self.stage, body.get("stage")
+        before, self.state, self.traffic = self.state, body.get("to", ""), body.get("traffic", "")
+        stage, self.stage = self.stage, body.get("stage", "")
         self.ended_us = entry["time_us"] if self.state in TERMINAL and before not in TERMINAL else self.ended_us
-        need(before in ("", body.get("from")), f"body/from is {body.get('from')}, and the promotion was {before}")
+        need(before in ("", body.get("from", "")), f"body/from is {body.get('from')}, and the promotion was {before}")
         due = STAGES if self.state == "succeeded" else [] if self.stage == stage or self.stage not in STAGES[1:] else [
             STAGES[STAGES.index(self.stage) - 1]]
         need(not self.request or all(map(self.passed, due)), f"it goes to {self.state} in {self.stage}, and not all of {due} passed")
@@ -313,8 +412,10 @@ class Bundle:
             self.find(INCOMPLETE, f"entry {seq}: subject/prior is {subject.get('prior')}, the entry before it here is {last}")
         last is None and contract is None and self.find(INCOMPLETE, "the contract is not in front of the entries")
         if last is None and contract is not None:
-            self.promotion.contract = {f"{family}.{clause['id']}": clause.get("severity", "hard") for family, clauses in json.loads(
-                contract).items() if family in ("numerical", "statistical", "runtime", "observability") for clause in clauses}
+            try:
+                self.promotion.contract = Contract(contract)
+            except BROKEN as error:
+                self.find(UNDERIVABLE, f"the contract cannot be read: {error.args[0]}")
         self.promotion.follow(entry)
     def range_entry(self, entry, seq, subject, leaf, _):
         self.gap |= seq != self.at

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "schema/least_n.hpp"
+#include "schema/verdict_rule.hpp"
 #include "stages/clause_rules.hpp"
 #include "stages/slice_search.hpp"
 #include "stages/statistics/multiple.hpp"
@@ -74,7 +75,10 @@ std::vector<schema::SliceWhere> decided_by(const schema::Clause& clause, const s
 ClauseVerdict begin(const ClauseData& data, const Searched& searched, const schema::SliceWhere& where) {
   ClauseVerdict verdict =
       begin_verdict(*searched.clause, where, SliceRole::discovered, data.alpha, data.seed);
-  if (!data.contract->slices.discover->block) verdict.severity = schema::Severity::soft;
+  const auto severity =
+      schema::find_rules(verdict.rules)
+          ->severity(verdict, searched.clause->severity, data.contract->slices.discover->block);
+  verdict.severity = severity.value_or(searched.clause->severity);
   verdict.threshold = searched.threshold;
   verdict.limit_kind = searched.limit_kind;
   const auto* metric = std::get_if<schema::MetricSubject>(&searched.clause->subject);

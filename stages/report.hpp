@@ -49,6 +49,13 @@ struct StageReport {
   double alpha = 0;                ///< the α that was spent
   std::uint64_t seed = 0;
   std::string code_version;
+  std::uint32_t rules = schema::kCurrentRules;  ///< version of the rules that it was decided by
 };
+
+/// Whether measurements can be decided by this version of the rules (schema/verdict_rule.hpp). Stages decide
+/// by the newest; verdicts of older ones follow from the numbers in their evidence, and are not made again.
+[[nodiscard]] constexpr bool decides_by(std::uint32_t rules) {
+  return rules == schema::kCurrentRules;
+}
 
 }  // namespace driftgate::stages

@@ -1,5 +1,7 @@
 #include "daemon/cli/audit_reevaluate.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -20,6 +22,12 @@ schema::Result<std::vector<schema::ClauseVerdict>> decide_again(const std::strin
   const bool fixed = stage == Stage::offline_numeric || stage == Stage::statistical_slice;
   if (!fixed) {
     return schema::fail(ErrorCode::unsupported, "it is decided on traffic, which is not in the bundle");
+  }
+  if (!stages::decides_by(decision.rules)) {
+    return schema::fail(ErrorCode::unsupported,
+                        fmt::format("it was decided by version {} of the rules, and this program decides by "
+                                    "version {}",
+                                    decision.rules, schema::kCurrentRules));
   }
   const bool more = std::ranges::any_of(
       decision.clauses, [](const schema::ClauseVerdict& clause) { return !clause.tables.empty(); });

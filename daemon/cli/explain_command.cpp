@@ -119,6 +119,16 @@ int explain(const ConnectionArgs& connection, const std::string& id) {
   return kExitOk;
 }
 
+namespace {
+
+/// The version of the rules by which a stage was decided, or is now.
+std::int64_t rules_of(const json& stage, const char* when) {
+  return stage.contains("rules") ? integer_of(stage["rules"], when, schema::kFirstRules)
+                                 : schema::kFirstRules;
+}
+
+}  // namespace
+
 int what_if(const ConnectionArgs& connection, const std::string& promotion, const std::string& contract) {
   const auto text = read_file(contract);
   if (!text) return report(text.error());
@@ -145,7 +155,9 @@ int what_if(const ConnectionArgs& connection, const std::string& promotion, cons
                            slice.empty() ? "" : " on " + slice, before.empty() ? "not decided" : before,
                            after.empty() ? "not demanded" : after, text_of(change, "message"));
       }
-      out += fmt::format("  {} verdicts are the same\n", integer_of(stage, "same"));
+      out += fmt::format(
+          "  {} verdicts are the same; decided by version {} of the rules, before by version {}\n",
+          integer_of(stage, "same"), rules_of(stage, "after"), rules_of(stage, "before"));
     }
     for (const json& stage : value->value("not_begun", json::array()))
       out += fmt::format("{}: demanded, and the promotion did not come to it\n", stage.get<std::string>());

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "daemon/evidence/bundle_verifier.hpp"
-#include "schema/contract_parse.hpp"
 
 namespace driftgate::evidence {
 
@@ -25,11 +24,12 @@ void BundleVerifier::take_contract(const std::string& digest) {
     return find(BundleResult::incomplete,
                 fmt::format("the contract {} is not in front of the entries", digest));
   }
-  auto parsed = schema::parse_contract(found->second, "the contract");
-  if (!parsed.contract) {
-    return find(BundleResult::underivable, fmt::format("the contract {} cannot be read", digest));
+  auto terms = ContractTerms::read(found->second);
+  if (!terms) {
+    return find(BundleResult::underivable,
+                fmt::format("the contract {} cannot be read: {}", digest, terms.error().describe()));
   }
-  derivation_->set_contract(std::move(*parsed.contract));
+  derivation_->set_contract(std::move(*terms));
 }
 
 /// An entry of a promotion: in the tree by its own proof, and next in the chain of the promotion's entries.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "schema/verdict_rule.hpp"
 
@@ -33,9 +34,40 @@ std::int64_t integer_of(const EntryValue::Object& body, std::string_view name, s
   return found == body.end() || found->second.integer() == nullptr ? otherwise : *found->second.integer();
 }
 
+/// The members of a body that are read as text where they are present.
+std::span<const std::string_view> texts_of(EvidenceKind kind) {
+  static constexpr std::array<std::string_view, 8> kOfVerdict = {
+      "scope", "slice", "verdict", "action", "inputs_digest", "report_digest", "code_version", "seed"};
+  static constexpr std::array<std::string_view, 4> kOfState = {"from", "to", "stage", "traffic"};
+  static constexpr std::array<std::string_view, 3> kOfPeople = {"decision", "clause", "evidence_digest"};
+  static constexpr std::array<std::string_view, 1> kOfSchedule = {"owner"};
+  switch (kind) {
+    case EvidenceKind::verdict_reached:
+      return kOfVerdict;
+    case EvidenceKind::state_changed:
+      return kOfState;
+    case EvidenceKind::approval_given:
+    case EvidenceKind::waiver_given:
+      return kOfPeople;
+    case EvidenceKind::schedule_fired:
+      return kOfSchedule;
+    default:
+      return {};
+  }
+}
+
+/// The first member of an entry that should be text and is not, or nothing.
+std::string_view untextual(const Entry& entry) {
+  for (const std::string_view name : texts_of(entry.draft.kind)) {
+    const auto found = entry.draft.body.find(name);
+    if (found != entry.draft.body.end() && found->second.text() == nullptr) return name;
+  }
+  return {};
+}
+
 /// The verdict that a stage's decision should have: by its clauses, and in the canary by its action too.
 Verdict stage_verdict(const StageDecision& decision) {
-  const Verdict together = schema::combine(decision.clauses);
+  const Verdict together = schema::combine(decision.clauses, decision.rules);
   if (decision.action.empty()) return together;
   if (decision.action == "failed" || decision.action == "revert") return Verdict::error;
   if (!decision.ended) return together == Verdict::pass ? Verdict::inconclusive : together;
@@ -47,11 +79,9 @@ Verdict stage_verdict(const StageDecision& decision) {
   return harm ? Verdict::violated : together;
 }
 
+/// Alone it makes a stage inconclusive: it is hard and blocks.
 bool keeps_from_passing(const schema::ClauseVerdict& clause) {
-  const bool watched =
-      clause.role == schema::SliceRole::monitored || clause.role == schema::SliceRole::discovered;
-  return clause.verdict == Verdict::inconclusive && clause.severity == schema::Severity::hard && !watched &&
-         clause.role != schema::SliceRole::described;
+  return schema::combine({clause}, clause.rules) == Verdict::inconclusive;
 }
 
 }  // namespace
@@ -62,6 +92,9 @@ PromotionDerivation::PromotionDerivation(OnFault on_fault, std::int64_t first_se
 void PromotionDerivation::follow(const Entry& entry) {
   newest_us_ = std::max(newest_us_, entry.draft.time_us);
   const auto& body = entry.draft.body;
+  if (const std::string_view name = untextual(entry); !name.empty()) {
+    return on_fault_(entry.seq, fmt::format("body/{} must be a text", name));
+  }
   if (entry.draft.subject.contract) named_.insert(*entry.draft.subject.contract);
   for (const char* name : {"inputs_digest", "report_digest", "evidence_digest"}) {
     const auto digest = text_of(body, name);
@@ -98,42 +131,52 @@ void PromotionDerivation::clause_decided(const Entry& entry) {
   auto verdict = clause_verdict_of(entry.draft.body);
   if (!verdict) return on_fault_(entry.seq, verdict.error().message);
   for (const auto& [name, digest] : verdict->tables) named_.insert(digest);
-  const auto follows = schema::rederive(*verdict);
-  if (!follows) {
-    on_fault_(entry.seq, follows.error().message);
-  } else if (*follows != verdict->verdict) {
-    on_fault_(entry.seq, fmt::format("body/verdict of {} is {}; by the rule {} its recorded numbers give {}",
-                                     verdict->clause, schema::to_string(verdict->verdict),
-                                     schema::to_string(verdict->rule), schema::to_string(*follows)));
-  }
-  if (text_of(entry.draft.body, "slice") != schema::slice_text(verdict->where)) {
+  check_derived(entry.seq, *verdict);
+  if (!entry.draft.body.contains("slice") ||
+      text_of(entry.draft.body, "slice") != schema::slice_text(verdict->where)) {
     on_fault_(entry.seq, fmt::format("body/slice of {} is not what body/where says", verdict->clause));
   }
-  check_against_contract(entry.seq, *verdict);
   const std::string stage = subject.stage.value_or("");
   const std::int64_t attempt = subject.attempt.value_or(0);
+  const std::string fault = contract_ ? contract_->fault(*verdict, stage) : std::string();
+  if (!fault.empty()) on_fault_(entry.seq, fault);
   if (!pending_.empty() && (pending_.back().seq + 1 != entry.seq || pending_.back().stage != stage ||
                             pending_.back().attempt != attempt)) {
     on_fault_(pending_.front().seq, "this verdict belongs to no decision of a stage");
     pending_.clear();
   }
-  pending_.push_back({entry.seq, stage, attempt, std::move(*verdict)});
+  pending_.push_back({entry.seq, stage, attempt, entry.draft.body.contains("rules"), std::move(*verdict)});
 }
 
-void PromotionDerivation::check_against_contract(std::int64_t seq, const schema::ClauseVerdict& verdict) {
-  if (!contract_) return;
-  const auto clause = std::ranges::find_if(
-      contract_->clauses, [&](const schema::Clause& item) { return item.address() == verdict.clause; });
-  if (clause == contract_->clauses.end()) {
-    return on_fault_(seq, fmt::format("body/clause {} is no clause of the contract", verdict.clause));
-  }
-  if (clause->severity != verdict.severity) {
-    on_fault_(seq, fmt::format("body/severity of {} is not the contract's", verdict.clause));
+void PromotionDerivation::check_derived(std::int64_t seq, const schema::ClauseVerdict& verdict) {
+  const auto follows = schema::rederive(verdict);
+  if (!follows) {
+    on_fault_(seq, follows.error().message);
+  } else if (*follows != verdict.verdict) {
+    on_fault_(seq, fmt::format("body/verdict of {} is {}; by the rule {} its recorded numbers give {}",
+                               verdict.clause, schema::to_string(verdict.verdict),
+                               schema::to_string(verdict.rule), schema::to_string(*follows)));
   }
 }
 
-void PromotionDerivation::check_batch(const StageDecision& decision, std::int64_t first, std::int64_t count) {
+void PromotionDerivation::check_batch(const StageDecision& decision, std::int64_t first, std::int64_t count,
+                                      bool states_rules) {
+  if (first < 0 || count < 0) {
+    return on_fault_(decision.seq, "body/first or body/count of a stage's decision is missing");
+  }
   if (count > 0 && first < first_seq_) return;
+  if (schema::find_rules(decision.rules) == nullptr) {
+    return on_fault_(
+        decision.seq,
+        fmt::format("body/rules is {}, a version that this program does not know: use a newer one",
+                    decision.rules));
+  }
+  const bool one_version = std::ranges::all_of(pending_, [&](const Pending& item) {
+    return item.verdict.rules == decision.rules && item.states_rules == states_rules;
+  });
+  if (!one_version) {
+    return on_fault_(decision.seq, "body/rules is not the version of the verdicts that it follows from");
+  }
   const bool same = std::ranges::all_of(pending_, [&](const Pending& item) {
     return item.stage == decision.stage && item.attempt == decision.attempt;
   });
@@ -152,7 +195,7 @@ void PromotionDerivation::check_batch(const StageDecision& decision, std::int64_
                           schema::to_string(decision.verdict), schema::to_string(follows)));
   }
   const bool goes_on = decision.action == "advance" || decision.action == "wait_approval";
-  if (goes_on && schema::combine(decision.clauses) != Verdict::pass) {
+  if (goes_on && schema::combine(decision.clauses, decision.rules) != Verdict::pass) {
     on_fault_(decision.seq, fmt::format("body/action {} needs every hard clause to pass", decision.action));
   }
 }
@@ -177,8 +220,11 @@ void PromotionDerivation::stage_decided(const Entry& entry) {
   decision.code_version = text_of(body, "code_version");
   decision.seed = text_of(body, "seed");
   decision.run = integer_of(body, "run", 0);
+  const bool states_rules = body.contains("rules");
+  const std::int64_t rules = states_rules ? integer_of(body, "rules", 0) : schema::kFirstRules;
+  decision.rules = rules > 0 && rules <= UINT32_MAX ? static_cast<std::uint32_t>(rules) : 0;
   for (const Pending& item : pending_) decision.clauses.push_back(item.verdict);
-  check_batch(decision, integer_of(body, "first", -1), integer_of(body, "count", -1));
+  check_batch(decision, integer_of(body, "first", -1), integer_of(body, "count", -1), states_rules);
   pending_.clear();
   if (decision.ended) decisions_.push_back(std::move(decision));
 }

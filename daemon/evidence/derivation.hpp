@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "schema/contract.hpp"
+#include "daemon/evidence/contract_terms.hpp"
 #include "schema/evidence_entry.hpp"
 #include "schema/verdict.hpp"
 
 namespace driftgate::evidence {
 
-/// The clause verdict that an entry `verdict_reached` records; `invalid_document` when it is none.
+/// The clause verdict that an entry `verdict_reached` records; `invalid_document` when it is none. Entries that
+/// state no version of the rules are of the first, and write numbers in their own way (docs/evidence.md).
 [[nodiscard]] schema::Result<schema::ClauseVerdict> clause_verdict_of(const schema::EntryValue::Object& body);
 
 /// What a stage came to, with the verdicts that it follows from.
@@ -28,21 +29,22 @@ struct StageDecision {
   std::string action{};
   std::string inputs_digest{}, report_digest{}, code_version{}, seed{};
   std::int64_t run = 0;  ///< k: the α was that of the k-th run
+  std::uint32_t rules = schema::kFirstRules;  ///< version of the rules that it was decided by
   std::vector<schema::ClauseVerdict> clauses{};
 };
 
 /// Follows the entries about one promotion in the order of the log and derives each verdict again: a clause's
 /// from its recorded numbers (schema::rederive), a stage's from its clauses (schema::combine, and the
-/// canary's action), the promotion's state from its stages and the people who acted. What does not follow is
-/// a fault.
+/// canary's action), both by the version of the rules that they record; the promotion's state from its stages
+/// and the people who acted. What does not follow is a fault.
 class PromotionDerivation {
  public:
   using OnFault = std::function<void(std::int64_t seq, const std::string& what)>;
   /// `first_seq`: entries before it were not given, and what rests on them is not checked.
   explicit PromotionDerivation(OnFault on_fault, std::int64_t first_seq = 0);
 
-  /// With its contract, clauses and their severities are checked against it.
-  void set_contract(schema::Contract contract) { contract_ = std::move(contract); }
+  /// With its contract, clauses, roles of slices and severities are checked against it.
+  void set_contract(ContractTerms contract) { contract_ = std::move(contract); }
   void follow(const schema::Entry& entry);
 
   /// Whether the request itself was given.
@@ -66,6 +68,7 @@ class PromotionDerivation {
     std::int64_t seq = 0;
     std::string stage{};
     std::int64_t attempt = 1;
+    bool states_rules = false;
     schema::ClauseVerdict verdict{};
   };
 
@@ -74,15 +77,15 @@ class PromotionDerivation {
   void stage_decided(const schema::Entry& entry);
   void state_changed(const schema::Entry& entry);
   void person_decided(const schema::Entry& entry);
-  void check_against_contract(std::int64_t seq, const schema::ClauseVerdict& verdict);
-  void check_batch(const StageDecision& decision, std::int64_t first, std::int64_t count);
+  void check_derived(std::int64_t seq, const schema::ClauseVerdict& verdict);
+  void check_batch(const StageDecision& decision, std::int64_t first, std::int64_t count, bool states_rules);
   void check_progress(std::int64_t seq, const std::string& to_stage);
   void check_end(const schema::Entry& entry);
   [[nodiscard]] bool is_waived(const StageDecision& decision) const;
 
   OnFault on_fault_;
   std::int64_t first_seq_;
-  std::optional<schema::Contract> contract_{};
+  std::optional<ContractTerms> contract_{};
   bool whole_ = false;
   schema::EvidenceSubject subject_{};
   std::set<std::string> askers_{};  ///< the requester, and who set the schedule that asked

@@ -100,6 +100,28 @@ void BundleVerifier::check_attestations() {
   }
 }
 
+namespace {
+
+/// The verdict and its numbers, without the sentences in which they are told.
+std::string figures_of(schema::ClauseVerdict verdict) {
+  verdict.message.clear();
+  return schema::to_json(verdict);
+}
+
+/// The clauses whose verdicts are not the recorded ones.
+std::vector<std::string> differing_clauses(const std::vector<schema::ClauseVerdict>& again,
+                                           const std::vector<schema::ClauseVerdict>& recorded) {
+  std::vector<std::string> differing;
+  for (std::size_t i = 0; i < std::max(again.size(), recorded.size()); ++i) {
+    const bool same =
+        i < again.size() && i < recorded.size() && figures_of(again[i]) == figures_of(recorded[i]);
+    if (!same) differing.push_back(i < recorded.size() ? recorded[i].clause : again[i].clause);
+  }
+  return differing;
+}
+
+}  // namespace
+
 /// With the measurement tables at hand, fixed-data stages are decided once more from them.
 void BundleVerifier::reevaluate() {
   const auto contract = blobs_.find(derivation_->subject().contract.value_or(""));
@@ -119,23 +141,20 @@ void BundleVerifier::reevaluate() {
       report_.notes.push_back(fmt::format("{}: not decided again, {}", which, again.error().message));
       continue;
     }
-    std::vector<std::string> differing;
-    for (std::size_t i = 0; i < std::max(again->size(), decision.clauses.size()); ++i) {
-      const bool same = i < again->size() && i < decision.clauses.size() &&
-                        schema::to_json((*again)[i]) == schema::to_json(decision.clauses[i]);
-      if (same) continue;
-      differing.push_back(i < decision.clauses.size() ? decision.clauses[i].clause : (*again)[i].clause);
-    }
+    const auto differing = differing_clauses(*again, decision.clauses);
     if (differing.empty()) {
       report_.notes.push_back(
-          which + ": decided again from its measurement table, with the same verdicts and numbers");
+          fmt::format("{}: decided again from its measurement table by version {} of the rules, with the "
+                      "same verdicts and "
+                      "numbers",
+                      which, decision.rules));
     } else {
       find(BundleResult::underivable,
-           fmt::format(
-               "entry {}: decided again from its measurement table (made by version {}), {} of {} verdicts "
-               "differ, first {}",
-               decision.seq, decision.code_version, differing.size(), decision.clauses.size(),
-               differing.front()));
+           fmt::format("entry {}: decided again from its measurement table by version {} of the rules (made "
+                       "by version "
+                       "{}), {} of {} verdicts differ, first {}",
+                       decision.seq, decision.rules, decision.code_version, differing.size(),
+                       decision.clauses.size(), differing.front()));
     }
   }
 }

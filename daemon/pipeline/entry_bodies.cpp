@@ -21,27 +21,36 @@ bool is_entry_key(std::string_view key) {
   return !key.empty() && key.size() <= 64 && 'a' <= key[0] && key[0] <= 'z' && std::ranges::all_of(key, tail);
 }
 
-EntryValue object_value(const json& value) {
-  const auto& object = value.get_ref<const json::object_t&>();
-  if (std::ranges::all_of(object, [](const auto& item) { return is_entry_key(item.first); })) {
+/// An object; where a name is no key of an entry, a list of {"name", "value"}.
+template <typename Map, typename Make>
+EntryValue named_values(const Map& map, const Make& make) {
+  if (std::ranges::all_of(map, [](const auto& item) { return is_entry_key(item.first); })) {
     EntryValue::Object members;
-    for (const auto& [key, item] : object) members.emplace(key, entry_value(item));
+    for (const auto& [name, value] : map) members.emplace(name, make(value));
     return members;
   }
   EntryValue::Array pairs;
-  for (const auto& [key, item] : object) {
-    pairs.emplace_back(EntryValue::Object{{"name", key}, {"value", entry_value(item)}});
+  for (const auto& [name, value] : map) {
+    pairs.emplace_back(EntryValue::Object{{"name", name}, {"value", make(value)}});
   }
   return pairs;
 }
 
+EntryValue text_value(const std::string& text) {
+  return text;
+}
+
+/// Beyond 2^53 − 1 the hexadecimal digits as text. A measured number never comes here: it is a double in
+/// memory, and what was read from text is typed by the name of its member.
 EntryValue integer_value(const json& value) {
   if (value.is_number_unsigned()) {
     const auto number = value.get<std::uint64_t>();
     if (number > schema::kMaxJsonInteger) return fmt::format("{:016x}", number);
     return number;
   }
-  return value.get<std::int64_t>();
+  const auto number = value.get<std::int64_t>();
+  if (number < -schema::kMaxEntryInteger) return fmt::format("-{:016x}", -static_cast<std::uint64_t>(number));
+  return number;
 }
 
 }  // namespace
@@ -58,7 +67,7 @@ EntryValue entry_value(const json& value) {
     case json::value_t::number_float:
       return EntryValue::measured(value.get<double>());
     case json::value_t::object:
-      return object_value(value);
+      return named_values(value.get_ref<const json::object_t&>(), entry_value);
     case json::value_t::array: {
       EntryValue::Array items;
       for (const auto& item : value) items.push_back(entry_value(item));
@@ -96,18 +105,36 @@ EntryValue::Object route_body(const route::ModelRoute& route, std::string_view r
 
 EntryValue::Object verdict_body(const schema::ClauseVerdict& verdict, std::string_view table_digest,
                                 std::string_view code_version) {
-  const auto parsed = json::parse(schema::to_json(verdict), nullptr, false);
-  EntryValue::Object body;
-  if (parsed.is_object()) {
-    for (const auto& [key, value] : parsed.items()) {
-      if (is_entry_key(key)) body.emplace(key, entry_value(value));
-    }
-  }
-  body["clause"] = verdict.clause;
-  body["verdict"] = schema::to_string(verdict.verdict);
-  body["slice"] = schema::slice_text(verdict.where);
-  body["inputs_digest"] = table_digest;
-  body["code_version"] = code_version;
+  EntryValue::Object body{{"clause", verdict.clause},
+                          {"verdict", schema::to_string(verdict.verdict)},
+                          {"severity", schema::to_string(verdict.severity)},
+                          {"where", named_values(verdict.where, text_value)},
+                          {"slice", schema::slice_text(verdict.where)},
+                          {"role", schema::to_string(verdict.role)},
+                          {"rule", schema::to_string(verdict.rule)},
+                          {"rules", verdict.rules},
+                          {"n", verdict.n},
+                          {"clusters", verdict.clusters},
+                          {"limit_kind", verdict.limit_kind},
+                          {"alpha", EntryValue::measured(verdict.alpha)},
+                          {"method", verdict.method},
+                          {"approximate", verdict.approximate},
+                          {"no_harm_only", verdict.no_harm_only},
+                          {"seed", std::to_string(verdict.seed)},
+                          {"details", named_values(verdict.details, EntryValue::measured)},
+                          {"message", verdict.message},
+                          {"inputs_digest", table_digest},
+                          {"code_version", code_version}};
+  const auto put = [&](const char* name, const std::optional<double>& value) {
+    if (value) body.emplace(name, EntryValue::measured(*value));
+  };
+  put("estimate", verdict.estimate);
+  put("lower", verdict.lower);
+  put("upper", verdict.upper);
+  put("e_value", verdict.e_value);
+  put("p_value", verdict.p_value);
+  put("threshold", verdict.threshold);
+  if (!verdict.tables.empty()) body.emplace("tables", named_values(verdict.tables, text_value));
   return body;
 }
 

@@ -18,8 +18,10 @@ namespace driftgate::pipeline {
 /// Who the daemon is in `actor`.
 inline constexpr const char* kDaemonActor = "driftgate";
 
-/// JSON as an entry's value: fractions become measured numbers, integers beyond 2^53 − 1 hex texts, and
-/// objects with keys that entries do not allow become arrays of {"name", "value"}.
+/// JSON as an entry's value: what nlohmann holds as a double becomes a measured number, integers beyond
+/// 2^53 − 1 hexadecimal text, and objects with keys that entries do not allow become arrays of
+/// {"name", "value"}. Give it no document with doubles that was written and parsed: in JSON 3.0 may have been
+/// spelled 3, and would come back as an integer.
 [[nodiscard]] schema::EntryValue entry_value(const nlohmann::json& json);
 
 /// A subject with what a promotion knows; with the stage when `key` is given.
@@ -32,7 +34,8 @@ inline constexpr const char* kDaemonActor = "driftgate";
                                                     std::string_view stage, std::string_view reason);
 /// {"route": {…}, "applied"…}: the route with its engines; `observed` adds "reverted".
 [[nodiscard]] schema::EntryValue::Object route_body(const route::ModelRoute& route, std::string_view reason);
-/// The verdict's fields with "clause" and "verdict" first, plus the digests that it followed from.
+/// The verdict's fields, each double as a measured number whatever its value, plus the digests that it
+/// followed from. evidence::clause_verdict_of reads it back.
 [[nodiscard]] schema::EntryValue::Object verdict_body(const schema::ClauseVerdict& verdict,
                                                       std::string_view table_digest,
                                                       std::string_view code_version);

@@ -46,7 +46,7 @@ schema::Result<std::vector<OpenClause>> open_clauses(store::Reader& reader, cons
     const auto verdict = schema::clause_verdict_from_json(item.dump());
     if (!verdict) return std::unexpected(verdict.error());
     // Alone it makes the stage inconclusive: it is hard and blocks.
-    if (schema::combine({*verdict}) != schema::Verdict::inconclusive) continue;
+    if (schema::combine({*verdict}, verdict->rules) != schema::Verdict::inconclusive) continue;
     open.try_emplace(verdict->clause, OpenClause{verdict->clause, {}});
   }
   for (auto& waiver : *waivers) {

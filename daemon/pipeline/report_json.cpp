@@ -140,6 +140,7 @@ std::string report_json(const stages::StageReport& report, const gpu::Measuremen
              {"alpha", report.alpha},
              {"seed", fmt::format("{:016x}", report.seed)},
              {"code_version", report.code_version},
+             {"rules", report.rules},
              {"contract", contract.digest},
              {"verdicts", std::move(clauses)},
              {"bounds", json::parse(stages::bounds_json(report.bounds))},

@@ -11,7 +11,6 @@
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/kernels.hpp"
 #include "daemon/store/spending.hpp"
-#include "daemon/store/verdicts.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 #include "stages/offline_numeric.hpp"
@@ -66,9 +65,12 @@ Evaluated evaluate(const TableFiles& files, const schema::Contract& contract, co
   return done;
 }
 
+/// Of what is measured, and of the rules that it is decided by: under other rules nothing stored is reused.
+/// Version 1 is not named, since runs of it were stored before there were versions.
 std::string inputs_digest(const jobs::JobResult& drift) {
   auto digests = nlohmann::json(drift.digests);
   for (const char* made : {"table", "floor_train", "floor_inf"}) digests.erase(made);
+  if constexpr (schema::kCurrentRules != schema::kFirstRules) digests["rules"] = schema::kCurrentRules;
   return schema::document_digest(schema::canonical_json(digests));
 }
 
@@ -222,23 +224,17 @@ void Core::evaluate_fixed(Live& live, const jobs::JobResult& drift) {
       });
 }
 
-/// Copies the verdicts and the report of an earlier run on the same inputs; false when it has none.
+/// Copies the verdicts and the report of an earlier run on the same inputs; false when it has none. The
+/// report has every verdict; a row of a clause and slice only the one that decides.
 bool Core::reuse_verdicts(Live& live, const store::StageKey& earlier, std::uint32_t k) {
   StageConclusion conclusion;
   auto read = world_.store.read([&](store::Reader& reader) -> schema::Result<void> {
     auto run = store::find_stage_run(reader, earlier);
     if (!run) return std::unexpected(run.error());
-    auto rows = store::list_verdicts(reader, earlier);
-    if (!rows) return std::unexpected(rows.error());
     if (!*run || (*run)->report.empty()) return {};
     auto blob = store::find_blob(reader, (*run)->report);
     if (!blob) return std::unexpected(blob.error());
     if (*blob) conclusion.report_json = (*blob)->bytes;
-    for (const auto& row : *rows) {
-      auto verdict = schema::clause_verdict_from_json(row.detail);
-      if (!verdict) return std::unexpected(verdict.error());
-      conclusion.report.clauses.push_back(std::move(*verdict));
-    }
     return {};
   });
   if (!read || conclusion.report_json.empty()) return false;
@@ -246,6 +242,13 @@ bool Core::reuse_verdicts(Live& live, const store::StageKey& earlier, std::uint3
   if (!stored.is_object()) return false;
   const auto verdict = schema::verdict_from_name(stored.value("verdict", ""));
   if (!verdict) return false;
+  for (const auto& item : stored.value("verdicts", nlohmann::json::array())) {
+    auto clause = schema::clause_verdict_from_json(item.dump());
+    if (!clause) return false;
+    conclusion.report.clauses.push_back(std::move(*clause));
+  }
+  conclusion.report.rules = stored.value("rules", schema::kFirstRules);
+  if (!stages::decides_by(conclusion.report.rules)) return false;
   conclusion.report.verdict = *verdict;
   conclusion.report.stage = *schema::stage_from_name(live.run.key.stage);
   conclusion.report.notes.push_back(

@@ -26,6 +26,7 @@ schema::EntryValue::Object stage_body(const StageConclusion& conclusion, std::in
   const auto& report = conclusion.report;
   schema::EntryValue::Object body{{"scope", "stage"},
                                   {"verdict", schema::to_string(report.verdict)},
+                                  {"rules", report.rules},
                                   {"first", first},
                                   {"count", report.clauses.size()},
                                   {"alpha", schema::EntryValue::measured(report.alpha)},

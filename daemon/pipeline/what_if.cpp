@@ -106,6 +106,12 @@ schema::Result<std::vector<StoredStage>> load(store::Reader& reader, const std::
   return stages;
 }
 
+/// The version of the rules by which the attempt was decided.
+std::uint32_t rules_of(const StoredStage& stage) {
+  if (!stage.verdicts.empty()) return stage.verdicts.front().rules;
+  return stage.report.is_object() ? stage.report.value("rules", schema::kFirstRules) : schema::kFirstRules;
+}
+
 /// A stage decided again.
 struct Again {
   std::vector<ClauseVerdict> verdicts;
@@ -279,6 +285,23 @@ json change_json(const Place& place, const ClauseVerdict* before, const ClauseVe
           {"message", after != nullptr ? after->message : "The other contract does not demand it."}};
 }
 
+/// A canary keeps the figures of its own rules; the other stages are decided anew.
+std::uint32_t rules_after(const StoredStage& stored, const Again& again) {
+  return again.verdicts.empty() ? rules_of(stored) : again.verdicts.front().rules;
+}
+
+Verdict verdict_after(const StoredStage& stored, const Again& again) {
+  return schema::combine(again.verdicts, rules_after(stored, again));
+}
+
+/// Of two stages' verdicts the one that says more against the promotion.
+Verdict worse(Verdict a, Verdict b) {
+  for (const Verdict verdict : {Verdict::violated, Verdict::error, Verdict::inconclusive}) {
+    if (a == verdict || b == verdict) return verdict;
+  }
+  return Verdict::pass;
+}
+
 json stage_json(const StoredStage& stored, const Again& again) {
   const auto before = by_place(stored.verdicts);
   const auto after = by_place(again.verdicts);
@@ -297,8 +320,9 @@ json stage_json(const StoredStage& stored, const Again& again) {
     if (!after.contains(place)) changes.push_back(change_json(place, verdict, nullptr));
   return {{"stage", stored.key.stage},
           {"attempt", stored.key.attempt},
-          {"before", schema::to_string(schema::combine(stored.verdicts))},
-          {"after", schema::to_string(schema::combine(again.verdicts))},
+          {"before", schema::to_string(schema::combine(stored.verdicts, rules_of(stored)))},
+          {"rules", {{"before", rules_of(stored)}, {"after", rules_after(stored, again)}}},
+          {"after", schema::to_string(verdict_after(stored, again))},
           {"changes", std::move(changes)},
           {"same", same},
           {"notes", again.notes}};
@@ -338,17 +362,16 @@ schema::Result<View> what_if(store::Store& store, const std::string& promotion,
         fmt::format("promotion {} has not begun any stage, so there is nothing to decide again", promotion));
   }
   json stages = json::array();
-  std::vector<ClauseVerdict> all;
+  Verdict verdict = Verdict::pass;
   for (const StoredStage& stage : *stored) {
     const auto name = schema::stage_from_name(stage.key.stage);
     if (!name) continue;
     auto again = decide_again(stage, *name, contract);
     if (!again) return std::unexpected(again.error());
     stages.push_back(stage_json(stage, *again));
-    std::ranges::move(again->verdicts, std::back_inserter(all));
+    verdict = worse(verdict, verdict_after(stage, *again));
   }
   const auto missing = not_begun(contract, *stored);
-  auto verdict = schema::combine(all);
   if (verdict == Verdict::pass && !missing.empty()) verdict = Verdict::inconclusive;
   const json value{{"promotion", promotion},
                    {"contract", {{"before", before}, {"after", contract.digest}}},

@@ -12,7 +12,7 @@ spec.loader.exec_module(verifier)
 
 
 def number(value):
-    return {"decimal": repr(value), "hex": struct.pack(">d", value).hex()}
+    return {"dec": repr(value), "hex": struct.pack(">d", value).hex()}
 
 
 def derived(rule, details, clusters=10, limit_kind="max", no_harm_only=False, **members):

@@ -144,6 +144,23 @@ TEST_CASE("a verdict that does not follow from its record becomes an error") {
   CHECK(follows(verdicts[0]) == Verdict::error);
 }
 
+TEST_CASE("every version of the rules is found by its number, in order, and an unknown one decides nothing") {
+  std::uint32_t before = 0;
+  for (const RuleSet& rules : rule_sets()) {
+    CHECK(rules.version == before + 1);
+    CHECK(find_rules(rules.version) == &rules);
+    CHECK_FALSE(rules.meaning.empty());
+    before = rules.version;
+  }
+  CHECK(before == kCurrentRules);
+  ClauseVerdict v = record(VerdictRule::cannot);
+  v.rules = kCurrentRules + 1;
+  const auto verdict = rederive(v);
+  REQUIRE_FALSE(verdict.has_value());
+  CHECK(verdict.error().code == ErrorCode::unsupported);
+  CHECK(combine({}, kCurrentRules + 1) == Verdict::error);
+}
+
 TEST_CASE("every rule has a name that is read back") {
   for (int i = 0; i < 16; ++i) {
     const auto rule = static_cast<VerdictRule>(i);

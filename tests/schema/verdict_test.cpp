@@ -77,6 +77,19 @@ TEST_CASE("a clause verdict comes back from its JSON with every figure") {
   CHECK(std::isnan(back->details.at("nan")));
 }
 
+TEST_CASE("a stored verdict without a version of the rules is of the first, and states it from then on") {
+  auto text = to_json(ClauseVerdict{});
+  const std::string stated = "\"rules\":" + std::to_string(kCurrentRules) + ",";
+  REQUIRE(text.find(stated) != std::string::npos);
+  const auto without = text.erase(text.find(stated), stated.size());
+  const auto back = clause_verdict_from_json(without);
+  REQUIRE(back.has_value());
+  CHECK(back->rules == kFirstRules);
+  for (const char* wrong : {R"({"rules":"1",)", R"({"rules":-1,)", R"({"rules":1.5,)"}) {
+    CHECK_FALSE(clause_verdict_from_json(wrong + without.substr(1)).has_value());
+  }
+}
+
 TEST_CASE("JSON that is not a clause verdict is refused with the name of the member") {
   std::string text = to_json(ClauseVerdict{});
   CHECK(clause_verdict_from_json(text).has_value());
