@@ -16,14 +16,14 @@ schema::Result<std::int64_t> required_time(const Call& call, std::string_view na
   return static_cast<std::int64_t>(**number);
 }
 
-/// Records that the bundle is read, then makes it: its head covers that entry too.
+/// Records that the bundle is read, then verifies and makes it: its head covers that entry too.
 net::Response bundle_response(Context& context, const Call& call, evidence::BundleRequest request,
                               const std::string& what) {
   const auto older = number_of(call.query("older"), "older");
   if (!older) return problem(older.error());
   request.older_size = *older;
-  const auto probed = context.evidence.bundle(request);
-  if (!probed) return problem(probed.error());
+  const auto found = context.evidence.find_bundle(request);
+  if (!found) return problem(found.error());
   const auto noted = context.evidence.note_read(call.principal.name, what);
   if (!noted) return problem(noted.error());
   auto source = context.evidence.bundle(request);

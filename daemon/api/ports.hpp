@@ -70,7 +70,9 @@ class EvidencePort {
   virtual Result<EntryProof> proof(std::uint64_t seq) = 0;
   virtual Result<ConsistencyProof> consistency(std::uint64_t from, std::uint64_t to) = 0;
   virtual std::string verifier_key() = 0;
-  /// A bundle, made as it is sent. Errors of BundleExport::open.
+  /// Whether there is such a bundle. Errors of BundleExport::open.
+  virtual Result<void> find_bundle(const evidence::BundleRequest& request) = 0;
+  /// A bundle that was verified, made as it is sent. Errors of VerifiedBundles::open.
   virtual Result<std::shared_ptr<net::BodySource>> bundle(const evidence::BundleRequest& request) = 0;
   // What auditors ask; see daemon/evidence/audit.hpp.
   virtual Result<std::string> served_at(const std::string& model, std::int64_t time_us) = 0;

@@ -4,6 +4,7 @@
 
 #include "daemon/api/read_notes.hpp"
 #include "daemon/evidence/log.hpp"
+#include "daemon/evidence/verified_bundles.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::api {
@@ -62,9 +63,12 @@ class BundleBody final : public net::BodySource {
 
 class StoredEvidence final : public EvidencePort {
  public:
-  StoredEvidence(Store& store, evidence::HeadPublisher& heads, const evidence::AttestationSigner& attestations,
-                 NowFunction now_us)
-      : store_(store), heads_(heads), attestations_(attestations), now_us_(std::move(now_us)) {}
+  StoredEvidence(Store& store, evidence::HeadPublisher& heads,
+                 const evidence::AttestationSigner& attestations, NowFunction now_us, LogFunction log_error)
+      : store_(store),
+        heads_(heads),
+        bundles_(store, heads, attestations, std::move(log_error)),
+        now_us_(std::move(now_us)) {}
 
   Result<evidence::EntryPage> page(const evidence::EntryFilter& filter) override {
     return store_.read([&](Reader& reader) { return evidence::query_entries(reader, filter); });
@@ -96,8 +100,9 @@ class StoredEvidence final : public EvidencePort {
   }
   std::string verifier_key() override { return heads_.verifier_key(); }
 
+  Result<void> find_bundle(const evidence::BundleRequest& request) override { return bundles_.find(request); }
   Result<std::shared_ptr<net::BodySource>> bundle(const evidence::BundleRequest& request) override {
-    auto opened = evidence::BundleExport::open(store_, heads_, attestations_, request);
+    auto opened = bundles_.open(request);
     if (!opened) return std::unexpected(opened.error());
     return std::make_shared<BundleBody>(std::move(*opened));
   }
@@ -166,7 +171,7 @@ class StoredEvidence final : public EvidencePort {
 
   Store& store_;
   evidence::HeadPublisher& heads_;
-  const evidence::AttestationSigner& attestations_;
+  evidence::VerifiedBundles bundles_;
   NowFunction now_us_;
   ReadNotes notes_;
 };
@@ -205,8 +210,9 @@ std::unique_ptr<TokenPort> stored_tokens(Store& store, NowFunction now_us) {
 
 std::unique_ptr<EvidencePort> stored_evidence(Store& store, evidence::HeadPublisher& heads,
                                               const evidence::AttestationSigner& attestations,
-                                              NowFunction now_us) {
-  return std::make_unique<StoredEvidence>(store, heads, attestations, std::move(now_us));
+                                              NowFunction now_us, LogFunction log_error) {
+  return std::make_unique<StoredEvidence>(store, heads, attestations, std::move(now_us),
+                                          std::move(log_error));
 }
 
 std::unique_ptr<IdempotencyPort> stored_idempotency(Store& store, NowFunction now_us) {

@@ -146,7 +146,9 @@ Result<void> Application::Parts::open_log() {
   const auto recorded = record_attestation_key(signer->public_key());
   if (!recorded) return recorded;
   attestations.emplace(std::move(*signer));
-  evidence = api::stored_evidence(*store, *heads, *attestations, [this] { return clock->now_us(); });
+  evidence = api::stored_evidence(
+      *store, *heads, *attestations, [this] { return clock->now_us(); },
+      [this](std::string_view text) { log.error(text); });
   return {};
 }
 

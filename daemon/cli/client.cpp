@@ -18,6 +18,8 @@ using schema::fail;
 using schema::Result;
 
 constexpr std::chrono::milliseconds kResumePause{250};
+/// The daemon verifies a bundle before it sends the first byte: about a minute for a million entries.
+constexpr std::chrono::minutes kVerifiedWithin{10};
 constexpr std::chrono::milliseconds kStreamSilence{40'000};  ///< more than two missed heartbeats
 
 std::string environment(const char* name) {
@@ -152,7 +154,7 @@ Result<void> Client::download(const std::string& target, const net::OnBody& on_b
   net::ClientOptions options;
   options.tls = tls_;
   options.total_timeout = std::chrono::milliseconds(0);
-  options.idle_timeout = kStreamSilence;
+  options.idle_timeout = kVerifiedWithin;
   options.max_body_bytes = 0;
   bool taken = true;
   const auto response = net::HttpClient(url_, options).stream(request, [&](std::string_view bytes) {

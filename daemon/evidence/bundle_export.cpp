@@ -61,6 +61,19 @@ class BundleExport::Impl {
     return {};
   }
 
+  /// Begins again what was made before, within the same bounds.
+  [[nodiscard]] std::unique_ptr<Impl> again() const {
+    auto impl = std::make_unique<Impl>(store_, signer_, request_);
+    impl->note_ = note_;
+    impl->origin_ = origin_;
+    impl->contract_ = contract_;
+    impl->size_ = size_;
+    impl->first_ = impl->at_ = first_;
+    impl->end_ = end_;
+    impl->expected_ = made_;
+    return impl;
+  }
+
   Result<std::string> next() {
     std::string lines;
     while (lines.empty() && phase_ != Phase::ended) {
@@ -258,12 +271,16 @@ class BundleExport::Impl {
     return std::string();
   }
 
-  std::string end_line() {
+  Result<std::string> end_line() {
+    made_ = schema::digest_text(digest_.finish());
+    if (expected_ && *expected_ != made_) {
+      return schema::fail(ErrorCode::corrupt, "the bundle is another one than was verified before");
+    }
     return json{{"t", "end"},
                 {"entries", entries_},
                 {"attestations", attestations_},
                 {"blobs", blobs_},
-                {"digest", schema::digest_text(digest_.finish())}}
+                {"digest", made_}}
                .dump() +
            "\n";
   }
@@ -278,6 +295,8 @@ class BundleExport::Impl {
   PromotionDerivation promotion_{[](std::int64_t, const std::string&) {}};
   std::vector<std::string> wanted_;
   schema::Sha256 digest_;
+  std::string made_;                     ///< the digest of all lines before the end
+  std::optional<std::string> expected_;  ///< the digest that they must come to have
 };
 
 BundleExport::BundleExport(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -294,6 +313,10 @@ Result<std::unique_ptr<BundleExport>> BundleExport::open(store::Store& store, He
 
 Result<std::string> BundleExport::next() {
   return impl_->next();
+}
+
+std::unique_ptr<BundleExport> BundleExport::again() const {
+  return std::unique_ptr<BundleExport>(new BundleExport(impl_->again()));
 }
 
 }  // namespace driftgate::evidence

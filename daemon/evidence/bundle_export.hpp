@@ -33,6 +33,9 @@ class BundleExport {
   ~BundleExport();
   /// The next lines, each with its line end; empty when the bundle is complete.
   [[nodiscard]] Result<std::string> next();
+  /// Of a bundle that is complete: the same one from its beginning, of the same head. When its lines come to be
+  /// others, `corrupt` instead of its end.
+  [[nodiscard]] std::unique_ptr<BundleExport> again() const;
 
  private:
   class Impl;

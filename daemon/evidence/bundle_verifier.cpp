@@ -210,6 +210,8 @@ Result<void> BundleVerifier::blob(const BundleRecord& record) {
          fmt::format("blob {}: its bytes have another digest", digest->substr(0, 80)));
     return {};
   }
+  // The contract stands before the entries; what comes after them is looked into only to decide again.
+  if (place_ == Place::blobs && !options_.reevaluate) bytes->clear();
   if (!blobs_.emplace(*digest, std::move(*bytes)).second) return misplaced("the contract stands twice");
   return {};
 }

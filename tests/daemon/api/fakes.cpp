@@ -290,9 +290,13 @@ class FakeBundle final : public net::BodySource {
 
 }  // namespace
 
-Result<std::shared_ptr<net::BodySource>> FakeEvidence::bundle(const evidence::BundleRequest& request) {
+Result<void> FakeEvidence::find_bundle(const evidence::BundleRequest& request) {
   if (!request.promotion.empty() && request.promotion != "pr-1")
     return fail(ErrorCode::not_found, "there is no such promotion");
+  return {};
+}
+
+Result<std::shared_ptr<net::BodySource>> FakeEvidence::bundle(const evidence::BundleRequest& request) {
   return std::make_shared<FakeBundle>(fmt::format("{} {} {} {} {}\n", request.promotion, request.from_us,
                                                   request.to_us, request.older_size.value_or(0),
                                                   request.with_tables));

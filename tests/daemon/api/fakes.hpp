@@ -99,6 +99,7 @@ class FakeEvidence final : public EvidencePort {
   schema::Result<EntryProof> proof(std::uint64_t seq) override;
   schema::Result<ConsistencyProof> consistency(std::uint64_t from, std::uint64_t to) override;
   std::string verifier_key() override;
+  schema::Result<void> find_bundle(const evidence::BundleRequest& request) override;
   schema::Result<std::shared_ptr<net::BodySource>> bundle(const evidence::BundleRequest& request) override;
   schema::Result<std::string> served_at(const std::string& model, std::int64_t time_us) override;
   schema::Result<AuditedPopulation> population(const evidence::PopulationRequest& request) override;

@@ -12,7 +12,9 @@
 #include "daemon/evidence/derivation.hpp"
 #include "daemon/evidence/log.hpp"
 #include "daemon/evidence/query.hpp"
+#include "daemon/evidence/verified_bundles.hpp"
 #include "daemon/evidence/verify_bundle.hpp"
+#include "daemon/pipeline/redact.hpp"
 #include "daemon/store/approvals.hpp"
 #include "daemon/store/verdicts.hpp"
 #include "schema/verdict_rule.hpp"
@@ -34,6 +36,12 @@ T must(schema::Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
+std::string all_of(evidence::BundleExport& source) {
+  std::string all;
+  for (std::string piece = must(source.next()); !piece.empty(); piece = must(source.next())) all += piece;
+  return all;
+}
+
 /// A pipeline whose log publishes its heads and whose bundles are made and verified with keys of its own.
 struct Audited {
   Harness h;
@@ -42,7 +50,18 @@ struct Audited {
   std::optional<evidence::AttestationSigner> signer;
   evidence::VerifyOptions options;
 
-  Audited() {
+  /// `search`: what stands before the slices' dimensions, in a contract whose statistical clause is about the
+  /// corpus then; `edits`: what is replaced in the contract.
+  explicit Audited(const std::string& search = "",
+                   std::vector<std::pair<std::string, std::string>> edits = {}) {
+    if (!search.empty()) {
+      edits.emplace_back("dimensions: [language]", search + "dimensions: [language]");
+      edits.emplace_back(", slices: [critical]", "");
+    }
+    for (const auto& [from, to] : edits) {
+      REQUIRE_MESSAGE(h.contract.find(from) != std::string::npos, from);
+      h.contract.replace(h.contract.find(from), from.size(), to);
+    }
     h.set_up();
     const auto key = must(evidence::SigningKey::generate());
     must(key.save(folder + "/log.key"));
@@ -62,10 +81,7 @@ struct Audited {
   ~Audited() { heads->stop(); }
 
   std::string bundle(const evidence::BundleRequest& request) const {
-    auto source = must(evidence::BundleExport::open(*h.store, *heads, *signer, request));
-    std::string all;
-    for (std::string piece = must(source->next()); !piece.empty(); piece = must(source->next())) all += piece;
-    return all;
+    return all_of(*must(evidence::BundleExport::open(*h.store, *heads, *signer, request)));
   }
   [[nodiscard]] evidence::BundleReport verify(const std::string& bytes) const {
     std::istringstream in(bytes);
@@ -284,6 +300,93 @@ TEST_CASE("a promotion that its numbers reject has a bundle that says so") {
   CHECK(audited.verify(cut).result == BundleResult::incomplete);
   audited.options.trust.keys.pop_back();
   CHECK(audited.verify(bytes).result == BundleResult::untrusted);
+}
+
+TEST_CASE(
+    "what the search for slices finds is reported or blocks as the contract says, in bundles that verify") {
+  for (const auto& [action, ended] : {std::pair{"report", "succeeded"}, std::pair{"block", "rejected"}}) {
+    CAPTURE(action);
+    Audited audited(fmt::format("discover: {{depth: 1, action: {}}}, ", action));
+    audited.h.behaviour.german_tv = 0.5;  // the corpus has 0.13 and passes
+    const auto id = audited.h.request();
+    REQUIRE(audited.h.run_until(id, {"succeeded", "rejected", "errored"}) == ended);
+    check_record(audited, id);
+    const auto verdicts = audited.h.entries(id, "verdict_reached");
+    const bool discovered = std::ranges::any_of(verdicts, [](const nlohmann::json& entry) {
+      return entry["body"].value("role", "") == "discovered" && entry["body"]["verdict"] == "violated";
+    });
+    CHECK(discovered);
+    const auto report = audited.verify(audited.bundle({.promotion = id}));
+    CHECK_MESSAGE(report.result == BundleResult::ok, all_findings(report));
+  }
+}
+
+TEST_CASE("a healthy canary of two thousand keys has bundles that verify, at every size of its e-values") {
+  Audited audited("",
+                  {{"min_keys: 60", "min_keys: 2000"}, {"soak: 3s", "soak: 1s"}, {"bake: 3s", "bake: 120s"}});
+  const auto id = audited.h.request();
+  REQUIRE(audited.h.run_until(id, {"succeeded", "rejected", "errored"}) == "succeeded");
+  check_record(audited, id);
+  std::uint64_t keys = 0;
+  for (const auto& entry : audited.h.entries(id, "verdict_reached"))
+    keys = std::max(keys, entry["body"].value("n", std::uint64_t{0}));
+  CHECK(keys >= 2'000);
+  const auto one = audited.verify(audited.bundle({.promotion = id}));
+  CHECK_MESSAGE(one.result == BundleResult::ok, all_findings(one));
+  const auto range = audited.verify(audited.bundle({.from_us = 0, .to_us = audited.h.clock.now_us() + 1}));
+  CHECK_MESSAGE(range.result == BundleResult::ok, all_findings(range));
+}
+
+TEST_CASE("a bundle is verified before it is handed out, and one that does not verify is not") {
+  Audited audited;
+  const auto good = audited.h.request();
+  REQUIRE(audited.h.run_until(good, {"succeeded"}) == "succeeded");
+  std::vector<std::string> logged;
+  evidence::VerifiedBundles bundles(*audited.h.store, *audited.heads, *audited.signer,
+                                    [&](std::string_view text) { logged.emplace_back(text); });
+  const evidence::BundleRequest whole{.from_us = 0, .to_us = audited.h.clock.now_us() + 1};
+  for (const evidence::BundleRequest& request :
+       {evidence::BundleRequest{.promotion = good, .with_tables = true}, whole}) {
+    const auto report = audited.verify(all_of(*must(bundles.open(request))));
+    CHECK_MESSAGE(report.result == BundleResult::ok, all_findings(report));
+  }
+  CHECK(logged.empty());
+  CHECK(bundles.find({.promotion = "pr-0"}).error().code == schema::ErrorCode::not_found);
+
+  auto entries = audited.entries(good);
+  auto verdict = *std::ranges::find_if(entries, [](const schema::Entry& entry) {
+    return entry.draft.kind == EvidenceKind::verdict_reached && text_of(entry, "verdict") == "pass";
+  });
+  verdict.draft.body["verdict"] = "violated";
+  must(audited.h.store->write("a fault of the program", [&](store::Tx& tx) -> schema::Result<void> {
+    const auto added = evidence::append(tx, verdict.draft);
+    if (!added) return std::unexpected(added.error());
+    return {};
+  }));
+  for (const evidence::BundleRequest& request : {evidence::BundleRequest{.promotion = good}, whole}) {
+    const auto refused = bundles.open(request);
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().code == schema::ErrorCode::corrupt);
+    CHECK(refused.error().message.find("is not handed out") != std::string::npos);
+    CHECK(logged.back().find(refused.error().message) != std::string::npos);
+  }
+  CHECK(logged.size() == 2);
+}
+
+TEST_CASE("a bundle that came to be another one than was verified has no end") {
+  Audited audited;
+  const auto id = audited.h.request();
+  REQUIRE(audited.h.run_until(id, {"succeeded"}) == "succeeded");
+  const auto first = must(evidence::BundleExport::open(*audited.h.store, *audited.heads, *audited.signer,
+                                                       {.promotion = id, .with_tables = true}));
+  const auto bytes = all_of(*first);
+  CHECK(all_of(*first->again()) == bytes);
+  must(pipeline::redact_promotion(*audited.h.store, "olga", id, "a user asked", audited.h.clock.now_us()));
+  const auto second = first->again();
+  schema::Result<std::string> piece = second->next();
+  while (piece && !piece->empty()) piece = second->next();
+  REQUIRE_FALSE(piece.has_value());
+  CHECK(piece.error().code == schema::ErrorCode::corrupt);
 }
 
 TEST_CASE("in the record, neither who asked nor who set the schedule that asked may decide") {
