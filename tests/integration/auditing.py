@@ -7,26 +7,20 @@ import os
 import shutil
 import ssl
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 
-from harness import DRIFTGATE, PATIENCE_S, ROOT, check, port_of, wait_for
+from harness import DRIFTGATE, PATIENCE_S, check, port_of, verified, wait_for
 from wire import Peer
 from world import run
-
-VERIFIER = os.path.join(ROOT, "scripts", "verify_bundle.py")
 
 
 def command(world, *argv, who=None, expect=0, environment=None):
     """Runs the program; against the daemon as `who`, else alone. Its output and errors together."""
     arguments = [DRIFTGATE, *argv]
     if who:
-        token = os.path.join(world.folder, f"{who}.token")
-        with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
-            file.write(world.tokens[who])
-        arguments += ["--url", world.url, "--token-file", token]
+        arguments += ["--url", world.url, "--token-file", world.token_file(who)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
                           env={**os.environ, **(environment or {})})
     check(done.returncode == expect, f"{' '.join(argv)}: {done.returncode}, expected {expect}\n{done.stdout}{done.stderr}")
@@ -60,14 +54,6 @@ def raw_entry(world, seq):
                                      headers={"Authorization": "Bearer " + world.tokens["auditor"]})
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         return answer.read()
-
-
-def verified(bundle, trust, expect, older=None):
-    """Both verifiers agree on the exit code."""
-    arguments = ["--trust", trust, *(["--older-head", older] if older else []), bundle]
-    for argv in ([DRIFTGATE, "audit", "verify"], [sys.executable, VERIFIER]):
-        done = subprocess.run([*argv, *arguments], capture_output=True, text=True, check=False)
-        check(done.returncode == expect, f"{argv[1]}: {done.returncode}, expected {expect}\n{done.stdout}{done.stderr}")
 
 
 def save(world, name, text):
@@ -184,7 +170,7 @@ def keys_are_rotated_and_each_trust_file_vouches_for_its_time(world):
     first_trust = save(world, "trust-1.json", command(world, "key", "trust", *data(world)))
     kept = save(world, "kept.note", world.api("GET", "/v1/log/checkpoint"))
     first = export_all(world, "first.bundle")
-    verified(first, first_trust, 0)
+    verified([first], first_trust, 0)
     refused = command(world, "key", "rotate", "--use", "head", "--reason", "yearly", *data(world), expect=4)
     check("in use" in refused or "running" in refused or "another" in refused, f"why it is refused: {refused}")
     stop(world)
@@ -195,9 +181,9 @@ def keys_are_rotated_and_each_trust_file_vouches_for_its_time(world):
     check([e["body"]["use"] for e in world.entries(kind="key_rotated")] == ["head", "attestation"], "the entries")
     trust = save(world, "trust-2.json", command(world, "key", "trust", *data(world)))
     second = export_all(world, "second.bundle", kept)
-    verified(second, trust, 0, kept)
-    verified(first, trust, 0)
-    verified(second, first_trust, 3)  # who was not told of the new key does not take it
+    verified([second], trust, 0, kept)
+    verified([first], trust, 0)
+    verified([second], first_trust, 3)  # who was not told of the new key does not take it
     listed = command(world, "key", "list", *data(world))
     check(listed.count("in force") == 2 and len(listed.splitlines()) == 5, f"key list:\n{listed}")
 
@@ -278,9 +264,9 @@ def a_backup_is_restored_and_a_loss_begins_an_epoch(world):
     check(len(changed) == 1 and changed[0]["body"]["reason"] == "the disk is gone", f"epoch_changed: {changed}")
     bundle = export_all(world, "epoch.bundle")
     trust = save(world, "trust.json", command(world, "key", "trust", *data(world)))
-    verified(bundle, trust, 0)
-    verified(bundle, old_trust, 3)
-    verified(bundle, trust, 2, kept)  # nobody takes the new log for the old one
+    verified([bundle], trust, 0)
+    verified([bundle], old_trust, 3)
+    verified([bundle], trust, 2, kept)  # nobody takes the new log for the old one
 
 
 def the_newest_backup_comes_back_whole(world):

@@ -6,12 +6,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 ROOT = os.environ["DRIFTGATE_ROOT"]
 DRIFTGATE = os.environ["DRIFTGATE_BIN"]
 TINYLM = os.environ["TINYLM_BIN"]
 EXAMPLE = os.path.join(ROOT, "examples", "tinylm")
+VERIFIER = os.path.join(ROOT, "scripts", "verify_bundle.py")
 PATIENCE_S = float(os.environ.get("DRIFTGATE_TEST_PATIENCE_S", "300"))
 
 
@@ -34,6 +36,17 @@ def wait_for(what, probe, seconds=None):
         if time.monotonic() > end:
             raise Failure(f"waited {seconds or PATIENCE_S:.0f} s in vain for {what}")
         time.sleep(0.02)
+
+
+def verified(bundles, trust, expect=0, older=None):
+    """Both verifiers end with this code on the bundles; what the program printed."""
+    arguments = ["--trust", trust, *(["--older-head", older] if older else []), *bundles]
+    printed = []
+    for argv in ([DRIFTGATE, "audit", "verify"], [sys.executable, VERIFIER]):
+        done = subprocess.run([*argv, *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        check(done.returncode == expect, f"{argv[1]}: {done.returncode}, expected {expect}\n{done.stdout}{done.stderr}")
+        printed.append(done.stdout)
+    return printed[0]
 
 
 class Answer:

@@ -6,7 +6,7 @@ import struct
 import subprocess
 import sys
 
-from harness import DRIFTGATE, ROOT, call, check, wait_for
+from harness import ROOT, call, check, verified, wait_for
 from world import DATA, MODEL_DIR, TERMINAL, run
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "evidence"))
@@ -40,23 +40,13 @@ def bundles_verify(world, promotion, older_head):
     kept = os.path.join(world.folder, "older.note")
     with open(kept, "w", encoding="utf-8", newline="") as file:
         file.write(older_head)
-    token = os.path.join(world.folder, "auditor.token")
-    with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
-        file.write(world.tokens["auditor"])
-    bundles = [os.path.join(world.folder, name) for name in ("promotion.bundle", "range.bundle")]
-    for path, what in zip(bundles, (["--promotion", promotion, "--with-tables"], ["--from", "2020-01-01", "--to", "2100-01-01"])):
-        done = subprocess.run([DRIFTGATE, "audit", "export", *what, "--older-head", kept, "--out", path, "--url", world.url,
-                               "--token-file", token], capture_output=True, text=True, check=False)
-        check(done.returncode == 0, f"audit export: {done.returncode} {done.stderr}")
-    arguments = ["--trust", trust_of(world), "--older-head", kept, *bundles]
-    native = subprocess.run([DRIFTGATE, "audit", "verify", *arguments], capture_output=True, text=True, check=False)
-    check(native.returncode == 0, f"audit verify: {native.returncode}\n{native.stdout}{native.stderr}")
+    bundles = [world.export("promotion.bundle", "--promotion", promotion, "--with-tables", "--older-head", kept),
+               world.export("range.bundle", "--from", "2020-01-01", "--to", "2100-01-01", "--older-head", kept)]
+    trust = trust_of(world)
+    printed = verified(bundles, trust, older=kept)
     for stage in ("offline-numeric", "statistical-slice"):
-        check(f"{stage} (attempt 1): decided again" in native.stdout, f"{stage} was not decided again:\n{native.stdout}")
-    python = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "verify_bundle.py"), *arguments],
-                            capture_output=True, text=True, check=False)
-    check(python.returncode == 0, f"verify_bundle.py: {python.returncode}\n{python.stdout}{python.stderr}")
-    print(other_tools.check(arguments[1], kept, bundles))
+        check(f"{stage} (attempt 1): decided again" in printed, f"{stage} was not decided again:\n{printed}")
+    print(other_tools.check(trust, kept, bundles))
 
 
 def a_bundle_of_a_running_promotion_needs_the_flag(world, promotion):

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import tempfile
 
-from harness import DRIFTGATE, EXAMPLE, PATIENCE_S, ROOT, TINYLM, Load, Process, call, check, port_of, wait_for
+from harness import DRIFTGATE, EXAMPLE, PATIENCE_S, ROOT, TINYLM, Load, Process, call, check, port_of, verified, wait_for
 
 TERMINAL = ("succeeded", "rejected", "errored", "aborted", "expired", "superseded")
 MODEL_DIR = os.path.join(EXAMPLE, "model")
@@ -200,6 +200,40 @@ class World:
         query = "&".join(f"{k}={v}" for k, v in filters.items())
         return self.api("GET", f"/v1/evidence?limit=500&{query}", who="auditor", expect=200)["items"]
 
+    # --- evidence --------------------------------------------------------------------------------
+    def token_file(self, who):
+        path = os.path.join(self.folder, f"{who}.token")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+            file.write(self.tokens[who])
+        return path
+
+    def program(self, *argv):
+        """Runs the program, which must succeed; what it printed."""
+        done = subprocess.run([DRIFTGATE, *argv], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        check(done.returncode == 0, f"{' '.join(argv)}: {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def export(self, name, *what):
+        """A bundle as an auditor takes it away; its path."""
+        path = os.path.join(self.folder, name)
+        self.program("audit", "export", *what, "--out", path, "--url", self.url, "--token-file", self.token_file("auditor"))
+        return path
+
+    def trust_file(self):
+        """The keys as who owns the data folder gives them to an auditor."""
+        path = os.path.join(self.folder, "keys.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.program("key", "trust", "--data-dir", f"{self.folder}/data"))
+        return path
+
+    def evidence_verifies(self):
+        """Each promotion that has ended, with its tables, and the whole log: both verifiers accept their bundles."""
+        requested = [entry["subject"]["promotion"] for entry in self.entries(kind="promotion_requested")]
+        ended = [name for name in requested if self.promotion(name)["state"] in TERMINAL]
+        bundles = [self.export(f"{name}.bundle", "--promotion", name, "--with-tables") for name in ended]
+        bundles.append(self.export("whole.bundle", "--from", "2020-01-01", "--to", "2100-01-01"))
+        verified(bundles, self.trust_file())
+
     def complete(self, text="The file", key="someone", **options):
         return call(self.router + "/v1/completions", "POST",
                     {"model": "tinylm", "prompt": text, "max_tokens": 4, **options}, {"driftgate-key": key})
@@ -209,13 +243,16 @@ class World:
 
 
 def run(tests):
-    """Runs the named test of argv with a fresh world; prints what the programs said when it fails."""
+    """Runs the named test of argv with a fresh world, whose evidence must verify at the end where the daemon still runs;
+    prints what the programs said when it fails."""
     import sys
     name = sys.argv[1]
     world = World(name)
     failed = True
     try:
         tests[name](world)
+        if world.daemon and world.daemon.alive() and "auditor" in world.tokens:
+            world.evidence_verifies()
         world.check_folder()
         failed = False
         print(f"{name}: ok")
