@@ -217,7 +217,7 @@ def heads_of_before_two_rotations_stay_acceptable(world):
              population["to_checkpoint"]]
     for number, note in enumerate(dict.fromkeys(notes)):
         older = save(world, f"kept-{number}.note", note)
-        verified(export_all(world, f"since-{number}.bundle", older), trust, 0, older)
+        verified([export_all(world, f"since-{number}.bundle", older)], trust, 0, older)
 
 
 def a_swapped_key_is_refused_at_the_start(world):

@@ -56,28 +56,29 @@ def each_change_of_a_stopped_database_is_named(world):
         file.write(command(world, "key", "trust", *data(world)))
     command(world, "audit", "verify", *data(world), "--trust", trust)
 
-    refused = "refused at the start"  # what a running daemon finds later is not
-    changes = {
-        "have no signature": ([forged_entry(whole)], refused),
-        "somebody emptied the table": ([("UPDATE log_head SET size = 0, note = ''",)], refused),
-        "the signed head of the evidence log is gone": ([("DELETE FROM log_head",)], refused),
-        "evidence entries 0 to 63": ([renamed("kernel-7", "kernel-8", "seq < 64")], None),
-        "the column actor": ([("UPDATE entries SET actor = 'eve' WHERE seq = 5",)], None),
-        "its tree of": ([renamed("kernel-69", "kernel-96", "seq >= 64")], refused),
-    }
-    for number, (named, (statements, how)) in enumerate(changes.items()):
+    # What the check of the folder says, the change, and what the start says, where it is refused.
+    unsigned, emptied, gone = "have no signature", "somebody emptied the table", "the signed head of the evidence log is gone"
+    changes = [
+        (unsigned, forged_entry(whole), unsigned),
+        (emptied, ("UPDATE log_head SET size = 0, note = ''",), emptied),
+        (gone, ("DELETE FROM log_head",), gone),
+        ("evidence entries 0 to 63", renamed("kernel-7", "kernel-8", "seq < 64"), None),
+        ("the column actor", ("UPDATE entries SET actor = 'eve' WHERE seq = 5",), None),
+        ("is not the one that was signed", renamed("kernel-69", "kernel-96", "seq >= 64"), "rollback detected"),
+    ]
+    for number, (named, statement, refusal) in enumerate(changes):
         folder = f"{world.folder}/changed-{number}"
         os.mkdir(folder)
         for name in FILES:
             shutil.copy(os.path.join(whole, name), folder)
-        change(folder, *statements)
+        change(folder, statement)
         said = command(world, "audit", "verify", "--data-dir", folder, "--trust", trust, expect=1)
         check(named in said, f"{named!r} is not in:\n{said}")
-        if how == refused:
+        if refusal:
             started = world.process(f"changed-{number}", [DRIFTGATE, "serve", "--listen", "127.0.0.1:0", "--data-dir",
                                                           folder])
             wait_for("the daemon to end", lambda: not started.alive())
-            check(started.child.returncode == 4 and named in started.tail(), f"the start says:\n{started.tail()}")
+            check(started.child.returncode == 4 and refusal in started.tail(), f"the start says:\n{started.tail()}")
             again = command(world, "audit", "verify", "--data-dir", folder, "--trust", trust, expect=1)
             check(named in again, f"after the start {named!r} is not in:\n{again}")
 
@@ -98,6 +99,7 @@ def a_running_daemon_names_what_was_changed_before_its_start(world):
     metrics = call(world.url + "/metrics", headers={"Authorization": "Bearer " + world.tokens["viewer"]}).body
     check("\ndriftgate_record_differences 0\n" not in metrics, "the metric does not count the difference")
     wait_for("the log to name it", lambda: "evidence entries 0 to 63" in world.daemon.tail())
+    stop(world)
 
 
 TESTS = [
