@@ -154,7 +154,11 @@ int audit_verify(const AuditVerifyArgs& args) {
   if (!args.recorded_only) options.reevaluate = decide_again;
   if (!args.older_head.empty()) {
     auto note = read_file(args.older_head, kMaxNoteBytes);
-    if (!note) return report(note.error());
+    if (!note) {
+      const int failed = report(note.error());
+      // No head is that large, so that the file was changed: what both verifiers say of a head that is none.
+      return note.error().code == ErrorCode::limit_exceeded ? static_cast<int>(evidence::BundleResult::tampered) : failed;
+    }
     options.older_head = std::move(*note);
   }
   int code = kExitOk;

@@ -139,10 +139,12 @@ def skip(rng, world, bundle):
     filler.update({"subject": {}, "kind": "evidence_read", "body": {}})
     after["subject"]["prior"] = json.loads(gone["entry"])["subject"]["prior"]
     seq, kind = gone["seq"], json.loads(gone["entry"])["kind"]
+    # What a stage decided on its way is a fact like others; that it ended, and on which verdicts, is a conclusion.
+    on_its_way = json.loads(gone["entry"])["body"].get("ended") is False
     world.rebuild(bundle, {seq: compact(filler), after["seq"]: compact(after)})
     bundle.records = [record for record in bundle.records if record is not gone]
     older = rng.random() < 0.5
-    concluded = {UNDERIVABLE, INCOMPLETE} | ({OK} if kind != "verdict_reached" or bundle.running else set())
+    concluded = {UNDERIVABLE, INCOMPLETE} | ({OK} if kind != "verdict_reached" or on_its_way or bundle.running else set())
     allowed = {FORKED} if older and seq < world.older_size else concluded
     return Case(bundle.data(), allowed, f"{kind} {seq} replaced by an entry about nothing, and linked over", older=older)
 
