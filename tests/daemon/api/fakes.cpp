@@ -258,7 +258,8 @@ Result<std::string> FakeEvidence::served_at(const std::string& model, std::int64
                            {"version", "ve-1"},
                            {"share_bp", 10'000},
                            {"since", {{"seq", 3}, {"time_us", 5}}},
-                           {"origin", nullptr}}}}}
+                           {"origin", nullptr},
+                           {"allowed", true}}}}}
       .dump();
 }
 Result<AuditedPopulation> FakeEvidence::population(const evidence::PopulationRequest& request) {
