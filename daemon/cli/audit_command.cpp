@@ -164,6 +164,9 @@ int audit_verify(const AuditVerifyArgs& args) {
   int code = kExitOk;
   json all = json::array();
   for (const std::string& path : args.bundles) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored))
+      return report(fail(ErrorCode::io, fmt::format("'{}' is a folder; name the bundle in it", path)).error());
     std::ifstream file(path, std::ios::binary);
     if (!file) return report(fail(ErrorCode::io, fmt::format("cannot read '{}'", path)).error());
     const auto result = evidence::verify_bundle(file, options);
