@@ -83,14 +83,16 @@ constexpr EntryField kApproval[] = {{"evidence_digest", T::text, true, "what was
                                     {"decision", T::text, kOptional, "approve, reject or refused_self"},
                                     {"approval", T::text, kOptional, "id"},
                                     {"given", T::integer, kOptional, "approvals of the step so far"},
-                                    {"needed", T::integer, kOptional, "approvals that it takes"}};
+                                    {"needed", T::integer, kOptional, "approvals that it takes"},
+                                    {"people_rule", T::integer, kOptional, "how people are told apart; exactly without"}};
 constexpr EntryField kWaiver[] = {{"clause", T::text, true, "that is waived"},
                                   {"evidence_digest", T::text, true, "what was read"},
                                   {"reason", T::text, true, "why"},
                                   {"decision", T::text, kOptional, "waive or refused_self"},
                                   {"waiver", T::text, kOptional, "id"},
                                   {"given", T::integer, kOptional, "waivers of the clause so far"},
-                                  {"needed", T::integer, kOptional, "waivers that it takes"}};
+                                  {"needed", T::integer, kOptional, "waivers that it takes"},
+                                  {"people_rule", T::integer, kOptional, "how people are told apart; exactly without"}};
 constexpr EntryField kReason[] = {{"reason", T::text, true, "why"}};
 constexpr EntryField kSchedule[] = {{"schedule", T::text, true, "name"},
                                     {"reason", T::text, kOptional, "why it was skipped"}};
@@ -112,7 +114,9 @@ constexpr EntryField kToken[] = {{"token", T::text, true, "id"},
                                  {"name", T::text, true, "whose"},
                                  {"scopes", T::list, true, "what it allows"},
                                  {"expires_us", T::integer, kOptional, "when it ends"},
-                                 {"hash_digest", T::text, kOptional, "SHA-256 of the hash that is stored of it"}};
+                                 {"hash_digest", T::text, kOptional, "SHA-256 of the hash that is stored of it"},
+                                 {"recovery", T::text, kOptional,
+                                  "why, when who has the data folder issued it while no daemon ran"}};
 constexpr EntryField kRead[] = {
     {"what", T::text, true, "what was asked"},
     {"uncounted", T::integer, kOptional, "reads since the entry before that have none"}};

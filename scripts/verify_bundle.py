@@ -225,6 +225,10 @@ def combined(clauses):
     blocking = {clause.verdict for clause in clauses if clause.open or clause.failed}
     return next((verdict for verdict in ("violated", "error", "inconclusive") if verdict in blocking), "pass")
 
+def identity(name):  # what a name is told apart by: not by case, nor by characters that look alike
+    same = name.translate(str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ01i", "abcdefghljklmnopqrstuvwxyzoll"))
+    return re.sub("rn|vv", lambda two: {"rn": "m", "vv": "w"}[two[0]], same)
+
 def single(pairs):  # an object of JSON without a name twice
     need(len({name for name, _ in pairs}) == len(pairs), "a name twice")
     return dict(pairs)
@@ -277,9 +281,13 @@ class Promotion:  # follows the entries about one promotion and derives each ver
                     body, seq, (subject.get("stage", ""), subject.get("attempt", 0)))
             elif kind == "state_changed": self.state_changed(entry, body)
             elif (kind, body.get("decision")) in (("approval_given", "approve"), ("waiver_given", "waive")):
-                need(entry["actor"] not in self.asked, "actor may not decide on what it asked for")
+                rule = body.get("people_rule")  # entries of before compare names exactly
+                same = identity if type(rule) is int and rule >= 2 else str
+                need(same(entry["actor"]) not in map(same, filter(None, self.asked)), "actor may not decide on what it asked for")
                 if kind == "waiver_given":
-                    self.waivers.setdefault((body.get("evidence_digest", ""), body.get("clause", "")), set()).add(entry["actor"])
+                    given = self.waivers.setdefault((body.get("evidence_digest", ""), body.get("clause", "")), ([], []))
+                    given[0].append(entry["actor"])
+                    given[1].append(same)
         except BROKEN as error:
             self.find(UNDERIVABLE, f"entry {seq}: {error.args[0]}")
     def clause_decided(self, body, seq, place):
@@ -310,7 +318,8 @@ class Promotion:  # follows the entries about one promotion and derives each ver
         need(action not in ("advance", "wait_approval") or together == "pass", f"body/action {action} needs all hard clauses to pass")
     def passed(self, stage):  # its newest attempt passed, or two people waived each open clause
         _, _, body, clauses = next((d for d in reversed(self.decided) if d[1][0] == stage), (0, 0, {}, []))
-        given = [self.waivers.get((body.get("report_digest", ""), c.body["clause"]), ()) for c in clauses if c.open]
+        given = [self.waivers.get((body.get("report_digest", ""), c.body["clause"]), ((), ())) for c in clauses if c.open]
+        given = [set(map(identity if identity in rules else str, names)) for names, rules in given]
         return body.get("verdict") == "pass" or body.get("verdict") == "inconclusive" and all(len(who) > 1 for who in given)
     def state_changed(self, entry, body):
         before, self.state, self.traffic = self.state, body.get("to", ""), body.get("traffic", "")

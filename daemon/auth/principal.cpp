@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "schema/names.hpp"
+
 namespace driftgate::auth {
 
 using schema::ErrorCode;
@@ -97,7 +99,7 @@ Result<void> require_approver(const Principal& principal, std::string_view reque
   }
   auto allowed = require(principal, Scope::approver);
   if (!allowed) return allowed;
-  if (principal.name == requester) {
+  if (schema::is_same_identity(principal.name, requester)) {
     return schema::fail(
         ErrorCode::forbidden,
         fmt::format("'{}' asked for this promotion: another person must approve it", principal.name));

@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "schema/names.hpp"
 #include "schema/verdict_rule.hpp"
 
 namespace driftgate::evidence {
@@ -276,20 +277,33 @@ void PromotionDerivation::person_decided(const Entry& entry) {
   const std::string decision = text_of(body, "decision");
   const bool approval = entry.draft.kind == EvidenceKind::approval_given;
   if (decision != (approval ? "approve" : "waive")) return;  // what was refused has no effect
-  if (askers_.contains(entry.draft.actor)) {
+  const auto rule = body.find("people_rule");
+  const auto* number = rule == body.end() ? nullptr : rule->second.integer();
+  const bool by_identity = number != nullptr && *number >= schema::kPeopleByIdentity;
+  if (asked_for(entry.draft.actor, by_identity)) {
     return on_fault_(entry.seq, fmt::format("actor {} asked for the promotion and may not {} it",
                                             entry.draft.actor, decision));
   }
   if (!approval) {
-    waivers_[text_of(body, "evidence_digest") + " " + text_of(body, "clause")].insert(entry.draft.actor);
+    auto& given = waivers_[text_of(body, "evidence_digest") + " " + text_of(body, "clause")];
+    given.names.insert(entry.draft.actor);
+    given.identities.insert(schema::identity_of(entry.draft.actor));
+    given.by_identity = given.by_identity || by_identity;
   }
+}
+
+bool PromotionDerivation::asked_for(const std::string& actor, bool by_identity) const {
+  return std::ranges::any_of(askers_, [&](const std::string& asker) {
+    return asker == actor || (by_identity && schema::is_same_identity(asker, actor));
+  });
 }
 
 bool PromotionDerivation::is_waived(const StageDecision& decision) const {
   return std::ranges::all_of(decision.clauses, [&](const schema::ClauseVerdict& clause) {
     if (!keeps_from_passing(clause)) return true;
     const auto given = waivers_.find(decision.report_digest + " " + clause.clause);
-    return given != waivers_.end() && given->second.size() >= kPeople;
+    if (given == waivers_.end()) return false;
+    return (given->second.by_identity ? given->second.identities : given->second.names).size() >= kPeople;
   });
 }
 

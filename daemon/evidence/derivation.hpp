@@ -82,6 +82,7 @@ class PromotionDerivation {
   void check_progress(std::int64_t seq, const std::string& to_stage);
   void check_end(const schema::Entry& entry);
   [[nodiscard]] bool is_waived(const StageDecision& decision) const;
+  [[nodiscard]] bool asked_for(const std::string& actor, bool by_identity) const;
 
   OnFault on_fault_;
   std::int64_t first_seq_;
@@ -94,7 +95,13 @@ class PromotionDerivation {
   std::uint64_t verdicts_ = 0;
   std::vector<Pending> pending_{};
   std::vector<StageDecision> decisions_{};
-  std::map<std::string, std::set<std::string>> waivers_{};  ///< by report digest and clause: who
+  /// Who waived a clause. How names are told apart is what the newest waiver says (schema/names.hpp): one that was
+  /// written when they were compared exactly stays what it was.
+  struct Waivers {
+    std::set<std::string> names{}, identities{};
+    bool by_identity = false;
+  };
+  std::map<std::string, Waivers> waivers_{};  ///< by report digest and clause
   std::set<std::string> named_{};
 };
 

@@ -5,6 +5,7 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/people.hpp"
+#include "schema/names.hpp"
 
 namespace driftgate::pipeline {
 
@@ -19,6 +20,7 @@ schema::Result<void> Core::refuse_own(const Live& live, const std::string& actor
   if (!own) return std::unexpected(own.error());
   if (!*own) return {};
   body["decision"] = "refused_self";
+  body["people_rule"] = schema::kPeopleByIdentity;
   auto noted = commit("refuse own decision", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto seq = entries.add(tx, draft(live, kind, actor, body));
     if (!seq) return std::unexpected(seq.error());
@@ -70,7 +72,7 @@ schema::Result<void> Core::approve(const std::string& actor, const std::string& 
   auto given = approvals_of(live);
   if (!given) return std::unexpected(given.error());
   const auto needed = quorum_of(*live.contract, live.run.step).needed;
-  if (std::ranges::find(*given, actor, &store::ApprovalRow::who) != given->end()) {
+  if (std::ranges::any_of(*given, [&](const auto& one) { return schema::is_same_identity(one.who, actor); })) {
     return schema::fail(ErrorCode::conflict,
                         fmt::format("{} has approved this step already; {} of {} people have, another must",
                                     actor, given->size(), needed));
@@ -85,6 +87,7 @@ schema::Result<void> Core::approve(const std::string& actor, const std::string& 
   const auto count = given->size() + 1;
   body["approval"] = approval.id;
   body["decision"] = store::to_string(approval.decision);
+  body["people_rule"] = schema::kPeopleByIdentity;
   body["given"] = count;
   body["needed"] = needed;
   return record_approval(live, approval, std::move(body), count >= needed);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/schedules.hpp"
+#include "schema/names.hpp"
 #include "schema/verdict.hpp"
 
 namespace driftgate::pipeline {
@@ -29,7 +31,18 @@ std::vector<store::ApprovalRow> counted_approvals(std::span<const store::Approva
     if (about && now_us - approval.given_us < quorum.valid_ms * 1'000) counted.push_back(approval);
   }
   std::ranges::sort(counted, {}, &store::ApprovalRow::given_us);
+  // The store keeps one for each name; of names that look alike the oldest counts.
+  std::set<std::string> people;
+  std::erase_if(counted, [&](const auto& approval) {
+    return !people.insert(schema::identity_of(approval.who)).second;
+  });
   return counted;
+}
+
+bool OpenClause::is_waived() const {
+  std::set<std::string> people;
+  for (const auto& waiver : given) people.insert(schema::identity_of(waiver.who));
+  return people.size() >= kWaiversNeeded;
 }
 
 schema::Result<std::vector<OpenClause>> open_clauses(store::Reader& reader, const store::StageRunRow& run) {
@@ -61,10 +74,10 @@ schema::Result<std::vector<OpenClause>> open_clauses(store::Reader& reader, cons
 
 schema::Result<bool> asked_for(store::Reader& reader, const store::PromotionRow& promotion,
                                std::string_view actor) {
-  if (promotion.requester == actor) return true;
+  if (schema::is_same_identity(promotion.requester, actor)) return true;
   auto fire = store::find_fire_of(reader, promotion.id);
   if (!fire) return std::unexpected(fire.error());
-  return *fire && (*fire)->owner == actor;
+  return *fire && schema::is_same_identity((*fire)->owner, actor);
 }
 
 }  // namespace driftgate::pipeline

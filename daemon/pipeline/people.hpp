@@ -25,7 +25,7 @@ struct Quorum {
 [[nodiscard]] Quorum quorum_of(const schema::Contract& contract, std::int64_t step);
 
 /// Of a promotion's approvals those that count now for the step that `run` is at: of the evidence `digest`,
-/// not older than the quorum allows, oldest first. The store keeps one for each person.
+/// not older than the quorum allows, oldest first; one for each person, names that look alike being one.
 [[nodiscard]] std::vector<store::ApprovalRow> counted_approvals(std::span<const store::ApprovalRow> all,
                                                                 const store::StageRunRow& run,
                                                                 std::string_view digest, const Quorum& quorum,
@@ -35,14 +35,14 @@ struct Quorum {
 struct OpenClause {
   std::string clause;
   std::vector<store::WaiverRow> given;
-  [[nodiscard]] bool is_waived() const { return given.size() >= kWaiversNeeded; }
+  [[nodiscard]] bool is_waived() const;  ///< by kWaiversNeeded people, names that look alike being one
 };
 /// By clause; only waivers of this attempt and of its report as it is now.
 [[nodiscard]] schema::Result<std::vector<OpenClause>> open_clauses(store::Reader& reader,
                                                                    const store::StageRunRow& run);
 
-/// Whether `actor` stands behind a promotion (asked for it, or set the schedule that did) and so may neither
-/// approve nor waive it.
+/// Whether `actor`, or a name that looks like it, stands behind a promotion (asked for it, or set the schedule that
+/// did) and so may neither approve nor waive it.
 [[nodiscard]] schema::Result<bool> asked_for(store::Reader& reader, const store::PromotionRow& promotion,
                                              std::string_view actor);
 

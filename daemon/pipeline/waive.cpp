@@ -7,6 +7,7 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/people.hpp"
+#include "schema/names.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -91,7 +92,7 @@ schema::Result<void> Core::waive(const std::string& actor, const std::string& id
   schema::EntryValue::Object body{{"clause", clause}, {"evidence_digest", digest}, {"reason", reason}};
   auto other = refuse_own(live, actor, EvidenceKind::waiver_given, body);
   if (!other) return other;
-  if (std::ranges::find(at->given, actor, &store::WaiverRow::who) != at->given.end()) {
+  if (std::ranges::any_of(at->given, [&](const auto& one) { return schema::is_same_identity(one.who, actor); })) {
     return schema::fail(
         ErrorCode::conflict,
         fmt::format("{} has waived {} already: another person must confirm it", actor, clause));
@@ -106,6 +107,7 @@ schema::Result<void> Core::waive(const std::string& actor, const std::string& id
   at->given.push_back(waiver);
   body["waiver"] = waiver.id;
   body["decision"] = store::to_string(store::Decision::waive);
+  body["people_rule"] = schema::kPeopleByIdentity;
   body["given"] = at->given.size();
   body["needed"] = kWaiversNeeded;
   if (std::ranges::all_of(*open, &OpenClause::is_waived))

@@ -89,6 +89,26 @@ TEST_CASE("a step with a quorum goes on with the last of the different people th
   CHECK(h.run_until(id, {"succeeded", "rejected", "errored"}, false) == "succeeded");
 }
 
+TEST_CASE("names that look alike are one person to an approval") {
+  Harness h;
+  edit(h, "approval: true", "approval: true, approvals: 2");
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(h.run_until(id, {"awaiting_approval"}, false) == "awaiting_approval");
+  const auto digest = digest_of(h, id);
+  CHECK(refused(h.pipeline->approve("Pia", id, digest, "mine")) == ErrorCode::forbidden);
+  REQUIRE(h.pipeline->approve("bob", id, digest, "read it").has_value());
+  CHECK(refused(h.pipeline->approve("Bob", id, digest, "read it too")) == ErrorCode::conflict);
+  CHECK(refused(h.pipeline->approve("b0b", id, digest, "and again")) == ErrorCode::conflict);
+  CHECK(h.state(id) == "awaiting_approval");
+  const store::StageRunRow run{.key = {"pr-1", "canary", 1}, .step = 1};
+  const std::vector rows{approval("Both", 2), approval("both", 1), approval("b0th", 3), approval("anna", 4)};
+  const auto counted = pipeline::counted_approvals(rows, run, "sha256:e", {.needed = 2, .valid_ms = 10}, 5);
+  REQUIRE(counted.size() == 2);
+  CHECK(counted[0].who == "both");
+  CHECK(counted[1].who == "anna");
+}
+
 TEST_CASE("an approval that is older than the contract allows counts no more and may be given again") {
   Harness h;
   edit(h, "approval: true", "approval: true, approvals: 2");

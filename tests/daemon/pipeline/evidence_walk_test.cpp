@@ -404,3 +404,21 @@ TEST_CASE("in the record, neither who asked nor who set the schedule that asked 
     CHECK(faults == (actor == "anna" ? 0 : 1));
   }
 }
+
+TEST_CASE("in the record, people are told apart as the entry says") {
+  const auto faults_of = [](const std::string& actor, schema::EntryValue::Object rule) {
+    int faults = 0;
+    evidence::PromotionDerivation derivation([&](std::int64_t, const std::string&) { ++faults; });
+    derivation.follow({.seq = 1, .draft = {.kind = EvidenceKind::promotion_requested, .actor = "sam"}});
+    rule["decision"] = "waive";
+    derivation.follow({.seq = 2, .draft = {.kind = EvidenceKind::waiver_given, .actor = actor, .body = std::move(rule)}});
+    return faults;
+  };
+  CHECK(faults_of("sam", {}) == 1);
+  CHECK(faults_of("Sam", {}) == 0);  // written when names were compared exactly
+  CHECK(faults_of("Sam", {{"people_rule", 1}}) == 0);
+  CHECK(faults_of("Sam", {{"people_rule", "2"}}) == 0);
+  CHECK(faults_of("Sam", {{"people_rule", true}}) == 0);
+  CHECK(faults_of("Sam", {{"people_rule", 2}}) == 1);
+  CHECK(faults_of("anna", {{"people_rule", 2}}) == 0);
+}

@@ -81,6 +81,20 @@ TEST_CASE("neither the requester nor the same person twice waives a clause") {
   CHECK(h.state(id) == "inconclusive");
 }
 
+TEST_CASE("names that look alike are one person to a waiver") {
+  Harness h;
+  const auto id = undecided(h);
+  for (const char* requester : {"Pia", "PIA", "p1a", "pIa"})
+    CHECK_MESSAGE(refused(waive(h, requester, id)) == ErrorCode::forbidden, requester);
+  REQUIRE(waive(h, "rob", id).has_value());
+  for (const char* same : {"Rob", "r0b", "R0B"})
+    CHECK_MESSAGE(refused(waive(h, same, id)) == ErrorCode::conflict, same);
+  CHECK(h.state(id) == "inconclusive");
+  REQUIRE(waive(h, "robin", id).has_value());
+  CHECK(h.view(id)["stage"] == "statistical-slice");
+  for (const auto& entry : h.entries(id, "waiver_given")) CHECK(entry["body"]["people_rule"] == 2);
+}
+
 TEST_CASE("a waiver names a clause that is open and the evidence that was read") {
   Harness h;
   const auto id = undecided(h);
