@@ -79,6 +79,7 @@ int run(int argc, char** argv) {
   hooks.restore = app::restore_command;
   hooks.key = app::key_command;
   hooks.verify_folder = app::verify_folder_command;
+  hooks.recover = app::recover_command;
   hooks.openapi = [] {
     fmt::print("{}", api::openapi_document());
     return cli::kExitOk;

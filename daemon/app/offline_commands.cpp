@@ -2,17 +2,21 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "daemon/app/options.hpp"
+#include "daemon/auth/tokens.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output.hpp"
 #include "daemon/evidence/backup.hpp"
 #include "daemon/evidence/base64.hpp"
 #include "daemon/evidence/epochs.hpp"
 #include "daemon/evidence/key_files.hpp"
+#include "daemon/evidence/query.hpp"
 #include "daemon/store/durable_file.hpp"
 #include "daemon/store/store.hpp"
 
@@ -135,7 +139,40 @@ Result<std::string> trust(const cli::OfflineArgs& args) {
   return evidence::trust_json(*keys);
 }
 
+struct Recovered {
+  auth::TokenInfo token;
+  std::string file;
+};
+
+Result<Recovered> recover(const cli::OfflineArgs& args) {
+  auto settings = settings_of(args);
+  if (!settings) return std::unexpected(settings.error());
+  auto store = open_idle(*settings);
+  if (!store) return std::unexpected(store.error());
+  auto newest = (*store)->read([](store::Reader& reader) { return evidence::newest_time_us(reader); });
+  if (!newest) return std::unexpected(newest.error());
+  const auto file = args.out.empty() ? data_dir_of(*settings) / "recovered.token" : std::filesystem::path(args.out);
+  auto token = auth::recover_admin(**store, {.name = args.name, .reason = args.reason, .file = file},
+                                   std::max(wall_clock_us(), *newest));
+  if (!token) return std::unexpected(token.error());
+  // The head that holds the recovery's entry is published at once.
+  auto heads = evidence::HeadPublisher::start(**store, head_options(*settings));
+  if (!heads) return std::unexpected(heads.error());
+  (*heads)->stop();
+  return Recovered{std::move(*token), file.string()};
+}
+
 }  // namespace
+
+int recover_command(const cli::OfflineArgs& args) {
+  const auto recovered = recover(args);
+  if (!recovered) return cli::report(recovered.error());
+  const auto& [token, file] = *recovered;
+  cli::print_line(args.json ? json{{"token", token.id}, {"name", token.name}, {"file", file}}.dump()
+                            : fmt::format("token {} with the scope admin for {} is in {}; the log says so", token.id,
+                                          token.name, file));
+  return cli::kExitOk;
+}
 
 int restore_command(const cli::OfflineArgs& args) {
   const auto settings = settings_of(args);

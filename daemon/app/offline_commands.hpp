@@ -14,4 +14,7 @@ namespace driftgate::app {
 /// `driftgate audit verify --data-dir DIR`: the exit codes are those of bundles.
 [[nodiscard]] int verify_folder_command(const cli::OfflineArgs& args);
 
+/// `driftgate token recover`
+[[nodiscard]] int recover_command(const cli::OfflineArgs& args);
+
 }  // namespace driftgate::app

@@ -5,11 +5,13 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "daemon/evidence/log.hpp"
 #include "daemon/store/durable_file.hpp"
 #include "daemon/store/id.hpp"
+#include "schema/names.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::auth {
@@ -36,17 +38,12 @@ constexpr Sql kFindByHash{
     "WHERE hash = ?1"};
 constexpr Sql kRevoke{"revoke token",
                       "UPDATE tokens SET revoked_us = ?2 WHERE id = ?1 AND revoked_us IS NULL"};
-constexpr Sql kLiveOfName{
-    "live tokens of a name",
-    "SELECT id, name, scopes, granted_by, created_us, expires_us, revoked_us FROM tokens "
-    "WHERE name = ?1 AND revoked_us IS NULL AND (expires_us IS NULL OR expires_us > ?2)"};
 constexpr Sql kOfName{"tokens of a name",
                       "SELECT id, name, scopes, granted_by, created_us, expires_us, revoked_us FROM tokens "
                       "WHERE name = ?1 ORDER BY created_us DESC, id DESC"};
 constexpr Sql kCount{"count tokens", "SELECT count(*) FROM tokens"};
 
 constexpr std::string_view kBearerPrefix = "dg_";
-constexpr std::size_t kMaxNameBytes = 64;
 
 TokenInfo read_token(const Row& row) {
   return {.id = row.text(0),
@@ -58,18 +55,15 @@ TokenInfo read_token(const Row& row) {
           .revoked_us = row.maybe_integer(6)};
 }
 
-bool name_is_valid(std::string_view name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '@' || c == '-';
-  };
-  return !name.empty() && name.size() <= kMaxNameBytes && std::all_of(name.begin(), name.end(), allowed);
-}
-
 Result<void> check_request(const TokenRequest& request, std::int64_t now_us) {
-  if (!name_is_valid(request.name)) {
+  auto named = schema::check_name(request.name, "a token's name", "/name");
+  if (!named) return named;
+  if (schema::is_reserved_name(request.name)) {
     return schema::fail(ErrorCode::invalid_argument,
-                        "a token's name has 1 to 64 characters of letters, digits, '.', '_', '@' and '-'");
+                        fmt::format("'{}' is, or looks like, a name under which driftgate itself writes entries "
+                                    "(driftgate, console, schedule/…): choose the name of a person or program",
+                                    request.name),
+                        "/name");
   }
   auto scopes = parse_scopes(request.scopes.text());
   if (!scopes) return std::unexpected(std::move(scopes.error()));
@@ -80,20 +74,65 @@ Result<void> check_request(const TokenRequest& request, std::int64_t now_us) {
   return {};
 }
 
-/// One person is one name: who has an admin token gets no approver token beside it, nor the other way round.
+bool is_live(const TokenInfo& token, std::int64_t now_us) {
+  return !token.revoked_us && (!token.expires_us || now_us < *token.expires_us);
+}
+
+bool has_admin_and_approver(const Scopes& one, const Scopes& other) {
+  return (one.has(Scope::admin) && other.has(Scope::approver)) ||
+         (one.has(Scope::approver) && other.has(Scope::admin));
+}
+
+/// One person is one name: no name is issued that could be taken for another's, and who has an admin token gets no
+/// approver token beside it, nor the other way round. A name of before this rule keeps being renewed.
 Result<void> check_other_tokens(store::Tx& tx, const TokenRequest& request, std::int64_t now_us) {
-  auto others = tx.all(kLiveOfName, {request.name, now_us}, read_token);
-  if (!others) return std::unexpected(std::move(others.error()));
-  for (const auto& other : *others) {
-    const bool both = (other.scopes.has(Scope::admin) && request.scopes.has(Scope::approver)) ||
-                      (other.scopes.has(Scope::approver) && request.scopes.has(Scope::admin));
-    if (!both) continue;
+  auto all = tx.all(kList, {}, read_token);
+  if (!all) return std::unexpected(std::move(all.error()));
+  std::erase_if(*all, [&](const TokenInfo& other) {
+    return !schema::is_same_identity(other.name, request.name);
+  });
+  const bool known = std::ranges::any_of(
+      *all, [&](const TokenInfo& other) { return other.name == request.name; });
+  if (!known && !all->empty()) {
+    return schema::fail(
+        ErrorCode::conflict,
+        fmt::format("'{}' differs from '{}', which has had the token {}, only in case or in characters that look "
+                    "alike: give that name if it is the same person, and a clearly different one if not",
+                    request.name, all->front().name, all->front().id));
+  }
+  for (const auto& other : *all) {
+    if (!is_live(other, now_us) || !has_admin_and_approver(other.scopes, request.scopes)) continue;
     return schema::fail(ErrorCode::conflict,
                         fmt::format("'{}' has the token {} with {}: an admin cannot approve, so revoke that "
                                     "one first",
-                                    request.name, other.id, other.scopes.text()));
+                                    other.name, other.id, other.scopes.text()));
   }
   return {};
+}
+
+/// When a token ends by itself.
+std::int64_t end_of(const TokenInfo& token) {
+  return token.expires_us.value_or(std::numeric_limits<std::int64_t>::max());
+}
+
+/// A revocation never brings the time nearer at which nobody is admin: another admin token must last at least as
+/// long. The first token never expires, so that one which does not is always left; where all of them expire, the
+/// one that lasts longest stays.
+Result<void> check_admin_stays(store::Tx& tx, const TokenInfo& token, std::int64_t now_us) {
+  if (!token.scopes.has(Scope::admin) || !is_live(token, now_us)) return {};
+  auto all = tx.all(kList, {}, read_token);
+  if (!all) return std::unexpected(std::move(all.error()));
+  const bool stays = std::ranges::any_of(*all, [&](const TokenInfo& other) {
+    return other.id != token.id && other.scopes.has(Scope::admin) && is_live(other, now_us) &&
+           !schema::is_reserved_name(other.name) && end_of(other) >= end_of(token);
+  });
+  if (stays) return {};
+  return schema::fail(
+      ErrorCode::conflict,
+      fmt::format("{} is the last token with the scope admin{}: without it nobody could issue or revoke tokens. "
+                  "Issue another that lasts at least as long (driftgate token issue --name … --scope admin), then "
+                  "revoke this one with that",
+                  token.id, token.expires_us ? " that lasts as long" : " that does not expire"));
 }
 
 schema::EntryDraft token_entry(schema::EvidenceKind kind, const TokenInfo& token, std::string_view actor,
@@ -147,6 +186,7 @@ Result<IssuedToken> issue_token(store::Tx& tx, const TokenRequest& request, cons
   auto draft = token_entry(schema::EvidenceKind::token_granted, issued.info, request.granted_by, now_us);
   // What the bearer must hash to, without saying it.
   draft.body.emplace("hash_digest", schema::sha256_digest(schema::as_chars(hash)));
+  if (!request.recovery.empty()) draft.body.emplace("recovery", request.recovery);
   auto entry = evidence::append(tx, draft);
   if (!entry) return std::unexpected(std::move(entry.error()));
   return issued;
@@ -161,6 +201,8 @@ Result<void> revoke_token(store::Tx& tx, std::string_view id, std::string_view r
   auto token = tx.one(kFind, {id}, read_token);
   if (!token) return std::unexpected(std::move(token.error()));
   if (!*token) return schema::fail(ErrorCode::not_found, fmt::format("there is no token '{}'", id));
+  auto stays = check_admin_stays(tx, **token, now_us);
+  if (!stays) return stays;
   auto revoked = tx.run(kRevoke, {id, now_us});
   if (!revoked) return std::unexpected(std::move(revoked.error()));
   if (*revoked == 0)
@@ -190,10 +232,46 @@ Result<Principal> authenticate(store::Reader& reader, std::string_view bearer, s
     return read_token(row);
   });
   if (!token) return std::unexpected(std::move(token.error()));
-  const bool valid =
-      *token && same && !(*token)->revoked_us && (!(*token)->expires_us || now_us < *(*token)->expires_us);
-  if (!valid) return unknown_token();
+  if (!*token || !same || !is_live(**token, now_us)) return unknown_token();
+  if (schema::is_reserved_name((*token)->name)) {
+    // Issued before such names were refused: its holder would write entries as the daemon.
+    return schema::fail(ErrorCode::unauthenticated,
+                        fmt::format("this token is for '{}', a name under which driftgate itself writes entries: "
+                                    "ask an admin for a token with another name",
+                                    (*token)->name));
+  }
   return Principal{.token_id = (*token)->id, .name = (*token)->name, .scopes = (*token)->scopes};
+}
+
+Result<void> check_token(store::Reader& reader, std::string_view id, std::int64_t now_us) {
+  auto token = reader.one(kFind, {id}, read_token);
+  if (!token) return std::unexpected(std::move(token.error()));
+  if (!*token || !is_live(**token, now_us)) return unknown_token();
+  return {};
+}
+
+Result<TokenInfo> recover_admin(store::Store& store, const RecoveryRequest& request, std::int64_t now_us) {
+  if (request.reason.empty()) {
+    return schema::fail(ErrorCode::invalid_argument,
+                        "a recovery needs a reason: it is written to the log for the auditors");
+  }
+  bool wrote = false;
+  auto recovered = store.write("recover an admin token", [&](store::Tx& tx) -> Result<TokenInfo> {
+    auto issued = issue_token(tx,
+                              {.name = request.name,
+                               .scopes = {Scope::admin},
+                               .granted_by = request.name,
+                               .recovery = request.reason},
+                              random_secret(), now_us);
+    if (!issued) return std::unexpected(std::move(issued.error()));
+    auto written = store::write_file_durably(request.file, issued->bearer + "\n", 0600, store::IfPresent::refuse);
+    if (!written) return std::unexpected(std::move(written.error()));
+    wrote = true;
+    return issued->info;
+  });
+  std::error_code ignored;
+  if (!recovered && wrote) std::filesystem::remove(request.file, ignored);
+  return recovered;
 }
 
 Result<bool> ensure_first_admin(store::Store& store, const std::filesystem::path& file, std::int64_t now_us) {

@@ -28,10 +28,11 @@ struct TokenInfo {
 };
 
 struct TokenRequest {
-  std::string name{};  ///< 1 … 64 of [A-Za-z0-9._@-]
+  std::string name{};  ///< as schema::check_name, none of the program's own, like no other that was ever issued
   Scopes scopes{};
   std::optional<std::int64_t> expires_us{};
   std::string granted_by{};  ///< principal's name, "driftgate" for the first
+  std::string recovery{};    ///< why who has the data folder issues it while no daemon runs; empty otherwise
 };
 
 struct IssuedToken {
@@ -43,13 +44,16 @@ struct IssuedToken {
 [[nodiscard]] TokenSecret random_secret();
 
 /// Stores a token and the entry `token_granted`, in the caller's transaction. `invalid_argument` for a bad
-/// name, no scope, admin with approver, or an expiry that has passed.
+/// name, one that the program itself uses, no scope, admin with approver, or an expiry that has passed; `conflict`
+/// for a name that differs from an issued one only in case or in characters that look alike, and for admin beside
+/// a live approver token of the same person or the other way round.
 Result<IssuedToken> issue_token(store::Tx& tx, const TokenRequest& request, const TokenSecret& secret,
                                 std::int64_t now_us);
 /// Newest first. Every token, revoked and expired ones too.
 Result<std::vector<TokenInfo>> list_tokens(store::Reader& reader);
 /// Ends a token and writes `token_revoked`. `not_found` without such a token, `conflict` when it was revoked
-/// before.
+/// before, or when the time at which nobody would be admin any more came nearer by it: a token with the scope
+/// admin is revoked only while another lasts at least as long.
 Result<void> revoke_token(store::Tx& tx, std::string_view id, std::string_view revoked_by,
                           std::int64_t now_us);
 
@@ -61,6 +65,20 @@ Result<bool> is_withdrawn(store::Reader& reader, std::string_view name, Scope sc
 /// Who the bearer of "dg_…" is. `unauthenticated`, always with the same message, for a malformed, unknown,
 /// expired or revoked one.
 Result<Principal> authenticate(store::Reader& reader, std::string_view bearer, std::int64_t now_us);
+
+/// Whether the token may still be used, as of the transaction of `reader`: `unauthenticated`, with the message
+/// of authenticate, once it was revoked or has expired.
+Result<void> check_token(store::Reader& reader, std::string_view id, std::int64_t now_us);
+
+/// Issues a token with the scope admin to `request.name`, who has the data folder and no token that works, and
+/// writes the bearer to the new `file` (0600, synced, in place before the COMMIT). The entry has `name` as its actor
+/// and `reason` in its member `recovery`. Errors of issue_token; `invalid_argument` without a reason.
+struct RecoveryRequest {
+  std::string name{};
+  std::string reason{};
+  std::filesystem::path file{};
+};
+Result<TokenInfo> recover_admin(store::Store& store, const RecoveryRequest& request, std::int64_t now_us);
 
 /// When no token was ever issued: issues one with the scope admin to "admin" and writes the bearer to `file`
 /// (0600, synced, in place before the COMMIT). Returns whether it did.

@@ -564,6 +564,12 @@ void CommandLine::add_tokens() {
   CLI::App* revoke =
       client(tokens, "revoke", "Revoke a token", [this] { return token_revoke(connection_, subject_); });
   revoke->add_option("id", subject_, "Token (tok-…)")->required();
+  CLI::App* recover = offline(tokens, "recover", "Issue an admin token in a stopped daemon's data folder",
+                              [this] { return hooks_.recover(offline_); });
+  recover->add_option("--name", offline_.name, "Who recovers, and whose the token is; kept as evidence")->required();
+  recover->add_option("--reason", offline_.reason, "Why; kept as evidence")->required();
+  recover->add_option("--out", offline_.out, "New file for the bearer (0600); without one recovered.token in the "
+                                             "data folder");
 }
 
 }  // namespace

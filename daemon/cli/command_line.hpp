@@ -20,7 +20,8 @@ struct OfflineArgs {
   std::string data_dir;  ///< empty: as configured
   std::string action;    ///< of `driftgate key`
   std::string use;       ///< head, attestation or webhook
-  std::string out;       ///< file of a new key
+  std::string name;      ///< of the person who recovers the tokens
+  std::string out;       ///< file of a new key or token
   std::string reason;
   std::string backup;      ///< folder to restore
   std::string trust;       ///< trust file; empty: the data folder's own
@@ -36,6 +37,7 @@ struct Hooks {
   std::function<int(const OfflineArgs&)> restore;
   std::function<int(const OfflineArgs&)> key;
   std::function<int(const OfflineArgs&)> verify_folder;
+  std::function<int(const OfflineArgs&)> recover;  ///< a token with the scope admin
   std::function<int()> openapi;                ///< prints the API's document
   std::string version;
 };

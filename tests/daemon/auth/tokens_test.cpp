@@ -105,7 +105,9 @@ TEST_CASE_FIXTURE(Fixture, "a token that must not be is refused and leaves no ev
     CHECK(refused.error().code == ErrorCode::invalid_argument);
   };
   for (const std::string& name :
-       {std::string(), std::string("a b"), std::string("a\n"), std::string("ä"), std::string(65, 'a')}) {
+       {std::string(), std::string("a b"), std::string("a\n"), std::string("ä"), std::string(129, 'a'),
+        std::string("-a"), std::string("driftgate"), std::string("console"), std::string("C0nsole"),
+        std::string("schedule/nightly"), std::string("Schedule")}) {
     auto request = kApprover;
     request.name = name;
     refuse(request);
@@ -157,6 +159,110 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK_FALSE(refused(admin, 1'000));  // the approver token has expired
   CHECK(refused({.name = "bob", .scopes = {Scope::viewer, Scope::approver}, .granted_by = "admin"}, 1'100));
   CHECK_FALSE(refused({.name = "bea", .scopes = {Scope::approver}, .granted_by = "admin"}, 1'100));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a name that could be taken for an issued one is refused, the same one is renewed") {
+  const auto refused = [&](const std::string& name) {
+    const auto issued = store->write("test", [&](store::Tx& tx) {
+      return issue_token(tx, {.name = name, .scopes = {Scope::viewer}, .granted_by = "admin"}, random_secret(), 300);
+    });
+    return issued ? ErrorCode::internal : issued.error().code;
+  };
+  const auto both = issue({.name = "both", .scopes = {Scope::approver}, .granted_by = "admin"});
+  issue({.name = "both", .scopes = {Scope::viewer}, .granted_by = "admin"}, 150);
+  write(*store, [&](store::Tx& tx) { return revoke_token(tx, both.info.id, "admin", 200); });
+  for (const char* name : {"Both", "b0th", "BOTH"}) CHECK_MESSAGE(refused(name) == ErrorCode::conflict, name);
+  CHECK(refused("both") == ErrorCode::internal);
+  CHECK(refused("brother") == ErrorCode::internal);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a token of before such names were refused does not let its holder write as the daemon") {
+  const auto issued = issue(kApprover);
+  write(*store, [&](store::Tx& tx) -> Result<void> {
+    auto renamed = tx.run({"rename", "UPDATE tokens SET name = 'console'"}, {});
+    if (!renamed) return std::unexpected(renamed.error());
+    return {};
+  });
+  const auto refused = who(issued.bearer);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::unauthenticated);
+  CHECK(refused.error().message.find("console") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "no revocation brings the time nearer at which nobody is admin") {
+  const auto admin = [&](const std::string& name, std::optional<std::int64_t> expires_us) {
+    return issue({.name = name, .scopes = {Scope::admin}, .expires_us = expires_us, .granted_by = "admin"}).info.id;
+  };
+  const auto revoke = [&](const std::string& id, std::int64_t now_us = 200) {
+    const auto done =
+        store->write("revoke", [&](store::Tx& tx) { return revoke_token(tx, id, "admin", now_us); });
+    if (!done) CHECK(done.error().code == ErrorCode::conflict);
+    return done.has_value();
+  };
+  const auto first = admin("first", {});
+  CHECK_FALSE(revoke(first));
+  const auto soon = admin("soon", 1'000);
+  CHECK_FALSE(revoke(first));  // the other one ends
+  const auto viewer = issue({.name = "vic", .scopes = {Scope::viewer}, .granted_by = "admin"}).info.id;
+  CHECK(revoke(viewer));
+  const auto second = admin("second", {});
+  CHECK(revoke(first));
+  CHECK_FALSE(revoke(second));
+  const auto later = admin("later", 2'000);
+  CHECK(revoke(soon));
+  CHECK(entries(EvidenceKind::token_revoked).size() == 3);
+  // Where every admin token expires, the one that lasts longest stays.
+  write(*store, [&](store::Tx& tx) -> Result<void> {
+    auto ended = tx.run({"expire", "UPDATE tokens SET expires_us = 3000 WHERE id = ?1"}, {second});
+    if (!ended) return std::unexpected(ended.error());
+    return {};
+  });
+  CHECK_FALSE(revoke(second));
+  CHECK(revoke(later));
+  CHECK(revoke(second, 3'000));  // has expired: nothing is lost
+}
+
+TEST_CASE_FIXTURE(Fixture, "who has the folder issues an admin token to a name, with the reason in the log") {
+  const auto file = dir.path() / "recovered.token";
+  CHECK(recover_admin(*store, {.name = "ada", .reason = "", .file = file}, 100).error().code ==
+        ErrorCode::invalid_argument);
+  CHECK(recover_admin(*store, {.name = "console", .reason = "lost", .file = file}, 100).error().code ==
+        ErrorCode::invalid_argument);
+  CHECK_FALSE(std::filesystem::exists(file));
+  const auto token = must(recover_admin(*store, {.name = "ada", .reason = "the laptop is gone", .file = file}, 100));
+  struct stat status {};
+  REQUIRE(::stat(file.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);
+  std::string bearer;
+  std::ifstream(file) >> bearer;
+  const auto principal = must(who(bearer));
+  CHECK(principal.name == "ada");
+  CHECK(principal.scopes == Scopes{Scope::admin});
+  const auto granted = entries(EvidenceKind::token_granted);
+  REQUIRE(granted.size() == 1);
+  const auto entry = must(schema::decode_entry(granted[0].bytes));
+  CHECK(entry.draft.actor == "ada");
+  CHECK(*entry.draft.body.at("recovery").text() == "the laptop is gone");
+  CHECK(*entry.draft.body.at("token").text() == token.id);
+  CHECK(recover_admin(*store, {.name = "ada", .reason = "again", .file = file}, 200).error().code ==
+        ErrorCode::already_exists);
+  CHECK(entries(EvidenceKind::token_granted).size() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a token is checked again by its id, as of the transaction") {
+  const auto issued = issue(kApprover);
+  const auto check = [&](std::int64_t now_us) {
+    return store->read([&](store::Reader& reader) { return check_token(reader, issued.info.id, now_us); });
+  };
+  CHECK(check(999));
+  CHECK(check(1'000).error().code == ErrorCode::unauthenticated);
+  write(*store, [&](store::Tx& tx) -> Result<void> {
+    auto revoked = revoke_token(tx, issued.info.id, "admin", 200);
+    if (!revoked) return revoked;
+    CHECK(check_token(tx, issued.info.id, 300).error().code == ErrorCode::unauthenticated);
+    return {};
+  });
+  CHECK(check(300).error().code == ErrorCode::unauthenticated);
 }
 
 TEST_CASE_FIXTURE(Fixture, "what a name may do is withdrawn when the newest token that let it was revoked") {
