@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/rooted_path.hpp"
@@ -37,6 +39,28 @@ std::string replaced(std::string word, std::string_view from, const std::string&
     word.replace(at, from.size(), to);
   }
   return word;
+}
+
+using Marks = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+/// A word of an adapter's argv with its marks filled in. Names are checked when they are registered; one of an older
+/// data folder must not become an option of the program or put control characters into its argv either.
+schema::Result<std::string> filled(const std::string& pattern, Marks marks) {
+  std::string word = pattern;
+  bool control = false;
+  for (const auto& [mark, value] : marks) {
+    if (!pattern.contains(mark)) continue;
+    control = control || std::ranges::any_of(
+                             value, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+    word = replaced(std::move(word), mark, std::string(value));
+  }
+  const bool option = word.starts_with('-') && !pattern.starts_with('-');
+  if (!option && !control) return word;
+  return schema::fail(
+      ErrorCode::invalid_argument,
+      fmt::format("'{}' of the adapter's argv becomes {}: register the kernel, engine or model under a name of "
+                  "letters, digits and ._:@+-/",
+                  pattern, option ? "an option of the program" : "a word with control characters"));
 }
 
 /// What an evaluation beside the loop gives back.
@@ -177,13 +201,15 @@ schema::Result<std::vector<std::string>> Core::adapter_argv(Live& live, const Ad
   auto checkpoint = path((*engine)->checkpoint_uri);
   if (!checkpoint) return std::unexpected(checkpoint.error());
   std::vector<std::string> argv;
-  for (auto word : adapter.argv) {
-    word = replaced(std::move(word), "{corpus}", *corpus);
-    word = replaced(std::move(word), "{train}", *train);
-    word = replaced(std::move(word), "{checkpoint}", *checkpoint);
-    word = replaced(std::move(word), "{engine_url}", (*engine)->base_url);
-    word = replaced(std::move(word), "{kernel}", (*engine)->kernel);
-    argv.push_back(replaced(std::move(word), "{model}", live.row.model));
+  for (const auto& pattern : adapter.argv) {
+    auto word = filled(pattern, {{"{corpus}", *corpus},
+                                 {"{train}", *train},
+                                 {"{checkpoint}", *checkpoint},
+                                 {"{engine_url}", (*engine)->base_url},
+                                 {"{kernel}", (*engine)->kernel},
+                                 {"{model}", live.row.model}});
+    if (!word) return std::unexpected(word.error());
+    argv.push_back(std::move(*word));
   }
   return argv;
 }
