@@ -1,6 +1,9 @@
 #include <fmt/core.h>
 
+#include <functional>
+
 #include "daemon/api/handlers.hpp"
+#include "daemon/api/preconditions.hpp"
 #include "daemon/api/problem.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
 
@@ -10,44 +13,45 @@ namespace {
 using schema::ErrorCode;
 
 constexpr std::uint64_t kShownNext = 5;
+constexpr int kTriesOfAny = 5;
 
 net::Response with_etag(net::Response response, const schema::Result<pipeline::View>& view) {
-  if (view) response.headers.push_back({"ETag", fmt::format("\"{}\"", view->seq)});
+  if (view) response.headers.push_back({"ETag", etag_of(view->seq)});
   return response;
 }
 
-/// The revision in If-Match, or the answer: 428 without one, 412 for one that no revision can be.
-schema::Result<std::uint64_t> read_if_match(const Call& call, net::Response& refusal) {
-  const auto header = call.request.header("if-match");
-  if (!header) {
-    refusal = api_problem(428, "precondition_required",
-                          "A change names the revision that was read: send If-Match with the ETag of GET.");
-    return schema::fail(ErrorCode::invalid_argument, "no If-Match");
-  }
-  std::string_view tag = *header;
-  if (tag.size() >= 2 && tag.front() == '"' && tag.back() == '"') {
-    tag = tag.substr(1, tag.size() - 2);
-    const auto number = number_of(tag, "If-Match");
-    if (number && *number) return **number;
-  }
-  refusal = api_problem(412, "precondition_failed",
-                        fmt::format("If-Match {} is not the ETag of the schedule: read it again.", *header));
-  return schema::fail(ErrorCode::invalid_argument, "a strange If-Match");
+net::Response failed_precondition(const std::string& why) {
+  return api_problem(412, "precondition_failed", why);
 }
 
-/// A revision that is not the newest is 412, and nothing else is.
-net::Response changed_response(const schema::Result<pipeline::View>& view) {
-  if (!view && view.error().code == ErrorCode::conflict)
-    return api_problem(412, "precondition_failed", view.error().describe());
-  return with_etag(view_response(view), view);
+using ChangeAt = std::function<schema::Result<pipeline::View>(std::uint64_t revision)>;
+
+/// Makes a change to the revision that If-Match names: 428 without one, 412 when it names another than the newest.
+/// A change by somebody else in between is 412 too; but "*" means whatever it is now, and tries again.
+net::Response change_at(Context& context, const Call& call, const ChangeAt& change) {
+  const auto wanted = if_match_of(call.request);
+  if (!wanted) return problem(wanted.error());
+  if (!*wanted)
+    return api_problem(428, "precondition_required",
+                       "A change names the revision that was read: send If-Match with the ETag of GET.");
+  for (int tries = 0;; ++tries) {
+    const auto now = context.schedules->get(call.path[0]);
+    if (!now) return problem(now.error());
+    if (!holds(**wanted, etag_of(now->seq)))
+      return failed_precondition(fmt::format(
+          "The schedule's ETag is {} now, which If-Match does not name: read it again.", etag_of(now->seq)));
+    const auto view = change(now->seq);
+    const bool overtaken = !view && view.error().code == ErrorCode::conflict;
+    if (overtaken && (*wanted)->any && tries < kTriesOfAny) continue;
+    if (overtaken) return failed_precondition(view.error().describe());
+    return with_etag(view_response(view), view);
+  }
 }
 
 net::Response set_paused(Context& context, const Call& call, bool paused) {
-  net::Response refusal;
-  const auto revision = read_if_match(call, refusal);
-  if (!revision) return refusal;
-  return changed_response(
-      context.schedules->set_paused(call.principal.name, call.path[0], paused, *revision));
+  return change_at(context, call, [&](std::uint64_t revision) {
+    return context.schedules->set_paused(call.principal.name, call.path[0], paused, revision);
+  });
 }
 
 }  // namespace
@@ -71,25 +75,23 @@ net::Response get_schedule(Context& context, const Call& call) {
 }
 
 net::Response put_schedule(Context& context, const Call& call) {
-  net::Response refusal;
-  const auto revision = read_if_match(call, refusal);
-  if (!revision) return refusal;
   const auto request = pipeline::parse_schedule_request(call.request.body, call.path[0]);
   if (!request) return problem(request.error());
-  return changed_response(context.schedules->replace(call.principal.name, *request, *revision));
+  return change_at(context, call, [&](std::uint64_t revision) {
+    return context.schedules->replace(call.principal.name, *request, revision);
+  });
 }
 
 net::Response delete_schedule(Context& context, const Call& call) {
-  net::Response refusal;
-  const auto revision = read_if_match(call, refusal);
-  if (!revision) return refusal;
-  const auto removed = context.schedules->remove(call.principal.name, call.path[0], *revision);
-  if (!removed && removed.error().code == ErrorCode::conflict)
-    return api_problem(412, "precondition_failed", removed.error().describe());
-  if (!removed) return problem(removed.error());
-  net::Response response;
-  response.status = 204;
-  return response;
+  net::Response response = change_at(context, call, [&](std::uint64_t revision) -> schema::Result<pipeline::View> {
+    const auto removed = context.schedules->remove(call.principal.name, call.path[0], revision);
+    if (!removed) return std::unexpected(removed.error());
+    return pipeline::View{};
+  });
+  if (response.status != 200) return response;
+  net::Response done;
+  done.status = 204;
+  return done;
 }
 
 net::Response pause_schedule(Context& context, const Call& call) {

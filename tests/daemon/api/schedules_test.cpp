@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
+#include "daemon/api/preconditions.hpp"
 #include "fixture.hpp"
 
 using namespace driftgate::api;
@@ -26,11 +29,32 @@ TEST_CASE("a schedule carries its revision as ETag, and a change must name the n
     CAPTURE(path);
     CHECK(change(method, path, "") == 428);
     CHECK(change(method, path, "\"2\"") == 412);
-    CHECK(change(method, path, "*") == 412);
-    CHECK(change(method, path, "3") == 412);
+    CHECK(change(method, path, "3") == 400);
     CHECK(change(method, path, "\"x\"") == 412);
     CHECK(change(method, path, "\"3\"") == good);
+    CHECK(change(method, path, "*") == good);
+    CHECK(change(method, path, "\"1\", \"3\"") == good);
+    CHECK(change(method, path, "\"1\",\"2\"") == 412);
   }
+}
+
+TEST_CASE("If-Match is * or a list of entity tags, compared strongly") {
+  const auto read = [](const std::vector<std::string>& values) {
+    driftgate::net::RequestHead head;
+    for (const auto& value : values) head.headers.push_back({"If-Match", value});
+    return if_match_of(head);
+  };
+  CHECK_FALSE(read({})->has_value());
+  CHECK((*read({"*"}))->any);
+  CHECK((*read({"\"a\""}))->tags == std::vector<std::string>{"\"a\""});
+  CHECK((*read({"\"a,b\" ,, \"\",\"c\""}))->tags == std::vector<std::string>{"\"a,b\"", "\"\"", "\"c\""});
+  CHECK((*read({"\"a\"", "\"b\""}))->tags == std::vector<std::string>{"\"a\"", "\"b\""});
+  CHECK((*read({"W/\"3\", \"4\""}))->tags == std::vector<std::string>{"\"4\""});
+  for (const char* value : {"", ",", "3", "\"3", "3\"", "*, \"3\"", "\"3\" \"4\"", "w/\"3\"", "\"a b\"", "W/3"})
+    CHECK_MESSAGE(!read({value}), value);
+  CHECK(holds({.any = true}, "\"7\""));
+  CHECK(holds({.tags = {"\"6\"", "\"7\""}}, "\"7\""));
+  CHECK_FALSE(holds({.tags = {"\"6\""}}, "\"7\""));
 }
 
 TEST_CASE("a schedule's faults are told with the pointer to them") {
