@@ -1,17 +1,39 @@
 #include "daemon/api/promotion_feed.hpp"
 
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "daemon/api/problem.hpp"
 
 namespace driftgate::api {
 namespace {
 
+/// What of an entry everybody may see; nothing of a kind that tells of neither states nor shares.
+std::optional<nlohmann::json> shown_to_all(const nlohmann::json& entry) {
+  const std::string kind = entry.value("kind", "");
+  const bool route = kind == "route_desired" || kind == "route_applied";
+  if (!route && kind != "state_changed") return std::nullopt;
+  nlohmann::json shown = nlohmann::json::object();
+  for (const char* name : {"v", "seq", "time_us", "kind", "subject"})
+    if (entry.contains(name)) shown[name] = entry[name];
+  shown["body"] = nlohmann::json::object();
+  const std::vector<const char*> members =
+      route ? std::vector{"candidate_bp"} : std::vector{"from", "to", "stage", "attempt", "traffic"};
+  const auto body = entry.find("body");
+  for (const char* name : members)
+    if (body != entry.end() && body->contains(name)) shown["body"][name] = (*body)[name];
+  return shown;
+}
+
 class PromotionFeed final : public net::EventFeed {
  public:
   PromotionFeed(pipeline::Service& service, EvidencePort& evidence, std::string promotion,
-                std::optional<std::int64_t> after)
-      : service_(service), evidence_(evidence), promotion_(std::move(promotion)), after_(after) {}
+                std::optional<std::int64_t> after, FeedOf shown)
+      : service_(service),
+        evidence_(evidence),
+        promotion_(std::move(promotion)),
+        after_(after),
+        shown_(shown) {}
 
   Batch next() override {
     // The state is read before the entries: when it is terminal, the entries that follow are all there.
@@ -33,22 +55,33 @@ class PromotionFeed final : public net::EventFeed {
   }
 
  private:
+  /// Goes on to the last entry or to a full batch, which `more` says.
   bool add_entries(Batch& batch, bool& more) {
     evidence::EntryFilter filter;
     filter.promotion = promotion_;
-    filter.cursor = after_;
-    filter.limit = static_cast<std::int64_t>(kMaxBatch);
-    const auto page = evidence_.page(filter);
-    if (!page) return false;
-    for (const evidence::StoredEntry& entry : page->entries) {
-      const auto parsed = nlohmann::json::parse(entry.bytes, nullptr, false);
-      const bool named = parsed.is_object() && parsed.contains("kind") && parsed["kind"].is_string();
-      batch.events.push_back(
-          {std::to_string(entry.seq), named ? parsed["kind"].get<std::string>() : "entry", entry.bytes});
-      after_ = entry.seq;
+    while (batch.events.size() < kMaxBatch) {
+      filter.cursor = after_;
+      filter.limit = static_cast<std::int64_t>(kMaxBatch - batch.events.size());
+      const auto page = evidence_.page(filter);
+      if (!page) return false;
+      for (const evidence::StoredEntry& entry : page->entries) add_entry(batch, entry);
+      if (!page->next) break;
     }
     more = batch.events.size() >= kMaxBatch;
     return true;
+  }
+
+  void add_entry(Batch& batch, const evidence::StoredEntry& entry) {
+    after_ = entry.seq;
+    const auto parsed = nlohmann::json::parse(entry.bytes, nullptr, false);
+    const bool named = parsed.is_object() && parsed.contains("kind") && parsed["kind"].is_string();
+    const std::string kind = named ? parsed["kind"].get<std::string>() : "entry";
+    if (shown_ == FeedOf::entries) {
+      batch.events.push_back({std::to_string(entry.seq), kind, entry.bytes});
+      return;
+    }
+    const auto shown = named ? shown_to_all(parsed) : std::nullopt;
+    if (shown) batch.events.push_back({std::to_string(entry.seq), kind, shown->dump()});
   }
 
   /// Ends the stream; the client resumes with the last id it has.
@@ -61,6 +94,7 @@ class PromotionFeed final : public net::EventFeed {
   EvidencePort& evidence_;
   const std::string promotion_;
   std::optional<std::int64_t> after_;
+  const FeedOf shown_;
   std::string last_view_;
 };
 
@@ -94,8 +128,9 @@ class PromotionWait final : public net::Deferred {
 }  // namespace
 
 std::shared_ptr<net::EventFeed> promotion_feed(pipeline::Service& service, EvidencePort& evidence,
-                                               std::string promotion, std::optional<std::int64_t> after) {
-  return std::make_shared<PromotionFeed>(service, evidence, std::move(promotion), after);
+                                               std::string promotion, std::optional<std::int64_t> after,
+                                               FeedOf shown) {
+  return std::make_shared<PromotionFeed>(service, evidence, std::move(promotion), after, shown);
 }
 
 std::shared_ptr<net::Deferred> promotion_wait(pipeline::Service& service, std::string promotion,

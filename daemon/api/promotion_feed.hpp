@@ -11,13 +11,18 @@
 
 namespace driftgate::api {
 
-/// The event stream of one promotion: each evidence entry about it (id = sequence number, event = kind, data
+/// What an event stream shows of the entries about its promotion: each entry as it is, for who may read the log; or
+/// states and shares only, as anybody may see them in the promotion and its route.
+enum class FeedOf : std::uint8_t { states, entries };
+
+/// The event stream of one promotion: the evidence entries about it (id = sequence number, event = kind, data
 /// = the entry), a `progress` event without id with the promotion's view whenever that changed, and `end`
 /// with the final view after the last entry of a promotion that has ended. `after`: the last id that the
-/// client has.
+/// client has. Of FeedOf::states are the kinds state_changed, route_desired and route_applied, without actor and
+/// reason, and with the body's from, to, stage, attempt and traffic, or its candidate_bp.
 [[nodiscard]] std::shared_ptr<net::EventFeed> promotion_feed(pipeline::Service& service,
                                                              EvidencePort& evidence, std::string promotion,
-                                                             std::optional<std::int64_t> after);
+                                                             std::optional<std::int64_t> after, FeedOf shown);
 
 /// Answers with the promotion's view once it has ended, or as it is when `wait` is over. `first` is the
 /// answer without waiting: its status and headers are kept.

@@ -95,7 +95,8 @@ net::Response stream_promotion(Context& context, const Call& call) {
   std::optional<std::int64_t> last_seen;
   if (*after) last_seen = static_cast<std::int64_t>(**after);
   net::Response response = text_response("", "text/event-stream");
-  response.feed = promotion_feed(context.service, context.evidence, call.path[0], last_seen);
+  const auto seen = auth::require(call.principal, auth::Scope::auditor) ? FeedOf::entries : FeedOf::states;
+  response.feed = promotion_feed(context.service, context.evidence, call.path[0], last_seen, seen);
   return response;
 }
 

@@ -237,8 +237,8 @@ void add_promotion_routes(std::vector<Route>& list) {
       .answer(200, "Document", "which verdicts change, by stage");
   promotions
       .get("/v1/promotions/{id}/events", "streamPromotion",
-           "Its evidence and progress as they come; resumes after Last-Event-ID", Scope::viewer,
-           stream_promotion)
+           "Its states, shares and progress as they come, and to auditors its evidence; resumes after Last-Event-ID",
+           Scope::viewer, stream_promotion)
       .query("after", "integer", "as Last-Event-ID, for clients that cannot send it")
       .answer(200, "", "server-sent events; ids are evidence sequence numbers", "text/event-stream");
   promotions

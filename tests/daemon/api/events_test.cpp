@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,7 +30,7 @@ std::vector<net::SseEvent> drain(net::EventFeed& feed) {
 
 TEST_CASE("a promotion's stream gives its entries with their sequence numbers, then where it stands") {
   Fixture fixture;
-  const auto events = drain(*api::promotion_feed(fixture.service, fixture.evidence, "pr-1", {}));
+  const auto events = drain(*api::promotion_feed(fixture.service, fixture.evidence, "pr-1", {}, api::FeedOf::entries));
   REQUIRE(events.size() == 6);
   CHECK(events[0].id == "0");
   CHECK(events[0].name == "state_changed");
@@ -43,7 +45,7 @@ TEST_CASE("a resumed stream gives exactly the entries after the last id, from ev
   fixture.service.state = "succeeded";
   for (std::int64_t last = 0; last < 10; ++last) {
     CAPTURE(last);
-    const auto events = drain(*api::promotion_feed(fixture.service, fixture.evidence, "pr-1", last));
+    const auto events = drain(*api::promotion_feed(fixture.service, fixture.evidence, "pr-1", last, api::FeedOf::entries));
     std::vector<std::string> ids;
     for (const auto& event : events)
       if (!event.id.empty()) ids.push_back(event.id);
@@ -55,9 +57,34 @@ TEST_CASE("a resumed stream gives exactly the entries after the last id, from ev
   }
 }
 
+TEST_CASE("a viewer's stream shows states and shares, and nothing else of the log") {
+  Fixture fixture;
+  const auto events = drain(*api::promotion_feed(fixture.service, fixture.evidence, "pr-1", {}, api::FeedOf::states));
+  REQUIRE(events.size() == 6);
+  for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+    const auto entry = nlohmann::json::parse(events[i].data);
+    CHECK(events[i].name == "state_changed");
+    CHECK(events[i].id == std::to_string(2 * i));
+    CHECK(entry["seq"] == 2 * i);
+    CHECK_FALSE(entry.contains("actor"));
+    for (const auto& [name, value] : entry["body"].items())
+      CHECK_MESSAGE(std::set<std::string>({"from", "to", "stage", "attempt", "traffic"}).contains(name), name);
+  }
+  for (const char* scopes : {"viewer", "promoter", "approver", "operator"}) {
+    const auto response = fixture.call("GET", "/v1/promotions/pr-1/events", scopes);
+    REQUIRE(response.feed);
+    CHECK(response.feed->next().events.at(0).data.find("actor") == std::string::npos);
+  }
+  for (const char* scopes : {"auditor", "admin"}) {
+    const auto response = fixture.call("GET", "/v1/promotions/pr-1/events", scopes);
+    REQUIRE(response.feed);
+    CHECK(response.feed->next().events.at(0).data == api::test::FakeEvidence::entry_json(0));
+  }
+}
+
 TEST_CASE("progress is told again only when it changed") {
   Fixture fixture;
-  const auto feed = api::promotion_feed(fixture.service, fixture.evidence, "pr-1", {});
+  const auto feed = api::promotion_feed(fixture.service, fixture.evidence, "pr-1", {}, api::FeedOf::entries);
   drain(*feed);
   CHECK(feed->next().events.empty());
   fixture.evidence.size = 11;
@@ -68,7 +95,7 @@ TEST_CASE("a long history is given in bounded batches without a gap") {
   Fixture fixture;
   fixture.evidence.size = 1000;
   fixture.service.state = "rejected";
-  const auto events = drain(*api::promotion_feed(fixture.service, fixture.evidence, "pr-1", {}));
+  const auto events = drain(*api::promotion_feed(fixture.service, fixture.evidence, "pr-1", {}, api::FeedOf::entries));
   REQUIRE(events.size() == 501);
   for (std::size_t i = 0; i < 500; ++i) CHECK(events[i].id == std::to_string(2 * i));
 }
@@ -81,7 +108,7 @@ TEST_CASE("the stream resumes over a socket with Last-Event-ID and ends with the
     net::ClientRequest request;
     request.target = "/v1/promotions/pr-1/events";
     request.headers = extra;
-    request.headers.push_back({"Authorization", "Bearer dg_viewer"});
+    request.headers.push_back({"Authorization", "Bearer dg_auditor"});
     net::SseParser parser;
     std::vector<std::string> ids;
     net::HttpClient client(net::Url{"127.0.0.1", (*server)->port(), "/"});
