@@ -10,6 +10,7 @@
 #include "daemon/api/problem.hpp"
 #include "daemon/api/promotion_feed.hpp"
 #include "daemon/api/rate_limiter.hpp"
+#include "daemon/api/request_scope.hpp"
 #include "daemon/api/routes.hpp"
 #include "schema/sha256.hpp"
 
@@ -56,24 +57,6 @@ std::string request_digest(const net::Request& request) {
   return schema::digest_text(hash.finish());
 }
 
-store::StoredResponse to_stored(const net::Response& response) {
-  nlohmann::json headers = nlohmann::json::object();
-  for (const net::Header& header : response.headers) headers[header.name] = header.value;
-  return {response.status, headers.dump(), response.body};
-}
-
-net::Response from_stored(const store::StoredResponse& stored) {
-  net::Response response;
-  response.status = stored.status;
-  response.body = stored.body;
-  const auto headers = nlohmann::json::parse(stored.headers, nullptr, false);
-  if (headers.is_object())
-    for (const auto& [name, value] : headers.items())
-      if (value.is_string()) response.headers.push_back({name, value.get<std::string>()});
-  response.headers.push_back({"Idempotency-Replayed", "true"});
-  return response;
-}
-
 net::Response idempotency_problem(const schema::Error& error) {
   if (error.code == ErrorCode::invalid_argument)
     return api_problem(422, "idempotency_key_reused", error.describe());
@@ -89,8 +72,10 @@ struct Api::Impl {
   std::optional<net::Response> admit(net::RequestHead& head);
   net::Response dispatch(const net::Request& request);
   net::Response wait_for_end(const net::Request& request, net::Response response);
-  net::Response made_before(const std::string& promotion);
-  net::Response call_once(const Admitted& admitted, const net::Request& request, std::string_view key);
+  net::Response answer(const Admitted& admitted, const net::Request& request);
+  net::Response replay(const store::StoredResponse& stored);
+  net::Response call_once(const Admitted& admitted, const net::Request& request, std::string_view key,
+                          RequestScope& scope);
   void record(const net::RequestHead& head, const std::string& principal, int status,
               std::int64_t started_us);
 };
@@ -131,13 +116,28 @@ std::optional<net::Response> Api::Impl::admit(net::RequestHead& head) {
 net::Response Api::Impl::dispatch(const net::Request& request) {
   const auto* admitted = std::any_cast<Admitted>(&request.context);
   if (admitted == nullptr) return problem(ErrorCode::internal, "a request reached its handler unchecked");
-  const auto key = request.header("idempotency-key");
   const Route& route = *admitted->match.route;
+  if (!route.scope) return route.handler(context, {request, admitted->principal, admitted->match.values});
+  if (!request.body.empty()) {
+    // Time has passed since the head. What is written asks again, in its own transaction.
+    const auto allowed = context.tokens.check(admitted->principal);
+    if (!allowed) return problem(allowed.error());
+  }
+  net::Response response = answer(*admitted, request);
+  end_with_token(response, context.tokens, admitted->principal);
+  return response;
+}
+
+net::Response Api::Impl::answer(const Admitted& admitted, const net::Request& request) {
+  RequestScope scope(context.tokens, admitted.principal);
+  const store::EnterWriteScope entered(&scope);
+  const auto key = request.header("idempotency-key");
+  const Route& route = *admitted.match.route;
   const bool dry = request.query_value("dry_run") == "true";
   net::Response response =
       key && route.idempotent && !dry
-          ? call_once(*admitted, request, *key)
-          : route.handler(context, {request, admitted->principal, admitted->match.values});
+          ? call_once(admitted, request, *key, scope)
+          : route.handler(context, {request, admitted.principal, admitted.match.values});
   return route.waits && !dry ? wait_for_end(request, std::move(response)) : response;
 }
 
@@ -154,35 +154,38 @@ net::Response Api::Impl::wait_for_end(const net::Request& request, net::Response
   return deferred;
 }
 
-/// A daemon that died had made the promotion and not kept its answer: the promotion as it is now.
-net::Response Api::Impl::made_before(const std::string& promotion) {
-  auto view = context.service.promotion(promotion);
-  if (view) view->created = true;
-  auto response = created_response(view, "/v1/promotions");
+net::Response Api::Impl::replay(const store::StoredResponse& stored) {
+  net::Response response;
+  if (stored.status == 0) {
+    // A daemon of before made the promotion and died before it kept its answer: the promotion as it is now.
+    auto view = context.service.promotion(stored.effect);
+    if (view) view->created = true;
+    response = created_response(view, "/v1/promotions");
+  } else {
+    response = from_stored(stored);
+  }
   response.headers.push_back({"Idempotency-Replayed", "true"});
   return response;
 }
 
-net::Response Api::Impl::call_once(const Admitted& admitted, const net::Request& request,
-                                   std::string_view key) {
-  const std::string& principal = admitted.principal.name;
-  const auto begun = context.idempotency.begin(principal, key, request_digest(request));
-  if (!begun) return idempotency_problem(begun.error());
-  if (*begun && !(*begun)->effect.empty() && (*begun)->status == 0) return made_before((*begun)->effect);
-  if (*begun) return from_stored(**begun);
-  net::Response response;
-  try {
-    response = admitted.match.route->handler(context, {request, admitted.principal, admitted.match.values});
-  } catch (...) {
-    // The caller sees a 500 and may try again with the same key.
-    static_cast<void>(context.idempotency.abandon(principal, key));
-    throw;
-  }
+net::Response Api::Impl::call_once(const Admitted& admitted, const net::Request& request, std::string_view key,
+                                   RequestScope& scope) {
+  const std::string digest = request_digest(request);
+  const store::KeyedRequest keyed{admitted.principal.name, key, digest};
+  const auto before = context.idempotency.find(keyed);
+  if (!before) return idempotency_problem(before.error());
+  if (*before) return replay(**before);
+  const Route& route = *admitted.match.route;
+  scope.keep_answer_of(keyed, route.path, context.now_us());
+  net::Response response = route.handler(context, {request, admitted.principal, admitted.match.values});
   const bool succeeded = response.status >= 200 && response.status < 300;
-  const auto kept = succeeded ? context.idempotency.finish(principal, key, to_stored(response))
-                              : context.idempotency.abandon(principal, key);
-  if (!kept) return problem(kept.error());
-  return response;
+  if (succeeded && scope.kept()) return from_stored(*scope.kept());
+  // The same request may have been answered on another connection meanwhile; then this one made nothing.
+  const auto meanwhile = context.idempotency.find(keyed);
+  if (meanwhile && *meanwhile) return replay(**meanwhile);
+  if (!succeeded) return response;
+  const auto kept = context.idempotency.keep(keyed, to_stored(response));
+  return kept ? std::move(response) : problem(kept.error());
 }
 
 void Api::Impl::record(const net::RequestHead& head, const std::string& principal, int status,

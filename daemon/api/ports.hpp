@@ -25,6 +25,10 @@ class TokenPort {
  public:
   virtual ~TokenPort() = default;
   virtual Result<auth::Principal> authenticate(std::string_view bearer) = 0;
+  /// `unauthenticated` when the token with which `principal` came in was revoked or has expired since.
+  virtual Result<void> check(const auth::Principal& principal) = 0;
+  /// The same as of the transaction of `reader`.
+  virtual Result<void> check_in(store::Reader& reader, const auth::Principal& principal) = 0;
   virtual Result<auth::IssuedToken> issue(const auth::TokenRequest& request) = 0;
   virtual Result<std::vector<auth::TokenInfo>> list() = 0;
   virtual Result<void> revoke(std::string_view id, std::string_view revoked_by) = 0;
@@ -80,19 +84,21 @@ class EvidencePort {
   virtual Result<std::string> sample(const evidence::SampleRequest& request) = 0;
   virtual Result<evidence::EntryPage> exceptions(const evidence::ExceptionsRequest& request) = 0;
   /// Records that `actor` read the log (entry `evidence_read`); what a person repeats
-  /// or reads in quick succession is counted, not recorded one by one: see read_notes.hpp.
+  /// or reads in quick succession is counted, not recorded one by one: see read_notes.hpp. On a full disk it succeeds
+  /// and the entry is owed, since reads are served then.
   virtual Result<void> note_read(const std::string& actor, const std::string& what) = 0;
+  /// Records reads whose entries are owed, if there is space by now.
+  virtual void settle_reads() = 0;
 };
 
 /// Answers kept under idempotency keys; see daemon/store/idempotency.hpp for the rules and errors.
 class IdempotencyPort {
  public:
   virtual ~IdempotencyPort() = default;
-  virtual Result<std::optional<store::StoredResponse>> begin(std::string_view principal, std::string_view key,
-                                                             std::string_view request_digest) = 0;
-  virtual Result<void> finish(std::string_view principal, std::string_view key,
-                              const store::StoredResponse& response) = 0;
-  virtual Result<void> abandon(std::string_view principal, std::string_view key) = 0;
+  virtual Result<std::optional<store::StoredResponse>> find(const store::KeyedRequest& request) = 0;
+  /// Keeps an answer whose request made nothing. What made something is kept by its own transaction
+  /// (request_scope.hpp).
+  virtual Result<void> keep(const store::KeyedRequest& request, const store::StoredResponse& response) = 0;
 };
 
 }  // namespace driftgate::api

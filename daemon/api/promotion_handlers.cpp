@@ -20,7 +20,6 @@ net::Response change(Context& context, const Call& call, Change function) {
 net::Response post_promotion(Context& context, const Call& call) {
   auto request = pipeline::parse_promotion_request(call.request.body);
   if (!request) return problem(request.error());
-  request->idempotency_key = std::string(call.request.header("idempotency-key").value_or(""));
   const std::string dry_run = call.query("dry_run");
   if (!dry_run.empty() && dry_run != "true" && dry_run != "false")
     return problem(schema::ErrorCode::invalid_argument, "'dry_run' must be true or false");

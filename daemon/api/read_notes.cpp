@@ -1,6 +1,7 @@
 #include "daemon/api/read_notes.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace driftgate::api {
 
@@ -27,6 +28,19 @@ std::optional<std::int64_t> ReadNotes::admit(const std::string& actor, const std
   const std::int64_t uncounted = reader.uncounted;
   reader.uncounted = 0;
   return uncounted;
+}
+
+void ReadNotes::owe(const std::string& actor, const Owed& owed) {
+  const std::lock_guard lock(mutex_);
+  const bool full = owed_.size() >= kMaxReaders && !owed_.contains(actor);
+  Owed& kept = full ? owed_.begin()->second : owed_[actor];
+  if (!full) kept.what = owed.what;
+  kept.reads += owed.reads;
+}
+
+ReadNotes::OwedBy ReadNotes::take_owed() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(owed_, {});
 }
 
 }  // namespace driftgate::api

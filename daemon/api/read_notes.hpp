@@ -22,6 +22,19 @@ class ReadNotes {
   [[nodiscard]] std::optional<std::int64_t> admit(const std::string& actor, const std::string& what,
                                                   std::int64_t now_us);
 
+  /// Reads that were served although they could not be recorded, since the disk was full: of one person, what the
+  /// newest was and how many there were.
+  struct Owed {
+    std::string what{};
+    std::int64_t reads = 0;
+  };
+  using OwedBy = std::map<std::string, Owed>;
+  /// Keeps a read to be recorded once there is space. Thread-safe. Beyond kMaxReaders people those of others are
+  /// counted under the name of the first.
+  void owe(const std::string& actor, const Owed& owed);
+  /// Takes what is owed; give it back with owe when it cannot be recorded either. Thread-safe.
+  [[nodiscard]] OwedBy take_owed();
+
  private:
   struct Reader {
     double left = kBurst;
@@ -32,6 +45,7 @@ class ReadNotes {
   };
   std::mutex mutex_;
   std::map<std::string, Reader> readers_;
+  OwedBy owed_;
 };
 
 }  // namespace driftgate::api

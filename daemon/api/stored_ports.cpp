@@ -28,11 +28,18 @@ std::vector<std::string> hex(const std::vector<evidence::Hash>& path) {
 
 class StoredTokens final : public TokenPort {
  public:
-  StoredTokens(Store& store, NowFunction now_us) : store_(store), now_us_(std::move(now_us)) {}
+  StoredTokens(Store& store, NowFunction now_us, std::function<void()> on_revoked)
+      : store_(store), now_us_(std::move(now_us)), on_revoked_(std::move(on_revoked)) {}
 
   Result<auth::Principal> authenticate(std::string_view bearer) override {
     const std::int64_t now = now_us_();
     return store_.read([&](Reader& reader) { return auth::authenticate(reader, bearer, now); });
+  }
+  Result<void> check(const auth::Principal& principal) override {
+    return store_.read([&](Reader& reader) { return check_in(reader, principal); });
+  }
+  Result<void> check_in(Reader& reader, const auth::Principal& principal) override {
+    return auth::check_token(reader, principal.token_id, now_us_());
   }
   Result<auth::IssuedToken> issue(const auth::TokenRequest& request) override {
     const auth::TokenSecret secret = auth::random_secret();
@@ -44,12 +51,16 @@ class StoredTokens final : public TokenPort {
   }
   Result<void> revoke(std::string_view id, std::string_view revoked_by) override {
     const std::int64_t now = now_us_();
-    return store_.write("revoke token", [&](Tx& tx) { return auth::revoke_token(tx, id, revoked_by, now); });
+    auto revoked =
+        store_.write("revoke token", [&](Tx& tx) { return auth::revoke_token(tx, id, revoked_by, now); });
+    if (revoked && on_revoked_) on_revoked_();
+    return revoked;
   }
 
  private:
   Store& store_;
   NowFunction now_us_;
+  std::function<void()> on_revoked_;
 };
 
 class BundleBody final : public net::BodySource {
@@ -63,12 +74,13 @@ class BundleBody final : public net::BodySource {
 
 class StoredEvidence final : public EvidencePort {
  public:
-  StoredEvidence(Store& store, evidence::HeadPublisher& heads,
-                 const evidence::AttestationSigner& attestations, NowFunction now_us, LogFunction log_error)
+  StoredEvidence(Store& store, evidence::HeadPublisher& heads, const evidence::AttestationSigner& attestations,
+                 NowFunction now_us, LogFunction warn, LogFunction log_error)
       : store_(store),
         heads_(heads),
         bundles_(store, heads, attestations, std::move(log_error)),
-        now_us_(std::move(now_us)) {}
+        now_us_(std::move(now_us)),
+        warn_(std::move(warn)) {}
 
   Result<evidence::EntryPage> page(const evidence::EntryFilter& filter) override {
     return store_.read([&](Reader& reader) { return evidence::query_entries(reader, filter); });
@@ -137,15 +149,17 @@ class StoredEvidence final : public EvidencePort {
   Result<void> note_read(const std::string& actor, const std::string& what) override {
     const auto uncounted = notes_.admit(actor, what, now_us_());
     if (!uncounted) return {};
-    schema::EntryDraft draft;
-    draft.time_us = now_us_();
-    draft.kind = schema::EvidenceKind::evidence_read;
-    draft.actor = actor;
-    draft.body.emplace("what", schema::EntryValue(what));
-    if (*uncounted > 0) draft.body.emplace("uncounted", schema::EntryValue(*uncounted));
-    const auto done = store_.write("note read", [&](Tx& tx) { return evidence::append(tx, draft); });
-    if (!done) return std::unexpected(done.error());
+    const auto done = record_reads({{actor, {what, *uncounted + 1}}});
+    if (done || done.error().code != ErrorCode::storage_full) return done;
+    notes_.owe(actor, {what, *uncounted + 1});
+    warn_(fmt::format("{} read the log ({}), which cannot be recorded on a full disk; it will be once there is space",
+                      actor, what));
     return {};
+  }
+  void settle_reads() override {
+    const auto owed = notes_.take_owed();
+    if (owed.empty() || record_reads(owed)) return;
+    for (const auto& [actor, reads] : owed) notes_.owe(actor, reads);
   }
 
  private:
@@ -169,10 +183,28 @@ class StoredEvidence final : public EvidencePort {
     return EntryProof{seq, *size, hex(evidence::leaf_hash((*entry)->bytes)), hex(*root), hex(*path), {}};
   }
 
+  /// One entry for each person; `uncounted` are the reads beside the one that it names.
+  Result<void> record_reads(const ReadNotes::OwedBy& reads) {
+    return store_.write("note reads", [&](Tx& tx) -> Result<void> {
+      for (const auto& [actor, read] : reads) {
+        schema::EntryDraft draft;
+        draft.time_us = now_us_();
+        draft.kind = schema::EvidenceKind::evidence_read;
+        draft.actor = actor;
+        draft.body.emplace("what", schema::EntryValue(read.what));
+        if (read.reads > 1) draft.body.emplace("uncounted", schema::EntryValue(read.reads - 1));
+        auto appended = evidence::append(tx, draft);
+        if (!appended) return std::unexpected(appended.error());
+      }
+      return {};
+    });
+  }
+
   Store& store_;
   evidence::HeadPublisher& heads_;
   evidence::VerifiedBundles bundles_;
   NowFunction now_us_;
+  const LogFunction warn_;
   ReadNotes notes_;
 };
 
@@ -180,21 +212,14 @@ class StoredIdempotency final : public IdempotencyPort {
  public:
   StoredIdempotency(Store& store, NowFunction now_us) : store_(store), now_us_(std::move(now_us)) {}
 
-  Result<std::optional<store::StoredResponse>> begin(std::string_view principal, std::string_view key,
-                                                     std::string_view request_digest) override {
+  Result<std::optional<store::StoredResponse>> find(const store::KeyedRequest& request) override {
+    return store_.read([&](Reader& reader) { return store::idempotency_find(reader, request); });
+  }
+  Result<void> keep(const store::KeyedRequest& request, const store::StoredResponse& response) override {
     const std::int64_t now = now_us_();
-    return store_.write("begin idempotent request", [&](Tx& tx) {
-      return store::idempotency_begin(tx, principal, key, request_digest, now);
+    return store_.write("keep idempotent answer", [&](Tx& tx) {
+      return store::idempotency_keep(tx, request, response, now);
     });
-  }
-  Result<void> finish(std::string_view principal, std::string_view key,
-                      const store::StoredResponse& response) override {
-    return store_.write("finish idempotent request",
-                        [&](Tx& tx) { return store::idempotency_finish(tx, principal, key, response); });
-  }
-  Result<void> abandon(std::string_view principal, std::string_view key) override {
-    return store_.write("abandon idempotent request",
-                        [&](Tx& tx) { return store::idempotency_abandon(tx, principal, key); });
   }
 
  private:
@@ -204,14 +229,14 @@ class StoredIdempotency final : public IdempotencyPort {
 
 }  // namespace
 
-std::unique_ptr<TokenPort> stored_tokens(Store& store, NowFunction now_us) {
-  return std::make_unique<StoredTokens>(store, std::move(now_us));
+std::unique_ptr<TokenPort> stored_tokens(Store& store, NowFunction now_us, std::function<void()> on_revoked) {
+  return std::make_unique<StoredTokens>(store, std::move(now_us), std::move(on_revoked));
 }
 
 std::unique_ptr<EvidencePort> stored_evidence(Store& store, evidence::HeadPublisher& heads,
                                               const evidence::AttestationSigner& attestations,
-                                              NowFunction now_us, LogFunction log_error) {
-  return std::make_unique<StoredEvidence>(store, heads, attestations, std::move(now_us),
+                                              NowFunction now_us, LogFunction warn, LogFunction log_error) {
+  return std::make_unique<StoredEvidence>(store, heads, attestations, std::move(now_us), std::move(warn),
                                           std::move(log_error));
 }
 

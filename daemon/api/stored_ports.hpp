@@ -17,11 +17,16 @@ using NowFunction = std::function<std::int64_t()>;
 using LogFunction = std::function<void(std::string_view)>;
 
 /// The ports over the daemon's store and log, which must outlive them.
-[[nodiscard]] std::unique_ptr<TokenPort> stored_tokens(store::Store& store, NowFunction now_us);
+/// `on_revoked` is called after each revocation: what waits for its token looks at it again. May be empty.
+[[nodiscard]] std::unique_ptr<TokenPort> stored_tokens(store::Store& store, NowFunction now_us,
+                                                       std::function<void()> on_revoked = {});
+/// `warn` gets a line for each read that is served although it cannot be recorded yet, `log_error` one for each
+/// bundle that does not verify and so is not handed out.
 [[nodiscard]] std::unique_ptr<EvidencePort> stored_evidence(store::Store& store,
                                                             evidence::HeadPublisher& heads,
                                                             const evidence::AttestationSigner& attestations,
-                                                            NowFunction now_us, LogFunction log_error);
+                                                            NowFunction now_us, LogFunction warn,
+                                                            LogFunction log_error);
 [[nodiscard]] std::unique_ptr<IdempotencyPort> stored_idempotency(store::Store& store, NowFunction now_us);
 
 }  // namespace driftgate::api

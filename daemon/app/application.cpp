@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -84,6 +85,7 @@ struct Application::Parts {
   std::unique_ptr<evidence::BackgroundCheck> record_check;
   std::unique_ptr<api::Api> api;
   std::unique_ptr<net::Server> server;
+  std::atomic<net::Server*> streams{nullptr};  ///< the server, once it has streams that a revocation may end
   std::unique_ptr<pipeline::Subscription> subscription;
   std::unique_ptr<Ticker> ticker;
 
@@ -148,7 +150,7 @@ Result<void> Application::Parts::open_log() {
   attestations.emplace(std::move(*signer));
   evidence = api::stored_evidence(
       *store, *heads, *attestations, [this] { return clock->now_us(); },
-      [this](std::string_view text) { log.error(text); });
+      [this](std::string_view text) { log.warn(text); }, [this](std::string_view text) { log.error(text); });
   return {};
 }
 
@@ -160,13 +162,17 @@ Result<void> Application::Parts::compare_tables() {
   for (const auto& difference : *found) log.error(fmt::format("differs from the log: {}", to_text(difference)));
   return schema::fail(
       schema::ErrorCode::corrupt,
-      fmt::format("the database differs from the signed log in {} places, the first is {}. Somebody changed it: keep "
-                  "a copy, which `driftgate audit verify --data-dir COPY` says all of, and restore a backup",
+      fmt::format("the database differs from the signed log in {} places, the first is {}. Somebody changed it: "
+                  "restore a backup",
                   found->size(), to_text(found->front())));
 }
 
 Result<void> Application::Parts::admit_people() {
-  tokens = api::stored_tokens(*store, [this] { return clock->now_us(); });
+  tokens = api::stored_tokens(
+      *store, [this] { return clock->now_us(); },
+      [this] {
+        if (net::Server* const waiting = streams.load()) waiting->wake_streams();
+      });
   idempotency = api::stored_idempotency(*store, wall_clock_us);
   const std::filesystem::path file = data_dir_of(settings) / "admin.token";
   const auto first = auth::ensure_first_admin(*store, file, clock->now_us());
@@ -259,7 +265,7 @@ Result<evidence::Backup> Application::Parts::make_backup(const std::string& name
 }
 
 api::Context Application::Parts::api_context() {
-  api::Context context{*pipeline, *tokens, *evidence, *idempotency, wall_clock_us, {}, {}, {}};
+  api::Context context{*pipeline, *tokens, *evidence, *idempotency, [this] { return clock->now_us(); }, {}, {}, {}};
   context.ready = [this] { return readiness(); };
   context.backup = [this](const std::string& name) { return make_backup(name); };
   context.webhooks = desk.get();
@@ -301,11 +307,15 @@ Result<void> Application::Parts::serve_api() {
   auto started = net::Server::start(std::move(*options), *api);
   if (!started) return std::unexpected(started.error());
   server = std::move(*started);
+  streams = server.get();
   subscription = pipeline->subscribe([this](const pipeline::Event&) {
     server->wake_streams();
     sender->wake();
   });
-  ticker = std::make_unique<Ticker>(kProgressInterval, [this] { server->wake_streams(); });
+  ticker = std::make_unique<Ticker>(kProgressInterval, [this] {
+    server->wake_streams();
+    evidence->settle_reads();
+  });
   return {};
 }
 

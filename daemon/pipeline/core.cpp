@@ -7,6 +7,7 @@
 #include <future>
 
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/store/write_scope.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {
@@ -38,20 +39,33 @@ Work Core::telling(const Work& work) const {
   };
 }
 
+/// A command has one deciding transaction, its first: what the loop writes after it follows from what was allowed
+/// then, and is not asked about again.
 schema::Result<void> Core::commit(std::string_view what, const Work& work) {
   auto done = world_.committer.commit(what, telling(work));
   if (!done) return std::unexpected(done.error());
+  store::leave_write_scope();
   publish(*done);
   return {};
 }
 
 /// A COMMIT that a safe route must not wait for: past the patience, the route goes out first and is recorded
-/// when the COMMIT is through (pipeline.md, section 3).
-schema::Result<void> Core::commit_urgent(std::string_view what, const Work& work,
-                                         const route::ModelRoute& safe) {
-  auto future = std::async(std::launch::async, [&] { return world_.committer.commit(what, telling(work)); });
+/// when the COMMIT is through (pipeline.md, section 3). `ahead`: it went out, and who asked for it was refused then.
+schema::Result<void> Core::commit_urgent(std::string_view what, const Work& work, const route::ModelRoute& safe,
+                                         bool& ahead) {
+  auto* const scope = store::current_write_scope();
+  if (scope != nullptr) {
+    // Asked before as well, since a route may go out before the transaction says no.
+    auto allowed = world_.store.read([&](store::Reader& reader) { return scope->allow(reader); });
+    if (!allowed) return allowed;
+  }
+  auto future = std::async(std::launch::async, [&] {
+    const store::EnterWriteScope entered(scope);
+    return world_.committer.commit(what, telling(work));
+  });
   if (future.wait_for(std::chrono::milliseconds(world_.settings.commit_patience_ms)) !=
       std::future_status::ready) {
+    ahead = true;
     auto applied = apply_and_read_back(safe);
     if (!applied)
       warn(fmt::format("weight 0 of {} could not be applied before its record: {}", safe.model,
@@ -59,10 +73,12 @@ schema::Result<void> Core::commit_urgent(std::string_view what, const Work& work
   }
   auto done = future.get();
   if (!done) {
-    // Nothing is recorded, so the data plane keeps the safe route until the record succeeds.
-    (void)apply_and_read_back(safe);
+    // Nothing is recorded, so the data plane keeps the safe route until the record succeeds; unless the token of
+    // who asked for it has ended.
+    if (done.error().code != ErrorCode::unauthenticated) (void)apply_and_read_back(safe);
     return std::unexpected(done.error());
   }
+  store::leave_write_scope();
   publish(*done);
   return {};
 }

@@ -167,7 +167,8 @@ class Core {
  private:
   // core.cpp: transactions and small helpers
   schema::Result<void> commit(std::string_view what, const Work& work);
-  schema::Result<void> commit_urgent(std::string_view what, const Work& work, const route::ModelRoute& safe);
+  schema::Result<void> commit_urgent(std::string_view what, const Work& work, const route::ModelRoute& safe,
+                                     bool& ahead);
   void publish(const std::vector<Event>& events);
   [[nodiscard]] Work telling(const Work& work) const;
   [[nodiscard]] std::int64_t now() const { return world_.clock.now_us(); }
@@ -229,6 +230,7 @@ class Core {
                                 const std::string& reason) const;
   void complete_withdrawal(Live& live);
   void complete_success(Live& live);
+  void take_back(const schema::EvidenceSubject& subject, const route::ModelRoute& safe);
   schema::Result<void> revert_success(const std::string& actor, store::PromotionRow row,
                                       const std::string& reason);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "daemon/store/write_scope.hpp"
+
 namespace driftgate::pipeline {
 
 void Loop::run(Tick tick) {
@@ -36,11 +38,16 @@ void Loop::post(std::function<void()> work) {
   wake_.notify_one();
 }
 
+/// The caller waits, so its write scope lives until the work is done.
 bool Loop::try_post(std::function<void()> work) {
+  auto scoped = [scope = store::current_write_scope(), work = std::move(work)] {
+    const store::EnterWriteScope entered(scope);
+    work();
+  };
   {
     const std::lock_guard guard(mutex_);
     if (stopping_ || queue_.size() >= kMaxQueuedEvents) return false;
-    queue_.push_back(std::move(work));
+    queue_.push_back(std::move(scoped));
   }
   wake_.notify_one();
   return true;

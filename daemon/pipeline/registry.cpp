@@ -13,6 +13,7 @@
 #include "daemon/store/blobs.hpp"
 #include "schema/contract.hpp"
 #include "schema/json.hpp"
+#include "schema/names.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {
@@ -60,6 +61,8 @@ schema::Result<View> Registry::contract(const std::string& actor, std::string_vi
   auto known = store_.read([&](store::Reader& reader) { return store::find_contract(reader, row.digest); });
   if (!known) return std::unexpected(known.error());
   if (*known) return contract_view(**known);
+  auto named = schema::check_name(contract.name, "a contract's name", "/metadata/name");
+  if (!named) return std::unexpected(named.error());
   auto done = commit("register contract", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto entry = draft(schema::EvidenceKind::contract_registered, actor,
                        {{"name", contract.name}, {"digest", contract.digest}});
@@ -71,7 +74,8 @@ schema::Result<View> Registry::contract(const std::string& actor, std::string_vi
     if (!blob) return std::unexpected(blob.error());
     auto inserted = store::insert_contract(tx, row);
     if (!inserted) return std::unexpected(inserted.error());
-    return *inserted ? schema::Result<void>{} : schema::fail(ErrorCode::conflict, kNothingNew);
+    if (!*inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
+    return note_made(tx, contract_view(row));
   });
   if (!done && !is_nothing_new(done.error())) return std::unexpected(done.error());
   return made(contract_view(row), done.has_value());
@@ -96,6 +100,8 @@ schema::Result<View> Registry::kernel(const std::string& actor, std::string_view
   auto known = store_.read([&](store::Reader& reader) { return store::find_kernel(reader, row.name); });
   if (!known) return std::unexpected(known.error());
   if (*known && (*known)->digest == row.digest) return kernel_view(**known);
+  auto named = schema::check_name(row.name, "a kernel's name", "/name");
+  if (!named) return std::unexpected(named.error());
   auto done = commit("register kernel", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto seq = entries.add(tx, draft(schema::EvidenceKind::kernel_registered, actor,
                                      {{"name", row.name}, {"digest", row.digest}}));
@@ -105,7 +111,8 @@ schema::Result<View> Registry::kernel(const std::string& actor, std::string_view
     if (!blob) return std::unexpected(blob.error());
     auto inserted = store::insert_kernel(tx, row);
     if (!inserted) return std::unexpected(inserted.error());
-    return *inserted ? schema::Result<void>{} : schema::fail(ErrorCode::conflict, kNothingNew);
+    if (!*inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
+    return note_made(tx, kernel_view(row));
   });
   if (!done && !is_nothing_new(done.error())) return std::unexpected(done.error());
   return made(kernel_view(row), done.has_value());
@@ -170,6 +177,12 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
         ErrorCode::invalid_argument,
         fmt::format("an engine's URL is http://host:port without a path, not {}", request.url), "/url");
   }
+  auto known = store_.read([&](store::Reader& reader) { return store::find_engine(reader, request.name); });
+  if (!known) return std::unexpected(known.error());
+  if (!*known) {
+    auto named = schema::check_name(request.name, "an engine's name", "/name");
+    if (!named) return std::unexpected(named.error());
+  }
   auto kernel =
       store_.read([&](store::Reader& reader) { return store::find_kernel(reader, request.kernel); });
   if (!kernel) return std::unexpected(kernel.error());
@@ -197,7 +210,7 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
                        now,
                        -1,
                        request.max_requests_per_second};
-  auto known = store_.read([&](store::Reader& reader) { return store::find_engine(reader, request.name); });
+  known = store_.read([&](store::Reader& reader) { return store::find_engine(reader, request.name); });
   if (!known) return std::unexpected(known.error());
   const bool same = *known && (*known)->base_url == row.base_url && (*known)->kernel == row.kernel &&
                     (*known)->checkpoint == row.checkpoint &&
@@ -216,10 +229,15 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
     auto seq = entries.add(tx, entry);
     if (!seq) return std::unexpected(seq.error());
     row.evidence_seq = *seq;
-    if (*known) return store::replace_engine(tx, row);
-    auto inserted = store::insert_engine(tx, row);
-    if (!inserted) return std::unexpected(inserted.error());
-    return *inserted ? schema::Result<void>{} : schema::fail(ErrorCode::conflict, kNothingNew);
+    if (*known) {
+      auto replaced = store::replace_engine(tx, row);
+      if (!replaced) return replaced;
+    } else {
+      auto inserted = store::insert_engine(tx, row);
+      if (!inserted) return std::unexpected(inserted.error());
+      if (!*inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
+    }
+    return note_made(tx, engine_view(row));
   });
   if (!done && !is_nothing_new(done.error())) return std::unexpected(done.error());
   return made(engine_view(row), done.has_value());

@@ -55,10 +55,10 @@ class Members {
     auto found = text(key, true, kMaxNameBytes);
     const auto allowed = [](char c) {
       return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '-' ||
-             c == '_' || c == '.' || c == '/' || c == ':';
+             c == '_' || c == '.' || c == '/' || c == ':' || c == '@' || c == '+';
     };
     if (!std::ranges::all_of(found, allowed))
-      fault(key, fmt::format("'{}' may hold letters, digits and - _ . / : only", key));
+      fault(key, fmt::format("'{}' may hold letters, digits and - _ . / : @ + only", key));
     return found;
   }
 

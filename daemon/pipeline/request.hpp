@@ -42,8 +42,6 @@ struct PromotionRequest {
   /// Registered engine of the contract's fallback kernel; empty = the only one that serves the candidate's
   /// checkpoint with it.
   std::string fallback_engine{};
-  /// Of the HTTP request, bound to what it makes in the same transaction; not part of the document.
-  std::string idempotency_key{};
   bool operator==(const PromotionRequest&) const = default;
 };
 

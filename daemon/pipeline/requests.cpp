@@ -6,9 +6,11 @@
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/views.hpp"
 #include "daemon/store/contracts.hpp"
-#include "daemon/store/idempotency.hpp"
 #include "daemon/store/kernels.hpp"
+#include "daemon/store/write_scope.hpp"
+#include "schema/names.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -113,6 +115,20 @@ store::VersionRow version_of(const store::EngineRow& engine, std::string id, std
   return version;
 }
 
+/// What is asked for is answered with the promotion as it is committed here.
+schema::Result<void> note_promotion(store::Tx& tx, const store::PromotionRow& row, jobs::JobRunner& runner,
+                                    std::int64_t now_us) {
+  if (store::current_write_scope() == nullptr) return {};
+  return note_made(tx, promotion_view(tx, row, runner, now_us));
+}
+
+schema::Result<void> note_model(store::Tx& tx, const std::string& name) {
+  if (store::current_write_scope() == nullptr) return {};
+  auto row = store::get_model(tx, name);
+  if (!row) return std::unexpected(row.error());
+  return note_made(tx, model_view(tx, *row));
+}
+
 schema::Result<void> check_driver(const route::Capabilities& can, const schema::Escalation& policy) {
   const auto lacks = [](const char* what) {
     return schema::fail(ErrorCode::unsupported,
@@ -131,6 +147,8 @@ schema::Result<void> check_driver(const route::Capabilities& can, const schema::
 
 /// Installs a model's first version at 100%, routed at once.
 schema::Result<std::string> Core::create_model(const std::string& actor, const ModelRequest& request) {
+  auto named = schema::check_name(request.name, "a model's name", "/name");
+  if (!named) return std::unexpected(named.error());
   auto engine =
       world_.store.read([&](store::Reader& reader) { return store::find_engine(reader, request.engine); });
   if (!engine) return std::unexpected(engine.error());
@@ -179,7 +197,8 @@ schema::Result<std::string> Core::create_model(const std::string& actor, const M
     state.desired.epoch = 1;
     state.desired.revision = 1;
     state.desired.incumbent = arm(version);
-    return put_route(tx, entries, entry.subject, state.desired, "the model's first version");
+    auto put = put_route(tx, entries, entry.subject, state.desired, "the model's first version");
+    return put ? note_model(tx, request.name) : put;
   });
   if (!done) return std::unexpected(done.error());
   models_[request.name] = state;
@@ -324,12 +343,10 @@ schema::Result<std::string> Core::request(const std::string& actor, const Promot
     auto seq = entries.add(tx, entry);
     if (!seq) return std::unexpected(seq.error());
     row.evidence_seq = *seq;
-    if (!request.idempotency_key.empty()) {
-      auto bound = store::idempotency_bind(tx, actor, request.idempotency_key, row.id);
-      if (!bound) return bound;
-    }
     auto inserted = store::insert_promotion(tx, row);
-    if (!inserted || !also) return inserted;
+    if (!inserted) return inserted;
+    auto noted = note_promotion(tx, row, world_.runner, now());
+    if (!noted || !also) return noted;
     return also(tx, entries, row);
   });
   if (!done) return std::unexpected(done.error());

@@ -10,7 +10,9 @@
 #include "daemon/pipeline/request.hpp"
 #include "daemon/schedule/fire_times.hpp"
 #include "daemon/store/schedules.hpp"
+#include "daemon/store/write_scope.hpp"
 #include "schema/json.hpp"
+#include "schema/names.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -18,7 +20,6 @@ namespace {
 using nlohmann::json;
 using schema::ErrorCode;
 
-constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::int64_t kShownFires = 20;
 constexpr std::int64_t kSecond = 1'000'000;
 
@@ -56,14 +57,6 @@ schema::Result<View> view_of(store::Reader& reader, const store::ScheduleRow& ro
   return View{row.name, row.revision, false, schema::canonical_json(value)};
 }
 
-bool name_is_valid(std::string_view name) {
-  const auto allowed = [](char c) {
-    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  };
-  return !name.empty() && name.size() <= kMaxNameBytes && std::ranges::all_of(name, allowed);
-}
-
 std::unexpected<schema::Error> at(ErrorCode code, std::string message, std::string where) {
   return schema::fail(code, std::move(message), std::move(where));
 }
@@ -71,9 +64,6 @@ std::unexpected<schema::Error> at(ErrorCode code, std::string message, std::stri
 /// The row that a request stands for; next_us after `now_us`.
 schema::Result<store::ScheduleRow> row_of(const ScheduleRequest& request, const std::string& actor,
                                           std::int64_t now_us) {
-  if (!name_is_valid(request.name))
-    return at(ErrorCode::invalid_argument, "a schedule's name has 1 to 64 letters, digits, '.', '_' and '-'",
-              "/name");
   auto cron = schedule::parse_cron(request.cron);
   if (!cron) return at(cron.error().code, cron.error().message, "/cron");
   auto zone = schedule::Zone::find(request.zone);
@@ -135,6 +125,8 @@ class StoredSchedules final : public ScheduleDesk {
       : store_(store), now_us_(std::move(now_us)) {}
 
   schema::Result<View> create(const std::string& actor, const ScheduleRequest& request) override {
+    auto named = schema::check_name(request.name, "a schedule's name", "/name");
+    if (!named) return std::unexpected(named.error());
     auto row = row_of(request, actor, now_us_());
     if (!row) return std::unexpected(row.error());
     auto made = store_.write("create schedule", [&](store::Tx& tx) -> schema::Result<void> {
@@ -144,7 +136,12 @@ class StoredSchedules final : public ScheduleDesk {
         return schema::fail(ErrorCode::limit_exceeded,
                             fmt::format("there are {} schedules already", kMaxSchedules));
       auto inserted = store::insert_schedule(tx, *row);
-      return inserted ? record_set(tx, actor, *row, row->created_us, "created") : inserted;
+      if (!inserted) return inserted;
+      auto recorded = record_set(tx, actor, *row, row->created_us, "created");
+      if (!recorded) return recorded;
+      auto view = view_of(tx, *row);
+      if (!view) return std::unexpected(view.error());
+      return store::note_made(tx, {.id = view->id, .json = view->json, .revision = view->seq});
     });
     if (!made) return std::unexpected(made.error());
     auto view = get(request.name);

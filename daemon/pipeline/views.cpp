@@ -12,6 +12,7 @@
 #include "daemon/store/stage_runs.hpp"
 #include "daemon/store/verdicts.hpp"
 #include "daemon/store/versions.hpp"
+#include "daemon/store/write_scope.hpp"
 #include "schema/contract.hpp"
 #include "schema/json.hpp"
 
@@ -326,6 +327,11 @@ schema::Result<View> promotion_view(store::Reader& reader, const store::Promotio
                {"paused", row.state == store::PromotionState::paused},
                {"frozen", frozen},
                {"outcome", parsed(row.outcome)}});
+}
+
+schema::Result<void> note_made(store::Tx& tx, const schema::Result<View>& view) {
+  if (!view) return std::unexpected(view.error());
+  return store::note_made(tx, {.id = view->id, .json = view->json});
 }
 
 schema::Result<View> report_view(store::Reader& reader, const std::string& promotion,

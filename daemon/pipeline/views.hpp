@@ -23,6 +23,8 @@ namespace driftgate::pipeline {
 [[nodiscard]] schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row);
 [[nodiscard]] schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
                                                   jobs::JobRunner& runner, std::int64_t now_us);
+/// Tells the request that `tx` is run for what it made, so that its answer commits with it (store/write_scope.hpp).
+[[nodiscard]] schema::Result<void> note_made(store::Tx& tx, const schema::Result<View>& view);
 /// The newest attempt's report of a stage; `not_found` while there is none.
 [[nodiscard]] schema::Result<View> report_view(store::Reader& reader, const std::string& promotion,
                                                const std::string& stage);

@@ -5,6 +5,7 @@
 
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/store/write_scope.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::pipeline {
@@ -115,7 +116,13 @@ schema::Result<void> Core::withdraw(Live& live, Withdrawal withdrawal) {
     }
     return record_state(tx, entries, live, row, run, withdrawal.actor);
   };
-  auto done = routed ? commit_urgent("withdraw promotion", work, safe) : commit("withdraw promotion", work);
+  bool ahead = false;
+  auto done =
+      routed ? commit_urgent("withdraw promotion", work, safe, ahead) : commit("withdraw promotion", work);
+  if (!done && done.error().code == schema::ErrorCode::unauthenticated) {
+    if (ahead) take_back(subject_of(row, live.candidate.checkpoint, &run.key), safe);
+    return done;  // nothing is withdrawn
+  }
   if (!done) {
     if (routed) model->second.kept_safe = true;
     if (!withdrawal.also) live.wanted_end = std::make_shared<const Withdrawal>(withdrawal);
@@ -219,6 +226,25 @@ void Core::complete_success(Live& live) {
   end(live);
 }
 
+/// A safe route went out ahead of its record, and the record was refused since the token of who asked for it ended
+/// in between: the desired route comes back, as a newer revision.
+void Core::take_back(const schema::EvidenceSubject& subject, const route::ModelRoute& safe) {
+  store::leave_write_scope();
+  auto& model = models_.at(safe.model);
+  auto back = model.desired;
+  back.epoch = safe.epoch;
+  back.revision = safe.revision + 1;
+  auto done = commit("take a route back", [&](store::Tx& tx, Entries& entries) {
+    return put_route(tx, entries, subject, back, "what replaced it was asked for with a token that had ended");
+  });
+  if (done)
+    model.desired = back;
+  else
+    warn(fmt::format("the route of {} stays safe: {}", safe.model, done.error().describe()));
+  model.agreed = false;
+  ensure_route(safe.model);
+}
+
 /// Rollback after success: the version before it serves again, and automation is held.
 schema::Result<void> Core::revert_success(const std::string& actor, store::PromotionRow row,
                                           const std::string& reason) {
@@ -265,7 +291,10 @@ schema::Result<void> Core::revert_success(const std::string& actor, store::Promo
     if (!held) return held;
     return record_state(tx, entries, live, row, live.run, actor);
   };
-  auto done = commit_urgent("roll back", work, safe);
+  bool ahead = false;
+  auto done = commit_urgent("roll back", work, safe, ahead);
+  const bool refused = !done && done.error().code == schema::ErrorCode::unauthenticated;
+  if (refused && ahead) take_back(subject_of(row, live.candidate.checkpoint, nullptr), safe);
   if (!done) return done;
   found->second.desired = safe;
   found->second.agreed = false;

@@ -17,6 +17,7 @@
 #include "daemon/store/log_guard.hpp"
 #include "daemon/store/migrate.hpp"
 #include "daemon/store/reader_pool.hpp"
+#include "daemon/store/write_scope.hpp"
 #include "daemon/store/writer.hpp"
 
 namespace driftgate::store {
@@ -137,12 +138,27 @@ void Store::stop() {
   if (impl_->writer_) impl_->writer_->stop();
 }
 
+/// In the scope of the caller, which is asked first: in the transaction of the write, so that what it allows is
+/// true when the write takes effect.
 Result<void> Store::submit(std::string_view what, Result<void> (*run)(void*, Tx&), void* context) {
   if (!impl_->writer_) {
     return schema::fail(ErrorCode::unsupported,
                         fmt::format("{}: the database is open to be read only", what));
   }
-  return impl_->writer_->submit(what, run, context);
+  struct Scoped {
+    Result<void> (*run)(void*, Tx&);
+    void* context;
+    WriteScope* scope;
+  };
+  Scoped scoped{run, context, current_write_scope()};
+  if (scoped.scope == nullptr) return impl_->writer_->submit(what, run, context);
+  const auto run_scoped = [](void* data, Tx& tx) -> Result<void> {
+    const Scoped& wanted = *static_cast<Scoped*>(data);
+    const EnterWriteScope entered(wanted.scope);
+    auto allowed = wanted.scope->allow(tx);
+    return allowed ? wanted.run(wanted.context, tx) : allowed;
+  };
+  return impl_->writer_->submit(what, run_scoped, &scoped);
 }
 
 Result<void> Store::with_reader(void (*run)(void*, Reader&), void* context) {

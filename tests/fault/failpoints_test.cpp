@@ -9,62 +9,21 @@
 #include "daemon/evidence/log.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 #include "tests/fault/column.hpp"
+#include "tests/fault/failpoints.hpp"
 
 using namespace driftgate;
+using driftgate::fault::boot;
+using driftgate::fault::Failpoints;
+using driftgate::fault::Killed;
 using driftgate::pipeline::fakes::Harness;
 
 namespace {
-
-/// Ends the daemon in the middle of what it does. Not a std::exception, so that nothing takes it for a
-/// failure.
-struct Killed {};
-
-/// Numbers the durable steps (each COMMIT by its name, each route that is applied, each job that is started,
-/// each window that is acknowledged) and kills before or after the chosen one.
-class Failpoints {
- public:
-  Failpoints(std::int64_t at, bool after) : at_(at), after_(after) {}
-
-  void attach(Harness& harness) {
-    harness.on_commit = [this](const std::string& what, bool done) { step("commit: " + what, done); };
-    harness.committer->on_step = harness.on_commit;
-    harness.driver.on_step =
-        harness.runner.on_step = [this](const std::string& what, bool done) { step(what, done); };
-  }
-
-  std::vector<std::string> names;
-
- private:
-  void step(const std::string& what, bool done) {
-    if (!done) names.push_back(what);
-    const bool here = static_cast<std::int64_t>(names.size()) - 1 == at_;
-    if (here && done == after_ && !killed_) {
-      killed_ = true;
-      throw Killed{};
-    }
-  }
-
-  const std::int64_t at_;
-  const bool after_;
-  bool killed_ = false;
-};
 
 struct Walk {
   std::string state;
   std::vector<std::string> states, verdicts, steps;
   std::map<std::string, int> entries;  ///< of each kind that records an effect
 };
-
-void boot(Harness& h) {
-  while (true) {
-    try {
-      h.kill();
-      h.boot();
-      return;
-    } catch (const Killed&) {
-    }
-  }
-}
 
 /// A promotion from its request to its end; `at` is the step to be killed at, −1 for none.
 Walk walk(std::int64_t at, bool after) {

@@ -82,6 +82,23 @@ TEST_CASE("a viewer's stream shows states and shares, and nothing else of the lo
   }
 }
 
+TEST_CASE("a stream and a wait end with their token") {
+  Fixture fixture;
+  const auto stream = fixture.call("GET", "/v1/promotions/pr-1/events", "auditor");
+  REQUIRE(stream.feed);
+  CHECK_FALSE(stream.feed->next().ended);
+  const auto waiting = fixture.call("GET", "/v1/promotions/pr-1", "viewer", {}, {{"Prefer", "wait=30"}});
+  REQUIRE(waiting.deferred);
+  CHECK_FALSE(waiting.deferred->poll(false));
+  fixture.tokens.ended = true;
+  const auto last = stream.feed->next();
+  CHECK(last.ended);
+  CHECK(last.events.empty());
+  const auto refused = waiting.deferred->poll(false);
+  REQUIRE(refused);
+  CHECK(refused->status == 401);
+}
+
 TEST_CASE("progress is told again only when it changed") {
   Fixture fixture;
   const auto feed = api::promotion_feed(fixture.service, fixture.evidence, "pr-1", {}, api::FeedOf::entries);
@@ -168,5 +185,5 @@ TEST_CASE("a promotion that was asked for with a wait is kept under its key and 
   CHECK(answer->status == 201);
   CHECK(api::test::header_of(*answer, "location") == "/v1/promotions/pr-1");
   REQUIRE(fixture.idempotency.kept.size() == 1);
-  CHECK(fixture.idempotency.kept.begin()->second.response->status == 201);
+  CHECK(fixture.idempotency.kept.begin()->second.response.status == 201);
 }

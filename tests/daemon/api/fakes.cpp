@@ -188,6 +188,13 @@ Result<auth::Principal> FakeTokens::authenticate(std::string_view bearer) {
   if (!scopes) return fail(ErrorCode::unauthenticated, "unknown token");
   return auth::Principal{"tok-1", std::string(bearer.substr(3)), *scopes};
 }
+Result<void> FakeTokens::check(const auth::Principal&) {
+  if (ended) return fail(ErrorCode::unauthenticated, "the token was revoked");
+  return {};
+}
+Result<void> FakeTokens::check_in(store::Reader&, const auth::Principal& principal) {
+  return check(principal);
+}
 Result<auth::IssuedToken> FakeTokens::issue(const auth::TokenRequest& request) {
   auth::TokenInfo info;
   info.id = "tok-2";
@@ -320,24 +327,15 @@ Result<std::string> FakeDesk::enable(const std::string& name) {
   return std::string(kWebhook);
 }
 
-Result<std::optional<store::StoredResponse>> FakeIdempotency::begin(std::string_view principal,
-                                                                    std::string_view key,
-                                                                    std::string_view digest) {
-  const auto [found, fresh] =
-      kept.try_emplace(fmt::format("{} {}", principal, key), Kept{std::string(digest), {}});
-  if (fresh) return std::nullopt;
-  if (found->second.digest != digest)
+Result<std::optional<store::StoredResponse>> FakeIdempotency::find(const store::KeyedRequest& request) {
+  const auto found = kept.find(fmt::format("{} {}", request.principal, request.key));
+  if (found == kept.end()) return std::nullopt;
+  if (found->second.digest != request.digest)
     return fail(ErrorCode::invalid_argument, "the key was used with another request");
-  if (!found->second.response) return fail(ErrorCode::conflict, "the same request is in flight");
   return found->second.response;
 }
-Result<void> FakeIdempotency::finish(std::string_view principal, std::string_view key,
-                                     const store::StoredResponse& response) {
-  kept.at(fmt::format("{} {}", principal, key)).response = response;
-  return {};
-}
-Result<void> FakeIdempotency::abandon(std::string_view principal, std::string_view key) {
-  kept.erase(fmt::format("{} {}", principal, key));
+Result<void> FakeIdempotency::keep(const store::KeyedRequest& request, const store::StoredResponse& response) {
+  kept[fmt::format("{} {}", request.principal, request.key)] = {std::string(request.digest), response};
   return {};
 }
 

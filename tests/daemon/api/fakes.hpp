@@ -81,6 +81,9 @@ class FakeService final : public pipeline::Service {
 /// Tokens named by their scopes: the bearer "dg_viewer,promoter" has both.
 class FakeTokens final : public TokenPort {
  public:
+  bool ended = false;  ///< every token was revoked after it came in
+  schema::Result<void> check(const auth::Principal& principal) override;
+  schema::Result<void> check_in(store::Reader& reader, const auth::Principal& principal) override;
   schema::Result<auth::Principal> authenticate(std::string_view bearer) override;
   schema::Result<auth::IssuedToken> issue(const auth::TokenRequest& request) override;
   schema::Result<std::vector<auth::TokenInfo>> list() override;
@@ -106,6 +109,7 @@ class FakeEvidence final : public EvidencePort {
   schema::Result<std::string> sample(const evidence::SampleRequest& request) override;
   schema::Result<evidence::EntryPage> exceptions(const evidence::ExceptionsRequest& request) override;
   schema::Result<void> note_read(const std::string& actor, const std::string& what) override;
+  void settle_reads() override {}
 };
 
 /// One endpoint.
@@ -138,14 +142,12 @@ class FakeIdempotency final : public IdempotencyPort {
  public:
   struct Kept {
     std::string digest;
-    std::optional<store::StoredResponse> response;
+    store::StoredResponse response;
   };
   std::map<std::string, Kept> kept;
-  schema::Result<std::optional<store::StoredResponse>> begin(std::string_view principal, std::string_view key,
-                                                             std::string_view request_digest) override;
-  schema::Result<void> finish(std::string_view principal, std::string_view key,
-                              const store::StoredResponse& response) override;
-  schema::Result<void> abandon(std::string_view principal, std::string_view key) override;
+  schema::Result<std::optional<store::StoredResponse>> find(const store::KeyedRequest& request) override;
+  schema::Result<void> keep(const store::KeyedRequest& request,
+                            const store::StoredResponse& response) override;
 };
 
 }  // namespace driftgate::api::test

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 using driftgate::api::ReadNotes;
 
 TEST_CASE("the same question within a minute is counted, not recorded again") {
@@ -36,4 +38,23 @@ TEST_CASE("the readers that are remembered are bounded") {
   // The first was forgotten, the last was not.
   CHECK(notes.admit("reader-0", "q", 2'000'000) == 0);
   CHECK(!notes.admit("reader-" + std::to_string(ReadNotes::kMaxReaders + 9), "q", 2'000'000));
+}
+
+TEST_CASE("reads that could not be recorded are owed by person, and taken once") {
+  ReadNotes notes;
+  notes.owe("ada", {"entries", 1});
+  notes.owe("ada", {"audit sample", 3});
+  notes.owe("bob", {"entries", 2});
+  const auto owed = notes.take_owed();
+  REQUIRE(owed.size() == 2);
+  CHECK(owed.at("ada").what == "audit sample");
+  CHECK(owed.at("ada").reads == 4);
+  CHECK(owed.at("bob").reads == 2);
+  CHECK(notes.take_owed().empty());
+  for (std::size_t i = 0; i <= ReadNotes::kMaxReaders; ++i) notes.owe("p" + std::to_string(i), {"entries", 1});
+  std::int64_t reads = 0;
+  const auto full = notes.take_owed();
+  for (const auto& [actor, read] : full) reads += read.reads;
+  CHECK(full.size() == ReadNotes::kMaxReaders);
+  CHECK(reads == static_cast<std::int64_t>(ReadNotes::kMaxReaders) + 1);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "daemon/evidence/log.hpp"
+#include "daemon/store/write_scope.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
 using namespace driftgate;
@@ -166,6 +168,80 @@ TEST_CASE("an abort that cannot be recorded keeps weight 0 and is recorded later
   CHECK(h.driver.share("m") == 0);
   CHECK(h.run_until(id, {"aborted", "succeeded"}) == "aborted");
   CHECK(h.driver.share("m") == 0);
+}
+
+namespace {
+
+/// The token of who asks: valid so many times, then revoked.
+class EndingToken final : public store::WriteScope {
+ public:
+  explicit EndingToken(int valid) : valid_(valid) {}
+  schema::Result<void> allow(store::Reader&) override {
+    if (valid_-- > 0) return {};
+    return schema::fail(schema::ErrorCode::unauthenticated, "the token was revoked");
+  }
+  schema::Result<void> made(store::Tx&, const store::Made&) override { return {}; }
+
+ private:
+  int valid_;
+};
+
+}  // namespace
+
+TEST_CASE("a command whose token has ended changes nothing, whatever it is") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(h.run_until(id, {"awaiting_approval"}, false) == "awaiting_approval");
+  const auto before = h.view(id);
+  const auto digest = before["approval"]["evidence_digest"].get<std::string>();
+  const auto size = [&] {
+    return *h.store->read([](store::Reader& reader) { return evidence::tree_size(reader); });
+  };
+  const auto entries = size();
+  auto other = h.contract;
+  other.replace(other.find("name: test"), 10, "name: late");
+  EndingToken token(0);
+  const store::EnterWriteScope entered(&token);
+  const auto& p = h.pipeline;
+  for (const auto& refused :
+       {p->abort("olga", id, "x"), p->rollback("olga", id, "x"), p->pause("olga", id, "x"),
+        p->approve("anna", id, digest, "x"), p->approve("pia", id, digest, "own"),
+        p->request_promotion("pia", h.request_for("newer")), p->register_kernel("pia", R"({"name": "late"})"),
+        p->register_contract("pia", other, "late.yaml"),
+        p->create_model("olga", {"late", "old", "x"})}) {
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == schema::ErrorCode::unauthenticated);
+  }
+  CHECK(size() == entries);
+  CHECK(h.view(id) == before);
+  CHECK(h.driver.share("m") == 5'000);
+}
+
+TEST_CASE("weight 0 that went out for a token which ended before the record is taken back") {
+  Harness h;
+  h.settings.commit_patience_ms = 1;
+  h.set_up();
+  const auto id = h.request();
+  for (int i = 0; i < 300 && h.driver.share("m") != 1'000; ++i) h.second();
+  REQUIRE(h.driver.share("m") == 1'000);
+  const auto revision = h.driver.routes.at("m").route.revision;
+  h.committer->before = [&](std::string_view what) {
+    if (what != "withdraw promotion") return;
+    std::unique_lock lock(h.driver.mutex);
+    CHECK(h.driver.changed.wait_for(lock, std::chrono::seconds(60),
+                                    [&] { return !h.driver.routes.at("m").route.candidate.has_value(); }));
+  };
+  EndingToken token(1);
+  {
+    const store::EnterWriteScope entered(&token);
+    const auto refused = h.pipeline->abort("olga", id, "enough");
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == schema::ErrorCode::unauthenticated);
+  }
+  CHECK(h.driver.share("m") == 1'000);
+  CHECK(h.driver.routes.at("m").route.revision == revision + 2);
+  CHECK(h.run_until(id, {"succeeded", "rejected", "errored", "aborted"}) == "succeeded");
 }
 
 TEST_CASE("windows of other models that are missing break nothing") {

@@ -6,7 +6,6 @@
 
 #include "daemon/pipeline/redact.hpp"
 #include "daemon/store/blobs.hpp"
-#include "daemon/store/idempotency.hpp"
 #include "daemon/store/outbox.hpp"
 #include "schema/sha256.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
@@ -393,26 +392,4 @@ TEST_CASE("a soft clause that a rule ends the promotion for rejects it on fixed 
   const auto id = h.request();
   CHECK(h.run_until(id, {"succeeded", "rejected", "errored"}) == "rejected");
   CHECK(h.view(id)["stage"] == "offline-numeric");
-}
-
-TEST_CASE("a retry after a crash finds the promotion that its key has made") {
-  Harness h;
-  h.set_up();
-  const auto begin = [&] {
-    return h.store->write(
-        "begin", [&](store::Tx& tx) { return store::idempotency_begin(tx, "pia", "key", "digest", 1); });
-  };
-  REQUIRE(begin().has_value());
-  auto request = h.request_for();
-  request.idempotency_key = "key";
-  const auto made = h.pipeline->request_promotion("pia", request);
-  REQUIRE(made.has_value());
-  h.restart();
-  REQUIRE(h.store->write("forget", [](store::Tx& tx) { return store::idempotency_forget(tx, 0, true); })
-              .has_value());
-  const auto again = begin();
-  REQUIRE(again.has_value());
-  REQUIRE(again->has_value());
-  CHECK((*again)->effect == made->id);
-  CHECK((*again)->status == 0);
 }

@@ -10,6 +10,7 @@
 #include "daemon/store/stream_states.hpp"
 #include "daemon/store/verdicts.hpp"
 #include "daemon/store/waivers.hpp"
+#include "daemon/store/write_scope.hpp"
 #include "schema/sha256.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
@@ -360,25 +361,78 @@ TEST_CASE_FIXTURE(Fixture, "blobs are named by their content and stored once") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "an idempotency key replays its answer to the same request only") {
-  const auto begin = [&](std::string_view who, std::string_view key, std::string_view request) {
-    return store->write("begin", [&](Tx& tx) { return idempotency_begin(tx, who, key, request, 10); });
+  const auto find = [&](const KeyedRequest& request) {
+    return store->read([&](Reader& reader) { return idempotency_find(reader, request); });
   };
-  const StoredResponse response{.status = 201, .headers = "{\"location\":\"/x\"}", .body = "{}"};
-  CHECK(!must(begin("ada", "k", "r1")).has_value());
-  CHECK(begin("ada", "k", "r1").error().code == ErrorCode::conflict);
-  CHECK(begin("ada", "k", "r2").error().code == ErrorCode::invalid_argument);
-  CHECK(!must(begin("bob", "k", "r2")).has_value());
-  write(*store, [&](Tx& tx) { return idempotency_finish(tx, "ada", "k", response); });
-  CHECK(must(begin("ada", "k", "r1")) == response);
-  CHECK(begin("ada", "k", "r2").error().code == ErrorCode::invalid_argument);
-  write(*store, [&](Tx& tx) { return idempotency_abandon(tx, "bob", "k"); });
-  CHECK(!must(begin("bob", "k", "r3")).has_value());
-  CHECK(begin("ada", "", "r").error().code == ErrorCode::limit_exceeded);
-  CHECK(begin("ada", std::string(256, 'k'), "r").error().code == ErrorCode::limit_exceeded);
-  CHECK(write(*store, [](Tx& tx) { return idempotency_forget(tx, 5, true); }) == 1);
-  CHECK(must(begin("ada", "k", "r1")) == response);
+  const StoredResponse response{.status = 201, .headers = "{\"location\":\"/x\"}", .body = "{}", .effect = "x"};
+  CHECK(!must(find({"ada", "k", "r1"})).has_value());
+  write(*store, [&](Tx& tx) { return idempotency_keep(tx, {"ada", "k", "r1"}, response, 10); });
+  CHECK(must(find({"ada", "k", "r1"})) == response);
+  CHECK(find({"ada", "k", "r2"}).error().code == ErrorCode::invalid_argument);
+  CHECK(!must(find({"bob", "k", "r2"})).has_value());
+  const auto twice =
+      store->write("twice", [&](Tx& tx) { return idempotency_keep(tx, {"ada", "k", "r1"}, response, 11); });
+  CHECK(twice.error().code == ErrorCode::already_exists);
+  CHECK(find({"ada", "", "r"}).error().code == ErrorCode::limit_exceeded);
+  CHECK(find({"ada", std::string(256, 'k'), "r"}).error().code == ErrorCode::limit_exceeded);
+  CHECK(write(*store, [](Tx& tx) { return idempotency_forget(tx, 5, true); }) == 0);
+  CHECK(must(find({"ada", "k", "r1"})) == response);
   CHECK(write(*store, [](Tx& tx) { return idempotency_forget(tx, 11, false); }) == 1);
-  CHECK(!must(begin("ada", "k", "r2")).has_value());
+  CHECK(!must(find({"ada", "k", "r2"})).has_value());
+}
+
+namespace {
+
+/// Counts what the store asks it, and refuses on demand.
+class CountingScope final : public WriteScope {
+ public:
+  Result<void> allow(Reader& reader) override {
+    ++asked;
+    auto keys = reader.all({"count keys", "SELECT key FROM idempotency"}, {}, [](const Row& row) { return row.text(0); });
+    keys_seen = keys ? keys->size() : 0;
+    if (refuse) return schema::fail(ErrorCode::unauthenticated, "no more");
+    return {};
+  }
+  Result<void> made(Tx& tx, const Made& made) override {
+    return idempotency_keep(tx, {"ada", made.id, "r"}, {.status = 201, .effect = std::string(made.id)}, 1);
+  }
+  int asked = 0;
+  std::size_t keys_seen = 0;
+  bool refuse = false;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a write scope is asked in each transaction of its thread, and an answer commits with its effect") {
+  CountingScope scope;
+  const auto make = [&](const std::string& id, bool fails) {
+    return store->write("make", [&](Tx& tx) -> Result<void> {
+      auto noted = note_made(tx, {.id = id});
+      if (!noted) return noted;
+      return fails ? schema::fail(ErrorCode::conflict, "not made") : Result<void>{};
+    });
+  };
+  const auto kept = [&](const std::string& id) {
+    return read(*store, [&](Reader& reader) { return idempotency_find(reader, {"ada", id, "r"}); }).has_value();
+  };
+  REQUIRE(make("outside", false));
+  CHECK_FALSE(kept("outside"));
+  {
+    const EnterWriteScope entered(&scope);
+    REQUIRE(make("first", false));
+    CHECK(scope.asked == 1);
+    CHECK_FALSE(make("undone", true));
+    CHECK(make("first", false).error().code == ErrorCode::already_exists);
+    CHECK(scope.keys_seen == 1);
+    scope.refuse = true;
+    CHECK(make("refused", false).error().code == ErrorCode::unauthenticated);
+    leave_write_scope();
+    CHECK(make("follows", false));
+    CHECK(scope.asked == 4);
+  }
+  CHECK(current_write_scope() == nullptr);
+  CHECK(kept("first"));
+  for (const char* id : {"undone", "refused", "follows"}) CHECK_FALSE(kept(id));
 }
 
 TEST_CASE_FIXTURE(Fixture, "the same inputs spend once and new ones are the next run") {

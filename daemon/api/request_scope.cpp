@@ -1,0 +1,110 @@
+#include "daemon/api/request_scope.hpp"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "daemon/api/call.hpp"
+#include "daemon/api/preconditions.hpp"
+#include "daemon/api/problem.hpp"
+
+namespace driftgate::api {
+namespace {
+
+class GuardedFeed final : public net::EventFeed {
+ public:
+  GuardedFeed(std::shared_ptr<net::EventFeed> feed, TokenPort& tokens, auth::Principal principal)
+      : feed_(std::move(feed)), tokens_(tokens), principal_(std::move(principal)) {}
+  Batch next() override {
+    if (!tokens_.check(principal_)) return {{}, true};
+    return feed_->next();
+  }
+
+ private:
+  std::shared_ptr<net::EventFeed> feed_;
+  TokenPort& tokens_;
+  const auth::Principal principal_;
+};
+
+class GuardedWait final : public net::Deferred {
+ public:
+  GuardedWait(std::shared_ptr<net::Deferred> deferred, TokenPort& tokens, auth::Principal principal)
+      : deferred_(std::move(deferred)), tokens_(tokens), principal_(std::move(principal)) {}
+  std::optional<net::Response> poll(bool last) override {
+    const auto allowed = tokens_.check(principal_);
+    if (!allowed) return problem(allowed.error());
+    return deferred_->poll(last);
+  }
+  [[nodiscard]] std::chrono::milliseconds wait() const override { return deferred_->wait(); }
+
+ private:
+  std::shared_ptr<net::Deferred> deferred_;
+  TokenPort& tokens_;
+  const auth::Principal principal_;
+};
+
+class GuardedBody final : public net::BodySource {
+ public:
+  GuardedBody(std::shared_ptr<net::BodySource> body, TokenPort& tokens, auth::Principal principal)
+      : body_(std::move(body)), tokens_(tokens), principal_(std::move(principal)) {}
+  schema::Result<std::string> next() override {
+    auto allowed = tokens_.check(principal_);
+    if (!allowed) return std::unexpected(std::move(allowed.error()));
+    return body_->next();
+  }
+
+ private:
+  std::shared_ptr<net::BodySource> body_;
+  TokenPort& tokens_;
+  const auth::Principal principal_;
+};
+
+}  // namespace
+
+void RequestScope::keep_answer_of(const store::KeyedRequest& request, std::string_view collection,
+                                  std::int64_t now_us) {
+  keyed_ = Keyed{request, collection, now_us};
+}
+
+store::Result<void> RequestScope::allow(store::Reader& reader) {
+  return tokens_.check_in(reader, principal_);
+}
+
+store::Result<void> RequestScope::made(store::Tx& tx, const store::Made& made) {
+  if (!keyed_) return {};
+  net::Response response = created_response(
+      pipeline::View{std::string(made.id), made.revision, true, std::string(made.json)}, keyed_->collection);
+  if (made.revision > 0) response.headers.push_back({"ETag", etag_of(made.revision)});
+  store::StoredResponse stored = to_stored(response);
+  stored.effect = made.id;
+  auto done = store::idempotency_keep(tx, keyed_->request, stored, keyed_->now_us);
+  if (done) kept_ = std::move(stored);
+  return done;
+}
+
+store::StoredResponse to_stored(const net::Response& response) {
+  nlohmann::json headers = nlohmann::json::object();
+  for (const net::Header& header : response.headers) headers[header.name] = header.value;
+  return {response.status, headers.dump(), response.body};
+}
+
+net::Response from_stored(const store::StoredResponse& stored) {
+  net::Response response;
+  response.status = stored.status;
+  response.body = stored.body;
+  const auto headers = nlohmann::json::parse(stored.headers, nullptr, false);
+  if (headers.is_object())
+    for (const auto& [name, value] : headers.items())
+      if (value.is_string()) response.headers.push_back({name, value.get<std::string>()});
+  return response;
+}
+
+void end_with_token(net::Response& response, TokenPort& tokens, const auth::Principal& principal) {
+  if (response.feed) response.feed = std::make_shared<GuardedFeed>(std::move(response.feed), tokens, principal);
+  if (response.deferred)
+    response.deferred = std::make_shared<GuardedWait>(std::move(response.deferred), tokens, principal);
+  if (response.source)
+    response.source = std::make_shared<GuardedBody>(std::move(response.source), tokens, principal);
+}
+
+}  // namespace driftgate::api
