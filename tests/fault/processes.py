@@ -287,6 +287,9 @@ def a_full_disk_answers_507_and_serves_reads(world):
             raise Failure("the disk did not fill up")
         names = [k["name"] for k in world.api("GET", "/v1/kernels?limit=500", expect=200)["items"]]
         check("before" in names, "a read was not served on a full disk")
+        for path in ("/v1/evidence?limit=5", "/v1/evidence?kind=kernel_registered", "/v1/audit/sample?seed=dice"):
+            world.api("GET", path, who="auditor", expect=200)
+        check("cannot be recorded" in world.daemon.tail(60_000), "the log does not say that a read could not be recorded")
         check(call(world.url + "/healthz").status == 200, "not healthy")
         world.daemon.kill()
     launch(world)
