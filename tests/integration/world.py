@@ -232,8 +232,8 @@ class World:
         """Each promotion that has ended, with its tables, and the whole log: both verifiers accept their bundles."""
         requested = [entry["subject"]["promotion"] for entry in self.entries(kind="promotion_requested")]
         ended = [name for name in requested if self.promotion(name)["state"] in TERMINAL]
-        bundles = [self.export(f"{name}.bundle", "--promotion", name, "--with-tables") for name in ended]
-        bundles.append(self.export("whole.bundle", "--from", "2020-01-01", "--to", "2100-01-01"))
+        bundles = [self.export(f"end-{name}.bundle", "--promotion", name, "--with-tables") for name in ended]
+        bundles.append(self.export("end-whole.bundle", "--from", "2020-01-01", "--to", "2100-01-01"))
         verified(bundles, self.trust_file())
 
     def complete(self, text="The file", key="someone", **options):
