@@ -18,7 +18,7 @@ using schema::fail;
 using schema::Result;
 
 constexpr std::chrono::milliseconds kResumePause{250};
-/// The daemon verifies a bundle before it sends the first byte: about a minute for a million entries.
+/// The daemon verifies a bundle before it sends the first byte: about 35 s of one core for a million entries.
 constexpr std::chrono::minutes kVerifiedWithin{10};
 constexpr std::chrono::milliseconds kStreamSilence{40'000};  ///< more than two missed heartbeats
 
