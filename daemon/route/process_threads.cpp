@@ -37,6 +37,10 @@ std::optional<ThreadState> read_thread(const std::filesystem::path& folder) {
   if (!(fields >> user >> system)) return std::nullopt;
   thread.cpu = std::chrono::milliseconds((user + system) * 1'000 / ::sysconf(_SC_CLK_TCK));
   thread.tid = std::atoi(folder.filename().c_str());
+  std::int64_t ran_ns = 0;
+  std::int64_t waited_ns = 0;
+  if (std::ifstream(folder / "schedstat") >> ran_ns >> waited_ns)
+    thread.waited = std::chrono::milliseconds(waited_ns / 1'000'000);
   return thread;
 }
 

@@ -11,11 +11,12 @@
 
 namespace driftgate::route {
 
-/// One thread of a process as the kernel sees it (proc(5), /proc/PID/task/TID/stat).
+/// One thread of a process as the kernel sees it (proc(5), /proc/PID/task/TID/stat and schedstat).
 struct ThreadState {
   int tid = 0;
   char state = '?';  ///< R running or runnable, S sleeping, D waiting for a disk, T stopped, …
-  std::chrono::milliseconds cpu{0};  ///< that it has used, to a hundredth of a second
+  std::chrono::milliseconds cpu{0};     ///< that it has used, to a hundredth of a second
+  std::chrono::milliseconds waited{0};  ///< runnable, for a processor; 0 where the kernel does not count it
 };
 
 /// The threads of a process; none when it is gone.

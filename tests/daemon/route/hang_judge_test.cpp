@@ -99,6 +99,28 @@ TEST_CASE("a thread that gets no processor is slow, one that uses a second of it
   CHECK(found == 2'000);  // a second of processor time at half a processor
 }
 
+TEST_CASE("a thread that sleeps in a process whose threads wait for processors is slow, for half a minute") {
+  Bench bench;
+  auto& starved = bench.signs.states[2];
+  const auto starve = [&](int) {
+    bench.signs.beat(0);
+    bench.signs.beat(1);
+    starved.waited += 150ms;
+  };
+  REQUIRE(bench.looks(1, starve) == -1);
+  bench.signs.silent = 2;
+  CHECK(bench.looks(300, starve) == 30'000);
+  CHECK(bench.reason.starts_with("the thread of the control socket has not moved for 30"));
+}
+
+TEST_CASE("a process that was stopped hangs at once, however long its threads waited for processors before") {
+  Bench bench;
+  REQUIRE(bench.looks(1) == -1);
+  bench.signs.states[2].waited = 10s;
+  for (auto& thread : bench.signs.states) thread.state = 'T';
+  CHECK(bench.looks(10) == 1'000);
+}
+
 TEST_CASE("waiting for a disk is not hanging, for half a minute") {
   Bench bench;
   REQUIRE(bench.looks(1) == -1);
