@@ -167,6 +167,13 @@ std::uint32_t in_flight(const RouterLoss& loss, Served arm) {
   return loss.page->models[0].in_flight[static_cast<std::size_t>(arm)];
 }
 
+/// Returns once the last thread has stopped: the call that sends the signal does not wait for that.
+void stop_all_threads(int pid) {
+  ::kill(pid, SIGSTOP);
+  const auto stopped = [](const ThreadState& thread) { return thread.state == 'T'; };
+  while (!std::ranges::all_of(threads_of(pid), stopped)) ::usleep(1'000);
+}
+
 }  // namespace
 
 TEST_CASE("a killed router is replaced on the same socket, and what was in flight in it is told") {
@@ -204,7 +211,7 @@ TEST_CASE("a stopped router is killed and replaced, with its unread requests cou
   REQUIRE(driver.apply(route_to(engine.url(), "", 0)));
   TestClient open(kept.port());
   REQUIRE(open.post(tiny_request()).status == 200);
-  ::kill(kept.pid(), SIGSTOP);
+  stop_all_threads(kept.pid());
   open.send(post_text(tiny_request()));  // on a connection that the router had accepted
   TestClient waiting(kept.port());       // in the queue of the socket
   waiting.send(post_text(tiny_request()));
@@ -260,9 +267,7 @@ TEST_CASE("a router that hangs already when the daemon starts is replaced") {
   Kept kept;
   const auto pid = kept.pid();
   kept.stop();
-  ::kill(pid, SIGSTOP);
-  const auto stopped = [](const ThreadState& thread) { return thread.state == 'T'; };
-  while (!std::ranges::all_of(threads_of(pid), stopped)) ::usleep(1'000);
+  stop_all_threads(pid);
   kept.start();
   CHECK_FALSE(kept.keeper().router().adopted);
   CHECK(kept.loss().why == "hung");
@@ -320,7 +325,7 @@ TEST_CASE("a router of the version before is adopted, and replaced by one that s
     CHECK(kept.loss().why == "killed");
   }
   SUBCASE("it hangs") {
-    ::kill(old.pid(), SIGSTOP);
+    stop_all_threads(old.pid());
     CHECK(kept.loss().why == "hung");
   }
   CHECK(kept.loss().router_id == "0123456789abcdef");
