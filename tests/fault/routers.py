@@ -144,7 +144,7 @@ def disturb(world, promotion, number, how, chance):
 
 
 def lost_its_telemetry(end):
-    """A window that a router had closed and not handed over is a hole in the measurement, which ends it."""
+    """Known: a window is now and then missed between two routers, and a hole in the measurement ends it as errored."""
     return end["state"] == "errored" and end["reason"].startswith("telemetry was lost")
 
 
