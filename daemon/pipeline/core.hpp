@@ -350,8 +350,7 @@ class Core {
   World world_;
   std::map<std::string, ModelState, std::less<>> models_;
   std::map<std::string, std::unique_ptr<Live>, std::less<>> live_;
-  std::string router_id_;
-  std::uint64_t last_window_ = 0;
+  route::WindowPosition last_window_;
   std::uint64_t windows_seen_ = 0;
   std::vector<UnrecordedLoss> losses_;
   std::int64_t next_losses_us_ = 0;

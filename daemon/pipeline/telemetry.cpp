@@ -46,8 +46,7 @@ void Core::read_telemetry() {
       if (!taken)
         return warn(fmt::format("window {} of router {} is not stored yet: {}", window.number,
                                 window.router_id, taken.error().describe()));
-      router_id_ = window.router_id;
-      last_window_ = window.number;
+      last_window_ = {window.router_id, window.number};
       ++windows_seen_;
     }
     (void)world_.driver.acknowledge(last_window_);

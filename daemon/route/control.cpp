@@ -55,11 +55,11 @@ Answer observe(RouterCore& core) {
   return ok_with({{"routes", std::move(routes)}});
 }
 
-/// True when the caller speaks of another life of the router.
-bool other_life(const RouterCore& core, const json& request) {
+/// True when the caller's window number is one of this process.
+bool own_number(const RouterCore& core, const json& request) {
   const auto id = request.find("router_id");
-  return id != request.end() && id->is_string() && !id->get_ref<const std::string&>().empty() &&
-         id->get_ref<const std::string&>() != core.ledger.router_id();
+  return id != request.end() && id->is_string() &&
+         id->get_ref<const std::string&>() == core.ledger.router_id();
 }
 
 bool unsigned_member(const json& request, const char* name, std::uint64_t& out) {
@@ -75,8 +75,8 @@ Answer windows(RouterCore& core, const json& request) {
   if (!unsigned_member(request, "after", after) || !unsigned_member(request, "limit", limit)) {
     return bad("windows needs after and limit");
   }
-  if (other_life(core, request)) after = 0;
-  auto text = fmt::format(R"({{"ok":true,"router_id":"{}","windows":[)", core.ledger.router_id());
+  if (!own_number(core, request)) after = 0;
+  std::string text = R"({"ok":true,"windows":[)";
   bool first = true;
   for (const auto& window : core.ledger.windows(after, limit)) {
     auto one = window_to_text(*window);
@@ -91,7 +91,7 @@ Answer windows(RouterCore& core, const json& request) {
 Answer acknowledge(RouterCore& core, const json& request) {
   std::uint64_t number = 0;
   if (!unsigned_member(request, "number", number)) return bad("acknowledge needs number");
-  if (!other_life(core, request)) core.ledger.acknowledge(number);
+  if (own_number(core, request)) core.ledger.acknowledge(number);
   return ok();
 }
 

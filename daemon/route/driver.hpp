@@ -32,10 +32,12 @@ class Driver {
   virtual schema::Result<std::vector<ObservedRoute>> observe() = 0;
   /// Tells the data plane that the daemon lives; without it the dead-man time runs.
   virtual schema::Result<void> heartbeat() = 0;
-  /// Closed windows with number > `after`, oldest first, at most `limit`.
-  virtual schema::Result<std::vector<Window>> windows(std::uint64_t after, std::size_t limit) = 0;
-  /// Windows up to `number` are stored by the daemon and may be forgotten.
-  virtual schema::Result<void> acknowledge(std::uint64_t number) = 0;
+  /// Closed windows behind `after`, oldest first, at most `limit`; from the first when the data plane is not the
+  /// process of `after`.
+  virtual schema::Result<std::vector<Window>> windows(const WindowPosition& after, std::size_t limit) = 0;
+  /// Windows up to `position` are stored by the daemon and may be forgotten; nothing when they are of another
+  /// process.
+  virtual schema::Result<void> acknowledge(const WindowPosition& position) = 0;
   /// The spool file with the pairs of a stage, complete (flushed), or `not_found`; `conflict` while mirrored
   /// requests of the stage are in flight: ask again.
   virtual schema::Result<std::string> spool_path(const std::string& stage_key) = 0;

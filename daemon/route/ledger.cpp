@@ -193,7 +193,6 @@ void Ledger::close_windows(const std::vector<std::pair<std::string, std::string>
 
 std::vector<std::shared_ptr<const Window>> Ledger::windows(std::uint64_t after, std::size_t limit) const {
   const std::lock_guard lock(mutex_);
-  if (after >= next_number_) after = 0;
   std::vector<std::shared_ptr<const Window>> found;
   for (const auto& window : closed_) {
     if (found.size() >= limit) break;

@@ -78,8 +78,7 @@ class Ledger {
   void close_windows(const std::vector<std::pair<std::string, std::string>>& routed, std::int64_t now_us,
                      Time now);
 
-  /// Closed windows with number > after, oldest first. An `after` that was never issued belongs to
-  /// another router process and is taken as 0.
+  /// Closed windows with number > after, oldest first.
   [[nodiscard]] std::vector<std::shared_ptr<const Window>> windows(std::uint64_t after,
                                                                    std::size_t limit) const;
   /// Forgets windows up to `number`; a number that was never issued is ignored.

@@ -97,35 +97,24 @@ schema::Result<void> RouterDriver::heartbeat() {
   return {};
 }
 
-schema::Result<std::vector<Window>> RouterDriver::windows(std::uint64_t after, std::size_t limit) {
-  json request{{"op", "windows"}, {"after", after}, {"limit", limit}};
-  {
-    const std::lock_guard lock(mutex_);
-    request["router_id"] = router_id_;
-  }
-  auto reply = call(request);
+schema::Result<std::vector<Window>> RouterDriver::windows(const WindowPosition& after, std::size_t limit) {
+  auto reply =
+      call({{"op", "windows"}, {"router_id", after.router_id}, {"after", after.number}, {"limit", limit}});
   if (!reply) return std::unexpected(reply.error());
   const auto list = reply->find("windows");
-  const auto id = reply->find("router_id");
-  if (list == reply->end() || !list->is_array() || id == reply->end() || !id->is_string())
-    return strange("windows");
+  if (list == reply->end() || !list->is_array()) return strange("windows");
   std::vector<Window> windows;
   for (const auto& entry : *list) {
     auto window = window_from_json(entry);
     if (!window) return std::unexpected(window.error());
     windows.push_back(std::move(*window));
   }
-  remember_router(id->get<std::string>());
   return windows;
 }
 
-schema::Result<void> RouterDriver::acknowledge(std::uint64_t number) {
-  json request{{"op", "acknowledge"}, {"number", number}};
-  {
-    const std::lock_guard lock(mutex_);
-    request["router_id"] = router_id_;
-  }
-  auto reply = call(request);
+schema::Result<void> RouterDriver::acknowledge(const WindowPosition& position) {
+  auto reply =
+      call({{"op", "acknowledge"}, {"router_id", position.router_id}, {"number", position.number}});
   if (!reply) return std::unexpected(reply.error());
   return {};
 }
@@ -167,11 +156,6 @@ schema::Result<void> RouterDriver::shutdown() {
   auto reply = call({{"op", "shutdown"}});
   if (!reply) return std::unexpected(reply.error());
   return {};
-}
-
-void RouterDriver::remember_router(std::string router_id) {
-  const std::lock_guard lock(mutex_);
-  router_id_ = std::move(router_id);
 }
 
 }  // namespace driftgate::route

@@ -31,8 +31,8 @@ class RouterDriver final : public Driver {
   schema::Result<void> apply(const ModelRoute& route) override;
   schema::Result<std::vector<ObservedRoute>> observe() override;
   schema::Result<void> heartbeat() override;
-  schema::Result<std::vector<Window>> windows(std::uint64_t after, std::size_t limit) override;
-  schema::Result<void> acknowledge(std::uint64_t number) override;
+  schema::Result<std::vector<Window>> windows(const WindowPosition& after, std::size_t limit) override;
+  schema::Result<void> acknowledge(const WindowPosition& position) override;
   schema::Result<std::string> spool_path(const std::string& stage_key) override;
   schema::Result<void> drop_spool(const std::string& stage_key) override;
 
@@ -42,10 +42,6 @@ class RouterDriver final : public Driver {
   [[nodiscard]] std::string mark();
   /// Asks the router to drain and end.
   schema::Result<void> shutdown();
-  /// The router process that window numbers of the caller belong to: with another one living, numbers
-  /// start again and `windows` gives all of its windows. Learned from each answer to `windows`; a daemon
-  /// that starts anew sets what it stored last.
-  void remember_router(std::string router_id);
 
  private:
   schema::Result<nlohmann::json> call(const nlohmann::json& request);
@@ -57,7 +53,6 @@ class RouterDriver final : public Driver {
   std::mutex mutex_;
   UniqueFd socket_;
   std::string buffer_;
-  std::string router_id_;
 };
 
 }  // namespace driftgate::route

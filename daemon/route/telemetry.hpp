@@ -33,6 +33,13 @@ struct Observation {
   std::uint32_t prompt_chars = 0;
 };
 
+/// How far windows were read: numbers mean something only together with the process that gave them.
+struct WindowPosition {
+  std::string router_id;  ///< empty when no window was read yet
+  std::uint64_t number = 0;
+  bool operator==(const WindowPosition&) const = default;
+};
+
 /// What the router counted in one window of one model. Kept by the router until acknowledged.
 struct Window {
   std::uint64_t number = 0;    ///< 1, 2, … within (router process); replay is idempotent by it

@@ -49,18 +49,22 @@ schema::Result<void> FakeDriver::heartbeat() {
   return {};
 }
 
-schema::Result<std::vector<route::Window>> FakeDriver::windows(std::uint64_t after, std::size_t limit) {
+schema::Result<std::vector<route::Window>> FakeDriver::windows(const route::WindowPosition& after,
+                                                            std::size_t limit) {
   if (broken) return schema::fail(ErrorCode::unavailable, "the data plane is gone");
   std::vector<route::Window> found;
   for (const auto& window : closed) {
-    if (window.number > after && found.size() < limit) found.push_back(window);
+    const bool read = window.router_id == after.router_id && window.number <= after.number;
+    if (!read && found.size() < limit) found.push_back(window);
   }
   return found;
 }
 
-schema::Result<void> FakeDriver::acknowledge(std::uint64_t number) {
+schema::Result<void> FakeDriver::acknowledge(const route::WindowPosition& position) {
   if (on_step) on_step("acknowledge window", false);
-  std::erase_if(closed, [&](const route::Window& window) { return window.number <= number; });
+  std::erase_if(closed, [&](const route::Window& window) {
+    return window.router_id == position.router_id && window.number <= position.number;
+  });
   if (on_step) on_step("acknowledge window", true);
   return {};
 }

@@ -35,8 +35,9 @@ class FakeDriver final : public route::Driver {
   schema::Result<void> apply(const route::ModelRoute& route) override;
   schema::Result<std::vector<route::ObservedRoute>> observe() override;
   schema::Result<void> heartbeat() override;
-  schema::Result<std::vector<route::Window>> windows(std::uint64_t after, std::size_t limit) override;
-  schema::Result<void> acknowledge(std::uint64_t number) override;
+  schema::Result<std::vector<route::Window>> windows(const route::WindowPosition& after,
+                                                    std::size_t limit) override;
+  schema::Result<void> acknowledge(const route::WindowPosition& position) override;
   schema::Result<std::string> spool_path(const std::string& stage_key) override;
   schema::Result<void> drop_spool(const std::string& stage_key) override;
 

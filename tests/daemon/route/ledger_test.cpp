@@ -103,10 +103,9 @@ TEST_CASE("windows stay until acknowledged and can be asked for again") {
   CHECK(ledger.windows(3, 10).empty());
 }
 
-TEST_CASE("numbers of another router process are not taken for our own") {
+TEST_CASE("a number that was never issued acknowledges nothing") {
   Ledger ledger("r");
   ledger.close_windows({{"m", "s"}}, 1'000, kNow);
-  CHECK(ledger.windows(500, 10).size() == 1);
   ledger.acknowledge(500);
   CHECK(ledger.windows(0, 10).size() == 1);
 }

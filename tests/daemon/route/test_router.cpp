@@ -59,7 +59,7 @@ std::vector<Window> TestRouter::windows_until(const std::function<bool(const std
     auto windows = driver_.windows(last_window_, 100);
     if (!windows) throw std::runtime_error(windows.error().describe());
     for (auto& window : *windows) {
-      last_window_ = window.number;
+      last_window_ = {window.router_id, window.number};
       windows_.push_back(std::move(window));
     }
     if (done(windows_)) return windows_;

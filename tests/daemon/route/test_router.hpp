@@ -42,7 +42,7 @@ class TestRouter {
   RouterDriver driver_;
   std::unique_ptr<Router> router_;
   std::uint64_t revision_ = 0;
-  std::uint64_t last_window_ = 0;
+  WindowPosition last_window_;
   std::vector<Window> windows_;
 };
 
