@@ -1,7 +1,8 @@
 // The evidence log at size, against the goals of its design: appends in batches beside a raw SQLite database
 // that gets the same bytes, reads, full verification and the start of a daemon's log.
 // Usage: evidence_bench FOLDER [entries] [batches]. Builds FOLDER/log with so many entries when it is not
-// there (10,000,000 take some minutes and about 10 GB), leaves it there, and prints one JSON object.
+// there (10,000,000 take some minutes and about 10 GB), leaves it there, and prints one JSON object. A daemon starts on it:
+// bench/ready.py measures how soon it is ready.
 
 #include <fmt/core.h>
 #include <sqlite3.h>
@@ -100,7 +101,10 @@ schema::EntryDraft draft(std::int64_t i) {
                    .contract = contract};
   if (i % 4 == 0) {
     entry.kind = schema::EvidenceKind::state_changed;
-    entry.body = {{"from", "running"}, {"to", "running"}, {"reason", "the next step of the ramp"}};
+    const bool ends = i % kPerPromotion == kPerPromotion - 4;
+    entry.body = {{"from", "running"},
+                  {"to", ends ? "succeeded" : "running"},
+                  {"reason", ends ? "the bake is over" : "the next step of the ramp"}};
     return entry;
   }
   entry.kind = schema::EvidenceKind::verdict_reached;
