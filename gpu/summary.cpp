@@ -66,7 +66,7 @@ void add(RealisedSums& into, const RealisedSums& other) {
 /// Figures of whole sequences.
 struct SequenceFigures {
   double n = 0, sum = 0, sum_squares = 0, min = 0, max = 0;  // of log W
-  double chi2 = 0, ppl_diff = 0, ppl_min = 0, ppl_max = 0;
+  double chi2 = 0, tv = 0, ppl_diff = 0, ppl_min = 0, ppl_max = 0;
   std::array<double, 3> in_band{};
 
   void add(const RealisedSums& r) {
@@ -80,6 +80,7 @@ struct SequenceFigures {
     sum += r.log_w;
     sum_squares += r.log_w * r.log_w;
     chi2 += excess * excess;
+    tv += std::max(0.0, -excess);
     ppl_diff += ppl;
     for (std::size_t i = 0; i < kBands.size(); ++i) in_band[i] += std::abs(excess) <= kBands[i] ? 1 : 0;
   }
@@ -119,6 +120,7 @@ std::vector<DerivedSummary> derive(const MeasurementTable& table, const Rows& ro
   put(Metric::ess_fraction, {{"value", r.w * r.w / (n * r.w_squares)}});
   put(Metric::clip_budget_used, {{"value", static_cast<double>(r.outside_clip) / n}});
   put(Metric::chi2_sequence, {{"value", s.chi2 / s.n}, {"log_variance", s.variance()}});
+  put(Metric::tv_sequence, {{"value", s.tv / s.n}});
   std::vector<std::pair<std::string, double>> bands;
   for (std::size_t i = 0; i < kBands.size(); ++i) {
     bands.emplace_back(std::string("tokens.") + kBandNames[i], static_cast<double>(r.in_band[i]) / n);

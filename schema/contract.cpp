@@ -26,6 +26,22 @@ std::string_view to_string(Severity value) {
   return value == Severity::hard ? "hard" : "soft";
 }
 
+std::string_view to_string(ExactTensor value) {
+  switch (value) {
+    case ExactTensor::logits:
+      return "logits";
+    case ExactTensor::logprobs:
+      return "logprobs";
+    case ExactTensor::tokens:
+      return "tokens";
+  }
+  return "logits";
+}
+
+std::string_view to_string(Means value) {
+  return value == Means::exact ? "exact" : "approximate";
+}
+
 std::string_view to_string(SliceRole value) {
   switch (value) {
     case SliceRole::corpus:

@@ -48,7 +48,12 @@ struct OutcomeSubject {
 struct SignalSubject {
   Metric signal{};
 };
-using Subject = std::variant<MetricSubject, BoundSubject, OutcomeSubject, SignalSubject>;
+/// What an exact clause (`equal`) holds the two kernels to, bit pattern by bit pattern.
+enum class ExactTensor : std::uint8_t { logits, logprobs, tokens };
+struct ExactSubject {
+  ExactTensor tensor{};
+};
+using Subject = std::variant<MetricSubject, BoundSubject, OutcomeSubject, SignalSubject, ExactSubject>;
 
 /// The limits that a clause states; contract.md, "Rules". Only `max` and `max_ratio` may stand together.
 struct Limits {
@@ -63,6 +68,9 @@ struct Clause {
   std::string id;  ///< unique in its family; addressed as `family.id`
   Subject subject;
   Limits limits;
+  std::optional<double> clip;  ///< of a sequence_mean: each sequence's mean counts as at most this
+  bool over_sequences = false;  ///< `over: sequences`: a quantile of sequences' means, not of rows
+  std::optional<std::uint32_t> min_sequences;  ///< of a slice, for this clause; else slices.min_sequences
   Severity severity = Severity::hard;
   std::optional<Requirement> require;  ///< as written; default by family and metric (contract.md)
   std::vector<SliceRole> slices;       ///< critical, monitored
@@ -94,8 +102,9 @@ struct Slices {
   std::vector<SliceWhere> critical;
   struct Discover {
     std::uint32_t depth = 2;
-    bool block = false;
-  };  ///< action: report | block
+    bool block = false;  ///< action: report | block
+    std::optional<double> max_ratio;  ///< of a slice's mean over the rest's; without it a finding is reported only
+  };
   std::optional<Discover> discover;
   std::vector<std::uint32_t> prompt_length_bounds;  ///< edges, in characters, of the derived dimension
 };
@@ -121,12 +130,16 @@ struct CanaryPlan {
   std::optional<std::int64_t> max_duration_ms;  ///< per step
   std::int64_t freeze_after_ms = 30'000;
   std::int64_t revert_after_ms = 120'000;
+  std::optional<std::int64_t> burst_ms;  ///< length of a block of time; else from the incumbent's longest stall
   std::int64_t approval_deadline_ms = 86'400'000;
   std::int64_t approval_valid_ms = 86'400'000;  ///< an approval older than this counts no more
 };
 
+/// How means of fixed data are decided (statistics.md, section 1).
+enum class Means : std::uint8_t { exact, approximate };
 struct Confidence {
   double alpha = 0.05, alpha_harm = 0.01, alpha_advance = 0.05;
+  Means means = Means::exact;
 };
 
 /// Escalation actions, weakest first (pipeline.md, section 4).
@@ -197,6 +210,8 @@ struct ContractReport {
 [[nodiscard]] std::string contract_json_schema();
 
 [[nodiscard]] std::string_view to_string(Family value);
+[[nodiscard]] std::string_view to_string(ExactTensor value);
+[[nodiscard]] std::string_view to_string(Means value);
 [[nodiscard]] std::string_view to_string(Severity value);
 [[nodiscard]] std::string_view to_string(SliceRole value);
 [[nodiscard]] std::string_view to_string(Action value);

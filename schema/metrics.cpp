@@ -19,7 +19,8 @@ constexpr AggregateSet set_of(Aggregate first, Rest... rest) {
 constexpr AggregateSet kOneFigure = 0;
 constexpr AggregateSet kMeans = set_of(Aggregate::mean, Aggregate::sequence_mean);
 constexpr AggregateSet kQuantiles =
-    set_of(Aggregate::p50, Aggregate::p90, Aggregate::p95, Aggregate::p99, Aggregate::p99_9);
+    set_of(Aggregate::p50, Aggregate::p90, Aggregate::p95, Aggregate::p97, Aggregate::p99,
+           Aggregate::p99_9);
 constexpr AggregateSet kMinimum = set_of(Aggregate::min);
 constexpr AggregateSet kMaximum = set_of(Aggregate::max);
 constexpr AggregateSet kSum = set_of(Aggregate::sum);
@@ -65,6 +66,7 @@ constexpr std::array<MetricInfo, kMetricCount> kRegistry{{
     {Metric::ess_fraction, "ess_fraction", "effective sample size of correcting with w, as a share", "share", 0, 1, realised, kOneFigure, kTokens, true, false},
     {Metric::clip_budget_used, "clip_budget_used", "share of tokens whose w lies outside the PPO clip range", "share", 0, 1, realised, kOneFigure, kTokens, false, true},
     {Metric::chi2_sequence, "chi2_sequence", "mean (W − 1)² of whole-sequence ratios", "", 0, kInf, realised, kOneFigure, kTokens, true, false},
+    {Metric::tv_sequence, "tv_sequence", "mean (1 − W)⁺ of whole-sequence ratios: TV of the sequence distributions", "share", 0, 1, realised, kOneFigure, kTokens, true, true},
     {Metric::band_retention, "band_retention", "share of tokens and sequences whose ratio is within 0.1%, 1% and 5% of 1", "share", 0, 1, realised, kOneFigure, kTokens, false, true},
     {Metric::log_ppl_diff, "log_ppl_diff", "per sequence: mean log q_a − mean log p_a", "nats", -kInf, kInf, realised, kOneFigure, kTokens, false, false},
     {Metric::sequence_log_ratio, "sequence_log_ratio", "sum of log w over a sequence", "nats", -kInf, kInf, realised, kOneFigure, kTokens, false, false},
@@ -92,7 +94,7 @@ consteval bool in_enum_order() {
 static_assert(in_enum_order(), "the registry is indexed by Metric");
 
 constexpr std::array<std::string_view, kAggregateCount> kAggregates{
-    "mean", "sequence_mean", "min", "max", "sum", "p50", "p90", "p95", "p99", "p99_9"};
+    "mean", "sequence_mean", "min", "max", "sum", "p50", "p90", "p95", "p97", "p99", "p99_9"};
 constexpr std::array<std::string_view, kStageCount> kStages{"offline-numeric", "statistical-slice",
                                                             "shadow-runtime", "canary"};
 constexpr std::array<std::string_view, kBoundCount> kBounds{"tv", "reward", "sequence", "policy_gradient"};
@@ -162,6 +164,8 @@ std::optional<double> quantile_of(Aggregate aggregate) {
       return 0.9;
     case Aggregate::p95:
       return 0.95;
+    case Aggregate::p97:
+      return 0.97;
     case Aggregate::p99:
       return 0.99;
     case Aggregate::p99_9:

@@ -17,18 +17,18 @@ enum class Metric : std::uint8_t {
   logprob_train, logprob_inf, log_ratio, nonfinite,
   // section 4: from realised tokens
   ratio_mean, tv_sampled, kl_inf_train_sampled, abs_log_ratio, mult_prob_error, ess_fraction,
-  clip_budget_used, chi2_sequence, band_retention, log_ppl_diff, sequence_log_ratio, prob_pearson,
+  clip_budget_used, chi2_sequence, tv_sequence, band_retention, log_ppl_diff, sequence_log_ratio, prob_pearson,
   // section 8: traffic, batches, calibration
   error_rate, ttft_ms, inter_token_ms, total_ms, batch_variant_rate, ece_drift,
   // observability signals
   shadow_pairs, logprobs, telemetry,
 };
 inline constexpr std::size_t kRowMetricCount = 18;
-inline constexpr std::size_t kMetricCount = 39;
+inline constexpr std::size_t kMetricCount = 40;
 
 /// Aggregates of measurement.md, section 8. A quantile is the smallest value of rank ≥ ⌈pn⌉.
-enum class Aggregate : std::uint8_t { mean, sequence_mean, min, max, sum, p50, p90, p95, p99, p99_9 };
-inline constexpr std::size_t kAggregateCount = 10;
+enum class Aggregate : std::uint8_t { mean, sequence_mean, min, max, sum, p50, p90, p95, p97, p99, p99_9 };
+inline constexpr std::size_t kAggregateCount = 11;
 
 enum class Stage : std::uint8_t { offline_numeric, statistical_slice, shadow_runtime, canary };
 inline constexpr std::size_t kStageCount = 4;

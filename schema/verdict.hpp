@@ -20,7 +20,7 @@ enum class Verdict : std::uint8_t { pass, violated, inconclusive, error };
 /// The version of the rules by which new verdicts are decided (registry: verdict_rule.hpp). A record that
 /// states none is of kFirstRules: it was written before records stated a version.
 inline constexpr std::uint32_t kFirstRules = 1;
-inline constexpr std::uint32_t kCurrentRules = 1;
+inline constexpr std::uint32_t kCurrentRules = 2;
 
 /// How a verdict follows from the numbers recorded beside it (`rederive` in verdict_rule.hpp). `details` and
 /// the members of ClauseVerdict are named as they are read. "Otherwise" is `pass` with `no_harm_only` where

@@ -195,6 +195,8 @@ std::optional<Severity> severity_1(const ClauseVerdict& verdict, Severity of_cla
 
 constexpr std::array kRuleSets{
     RuleSet{1, "the table of rules in docs/evidence.md", rederive_1, combine_1, severity_1},
+    RuleSet{2, "as 1, with means decided exactly unless the contract asks otherwise", rederive_1, combine_1,
+            severity_1},
 };
 static_assert(kRuleSets.front().version == kFirstRules && kRuleSets.back().version == kCurrentRules);
 

@@ -195,7 +195,7 @@ def blocks_1(clause):  # whether its verdict counts for the stage's
     return clause.body["severity"] == "hard" and clause.body["role"] != "described" and not watched
 # Every version of the rules, for as long as its evidence is kept: how a clause's verdict follows from its numbers, how
 # severe it is, what counts for its stage. Versions are added, never changed.
-RULES = {1: (RULES_1, severity_1, blocks_1)}
+RULES = {1: (RULES_1, severity_1, blocks_1), 2: (RULES_1, severity_1, blocks_1)}
 
 class Clause:  # a clause's verdict as an entry records it
     def __init__(self, body):

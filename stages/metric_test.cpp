@@ -36,6 +36,7 @@ double sequence_figure(Metric metric, const RealisedSums& r) {
     const double excess = std::expm1(r.log_w);
     return excess * excess;
   }
+  if (metric == Metric::tv_sequence) return std::max(0.0, -std::expm1(r.log_w));
   return metric == Metric::log_ppl_diff ? (r.log_q - r.log_p) / n : r.log_w;
 }
 
@@ -52,8 +53,8 @@ ClusterSum band_part(schema::Band band, const RealisedSums& r) {
 }
 
 bool per_sequence(Metric metric) {
-  return metric == Metric::chi2_sequence || metric == Metric::log_ppl_diff ||
-         metric == Metric::sequence_log_ratio;
+  return metric == Metric::chi2_sequence || metric == Metric::tv_sequence ||
+         metric == Metric::log_ppl_diff || metric == Metric::sequence_log_ratio;
 }
 
 /// A sum over realised tokens whose mean is the metric.

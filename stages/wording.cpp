@@ -44,6 +44,9 @@ std::string subject_text(const schema::Clause& clause) {
                                                   s.horizon == schema::Horizon::token ? "token" : "sequence");
                              },
                              [](const schema::OutcomeSubject& s) { return "outcome " + s.outcome; },
+                             [](const schema::ExactSubject& s) {
+                               return "equal " + std::string(schema::to_string(s.tensor));
+                             },
                              [](const schema::SignalSubject& s) {
                                return "signal " + std::string(schema::to_string(s.signal));
                              }},
