@@ -229,6 +229,14 @@ void read_slices(const Cursor& at, Clause& clause, const Slices& slices) {
   }
 }
 
+// Only statistical-slice counts the sequences of a slice.
+void check_min_sequences(const Cursor& at, const Clause& clause) {
+  if ((clause.stages & stage_bit(Stage::statistical_slice)) != 0) return;
+  at.refuse(
+      "min_sequences is the least size of a slice, and only statistical-slice looks at slices of the corpus; "
+      "remove it, or list statistical-slice under the clause's stages");
+}
+
 // Pairs are joined and rescored in shadow-runtime; a canary goes by what was counted there.
 void check_signal_stages(const Cursor& at, const Clause& clause) {
   const auto* signal = std::get_if<SignalSubject>(&clause.subject);
@@ -277,6 +285,11 @@ void parse_clause(const Cursor& at, const FamilyRules& rules, Contract& contract
       clause.require = static_cast<Requirement>(*index);
   }
   const auto stages = fields.find("stages"), slices = fields.find("slices");
+  const auto min_sequences = fields.find("min_sequences");
+  if (min_sequences) {
+    if (const auto count = read_count(*min_sequences, 1, kMaxMinSequences))
+      clause.min_sequences = static_cast<std::uint32_t>(*count);
+  }
   const auto subject = read_subject(fields, rules, contract);
   if (subject) {
     clause.subject = *subject;
@@ -286,6 +299,7 @@ void parse_clause(const Cursor& at, const FamilyRules& rules, Contract& contract
     check_floor_stages(fields, clause);
     if (stages) check_signal_stages(*stages, clause);
     if (slices) read_slices(*slices, clause, contract.slices);
+    if (min_sequences) check_min_sequences(*min_sequences, clause);
     if (require) check_requirement(*require, clause);
   } else {
     for (const std::string_view name : kLimitNames) (void)fields.find(name);

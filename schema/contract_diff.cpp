@@ -86,6 +86,7 @@ void clause_items(const Clause& clause, Items& items) {
   out.number("min_coverage", limits.min_coverage, Larger::is_stricter);
   if (limits.min_count) out.number("min_count", static_cast<double>(*limits.min_count), Larger::is_stricter);
   if (limits.max_staleness_ms) out.duration("max_staleness", *limits.max_staleness_ms, Larger::is_looser);
+  if (clause.min_sequences) out.number("min_sequences", *clause.min_sequences, Larger::is_stricter);
   out.number("floor_multiple", limits.floor_multiple, Larger::is_looser);
   out.number("floor_cap", limits.floor_cap, Larger::is_looser);
   const bool hard = clause.severity == Severity::hard;
@@ -216,6 +217,8 @@ ChangeKind direction(const Item& before, const Item& after) {
 /// A limit, role or stage that a clause has in one contract only makes that one the stricter.
 ChangeKind one_sided(const Item& item, bool appeared) {
   if (item.clause.empty()) return appeared ? ChangeKind::added : ChangeKind::removed;
+  // Its absence is that of slices.min_sequences, which may be the larger or the smaller one.
+  if (item.where.ends_with(" min_sequences")) return ChangeKind::changed;
   if (item.where.ends_with(" floor_multiple") || item.where.ends_with(" floor_cap")) {
     return appeared ? ChangeKind::looser : ChangeKind::stricter;
   }

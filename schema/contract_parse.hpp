@@ -18,6 +18,7 @@ inline constexpr std::size_t kMaxDimensions = 16;
 inline constexpr std::size_t kMaxCanarySteps = 32;
 inline constexpr std::uint64_t kMaxApprovals = 16;  ///< people that one step may need
 inline constexpr std::size_t kMaxRules = 256;
+inline constexpr std::uint64_t kMaxMinSequences = 100'000'000;
 inline constexpr std::uint64_t kMaxCount = 1'000'000'000;
 
 inline constexpr std::array<std::string_view, 10> kLimitNames{

@@ -175,6 +175,7 @@ Json metric_clause(Json subjects, Json limits, bool slices) {
                            {"floor_cap", Json::array({"floor_multiple"})}};
   }
   out["properties"]["band"] = one_of(band_names(), "which of the six values of band_retention");
+  out["properties"]["min_sequences"] = count(1, detail::kMaxMinSequences);
   if (slices) out["properties"]["slices"] = list_of(one_of({"critical", "monitored"}), 2);
   Json rules = Json::array();
   for (const MetricInfo& entry : metric_registry()) {
@@ -223,7 +224,7 @@ Json assumptions() {
 Json slices() {
   return object(
       {{"dimensions", list_of(name_text("_.-"), detail::kMaxDimensions)},
-       {"min_sequences", count(1, 100'000'000)},
+       {"min_sequences", count(1, detail::kMaxMinSequences)},
        {"critical", list_of(ref("where"), detail::kMaxCriticalSlices)},
        {"discover", object({{"depth", count(1, 3)},
                             {"action", one_of({"report", "block"}, "report when it is not stated")}},

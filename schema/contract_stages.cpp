@@ -100,7 +100,7 @@ void parse_slices(Fields& root, Contract& contract) {
     });
   }
   fields.take("min_sequences", slices.min_sequences,
-              [](const Cursor& c) { return read_count(c, 1, 100'000'000); });
+              [](const Cursor& c) { return read_count(c, 1, kMaxMinSequences); });
   if (const auto critical = fields.find("critical")) parse_critical(*critical, slices);
   if (const auto discover = fields.find("discover")) parse_discover(*discover, slices);
   if (const auto bounds = fields.find("prompt_length_bounds")) parse_bounds(*bounds, slices);

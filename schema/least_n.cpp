@@ -60,7 +60,7 @@ LeastN metric_in_captures(const Setting& setting, const MetricSubject& subject, 
   const bool census = subject.aggregate == Aggregate::sum || subject.aggregate == Aggregate::min ||
                       subject.aggregate == Aggregate::max;
   if (census) {
-    return answer(setting, clause.limits.min_count.value_or(contract.slices.min_sequences),
+    return answer(setting, clause.limits.min_count.value_or(min_sequences_of(clause, contract)),
                   "census: no event in at least this many");
   }
   if (const auto q = subject.aggregate ? quantile_of(*subject.aggregate) : std::nullopt) {
@@ -246,6 +246,10 @@ std::vector<LeastN> least_n(const Clause& clause, const Contract& contract) {
     if ((clause.stages & stage_bit(stage)) != 0) needs.push_back(needs_in(stage, clause, contract));
   }
   return needs;
+}
+
+std::uint32_t min_sequences_of(const Clause& clause, const Contract& contract) {
+  return clause.min_sequences.value_or(contract.slices.min_sequences);
 }
 
 Requirement requirement_of(const Clause& clause) {

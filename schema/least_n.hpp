@@ -46,6 +46,10 @@ struct LeastN {
 };
 [[nodiscard]] std::vector<LeastN> least_n(const Clause& clause, const Contract& contract);
 
+/// Sequences of a slice below which the clause is not decided on it: its own `min_sequences`, else that of
+/// `slices`.
+[[nodiscard]] std::uint32_t min_sequences_of(const Clause& clause, const Contract& contract);
+
 /// `require` as written, or its default: no_harm for latency and for a max_ratio on a rate, else proof.
 [[nodiscard]] Requirement requirement_of(const Clause& clause);
 

@@ -225,7 +225,7 @@ ClauseVerdict decide_census(const ClauseData& data, const MetricQuestion& questi
     return cannot(std::move(verdict),
                   "Nothing decides " + what + ": the captures do not yield it.");
   }
-  const std::uint64_t least = clause.limits.min_count.value_or(data.contract->slices.min_sequences);
+  const std::uint64_t least = clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
   verdict.rule = VerdictRule::bounded_census;
   verdict.details["least_units"] = static_cast<double>(least);
   const double harm = limit.is_max ? values.low : values.high;

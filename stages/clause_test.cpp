@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "schema/least_n.hpp"
 #include "stages/batch_invariance.hpp"
 #include "stages/bounded_test.hpp"
 #include "stages/clause_rules.hpp"
@@ -153,7 +154,7 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
                       subject.aggregate == schema::Aggregate::min ||
                       subject.aggregate == schema::Aggregate::max;
   if (census) {
-    const std::uint64_t units = clause.limits.min_count.value_or(data.contract->slices.min_sequences);
+    const std::uint64_t units = clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
     apply_census(*data.table, selection, subject, *limit, units, verdict);
   } else {
     auto test = test_metric(*data.table, selection, subject, *limit, data.alpha, data.seed);
@@ -188,7 +189,7 @@ ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause
                             const schema::SliceWhere& where, schema::SliceRole role) {
   ClauseVerdict verdict = begin_verdict(clause, where, role, data.alpha, data.seed);
   const Selection selection = select_sequences(*data.table, where);
-  const std::uint64_t least = role == schema::SliceRole::corpus ? 1 : data.contract->slices.min_sequences;
+  const std::uint64_t least = role == schema::SliceRole::corpus ? 1 : schema::min_sequences_of(clause, *data.contract);
   if (selection.size() < least) {
     verdict.clusters = selection.size();
     verdict.method = "none: too few sequences";

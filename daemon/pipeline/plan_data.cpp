@@ -68,7 +68,7 @@ class Counter {
                     *need.n,
                     half(clause),
                     {}};
-        if (!where.empty()) fit.least = std::max<std::uint64_t>(fit.least, contract_.slices.min_sequences);
+        if (!where.empty()) fit.least = std::max<std::uint64_t>(fit.least, schema::min_sequences_of(clause, contract_));
         const bool enough = fit.have >= fit.least && (!fit.at_half || fit.have >= *fit.at_half);
         if (enough) continue;
         fit.sentence = sentence(fit, need.unit);

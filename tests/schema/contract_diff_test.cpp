@@ -59,6 +59,17 @@ TEST_CASE("what a larger value means depends on the setting") {
   CHECK(only_change("{ref: inf-kernel}", "{ref: other-kernel}").kind == ChangeKind::changed);
 }
 
+TEST_CASE("a clause with a least size of slices of its own is only changed, since the general one may be either") {
+  const std::string clause = "aggregate: mean, max: 0.04, slices: [monitored]";
+  CHECK(only_change(clause, clause + ", min_sequences: 120").kind == ChangeKind::changed);
+  const std::string text = replaced(shipped("bf16-dense.yaml"), clause, clause + ", min_sequences: 120");
+  const auto changes =
+      contract_diff(parse(text), parse(replaced(text, "min_sequences: 120", "min_sequences: 60")));
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].kind == ChangeKind::looser);
+  CHECK(changes[0].where == "statistical.slice-top1 min_sequences");
+}
+
 TEST_CASE("an approval that is asked for no more is named") {
   const auto change = only_change("{share: 0.25, approval: true}", "{share: 0.25}");
   CHECK(change.kind == ChangeKind::removed);

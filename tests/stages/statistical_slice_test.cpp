@@ -313,6 +313,23 @@ TEST_CASE("a critical slice under min_sequences says how many are missing and bl
   CHECK(report.clauses.at(0).details.at("missing_sequences") == 60);
 }
 
+TEST_CASE("a clause with a least size of slices of its own decides slices that the others leave alone") {
+  auto table = make::table();
+  for (int i = 0; i < 300; ++i) {
+    make::append(table, {10, 0.002 + 0.0001 * (i % 5), {{"language", i < 90 ? "de" : "en"}}});
+  }
+  auto two = contract({SliceRole::critical});
+  two.clauses.front().limits.max = 0.1;
+  two.clauses.push_back(two.clauses.front());
+  two.clauses.back().id = "tv-small";
+  two.clauses.back().min_sequences = 90;
+  const StageReport report = evaluate(two, table);
+  REQUIRE(report.clauses.size() == 2);
+  CHECK(report.clauses[0].details.at("missing_sequences") == 10);
+  CHECK(report.clauses[0].message.find("min_sequences is 100") != std::string::npos);
+  CHECK(report.clauses[1].verdict == Verdict::pass);
+}
+
 TEST_CASE("a monitored slice that is too small is listed and does not block") {
   auto table = make::table();
   for (int i = 0; i < 300; ++i) {
