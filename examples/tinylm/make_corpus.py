@@ -20,6 +20,10 @@ PROMPT_BYTES = {"short": (16, 32), "long": (64, 96)}
 # Share of each (language, domain) in the slice corpus; about 80% English.
 SLICE_PLAN = {("en", "manual"): 280, ("en", "licence"): 240, ("en", "code"): 290, ("de", "manual"): 110, ("fr", "manual"): 110}
 NUMERIC_PLAN = {("en", "manual"): 70, ("en", "licence"): 50, ("en", "code"): 50, ("de", "manual"): 20, ("fr", "manual"): 20}
+# Sequences after those of the plan, drawn on their own so that the first ones stay what they were: 130 of each language
+# that a contract may hold as critical (a p97 of sequences takes 116), and 260 in the numeric corpus.
+MORE = {"slice": {("de", "manual"): 20, ("fr", "manual"): 20},
+        "numeric": {("en", "manual"): 14, ("en", "licence"): 13, ("en", "code"): 13, ("de", "manual"): 5, ("fr", "manual"): 5}}
 CALIBRATION_PLAN = {("en", "manual"): 56, ("en", "licence"): 36, ("en", "code"): 36}
 PROMPT_PLAN = {("en", "manual"): 140, ("en", "licence"): 100, ("en", "code"): 120, ("de", "manual"): 45, ("fr", "manual"): 45}
 ROLLOUT_PLAN = {("en", "manual"): 36, ("en", "licence"): 28, ("en", "code"): 28, ("de", "manual"): 18, ("fr", "manual"): 18}
@@ -50,9 +54,9 @@ def cut(rng, blocks, low, high):
             return window
 
 
-def corpus(rng, held, plan, lengths, prefix):
-    """Sequences of a plan, shuffled, without repeats."""
-    items, seen = [], set()
+def corpus(rng, held, plan, lengths, prefix, seen):
+    """Sequences of a plan, shuffled, without repeats and without the texts in `seen`, which grows."""
+    items = []
     for (language, domain), count in plan.items():
         made = 0
         while made < count:
@@ -64,6 +68,10 @@ def corpus(rng, held, plan, lengths, prefix):
             items.append({"slices": {"language": language, "domain": domain, "prompt_length": length}, "text": text})
             made += 1
     rng.shuffle(items)
+    return items
+
+
+def numbered(items, prefix):
     return [{"sequence": i, "id": f"{prefix}-{i:04d}", **item} for i, item in enumerate(items)]
 
 
@@ -90,7 +98,10 @@ def main():
     for name, plan, spec in (("slice", SLICE_PLAN, lengths), ("numeric", NUMERIC_PLAN, lengths),
                              ("calibration", CALIBRATION_PLAN, lengths), ("prompts", PROMPT_PLAN, PROMPT_BYTES),
                              ("rollout_prompts", ROLLOUT_PLAN, PROMPT_BYTES)):
-        rows = corpus(random.Random(f"{SEED}/{name}"), held, plan, spec, name)
+        seen = set()
+        items = corpus(random.Random(f"{SEED}/{name}"), held, plan, spec, name, seen)
+        items += corpus(random.Random(f"{SEED}/{name}/more"), held, MORE.get(name, {}), spec, name, seen)
+        rows = numbered(items, name)
         if name.endswith("prompts"):
             rows = [{**{k: v for k, v in row.items() if k != "text"}, "prompt": row["text"]} for row in rows]
         write_jsonl(data / f"{name}.jsonl", rows)
