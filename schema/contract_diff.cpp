@@ -131,6 +131,7 @@ void slice_items(const Slices& slices, Items& items) {
     out.number("discover.depth", slices.discover->depth, Larger::is_stricter);
     const bool block = slices.discover->block;
     out.rank("discover.action", block ? "block" : "report", block ? 1 : 0, Larger::is_stricter);
+    out.number("discover.max_ratio", slices.discover->max_ratio, Larger::is_looser);
   }
   out.text("prompt_length_bounds", fmt::format("{}", fmt::join(slices.prompt_length_bounds, ", ")));
 }

@@ -227,7 +227,8 @@ Json slices() {
        {"min_sequences", count(1, detail::kMaxMinSequences)},
        {"critical", list_of(ref("where"), detail::kMaxCriticalSlices)},
        {"discover", object({{"depth", count(1, 3)},
-                            {"action", one_of({"report", "block"}, "report when it is not stated")}},
+                            {"action", one_of({"report", "block"}, "report when it is not stated")},
+                            {"max_ratio", number(1, 1'000)}},
                            Json::array(), "search combinations of attributes for the worst slices")},
        {"prompt_length_bounds", list_of(count(1, detail::kMaxCount), 64)}},
       Json::array(), "which parts of the corpus are looked at on their own");

@@ -62,6 +62,7 @@ void parse_discover(const Cursor& at, Slices& slices) {
     static constexpr std::array<std::string_view, 2> kActions{"report", "block"};
     discover.block = read_choice(*action, kActions).value_or(0) == 1;
   }
+  if (const auto ratio = fields.find("max_ratio")) discover.max_ratio = read_number(*ratio, {1, 1'000});
   fields.finish();
   slices.discover = discover;
   if (slices.dimensions.empty()) {

@@ -68,12 +68,17 @@ std::vector<std::string> slice_plan(const Contract& contract) {
     if (discovery_searches(clause)) searched.push_back(clause.address());
   }
   if (searched.empty()) return {"searches no slice: no clause here has a figure that can be searched"};
+  const Slices::Discover& discover = *contract.slices.discover;
+  const std::string blocking = discover.max_ratio
+                                   ? fmt::format("blocks over {} times as much, and else is reported",
+                                                 ecmascript_number(*discover.max_ratio))
+                                   : "is reported and does not block";
   return {fmt::format(
-      "searches combinations of up to {} of {} on one half of the corpus and tests the worst on the other, "
-      "for "
-      "{}: what it finds {}",
-      contract.slices.discover->depth, fmt::join(contract.slices.dimensions, ", "), fmt::join(searched, ", "),
-      contract.slices.discover->block ? "blocks" : "is reported and does not block")};
+              "searches combinations of up to {} of {} on one half of the corpus and tests the worst on the "
+              "other, for {}: what it finds {}",
+              discover.depth, fmt::join(contract.slices.dimensions, ", "), fmt::join(searched, ", "),
+              discover.block ? "blocks" : "is reported and does not block"),
+          "compares each of these slices with the rest of the corpus: one that drifts more " + blocking};
 }
 
 std::vector<std::string> shadow_plan(const ShadowPlan& plan) {

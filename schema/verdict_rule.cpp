@@ -183,20 +183,33 @@ Verdict combine_1(const std::vector<ClauseVerdict>& verdicts) {
 
 /// What the search for slices found is reported, and blocks only if the contract says `action: block`.
 std::optional<Severity> severity_1(const ClauseVerdict& verdict, Severity of_clause,
-                                   std::optional<bool> discovery_blocks) {
+                                   const std::optional<DiscoveryTerms>& discovery) {
   if (verdict.role == SliceRole::described) return std::nullopt;
   if (verdict.role != SliceRole::discovered) return of_clause;
   constexpr std::array kOfTheSearch{VerdictRule::cannot, VerdictRule::undecided, VerdictRule::e_value,
                                     VerdictRule::nonfinite};
   const bool searched = std::ranges::find(kOfTheSearch, verdict.rule) != kOfTheSearch.end();
-  if (!discovery_blocks || !searched) return std::nullopt;
-  return *discovery_blocks ? of_clause : Severity::soft;
+  if (!discovery || !searched) return std::nullopt;
+  return discovery->blocks ? of_clause : Severity::soft;
+}
+
+/// As 1; and a slice that drifts more than the rest of the corpus is reported, and blocks only where it does
+/// so by more than the contract's `max_ratio`.
+std::optional<Severity> severity_2(const ClauseVerdict& verdict, Severity of_clause,
+                                   const std::optional<DiscoveryTerms>& discovery) {
+  const bool against_rest = verdict.role == SliceRole::discovered && verdict.rule == VerdictRule::test &&
+                            verdict.limit_kind == kRatioToRest;
+  if (!against_rest) return severity_1(verdict, of_clause, discovery);
+  if (!discovery || !verdict.threshold) return std::nullopt;
+  if (verdict.threshold == discovery->max_ratio) return of_clause;
+  if (*verdict.threshold == 1) return Severity::soft;
+  return std::nullopt;
 }
 
 constexpr std::array kRuleSets{
     RuleSet{1, "the table of rules in docs/evidence.md", rederive_1, combine_1, severity_1},
     RuleSet{2, "as 1, with means decided exactly unless the contract asks otherwise", rederive_1, combine_1,
-            severity_1},
+            severity_2},
 };
 static_assert(kRuleSets.front().version == kFirstRules && kRuleSets.back().version == kCurrentRules);
 

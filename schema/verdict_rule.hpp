@@ -1,11 +1,23 @@
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "schema/error.hpp"
 #include "schema/verdict.hpp"
 
 namespace driftgate::schema {
+
+/// The `limit_kind` of a verdict on a slice against the rest of the corpus. Its threshold is 1 ("drifts more
+/// than the rest", reported) or what `slices.discover.max_ratio` says.
+inline constexpr std::string_view kRatioToRest = "ratio_to_rest";
+
+/// What `slices.discover` of a contract says of verdicts on what was found.
+struct DiscoveryTerms {
+  bool blocks = false;              ///< action: block
+  std::optional<double> max_ratio;  ///< against the rest of the corpus
+};
 
 /// One version of the rules by which verdicts follow from what is recorded. Versions are added, never changed
 /// or taken away: evidence of every version is verified for as long as it is kept. Whatever a later version
@@ -17,11 +29,11 @@ struct RuleSet {
   Result<Verdict> (*rederive)(const ClauseVerdict& recorded) = nullptr;
   /// The verdict of a stage that follows from its clauses.
   Verdict (*combine)(const std::vector<ClauseVerdict>& verdicts) = nullptr;
-  /// How severe `verdict` is of a clause that the contract calls `of_clause`. `discovery_blocks`: what
+  /// How severe `verdict` is of a clause that the contract calls `of_clause`. `discovery`: what
   /// `slices.discover` says, nothing where the contract has none. Nothing for a verdict that no such contract
   /// can have.
   std::optional<Severity> (*severity)(const ClauseVerdict& verdict, Severity of_clause,
-                                      std::optional<bool> discovery_blocks) = nullptr;
+                                      const std::optional<DiscoveryTerms>& discovery) = nullptr;
 };
 
 /// All versions, the oldest first; the last is kCurrentRules.

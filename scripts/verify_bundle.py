@@ -185,17 +185,23 @@ RULES_1 = {
     "nonfinite": lambda v: (False, v.d("nonfinite") > 0, "inconclusive"),
     "count_at_least": figure("inconclusive"), "share_at_least": figure("violated"),
     "age_at_most": lambda v: (v.m("estimate") <= v.m("threshold"), False, "error")}
-def severity_1(body, of_clause, discovery):  # discovery: what slices.discover says; None where the contract has none
+def severity_1(body, of_clause, discovery, _):  # discovery: what slices.discover says; None where the contract has none
     if body["role"] != "discovered":
         return of_clause
     need(discovery and body["rule"] in ("cannot", "undecided", "e_value", "nonfinite"), "body/role is not of a search")
     return of_clause if discovery == "block" else "soft"
+def severity_2(body, of_clause, discovery, max_ratio):  # as 1; against the rest of the corpus, max_ratio says what blocks
+    if (body["role"], body["rule"], body["limit_kind"]) != ("discovered", "test", "ratio_to_rest"):
+        return severity_1(body, of_clause, discovery, max_ratio)
+    threshold = number(body["threshold"], True)
+    need(discovery and threshold in (1, max_ratio), "body/threshold is neither 1 nor slices.discover.max_ratio")
+    return of_clause if threshold == max_ratio else "soft"
 def blocks_1(clause):  # whether its verdict counts for the stage's
     watched = clause.body["role"] in ("monitored", "discovered") and clause.verdict == "inconclusive"
     return clause.body["severity"] == "hard" and clause.body["role"] != "described" and not watched
 # Every version of the rules, for as long as its evidence is kept: how a clause's verdict follows from its numbers, how
 # severe it is, what counts for its stage. Versions are added, never changed.
-RULES = {1: (RULES_1, severity_1, blocks_1), 2: (RULES_1, severity_1, blocks_1)}
+RULES = {1: (RULES_1, severity_1, blocks_1), 2: (RULES_1, severity_2, blocks_1)}
 
 class Clause:  # a clause's verdict as an entry records it
     def __init__(self, body):
@@ -237,6 +243,8 @@ class Contract:  # what of a contract binds the verdicts under it
         document = json.loads(source, object_pairs_hook=single, parse_constant=single)
         slices, discover = document.get("slices", {}), document.get("slices", {}).get("discover")
         self.discovery = discover.get("action", "report") if "discover" in slices else None
+        self.max_ratio = discover.get("max_ratio") if "discover" in slices else None
+        need(self.max_ratio is None or type(self.max_ratio) in (int, float), "slices.discover.max_ratio is no number")
         self.critical, self.clauses = slices.get("critical", []), {}
         need(self.discovery in ("report", "block") or "discover" not in slices, "slices.discover cannot be read")
         need(type(self.critical) is list and all(type(text) is str for where in self.critical for text in where.values()),
@@ -255,7 +263,7 @@ class Contract:  # what of a contract binds the verdicts under it
         critical = on_critical and clause.where in self.critical
         need({"corpus": not clause.where, "critical": critical, "monitored": clause.where and not critical, "discovered": stage ==
               "statistical-slice" and not critical and (clause.where or body["rule"] == "cannot")}.get(role), "body/role is not its slice's")
-        need(RULES[clause.version][1](body, severity, self.discovery) == body["severity"], "body/severity is not the contract's")
+        need(RULES[clause.version][1](body, severity, self.discovery, self.max_ratio) == body["severity"], "body/severity is not the contract's")
 
 TEXTS = {kind: names.split() for kinds, names in (
     ("verdict_reached", "scope slice verdict action inputs_digest report_digest code_version seed"),

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "schema/least_n.hpp"
-#include "schema/verdict_rule.hpp"
 #include "stages/clause_rules.hpp"
 #include "stages/slice_search.hpp"
 #include "stages/statistics/multiple.hpp"
@@ -30,20 +29,6 @@ struct Searched {
   double threshold = 0;
   std::string limit_kind;
 };
-
-/// inf right and train wrong is +1, the reverse −1; their mean must stay over −margin.
-BoundedFigures outcome_figures(const gpu::MeasurementTable& table, double margin) {
-  BoundedFigures out{{}, -1, 1, -margin, false};
-  for (std::size_t i = 0; i < table.sequences.size(); ++i) {
-    ClusterSum part;
-    if (i < table.infos.size() && table.infos[i].correct_train && table.infos[i].correct_inf) {
-      part = {1, static_cast<double>(*table.infos[i].correct_inf) -
-                     static_cast<double>(*table.infos[i].correct_train)};
-    }
-    out.parts.push_back(part);
-  }
-  return out;
-}
 
 std::optional<Searched> prepare(const ClauseData& data, const schema::Clause& clause) {
   if (!schema::discovery_searches(clause)) return std::nullopt;
@@ -77,7 +62,7 @@ ClauseVerdict begin(const ClauseData& data, const Searched& searched, const sche
       begin_verdict(*searched.clause, where, SliceRole::discovered, data.alpha, data.seed);
   const auto severity =
       schema::find_rules(verdict.rules)
-          ->severity(verdict, searched.clause->severity, data.contract->slices.discover->block);
+          ->severity(verdict, searched.clause->severity, discovery_terms(data.contract->slices));
   verdict.severity = severity.value_or(searched.clause->severity);
   verdict.threshold = searched.threshold;
   verdict.limit_kind = searched.limit_kind;
@@ -206,7 +191,7 @@ void judge(const std::vector<const Searched*>& searched, double alpha, std::vect
 
 ClauseVerdict too_small(const ClauseData& data, const Searched& searched, const FoundSlice& slice) {
   ClauseVerdict verdict = begin(data, searched, slice.where);
-  const std::uint64_t least = data.contract->slices.min_sequences;
+  const std::uint64_t least = schema::min_sequences_of(*searched.clause, *data.contract);
   const std::uint64_t total = slice.in_search + slice.in_test;
   const std::uint64_t smaller = std::min(slice.in_search, slice.in_test);
   const std::uint64_t missing =
@@ -255,6 +240,24 @@ void note_scope(const std::vector<const schema::Clause*>& clauses, const SearchS
 
 }  // namespace
 
+std::optional<schema::DiscoveryTerms> discovery_terms(const schema::Slices& slices) {
+  if (!slices.discover) return std::nullopt;
+  return schema::DiscoveryTerms{slices.discover->block, slices.discover->max_ratio};
+}
+
+BoundedFigures outcome_figures(const gpu::MeasurementTable& table, double margin) {
+  BoundedFigures out{{}, -1, 1, -margin, false};
+  for (std::size_t i = 0; i < table.sequences.size(); ++i) {
+    ClusterSum part;
+    if (i < table.infos.size() && table.infos[i].correct_train && table.infos[i].correct_inf) {
+      part = {1, static_cast<double>(*table.infos[i].correct_inf) -
+                     static_cast<double>(*table.infos[i].correct_train)};
+    }
+    out.parts.push_back(part);
+  }
+  return out;
+}
+
 Discovery discover_slices(const ClauseData& data, const std::vector<const schema::Clause*>& clauses,
                           const std::vector<schema::SliceWhere>& monitored) {
   Discovery discovery;
@@ -283,7 +286,8 @@ Discovery discover_slices(const ClauseData& data, const std::vector<const schema
                       count_text(space.combinations(slices.discover->depth).size()))));
       continue;
     }
-    const SearchRequest request{&one.figures, slices.discover->depth, slices.min_sequences,
+    const SearchRequest request{&one.figures, slices.discover->depth,
+                                schema::min_sequences_of(*one.clause, *data.contract),
                                 decided_by(*one.clause, slices, monitored), rounds};
     const SearchResult result = search_slices(*data.table, space, request);
     looked_at = std::max(looked_at, result.looked_at);

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "schema/verdict.hpp"
+#include "schema/verdict_rule.hpp"
 #include "stages/clause_test.hpp"
+#include "stages/metric_test.hpp"
 
 namespace driftgate::stages {
 
@@ -13,6 +16,13 @@ struct Discovery {
   std::vector<schema::ClauseVerdict> verdicts;  ///< role discovered, in the order of the clauses
   std::vector<std::string> notes;               ///< plain sentences for people
 };
+
+/// What `slices.discover` says of verdicts on what was found; nothing where the contract has none.
+[[nodiscard]] std::optional<schema::DiscoveryTerms> discovery_terms(const schema::Slices& slices);
+
+/// What each sequence adds to the difference in an outcome: +1 where K_inf alone is right, −1 where K_train
+/// alone is; their mean must stay over −margin.
+[[nodiscard]] BoundedFigures outcome_figures(const gpu::MeasurementTable& table, double margin);
 
 /// Searches one half of the clusters, drawn by the seed, for the slices furthest beyond the limit of each
 /// clause that `schema::discovery_searches` names, and tests them on the other half. Harm is judged over all

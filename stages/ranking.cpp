@@ -9,12 +9,14 @@
 #include <optional>
 
 #include "schema/json.hpp"
+#include "schema/verdict_rule.hpp"
 #include "stages/wording.hpp"
 
 namespace driftgate::stages {
 namespace {
 
 using schema::ClauseVerdict;
+using schema::kRatioToRest;
 using schema::Verdict;
 
 /// What the estimate is held against: the threshold, or the tolerated share of rows beyond it.
@@ -25,7 +27,8 @@ double limit_of(const ClauseVerdict& verdict) {
 
 /// How far a figure is beyond its limit, as a multiple of the limit's size; negative inside.
 std::optional<double> excess(const ClauseVerdict& verdict) {
-  if (!verdict.estimate || !verdict.threshold) return std::nullopt;
+  // Against the rest of the corpus there is no limit to be beyond.
+  if (!verdict.estimate || !verdict.threshold || verdict.limit_kind == kRatioToRest) return std::nullopt;
   const double limit = limit_of(verdict);
   const bool paired = verdict.limit_kind == "non_inferiority_margin";
   const bool difference = verdict.limit_kind == "max_delta";

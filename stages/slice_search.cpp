@@ -16,16 +16,6 @@ constexpr double kShrink = 1.6448536269514722;  ///< standard errors taken off a
 constexpr unsigned kCodeBits = 20;
 static_assert(kMaxSearchedValues < (1U << kCodeBits));
 
-/// A set of sequences, told apart from every other one but by a chance of 2^−64.
-struct Fingerprint {
-  std::uint64_t count = 0, sum = 0;
-  void add(std::size_t sequence) {
-    ++count;
-    sum += mix64(sequence + 1);
-  }
-  auto operator<=>(const Fingerprint&) const = default;
-};
-
 /// One slice's figures over the open sequences, gathered cluster by cluster.
 struct Cell {
   Fingerprint members;  ///< of both halves, those set aside included
@@ -123,11 +113,7 @@ class Search {
 
   void pass(const std::vector<std::size_t>& dimensions) {
     cells_.clear();
-    for (const std::size_t i : space_.order()) {
-      std::uint64_t key = 0;
-      for (const std::size_t d : dimensions) key = key << kCodeBits | space_.code(d, i);
-      add(cells_[key], i);
-    }
+    for (const std::size_t i : space_.order()) add(cells_[space_.key(dimensions, i)], i);
     // In the order of the codes, so that ties fall alike on every platform.
     std::vector<std::uint64_t> keys;
     for (const auto& [key, cell] : cells_) keys.push_back(key);
@@ -176,11 +162,7 @@ class Search {
   [[nodiscard]] FoundSlice describe(const std::vector<std::size_t>& dimensions, std::uint64_t key,
                                     const Cell& cell, double mean) const {
     FoundSlice slice;
-    for (std::size_t back = dimensions.size(); back-- > 0;) {
-      const auto code = static_cast<std::uint32_t>(key & ((1U << kCodeBits) - 1));
-      slice.where[space_.name(dimensions[back])] = space_.value(dimensions[back], code);
-      key >>= kCodeBits;
-    }
+    slice.where = space_.where(dimensions, key);
     slice.estimate = mean;
     slice.excess = excess(mean);
     slice.in_search = cell.in_search;
@@ -199,6 +181,27 @@ class Search {
 };
 
 }  // namespace
+
+void Fingerprint::add(std::size_t sequence) {
+  ++count;
+  sum += mix64(sequence + 1);
+}
+
+std::uint64_t SearchSpace::key(const std::vector<std::size_t>& dimensions, std::size_t sequence) const {
+  std::uint64_t key = 0;
+  for (const std::size_t d : dimensions) key = key << kCodeBits | codes_[d][sequence];
+  return key;
+}
+
+schema::SliceWhere SearchSpace::where(const std::vector<std::size_t>& dimensions, std::uint64_t key) const {
+  schema::SliceWhere where;
+  for (std::size_t back = dimensions.size(); back-- > 0;) {
+    const auto code = static_cast<std::uint32_t>(key & ((1U << kCodeBits) - 1));
+    where[names_[dimensions[back]]] = values_[dimensions[back]][code];
+    key >>= kCodeBits;
+  }
+  return where;
+}
 
 SearchSpace::SearchSpace(const gpu::MeasurementTable& table, const std::vector<std::string>& dimensions,
                          std::uint64_t seed) {
@@ -257,6 +260,22 @@ std::vector<std::vector<std::size_t>> SearchSpace::combinations(std::uint32_t de
     begin = end;
   }
   all.erase(all.begin());
+  return all;
+}
+
+std::vector<schema::SliceWhere> every_slice(const gpu::MeasurementTable& table,
+                                            const schema::Slices& slices) {
+  const SearchSpace space(table, slices.dimensions, 0);
+  const std::uint32_t depth = std::max(2U, slices.discover ? slices.discover->depth : 0);
+  std::vector<schema::SliceWhere> all;
+  for (const auto& dimensions : space.combinations(depth)) {
+    std::set<std::uint64_t> keys;
+    for (const std::size_t i : space.order()) keys.insert(space.key(dimensions, i));
+    for (const std::uint64_t key : keys) {
+      if (all.size() == kMaxSlices || all.size() * space.sequences() >= kMaxDescribedVisits) return all;
+      all.push_back(space.where(dimensions, key));
+    }
+  }
   return all;
 }
 

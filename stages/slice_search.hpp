@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,8 +20,17 @@ inline constexpr std::size_t kMaxSearchedValues = 1'000;
 inline constexpr std::size_t kMaxFound = 5;
 /// Sequences that all passes of all clauses look at, at most, once for each combination of dimensions.
 inline constexpr std::uint64_t kMaxSearchVisits = 200'000'000;
+/// Sequences that describing all slices looks at, at most, once for each slice.
+inline constexpr std::uint64_t kMaxDescribedVisits = 20'000'000;
 /// Fewer sequences than this are not spoken of at all.
 inline constexpr std::uint64_t kLeastSpokenOf = 10;
+
+/// A set of sequences, told apart from every other one but by a chance of 2^−64.
+struct Fingerprint {
+  std::uint64_t count = 0, sum = 0;
+  void add(std::size_t sequence);
+  auto operator<=>(const Fingerprint&) const = default;
+};
 
 /// The attributes of a table's sequences as small numbers, and the halves that a search and its test look at.
 class SearchSpace {
@@ -47,6 +57,9 @@ class SearchSpace {
   [[nodiscard]] const std::vector<std::string>& left_out() const { return left_out_; }
   /// Every set of 1 to `depth` dimensions, the smaller sets first.
   [[nodiscard]] std::vector<std::vector<std::size_t>> combinations(std::uint32_t depth) const;
+  /// The slice of a sequence among those of at most three `dimensions`, as a number; and what it stands for.
+  [[nodiscard]] std::uint64_t key(const std::vector<std::size_t>& dimensions, std::size_t sequence) const;
+  [[nodiscard]] schema::SliceWhere where(const std::vector<std::size_t>& dimensions, std::uint64_t key) const;
 
  private:
   std::vector<std::size_t> order_, clusters_;
@@ -55,6 +68,12 @@ class SearchSpace {
   std::vector<std::vector<std::string>> values_;
   std::vector<std::vector<std::uint32_t>> codes_;
 };
+
+/// Every slice of the corpus: each value of each dimension of `slices` and each combination of them, of two
+/// or of as many as `discover.depth` says, the simpler ones first; at most kMaxSlices, and fewer where
+/// sequences times slices would be over kMaxDescribedVisits.
+[[nodiscard]] std::vector<schema::SliceWhere> every_slice(const gpu::MeasurementTable& table,
+                                                          const schema::Slices& slices);
 
 /// What one clause's search is asked.
 struct SearchRequest {

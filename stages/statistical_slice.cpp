@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "stages/against_rest.hpp"
 #include "stages/clause_rules.hpp"
 #include "stages/clause_test.hpp"
 #include "stages/discovered.hpp"
@@ -101,11 +102,14 @@ StageReport evaluate_statistical_slice(const schema::Contract& contract, const g
   }
   holm_downgrades(critical, report.alpha, contract);
   holm_downgrades(watched, report.alpha, contract);
+  RestComparison rest = compare_with_rest(data, clauses, report.clauses);
+  std::ranges::move(rest.verdicts, std::back_inserter(report.clauses));
   std::vector<ClauseVerdict> whole;
   for (const ClauseVerdicts& all : decided) whole.push_back(all.corpus);
   rank_slices(whole, report);
   note_listed(report, report.notes);
   std::ranges::move(discovery.notes, std::back_inserter(report.notes));
+  std::ranges::move(rest.notes, std::back_inserter(report.notes));
   finish_report(report, !clauses.empty());
   return report;
 }

@@ -10,7 +10,8 @@ namespace driftgate::stages {
 /// slice corpus: on the corpus, on each critical slice (each must pass at α; violated by Holm over
 /// clauses × slices) and on each monitored slice (harm by Holm at family level α; inconclusive ones are
 /// listed and do not block). Outcome clauses pair `correct_train` and `correct_inf` of the infos.
-/// Combinations of attributes are searched where the contract says so (`discover_slices`). Reports rank slices
+/// Combinations of attributes are searched (`discover_slices`) and compared with the rest of the corpus
+/// (`compare_with_rest`) where the contract says so. Reports rank slices
 /// by excess, with their intervals, and name what the average hid.
 [[nodiscard]] StageReport evaluate_statistical_slice(const schema::Contract& contract,
                                                      const gpu::MeasurementTable& table,

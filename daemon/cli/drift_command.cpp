@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <utility>
 
 #include "daemon/cli/drift_certificate.hpp"
@@ -19,6 +20,7 @@
 #include "gpu/drift.hpp"
 #include "schema/document_node.hpp"
 #include "stages/offline_numeric.hpp"
+#include "stages/slice_search.hpp"
 #include "stages/statistical_slice.hpp"
 
 namespace driftgate::cli {
@@ -240,15 +242,19 @@ void decide(const schema::Contract& contract, const gpu::MeasurementTable& table
   }
 }
 
-/// Slices that the search found: their figures over all sequences, without quantiles, for which no histogram
-/// was kept.
-void add_discovered(const gpu::MeasurementTable& table, DriftReport& report) {
+/// Every other slice, those that the search found among them: their figures over all sequences, without
+/// quantiles, for which no histogram was kept.
+void add_others(const gpu::MeasurementTable& table, const schema::Contract& contract, DriftReport& report) {
+  std::set<schema::SliceWhere> known{{}};
+  for (const DriftSlice& slice : report.slices) known.insert(slice.summary.where);
+  const auto add = [&](const schema::SliceWhere& where, schema::SliceRole role) {
+    if (known.insert(where).second) report.slices.push_back({gpu::summarise(table, where), role});
+  };
   for (const schema::ClauseVerdict& verdict : report.verdicts) {
-    if (verdict.role != schema::SliceRole::discovered || verdict.where.empty()) continue;
-    const bool known = std::ranges::any_of(
-        report.slices, [&](const DriftSlice& slice) { return slice.summary.where == verdict.where; });
-    if (!known)
-      report.slices.push_back({gpu::summarise(table, verdict.where), schema::SliceRole::discovered});
+    if (verdict.role == schema::SliceRole::discovered) add(verdict.where, verdict.role);
+  }
+  for (const schema::SliceWhere& where : stages::every_slice(table, contract.slices)) {
+    add(where, schema::SliceRole::described);
   }
 }
 
@@ -270,7 +276,7 @@ DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::
   }
   if (inputs.contract) {
     decide(*inputs.contract, table, inputs.floors.view(), report);
-    add_discovered(table, report);
+    add_others(table, *inputs.contract, report);
   } else {
     add_chains(table, report);
   }

@@ -56,7 +56,11 @@ bool read_slices(const json& slices, ContractTerms& terms) {
   if (!discover->is_object()) return false;
   const auto action = text_of(*discover, "action", "report");
   if (action != "report" && action != "block") return false;
-  terms.discovery_blocks = action == "block";
+  terms.discovery = schema::DiscoveryTerms{action == "block", {}};
+  const auto ratio = discover->find("max_ratio");
+  if (ratio == discover->end()) return true;
+  if (!ratio->is_number()) return false;
+  terms.discovery->max_ratio = ratio->get<double>();
   return true;
 }
 
@@ -112,7 +116,7 @@ std::string ContractTerms::fault(const schema::ClauseVerdict& verdict, std::stri
   }
   const schema::RuleSet* rules = schema::find_rules(verdict.rules);
   if (rules == nullptr) return {};  // said where the verdict is derived
-  if (rules->severity(verdict, clause->second.severity, discovery_blocks) != verdict.severity) {
+  if (rules->severity(verdict, clause->second.severity, discovery) != verdict.severity) {
     return fmt::format("body/severity of {} is not what the contract gives to {} slices", verdict.clause,
                        schema::to_string(verdict.role));
   }

@@ -8,6 +8,7 @@
 
 #include "schema/error.hpp"
 #include "schema/verdict.hpp"
+#include "schema/verdict_rule.hpp"
 
 namespace driftgate::evidence {
 
@@ -20,7 +21,7 @@ struct ContractTerms {
   };
   std::map<std::string, Clause> clauses{};  ///< by address, "family.id"
   std::vector<schema::SliceWhere> critical{};
-  std::optional<bool> discovery_blocks{};  ///< of `slices.discover`; nothing where there is none
+  std::optional<schema::DiscoveryTerms> discovery{};  ///< of `slices.discover`; nothing where there is none
 
   /// `invalid_document` for what is no contract.
   [[nodiscard]] static schema::Result<ContractTerms> read(std::string_view json);

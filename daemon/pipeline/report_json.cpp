@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "gpu/summary.hpp"
 #include "schema/json.hpp"
@@ -12,6 +13,7 @@
 #include "stages/diagnosis.hpp"
 #include "stages/partial_json.hpp"
 #include "stages/ranking.hpp"
+#include "stages/slice_search.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -87,17 +89,30 @@ json tests_json(const stages::StageReport& report, const schema::SliceWhere& whe
   return tests;
 }
 
-/// Gives each slice its role and its verdicts, and adds those that the search found, without quantiles.
-void put_roles(const stages::StageReport& report, const gpu::MeasurementTable& table,
-               const schema::Contract& contract, json& slices) {
-  for (const auto& verdict : report.clauses) {
-    if (verdict.role != schema::SliceRole::discovered || verdict.where.empty()) continue;
-    const json where = verdict.where;
-    if (std::ranges::none_of(slices, [&](const json& slice) { return slice["where"] == where; })) {
-      slices.push_back(summary_json(gpu::summarise(table, verdict.where)));
-      slices.back()["role"] = schema::to_string(schema::SliceRole::discovered);
+/// The means of every slice that the table has no histograms of.
+void add_others(const stages::StageReport& report, const gpu::MeasurementTable& table,
+                const schema::Contract& contract, json& slices) {
+  std::set<schema::SliceWhere> known;
+  for (const auto& slice : table.slices) known.insert(slice.where);
+  const auto add = [&](const schema::SliceWhere& where, schema::SliceRole role) {
+    if (where.empty() || !known.insert(where).second) return;
+    json slice = summary_json(gpu::summarise(table, where));
+    for (auto& figures : slice["metrics"]) {
+      for (const char* absent : {"p50", "p99"}) figures.erase(absent);
     }
+    slice["role"] = schema::to_string(role);
+    slices.push_back(std::move(slice));
+  };
+  for (const auto& verdict : report.clauses) {
+    if (verdict.role == schema::SliceRole::discovered) add(verdict.where, verdict.role);
   }
+  for (const auto& where : stages::every_slice(table, contract.slices)) {
+    add(where, schema::SliceRole::described);
+  }
+}
+
+/// Gives each slice its role and its verdicts.
+void put_roles(const stages::StageReport& report, const schema::Contract& contract, json& slices) {
   for (json& slice : slices) {
     const auto where = slice["where"].get<schema::SliceWhere>();
     const bool critical =
@@ -155,7 +170,8 @@ std::string report_json(const stages::StageReport& report, const gpu::Measuremen
     value["rows"] = table->rows;
     value["kernels"] = {{"train", table->train.kernel}, {"inf", table->inf.kernel}};
     value["slices"] = slices_json(*table, floors);
-    put_roles(report, *table, contract, value["slices"]);
+    add_others(report, *table, contract, value["slices"]);
+    put_roles(report, contract, value["slices"]);
     value["worst_rows"] = worst_json(*table);
     if (report.verdict == schema::Verdict::violated)
       value["diagnosis"] = json::parse(stages::diagnosis_json(stages::diagnose(*table, floors), *table));

@@ -53,5 +53,6 @@ void fixed_means(const Effort& effort, Figures& out);
 void fixed_shares(const Effort& effort, Figures& out);
 void paired_tasks(const Effort& effort, Figures& out);
 void many_tests(const Effort& effort, Figures& out);
+void slices_against_rest(const Effort& effort, Figures& out);
 
 }  // namespace driftgate::simulation

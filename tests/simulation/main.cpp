@@ -30,7 +30,8 @@ constexpr Experiment kExperiments[] = {{"harm", harm_against_incumbent},
                                        {"means", fixed_means},
                                        {"shares", fixed_shares},
                                        {"paired", paired_tasks},
-                                       {"many", many_tests}};
+                                       {"many", many_tests},
+                                       {"slices", slices_against_rest}};
 
 int usage() {
   std::fprintf(

@@ -304,9 +304,10 @@ TEST_CASE("a promotion that its numbers reject has a bundle that says so") {
 
 TEST_CASE(
     "what the search for slices finds is reported or blocks as the contract says, in bundles that verify") {
-  for (const auto& [action, ended] : {std::pair{"report", "succeeded"}, std::pair{"block", "rejected"}}) {
+  for (const auto& [action, ended] : {std::pair{"action: report", "succeeded"}, std::pair{"action: block", "rejected"},
+                                      std::pair{"max_ratio: 1000", "succeeded"}, std::pair{"max_ratio: 2", "rejected"}}) {
     CAPTURE(action);
-    Audited audited(fmt::format("discover: {{depth: 1, action: {}}}, ", action));
+    Audited audited(fmt::format("discover: {{depth: 1, {}}}, ", action));
     audited.h.behaviour.german_tv = 0.5;  // the corpus has 0.13 and passes
     const auto id = audited.h.request();
     REQUIRE(audited.h.run_until(id, {"succeeded", "rejected", "errored"}) == ended);

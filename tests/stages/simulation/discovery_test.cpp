@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "schema/verdict_rule.hpp"
 #include "stages/slice_search.hpp"
 #include "stages/statistical_slice.hpp"
 #include "stages/statistics/random.hpp"
@@ -48,7 +49,7 @@ schema::Contract contract() {
   auto result = make::contract();
   result.slices.dimensions = {"language", "domain", "length"};
   result.slices.min_sequences = 30;
-  result.slices.discover = schema::Slices::Discover{2, true};
+  result.slices.discover = schema::Slices::Discover{2, true, {}};
   result.clauses = {
       make::slice_clause("tv", schema::MetricSubject{Metric::tv, Aggregate::mean}, make::max(kLimit), {})};
   return result;
@@ -56,7 +57,8 @@ schema::Contract contract() {
 
 bool alarms(const StageReport& report) {
   return std::ranges::any_of(report.clauses, [](const schema::ClauseVerdict& verdict) {
-    return verdict.role == SliceRole::discovered && verdict.verdict == Verdict::violated;
+    return verdict.role == SliceRole::discovered && verdict.verdict == Verdict::violated &&
+           verdict.limit_kind != schema::kRatioToRest;
   });
 }
 
@@ -128,6 +130,7 @@ TEST_CASE("a tenth of the corpus at three times the limit is found and named") {
     found += std::ranges::any_of(report.clauses,
                                  [](const schema::ClauseVerdict& verdict) {
                                    return verdict.role == SliceRole::discovered &&
+                                          verdict.limit_kind != schema::kRatioToRest &&
                                           verdict.verdict == Verdict::violated &&
                                           verdict.where == schema::SliceWhere{{"language", "xx"}};
                                  })
