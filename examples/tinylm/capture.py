@@ -14,16 +14,8 @@ import pathlib
 import numpy as np
 import torch
 
-from model import load_model, save_safetensors, tokens_of
-
-
-def checkpoint_digest(folder):
-    """SHA-256 of the canonical JSON (RFC 8785) of every file's path, SHA-256 and size, in path order."""
-    entries = []
-    for name in ("config.json", "model.safetensors"):
-        data = (pathlib.Path(folder) / name).read_bytes()
-        entries.append({"path": name, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)})
-    return "sha256:" + hashlib.sha256(json.dumps(entries, separators=(",", ":")).encode()).hexdigest()
+from model import load_model, tokens_of
+from tensors import checkpoint_digest, save_safetensors
 
 
 def main():

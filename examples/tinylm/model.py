@@ -2,12 +2,13 @@
 import json
 import math
 import pathlib
-import struct
 
 import numpy as np
 import torch
 from torch import nn
 import torch.nn.functional as F
+
+from tensors import load_safetensors, save_safetensors
 
 BOS = 256
 CONFIG = {
@@ -98,34 +99,6 @@ class TinyLm(nn.Module):
         for layer in self.model.layers:
             x = layer(x, angle.cos(), angle.sin(), mask)
         return self.lm_head(self.model.norm(x))
-
-
-DTYPES = {"F32": np.float32, "F16": np.float16, "I32": np.int32}
-NAMES = {np.dtype(v): k for k, v in DTYPES.items()}
-
-
-def save_safetensors(path, tensors, metadata):
-    header, offset, blobs = {"__metadata__": metadata}, 0, []
-    for name, array in tensors.items():
-        raw = np.ascontiguousarray(array).tobytes()
-        header[name] = {"dtype": NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, offset + len(raw)]}
-        offset += len(raw)
-        blobs.append(raw)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
-
-
-def load_safetensors(path):
-    data = pathlib.Path(path).read_bytes()
-    size = struct.unpack("<Q", data[:8])[0]
-    header, tensors = json.loads(data[8:8 + size]), {}
-    metadata = header.pop("__metadata__", {})
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        tensors[name] = np.frombuffer(data[8 + size + begin:8 + size + end], DTYPES[entry["dtype"]]).reshape(entry["shape"])
-    return tensors, metadata
 
 
 def load_model(folder):

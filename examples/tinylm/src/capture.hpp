@@ -26,9 +26,11 @@ struct RolloutOptions {
   std::string prompts, out, capture;
   std::size_t max_tokens = 16;
   std::uint64_t seed = 1;
+  std::size_t batch = 1;  ///< sequences that are continued together
+  double top_p = 1;       ///< share of the mass that is sampled from; the capture then holds the filtered logits
 };
 
-/// Samples a continuation of each prompt (temperature 1, unfiltered), writes them as a corpus with
+/// Samples a continuation of each prompt at temperature 1 and writes them as a corpus with
 /// `token_source` set to the kernel and, beside it, the capture of the logits that were sampled from.
 Result<std::size_t> write_rollouts(Engine& engine, const std::string& checkpoint_digest,
                                    const RolloutOptions& options);

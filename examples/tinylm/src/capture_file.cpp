@@ -14,6 +14,14 @@ void CaptureRows::add(std::int32_t sequence, std::size_t index, std::int32_t tok
   logprobs_.push_back(static_cast<float>(log_softmax(logits)[static_cast<std::size_t>(token)]));
 }
 
+void CaptureRows::append(const CaptureRows& other) {
+  sequences_.insert(sequences_.end(), other.sequences_.begin(), other.sequences_.end());
+  positions_.insert(positions_.end(), other.positions_.begin(), other.positions_.end());
+  tokens_.insert(tokens_.end(), other.tokens_.begin(), other.tokens_.end());
+  kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
+  logprobs_.insert(logprobs_.end(), other.logprobs_.begin(), other.logprobs_.end());
+}
+
 Result<void> CaptureRows::write(const std::string& path, const CaptureIdentity& identity) const {
   if (tokens_.empty()) return fail("no row to write to " + path + ": the corpus has no scored token");
   const std::size_t n = tokens_.size();
@@ -24,7 +32,7 @@ Result<void> CaptureRows::write(const std::string& path, const CaptureIdentity& 
                    {"checkpoint.digest", identity.checkpoint_digest},
                    {"corpus.digest", identity.corpus_digest},
                    {"temperature", "1.0"},
-                   {"sampling_filter", "none"}};
+                   {"sampling_filter", identity.sampling_filter}};
   if (!head_.empty()) file.metadata["lm_head"] = head_;
   file.tensors[head_.empty() ? "logits" : "hidden"] = {{n, kept_.size() / n}, kept_, {}};
   file.tensors["logprobs"] = {{n}, logprobs_, {}};

@@ -13,6 +13,7 @@ namespace tinylm {
 
 struct CaptureIdentity {
   std::string kernel, token_source, checkpoint_digest, corpus_digest;
+  std::string sampling_filter = "none";
 };
 
 class CaptureRows {
@@ -24,6 +25,8 @@ class CaptureRows {
   /// Keeps hidden states in place of the logits that they give.
   void add(std::int32_t sequence, std::size_t index, std::int32_t token, std::span<const float> logits,
            std::span<const float> kept);
+  /// The rows of another capture of the same kind, behind these.
+  void append(const CaptureRows& other);
   /// What was kept are hidden states whose head is this tensor of the checkpoint.
   void set_head(const std::string& tensor) { head_ = tensor; }
   std::size_t size() const { return tokens_.size(); }

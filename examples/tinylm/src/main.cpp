@@ -162,6 +162,10 @@ int main(int argc, char** argv) {
   rollout_command->add_option("--capture", rollout.capture, "Capture of the sampled logits to write");
   rollout_command->add_option("--max-tokens", rollout.max_tokens, "Sampled tokens of each prompt");
   rollout_command->add_option("--seed", rollout.seed, "Seed of the sampler");
+  rollout_command->add_option("--batch", rollout.batch, "Sequences that are continued together [1]")
+      ->check(CLI::Range(1, 512));
+  rollout_command->add_option("--top-p", rollout.top_p,
+                              "Sample from the most likely tokens that hold this share of the mass [1: all]");
   std::string calibration_corpus, calibration_out;
   auto* calibrate_command = app.add_subcommand("calibrate", "Write the activation scales of int8-static");
   calibrate_command->add_option("--model", common.model, "Model folder")->required();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace tinylm {
@@ -35,6 +36,14 @@ std::int32_t sample(std::span<const float> logits, double temperature, std::mt19
   const double draw = static_cast<double>(random() >> 11U) * 0x1p-53 * total;
   const auto at = std::upper_bound(cumulative.begin(), cumulative.end(), draw);
   return static_cast<std::int32_t>(std::min(at, cumulative.end() - 1) - cumulative.begin());
+}
+
+void keep_top_share(std::span<float> logits, double share) {
+  double kept = 0;
+  for (const auto& [token, logprob] : top_entries(log_softmax(logits), logits.size())) {
+    if (kept >= share) logits[static_cast<std::size_t>(token)] = -std::numeric_limits<float>::infinity();
+    kept += std::exp(logprob);
+  }
 }
 
 std::vector<std::pair<std::int32_t, double>> top_entries(std::span<const double> logprobs, std::size_t k) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Log-probabilities and unfiltered sampling from a row of logits.
+/// Log-probabilities and sampling from a row of logits.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +18,10 @@ std::int32_t argmax(std::span<const float> logits);
 
 /// A token drawn from softmax(logits / temperature); temperature 0 takes the argmax.
 std::int32_t sample(std::span<const float> logits, double temperature, std::mt19937_64& random);
+
+/// Keeps the fewest most likely tokens whose probabilities sum to at least `share` (ties: the lowest id first)
+/// and sets the other logits to -infinity: what a top-p sampler leaves.
+void keep_top_share(std::span<float> logits, double share);
 
 /// The k largest entries as (token, log-probability), largest first, ties to the lowest token.
 std::vector<std::pair<std::int32_t, double>> top_entries(std::span<const double> logprobs, std::size_t k);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "examples/tinylm/src/sampler.hpp"
 #include "tests/examples/tinylm/fixtures.hpp"
 
 using namespace tinylm;
@@ -82,6 +83,63 @@ TEST_CASE("rollouts are a corpus whose source is the kernel, and its capture sco
       captured(Precision::f32, {.corpus = options.out, .out = folder.file("f32"), .like = options.capture});
   CHECK(again.metadata["token_source"] == "tinylm-bf16");
   CHECK(again.tensors["token_ids"].integers.size() == *rows);
+}
+
+TEST_CASE("sequences that are continued together draw the random numbers that they draw alone") {
+  const TemporaryFolder folder;
+  std::vector<Corpus> corpora;
+  for (const std::size_t batch : {1U, 7U}) {
+    Engine kernel = engine(Precision::int8);  // exact sums in every product but the head's
+    const RolloutOptions options{.prompts = shipped("data/rollout_prompts.jsonl"),
+                                 .out = folder.file("r" + std::to_string(batch)),
+                                 .capture = folder.file("c" + std::to_string(batch)),
+                                 .max_tokens = 4,
+                                 .batch = batch};
+    REQUIRE(write_rollouts(kernel, tinylm_tests::model().checkpoint_digest, options).has_value());
+    corpora.push_back(read_corpus(options.out, 512).value());
+    const TensorFile capture = read_safetensors(options.capture).value();
+    std::size_t row = 0;
+    for (const Sequence& sequence : corpora.back().sequences)
+      for (std::size_t t = sequence.score_from; t < sequence.tokens.size(); ++t, ++row)
+        CHECK(capture.tensors.at("token_ids").integers[row] == sequence.tokens[t]);
+  }
+  std::size_t same = 0;
+  for (std::size_t i = 0; i < corpora[0].sequences.size(); ++i)
+    same += corpora[0].sequences[i].tokens == corpora[1].sequences[i].tokens ? 1U : 0U;
+  CHECK(same + 2 >= corpora[0].sequences.size());  // roundings of attention may turn a draw
+}
+
+TEST_CASE("a top-p sampler keeps the fewest most likely tokens that hold the share") {
+  std::vector<float> logits = {std::log(0.1f), std::log(0.4f), std::log(0.1f), std::log(0.4f)};
+  keep_top_share(logits, 0.85);
+  CHECK(std::isfinite(logits[0]));  // of two that are as likely, the lower id
+  CHECK(std::isinf(logits[2]));
+  keep_top_share(logits, 0.4);
+  CHECK(std::isfinite(logits[1]));
+  CHECK(std::isinf(logits[3]));
+}
+
+TEST_CASE("rollouts of a filtered sampler say so, and hold the logits that were sampled from") {
+  const TemporaryFolder folder;
+  Engine kernel = engine(Precision::f32);
+  RolloutOptions options{.prompts = shipped("data/rollout_prompts.jsonl"),
+                         .out = folder.file("r"),
+                         .capture = folder.file("c"),
+                         .max_tokens = 2,
+                         .top_p = 0.5};
+  REQUIRE(write_rollouts(kernel, tinylm_tests::model().checkpoint_digest, options).has_value());
+  TensorFile capture = read_safetensors(options.capture).value();
+  CHECK(capture.metadata["sampling_filter"] == "top_p=0.5");
+  const auto& logits = capture.tensors["logits"].floats;
+  const auto& tokens = capture.tensors["token_ids"].integers;
+  const std::size_t width = logits.size() / tokens.size();
+  std::size_t masked = 0;
+  for (std::size_t row = 0; row < tokens.size(); ++row)
+    CHECK(std::isfinite(logits[row * width + static_cast<std::size_t>(tokens[row])]));
+  for (const float z : logits) masked += std::isinf(z) ? 1U : 0U;
+  CHECK(masked > logits.size() / 2);
+  options.top_p = 0;
+  CHECK_FALSE(write_rollouts(kernel, tinylm_tests::model().checkpoint_digest, options).has_value());
 }
 
 TEST_CASE("a corpus with a fault is refused by line") {
