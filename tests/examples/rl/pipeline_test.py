@@ -4,6 +4,7 @@ f32 kernel. The same files as examples/rl writes and reads, without PyTorch."""
 import functools
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import measure  # noqa: E402
 from inference import TINYLM, Kernel, load_safetensors, prompt_pool, rollout, write_prompts  # noqa: E402
 from product import Product  # noqa: E402
 from rewards import REWARDS  # noqa: E402
-from tensors import checkpoint_digest  # noqa: E402
+from tensors import checkpoint_digest, save_safetensors  # noqa: E402
 
 MODEL, TOKENS, RESPONSES = TINYLM / "model", 8, 192
 TINYLM_BIN, DRIFTGATE_BIN = os.environ["TINYLM_BIN"], os.environ["DRIFTGATE_BIN"]
@@ -34,23 +35,36 @@ def scored_by_f32(work):
     out = []
     for option in ([], ["--hidden"]):
         subprocess.run([TINYLM_BIN, "capture", "--model", str(MODEL), "--kernel", "f32", "--corpus", str(work / "rollouts.jsonl"),
-                        "--like", str(work / "sampled.safetensors"), "--out", str(work / "scored.safetensors"), *option],
+                        "--out", str(work / "scored.safetensors"), *option],
                        check=True, capture_output=True)
         kept = load_safetensors(work / "scored.safetensors")[0]
         out.append(kept["hidden" if option else "logits"])
     return tuple(out)
 
 
+def model_off_by(share, folder):
+    """The model with each matrix moved by a share of its root mean square, as weights of some steps ago are."""
+    rng = np.random.default_rng(1)
+    folder.mkdir()
+    shutil.copy(MODEL / "config.json", folder)
+    tensors, meta = load_safetensors(MODEL / "model.safetensors")
+    moved = {name: w if w.ndim == 1 else (w + share * np.sqrt(np.mean(np.square(w, dtype=np.float32))) * rng.standard_normal(w.shape))
+             for name, w in tensors.items()}
+    save_safetensors(folder / "model.safetensors", {name: w.astype(np.float32) for name, w in moved.items()}, meta)
+    return folder
+
+
 class World:
-    def __init__(self, work, kernel):
+    def __init__(self, work, kernel, weights_off=0.0):
         sampled = {}
+        served = model_off_by(weights_off, pathlib.Path(work) / "served") if weights_off else MODEL
         prompts = pathlib.Path(work) / "prompts.jsonl"
         pool = prompt_pool()
         write_prompts(prompts, [pool[i % len(pool)] for i in range(RESPONSES)])
         for name, k in (("inf", kernel), ("train", Kernel("f32", "f32"))):
             folder = pathlib.Path(work) / name
             folder.mkdir()
-            rollouts = rollout(TINYLM_BIN, k, MODEL, prompts, folder, 1, TOKENS)
+            rollouts = rollout(TINYLM_BIN, k, served if name == "inf" else MODEL, prompts, folder, 1, TOKENS)
             rewards = rollouts.sums(REWARD.of_tokens(rollouts.before, rollouts.token)) / TOKENS
             sampled[name] = rollouts, scored_by_f32(folder), rewards
         (self.inf, scores, rewards), (train, train_scores, train_rewards) = sampled["inf"], sampled["train"]
@@ -63,9 +77,9 @@ class World:
 
 
 @functools.cache
-def world(kernel):
+def world(kernel, weights_off=0.0):
     with tempfile.TemporaryDirectory() as work:
-        return World(work, kernel)
+        return World(work, kernel, weights_off)
 
 
 class Bounds(unittest.TestCase):
@@ -120,12 +134,13 @@ class Filter(unittest.TestCase):
 
 
 class Gate(unittest.TestCase):
-    def test_the_contract_passes_fine_kernels_and_holds_back_the_one_that_clips(self):
+    def test_the_contract_passes_fine_kernels_and_holds_back_stale_weights(self):
         for name in ("bf16", "int8"):
             self.assertEqual(world(Kernel(name, name)).report.verdict, "pass", name)
-        held_back = world(Kernel("int8-static", "int8-static")).report
-        self.assertNotEqual(held_back.verdict, "pass")
-        self.assertEqual([clause.split(":")[0] for clause in held_back.failing()], ["numerical.reward-drift"])
+        stale = world(Kernel("stale", "f32"), weights_off=0.3)
+        self.assertNotEqual(stale.report.verdict, "pass")
+        self.assertEqual([clause.split(":")[0] for clause in stale.report.failing()], ["numerical.reward-drift"])
+        self.assertGreaterEqual(stale.token["row_least_worst"], 1)
 
 
 if __name__ == "__main__":
