@@ -41,6 +41,8 @@ struct BoundBuilder {
   /// The mean tv that links 3 and 5 rest on: measured, or from KL where only core metrics were.
   MeanTest add_tv_links();
   void add_sequence();
+  /// The tv of whole responses itself, E_q[(1 − W)⁺] of the sampled tokens, without bias and not as a bound.
+  void add_sequence_estimate(bool sampled);
   void add_reward(const MeanTest& tv);
   void add_inversion();
   void add_policy(const MeanTest& tv);

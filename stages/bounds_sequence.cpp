@@ -14,6 +14,8 @@ using schema::Metric;
 
 constexpr const char* kEveryPrefix =
     "the largest tv and span of the measured rows bound every reachable prefix";
+constexpr const char* kWholeResponses =
+    "tokens sampled by K_inf without filters, every position of each response captured to its end";
 /// Reward tolerance of link 7 where no clause states one, as a share of the reward's range.
 constexpr double kDefaultTolerance = 0.01;
 
@@ -71,8 +73,7 @@ void BoundBuilder::add_sequence() {
     link.inputs["rows_per_sequence_least"] = length.min;
     link.inputs["rows_per_sequence_most"] = length.max;
     link.approximate = true;
-    link.assumption =
-        "tokens sampled by K_inf without filters, every position of each response captured to its end";
+    link.assumption = kWholeResponses;
     link.status = sampled ? AssumptionStatus::unchecked : AssumptionStatus::broken;
     if (!sampled) link.upper.reset();
   };
@@ -91,6 +92,7 @@ void BoundBuilder::add_sequence() {
     best.from = source.name;
     best.method = "the smaller limit of sequence_tv and sequence_kl, each at half of alpha: " + source.method;
   }
+  add_sequence_estimate(sampled);
   if (assumptions.max_tokens == 0) {
     add_missing(4, "sequence_sup_tv", std::nullopt, Horizon::sequence, "assumptions.max_tokens");
     return;
@@ -107,6 +109,28 @@ void BoundBuilder::add_sequence() {
   by_span.inputs = {{"logit_span_max", span}, {"max_tokens", tokens}};
   by_span.assumption = kEveryPrefix;
   by_span.status = AssumptionStatus::unchecked;
+}
+
+void BoundBuilder::add_sequence_estimate(bool sampled) {
+  const auto clusters = collect(table, selection, [](const gpu::SequenceRow& row) {
+    if (row.realised.n == 0) return ClusterSum{};
+    return ClusterSum{1, std::max(0.0, -std::expm1(row.realised.log_w))};
+  });
+  if (clusters.empty()) return;
+  const MeanTest test = resampled(clusters, alpha);
+  BoundLink& link = add_mean(4, "tv_sequence", std::nullopt, Horizon::sequence, test,
+                             [](double value) { return std::clamp(value, 0.0, 1.0); });
+  link.approximate = true;
+  link.assumption = kWholeResponses;
+  link.status = sampled ? AssumptionStatus::unchecked : AssumptionStatus::broken;
+  if (!sampled) {
+    link.upper.reset();
+    return;
+  }
+  if (test.lower) link.inputs["lower"] = std::max(0.0, *test.lower);
+  if (values_only) return;
+  const MeanTest exact = betting_mean(clusters, test.estimate, 0, 1, alpha, seed);
+  if (exact.upper) link.inputs["upper_exact"] = *exact.upper;
 }
 
 void BoundBuilder::add_sequence_scaled(std::uint32_t number, const char* name, Bound bound, double factor,

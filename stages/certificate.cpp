@@ -83,6 +83,8 @@ std::string in_short(const CertificateInputs& in) {
         "");
   }
   say("sequence_best", "Whole responses: the total variation is at most", "");
+  if (const BoundLink* link = named(corpus, "tv_sequence"); link != nullptr && link->upper)
+    say("tv_sequence", "Whole responses, estimated from the sampled tokens: the total variation is", "");
   if (named(corpus, "sequence_best") == nullptr) {
     const BoundLink* sum = named(corpus, "sequence_tv");
     const bool sampled = sum != nullptr && sum->status != AssumptionStatus::broken;

@@ -49,6 +49,10 @@ constexpr std::array kMeanings = {
         "sequence_best",
         "The better of the two, which counts: the share of whole responses that another kernel would have "
         "written otherwise is at most this."},
+    Meaning{"tv_sequence",
+            "The total variation of whole responses itself, estimated without bias from the tokens that K_inf "
+            "sampled: the mean of (1 − W)⁺ over responses, W being the product of their importance ratios. "
+            "upper_exact is its limit by betting, which assumes nothing of how responses scatter."},
     Meaning{
         "sequence_sup_tv",
         "What it would be over max_tokens tokens if no reachable prefix were worse than the worst measured "

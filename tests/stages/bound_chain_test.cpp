@@ -211,6 +211,7 @@ void add_row(gpu::SequenceRow& row, const Node& node, std::size_t token, const L
   row.head_tail_tv.add(node.head_tail);
   row.metrics[make::at(Metric::log_ratio)].add(node.log_ratio[token]);
   ++row.realised.n;
+  row.realised.log_w += node.log_ratio[token];
   row.realised.excess_is_clip += std::max(0.0, std::abs(std::expm1(node.log_ratio[token])) - limits.is_clip);
   row.realised.min_log_q = std::min(row.realised.min_log_q, std::log(node.q[token]));
 }
@@ -363,6 +364,9 @@ void judge_sequences(const Tree& tree, const Limits& limits, Judge& judge) {
   for (const char* name :
        {"sequence_tv", "sequence_kl", "sequence_best", "sequence_sup_tv", "sequence_sup_span"})
     judge.at_most(tv, name);
+  // This one is no bound: its expectation is the total variation itself.
+  const double estimated = judge.value("tv_sequence");
+  if (!(std::abs(estimated - tv) <= kRounding)) REQUIRE(estimated == tv);
   judge.at_most(std::abs(reward), "reward_sequence");
   judge.at_most(norm(bias), "policy_gradient_sequence");
   // Drifts scaled to the largest span that link 7 allows keep the worst reward within its tolerance.
@@ -437,6 +441,7 @@ TEST_CASE("no link of the chain is below what it bounds, in 100,000 random small
                                             {"sequence_tv", kTrees},
                                             {"sequence_kl", kTrees},
                                             {"sequence_best", kTrees},
+                                            {"tv_sequence", kTrees},
                                             {"sequence_sup_tv", kTrees},
                                             {"sequence_sup_span", kTrees},
                                             {"reward_sequence", kTrees},
@@ -491,4 +496,50 @@ TEST_CASE("a top-k filter before the comparison breaks the links, so such a capt
   const BoundChain chain = bound_chain(table, {}, {}, 0.05, 1);
   CHECK(chain.links.empty());
   CHECK(chain.refused.find("top_k=2") != std::string::npos);
+}
+
+TEST_CASE("the limits of the tv of whole sequences hold it in an enumerated world, exactly known") {
+  Maker maker(kSeed + 3);
+  // Trees in which responses of any weight can be drawn, with a tv of some percent.
+  Tree tree = make_tree(maker);
+  const auto exact_tv = [](const Tree& of) {
+    double tv = 0;
+    for (const Tree::Path& path : of.paths) tv += std::abs(path.p - path.q) / 2;
+    return tv;
+  };
+  while (exact_tv(tree) < 0.02 || exact_tv(tree) > 0.2 || tree.paths.size() < 8) tree = make_tree(maker);
+  const double tv = exact_tv(tree);
+  const Limits limits = random_limits(maker);
+  const auto all = population(tree, limits);
+  constexpr int kRuns = 200;
+  constexpr int kResponses = 200;
+  constexpr double kAlpha = 0.05;
+  int above = 0;
+  int below = 0;
+  int exact_below = 0;
+  double sum = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    auto table = empty_table(tree.vocabulary, limits);
+    for (int i = 0; i < kResponses; ++i) {
+      table.sequences.push_back(
+          all.sequences[static_cast<std::size_t>(maker.integer(0, static_cast<int>(all.sequences.size()) - 1))]);
+      table.sequences.back().sequence = i;
+      table.infos.emplace_back().sequence = i;
+    }
+    const BoundChain chain = bound_chain(table, {}, {}, kAlpha, static_cast<std::uint64_t>(run));
+    const auto link = std::ranges::find(chain.links, "tv_sequence", &BoundLink::name);
+    REQUIRE(link != chain.links.end());
+    REQUIRE(link->upper.has_value());
+    sum += *link->value;
+    below += *link->upper < tv ? 1 : 0;
+    above += link->inputs.at("lower") > tv ? 1 : 0;
+    exact_below += link->inputs.at("upper_exact") < tv ? 1 : 0;
+  }
+  const double slack = 3 * std::sqrt(kAlpha * (1 - kAlpha) / kRuns);
+  MESSAGE("tv " << tv << ", mean estimate " << sum / kRuns << ", upper limits below it " << below << ", exact ones "
+                << exact_below << ", lower limits above it " << above << " of " << kRuns);
+  CHECK(sum / kRuns == doctest::Approx(tv).epsilon(0.05));
+  CHECK(exact_below <= kRuns * (kAlpha + slack));
+  CHECK(below <= kRuns * (kAlpha + slack));
+  CHECK(above <= kRuns * (kAlpha + slack));
 }

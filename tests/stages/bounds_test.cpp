@@ -261,3 +261,29 @@ TEST_CASE("core metrics, which know no tv, have a chain from their KL") {
   }
   CHECK(bound_chain(table, assumptions, {}, 0.05, 1).refused.find("nothing is known") == 0);
 }
+
+TEST_CASE("the tv of whole sequences stands beside its bounds where K_inf sampled the tokens, and not elsewhere") {
+  auto table = corpus();
+  table.has_tokens = true;
+  for (gpu::SequenceRow& row : table.sequences) {
+    row.realised.n = row.rows;
+    row.realised.log_w = row.sequence % 2 == 0 ? std::log(0.9) : std::log(1.1);
+  }
+  table.inf.kernel = table.inf.token_source = table.train.token_source = "tinylm-bf16";
+  const BoundChain sampled = bound_chain(table, {}, {}, 0.05, 1);
+  const BoundLink* link = named(sampled, "tv_sequence");
+  REQUIRE(link != nullptr);
+  CHECK(*link->value == doctest::Approx(0.05).epsilon(0.02));
+  CHECK(*link->upper > *link->value);
+  CHECK(link->inputs.at("lower") < *link->value);
+  CHECK(link->inputs.at("upper_exact") > *link->upper);
+  CHECK(link->approximate);
+  CHECK_FALSE(link->bound.has_value());
+
+  table.inf.token_source = table.train.token_source = "corpus";
+  const BoundChain corpus_tokens = bound_chain(table, {}, {}, 0.05, 1);
+  const BoundLink* described = named(corpus_tokens, "tv_sequence");
+  REQUIRE(described != nullptr);
+  CHECK(described->status == AssumptionStatus::broken);
+  CHECK_FALSE(described->upper.has_value());
+}
