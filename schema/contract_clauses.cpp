@@ -19,8 +19,8 @@ struct FamilyRules {
 
 const std::array<FamilyRules, 4>& family_rules() {
   static const std::array<FamilyRules, 4> kRules{{
-      {Family::numerical, stage_bit(Stage::offline_numeric), {"metric", "bound"}},
-      {Family::statistical, stage_bit(Stage::statistical_slice), {"metric", "outcome"}},
+      {Family::numerical, stage_bit(Stage::offline_numeric), {"metric", "bound", "tensor"}},
+      {Family::statistical, stage_bit(Stage::statistical_slice), {"metric", "outcome", "tensor"}},
       {Family::runtime, kTraffic, {"metric"}},
       {Family::observability, kTraffic, {"signal"}},
   }};
@@ -125,9 +125,23 @@ std::optional<Subject> read_bound(Fields& fields, const Cursor& at, const Assump
   return subject;
 }
 
+// An exact clause: the two kernels must agree bit by bit.
+std::optional<Subject> read_tensor(Fields& fields, const Cursor& at) {
+  static constexpr std::array<std::string_view, 3> kTensors{"logits", "logprobs", "tokens"};
+  if (const auto equal = fields.need("equal")) {
+    if (!read_flag(*equal).value_or(true)) {
+      equal->refuse("a clause on a tensor holds the two kernels to the same bits; write equal: true, or limit a "
+                    "metric of the difference");
+    }
+  }
+  const auto index = read_choice(at, kTensors);
+  if (!index) return std::nullopt;
+  return ExactSubject{static_cast<ExactTensor>(*index)};
+}
+
 std::optional<Subject> read_subject(Fields& fields, const FamilyRules& rules, const Contract& contract) {
   std::vector<std::pair<std::string_view, Cursor>> stated;
-  for (const std::string_view kind : {"metric", "bound", "outcome", "signal"}) {
+  for (const std::string_view kind : {"metric", "bound", "outcome", "signal", "tensor"}) {
     if (auto at = fields.find(kind)) stated.emplace_back(kind, std::move(*at));
   }
   if (stated.size() != 1) {
@@ -147,6 +161,7 @@ std::optional<Subject> read_subject(Fields& fields, const FamilyRules& rules, co
     if (!read_choice(at, kOutcomes)) return std::nullopt;
     return OutcomeSubject{"correct"};
   }
+  if (kind == "tensor") return read_tensor(fields, at);
   const auto metric = read_metric(at, kind == "signal");
   if (!metric) return std::nullopt;
   if (kind == "signal") return SignalSubject{*metric};
@@ -160,6 +175,9 @@ std::optional<Subject> read_subject(Fields& fields, const FamilyRules& rules, co
 StageSet supplied_by(const Subject& subject) {
   if (const auto* metric = std::get_if<MetricSubject>(&subject)) return info(metric->metric).stages;
   if (const auto* signal = std::get_if<SignalSubject>(&subject)) return info(signal->signal).stages;
+  if (std::holds_alternative<ExactSubject>(subject)) {
+    return static_cast<StageSet>(stage_bit(Stage::offline_numeric) | stage_bit(Stage::statistical_slice));
+  }
   return std::holds_alternative<BoundSubject>(subject) ? stage_bit(Stage::offline_numeric)
                                                        : stage_bit(Stage::statistical_slice);
 }
@@ -171,6 +189,8 @@ std::string subject_name(const Subject& subject) {
     return std::string(to_string(signal->signal));
   if (const auto* bound = std::get_if<BoundSubject>(&subject))
     return fmt::format("the bound {}", to_string(bound->bound));
+  if (const auto* exact = std::get_if<ExactSubject>(&subject))
+    return fmt::format("the bits of the {}", to_string(exact->tensor));
   return "outcomes";
 }
 
@@ -222,6 +242,9 @@ void read_slices(const Cursor& at, Clause& clause, const Slices& slices) {
     }
     clause.slices.push_back(role);
   });
+  if (std::holds_alternative<ExactSubject>(clause.subject)) {
+    at.refuse("bits are compared on the corpus as a whole, where one row that differs is enough; remove \"slices\"");
+  }
   if ((clause.stages & stage_bit(Stage::offline_numeric)) != 0) {
     at.refuse(
         "offline-numeric looks at the corpus as a whole; remove \"slices\", or take offline-numeric out of "
@@ -306,6 +329,7 @@ void parse_clause(const Cursor& at, const FamilyRules& rules, Contract& contract
     (void)fields.find("aggregate");
     (void)fields.find("band");
     (void)fields.find("horizon");
+    (void)fields.find("equal");
   }
   fields.finish();
   // A clause with a fault stays, so that rules which name it are not faults as well.

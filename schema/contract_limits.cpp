@@ -29,6 +29,7 @@ Names allowed_limits(const Subject& subject) {
     if (signal->signal == Metric::logprobs) return {"min_coverage"};
     return {"max_staleness"};
   }
+  if (std::holds_alternative<ExactSubject>(subject)) return {"min_count"};
   const auto& metric = std::get<MetricSubject>(subject);
   if (info(metric.metric).group == MetricGroup::traffic) return {"max", "max_ratio", "max_delta"};
   if (metric.metric == Metric::band_retention) return {"min"};
@@ -158,7 +159,8 @@ Limits read_limits(Fields& fields, const Subject& subject, const Contract& contr
   Limits limits;
   if (foreign) return limits;
   read_values(fields, subject, contract, limits);
-  check_combination(fields.cursor(), stated, allowed);
+  // `equal: true` is the limit of an exact clause, and min_count its sample size.
+  if (!std::holds_alternative<ExactSubject>(subject)) check_combination(fields.cursor(), stated, allowed);
   check_floor(fields, limits);
   return limits;
 }

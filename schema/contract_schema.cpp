@@ -176,6 +176,11 @@ Json metric_clause(Json subjects, Json limits, bool slices) {
   }
   out["properties"]["band"] = one_of(band_names(), "which of the six values of band_retention");
   out["properties"]["min_sequences"] = count(1, detail::kMaxMinSequences);
+  if (out["properties"].contains("tensor")) {
+    out["properties"]["equal"] = {{"const", true}};
+    out["dependencies"]["tensor"] = Json::array({"equal"});
+    out["dependencies"]["equal"] = Json::array({"tensor"});
+  }
   if (slices) out["properties"]["slices"] = list_of(one_of({"critical", "monitored"}), 2);
   Json rules = Json::array();
   for (const MetricInfo& entry : metric_registry()) {
@@ -185,9 +190,13 @@ Json metric_clause(Json subjects, Json limits, bool slices) {
   return out;
 }
 
+Json tensors() {
+  return one_of({"logits", "logprobs", "tokens"}, "what the two kernels must hold bit by bit (equal: true)");
+}
+
 Json numerical_clause() {
   const Json bounds = one_of({"tv", "reward", "sequence", "policy_gradient"}, "a bound of the bound chain");
-  Json out = metric_clause({{"bound", bounds}},
+  Json out = metric_clause({{"bound", bounds}, {"tensor", tensors()}},
                            {"max", "min", "max_delta", "min_count", "floor_multiple", "floor_cap"}, false);
   out["properties"]["horizon"] = one_of({"token", "sequence"});
   return out;
@@ -196,7 +205,7 @@ Json numerical_clause() {
 Json families() {
   const auto family = [](Json items) { return list_of(std::move(items), detail::kMaxClausesPerFamily); };
   Json statistical = metric_clause(
-      {{"outcome", one_of({"correct"})}},
+      {{"outcome", one_of({"correct"})}, {"tensor", tensors()}},
       {"max", "min", "max_delta", "min_count", "non_inferiority_margin", "floor_multiple", "floor_cap"},
       true);
   Json runtime = metric_clause(Json::object(), {"max", "min", "max_ratio", "max_delta"}, true);

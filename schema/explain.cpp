@@ -36,6 +36,9 @@ std::string subject_text(const Subject& subject) {
                        bound->horizon == Horizon::token ? "token" : "sequence");
   }
   if (const auto* outcome = std::get_if<OutcomeSubject>(&subject)) return "outcome " + outcome->outcome;
+  if (const auto* exact = std::get_if<ExactSubject>(&subject)) {
+    return fmt::format("{} equal bit by bit", to_string(exact->tensor));
+  }
   return "signal " + std::string(to_string(std::get<SignalSubject>(subject).signal));
 }
 

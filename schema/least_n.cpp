@@ -167,6 +167,10 @@ LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract) {
   if (const auto* bound = std::get_if<BoundSubject>(&clause.subject)) {
     return bound_needs(setting, *bound, clause, contract.assumptions);
   }
+  if (std::holds_alternative<ExactSubject>(clause.subject)) {
+    return answer(setting, clause.limits.min_count.value_or(min_sequences_of(clause, contract)),
+                  "census: no row that differs in at least this many");
+  }
   const auto& metric = std::get<MetricSubject>(clause.subject);
   if (info(metric.metric).group == MetricGroup::traffic)
     return traffic_needs(setting, metric, clause, contract);

@@ -9,6 +9,7 @@
 #include "stages/bounded_test.hpp"
 #include "stages/clause_rules.hpp"
 #include "stages/difference_test.hpp"
+#include "stages/exact_test.hpp"
 #include "stages/selection.hpp"
 #include "stages/statistics/paired.hpp"
 #include "stages/wording.hpp"
@@ -200,6 +201,10 @@ ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause
         count_text(selection.size()), on_slice(where), count_text(least),
         count_text(least - selection.size()));
     return verdict;
+  }
+  if (const auto* exact = std::get_if<schema::ExactSubject>(&clause.subject)) {
+    const std::uint64_t units = clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
+    return decide_exact(data, *exact, units, std::move(verdict));
   }
   const bool of_outcomes = std::holds_alternative<schema::OutcomeSubject>(clause.subject);
   if (std::string fault = of_outcomes ? std::string() : deciding_finding(*data.table); !fault.empty()) {

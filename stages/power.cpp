@@ -209,6 +209,9 @@ void clause_power(const Clause& clause, const Contract& contract, std::uint64_t 
     if (*tau >= 1) return found(power, least, "the limit is beyond the largest possible value");
     return found(power, bounded_units(*tau, false, power.alpha, least, seed), kScatter);
   }
+  if (std::holds_alternative<schema::ExactSubject>(clause.subject)) {
+    return found(power, least, "no row differs");
+  }
   const auto& subject = std::get<schema::MetricSubject>(clause.subject);
   if (schema::info(subject.metric).group == schema::MetricGroup::traffic) {
     return traffic_power(clause, subject, contract, least, seed, power);

@@ -13,10 +13,12 @@
 #include "daemon/cli/contract_tools.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "gpu/capture.hpp"
+#include "gpu/compare_bits.hpp"
 #include "gpu/corpus.hpp"
 #include "gpu/drift.hpp"
 #include "gpu/fault_injection.hpp"
 #include "schema/json.hpp"
+#include "stages/exact_test.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/selection.hpp"
 #include "stages/statistical_slice.hpp"
@@ -112,7 +114,8 @@ Result<Bench> open_bench(const ContractTestArgs& args) {
 /// decide plays no part.
 Result<Case> judge(const Bench& bench, const gpu::Capture& inf, std::string name, bool good) {
   const auto infos = bench.corpus ? bench.corpus->sequences : std::vector<gpu::SequenceInfo>{};
-  const auto table = gpu::measure(bench.train, inf, bench.slices(), options_for(bench.contract, infos));
+  const auto table = gpu::measure_with_bits(bench.train, inf, bench.slices(), options_for(bench.contract, infos),
+                                            stages::required_bits(bench.contract));
   if (!table) return std::unexpected(table.error());
   stages::StageInputs inputs;
   inputs.alpha = bench.contract.confidence.alpha;  // a look, not a stage: nothing is spent

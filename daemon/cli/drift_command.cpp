@@ -19,6 +19,7 @@
 #include "daemon/cli/shortened_input.hpp"
 #include "gpu/drift.hpp"
 #include "schema/document_node.hpp"
+#include "stages/exact_test.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/slice_search.hpp"
 #include "stages/statistical_slice.hpp"
@@ -150,6 +151,7 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
   }
   auto table = ranks.measure(
       inputs.train, inputs.inf, inputs.corpus ? &*inputs.corpus : nullptr, options_of(args, inputs),
+      inputs.contract ? stages::required_bits(*inputs.contract) : std::vector<std::string>{},
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }, sink);
   if (!table || !rows) return table;
   if (auto ok = rows->finish(); !ok) return std::unexpected(ok.error());

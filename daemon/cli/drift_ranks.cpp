@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "gpu/collective_loader.hpp"
+#include "gpu/compare_bits.hpp"
 #include "gpu/rank_devices.hpp"
 
 namespace driftgate::cli {
@@ -49,6 +50,15 @@ Result<gpu::RankOptions> options_of(const DriftArgs& args) {
   out.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(args.timeout_s * 1'000));
   out.nccl = exchange == "nccl";
   return out;
+}
+
+/// What the whole captures say of their bits, added by the process that has the table.
+Result<std::optional<gpu::MeasurementTable>> with_bits(const gpu::Capture& train, const gpu::Capture& inf,
+                                                       const std::vector<std::string>& exact,
+                                                       Result<std::optional<gpu::MeasurementTable>> table) {
+  if (!table || !*table) return table;
+  if (auto ok = gpu::compare_bits(train, inf, exact, **table); !ok) return std::unexpected(ok.error());
+  return table;
 }
 
 }  // namespace
@@ -137,24 +147,25 @@ std::string DriftRanks::describe() const {
 
 Result<std::optional<gpu::MeasurementTable>> DriftRanks::measure(
     const gpu::Capture& train, const gpu::Capture& inf, const gpu::Corpus* corpus,
-    gpu::MeasureOptions options, const gpu::Progress& progress, const gpu::RowSink& sink) {
+    gpu::MeasureOptions options, const std::vector<std::string>& exact, const gpu::Progress& progress,
+    const gpu::RowSink& sink) {
   if (trouble_) return std::unexpected(*trouble_);
   options.device = devices_.front();
   if (job_ && job_->size() > 1) {
     if (options.threads == 0) options.threads = gpu::threads_of_rank(0, gpu::local_size());
     auto table = gpu::measure_rank(*job_, train, inf, corpus, options, options_, progress, sink);
     if (table && *table) ticker_ = std::make_unique<Ticker>(*job_, options_.timeout);
-    return table;
+    return with_bits(train, inf, exact, std::move(table));
   }
   if (devices_.size() == 1) {
-    auto table = gpu::measure(train, inf, corpus, options, progress, sink);
+    auto table = gpu::measure_with_bits(train, inf, corpus, options, exact, progress, sink);
     if (!table) return std::unexpected(table.error());
     return std::optional(std::move(*table));
   }
   auto ranks = gpu::measure_in_threads(train, inf, corpus, options, options_, devices_, progress, sink);
   abandoned_ = ranks.abandoned;
   if (!ranks.table) return std::unexpected(ranks.table.error());
-  return std::optional(std::move(*ranks.table));
+  return with_bits(train, inf, exact, std::optional(std::move(*ranks.table)));
 }
 
 void DriftRanks::fail(const schema::Error& error) {

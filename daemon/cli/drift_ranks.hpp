@@ -26,10 +26,11 @@ class DriftRanks {
   [[nodiscard]] bool root() const { return !job_ || job_->rank() == 0; }
   /// "cpu", "cpu, 4 ranks over mpi, vocab"
   [[nodiscard]] std::string describe() const;
-  /// The table, at rank 0; nothing elsewhere.
+  /// The table, at rank 0; nothing elsewhere. `exact` is what is compared bit by bit.
   [[nodiscard]] schema::Result<std::optional<gpu::MeasurementTable>> measure(
       const gpu::Capture& train, const gpu::Capture& inf, const gpu::Corpus* corpus,
-      gpu::MeasureOptions options, const gpu::Progress& progress, const gpu::RowSink& sink);
+      gpu::MeasureOptions options, const std::vector<std::string>& exact, const gpu::Progress& progress,
+      const gpu::RowSink& sink);
   /// Prints the error where it concerns this rank, and tells the others.
   void fail(const schema::Error& error);
   /// Returns the exit code of rank 0 on every rank; after `fail` it ends the whole job. The last call.

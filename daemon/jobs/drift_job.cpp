@@ -7,10 +7,12 @@
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/jobs/worker.hpp"
 #include "gpu/capture_digest.hpp"
+#include "gpu/compare_bits.hpp"
 #include "gpu/drift.hpp"
 #include "schema/contract.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
+#include "stages/exact_test.hpp"
 
 namespace driftgate::jobs {
 namespace {
@@ -81,8 +83,9 @@ schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& 
   }
   const auto* known = corpus ? &*corpus : nullptr;
   Teller teller(folder);
-  auto table = gpu::measure(*train, *inf, known, measure_options(*report.contract, known, payload),
-                            [&](std::uint64_t done, std::uint64_t total) { teller(done, total); });
+  const auto options = measure_options(*report.contract, known, payload);
+  auto table = gpu::measure_with_bits(*train, *inf, known, options, stages::required_bits(*report.contract),
+                                      [&](std::uint64_t done, std::uint64_t total) { teller(done, total); });
   if (!table) return std::unexpected(table.error());
   auto train_digest = gpu::capture_digest(*train);
   auto inf_digest = train_digest ? gpu::capture_digest(*inf) : train_digest;

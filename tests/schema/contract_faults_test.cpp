@@ -108,9 +108,9 @@ TEST_CASE("references within the contract are checked") {
       {"metric: tv, aggregate: mean, max: 0.02, slices: [critical]", "metric: error_rate, max: 0.1",
        "no stage of the statistical family can supply error_rate; it is supplied in: shadow-runtime, canary"},
       {"bound: reward, max: 0.05", "outcome: correct, non_inferiority_margin: 0.1",
-       "a numerical clause has no \"outcome\"; allowed: metric, bound"},
+       "a numerical clause has no \"outcome\"; allowed: metric, bound, tensor"},
       {"metric: tv, ", "metric: tv, outcome: correct, ",
-       "a clause names exactly one of metric, outcome; found 2"},
+       "a clause names exactly one of metric, outcome, tensor; found 2"},
   });
 }
 
@@ -191,12 +191,27 @@ TEST_CASE("discovery is checked like every other section") {
   check_all({
       {"  critical:", "  discover: {depth: 4}\n  critical:", "found the number 4"},
       {"  critical:", "  discover: {action: stop}\n  critical:", "allowed: report, block"},
+      {"  critical:", "  discover: {max_ratio: 0.5}\n  critical:", "found the number 0.5"},
   });
   std::string text = contract_with("  dimensions: [language, domain]\n  critical: [{language: de}]",
                                    "  discover: {depth: 2}");
   text.replace(text.find(", slices: [critical]"), 20, "");
   CHECK(format_faults(parse_contract(text, "c").faults, "c")
             .find("list the attributes to search under slices.dimensions") != std::string::npos);
+}
+
+TEST_CASE("exact clauses say equal: true of a tensor and nothing else") {
+  const std::string span = "metric: logit_span, aggregate: p99, max: 0.75";
+  const std::string tv = "metric: tv, aggregate: mean, max: 0.02, slices: [critical]";
+  check_all({
+      {span, "tensor: logits", "the field \"equal\" of a numerical clause is missing"},
+      {span, "tensor: logits, equal: false", "write equal: true"},
+      {span, "tensor: logit, equal: true", "did you mean \"logits\"?"},
+      {span, "tensor: logits, equal: true, max: 0", "the limit max makes no sense here; allowed: min_count"},
+      {span, "metric: tv, aggregate: mean, max: 0.1, equal: true", "equal"},
+      {span, "tensor: logits, equal: true, stages: [canary]", "canary cannot supply the bits of the logits"},
+      {tv, "tensor: logits, equal: true, slices: [critical]", "on the corpus as a whole"},
+  });
 }
 
 TEST_CASE("all faults are reported at once in the order of the document") {

@@ -67,6 +67,10 @@ TEST_CASE("the JSON Schema and the parser accept differences, bands, calibration
       {"stage: canary", "slice: {language: de}"},
       {"stage: canary", "slice: any"},
       {"signal: telemetry, max_staleness: 30s", "signal: logprobs, min_coverage: 0.9"},
+      {span, "tensor: logits, equal: true"},
+      {span, "tensor: logprobs, equal: true, min_count: 50, severity: soft"},
+      {span, "tensor: tokens, equal: true, stages: [statistical-slice]"},
+      {"  critical:", "  discover: {max_ratio: 2}\n  critical:"},
       {"  critical:", "  discover: {depth: 3, action: block}\n  critical:"}};
   for (const auto& [from, to] : cases) {
     CAPTURE(to);
@@ -97,6 +101,11 @@ TEST_CASE("the JSON Schema refuses what the parser refuses") {
       {"metric: logit_span, aggregate: p99, max: 0.75",
        "metric: band_retention, band: tokens.1pct, max: 0.9"},
       {"  critical:", "  discover: {depth: 4}\n  critical:"},
+      {"  critical:", "  discover: {max_ratio: 0.5}\n  critical:"},
+      {"metric: logit_span, aggregate: p99, max: 0.75", "tensor: logits"},
+      {"metric: logit_span, aggregate: p99, max: 0.75", "tensor: logits, equal: false"},
+      {"metric: logit_span, aggregate: p99, max: 0.75", "tensor: hidden, equal: true"},
+      {"metric: logit_span, aggregate: p99, max: 0.75", "tensor: logits, metric: tv, aggregate: mean, equal: true"},
       {"max_ratio: 1.1", "max_ratio: 0.5"},
       {"margin: 0.03", "margin: 1"},
       {"30s", "30 seconds"},

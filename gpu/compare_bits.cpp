@@ -1,0 +1,316 @@
+#include "gpu/compare_bits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "gpu/accumulator.hpp"
+#include "gpu/measure_rows.hpp"
+
+namespace driftgate::gpu {
+
+using schema::Result;
+
+namespace {
+
+constexpr std::uint64_t kRowsBetweenChecks = 8'192;
+
+/// Where one row of two captures first differs, as stored.
+struct Difference {
+  std::uint64_t row = 0;
+  std::string tensor;                ///< by its name in the capture: "logits", "topk_logprobs" …
+  std::uint64_t element = 0;         ///< of that tensor's row
+  std::uint64_t train = 0, inf = 0;  ///< the bit patterns of the two elements
+};
+
+/// One tensor of a capture: where each row's bytes lie.
+struct Column {
+  std::string tensor;
+  DType dtype{};
+  std::uint64_t elements = 1;  ///< of a row
+
+  [[nodiscard]] std::size_t row_bytes() const {
+    return static_cast<std::size_t>(elements) * size_bytes(dtype);
+  }
+};
+
+/// A pointer to each row of one tensor, in row order.
+class Rows {
+ public:
+  /// `base` gives a segment's first row.
+  template <typename Base>
+  Rows(const Capture& capture, std::size_t row_bytes, Base base) : row_bytes_(row_bytes) {
+    for (const CaptureSegment& segment : capture.segments()) {
+      pieces_.push_back({segment.first_row + segment.rows, segment.first_row, base(segment)});
+    }
+  }
+  Rows(const std::byte* first, std::size_t row_bytes) : row_bytes_(row_bytes) {
+    pieces_.push_back({std::numeric_limits<std::uint64_t>::max(), 0, first});
+  }
+  [[nodiscard]] const std::byte* at(std::uint64_t row) {
+    while (row >= pieces_[piece_].end) ++piece_;
+    return pieces_[piece_].first + static_cast<std::size_t>(row - pieces_[piece_].begin) * row_bytes_;
+  }
+
+ private:
+  struct Piece {
+    std::uint64_t end = 0, begin = 0;
+    const std::byte* first = nullptr;
+  };
+  std::vector<Piece> pieces_;
+  std::size_t piece_ = 0;
+  std::size_t row_bytes_;
+};
+
+struct Pair {
+  Column column;
+  Rows train, inf;
+};
+
+/// What is compared, or why it is not.
+struct Plan {
+  std::vector<Pair> pairs;
+  std::string refused;
+};
+
+std::uint64_t bits_of(const std::byte* at, std::size_t size) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, at, std::min(size, sizeof(bits)));  // little-endian, as the file is
+  return bits;
+}
+
+/// The type of a tensor in every file of a capture; nothing when files differ.
+template <typename Member>
+std::optional<DType> one_type(const Capture& capture, Member member) {
+  const DType first = capture.segments().front().*member;
+  const bool same =
+      std::ranges::all_of(capture.segments(), [&](const CaptureSegment& s) { return s.*member == first; });
+  return same ? std::optional(first) : std::nullopt;
+}
+
+template <typename Member>
+std::string types_differ(const char* tensor, const Capture& train, const Capture& inf, Member member) {
+  const auto a = one_type(train, member);
+  const auto b = one_type(inf, member);
+  if (a && b && *a == *b) return {};
+  const auto name = [](const std::optional<DType>& type) {
+    return type ? std::string(to_string(*type)) : std::string("of several types");
+  };
+  return fmt::format(
+      "{} is {} in the capture of K_train and {} in that of K_inf, and bits of different types are never "
+      "equal: "
+      "capture both kernels in one type, the one that they compute in",
+      tensor, name(a), name(b));
+}
+
+Plan plan_logits(const Capture& train, const Capture& inf) {
+  Plan plan;
+  if (train.mode() != CaptureMode::full) {
+    plan.refused = fmt::format(
+        "captures in {} mode hold no logits as the kernels computed them{}: capture the logits themselves",
+        to_string(train.mode()),
+        train.mode() == CaptureMode::hidden ? " (driftgate forms them from the head in its own arithmetic)"
+                                            : "");
+    return plan;
+  }
+  plan.refused = types_differ("logits", train, inf, &CaptureSegment::dtype);
+  if (!plan.refused.empty()) return plan;
+  const Column column{"logits", train.segments().front().dtype, train.vocabulary()};
+  const auto base = [](const CaptureSegment& segment) { return segment.logits; };
+  plan.pairs.push_back({column, Rows(train, column.row_bytes(), base), Rows(inf, column.row_bytes(), base)});
+  return plan;
+}
+
+void plan_lists(const Capture& train, const Capture& inf, Plan& plan) {
+  if (train.columns() != inf.columns()) {
+    plan.refused =
+        fmt::format("the lists have {} tokens by K_train and {} by K_inf: ask both engines for as many",
+                    train.columns(), inf.columns());
+    return;
+  }
+  plan.refused = types_differ("topk_ids", train, inf, &CaptureSegment::id_dtype);
+  if (!plan.refused.empty()) return;
+  const Column ids{"topk_ids", train.segments().front().id_dtype, train.columns()};
+  const Column values{"topk_logprobs", DType::f32, train.columns()};
+  const auto id_base = [](const CaptureSegment& segment) { return segment.list_ids; };
+  const auto value_base = [](const CaptureSegment& segment) { return segment.list_logprobs; };
+  plan.pairs.push_back({ids, Rows(train, ids.row_bytes(), id_base), Rows(inf, ids.row_bytes(), id_base)});
+  plan.pairs.push_back(
+      {values, Rows(train, values.row_bytes(), value_base), Rows(inf, values.row_bytes(), value_base)});
+}
+
+Plan plan_logprobs(const Capture& train, const Capture& inf) {
+  Plan plan;
+  if (train.logprobs().empty() != inf.logprobs().empty()) {
+    plan.refused = fmt::format("only the capture of {} holds log-probabilities (tensor logprobs)",
+                               train.logprobs().empty() ? "K_inf" : "K_train");
+    return plan;
+  }
+  if (!train.logprobs().empty()) {
+    const Column column{"logprobs", DType::f32, 1};
+    plan.pairs.push_back({column, Rows(std::as_bytes(train.logprobs()).data(), column.row_bytes()),
+                          Rows(std::as_bytes(inf.logprobs()).data(), column.row_bytes())});
+  }
+  const bool lists = train.mode() == CaptureMode::topk || train.mode() == CaptureMode::matched;
+  if (lists) plan_lists(train, inf, plan);
+  if (plan.refused.empty() && plan.pairs.empty()) {
+    plan.refused =
+        "the captures hold no log-probabilities (tensors logprobs, topk_logprobs): those that driftgate "
+        "forms "
+        "from logits are its own arithmetic; hold the logits equal instead";
+  }
+  return plan;
+}
+
+Plan plan_tokens(const Capture& train, const Capture& inf) {
+  Plan plan;
+  if (!train.has_tokens() || !inf.has_tokens()) {
+    plan.refused = "the captures hold no tokens (tensor token_ids)";
+    return plan;
+  }
+  // Read as 64-bit numbers, so that I32 and I64 of one value are one token.
+  const Column column{"token_ids", DType::i64, 1};
+  plan.pairs.push_back({column, Rows(std::as_bytes(train.token_ids()).data(), column.row_bytes()),
+                        Rows(std::as_bytes(inf.token_ids()).data(), column.row_bytes())});
+  return plan;
+}
+
+/// Of two rows that differ, the first element that does.
+Difference first_difference(const Column& column, const std::byte* train, const std::byte* inf) {
+  const std::size_t size = size_bytes(column.dtype);
+  Difference out;
+  out.tensor = column.tensor;
+  while (std::memcmp(train + out.element * size, inf + out.element * size, size) == 0) ++out.element;
+  out.train = bits_of(train + out.element * size, size);
+  out.inf = bits_of(inf + out.element * size, size);
+  return out;
+}
+
+struct Count {
+  std::uint64_t differing = 0;
+  std::optional<Difference> first;
+};
+
+Result<Count> count(const Capture& train, const Capture& inf, Plan& plan) {
+  Count out;
+  for (std::uint64_t row = 0; row < train.rows(); ++row) {
+    if (row % kRowsBetweenChecks == 0) {
+      for (const Capture* capture : {&train, &inf}) {
+        if (auto ok = capture->check_unchanged(); !ok) return std::unexpected(ok.error());
+      }
+    }
+    for (Pair& pair : plan.pairs) {
+      const std::byte* a = pair.train.at(row);
+      const std::byte* b = pair.inf.at(row);
+      if (std::memcmp(a, b, pair.column.row_bytes()) == 0) continue;
+      ++out.differing;
+      if (!out.first) {
+        out.first = first_difference(pair.column, a, b);
+        out.first->row = row;
+      }
+      break;
+    }
+  }
+  return out;
+}
+
+/// As many hexadecimal digits as the type has; an id as the number that it is.
+std::string pattern(std::uint64_t bits, const Column& column) {
+  if (column.dtype == DType::i32 || column.dtype == DType::i64) return std::to_string(bits);
+  return fmt::format("0x{:0{}x}", bits, 2 * size_bytes(column.dtype));
+}
+
+std::string text_of(const Capture& train, const std::string& what, const Plan& plan, const Count& found,
+                    const std::vector<SequenceInfo>& infos) {
+  if (!found.first) return fmt::format("the bits of the {} are equal in all {} rows", what, train.rows());
+  const Difference& at = *found.first;
+  const std::int64_t sequence = train.sequence_ids()[static_cast<std::size_t>(at.row)];
+  const auto info = std::ranges::find(infos, sequence, &SequenceInfo::sequence);
+  const std::string id = info == infos.end() || info->id.empty() ? "" : fmt::format(" ({})", info->id);
+  const auto column = std::ranges::find(plan.pairs, at.tensor, [](const Pair& p) { return p.column.tensor; });
+  return fmt::format(
+      "the bits of the {} differ in {} of {} rows, first in sequence {}{} at position {}, row {} of the "
+      "captures: "
+      "element {} of {} ({}) is {} by K_train and {} by K_inf",
+      what, found.differing, train.rows(), sequence, id, train.positions()[static_cast<std::size_t>(at.row)],
+      at.row, at.element, at.tensor, to_string(column->column.dtype), pattern(at.train, column->column),
+      pattern(at.inf, column->column));
+}
+
+}  // namespace
+
+std::string bits_finding(const std::string& what) {
+  return "bits_of_" + what;
+}
+
+Result<void> compare_bits(const Capture& train, const Capture& inf, const std::vector<std::string>& wanted,
+                          MeasurementTable& table) {
+  for (const std::string& what : wanted) {
+    Plan plan = what == "logits"     ? plan_logits(train, inf)
+                : what == "logprobs" ? plan_logprobs(train, inf)
+                                     : plan_tokens(train, inf);
+    CaptureFinding finding{bits_finding(what), "both", false, 0, 0, plan.refused};
+    if (plan.refused.empty()) {
+      const auto found = count(train, inf, plan);
+      if (!found) return std::unexpected(found.error());
+      finding.count = found->differing;
+      finding.of = train.rows();
+      finding.text = text_of(train, what, plan, *found, table.infos);
+    }
+    table.partial.findings.push_back(std::move(finding));
+  }
+  return {};
+}
+
+Result<std::optional<MeasurementTable>> measure_other_tokens(const Capture& train, const Capture& inf,
+                                                             const Corpus* corpus,
+                                                             const MeasureOptions& options,
+                                                             const std::vector<std::string>& wanted) {
+  const bool of_tokens = std::ranges::find(wanted, "tokens") != wanted.end();
+  if (!of_tokens || train.token_ids().size() != inf.token_ids().size()) return std::nullopt;
+  const auto [a, b] = std::ranges::mismatch(train.token_ids(), inf.token_ids());
+  if (a == train.token_ids().end()) return std::nullopt;
+  // The first difference is named, and tokens come after rows, checkpoints and settings.
+  const auto comparable = check_comparable(train, inf);
+  if (!comparable && comparable.error().message.find("token_ids differs") == std::string::npos) {
+    return std::unexpected(comparable.error());
+  }
+  MeasurementTable empty = empty_table(train, inf, options);
+  empty.has_tokens = false;
+  empty.partial.findings.push_back(
+      {kOtherTokens, "both", true, 1, train.rows(),
+       fmt::format(
+           "the captures hold different tokens from row {} on ({} by K_train, {} by K_inf), so that the "
+           "kernels did not see the same text and no figure of one can be held against the other",
+           a - train.token_ids().begin(), *a, *b)});
+  Accumulator accumulator(std::move(empty), train.sequence_ids());
+  if (corpus != nullptr) {
+    if (auto ok = attach_corpus(*corpus, accumulator.infos()); !ok) return std::unexpected(ok.error());
+  }
+  accumulator.set_slices(options.slices ? *options.slices : described_slices(accumulator.infos()));
+  driftgate_row unknown{};
+  std::ranges::fill(unknown.values, std::numeric_limits<double>::quiet_NaN());
+  unknown.head_tail_tv = unknown.top_train = unknown.top_inf = std::numeric_limits<double>::quiet_NaN();
+  for (const std::int64_t position : train.positions()) accumulator.add(position, -1, unknown);
+  MeasurementTable table = accumulator.finish();
+  if (auto ok = compare_bits(train, inf, wanted, table); !ok) return std::unexpected(ok.error());
+  return std::optional(std::move(table));
+}
+
+Result<MeasurementTable> measure_with_bits(const Capture& train, const Capture& inf, const Corpus* corpus,
+                                           const MeasureOptions& options,
+                                           const std::vector<std::string>& wanted, const Progress& progress,
+                                           const RowSink& sink) {
+  auto other = measure_other_tokens(train, inf, corpus, options, wanted);
+  if (!other) return std::unexpected(other.error());
+  if (*other) return std::move(**other);
+  auto table = measure(train, inf, corpus, options, progress, sink);
+  if (!table) return table;
+  if (auto ok = compare_bits(train, inf, wanted, *table); !ok) return std::unexpected(ok.error());
+  return table;
+}
+
+}  // namespace driftgate::gpu
