@@ -19,6 +19,7 @@
 #include "daemon/pipeline/progress.hpp"
 #include "daemon/pipeline/request.hpp"
 #include "daemon/pipeline/settings.hpp"
+#include "daemon/pipeline/shadow_tally.hpp"
 #include "daemon/pipeline/traffic_rate.hpp"
 #include "daemon/route/driver.hpp"
 #include "daemon/route/router_loss.hpp"
@@ -73,6 +74,7 @@ struct Live {
   std::shared_ptr<const schema::Contract> contract;
   store::VersionRow candidate, baseline, fallback;  ///< fallback.id is empty when there is none
   std::optional<stages::CanaryState> canary;
+  std::optional<ShadowTally> tally;  ///< of a shadow stage, from its first window on
   std::shared_ptr<const Withdrawal> wanted_end;  ///< asked for by a person, not committed yet
   bool evaluating = false;                       ///< an offloaded evaluation will come back
   std::int64_t retry_at_us = 0;                  ///< reload from the store and go on then; 0 = nothing failed
@@ -266,8 +268,10 @@ class Core {
 
   // stage_shadow.cpp
   void run_shadow(Live& live);
-  void shadow_window(Live& live, StageProgress& progress, const route::Window& window) const;
+  void shadow_window(const Live& live, StageProgress& progress, ShadowTally& tally,
+                     const route::Window& window) const;
   void check_shadow_end(Live& live);
+  [[nodiscard]] bool has_needed_pairs(const Live& live) const;
   void stop_mirroring(Live& live);
   void rescore(Live& live);
   schema::Result<jobs::RescorePayload> rescore_payload(const Live& live, const std::string& spool) const;

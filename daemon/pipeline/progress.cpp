@@ -16,6 +16,7 @@ void each_member(Progress& p, Visit visit) {
   visit("pairs", p.pairs);
   visit("mirror_failed", p.mirror_failed);
   visit("mirror_skipped", p.mirror_skipped);
+  visit("shadow_keys", p.shadow_keys);
   visit("last_window_us", p.last_window_us);
   visit("telemetry_age_ms", p.telemetry_age_ms);
   visit("share_bp", p.share_bp);

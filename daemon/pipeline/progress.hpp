@@ -13,6 +13,7 @@ struct StageProgress {
   /// Canary: "applying", "ramping", "baking".
   std::string phase;
   std::uint64_t pairs = 0, mirror_failed = 0, mirror_skipped = 0;  ///< shadow
+  std::string shadow_keys;  ///< shadow: the text of its ShadowTally
   std::int64_t last_window_us = 0;    ///< when this stage's newest window was read
   std::int64_t telemetry_age_ms = 0;  ///< as it was when the shadow stage ended
   std::uint32_t share_bp = 0;         ///< of the candidate, as wanted now

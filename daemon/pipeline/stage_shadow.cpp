@@ -138,6 +138,7 @@ void Core::run_shadow(Live& live) {
   auto run = live.run;
   auto progress = live.progress;
   progress.phase = "applying";
+  live.tally.reset();
   run.progress = to_json(progress);
   auto done = commit("start shadow", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto updated = store::update_stage_run(tx, run);
@@ -154,23 +155,38 @@ void Core::run_shadow(Live& live) {
   ensure_route(live.row.model);
 }
 
-void Core::shadow_window(Live& live, StageProgress& progress, const route::Window& window) const {
-  (void)live;
+void Core::shadow_window(const Live& live, StageProgress& progress, ShadowTally& tally,
+                         const route::Window& window) const {
+  tally.add(window, live.contract->slices.critical);
+  progress.shadow_keys = tally.text();
   progress.pairs += window.mirrored;
   progress.mirror_failed += window.mirror_failed;
   progress.mirror_skipped += window.mirror_skipped;
   progress.last_window_us = now();
 }
 
-/// The planned end: min_duration and the pairs wanted, or max_duration. Nothing is decided before it.
+/// The planned end: min_duration, the pairs wanted and the keys that every clause needs at the α that will be
+/// spent, or max_duration. Nothing is decided before it, and no outcome moves it.
 void Core::check_shadow_end(Live& live) {
   if (live.progress.phase != "mirroring" || live.row.state != store::PromotionState::running) return;
   const auto lasted_ms = (now() - live.run.step_started_us) / 1'000;
   const auto& plan = live.contract->shadow;
-  const bool enough =
-      lasted_ms >= plan.min_duration_ms && live.progress.pairs >= wanted_pairs(*live.contract);
+  const bool enough = lasted_ms >= plan.min_duration_ms &&
+                      live.progress.pairs >= wanted_pairs(*live.contract) && has_needed_pairs(live);
   if (!enough && lasted_ms < plan.max_duration_ms) return;
   stop_mirroring(live);
+}
+
+/// Whether each clause has as many pairs as it could pass with.
+bool Core::has_needed_pairs(const Live& live) const {
+  auto key = spending_key(world_.store, live.candidate, live.row.contract, live.run.key.stage);
+  if (!key) return false;
+  const auto runs =
+      world_.store.read([&](store::Reader& reader) { return store::runs_spent(reader, *key); });
+  if (!runs) return false;
+  const auto needs = stages::shadow_needs(*live.contract, static_cast<std::uint32_t>(*runs) + 1);
+  const ShadowTally tally = live.tally.value_or(ShadowTally(live.progress.shadow_keys));
+  return tally.enough(needs, live.progress.pairs);
 }
 
 void Core::stop_mirroring(Live& live) {

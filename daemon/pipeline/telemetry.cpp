@@ -109,7 +109,8 @@ schema::Result<void> Core::take_window(const route::Window& window) {
   }
   auto run = live->run;
   auto progress = live->progress;
-  shadow_window(*live, progress, window);
+  ShadowTally tally = live->tally.value_or(ShadowTally(live->progress.shadow_keys));
+  shadow_window(*live, progress, tally, window);
   run.watermark += 1;
   run.progress = to_json(progress);
   auto done = commit("shadow window", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
@@ -120,6 +121,7 @@ schema::Result<void> Core::take_window(const route::Window& window) {
   if (!done) return done;
   live->run = run;
   live->progress = progress;
+  live->tally = std::move(tally);
   check_shadow_end(*live);
   return {};
 }

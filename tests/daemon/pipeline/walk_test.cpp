@@ -89,6 +89,40 @@ TEST_CASE("a candidate that fails mirrored requests is stopped in shadow and nev
   CHECK(h.driver.routes.at("m").route.mirror_bp == 0);
 }
 
+TEST_CASE("shadow goes on until every clause has the pairs that it needs, and no longer than max_duration") {
+  // Half of 200 requests a second are mirrored: 500 pairs at min_duration, and min_count asks for 100.
+  const auto lasts = [](const std::string& max) {
+    Harness h;
+    const std::string limit = "max: 0.2}";
+    h.contract.replace(h.contract.find("max_ratio: 1.5, " + limit), 16 + limit.size(), "max: " + max + "}");
+    h.set_up();
+    const auto id = h.request();
+    int seconds = 0;
+    for (int i = 0; i < 200; ++i) {
+      const auto seen = h.view(id);
+      const bool shadow = seen["stage"] == "shadow-runtime";
+      if (!shadow && seconds > 0) break;
+      if (shadow && h.driver.routes.at("m").route.mirror_bp > 0) ++seconds;
+      h.second();
+    }
+    const auto verdicts = h.verdicts(id);
+    return std::pair(seconds, has(verdicts, "shadow-runtime runtime.errors [] pass"));
+  };
+  const auto [short_one, short_passes] = lasts("0.2");
+  CHECK(short_passes);
+  CHECK(short_one <= 7);
+  // 0.004 takes 872 pairs at α 0.0304: with the 500 of min_duration it could only be inconclusive.
+  const auto [long_one, long_passes] = lasts("0.004");
+  CHECK(long_passes);
+  CHECK(long_one >= 9);
+  CHECK(long_one <= 12);
+  // 0.0001 takes 34,921: max_duration ends it.
+  const auto [longest, never_passes] = lasts("0.0001");
+  CHECK_FALSE(never_passes);
+  CHECK(longest >= 60);
+  CHECK(longest <= 63);
+}
+
 TEST_CASE("a candidate that begins to fail in the canary is rolled back to weight 0 and the model is held") {
   Harness h;
   h.behaviour.fails_after = 60;
