@@ -11,6 +11,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 STALE_LAG = 8
 TOP_P = 0.9
+FURTHER_SEEDS = (2, 3)
 KERNELS = {  # name: (kernel of tinylm, lag, top-p)
     "f32": ("f32", 0, 1.0),
     "bf16": ("bf16", 0, 1.0),
@@ -26,23 +27,28 @@ class Experiment:
     kernel: str
     algorithm: str
     gate: bool = False
+    seed: int = 1
 
     @property
     def name(self):
-        return f"{self.algorithm}-{self.kernel}" + ("-gated" if self.gate else "")
+        return f"{self.algorithm}-{self.kernel}" + ("-gated" if self.gate else "") + ("" if self.seed == 1 else f"-seed{self.seed}")
 
 
 def planned():
     runs = [Experiment(kernel, "reinforce") for kernel in KERNELS]
     runs += [Experiment(kernel, "reinforce", gate=True) for kernel in ("int8-static", "stale")]
-    return runs + [Experiment(kernel, "ppo") for kernel in KERNELS if kernel != "f32"]
+    runs += [Experiment(kernel, "ppo") for kernel in KERNELS if kernel != "f32"]
+    for seed in FURTHER_SEEDS:  # does what one seed shows happen again?
+        runs += [Experiment(kernel, "reinforce", seed=seed) for kernel in ("bf16", "int8", "int8-static", "stale")]
+        runs += [Experiment(kernel, "reinforce", gate=True, seed=seed) for kernel in ("int8-static", "stale")]
+    return runs
 
 
 def command(experiment, programs, work, settings):
     program, lag, top_p = KERNELS[experiment.kernel]
     options = {"driftgate": programs["driftgate"], "tinylm": programs["tinylm"], "work": work / experiment.name,
                "kernel": experiment.kernel, "program": program, "lag": lag, "top-p": top_p, "algorithm": experiment.algorithm,
-               **settings}
+               "seed": experiment.seed, **settings, **({} if experiment.seed == 1 else {"record": 0})}
     line = [sys.executable, HERE / "train.py", *(part for key, value in options.items() for part in (f"--{key}", value))]
     return [str(part) for part in line + (["--gate"] if experiment.gate else [])]
 

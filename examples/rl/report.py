@@ -35,11 +35,11 @@ class Runs:
     def __init__(self, rows):
         self.rows = rows
 
-    def of(self, kernel=None, algorithm=None, gated=0, kind=None, own=True):
+    def of(self, kernel=None, algorithm=None, gated=0, kind=None, own=True, seed=None):
         """Rows of the runs of a kernel; `own` leaves out those that the fallback sampled."""
         return [r for r in self.rows if (kernel is None or r["planned"] == kernel) and (algorithm is None or r["algorithm"] == algorithm)
                 and r["gated"] == gated and (kind is None or r["kind"] == kind)
-                and not (own and r["kernel"] != r["planned"])]
+                and (seed is None or r["seed"] == seed) and not (own and r["kernel"] != r["planned"])]
 
     def pairs(self):
         return [(a, k) for a in ALGORITHMS for k in ORDER if self.of(k, a)]
@@ -105,28 +105,47 @@ def responses(runs):
 def filtered(runs):
     lines = []
     for algorithm in ALGORITHMS:
-        for r in runs.of("top-p", algorithm, kind="record"):
-            lines.append([ALGORITHMS[algorithm], f"{r['step']:.0f}", number(100 * r["p_outside"], 2) + "%",
-                          number(r["seq_gap"]) + f" ({number(r['seq_gap_low'])} to {number(r['seq_gap_high'])})",
-                          number(r["seq_bias"]) + f" ({number(r['seq_bias_low'])} to {number(r['seq_bias_high'])})", number(r["seq_gradient"]),
-                          "refused" if r["refused"] else "given"])
-    return table(["", "step", "mass of p outside of what q takes", "reward gap of whole responses", "bias of the gradient", "gradient", "bounds"], lines)
+        for r in runs.of("top-p", algorithm, kind="step"):
+            if r["step"] in (0, 3, 6, 10, 20):
+                span = lambda name: f"{number(r[name])} ({number(r[name + '_low'])} to {number(r[name + '_high'])})"
+                lines.append([ALGORITHMS[algorithm], f"{r['step']:.0f}", number(100 * r["p_outside"], 2) + "%",
+                              number(100 * r["pg_bias"] / r["pg_gradient"], 2) + "%", number(r["reward_gap_token"]), span("seq_gap"),
+                              "refused" if r["refused"] else "given"])
+    return table(["", "step", "mass of p outside of what q takes", "bias / gradient over prefixes (exact)", "reward gap of a token (exact)",
+                  "reward gap of a response", "bounds"], lines)
+
+
+def collapsed_steps(reward):
+    """Steps after the highest reward so far at which less than half of it is left, once it was at least 0.1."""
+    top, count = 0.0, 0
+    for value in reward:
+        top = max(top, value)
+        count += top >= 0.1 and value < top / 2
+    return count
 
 
 def learning(runs):
     lines = []
     for algorithm, kernel in runs.pairs():
         for gated in (0, 1):
-            rows = runs.of(kernel, algorithm, gated, kind="step", own=False)
-            if not rows:
+            by_seed = {}
+            for r in runs.of(kernel, algorithm, gated, kind="step", own=False):
+                by_seed.setdefault(r["seed"], []).append(r)
+            if not by_seed:
                 continue
-            own = [r for r in rows if r["kernel"] == r["planned"]]
-            failing = next((r["step"] for r in own if r["verdict"] != "pass"), None)
-            reward = values([r for r in rows if not (gated and r["kernel"] == r["planned"] and r["verdict"] != "pass")], "reward_train")
-            lines.append([ALGORITHMS[algorithm], kernel, "with the gate" if gated else "without", number(reward[0]), number(max(reward)),
-                          number(statistics.mean(reward[-5:])), "–" if failing is None else f"{failing:.0f}",
-                          f"{sum(r['verdict'] == 'pass' for r in own)} of {len(own)}"])
-    return table(["", "K_inf", "", "reward at step 0", "highest", "last 5 steps", "first step without pass", "steps that pass"], lines)
+            last, highest, lost, first, passing, asked = [], [], [], [], 0, 0
+            for rows in by_seed.values():
+                own = [r for r in rows if r["kernel"] == r["planned"]]
+                reward = [r["reward_train"] for r in {r["step"]: r for r in rows}.values()]
+                last.append(number(statistics.mean(reward[-5:]), 2))
+                highest.append(number(max(reward), 2))
+                lost.append(str(collapsed_steps(reward)))
+                first.append(next((f"{r['step']:.0f}" for r in own if r["verdict"] != "pass"), "–"))
+                passing, asked = passing + sum(r["verdict"] == "pass" for r in own), asked + len(own)
+            lines.append([ALGORITHMS[algorithm], kernel, "with the gate" if gated else "without", ", ".join(highest), ", ".join(last),
+                          ", ".join(lost), ", ".join(first), f"{passing} of {asked}"])
+    return table(["", "K_inf", "", "highest reward", "last 5 steps", "steps below half of the highest", "first step without pass",
+                  "steps that pass"], lines)
 
 
 TABLES = {"per-prefix": per_prefix, "over-prefixes": over_prefixes, "responses": responses, "filtered": filtered, "learning": learning}
@@ -138,24 +157,22 @@ def curve(rows, column):
 
 def draw(runs, folder):
     panels = []
-    for algorithm, says in ALGORITHMS.items():
-        panel = plots.Panel(f"{says}: reward of K_train's own policy", "step", "reward", y_range=(0, 1))
+    for algorithm, seed in (("reinforce", 1), ("reinforce", 2), ("reinforce", 3), ("ppo", 1)):
+        panel = plots.Panel(f"{ALGORITHMS[algorithm]}, seed {seed}: reward of K_train's own policy", "step", "reward", y_range=(0, 1))
         for i, kernel in enumerate(ORDER):
-            rows = runs.of(kernel, algorithm, kind="step", own=False)
-            if rows:
-                panel.line(kernel, curve(rows, "reward_train"), i)
-            rows = runs.of(kernel, algorithm, gated=1, kind="step", own=False)
-            if rows:
-                kept = {r["step"]: r for r in rows}
-                panel.line(f"{kernel}, gated", curve(kept.values(), "reward_train"), i, dashed=True)
+            for gated in (0, 1):
+                rows = runs.of(kernel, algorithm, gated, kind="step", own=False, seed=seed)
+                if rows:
+                    kept = {r["step"]: r for r in rows}.values()
+                    panel.line(kernel + (", gated" if gated else ""), curve(kept, "reward_train"), i, dashed=bool(gated))
         panels.append(panel)
     plots.write(folder / "rl_learning.svg", [panel for panel in panels if panel.series])
     panels = []
     for title, bound, truth, label in (("policy gradient over prefixes", "pg_bound", "pg_bias", "norm"),
                                        ("reward of whole responses", "seq_reward_bound", "seq_gap_high", "reward")):
-        panel = plots.Panel(f"REINFORCE: {title}", "step", label, log=True)
+        panel = plots.Panel(f"REINFORCE, seed 1: {title}", "step", label, log=True)
         for i, kernel in enumerate(ORDER):
-            rows = [r for r in runs.of(kernel, "reinforce", kind="step") if kernel not in ("f32", "top-p")]
+            rows = [r for r in runs.of(kernel, "reinforce", kind="step", seed=1) if kernel not in ("f32", "top-p")]
             if rows:
                 panel.line(f"{kernel}: bound", curve(rows, bound), i, dashed=True)
                 panel.line(f"{kernel}: truth", curve(rows, truth), i)

@@ -22,7 +22,7 @@ FIELDS = (  # column, path into a record
     ("different", "sequence.different"), ("weight_furthest", "sequence.weight_furthest_from_1"),
     ("full_bias", "full.bias"), ("full_gradient", "full.gradient"),
 )
-COLUMNS = ("run", "algorithm", "planned", "gated", *(name for name, _ in FIELDS))
+COLUMNS = ("run", "algorithm", "planned", "gated", "seed", *(name for name, _ in FIELDS))
 TEXTS = {"run", "algorithm", "planned", "kind", "kernel", "verdict", "refused"}
 
 
@@ -35,7 +35,7 @@ def _at(record, path):
 def rows_of(runs):
     for name, (settings, records) in runs.items():
         head = {"run": name, "algorithm": settings["algorithm"], "planned": settings["kernel"],
-                "gated": int(settings["gate"])}
+                "gated": int(settings["gate"]), "seed": settings["seed"]}
         for record in records:
             yield head | {column: _at(record, path) for column, path in FIELDS}
 
