@@ -51,6 +51,7 @@ std::optional<Metric> read_metric(const Cursor& at, bool signals) {
   return metric_from_name(names[*index]);
 }
 
+// Each sequence counts once unless the clause says otherwise.
 std::optional<Aggregate> read_aggregate(Fields& fields, Metric metric) {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < kAggregateCount; ++i) {
@@ -61,6 +62,9 @@ std::optional<Aggregate> read_aggregate(Fields& fields, Metric metric) {
   if (names.empty()) {
     if (at) at->refuse(fmt::format("{} is one figure by itself; remove \"aggregate\"", to_string(metric)));
     return std::nullopt;
+  }
+  if (!at && (info(metric).aggregates & aggregate_bit(Aggregate::sequence_mean)) != 0) {
+    return Aggregate::sequence_mean;
   }
   if (!at) {
     fields.cursor().refuse(fmt::format("the field \"aggregate\" is missing; allowed for {}: {}",
@@ -317,6 +321,7 @@ void parse_clause(const Cursor& at, const FamilyRules& rules, Contract& contract
   if (subject) {
     clause.subject = *subject;
     clause.limits = read_limits(fields, clause.subject, contract);
+    read_means(fields, clause, contract);
     clause.stages_stated = stages.has_value();
     clause.stages = stages ? read_stages(*stages, *subject) : default_stages(at, rules, *subject);
     check_floor_stages(fields, clause);
@@ -326,10 +331,7 @@ void parse_clause(const Cursor& at, const FamilyRules& rules, Contract& contract
     if (require) check_requirement(*require, clause);
   } else {
     for (const std::string_view name : kLimitNames) (void)fields.find(name);
-    (void)fields.find("aggregate");
-    (void)fields.find("band");
-    (void)fields.find("horizon");
-    (void)fields.find("equal");
+    for (const char* name : {"aggregate", "band", "horizon", "equal", "clip", "over"}) (void)fields.find(name);
   }
   fields.finish();
   // A clause with a fault stays, so that rules which name it are not faults as well.

@@ -75,11 +75,14 @@ void clause_items(const Clause& clause, Items& items) {
   Clause bare = clause;
   bare.limits = {};
   bare.slices.clear();
+  bare.clip.reset();
   std::string subject = demand_text(bare);
   subject.erase(subject.find_last_not_of(' ') + 1);
   out.text("subject", std::move(subject));
   out.number("max", limits.max, Larger::is_looser);
   out.number("min", limits.min, Larger::is_stricter);
+  // A larger cap takes more of each sequence's mean into account: a max is harder to keep, a min easier.
+  out.number("clip", clause.clip, limits.min ? Larger::is_looser : Larger::is_stricter);
   out.number("max_ratio", limits.max_ratio, Larger::is_looser);
   out.number("max_delta", limits.max_delta, Larger::is_looser);
   out.number("non_inferiority_margin", limits.non_inferiority_margin, Larger::is_looser);
@@ -167,6 +170,8 @@ void policy_items(const Contract& contract, Items& items) {
   // α is shared by proof and harm: a smaller one asks for more proof and needs more harm to be violated.
   Section confidence(items, "confidence.");
   confidence.number("alpha", contract.confidence.alpha, Larger::is_other);
+  const bool exact = contract.confidence.means == Means::exact;
+  confidence.rank("means", to_string(contract.confidence.means), exact ? 1 : 0, Larger::is_stricter);
   confidence.number("alpha_harm", contract.confidence.alpha_harm, Larger::is_stricter);
   confidence.number("alpha_advance", contract.confidence.alpha_advance, Larger::is_looser);
   const Escalation& escalation = contract.escalation;
@@ -220,7 +225,8 @@ ChangeKind one_sided(const Item& item, bool appeared) {
   if (item.clause.empty()) return appeared ? ChangeKind::added : ChangeKind::removed;
   // Its absence is that of slices.min_sequences, which may be the larger or the smaller one.
   if (item.where.ends_with(" min_sequences")) return ChangeKind::changed;
-  if (item.where.ends_with(" floor_multiple") || item.where.ends_with(" floor_cap")) {
+  if (item.where.ends_with(" floor_multiple") || item.where.ends_with(" floor_cap") ||
+      item.where.ends_with(" clip")) {
     return appeared ? ChangeKind::looser : ChangeKind::stricter;
   }
   return appeared ? ChangeKind::stricter : ChangeKind::looser;

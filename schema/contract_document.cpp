@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,10 @@ void parse_confidence(Fields& root, Contract& contract) {
   fields.take("alpha", contract.confidence.alpha, level);
   fields.take("alpha_harm", contract.confidence.alpha_harm, level);
   fields.take("alpha_advance", contract.confidence.alpha_advance, level);
+  if (const auto means = fields.find("means")) {
+    static constexpr std::array<std::string_view, 2> kMeans{"exact", "approximate"};
+    contract.confidence.means = static_cast<Means>(read_choice(*means, kMeans).value_or(0));
+  }
   fields.finish();
 }
 

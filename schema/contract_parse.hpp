@@ -48,11 +48,17 @@ void check_floor(Fields& fields, const Limits& limits);
 /// floor_multiple is for stages that read captures. After the clause's stages are known.
 void check_floor_stages(Fields& fields, const Clause& clause);
 
+/// `clip` and `over` of one clause, and whether its mean can be decided as confidence.means says. After its
+/// limits are known.
+void read_means(Fields& fields, Clause& clause, const Contract& contract);
+
 /// The limits of one clause, checked against what its subject measures.
 [[nodiscard]] Limits read_limits(Fields& fields, const Subject& subject, const Contract& contract);
 
 /// Rules over the whole contract: limits that no kernel can meet together.
 void check_joint_limits(const Contract& contract, std::vector<Fault>& faults, std::vector<Fault>& warnings);
+/// Clipped means without a limit on the share of sequences above the clip.
+void warn_clips(const Contract& contract, std::vector<Fault>& warnings);
 /// What lint says beyond faults.
 void warn(const Contract& contract, std::vector<Fault>& warnings);
 

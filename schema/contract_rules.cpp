@@ -34,6 +34,8 @@ std::vector<Side> sides(const Contract& contract, bool lower) {
     const auto* subject = std::get_if<MetricSubject>(&clause.subject);
     const auto& limit = lower ? clause.limits.min : clause.limits.max;
     if (subject == nullptr || !limit) continue;
+    // Capped means and quantiles of sequences are figures of another population than the rows.
+    if (clause.clip || clause.over_sequences) continue;
     // A metric of one figure is compared with itself.
     found.push_back({&clause, subject->metric, subject->aggregate.value_or(Aggregate::mean), *limit});
   }
@@ -133,6 +135,7 @@ void warn_sample_sizes(const Contract& contract, std::vector<Fault>& warnings) {
 void warn(const Contract& contract, std::vector<Fault>& warnings) {
   warn_stages(contract, warnings);
   warn_limits(contract, warnings);
+  warn_clips(contract, warnings);
   warn_discovery(contract, warnings);
   warn_sample_sizes(contract, warnings);
 }

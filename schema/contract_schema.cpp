@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/contract.hpp"
+#include "schema/contract_means.hpp"
 #include "schema/contract_parse.hpp"
 
 namespace driftgate::schema {
@@ -116,7 +117,8 @@ Json metric_rule(const MetricInfo& entry) {
     properties["aggregate"] = false;
   } else {
     properties["aggregate"] = one_of(std::move(aggregates));
-    then["required"] = {"aggregate"};
+    const bool by_default = (entry.aggregates & aggregate_bit(Aggregate::sequence_mean)) != 0;
+    if (!by_default) then["required"] = {"aggregate"};
   }
   if (entry.group == MetricGroup::traffic) {
     properties["min"] = false;
@@ -126,6 +128,9 @@ Json metric_rule(const MetricInfo& entry) {
   if (!detail::why_no_delta({entry.metric, Aggregate::mean}).empty()) properties["max_delta"] = false;
   if (entry.metric == Metric::ece_drift || entry.group == MetricGroup::batch) properties["min"] = false;
   if (!is_distance(entry.metric)) properties["floor_multiple"] = false;
+  if (!why_no_clip({entry.metric, Aggregate::sequence_mean}).empty()) properties["clip"] = false;
+  const bool captured = entry.group == MetricGroup::row || entry.group == MetricGroup::realised;
+  if (!captured || (entry.aggregates & aggregate_bit(Aggregate::p97)) == 0) properties["over"] = false;
   if (entry.metric == Metric::band_retention) {
     properties["max"] = false;
     then["required"] = {"band", "min"};
@@ -169,7 +174,11 @@ Json clause(Json subjects, Json limits) {
 Json metric_clause(Json subjects, Json limits, bool slices) {
   subjects["metric"] = one_of(metric_names(false), metric_help().c_str());
   Json out = clause(std::move(subjects), std::move(limits));
-  out["properties"]["aggregate"] = one_of(aggregate_names());
+  out["properties"]["aggregate"] = one_of(aggregate_names(), "sequence_mean where it is not stated and makes sense");
+  out["properties"]["clip"] = {{"type", "number"},
+                               {"description", "of a sequence_mean: each sequence's mean counts as at most this"}};
+  out["properties"]["over"] =
+      one_of({"rows", "sequences"}, "what a quantile counts: rows (not stated), or the means of sequences");
   if (out["properties"].contains("floor_multiple")) {
     out["dependencies"] = {{"floor_multiple", Json::array({"max", "floor_cap"})},
                            {"floor_cap", Json::array({"floor_multiple"})}};
@@ -299,7 +308,12 @@ Json header() {
                              {"train", "inf"}, "names of registered kernels")},
           {"measurement", object({{"top_k", count(1, 1'000)}}, Json::array(), "")},
           {"confidence",
-           object({{"alpha", level}, {"alpha_harm", level}, {"alpha_advance", level}}, Json::array(), "")}};
+           object({{"alpha", level},
+                   {"alpha_harm", level},
+                   {"alpha_advance", level},
+                   {"means", one_of({"exact", "approximate"},
+                                    "how means of fixed data are decided; exact when it is not stated")}},
+                  Json::array(), "")}};
 }
 
 }  // namespace

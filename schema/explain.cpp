@@ -28,6 +28,8 @@ std::string figure(double value) {
 std::string subject_text(const Subject& subject) {
   if (const auto* metric = std::get_if<MetricSubject>(&subject)) {
     const std::string name(to_string(metric->metric));
+    if (metric->band && metric->aggregate == Aggregate::mean)
+      return fmt::format("{}, {} over tokens", name, to_string(*metric->band));
     if (metric->band) return fmt::format("{}, {}", name, to_string(*metric->band));
     return metric->aggregate ? fmt::format("{} of {}", to_string(*metric->aggregate), name) : name;
   }
@@ -166,8 +168,10 @@ void explain_escalation(const Escalation& escalation, Explanation& out) {
 }  // namespace
 
 std::string demand_text(const Clause& clause) {
-  std::string text =
-      fmt::format("{} {}", subject_text(clause.subject), fmt::join(limit_words(clause.limits), " and "));
+  std::string subject = subject_text(clause.subject);
+  if (clause.over_sequences) subject += " over the means of sequences";
+  if (clause.clip) subject += fmt::format(", each sequence's counted as at most {},", ecmascript_number(*clause.clip));
+  std::string text = fmt::format("{} {}", subject, fmt::join(limit_words(clause.limits), " and "));
   for (const SliceRole role : clause.slices) {
     text +=
         role == SliceRole::critical ? ", on each critical slice" : ", no proven harm on any monitored slice";

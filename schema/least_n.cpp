@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "schema/contract_means.hpp"
+
 namespace driftgate::schema {
 namespace {
 
@@ -200,7 +202,7 @@ bool discovery_searches(const Clause& clause) {
   if (metric->aggregate && quantile_of(*metric->aggregate)) return true;
   const bool mean = !metric->aggregate || metric->aggregate == Aggregate::mean ||
                     metric->aggregate == Aggregate::sequence_mean;
-  return mean && (info(metric->metric).bounded || has_entropy_range(metric->metric));
+  return mean && (clause.clip || has_finite_range(metric->metric));
 }
 
 double spent_alpha_fixed(double alpha, std::uint32_t k) {

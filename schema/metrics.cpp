@@ -25,6 +25,9 @@ constexpr AggregateSet kMinimum = set_of(Aggregate::min);
 constexpr AggregateSet kMaximum = set_of(Aggregate::max);
 constexpr AggregateSet kSum = set_of(Aggregate::sum);
 constexpr AggregateSet kAnyValue = kMeans | kQuantiles | kMinimum | kMaximum;
+/// Of realised tokens one figure a sequence is kept: its quantiles are over sequences.
+constexpr AggregateSet kTokenFigure = kMeans | kQuantiles;
+constexpr AggregateSet kSequenceFigure = kQuantiles | set_of(Aggregate::sequence_mean);
 constexpr AggregateSet kLatency = kQuantiles | set_of(Aggregate::mean);
 
 constexpr StageSet kOffline = stage_bit(Stage::offline_numeric);
@@ -59,17 +62,17 @@ constexpr std::array<MetricInfo, kMetricCount> kRegistry{{
     {Metric::nonfinite, "nonfinite", "NaN or infinite logits in either kernel, masked entries not counted", "count", 0, kInf, row, kSum | kMaximum, kCaptures, false, false},
 
     {Metric::ratio_mean, "ratio_mean", "mean importance ratio w; 1 when the support assumption holds", "", 0, kInf, realised, kOneFigure, kTokens, true, false},
-    {Metric::tv_sampled, "tv_sampled", "mean ½|w − 1|: TV without full logits", "share", 0, kInf, realised, kOneFigure, kTokens, true, false},
-    {Metric::kl_inf_train_sampled, "kl_inf_train_sampled", "mean w − 1 − log w: KL(q‖p) without full logits", "nats", 0, kInf, realised, kOneFigure, kTokens, true, false},
-    {Metric::abs_log_ratio, "abs_log_ratio", "mean |log w|", "nats", 0, kInf, realised, kOneFigure, kTokens, false, false},
-    {Metric::mult_prob_error, "mult_prob_error", "mean exp|log w| = M; TV ≤ (M − 1)/2", "", 1, kInf, realised, kOneFigure, kTokens, true, false},
+    {Metric::tv_sampled, "tv_sampled", "mean ½|w − 1|: TV without full logits", "share", 0, kInf, realised, kTokenFigure, kTokens, true, false},
+    {Metric::kl_inf_train_sampled, "kl_inf_train_sampled", "mean w − 1 − log w: KL(q‖p) without full logits", "nats", 0, kInf, realised, kTokenFigure, kTokens, true, false},
+    {Metric::abs_log_ratio, "abs_log_ratio", "mean |log w|", "nats", 0, kInf, realised, kTokenFigure, kTokens, false, false},
+    {Metric::mult_prob_error, "mult_prob_error", "mean exp|log w| = M; TV ≤ (M − 1)/2", "", 1, kInf, realised, kTokenFigure, kTokens, true, false},
     {Metric::ess_fraction, "ess_fraction", "effective sample size of correcting with w, as a share", "share", 0, 1, realised, kOneFigure, kTokens, true, false},
-    {Metric::clip_budget_used, "clip_budget_used", "share of tokens whose w lies outside the PPO clip range", "share", 0, 1, realised, kOneFigure, kTokens, false, true},
-    {Metric::chi2_sequence, "chi2_sequence", "mean (W − 1)² of whole-sequence ratios", "", 0, kInf, realised, kOneFigure, kTokens, true, false},
-    {Metric::tv_sequence, "tv_sequence", "mean (1 − W)⁺ of whole-sequence ratios: TV of the sequence distributions", "share", 0, 1, realised, kOneFigure, kTokens, true, true},
-    {Metric::band_retention, "band_retention", "share of tokens and sequences whose ratio is within 0.1%, 1% and 5% of 1", "share", 0, 1, realised, kOneFigure, kTokens, false, true},
-    {Metric::log_ppl_diff, "log_ppl_diff", "per sequence: mean log q_a − mean log p_a", "nats", -kInf, kInf, realised, kOneFigure, kTokens, false, false},
-    {Metric::sequence_log_ratio, "sequence_log_ratio", "sum of log w over a sequence", "nats", -kInf, kInf, realised, kOneFigure, kTokens, false, false},
+    {Metric::clip_budget_used, "clip_budget_used", "share of tokens whose w lies outside the PPO clip range", "share", 0, 1, realised, kTokenFigure, kTokens, false, true},
+    {Metric::chi2_sequence, "chi2_sequence", "mean (W − 1)² of whole-sequence ratios", "", 0, kInf, realised, kSequenceFigure, kTokens, true, false},
+    {Metric::tv_sequence, "tv_sequence", "mean (1 − W)⁺ of whole-sequence ratios: TV of the sequence distributions", "share", 0, 1, realised, kSequenceFigure, kTokens, true, true},
+    {Metric::band_retention, "band_retention", "share of tokens and sequences whose ratio is within 0.1%, 1% and 5% of 1", "share", 0, 1, realised, kMeans, kTokens, false, true},
+    {Metric::log_ppl_diff, "log_ppl_diff", "per sequence: mean log q_a − mean log p_a", "nats", -kInf, kInf, realised, kSequenceFigure, kTokens, false, false},
+    {Metric::sequence_log_ratio, "sequence_log_ratio", "sum of log w over a sequence", "nats", -kInf, kInf, realised, kSequenceFigure, kTokens, false, false},
     {Metric::prob_pearson, "prob_pearson", "correlation of the two kernels' probabilities of realised tokens", "", -1, 1, realised, kOneFigure, kTokens, false, false},
 
     {Metric::error_rate, "error_rate", "failed requests over requests", "share", 0, 1, traffic, kOneFigure, kTraffic, false, true},

@@ -89,7 +89,7 @@ std::optional<Compared> prepare(const ClauseData& data, const schema::Clause& cl
   }
   const auto limit = metric_limit(clause);
   if (!limit) return std::nullopt;
-  auto figures = bounded_figures(table, *subject, *limit);
+  auto figures = bounded_figures(table, *subject, *limit, mean_rules(*data.contract, clause));
   if (!figures) return std::nullopt;
   return Compared{&clause, std::move(figures->parts), figures->harm_above,
                   figures->harm_above && figures->low >= 0};

@@ -57,7 +57,9 @@ struct BoundBuilder {
   [[nodiscard]] double largest(schema::Metric metric) const;
   /// The moments of a metric in one sequence, of its upper bound where only bounds are known.
   [[nodiscard]] gpu::Moments at_most(const gpu::SequenceRow& row, schema::Metric metric) const;
-  /// The mean of a metric over tokens with its limits.
+  /// The mean over sequences of a figure in [0, 1], each counting once by the mean of its rows: exact limits.
+  [[nodiscard]] MeanTest once_each(const std::function<gpu::Moments(const gpu::SequenceRow&)>& moments) const;
+  /// The same of a metric; what has no largest value is resampled.
   [[nodiscard]] MeanTest mean_of(schema::Metric metric) const;
   /// Bounds of the mean of an unbounded figure at `level`; nothing without clusters.
   [[nodiscard]] MeanTest resampled(std::span<const ClusterSum> clusters, double level) const;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "schema/contract_means.hpp"
 #include "schema/least_n.hpp"
 #include "stages/clause_rules.hpp"
 #include "stages/wording.hpp"
@@ -40,27 +41,44 @@ const gpu::Moments& moments_of(const gpu::SequenceRow& row, std::size_t index, S
   return side == Side::lower ? bounds.lower : bounds.upper;
 }
 
-ClusterSum mean_part(const gpu::SequenceRow& row, std::size_t index, Side side, bool by_sequence) {
+/// A sequence's part of the mean by that side's bounds: its units, or its own mean, capped, once. An infinite
+/// bound that is capped is the cap.
+ClusterSum mean_part(const gpu::SequenceRow& row, std::size_t index, Side side, const schema::MetricSubject& subject,
+                     const MeanRules& rules) {
   const gpu::Moments& moments = moments_of(row, index, side);
   if (moments.n == 0) return {};
   const auto n = static_cast<double>(moments.n);
-  return by_sequence ? ClusterSum{1, moments.sum / n} : ClusterSum{n, moments.sum};
+  if (schema::weighs_tokens(subject)) return {n, moments.sum};
+  const double mean = moments.sum / n;
+  return {1, rules.clip ? std::min(mean, *rules.clip) : mean};
 }
 
-/// Rows beyond the limit by the bound of that side: certainly, where it is the one that shows harm.
-ClusterSum count_part(const gpu::SequenceRow& row, std::size_t index, std::size_t column, bool certainly) {
-  const double beyond = certainly ? row.beyond[column] : row.bounds->maybe_beyond[column];
-  return {static_cast<double>(row.bounds->metrics[index].lower.n), beyond};
+/// Rows beyond the limit by the bound of that side: certainly, where it is the one that shows harm. Without a
+/// column the sequence is counted, by the mean of its bounds.
+ClusterSum count_part(const gpu::SequenceRow& row, std::size_t index, std::optional<std::size_t> column,
+                      const MetricLimit& limit, bool certainly) {
+  if (!column) {
+    const Side side = certainly ? harm_side(limit) : proof_side(limit);
+    const gpu::Moments& moments = moments_of(row, index, side);
+    if (moments.n == 0) return {};
+    return {1, beyond(moments.sum / static_cast<double>(moments.n), limit) ? 1.0 : 0.0};
+  }
+  const double count = certainly ? row.beyond[*column] : row.bounds->maybe_beyond[*column];
+  return {static_cast<double>(row.bounds->metrics[index].lower.n), count};
+}
+
+std::optional<std::pair<double, double>> range_of(const gpu::MeasurementTable& table,
+                                                  const schema::MetricSubject& subject, const MeanRules& rules) {
+  return clipped_range(finite_range(table, subject.metric), schema::info(subject.metric).low, rules.clip);
 }
 
 /// The figure of one side and what the sample says of it.
 MeanTest test_side(const ClauseData& data, const MetricQuestion& question, const Selection& selection,
                    Side side) {
-  const auto& [clause, subject, limit] = question;
+  const schema::MetricSubject& subject = question.subject;
   const std::size_t index = *data.table->bounded(subject.metric);
-  const bool by_sequence = subject.aggregate == Aggregate::sequence_mean;
-  const auto clusters = collect(*data.table, selection, [&](const gpu::SequenceRow& row) {
-    return mean_part(row, index, side, by_sequence);
+  auto clusters = collect(*data.table, selection, [&](const gpu::SequenceRow& row) {
+    return mean_part(row, index, side, subject, question.rules);
   });
   if (std::ranges::any_of(clusters, [](const ClusterSum& c) { return !std::isfinite(c.sum); })) {
     MeanTest none;  // an infinite bound shows nothing
@@ -70,11 +88,9 @@ MeanTest test_side(const ClauseData& data, const MetricQuestion& question, const
     none.method = "no bound";
     return none;
   }
-  if (const auto range = finite_range(*data.table, subject.metric)) {
-    return bounded_mean(clusters, limit.value, range->first, range->second, data.alpha, data.seed,
-                        schema::counts_events(subject.metric));
-  }
-  return bootstrap_t(clusters, limit.value, data.alpha, data.seed);
+  const MeanQuestion asked{question.limit.value, range_of(*data.table, subject, question.rules),
+                           !schema::weighs_tokens(subject), schema::counts_events(subject.metric)};
+  return test_mean(std::move(clusters), asked, question.rules, data.alpha, data.seed);
 }
 
 /// "with k = 20 and 3% tail mass tv is known only to 0.03".
@@ -140,7 +156,7 @@ void explain(const MetricQuestion& question, const std::string& what, double tau
 
 ClauseVerdict apply_tests(const ClauseData& data, const MetricQuestion& question, const Selection& selection,
                           const MeanTest& harm, const MeanTest& proof, ClauseVerdict verdict) {
-  const auto& [clause, subject, limit] = question;
+  const auto& [clause, subject, limit, rules] = question;
   const bool quantile = is_quantile(subject);
   const bool at_most = limit.is_max || quantile;
   verdict.n = harm.n;
@@ -179,8 +195,10 @@ ClauseVerdict apply_tests(const ClauseData& data, const MetricQuestion& question
   if (quantile) {
     tau = tolerated_fraction(*subject.aggregate, limit.is_max);
     verdict.details["tolerated_fraction"] = tau;
-    what = fmt::format("the share of rows with {} {} {} (clause: {})", schema::to_string(subject.metric),
-                       limit.is_max ? "over" : "under", figure(limit.value), what);
+    what = fmt::format("the share of {} {} {} {} (clause: {})",
+                       rules.over_sequences ? "sequences with a mean" : "rows with",
+                       schema::to_string(subject.metric), limit.is_max ? "over" : "under", figure(limit.value),
+                       what);
   }
   explain(question, what, tau, low, high, known, verdict);
   if (verdict.verdict == Verdict::inconclusive && !harm.undecidable.empty()) {
@@ -217,7 +235,7 @@ Extremes census_of(const ClauseData& data, const MetricQuestion& question, const
 
 ClauseVerdict decide_census(const ClauseData& data, const MetricQuestion& question,
                             const Selection& selection, ClauseVerdict verdict) {
-  const auto& [clause, subject, limit] = question;
+  const auto& [clause, subject, limit, rules] = question;
   const Extremes values = census_of(data, question, selection, verdict);
   verdict.method = "census of bounds";
   const std::string what = subject_text(clause);
@@ -265,19 +283,23 @@ bool is_census(const schema::MetricSubject& subject) {
 
 ClauseVerdict decide_bounded(const ClauseData& data, const MetricQuestion& question,
                              const Selection& selection, ClauseVerdict verdict) {
-  const auto& [clause, subject, limit] = question;
+  const auto& [clause, subject, limit, rules] = question;
   if (is_census(subject)) return decide_census(data, question, selection, std::move(verdict));
   if (!is_quantile(subject)) {
     return apply_tests(data, question, selection, test_side(data, question, selection, harm_side(limit)),
                        test_side(data, question, selection, proof_side(limit)), std::move(verdict));
   }
-  const auto column = threshold_column(*data.table, subject, limit);
-  if (!column) return cannot(std::move(verdict), "Not decided: " + column.error().message + ".");
+  std::optional<std::size_t> column;
+  if (!rules.over_sequences) {
+    const auto found = threshold_column(*data.table, subject, limit);
+    if (!found) return cannot(std::move(verdict), "Not decided: " + found.error().message + ".");
+    column = *found;
+  }
   const std::size_t index = *data.table->bounded(subject.metric);
   const double tolerated = tolerated_fraction(*subject.aggregate, limit.is_max);
   const auto count = [&](bool certainly) {
     const auto clusters = collect(*data.table, selection, [&](const gpu::SequenceRow& row) {
-      return count_part(row, index, *column, certainly);
+      return count_part(row, index, column, limit, certainly);
     });
     return exceedance(clusters, tolerated, data.alpha, data.seed);
   };
@@ -285,27 +307,33 @@ ClauseVerdict decide_bounded(const ClauseData& data, const MetricQuestion& quest
 }
 
 schema::Result<BoundedFigures> harm_figures(const gpu::MeasurementTable& table,
-                                            const schema::MetricSubject& subject, const MetricLimit& limit) {
+                                            const schema::MetricSubject& subject, const MetricLimit& limit,
+                                            const MeanRules& rules) {
   BoundedFigures out;
   out.harm_only = true;
   const std::size_t index = *table.bounded(subject.metric);
   if (is_quantile(subject)) {
-    const auto column = threshold_column(table, subject, limit);
-    if (!column) return std::unexpected(column.error());
+    std::optional<std::size_t> column;
+    if (!rules.over_sequences) {
+      const auto found = threshold_column(table, subject, limit);
+      if (!found) return std::unexpected(found.error());
+      column = *found;
+    }
     for (const gpu::SequenceRow& row : table.sequences) {
-      out.parts.push_back(count_part(row, index, *column, true));
+      out.parts.push_back(count_part(row, index, column, limit, true));
     }
     out.tau = tolerated_fraction(*subject.aggregate, limit.is_max);
     return out;
   }
-  const auto range = finite_range(table, subject.metric);
-  if (!range) {
+  const auto range = range_of(table, subject, rules);
+  out.once = !schema::weighs_tokens(subject);
+  if (!range || (!out.once && rules.max_tokens == 0)) {
     return schema::fail(schema::ErrorCode::unsupported,
-                        std::string(schema::to_string(subject.metric)) + " has no finite range");
+                        std::string(schema::to_string(subject.metric)) + " has no range that is known beforehand");
   }
-  const bool by_sequence = subject.aggregate == Aggregate::sequence_mean;
+  out.most = out.once ? 1 : rules.max_tokens;
   for (const gpu::SequenceRow& row : table.sequences) {
-    out.parts.push_back(mean_part(row, index, harm_side(limit), by_sequence));
+    out.parts.push_back(mean_part(row, index, harm_side(limit), subject, rules));
   }
   out.low = range->first;
   out.high = range->second;

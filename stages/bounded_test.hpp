@@ -16,6 +16,7 @@ struct MetricQuestion {
   const schema::Clause& clause;
   const schema::MetricSubject& subject;
   MetricLimit limit;
+  MeanRules rules;
 };
 
 /// Decides a clause on a metric of which the table has bounds (measurement.md, section 5): it passes only
@@ -27,7 +28,7 @@ struct MetricQuestion {
 /// What the sequences add to the bound that harm is decided on. Errors as `bounded_figures`.
 [[nodiscard]] schema::Result<BoundedFigures> harm_figures(const gpu::MeasurementTable& table,
                                                           const schema::MetricSubject& subject,
-                                                          const MetricLimit& limit);
+                                                          const MetricLimit& limit, const MeanRules& rules);
 
 /// The text of the first finding about the captures under which no figure of theirs means anything, or empty.
 [[nodiscard]] std::string deciding_finding(const gpu::MeasurementTable& table);

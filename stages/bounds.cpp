@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "schema/contract_means.hpp"
 #include "stages/bound_builder.hpp"
 #include "stages/bounded_test.hpp"
 #include "stages/metric_test.hpp"
@@ -73,12 +74,23 @@ MeanTest BoundBuilder::mean_of(Metric metric) const {
   const double mean = total(metric).mean();
   if (values_only) {
     const auto index = static_cast<std::size_t>(metric);
-    return estimate_only(collect(table, selection, [index](const gpu::SequenceRow& row) {
-      return ClusterSum{static_cast<double>(row.metrics[index].n), row.metrics[index].sum};
-    }));
+    return once_each([index](const gpu::SequenceRow& row) { return row.metrics[index]; });
   }
-  auto test = test_metric(table, selection, {metric, schema::Aggregate::mean}, {mean, true}, alpha, seed);
+  // KL has no largest value: its mean is resampled, and the link says that it is approximate.
+  const MeanRules rules{.means = schema::has_finite_range(metric) ? schema::Means::exact
+                                                                  : schema::Means::approximate};
+  auto test = test_metric(table, selection, {metric, schema::Aggregate::sequence_mean}, {mean, true}, rules, alpha,
+                          seed);
   return test ? *test : MeanTest{};
+}
+
+MeanTest BoundBuilder::once_each(const std::function<gpu::Moments(const gpu::SequenceRow&)>& moments) const {
+  auto clusters = collect(table, selection, [&](const gpu::SequenceRow& row) {
+    const gpu::Moments m = moments(row);
+    return m.n == 0 ? ClusterSum{} : ClusterSum{1, m.sum / static_cast<double>(m.n)};
+  });
+  count_once(clusters);
+  return values_only ? estimate_only(clusters) : betting_mean(clusters, ratio_mean(clusters), {}, alpha, seed);
 }
 
 MeanTest BoundBuilder::resampled(std::span<const ClusterSum> clusters, double level) const {
@@ -156,11 +168,7 @@ void BoundBuilder::add_head_tail() {
   BoundLink& most = add_maximum(2, "head_tail", rows.max);
   most.inputs["head_tail_tv_max"] = rows.max;
   most.method = "maximum over the measured rows of the least m + (1 - m) tanh(s_H/4)";
-  const auto clusters = collect(table, selection, [](const gpu::SequenceRow& row) {
-    return ClusterSum{static_cast<double>(row.head_tail_tv.n), row.head_tail_tv.sum};
-  });
-  const MeanTest mean =
-      values_only ? estimate_only(clusters) : bounded_mean(clusters, ratio_mean(clusters), 0, 1, alpha, seed);
+  const MeanTest mean = once_each([](const gpu::SequenceRow& row) { return row.head_tail_tv; });
   BoundLink& link = add_mean(2, "head_tail_mean", Bound::tv, Horizon::token, mean,
                              [](double value) { return std::min(1.0, value); });
   link.inputs["head_tail_tv"] = mean.estimate;
@@ -169,13 +177,8 @@ void BoundBuilder::add_head_tail() {
 
 MeanTest BoundBuilder::add_tv_links() {
   if (table.bounded(Metric::tv)) {
-    const auto clusters = collect(table, selection, [this](const gpu::SequenceRow& row) {
-      const gpu::Moments most = at_most(row, Metric::tv);
-      return ClusterSum{static_cast<double>(most.n), most.sum};
-    });
-    if (clusters.empty()) return {};
-    const MeanTest most = values_only ? estimate_only(clusters)
-                                      : bounded_mean(clusters, ratio_mean(clusters), 0, 1, alpha, seed);
+    const MeanTest most = once_each([this](const gpu::SequenceRow& row) { return at_most(row, Metric::tv); });
+    if (most.clusters == 0) return {};
     add_scaled(1, "tv_upper", Bound::tv, most, 1).assumption = kIndependent;
     return most;
   }

@@ -54,9 +54,10 @@ AssumptionStatus BoundBuilder::add_support() {
   link.inputs["least_log_q"] = least_log_q;
   link.inputs["smallest_q_a"] = std::exp(least_log_q);
   if (!table.sampled_by_inf() || values_only) return link.status;
-  const auto ratio = test_metric(table, selection, {Metric::ratio_mean, {}}, {1, true}, alpha, seed);
-  const auto ess =
-      test_metric(table, selection, {Metric::ess_fraction, {}}, {kLeastEssFraction, false}, alpha, seed);
+  const MeanRules resampling{.means = schema::Means::approximate};
+  const auto ratio = test_metric(table, selection, {Metric::ratio_mean, {}}, {1, true}, resampling, alpha, seed);
+  const auto ess = test_metric(table, selection, {Metric::ess_fraction, {}}, {kLeastEssFraction, false},
+                               resampling, alpha, seed);
   if (!ratio || !ess) return link.status;
   link.inputs["ratio_mean"] = ratio->estimate;
   link.inputs["ess_fraction"] = ess->estimate;

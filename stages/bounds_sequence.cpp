@@ -112,11 +112,12 @@ void BoundBuilder::add_sequence() {
 }
 
 void BoundBuilder::add_sequence_estimate(bool sampled) {
-  const auto clusters = collect(table, selection, [](const gpu::SequenceRow& row) {
+  auto clusters = collect(table, selection, [](const gpu::SequenceRow& row) {
     if (row.realised.n == 0) return ClusterSum{};
     return ClusterSum{1, std::max(0.0, -std::expm1(row.realised.log_w))};
   });
   if (clusters.empty()) return;
+  count_once(clusters);
   const MeanTest test = resampled(clusters, alpha);
   BoundLink& link = add_mean(4, "tv_sequence", std::nullopt, Horizon::sequence, test,
                              [](double value) { return std::clamp(value, 0.0, 1.0); });
@@ -129,7 +130,7 @@ void BoundBuilder::add_sequence_estimate(bool sampled) {
   }
   if (test.lower) link.inputs["lower"] = std::max(0.0, *test.lower);
   if (values_only) return;
-  const MeanTest exact = betting_mean(clusters, test.estimate, 0, 1, alpha, seed);
+  const MeanTest exact = betting_mean(clusters, test.estimate, {}, alpha, seed);
   if (exact.upper) link.inputs["upper_exact"] = *exact.upper;
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "schema/contract_means.hpp"
 #include "stages/statistics/distributions.hpp"
 #include "stages/wording.hpp"
 
@@ -29,9 +30,12 @@ void copy_figures(const MeanTest& test, ClauseVerdict& verdict) {
 }
 
 /// "mean tv on language=de is 0.0102 (3,000 rows, 200 sequences)".
-std::string stated(const std::string& what, const ClauseVerdict& verdict, const std::string& value) {
-  return fmt::format("{}{} is {} ({} rows, {} independent sequences)", what, on_slice(verdict.where), value,
-                     count_text(verdict.n), count_text(verdict.clusters));
+std::string stated(const std::string& what, const ClauseVerdict& verdict, const std::string& value,
+                   const char* unit = "rows") {
+  const std::string units =
+      verdict.n == verdict.clusters ? std::string() : fmt::format("{} {}, ", count_text(verdict.n), unit);
+  return fmt::format("{}{} is {} ({}{} independent sequences)", what, on_slice(verdict.where), value, units,
+                     count_text(verdict.clusters));
 }
 
 std::string more_needed(const ClauseVerdict& verdict) {
@@ -43,9 +47,18 @@ std::string more_needed(const ClauseVerdict& verdict) {
   return " More sequences are needed.";
 }
 
-std::string mean_message(const std::string& what, const MetricLimit& limit, double tau,
+/// What stands beside a mean that was decided approximately.
+std::string beside_text(const ClauseVerdict& verdict) {
+  if (!verdict.approximate) return {};
+  const auto low = verdict.details.find("exact_lower"), high = verdict.details.find("exact_upper");
+  if (low == verdict.details.end() || high == verdict.details.end()) return " This is approximate.";
+  return fmt::format(" This is approximate; the exact limits are {} and {}.", figure(low->second),
+                     figure(high->second));
+}
+
+std::string mean_message(const std::string& what, const MetricLimit& limit, double tau, const char* unit,
                          const ClauseVerdict& verdict) {
-  const std::string start = stated(what, verdict, figure(verdict.estimate.value_or(0)));
+  const std::string start = stated(what, verdict, figure(verdict.estimate.value_or(0)), unit);
   const std::string sure = percent(1 - verdict.alpha);
   const double low = verdict.lower.value_or(0);
   const double high = verdict.upper.value_or(0);
@@ -104,6 +117,8 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
                      const MetricLimit& limit, ClauseVerdict& verdict) {
   copy_figures(test, verdict);
   const bool quantile = subject.aggregate && schema::quantile_of(*subject.aggregate);
+  const bool rows = quantile ? !clause.over_sequences : schema::weighs_tokens(subject);
+  const char* unit = rows ? "rows" : "sequences";
   if (test.n == 0) {
     verdict = cannot(std::move(verdict),
                      fmt::format("Nothing decides {}{}: the captures do not yield it "
@@ -113,33 +128,51 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
   }
   if (!test.undecidable.empty()) {
     verdict.message =
-        fmt::format("{}, but {}: inconclusive.", stated(subject_text(clause), verdict, figure(test.estimate)),
-                    test.undecidable);
+        fmt::format("{}, but {}: inconclusive.",
+                    stated(subject_text(clause), verdict, figure(test.estimate), unit), test.undecidable);
     return;
   }
-  // A quantile limit is a limit on the fraction of rows beyond it, whichever side that is.
+  // A quantile limit is a limit on the fraction beyond it, whichever side that is.
   const bool wants_low = limit.is_max || quantile;
   const double proof = wants_low ? test.p_low : test.p_high;
   const double harm = wants_low ? test.p_high : test.p_low;
   verdict.rule = VerdictRule::test;
   verdict.p_value = harm;
   verdict.details["p_proof"] = proof;
+  if (!wants_low) verdict.details.erase("least_clusters");  // counted for the other direction
   if (proof <= verdict.alpha) {
     verdict.verdict = Verdict::pass;
   } else if (harm <= verdict.alpha) {
     verdict.verdict = Verdict::violated;
   }
   if (!quantile) {
-    verdict.message = mean_message(subject_text(clause), limit, limit.value, verdict);
+    verdict.message = mean_message(subject_text(clause), limit, limit.value, unit, verdict) + beside_text(verdict);
     return allow_no_harm(clause, verdict);
   }
   const double tolerated = tolerated_fraction(*subject.aggregate, limit.is_max);
   verdict.details["tolerated_fraction"] = tolerated;
   const std::string what =
-      fmt::format("the share of rows with {} {} {} (clause: {})", schema::to_string(subject.metric),
-                  limit.is_max ? "over" : "under", figure(limit.value), subject_text(clause));
-  verdict.message = mean_message(what, {tolerated, true}, tolerated, verdict);
+      fmt::format("the share of {} {} {} {} (clause: {})",
+                  clause.over_sequences ? "sequences with a mean" : "rows with",
+                  schema::to_string(subject.metric), limit.is_max ? "over" : "under", figure(limit.value),
+                  subject_text(clause));
+  verdict.message = mean_message(what, {tolerated, true}, tolerated, unit, verdict);
   allow_no_harm(clause, verdict);
+}
+
+void apply_advice(const MeanAdvice& advice, ClauseVerdict& verdict) {
+  std::vector<std::string> ways;
+  if (advice.clusters) {
+    verdict.details["needed_clusters"] = static_cast<double>(*advice.clusters);
+    ways.push_back(fmt::format("about {} sequences like these would prove it exactly", count_text(*advice.clusters)));
+  }
+  if (advice.clip) {
+    verdict.details["clip_that_would_do"] = *advice.clip;
+    ways.push_back(fmt::format("these do with clip: {}, beside a p97 clause over sequences at that value",
+                               figure(*advice.clip)));
+  }
+  ways.emplace_back("the contract may ask for confidence.means: approximate");
+  verdict.message += fmt::format(" The approximate method would pass: {}.", fmt::join(ways, "; "));
 }
 
 void apply_census(const gpu::MeasurementTable& table, const Selection& selection,

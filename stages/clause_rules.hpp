@@ -20,6 +20,10 @@ namespace driftgate::stages {
 void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const schema::MetricSubject& subject,
                      const MetricLimit& limit, schema::ClauseVerdict& verdict);
 
+/// Says of an inconclusive verdict that the approximate method would pass, and what would prove it: details
+/// needed_clusters, clip_that_would_do.
+void apply_advice(const MeanAdvice& advice, schema::ClauseVerdict& verdict);
+
 /// Zero-event rule for sum, min, max and nonfinite: decided on the rows as measured; passing takes at
 /// least `least_units` independent sequences (clusters of the corpus), and the bound 1 − α^{1/n} is reported.
 void apply_census(const gpu::MeasurementTable& table, const Selection& selection,

@@ -8,6 +8,7 @@
 #include "stages/batch_invariance.hpp"
 #include "stages/bounded_test.hpp"
 #include "stages/clause_rules.hpp"
+#include "stages/clip_report.hpp"
 #include "stages/difference_test.hpp"
 #include "stages/exact_test.hpp"
 #include "stages/selection.hpp"
@@ -113,6 +114,18 @@ ClauseVerdict decide_bound(const ClauseData& data, const schema::Clause& clause,
   return verdict;
 }
 
+/// Says what would decide a mean that the exact method leaves open and the approximate one would pass.
+void advise(const ClauseData& data, const MetricQuestion& question, const Selection& selection,
+            ClauseVerdict& verdict) {
+  const bool open = verdict.verdict == Verdict::inconclusive && verdict.rule == schema::VerdictRule::test;
+  // Monitored slices are many, and inconclusive ones do not block.
+  if (!open || question.rules.means == schema::Means::approximate || verdict.role == schema::SliceRole::monitored)
+    return;
+  const auto advice = advise_metric(*data.table, selection, question.subject, question.limit, question.rules,
+                                    data.alpha, data.seed);
+  if (advice) apply_advice(*advice, verdict);
+}
+
 /// With a floor the drift has half of the level, and the limit is at least the stated one.
 ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
                             const schema::MetricSubject& subject, const Selection& selection,
@@ -126,12 +139,14 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
     return verdict;
   }
   ClauseData data = all;
+  const MeanRules rules = mean_rules(*data.contract, clause);
   std::optional<FloorLimit> floor;
   auto limit = metric_limit(clause);
   if (clause.limits.floor_multiple) {
     verdict.threshold = clause.limits.max;
     verdict.limit_kind = "max";
-    auto found = floor_limit(data.floors, clause, subject, verdict.where, data.alpha, data.seed);
+    auto found =
+        floor_limit(data.floors, clause, subject, verdict.where, rules, data.alpha, data.seed);
     if (!found) return cannot(std::move(verdict), "Not decided: " + found.error().message + ".");
     floor = std::move(*found);
     limit = MetricLimit{floor->limit, true};
@@ -146,7 +161,8 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
     return cannot(std::move(verdict), std::move(fault));
   }
   if (data.table->bounded(subject.metric)) {
-    verdict = decide_bounded(data, {clause, subject, *limit}, selection, std::move(verdict));
+    verdict = decide_bounded(data, {clause, subject, *limit, rules}, selection, std::move(verdict));
+    note_clip(*data.table, selection, subject, *limit, rules, verdict);
     if (floor) note_floor(*floor, verdict);
     fail_on_nonfinite(data, selection, verdict);
     return verdict;
@@ -158,9 +174,11 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
     const std::uint64_t units = clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
     apply_census(*data.table, selection, subject, *limit, units, verdict);
   } else {
-    auto test = test_metric(*data.table, selection, subject, *limit, data.alpha, data.seed);
+    auto test = test_metric(*data.table, selection, subject, *limit, rules, data.alpha, data.seed);
     if (!test) return cannot(std::move(verdict), "Not decided: " + test.error().message + ".");
     apply_mean_test(*test, clause, subject, *limit, verdict);
+    advise(data, {clause, subject, *limit, rules}, selection, verdict);
+    note_clip(*data.table, selection, subject, *limit, rules, verdict);
   }
   if (floor) note_floor(*floor, verdict);
   if (subject.metric != Metric::nonfinite) fail_on_nonfinite(data, selection, verdict);

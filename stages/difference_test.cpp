@@ -6,7 +6,9 @@
 #include <cmath>
 #include <functional>
 
+#include "schema/contract_means.hpp"
 #include "stages/clause_rules.hpp"
+#include "stages/mean_rules.hpp"
 #include "stages/statistics/calibration.hpp"
 #include "stages/wording.hpp"
 
@@ -182,8 +184,9 @@ ClauseVerdict decide_means(const ClauseData& data, const schema::Clause& clause,
                                           "max_delta: state it on entropy_inf or logprob_inf.");
   }
   const Metric train = entropy ? Metric::entropy_train : Metric::logprob_train;
-  const std::vector<ClusterSum> clusters = paired_differences(
-      data, selection, subject.metric, train, subject.aggregate == schema::Aggregate::sequence_mean);
+  const bool once = !schema::weighs_tokens(subject);
+  const std::vector<ClusterSum> clusters =
+      paired_differences(data, selection, subject.metric, train, once);
   if (clusters.empty()) {
     return cannot(std::move(verdict),
                   fmt::format("Nothing decides {}{}: the captures do not yield it{}.",
@@ -191,12 +194,20 @@ ClauseVerdict decide_means(const ClauseData& data, const schema::Clause& clause,
                               entropy ? "" : " without realised tokens (tensor token_ids)"));
   }
   const double range = std::log(std::max(2.0, static_cast<double>(data.table->vocabulary)));
+  const auto ends = entropy ? std::optional(std::pair(-range, range)) : std::nullopt;
+  const MeanRules rules = mean_rules(*data.contract, clause);
   const TestAt test_at = [&](double tau) {
-    return entropy ? bounded_mean(clusters, tau, -range, range, data.alpha, data.seed)
-                   : bootstrap_t(clusters, tau, data.alpha, data.seed);
+    return test_mean(clusters, {tau, ends, once}, rules, data.alpha, data.seed);
   };
   const std::string what = fmt::format("{} less that of {}", subject_text(clause), schema::to_string(train));
   apply_both_sides(test_at, *clause.limits.max_delta, what, false, verdict);
+  if (verdict.rule == schema::VerdictRule::test && verdict.verdict == Verdict::inconclusive &&
+      rules.means == schema::Means::exact) {
+    verdict.message += fmt::format(
+        " The exact method takes any value within ±{} for possible; the contract may ask for confidence.means: "
+        "approximate.",
+        figure(range));
+  }
   return verdict;
 }
 

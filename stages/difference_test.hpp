@@ -13,8 +13,8 @@ namespace driftgate::stages {
 
 /// Decides such a clause on captures. `max_delta: d` demands −d ≤ inf − train ≤ d: it passes when both sides
 /// are proven, each at α (two one-sided tests; Schuirmann 1987), and is violated when one side is broken,
-/// each at α/2. Of entropy_inf the paired differences of means lie within ± ln V: betting, or clustered t
-/// from 200 clusters on; of logprob_inf they are unbounded: cluster bootstrap-t, approximate. `ece_drift`
+/// each at α/2. Of entropy_inf the paired differences of means lie within ± ln V: betting; of logprob_inf they are
+/// unbounded: cluster bootstrap-t where the contract asks for the approximate method. `ece_drift`
 /// compares debiased calibration errors by paired cluster bootstrap, approximate; its `max` limits a
 /// worsening alone. Its confidences are the corpus's where it states both, else those of the captures at the
 /// sequence's last position.

@@ -39,7 +39,7 @@ std::optional<Searched> prepare(const ClauseData& data, const schema::Clause& cl
   const auto limit = metric_limit(clause);
   if (!limit) return std::nullopt;
   const auto& subject = std::get<schema::MetricSubject>(clause.subject);
-  auto figures = bounded_figures(*data.table, subject, *limit);
+  auto figures = bounded_figures(*data.table, subject, *limit, mean_rules(*data.contract, clause));
   // The clause itself is an error that says why.
   if (!figures || !parameter_fault(data, subject.metric).empty()) return std::nullopt;
   return Searched{&clause, std::move(*figures), limit->value, limit->is_max ? "max" : "min"};
@@ -106,9 +106,13 @@ ClauseVerdict measure(const ClauseData& data, const SearchSpace& space, const Se
     clusters[numbers[i]].sum += figures.parts[tested[i]].sum;
   }
   std::erase_if(clusters, [](const ClusterSum& c) { return c.n <= 0; });
-  const MeanTest test = betting_mean(clusters, figures.tau, figures.low, figures.high, data.alpha, data.seed);
+  double units = 0;
+  for (const ClusterSum& c : clusters) units += c.n;
+  if (figures.once) count_once(clusters);
+  const ValueRange range{figures.low, figures.high, figures.most};
+  const MeanTest test = betting_mean(clusters, figures.tau, range, data.alpha, data.seed);
   verdict.method = "betting on the half that was not searched, e-BH";
-  verdict.n = test.n;
+  verdict.n = static_cast<std::uint64_t>(units);
   verdict.clusters = test.clusters;
   verdict.details["search_estimate"] = slice.estimate;
   verdict.details["slices_searched"] = static_cast<double>(result.looked_at);
@@ -123,7 +127,7 @@ ClauseVerdict measure(const ClauseData& data, const SearchSpace& space, const Se
   verdict.upper = test.upper;
   verdict.rule = schema::VerdictRule::e_value;
   verdict.e_value =
-      betting_e_value(clusters, figures.tau, figures.low, figures.high, figures.harm_above, data.seed);
+      betting_e_value(clusters, figures.tau, range, figures.harm_above, data.seed);
   const double proof = figures.harm_above ? test.p_low : test.p_high;
   verdict.details["e_proof"] = figures.harm_only ? 0 : 1 / proof;
   verdict.details["e_proof_needed"] = 1 / data.alpha;
@@ -246,7 +250,7 @@ std::optional<schema::DiscoveryTerms> discovery_terms(const schema::Slices& slic
 }
 
 BoundedFigures outcome_figures(const gpu::MeasurementTable& table, double margin) {
-  BoundedFigures out{{}, -1, 1, -margin, false};
+  BoundedFigures out{.parts = {}, .low = -1, .high = 1, .tau = -margin, .harm_above = false};
   for (std::size_t i = 0; i < table.sequences.size(); ++i) {
     ClusterSum part;
     if (i < table.infos.size() && table.infos[i].correct_train && table.infos[i].correct_inf) {

@@ -24,6 +24,7 @@ struct Look {
   const Selection selection;
   const schema::Clause& clause;
   const schema::MetricSubject& subject;
+  const MeanRules& rules;
   double alpha;
   std::uint64_t seed;
 };
@@ -48,12 +49,26 @@ std::optional<double> histogram_quantile(const Look& look, const schema::SliceWh
   return histogram.quantile(*schema::quantile_of(*look.subject.aggregate));
 }
 
+/// The smallest mean of a sequence that is of rank ⌈Qn⌉ or over.
+std::optional<double> sequence_quantile(const Look& look) {
+  std::vector<double> values;
+  for (const std::size_t i : look.selection) {
+    if (const auto value = sequence_value(look.subject.metric, look.table.sequences[i])) values.push_back(*value);
+  }
+  if (values.empty()) return std::nullopt;
+  std::ranges::sort(values);
+  const double rank = std::ceil(*schema::quantile_of(*look.subject.aggregate) * static_cast<double>(values.size()));
+  return values[std::clamp<std::size_t>(static_cast<std::size_t>(rank), 1, values.size()) - 1];
+}
+
 schema::Result<void> quantile_floor(const Look& look, const schema::SliceWhere& where, FloorFigure& figure) {
-  figure.estimate = histogram_quantile(look, where);
-  figure.method = "share of rows beyond each step of a grid";
+  figure.estimate = look.rules.over_sequences ? sequence_quantile(look) : histogram_quantile(look, where);
+  figure.method = fmt::format("share of {} beyond each step of a grid",
+                              look.rules.over_sequences ? "sequences" : "rows");
   for (const double limit : floor_limit_grid(look.clause.limits)) {
     const double level = limit / *look.clause.limits.floor_multiple;
-    auto test = test_metric(look.table, look.selection, look.subject, {level, true}, look.alpha, look.seed);
+    auto test = test_metric(look.table, look.selection, look.subject, {level, true}, look.rules, look.alpha,
+                            look.seed);
     if (!test) return std::unexpected(test.error());
     if (!test->undecidable.empty() || test->p_high > look.alpha) break;
     figure.lower = level;
@@ -76,7 +91,7 @@ void largest_floor(const Look& look, FloorFigure& figure) {
 
 schema::Result<void> mean_floor(const Look& look, FloorFigure& figure) {
   const double tau = *look.clause.limits.max / *look.clause.limits.floor_multiple;
-  auto test = test_metric(look.table, look.selection, look.subject, {tau, true}, look.alpha, look.seed);
+  auto test = test_metric(look.table, look.selection, look.subject, {tau, true}, look.rules, look.alpha, look.seed);
   if (!test) return std::unexpected(test.error());
   figure.method = test->method;
   figure.undecidable = test->undecidable;
@@ -87,8 +102,8 @@ schema::Result<void> mean_floor(const Look& look, FloorFigure& figure) {
 
 schema::Result<FloorFigure> figure_of(const Floor& floor, FloorSide side, const schema::Clause& clause,
                                       const schema::MetricSubject& subject, const schema::SliceWhere& where,
-                                      double alpha, std::uint64_t seed) {
-  const Look look{*floor.table, select_sequences(*floor.table, where), clause, subject, alpha, seed};
+                                      const MeanRules& rules, double alpha, std::uint64_t seed) {
+  const Look look{*floor.table, select_sequences(*floor.table, where), clause, subject, rules, alpha, seed};
   if (look.selection.empty()) {
     return schema::fail(ErrorCode::invalid_argument,
                         fmt::format("the {} floor holds no sequence{}: take its captures on a corpus with "
@@ -143,6 +158,7 @@ std::vector<gpu::Threshold> floor_thresholds(const schema::Contract& contract) {
   for (const schema::Clause& clause : contract.clauses) {
     const auto* subject = std::get_if<schema::MetricSubject>(&clause.subject);
     if (subject == nullptr || !clause.limits.floor_multiple || !is_quantile(*subject)) continue;
+    if (clause.over_sequences) continue;  // sequences are looked at themselves
     for (const double limit : floor_limit_grid(clause.limits)) {
       const gpu::Threshold wanted{subject->metric, limit / *clause.limits.floor_multiple, true};
       if (std::ranges::find(thresholds, wanted) == thresholds.end()) thresholds.push_back(wanted);
@@ -153,7 +169,7 @@ std::vector<gpu::Threshold> floor_thresholds(const schema::Contract& contract) {
 
 schema::Result<FloorLimit> floor_limit(const Floors& floors, const schema::Clause& clause,
                                        const schema::MetricSubject& subject, const schema::SliceWhere& where,
-                                       double alpha, std::uint64_t seed) {
+                                       const MeanRules& rules, double alpha, std::uint64_t seed) {
   if (!floors.any()) {
     return schema::fail(
         ErrorCode::not_found,
@@ -174,7 +190,7 @@ schema::Result<FloorLimit> floor_limit(const Floors& floors, const schema::Claus
   limit.floor_alpha = both ? alpha / 4 : alpha / 2;
   for (const FloorSide side : kFloorSides) {
     if (floors.of(side).table == nullptr) continue;
-    auto figure = figure_of(floors.of(side), side, clause, subject, where, limit.floor_alpha, seed);
+    auto figure = figure_of(floors.of(side), side, clause, subject, where, rules, limit.floor_alpha, seed);
     if (!figure) return std::unexpected(figure.error());
     limit.floors.push_back(std::move(*figure));
   }

@@ -10,6 +10,7 @@
 #include "schema/contract.hpp"
 #include "schema/error.hpp"
 #include "schema/verdict.hpp"
+#include "stages/mean_rules.hpp"
 
 namespace driftgate::stages {
 
@@ -64,8 +65,8 @@ struct FloorLimit {
 /// missing or what the floor's table lacks, and how to make it.
 [[nodiscard]] schema::Result<FloorLimit> floor_limit(const Floors& floors, const schema::Clause& clause,
                                                      const schema::MetricSubject& subject,
-                                                     const schema::SliceWhere& where, double alpha,
-                                                     std::uint64_t seed);
+                                                     const schema::SliceWhere& where, const MeanRules& rules,
+                                                     double alpha, std::uint64_t seed);
 
 /// Refuses (`not_comparable`) a floor whose captures are not of the kernel, checkpoint and corpus of `own`,
 /// the capture of the drift that it stands beside. `name` begins the message: "the inf floor".

@@ -20,8 +20,8 @@ constexpr std::array kMeanings = {
             "logit_span s, which is at most s/4."},
     Meaning{"span_kl", "No measured row has a KL divergence above this, in either direction: s²/8."},
     Meaning{"tv_measured",
-            "The measured mean total variation: of this share of tokens K_inf draws another one than K_train "
-            "would, when the two are coupled as well as can be."},
+            "The measured mean total variation, each sequence counting once: of this share of a sequence's tokens "
+            "K_inf draws another one than K_train would, when the two are coupled as well as can be."},
     Meaning{"tv_upper",
             "What the mean total variation is at most, given the part of the distributions that the captures "
             "hold."},

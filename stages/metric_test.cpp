@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "schema/contract_means.hpp"
 #include "schema/least_n.hpp"
 #include "stages/bounded_test.hpp"
 #include "stages/wording.hpp"
@@ -77,25 +78,64 @@ double token_sum(Metric metric, const RealisedSums& r) {
   }
 }
 
-/// What one sequence adds to the mean of a metric.
-ClusterSum metric_part(const schema::MetricSubject& subject, const SequenceRow& row) {
+/// The units of a sequence and their sum, tokens or the sequence itself.
+ClusterSum whole_part(const schema::MetricSubject& subject, const SequenceRow& row) {
   const Metric metric = subject.metric;
-  if (!is_row_metric(metric)) {
-    if (row.realised.n == 0) return {};
-    if (subject.band) return band_part(*subject.band, row.realised);
-    if (per_sequence(metric)) return {1, sequence_figure(metric, row.realised)};
-    return {static_cast<double>(row.realised.n), token_sum(metric, row.realised)};
+  if (is_row_metric(metric)) {
+    const gpu::Moments& moments = row.metrics[index_of(metric)];
+    return {static_cast<double>(moments.n), moments.n == 0 ? 0 : moments.sum};
   }
-  const gpu::Moments& moments = row.metrics[index_of(metric)];
-  if (moments.n == 0) return {};
-  const auto n = static_cast<double>(moments.n);
-  return subject.aggregate == Aggregate::sequence_mean ? ClusterSum{1, moments.sum / n}
-                                                       : ClusterSum{n, moments.sum};
+  if (row.realised.n == 0) return {};
+  if (subject.band) return band_part(*subject.band, row.realised);
+  if (per_sequence(metric)) return {1, sequence_figure(metric, row.realised)};
+  return {static_cast<double>(row.realised.n), token_sum(metric, row.realised)};
 }
 
-ClusterSum quantile_part(Metric metric, std::size_t column, const SequenceRow& row) {
-  const double beyond = column < row.beyond.size() ? row.beyond[column] : 0;
-  return {static_cast<double>(row.metrics[index_of(metric)].n), beyond};
+/// What one sequence adds to the mean of a metric: its units, or its own mean, capped, once.
+ClusterSum metric_part(const schema::MetricSubject& subject, const MeanRules& rules, const SequenceRow& row) {
+  ClusterSum part = whole_part(subject, row);
+  if (part.n <= 0 || schema::weighs_tokens(subject)) return part;
+  const double mean = part.sum / part.n;
+  return {1, rules.clip ? std::min(mean, *rules.clip) : mean};
+}
+
+/// What one sequence adds to the share beyond a quantile's limit: `column` counts its rows there, and without one
+/// its mean is looked at.
+ClusterSum quantile_part(Metric metric, std::optional<std::size_t> column, const MetricLimit& limit,
+                         const SequenceRow& row) {
+  if (!column) {
+    const auto value = sequence_value(metric, row);
+    return value ? ClusterSum{1, beyond(*value, limit) ? 1.0 : 0.0} : ClusterSum{};
+  }
+  const double count = *column < row.beyond.size() ? row.beyond[*column] : 0;
+  return {static_cast<double>(row.metrics[index_of(metric)].n), count};
+}
+
+bool is_quantile(const schema::MetricSubject& subject) {
+  return subject.aggregate && schema::quantile_of(*subject.aggregate);
+}
+
+/// The table's column that counts rows beyond the limit; none where sequences are counted.
+schema::Result<std::optional<std::size_t>> quantile_column(const gpu::MeasurementTable& table,
+                                                           const schema::MetricSubject& subject,
+                                                           const MetricLimit& limit, const MeanRules& rules) {
+  if (rules.over_sequences) return std::nullopt;
+  if (!is_row_metric(subject.metric)) {
+    return schema::fail(schema::ErrorCode::unsupported,
+                        std::string(schema::to_string(subject.metric)) +
+                            " is known once for each sequence and has no quantiles over rows: write over: "
+                            "sequences");
+  }
+  const auto column = threshold_column(table, subject, limit);
+  if (!column) return std::unexpected(column.error());
+  return std::optional(*column);
+}
+
+MeanQuestion question_of(const gpu::MeasurementTable& table, const schema::MetricSubject& subject,
+                         const MetricLimit& limit, const MeanRules& rules) {
+  return {limit.value,
+          clipped_range(finite_range(table, subject.metric), schema::info(subject.metric).low, rules.clip),
+          !schema::weighs_tokens(subject), schema::counts_events(subject.metric)};
 }
 
 /// A mean ratio says something only while the ratios' weight does not lie on a few of them.
@@ -180,61 +220,73 @@ double tolerated_fraction(Aggregate quantile, bool is_max) {
   return is_max ? 1 - q : q;
 }
 
+std::optional<double> sequence_value(Metric metric, const SequenceRow& row) {
+  const ClusterSum whole = whole_part({metric, Aggregate::sequence_mean}, row);
+  if (whole.n <= 0) return std::nullopt;
+  return whole.sum / whole.n;
+}
+
 schema::Result<MeanTest> test_metric(const gpu::MeasurementTable& table, const Selection& selection,
                                      const schema::MetricSubject& subject, const MetricLimit& limit,
-                                     double alpha, std::uint64_t seed) {
+                                     const MeanRules& rules, double alpha, std::uint64_t seed) {
   if (auto supplied = check_supply(table, subject.metric); !supplied)
     return std::unexpected(supplied.error());
-  if (subject.aggregate && schema::quantile_of(*subject.aggregate)) {
-    if (!is_row_metric(subject.metric)) {
-      return schema::fail(schema::ErrorCode::unsupported, std::string(schema::to_string(subject.metric)) +
-                                                              " is one figure and has no quantiles");
-    }
-    const auto column = threshold_column(table, subject, limit);
+  if (is_quantile(subject)) {
+    const auto column = quantile_column(table, subject, limit, rules);
     if (!column) return std::unexpected(column.error());
     const auto clusters = collect(table, selection, [&](const SequenceRow& row) {
-      return quantile_part(subject.metric, *column, row);
+      return quantile_part(subject.metric, *column, limit, row);
     });
     return exceedance(clusters, tolerated_fraction(*subject.aggregate, limit.is_max), alpha, seed);
   }
   if (is_derived(subject.metric))
     return test_derived(table, selection, subject.metric, limit.value, alpha, seed);
-  const auto clusters =
-      collect(table, selection, [&](const SequenceRow& row) { return metric_part(subject, row); });
-  if (const auto range = finite_range(table, subject.metric)) {
-    return bounded_mean(clusters, limit.value, range->first, range->second, alpha, seed,
-                        schema::counts_events(subject.metric));
-  }
-  MeanTest test = bootstrap_t(clusters, limit.value, alpha, seed);
+  auto clusters =
+      collect(table, selection, [&](const SequenceRow& row) { return metric_part(subject, rules, row); });
+  MeanTest test =
+      test_mean(std::move(clusters), question_of(table, subject, limit, rules), rules, alpha, seed);
   if (subject.metric == Metric::ratio_mean) judge_ratio(table, selection, test);
   return test;
 }
 
+std::optional<MeanAdvice> advise_metric(const gpu::MeasurementTable& table, const Selection& selection,
+                                        const schema::MetricSubject& subject, const MetricLimit& limit,
+                                        const MeanRules& rules, double alpha, std::uint64_t seed) {
+  if (is_quantile(subject) || is_derived(subject.metric) || !check_supply(table, subject.metric))
+    return std::nullopt;
+  auto clusters =
+      collect(table, selection, [&](const SequenceRow& row) { return metric_part(subject, rules, row); });
+  return advise_mean(std::move(clusters), question_of(table, subject, limit, rules), rules, limit.is_max, alpha,
+                     seed);
+}
+
 schema::Result<BoundedFigures> bounded_figures(const gpu::MeasurementTable& table,
-                                               const schema::MetricSubject& subject,
-                                               const MetricLimit& limit) {
-  if (table.bounded(subject.metric)) return harm_figures(table, subject, limit);
+                                               const schema::MetricSubject& subject, const MetricLimit& limit,
+                                               const MeanRules& rules) {
+  if (table.bounded(subject.metric)) return harm_figures(table, subject, limit, rules);
   if (auto supplied = check_supply(table, subject.metric); !supplied)
     return std::unexpected(supplied.error());
   BoundedFigures out;
   out.parts.reserve(table.sequences.size());
-  if (subject.aggregate && schema::quantile_of(*subject.aggregate)) {
-    const auto column = threshold_column(table, subject, limit);
+  if (is_quantile(subject)) {
+    const auto column = quantile_column(table, subject, limit, rules);
     if (!column) return std::unexpected(column.error());
     for (const SequenceRow& row : table.sequences) {
-      out.parts.push_back(quantile_part(subject.metric, *column, row));
+      out.parts.push_back(quantile_part(subject.metric, *column, limit, row));
     }
     out.tau = tolerated_fraction(*subject.aggregate, limit.is_max);
     return out;
   }
-  const auto range = finite_range(table, subject.metric);
-  if (!range) {
+  const MeanQuestion question = question_of(table, subject, limit, rules);
+  if (!question.range || (!question.once && rules.max_tokens == 0)) {
     return schema::fail(schema::ErrorCode::unsupported,
-                        std::string(schema::to_string(subject.metric)) + " has no finite range");
+                        std::string(schema::to_string(subject.metric)) + " has no range that is known beforehand");
   }
-  for (const SequenceRow& row : table.sequences) out.parts.push_back(metric_part(subject, row));
-  out.low = range->first;
-  out.high = range->second;
+  for (const SequenceRow& row : table.sequences) out.parts.push_back(metric_part(subject, rules, row));
+  out.low = question.range->first;
+  out.high = question.range->second;
+  out.once = question.once;
+  out.most = question.once ? 1 : rules.max_tokens;
   out.tau = limit.value;
   out.harm_above = limit.is_max;
   return out;

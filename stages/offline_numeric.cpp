@@ -6,6 +6,7 @@
 
 #include "stages/clause_rules.hpp"
 #include "stages/clause_test.hpp"
+#include "stages/clip_report.hpp"
 #include "stages/report_begin.hpp"
 #include "stages/selection.hpp"
 #include "stages/wording.hpp"
@@ -41,6 +42,7 @@ std::vector<gpu::Threshold> required_thresholds(const schema::Contract& contract
   for (const schema::Clause& clause : contract.clauses) {
     const auto* subject = std::get_if<schema::MetricSubject>(&clause.subject);
     if (subject == nullptr || !subject->aggregate || !schema::quantile_of(*subject->aggregate)) continue;
+    if (clause.over_sequences) continue;  // sequences are looked at themselves
     if (static_cast<std::size_t>(subject->metric) >= schema::kRowMetricCount) continue;
     if (const auto limit = metric_limit(clause)) want({subject->metric, limit->value, limit->is_max});
     if (!clause.limits.floor_multiple || !clause.limits.max) continue;
@@ -73,6 +75,7 @@ StageReport evaluate_offline_numeric(const schema::Contract& contract, const gpu
         fmt::format("The certificate covers the first {} of {} slices.", kMaxChains, slices.size()));
     slices.resize(kMaxChains);
   }
+  note_certified_means(contract, report.clauses);
   report.bounds = bound_chains(table, contract.assumptions, slices, report.alpha, report.seed,
                                reward_tolerance(contract));
   add_floor_values(report.bounds, inputs.floors, contract.assumptions);

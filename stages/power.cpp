@@ -52,12 +52,12 @@ double sequence_mean(double mean, Random& random) {
   return std::min(1.0, -mean * std::log1p(-random.uniform()));
 }
 
-std::optional<std::uint64_t> bounded_units(double tau, bool counts_events, double alpha, std::uint64_t least,
+std::optional<std::uint64_t> bounded_units(double tau, double alpha, std::uint64_t least,
                                            std::uint64_t seed) {
   const Run run = [=](std::uint64_t n, Random& random) {
     std::vector<ClusterSum> clusters(n);
     for (ClusterSum& cluster : clusters) cluster = {1, sequence_mean(tau / 2, random)};
-    return bounded_mean(clusters, tau, 0, 1, alpha, seed, counts_events).p_low <= alpha;
+    return betting_p_value(clusters, tau, {}, false, seed) <= alpha;
   };
   return search(run, least, seed);
 }
@@ -167,7 +167,7 @@ void metric_power(const Clause& clause, const schema::MetricSubject& subject, st
   const auto tau = room(clause, entry);
   if (entry.bounded && tau && *tau > 0) {
     if (*tau >= 1) return found(power, least, "the limit is at the end of the range");
-    return found(power, bounded_units(*tau, schema::counts_events(subject.metric), power.alpha, least, seed),
+    return found(power, bounded_units(*tau, power.alpha, least, seed),
                  kScatter);
   }
   if (!tau) {
@@ -207,7 +207,7 @@ void clause_power(const Clause& clause, const Contract& contract, std::uint64_t 
     const auto tau = bound_room(*bound, clause, contract.assumptions);
     if (!tau) return found(power, least, "limits of whole sequences, approximate");
     if (*tau >= 1) return found(power, least, "the limit is beyond the largest possible value");
-    return found(power, bounded_units(*tau, false, power.alpha, least, seed), kScatter);
+    return found(power, bounded_units(*tau, power.alpha, least, seed), kScatter);
   }
   if (std::holds_alternative<schema::ExactSubject>(clause.subject)) {
     return found(power, least, "no row differs");

@@ -9,6 +9,7 @@
 #include "stages/batch_invariance.hpp"
 #include "stages/clause_rules.hpp"
 #include "stages/clause_test.hpp"
+#include "stages/clip_report.hpp"
 #include "stages/report_begin.hpp"
 #include "stages/selection.hpp"
 #include "stages/statistics/distributions.hpp"
@@ -363,6 +364,7 @@ StageReport evaluate_shadow_runtime(const schema::Contract& contract, const Shad
     if (verdict.role == SliceRole::critical) critical.push_back(&verdict);
   }
   holm_downgrades(critical, report.alpha, contract);
+  note_certified_means(contract, report.clauses);
   note_pairs(inputs, decider.unique.size(), report);
   finish_report(report, !clauses.empty());
   return report;

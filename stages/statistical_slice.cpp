@@ -7,6 +7,7 @@
 #include "stages/against_rest.hpp"
 #include "stages/clause_rules.hpp"
 #include "stages/clause_test.hpp"
+#include "stages/clip_report.hpp"
 #include "stages/discovered.hpp"
 #include "stages/ranking.hpp"
 #include "stages/report_begin.hpp"
@@ -102,6 +103,7 @@ StageReport evaluate_statistical_slice(const schema::Contract& contract, const g
   }
   holm_downgrades(critical, report.alpha, contract);
   holm_downgrades(watched, report.alpha, contract);
+  note_certified_means(contract, report.clauses);
   RestComparison rest = compare_with_rest(data, clauses, report.clauses);
   std::ranges::move(rest.verdicts, std::back_inserter(report.clauses));
   std::vector<ClauseVerdict> whole;

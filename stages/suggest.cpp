@@ -34,14 +34,14 @@ struct Wanted {
   MetricSubject subject;
 };
 constexpr std::array kNumerical{
-    Wanted{"kl", {Metric::kl_inf_train, Aggregate::mean}},
-    Wanted{"tv", {Metric::tv, Aggregate::mean}},
+    Wanted{"kl", {Metric::kl_inf_train, Aggregate::sequence_mean}},
+    Wanted{"tv", {Metric::tv, Aggregate::sequence_mean}},
     Wanted{"span-tail", {Metric::logit_span, Aggregate::p99}},
-    Wanted{"greedy", {Metric::top1_flip, Aggregate::mean}},
+    Wanted{"greedy", {Metric::top1_flip, Aggregate::sequence_mean}},
 };
 constexpr std::array kStatistical{
-    Wanted{"slice-tv", {Metric::tv, Aggregate::mean}},
-    Wanted{"slice-top1", {Metric::top1_flip, Aggregate::mean}},
+    Wanted{"slice-tv", {Metric::tv, Aggregate::sequence_mean}},
+    Wanted{"slice-top1", {Metric::top1_flip, Aggregate::sequence_mean}},
 };
 
 std::size_t index_of(Metric metric) {
@@ -84,7 +84,8 @@ Figure figure_of(const gpu::MeasurementTable& table, const Selection& selection,
   if (subject.aggregate && schema::quantile_of(*subject.aggregate)) {
     return quantile_figure(table, subject.metric, *subject.aggregate);
   }
-  const auto test = test_metric(table, selection, subject, {1, true}, alpha, kSeed);
+  const auto test = test_metric(table, selection, subject, {1, true}, {.means = schema::Means::approximate}, alpha,
+                                kSeed);
   if (!test || test->n == 0) return {};
   return {test->estimate, test->upper.value_or(test->estimate), true};
 }
@@ -239,6 +240,7 @@ schema::Result<std::string> suggest_contract(const SuggestInputs& inputs) {
       "  canary:\n"
       "    steps: [{share: 0.01}, {share: 0.05}, {share: 0.25, approval: true}, {share: 1.0}]\n"
       "    soak: 1m\n    bake: 5m\n    min_keys: 300\n"
+      "\nconfidence: {means: approximate}\n"
       "\nescalation:\n  defaults: {hard: rollback, soft: freeze}\n";
   return text;
 }

@@ -35,6 +35,9 @@ std::string on_slice(const schema::SliceWhere& where) {
 std::string subject_text(const schema::Clause& clause) {
   return std::visit(Overload{[](const schema::MetricSubject& s) {
                                const std::string name(schema::to_string(s.metric));
+                               const bool tokens = s.aggregate == schema::Aggregate::mean;
+                               if (s.band && tokens)
+                                 return fmt::format("{} {} over tokens", name, schema::to_string(*s.band));
                                if (s.band) return name + " " + std::string(schema::to_string(*s.band));
                                return s.aggregate ? std::string(schema::to_string(*s.aggregate)) + " " + name
                                                   : name;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -72,12 +74,20 @@ struct Sample {
   }
 };
 
-Sample make_sample(std::span<const ClusterSum> clusters, double low, double high, std::uint64_t seed,
+/// Why the clusters are not what `range` says, or empty.
+std::string why_out_of_range(std::span<const ClusterSum> clusters, const ValueRange& range) {
+  double longest = 0;
+  for (const ClusterSum& c : clusters) longest = std::max(longest, c.n);
+  if (longest <= 0) return "there are no rows";
+  if (longest <= range.most) return {};
+  return fmt::format("one sequence has {:.0f} units and the limit rests on at most {:.0f}", longest, range.most);
+}
+
+Sample make_sample(std::span<const ClusterSum> clusters, const ValueRange& range, std::uint64_t seed,
                    double cap) {
-  Sample sample{{clusters.begin(), clusters.end()}, 0, cap};
+  Sample sample{{clusters.begin(), clusters.end()}, range.most, cap};
   for (ClusterSum& c : sample.ordered) {
-    c.sum = std::clamp((c.sum - low * c.n) / (high - low), 0.0, c.n);
-    sample.n_max = std::max(sample.n_max, c.n);
+    c.sum = std::clamp((c.sum - range.low * c.n) / (range.high - range.low), 0.0, c.n);
   }
   Random random(seed);
   random.shuffle(std::span<ClusterSum>(sample.ordered));
@@ -86,7 +96,7 @@ Sample make_sample(std::span<const ClusterSum> clusters, double low, double high
 
 }  // namespace
 
-MeanTest betting_mean(std::span<const ClusterSum> clusters, double tau, double low, double high, double alpha,
+MeanTest betting_mean(std::span<const ClusterSum> clusters, double tau, const ValueRange& range, double alpha,
                       std::uint64_t seed, double cap) {
   MeanTest test;
   test.method = "betting, cap 0.99";
@@ -94,14 +104,12 @@ MeanTest betting_mean(std::span<const ClusterSum> clusters, double tau, double l
   test.clusters = clusters.size();
   for (const ClusterSum& c : clusters) test.n += static_cast<std::uint64_t>(c.n);
   test.estimate = ratio_mean(clusters);
-  const Sample sample = make_sample(clusters, low, high, seed, cap);
-  if (sample.n_max <= 0) {
-    test.undecidable = "there are no rows";
-    return test;
-  }
-  const double range = high - low;
-  const double scaled = (tau - low) / range;
-  const double estimate = std::clamp((test.estimate - low) / range, 0.0, 1.0);
+  test.undecidable = why_out_of_range(clusters, range);
+  if (!test.undecidable.empty()) return test;
+  const Sample sample = make_sample(clusters, range, seed, cap);
+  const double width = range.high - range.low;
+  const double scaled = (tau - range.low) / width;
+  const double estimate = std::clamp((test.estimate - range.low) / width, 0.0, 1.0);
   test.p_low = scaled >= 1 ? 0 : scaled < 0 ? 1 : sample.p_value(scaled, Direction::proves_low);
   test.p_high = scaled < 0 ? 0 : scaled >= 1 ? 1 : sample.p_value(scaled, Direction::proves_high);
   // The limits are searched on the side of τ that agrees with the p-values.
@@ -113,19 +121,29 @@ MeanTest betting_mean(std::span<const ClusterSum> clusters, double tau, double l
   const double lower = is_high
                            ? sample.limit(std::max(estimate, inside), inside, alpha, Direction::proves_high)
                            : sample.limit(std::min(estimate, inside), 0, alpha, Direction::proves_high);
-  test.upper = low + range * upper;
-  test.lower = low + range * lower;
+  test.upper = range.low + width * upper;
+  test.lower = range.low + width * lower;
   if (scaled > 0 && scaled < 1) {
     test.details["least_clusters"] = static_cast<double>(betting_units_without_event(scaled, alpha, cap));
   }
   return test;
 }
 
-double betting_e_value(std::span<const ClusterSum> clusters, double tau, double low, double high, bool above,
+double betting_p_value(std::span<const ClusterSum> clusters, double tau, const ValueRange& range, bool above,
                        std::uint64_t seed, double cap) {
-  const Sample sample = make_sample(clusters, low, high, seed, cap);
-  if (sample.n_max <= 0) return 1;
-  const double scaled = (tau - low) / (high - low);
+  if (!why_out_of_range(clusters, range).empty()) return 1;
+  const double scaled = (tau - range.low) / (range.high - range.low);
+  if (scaled < 0) return above ? 0 : 1;
+  if (scaled >= 1) return above ? 1 : 0;
+  const Sample sample = make_sample(clusters, range, seed, cap);
+  return sample.p_value(scaled, above ? Direction::proves_high : Direction::proves_low);
+}
+
+double betting_e_value(std::span<const ClusterSum> clusters, double tau, const ValueRange& range, bool above,
+                       std::uint64_t seed, double cap) {
+  if (!why_out_of_range(clusters, range).empty()) return 1;
+  const Sample sample = make_sample(clusters, range, seed, cap);
+  const double scaled = (tau - range.low) / (range.high - range.low);
   const double beyond = std::numeric_limits<double>::infinity();
   if (scaled < 0) return above ? beyond : 1;
   if (scaled > 1) return above ? 1 : beyond;
@@ -150,7 +168,14 @@ std::uint64_t betting_units_without_event(double max_fraction, double alpha, dou
 MeanTest exceedance(std::span<const ClusterSum> clusters, double max_fraction, double alpha,
                     std::uint64_t seed) {
   const bool single = std::ranges::all_of(clusters, [](const ClusterSum& c) { return c.n == 1; });
-  if (!single || clusters.empty()) return betting_mean(clusters, max_fraction, 0, 1, alpha, seed);
+  if (!single || clusters.empty()) {
+    std::vector<ClusterSum> shares(clusters.begin(), clusters.end());
+    count_once(shares);
+    MeanTest by_share = betting_mean(shares, max_fraction, {}, alpha, seed);
+    by_share.n = 0;
+    for (const ClusterSum& c : clusters) by_share.n += static_cast<std::uint64_t>(c.n);
+    return by_share;
+  }
   MeanTest test;
   test.method = "exact binomial";
   test.n = test.clusters = clusters.size();

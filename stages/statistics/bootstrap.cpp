@@ -7,7 +7,6 @@
 namespace driftgate::stages {
 namespace {
 
-constexpr std::size_t kLeastClusters = 50;
 constexpr double kLargestShare = 0.1;
 constexpr std::size_t kReplicates = 1'999;
 constexpr std::size_t kLeastReplicates = 499;
@@ -42,9 +41,8 @@ std::vector<double> replicate_ts(std::span<const ClusterSum> clusters, double me
 }
 
 std::string why_undecidable(std::span<const ClusterSum> clusters) {
-  if (clusters.size() < kLeastClusters) {
-    return "an unbounded mean needs at least 50 independent sequences and there are " +
-           std::to_string(clusters.size());
+  if (clusters.size() < kLeastResampledClusters) {
+    return "resampling needs at least 50 independent sequences and there are " + std::to_string(clusters.size());
   }
   double total = 0;
   double largest = 0;

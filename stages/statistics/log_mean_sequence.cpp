@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "stages/statistics/distributions.hpp"
 #include "stages/statistics/mean_test.hpp"
 
 namespace driftgate::stages {
@@ -58,11 +59,13 @@ QuantileLimits log_mean_limits(std::span<const double> values, double alpha) {
     if (std::isfinite(value)) logarithms.push_back({1, std::log(std::max(value, kSmallest))});
   }
   if (logarithms.empty()) return limits;
-  const MeanTest test = clustered_t(logarithms, 0, alpha);
-  limits.estimate = std::exp(test.estimate);
+  const double mean = ratio_mean(logarithms);
+  limits.estimate = std::exp(mean);
   if (logarithms.size() < kLeastForLogMean) return limits;
-  if (test.lower) limits.lower = std::exp(*test.lower);
-  if (test.upper) limits.upper = std::exp(*test.upper);
+  const auto degrees = static_cast<double>(logarithms.size() - 1);
+  const double reach = student_quantile(1 - alpha, degrees) * std::sqrt(cluster_variance(logarithms, mean));
+  limits.lower = std::exp(mean - reach);
+  limits.upper = std::exp(mean + reach);
   return limits;
 }
 

@@ -30,43 +30,52 @@ struct MeanTest {
   std::map<std::string, double> details;
 };
 
-/// Below this many clusters a bounded mean is bounded by betting, at or above it by Student's t.
-inline constexpr std::size_t kBettingBelowClusters = 200;
-/// Also by betting when fewer clusters than this have a sum of their own: t is not to be trusted on
-/// a mean that a handful of clusters makes.
+/// What is known of every cluster before the data: its values lie in [low, high] and it has at most `most` units,
+/// so that its sum lies in [low·n, high·n] with n ≤ most. A `most` that was seen instead of known voids every
+/// guarantee: where long clusters hold the drift, those that were not drawn are the ones that count.
+struct ValueRange {
+  double low = 0, high = 1;
+  double most = 1;
+};
+
+/// Fewer clusters than this with an event say nothing of how rare events are to a resampling.
 inline constexpr std::size_t kLeastActiveClusters = 25;
+/// Clusters that a resampling asks for.
+inline constexpr std::size_t kLeastResampledClusters = 50;
+
+/// Gives each cluster the same say: its mean in place of its sum.
+void count_once(std::vector<ClusterSum>& clusters);
 
 /// The ratio Σ sum / Σ n.
 [[nodiscard]] double ratio_mean(std::span<const ClusterSum> clusters);
 /// V = G/(G−1)·Σ_g(sum_g − x̄ n_g)² / n², the cluster-robust variance of the ratio mean.
 [[nodiscard]] double cluster_variance(std::span<const ClusterSum> clusters, double mean);
 
-/// x̄ ± t_{G−1}·√V. Approximate below some hundreds of clusters when the values are skewed.
-[[nodiscard]] MeanTest clustered_t(std::span<const ClusterSum> clusters, double tau, double alpha);
-
-/// Betting on x_g = (sum_g − τ n_g)/n_max for values in [low, high], clusters in seeded random order,
+/// Betting on x_g = (sum_g − τ n_g)/most for values in [low, high], clusters in seeded random order,
 /// bets chosen from a grid by past wealth alone, capped at `cap` of the stake that ruins (Waudby-Smith &
-/// Ramdas, JRSS-B 2024). Exact: the probability of a false proof is at most α for any distribution.
-[[nodiscard]] MeanTest betting_mean(std::span<const ClusterSum> clusters, double tau, double low, double high,
+/// Ramdas, JRSS-B 2024). Exact: the probability of a false proof is at most α for any distribution whose clusters
+/// keep to `range`. Undecidable when one was seen that has more units than `range.most`.
+[[nodiscard]] MeanTest betting_mean(std::span<const ClusterSum> clusters, double tau, const ValueRange& range,
                                     double alpha, std::uint64_t seed, double cap = 0.99);
+
+/// The p-value alone of the same bets: of "the mean is at most tau" (`above`, small when it is proven above) or of
+/// "at least tau". 1 where the clusters are not what `range` says.
+[[nodiscard]] double betting_p_value(std::span<const ClusterSum> clusters, double tau, const ValueRange& range,
+                                     bool above, std::uint64_t seed, double cap = 0.99);
 
 /// The capital of the same bets at their end, against "the mean is at most tau" (`above`) or "at least tau":
 /// an e-value, whose mean under that hypothesis is at most 1 for any distribution.
-[[nodiscard]] double betting_e_value(std::span<const ClusterSum> clusters, double tau, double low, double high,
+[[nodiscard]] double betting_e_value(std::span<const ClusterSum> clusters, double tau, const ValueRange& range,
                                      bool above, std::uint64_t seed, double cap = 0.99);
 
-/// Betting below 200 clusters, t from there on, unless fewer than 25 clusters differ from the end of the
-/// range that the values crowd at. `counts_events`: the values are discrete, so none at all is no proof.
-[[nodiscard]] MeanTest bounded_mean(std::span<const ClusterSum> clusters, double tau, double low, double high,
-                                    double alpha, std::uint64_t seed, bool counts_events = false);
-
-/// Cluster bootstrap-t for unbounded values (Hall 1988): seeded, approximate; undecidable with fewer
-/// than 50 clusters or when one cluster holds over 10% of the sum of absolute values.
+/// Cluster bootstrap-t (Hall 1988): seeded, approximate; undecidable with fewer than 50 clusters or when one
+/// cluster holds over 10% of the sum of absolute values. It cannot see bad clusters that were not drawn:
+/// docs/statistics.md has its error rates.
 [[nodiscard]] MeanTest bootstrap_t(std::span<const ClusterSum> clusters, double tau, double alpha,
                                    std::uint64_t seed);
 
-/// "Fraction of rows beyond a limit" against `max_fraction`; `sum` counts the rows beyond. Exact binomial
-/// when every cluster is one row, else betting with cap 0.99.
+/// "Fraction of rows beyond a limit" against `max_fraction`, each cluster counting once by its share of rows
+/// beyond; `sum` counts them. Exact binomial when every cluster is one row, else betting with cap 0.99.
 [[nodiscard]] MeanTest exceedance(std::span<const ClusterSum> clusters, double max_fraction, double alpha,
                                   std::uint64_t seed);
 

@@ -27,7 +27,9 @@ MeanTest noise_contrast(std::span<const NoiseTriple> triples, double max_excess,
     test.undecidable = "no request was answered by both copies of the incumbent and by the candidate";
     return test;
   }
-  test = bounded_mean(clusters, max_excess, -1, 1, alpha, seed, true);
+  count_once(clusters);
+  test = betting_mean(clusters, max_excess, {-1, 1, 1}, alpha, seed);
+  test.n = triples.size();
   test.method = "noise arm, " + test.method;
   test.details["candidate_differs"] = candidate;
   test.details["secondary_differs"] = secondary;

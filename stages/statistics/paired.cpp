@@ -67,15 +67,11 @@ MeanTest paired_outcomes(std::span<const PairedOutcome> outcomes, double margin,
   if (shared) {
     std::vector<ClusterSum> sums;
     for (const auto& [id, sum] : clusters) sums.push_back(sum);
-    std::size_t active = 0;
-    for (const ClusterSum& c : sums) active += static_cast<std::size_t>(c.sum != 0);
-    const auto decide = [&](double tau) {
-      return active < kLeastActiveClusters ? betting_mean(sums, tau, -1, 1, alpha, seed)
-                                           : clustered_t(sums, tau, alpha);
-    };
-    test = decide(-margin);
-    test.details["harm_p"] = decide(0).p_low;
-    test.approximate = true;
+    count_once(sums);
+    constexpr ValueRange kDifferences{-1, 1, 1};
+    test = betting_mean(sums, -margin, kDifferences, alpha, seed);
+    test.details["harm_p"] = betting_mean(sums, 0, kDifferences, alpha, seed).p_low;
+    test.details.erase("least_clusters");  // of the other direction
   }
   test.n = k.n;
   test.clusters = clusters.size();
@@ -83,8 +79,10 @@ MeanTest paired_outcomes(std::span<const PairedOutcome> outcomes, double margin,
     test.undecidable = "no sequence has an outcome by both kernels";
     return test;
   }
-  test.estimate =
-      (static_cast<double>(k.only_inf) - static_cast<double>(k.only_train)) / static_cast<double>(k.n);
+  if (!shared) {
+    test.estimate =
+        (static_cast<double>(k.only_inf) - static_cast<double>(k.only_train)) / static_cast<double>(k.n);
+  }
   if (!shared && k.only_train + k.only_inf < kFewDiscordant) {
     decide_exact(test, k, margin, alpha);
   } else if (!shared) {

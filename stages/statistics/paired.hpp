@@ -16,8 +16,8 @@ struct PairedOutcome {
 /// δ = P(inf right) − P(train right) against the margin: proven non-inferior when `p_high ≤ α` (δ > −m),
 /// inferior when `p_low ≤ α` (δ < −m). One-sided z on the discordant counts with half a pair added to
 /// each (after Agresti & Min, Biometrics 2005); with fewer than 25 discordant pairs the difference of two
-/// Clopper–Pearson limits at α/2; when outcomes share a cluster, clustered t, or betting in seeded order
-/// when fewer than 25 clusters differ. Level about α.
+/// Clopper–Pearson limits at α/2: level about α. When outcomes share a cluster, betting on each cluster's mean
+/// difference in [−1, 1]: exact, and each cluster counts once.
 /// details: b (only train right), c (only inf right), harm_p (p-value of "δ ≥ 0").
 [[nodiscard]] MeanTest paired_outcomes(std::span<const PairedOutcome> outcomes, double margin, double alpha,
                                        std::uint64_t seed);

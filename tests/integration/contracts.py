@@ -139,7 +139,7 @@ slices:
   min_sequences: 50
   {slices}
 statistical:
-  - {{id: tv, metric: tv, aggregate: mean, max: 0.03{roles}}}
+  - {{id: tv, metric: tv, aggregate: sequence_mean, max: 0.03{roles}}}
 stages:
   shadow-runtime: {{mirror_share: 0.5, min_duration: 4s, max_duration: 60s}}
   canary: {{steps: [{{share: 1.0}}], soak: 1s, bake: 1s, min_keys: 20}}
@@ -218,7 +218,7 @@ def a_promotion_is_explained_and_decided_again_under_another_contract(world):
     for words in ("asks whether int8-static may serve tinylm", "It is rejected", "No user was served by it",
                   "violated statistical.slice-tv on language=fr", "decided by", "to pass:"):
         check(words in text, f"'{words}' is not in the explanation:\n{text}")
-    looser = contract_file(world, lambda text: demo(text).replace("aggregate: p90, max: 0.037", "aggregate: mean, max: 0.1"), "looser.yaml")
+    looser = contract_file(world, lambda text: demo(text).replace("aggregate: p90, max: 0.037", "aggregate: sequence_mean, max: 0.1"), "looser.yaml")
     text = client(world, "auditor", "what-if", "--promotion", promotion, "--contract", looser, expect=3)
     for words in ("statistical-slice (attempt 1): violated → pass", "statistical.slice-tv on language=fr: violated → pass",
                   "Under this contract: inconclusive. Nothing was run and nothing has changed.", "shadow-runtime"):

@@ -170,7 +170,7 @@ def a_violated_contract_is_the_exit_status_of_the_job():
         with open(world.path("contract.yaml"), "w") as file:
             file.write("apiVersion: driftgate/v1\nkind: KernelContract\nmetadata: {name: t}\n"
                        "kernels: {train: {ref: k0.0}, inf: {ref: k0.02}}\n"
-                       "numerical:\n  - {id: tv, metric: tv, aggregate: mean, max: 1.0e-6}\n")
+                       "numerical:\n  - {id: tv, metric: tv, aggregate: sequence_mean, max: 1.0e-6}\n")
         world.start(["--contract", world.path("contract.yaml")])
         code, out, err = world.finish()
         check(code == 1, f"violated is 1, not {code}: {err}")

@@ -60,7 +60,7 @@ TEST_CASE("what a larger value means depends on the setting") {
 }
 
 TEST_CASE("a clause with a least size of slices of its own is only changed, since the general one may be either") {
-  const std::string clause = "aggregate: mean, max: 0.04, slices: [monitored]";
+  const std::string clause = "aggregate: sequence_mean, max: 0.04, slices: [monitored]";
   CHECK(only_change(clause, clause + ", min_sequences: 120").kind == ChangeKind::changed);
   const std::string text = replaced(shipped("bf16-dense.yaml"), clause, clause + ", min_sequences: 120");
   const auto changes =
@@ -77,11 +77,11 @@ TEST_CASE("an approval that is asked for no more is named") {
 }
 
 TEST_CASE("a clause that is new or gone is one change with its demand") {
-  const std::string line = "  - {id: greedy,       metric: top1_flip,    aggregate: mean, max: 0.02}\n";
+  const std::string line = "  - {id: greedy,       metric: top1_flip,    aggregate: sequence_mean, max: 0.02}\n";
   const auto gone = only_change(line, "");
   CHECK(gone.kind == ChangeKind::removed);
   CHECK(gone.where == "numerical.greedy");
-  CHECK(gone.before == "mean of top1_flip at most 0.02");
+  CHECK(gone.before == "sequence_mean of top1_flip at most 0.02");
   const std::string text = shipped("bf16-dense.yaml");
   const auto fresh = contract_diff(parse(replaced(text, line, "")), parse(text));
   REQUIRE(fresh.size() == 1);
@@ -89,11 +89,27 @@ TEST_CASE("a clause that is new or gone is one change with its demand") {
 }
 
 TEST_CASE("a clause that becomes soft is looser, and another subject is only changed") {
-  CHECK(only_change("aggregate: mean, max: 1e-3}", "aggregate: mean, max: 1e-3, severity: soft}").kind ==
+  CHECK(only_change("aggregate: sequence_mean, max: 1e-3}", "aggregate: sequence_mean, max: 1e-3, severity: soft}").kind ==
         ChangeKind::looser);
   const auto subject = only_change("metric: kl_inf_train,", "metric: kl_train_inf,");
   CHECK(subject.kind == ChangeKind::changed);
   CHECK(subject.where == "numerical.kl subject");
+}
+
+TEST_CASE("asking for exact means, or for a larger cap, is stricter") {
+  const std::string kl = "aggregate: sequence_mean, max: 1e-3}";
+  const std::string capped = "aggregate: sequence_mean, clip: 0.05, max: 1e-3}";
+  const auto cap = only_change(kl, capped);
+  CHECK(cap.kind == ChangeKind::looser);
+  CHECK(cap.where == "numerical.kl clip");
+  const std::string text = replaced(shipped("bf16-dense.yaml"), kl, capped);
+  const auto exact = contract_diff(parse(text), parse(replaced(text, ", means: approximate}", ", means: exact}")));
+  REQUIRE(exact.size() == 1);
+  CHECK(exact[0].kind == ChangeKind::stricter);
+  CHECK(exact[0].where == "confidence.means");
+  const auto larger = contract_diff(parse(text), parse(replaced(text, "clip: 0.05", "clip: 0.1")));
+  REQUIRE(larger.size() == 1);
+  CHECK(larger[0].kind == ChangeKind::stricter);
 }
 
 TEST_CASE("the text groups changes by what they do") {

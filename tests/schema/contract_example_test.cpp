@@ -20,7 +20,7 @@ TEST_CASE("the example of a contract registers as it is written") {
   const ContractReport report = parse_contract(example(), "contract_example.yaml");
   INFO(format_faults(report.faults, "contract_example.yaml"));
   REQUIRE(report.contract.has_value());
-  CHECK(report.contract->clauses.size() == 17);
+  CHECK(report.contract->clauses.size() == 18);
   CHECK(report.contract->escalation.rules.size() == 4);
 }
 
@@ -39,7 +39,8 @@ TEST_CASE("each clause of the example is decided where it is documented to be") 
       {"numerical.finite", offline},    {"numerical.span-tail", offline},
       {"numerical.kl", offline},        {"numerical.reward-drift", offline},
       {"numerical.pg-bias", offline},   {"numerical.clip-budget", offline},
-      {"statistical.slice-tv", slice},  {"statistical.slice-top1", slice},
+      {"statistical.slice-tv", slice},  {"statistical.slice-tail", slice},
+      {"statistical.slice-top1", slice},
       {"statistical.task", slice},      {"statistical.calibration", slice},
       {"runtime.errors", traffic},      {"runtime.ttft", traffic},
       {"runtime.inter-token", traffic}, {"runtime.batch-invariant", stages({Stage::shadow_runtime})},

@@ -48,9 +48,8 @@ TEST_CASE("unknown names are faults with their place, what is allowed and the ne
       {"action: rollback", "action: rolback", "did you mean \"rollback\"?"},
       {"stage: canary", "stage: canari", "did you mean \"canary\"?"},
       {"slices: [critical]", "slices: [critikal]", "did you mean \"critical\"?"},
-      {"metric: ttft_ms, aggregate: p95, max_ratio: 1.1",
-       "metric: clip_budget_used, aggregate: mean, max: 0.1",
-       "clip_budget_used is one figure by itself; remove \"aggregate\""},
+      {"metric: ttft_ms, aggregate: p95, max_ratio: 1.1", "metric: ess_fraction, aggregate: mean, min: 0.1",
+       "ess_fraction is one figure by itself; remove \"aggregate\""},
   });
 }
 
@@ -103,7 +102,7 @@ TEST_CASE("references within the contract are checked") {
       {"{match: \"runtime.errors\", stage: canary,", "{match: \"numerical.span\", slice: {language: de},",
        "\"numerical.span\" is not decided on slices"},
       {"stage: canary", "slice: {langage: de}", "the dimension \"langage\" is not declared"},
-      {"metric: error_rate, max_ratio: 1.5, max: 0.02", "metric: tv_sampled, max: 0.1, stages: [canary]",
+      {"metric: error_rate, max_ratio: 1.5, max: 0.02", "metric: tv_sampled, clip: 1, max: 0.1, stages: [canary]",
        "canary cannot supply tv_sampled; allowed: offline-numeric, statistical-slice, shadow-runtime"},
       {"metric: tv, aggregate: mean, max: 0.02, slices: [critical]", "metric: error_rate, max: 0.1",
        "no stage of the statistical family can supply error_rate; it is supplied in: shadow-runtime, canary"},

@@ -51,7 +51,7 @@ TEST_CASE("a floor multiple is for distances that captures give") {
   };
   CHECK(with("metric: tv, aggregate: mean").empty());
   CHECK(with("metric: logit_span, aggregate: max").empty());
-  CHECK(with("metric: abs_log_ratio").empty());
+  CHECK(with("metric: abs_log_ratio, clip: 2").empty());
   for (const char* subject : {"metric: top1_flip, aggregate: sum", "metric: tv, aggregate: min",
                               "metric: entropy_inf, aggregate: mean", "metric: topk_overlap, aggregate: mean",
                               "metric: ess_fraction", "metric: tv_sampled", "metric: batch_variant_rate"}) {
@@ -59,7 +59,7 @@ TEST_CASE("a floor multiple is for distances that captures give") {
     CHECK(with(subject).find("floor_multiple makes no sense here") != std::string::npos);
   }
   CHECK(faults_of(span,
-                  "metric: abs_log_ratio, max: 0.5, floor_multiple: 4, floor_cap: 1, "
+                  "metric: abs_log_ratio, clip: 2, max: 0.5, floor_multiple: 4, floor_cap: 1, "
                   "stages: [offline-numeric, shadow-runtime]")
             .find("a noise floor is measured on captures") != std::string::npos);
 }

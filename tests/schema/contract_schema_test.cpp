@@ -56,7 +56,11 @@ TEST_CASE("the JSON Schema and the parser accept differences, bands, calibration
   const std::string tv = "metric: tv, aggregate: mean, max: 0.02, slices: [critical]";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {span, "metric: entropy_inf, aggregate: mean, max_delta: 0.1"},
-      {span, "metric: logprob_inf, aggregate: sequence_mean, max_delta: 0.1"},
+      {span, "metric: entropy_inf, aggregate: sequence_mean, max_delta: 0.1"},
+      {span, "metric: kl_inf_train, clip: 0.5, max: 0.1"},
+      {span, "metric: abs_log_ratio, aggregate: p97, over: sequences, max: 0.5"},
+      {tv, "metric: tv, clip: 0.25, max: 0.02"},
+      {"escalation:", "confidence: {means: approximate}\nescalation:"},
       {span, "metric: band_retention, band: sequences.5pct, min: 0.9"},
       {tv, "metric: ece_drift, max: 0.02"},
       {tv, tv + ", min_sequences: 120"},
@@ -96,6 +100,10 @@ TEST_CASE("the JSON Schema refuses what the parser refuses") {
       {"max: 0.75", "max: '0.75'"},
       {"max: 0.75", "max_ratio: 2"},
       {"max: 0.75", "max_delta: 0.1"},
+      {"escalation:", "confidence: {means: exactly}\nescalation:"},
+      {"metric: logit_span, aggregate: p99", "metric: log_ratio, clip: 1"},
+      {"metric: logit_span, aggregate: p99", "metric: logit_span, aggregate: p99, over: tokens"},
+      {"aggregate: p95, max_ratio: 1.1", "aggregate: p95, over: sequences, max_ratio: 1.1"},
       {"max: 0.75", "max: 0.75, band: tokens.1pct"},
       {"metric: logit_span, aggregate: p99, max: 0.75", "metric: band_retention, min: 0.9"},
       {"metric: logit_span, aggregate: p99, max: 0.75",

@@ -89,12 +89,12 @@ TEST_CASE("faults in JSON have lines and columns as well") {
 
 TEST_CASE("a default stage that cannot supply the metric is left out, and a stated one is a fault") {
   const Contract contract = parse(
-      contract_with("  - {id: ttft,", "  - {id: live, metric: abs_log_ratio, max: 0.1}\n  - {id: ttft,"));
+      contract_with("  - {id: ttft,", "  - {id: live, metric: abs_log_ratio, clip: 1, max: 0.1}\n  - {id: ttft,"));
   CHECK(contract.clauses[6].address() == "runtime.live");
   CHECK(contract.clauses[6].stages == stage_bit(Stage::shadow_runtime));
   const auto report = parse_contract(
       contract_with("{id: ttft,",
-                    "{id: live, metric: abs_log_ratio, max: 0.1, stages: [canary]}\n  - {id: ttft,"),
+                    "{id: live, metric: abs_log_ratio, clip: 1, max: 0.1, stages: [canary]}\n  - {id: ttft,"),
       "t");
   REQUIRE(report.faults.size() == 1);
   CHECK(report.faults[0].message ==

@@ -90,7 +90,7 @@ TEST_CASE("explain says what each stage demands and what the bound chain makes o
   CHECK(*explanation.clip_room == doctest::Approx(0.1823215567939546).epsilon(1e-12));  // log 1.2
   CHECK(*explanation.clip_room_left < 0);
   const std::string text = to_text(explanation);
-  CHECK(text.find("mean of tv at most 0.1, on each critical slice, no proven harm on any monitored slice") !=
+  CHECK(text.find("sequence_mean of tv at most 0.1, on each critical slice, no proven harm on any monitored slice") !=
         std::string::npos);
   CHECK(text.find("raises the candidate's share through 1%, 5%, 25% (left only with an approval), 100%") !=
         std::string::npos);

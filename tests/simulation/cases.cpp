@@ -51,9 +51,14 @@ void means(Random& random) {
     }
     const double tau = 0.05 + 0.15 * random.uniform();
     const std::uint64_t seed = random.next();
-    const json in = {{"clusters", clusters}, {"tau", tau}, {"alpha", kAlpha}, {"seed", std::to_string(seed)}};
-    print("clustered_t", in, mean_json(stages::clustered_t(sums, tau, kAlpha)));
-    print("betting_mean", in, mean_json(stages::betting_mean(sums, tau, 0, 1, kAlpha, seed)));
+    json in = {{"clusters", clusters}, {"tau", tau}, {"most", 64}, {"seed", std::to_string(seed)}};
+    print("betting_mean", in, mean_json(stages::betting_mean(sums, tau, {0, 1, 64}, kAlpha, seed)));
+    json once = json::array();
+    for (const ClusterSum& sum : sums) once.push_back({1, sum.sum / sum.n});
+    stages::count_once(sums);
+    in["clusters"] = once;
+    in["most"] = 1;
+    print("betting_once", in, mean_json(stages::betting_mean(sums, tau, {}, kAlpha, seed)));
   }
 }
 

@@ -6,16 +6,21 @@
 
 namespace driftgate::simulation {
 
+std::optional<double> Figure::claimed() const {
+  return claim == Claim::approximate && ceiling ? ceiling : nominal;
+}
+
 double Figure::error() const {
-  if (runs == 0 || !nominal || *nominal <= 0 || *nominal >= 1) return 0;
-  return 3 * std::sqrt(*nominal * (1 - *nominal) / static_cast<double>(runs));
+  const auto level = claimed();
+  if (runs == 0 || !level || *level <= 0 || *level >= 1) return 0;
+  return 3 * std::sqrt(*level * (1 - *level) / static_cast<double>(runs));
 }
 
 bool Figure::holds() const {
-  if (!nominal) return true;
-  if (claim == Claim::exact) return value <= *nominal + error();
-  if (claim == Claim::at_least) return value >= *nominal - error();
-  return true;
+  const auto level = claimed();
+  if (!level || claim == Claim::figure) return true;
+  if (claim == Claim::at_least) return value >= *level - error();
+  return value <= *level + error();
 }
 
 std::string to_json(const Figure& figure) {
@@ -31,6 +36,7 @@ std::string to_json(const Figure& figure) {
                         {"error", figure.error()},
                         {"reference", figure.reference}};
   if (figure.nominal) out["nominal"] = *figure.nominal;
+  if (figure.ceiling) out["ceiling"] = *figure.ceiling;
   return out.dump();
 }
 

@@ -8,7 +8,8 @@
 namespace driftgate::simulation {
 
 /// What a figure must be. `exact`: at most `nominal` up to three Monte-Carlo standard errors; `at_least`: no
-/// less than `nominal` up to the same; `approximate` and `figure` are reported.
+/// less than `nominal` up to the same; `approximate`: at most its stated `ceiling` up to the same (the nominal
+/// level where it states none); `figure` claims nothing and is reported.
 enum class Claim : std::uint8_t { exact, at_least, approximate, figure };
 
 /// One number that a simulation found.
@@ -22,9 +23,12 @@ struct Figure {
   std::optional<double> nominal{};
   Claim claim = Claim::figure;
   std::string reference{};  ///< what the design gives for it, or empty
+  std::optional<double> ceiling{};  ///< of an approximate claim
 
   [[nodiscard]] bool holds() const;
-  /// Three Monte-Carlo standard errors of a share; 0 for other figures.
+  /// What the figure is held to: the ceiling of an approximate claim, else the nominal value.
+  [[nodiscard]] std::optional<double> claimed() const;
+  /// Three Monte-Carlo standard errors of a share at what is claimed; 0 for other figures.
   [[nodiscard]] double error() const;
 };
 
@@ -50,6 +54,9 @@ void traffic_split(const Effort& effort, Figures& out);
 void whole_canaries(const Effort& effort, Figures& out);
 void restarts(const Effort& effort, Figures& out);
 void fixed_means(const Effort& effort, Figures& out);
+void clipped_means(const Effort& effort, Figures& out);
+void approximate_means(const Effort& effort, Figures& out);
+void power_of_means(const Effort& effort, Figures& out);
 void fixed_shares(const Effort& effort, Figures& out);
 void paired_tasks(const Effort& effort, Figures& out);
 void many_tests(const Effort& effort, Figures& out);

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "stages/statistics/distributions.hpp"
 #include "stages/statistics/mean_test.hpp"
@@ -22,109 +21,7 @@ double normal(Random& random) {
   return stages::normal_quantile(std::clamp(random.uniform(), 1e-16, 1 - 1e-16));
 }
 
-/// Clusters of 5 to 60 rows that share most of their value: mean `mean` for each row, in [0,1].
-struct Corpus {
-  const char* name;
-  double mean;
-  std::function<double(Random&)> cluster_value;
-};
-
-const std::vector<Corpus>& corpora() {
-  static const std::vector<Corpus> all{
-      {"even sequences", 0.02, [](Random& r) { return 0.02 * (0.5 + r.uniform()); }},
-      // Exponential, so that sequences scatter as much as they are large.
-      {"skewed sequences", 0.02, [](Random& r) { return std::min(1.0, -0.02 * std::log1p(-r.uniform())); }},
-      // One sequence in fifty carries nearly all of it.
-      {"a few bad sequences", 0.02,
-       [](Random& r) { return r.uniform() < 0.02 ? 1.0 * (0.5 + r.uniform()) * 0.98 : 0.0004; }}};
-  return all;
-}
-
-/// Sizes are independent of values, so the mean of rows is the mean of clusters.
-std::vector<ClusterSum> draw(const Corpus& corpus, std::size_t clusters, Random& random) {
-  std::vector<ClusterSum> sums(clusters);
-  for (ClusterSum& sum : sums) {
-    sum.n = static_cast<double>(5 + random.below(56));
-    sum.sum = sum.n * std::clamp(corpus.cluster_value(random), 0.0, 1.0);
-  }
-  return sums;
-}
-
-/// The mean as it really is, clamped values included.
-double true_mean(const Corpus& corpus) {
-  Random random(99);
-  constexpr int kDraws = 4'000'000;
-  double sum = 0;
-  for (int i = 0; i < kDraws; ++i) sum += std::clamp(corpus.cluster_value(random), 0.0, 1.0);
-  return sum / kDraws;
-}
-
-struct Counts {
-  std::uint64_t passes = 0, violations = 0, misses = 0, undecidable = 0;
-};
-
-using Test = std::function<MeanTest(const std::vector<ClusterSum>&, double tau, std::uint64_t seed)>;
-
-Counts at_boundary(const Effort& effort, std::uint64_t runs, const Corpus& corpus, double mean,
-                   std::size_t clusters, const Test& test) {
-  Counts counts;
-  for (std::uint64_t run = 0; run < runs; ++run) {
-    Random random(stages::mix64(effort.seed + 401 + 7'919 * run + clusters));
-    const MeanTest result = test(draw(corpus, clusters, random), mean, run);
-    if (!result.undecidable.empty()) {
-      ++counts.undecidable;
-      continue;
-    }
-    counts.passes += result.p_low <= kAlpha ? 1 : 0;
-    counts.violations += result.p_high <= kAlpha ? 1 : 0;
-    const bool covers = result.lower.value_or(0) <= mean && mean <= result.upper.value_or(1);
-    counts.misses += covers ? 0 : 1;
-  }
-  return counts;
-}
-
-void add_boundary(Figures& out, const char* method, const std::string& scenario, const Counts& counts,
-                  std::uint64_t runs, Claim claim, const char* reference) {
-  const auto add = [&](const char* quantity, std::uint64_t count, double nominal) {
-    out.push_back({"means of fixed data", method, scenario, quantity,
-                   static_cast<double>(count) / static_cast<double>(runs), runs, nominal, claim, reference});
-  };
-  add("false passes at the limit", counts.passes, kAlpha);
-  add("false violations at the limit", counts.violations, kAlpha);
-  add("intervals that miss the mean", counts.misses, 2 * kAlpha);
-}
-
 }  // namespace
-
-void fixed_means(const Effort& effort, Figures& out) {
-  const std::uint64_t runs = effort.runs(1'000);
-  const Test rule = [](const auto& sums, double tau, std::uint64_t seed) {
-    return stages::bounded_mean(sums, tau, 0, 1, kAlpha, seed);
-  };
-  const Test student = [](const auto& sums, double tau, std::uint64_t) {
-    return stages::clustered_t(sums, tau, kAlpha);
-  };
-  const Test bootstrap = [](const auto& sums, double tau, std::uint64_t seed) {
-    return stages::bootstrap_t(sums, tau, kAlpha, seed);
-  };
-  for (const Corpus& corpus : corpora()) {
-    const double mean = true_mean(corpus);
-    for (const std::size_t clusters : {50U, 150U, 400U}) {
-      const std::string scenario = std::string(corpus.name) + ", " + std::to_string(clusters);
-      // Betting is exact; from 200 sequences on the rule is Student's t, whose level is approximate.
-      const bool exact = clusters < stages::kBettingBelowClusters;
-      add_boundary(out, "driftgate's rule (betting, t from 200 on)", scenario,
-                   at_boundary(effort, runs, corpus, mean, clusters, rule), runs,
-                   exact ? Claim::exact : Claim::approximate, "");
-      add_boundary(out, "clustered t everywhere", scenario,
-                   at_boundary(effort, runs, corpus, mean, clusters, student), runs, Claim::figure,
-                   clusters == 50 ? "8–36% false passes" : "");
-    }
-    const std::uint64_t fewer = effort.runs(200);
-    add_boundary(out, "cluster bootstrap-t", std::string(corpus.name) + ", 100",
-                 at_boundary(effort, fewer, corpus, mean, 100, bootstrap), fewer, Claim::approximate, "");
-  }
-}
 
 void fixed_shares(const Effort& effort, Figures& out) {
   const std::uint64_t runs = effort.runs(2'000);

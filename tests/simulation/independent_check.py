@@ -51,11 +51,6 @@ def solve(function, target, low, high):
     return (low + high) / 2
 
 
-def student_cdf(t, degrees):
-    tail = beta_cdf(degrees / (degrees + t * t), degrees / 2, 0.5) / 2
-    return 1 - tail if t > 0 else tail
-
-
 def normal_cdf(z):
     return math.erfc(-z / math.sqrt(2)) / 2
 
@@ -114,20 +109,9 @@ def shuffled(values, seed):
     return values
 
 
-def clustered_t(case):
-    clusters, tau, alpha = case["clusters"], case["tau"], case["alpha"]
-    n, total, groups = sum(c[0] for c in clusters), sum(c[1] for c in clusters), len(clusters)
-    mean = total / n
-    error = math.sqrt(groups / (groups - 1) * sum((s - mean * m) ** 2 for m, s in clusters)) / n
-    t = solve(lambda x: student_cdf(x, groups - 1), 1 - alpha, -1e3, 1e3)
-    below = student_cdf((mean - tau) / error, groups - 1)
-    return {"estimate": mean, "lower": mean - t * error, "upper": mean + t * error, "p_low": below, "p_high": 1 - below}
-
-
-def betting_p(order, tau, low, cap=0.99):
+def betting_p(order, tau, low, most, cap=0.99):
     """Capital against the mean tau; the bet is the share of the cap that would have earned most so far."""
     shares = [0.0] + [2.0 ** -k for k in range(10, 0, -1)] + [0.75, 1.0]
-    n_max = max(c[0] for c in order)
     ruin = 1 - tau if low else tau
     score = [0.0] * len(shares)
 
@@ -141,7 +125,7 @@ def betting_p(order, tau, low, cap=0.99):
     wealth = best = 0.0
     for m, s in order:
         bet = shares[score.index(max(score))]
-        gain = (-1 if low else 1) * (s - tau * m) / n_max
+        gain = (-1 if low else 1) * (s - tau * m) / most
         wealth += math.log1p(bet * cap / ruin * gain)
         best = max(best, wealth)
         earn(gain)
@@ -150,7 +134,8 @@ def betting_p(order, tau, low, cap=0.99):
 
 def betting_mean(case):
     order = shuffled(case["clusters"], int(case["seed"]))
-    return {"p_low": betting_p(order, case["tau"], True), "p_high": betting_p(order, case["tau"], False)}
+    most = case["most"]
+    return {"p_low": betting_p(order, case["tau"], True, most), "p_high": betting_p(order, case["tau"], False, most)}
 
 
 def paired(case):
@@ -253,7 +238,7 @@ def e_bh(case):
     return {"rejected": [best > 0 and x >= count / (alpha * best) for x in e]}
 
 
-METHODS = {"clustered_t": clustered_t, "betting_mean": betting_mean,
+METHODS = {"betting_mean": betting_mean, "betting_once": betting_mean,
            "clopper_pearson": lambda c: dict(zip(("lower", "upper"), clopper(c["k"], c["n"], c["alpha"]))),
            "paired": paired, "label": label, "failure_rate": failure_rate, "split_guard": split_guard,
            "betting_martingale": betting_martingale, "log_mean": log_mean, "order_statistics": order_statistics,

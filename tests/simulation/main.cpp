@@ -7,7 +7,7 @@
 #include "tests/simulation/cases.hpp"
 #include "tests/simulation/figure.hpp"
 
-// Usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT] | --cases
+// Usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT] | --cases | --list
 // Prints one JSON object for each figure; exit 1 when a claim does not hold.
 
 namespace {
@@ -28,6 +28,9 @@ constexpr Experiment kExperiments[] = {{"harm", harm_against_incumbent},
                                        {"canary", whole_canaries},
                                        {"restarts", restarts},
                                        {"means", fixed_means},
+                                       {"clips", clipped_means},
+                                       {"approximate", approximate_means},
+                                       {"power", power_of_means},
                                        {"shares", fixed_shares},
                                        {"paired", paired_tasks},
                                        {"many", many_tests},
@@ -36,7 +39,7 @@ constexpr Experiment kExperiments[] = {{"harm", harm_against_incumbent},
 int usage() {
   std::fprintf(
       stderr,
-      "usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT] | --cases\nexperiments:");
+      "usage: driftgate_simulation [--scale S] [--seed N] [--only EXPERIMENT] | --cases | --list\nexperiments:");
   for (const Experiment& experiment : kExperiments) std::fprintf(stderr, " %s", experiment.name);
   std::fprintf(stderr, "\n");
   return 64;
@@ -47,6 +50,10 @@ int run(int argc, char** argv) {
   std::string only;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
+    if (word == "--list") {
+      for (const Experiment& experiment : kExperiments) std::printf("%s\n", experiment.name);
+      return 0;
+    }
     if (word == "--cases") {
       print_cases();
       return 0;
@@ -72,10 +79,10 @@ int run(int argc, char** argv) {
       std::printf("%s\n", to_json(figure).c_str());
       if (figure.holds()) continue;
       all_hold = false;
-      std::fprintf(stderr, "does not hold (seed %llu): %s, %s, %s: %s is %g, nominal %g\n",
+      std::fprintf(stderr, "does not hold (seed %llu): %s, %s, %s: %s is %g, claimed %g\n",
                    static_cast<unsigned long long>(effort.seed), figure.experiment.c_str(),
                    figure.method.c_str(), figure.scenario.c_str(), figure.quantity.c_str(), figure.value,
-                   figure.nominal.value_or(0));
+                   figure.claimed().value_or(0));
     }
     std::fflush(stdout);
   }

@@ -46,8 +46,10 @@ gpu::MeasurementTable partial_table(std::size_t sequences, Bounds tv,
   return table;
 }
 
-schema::ClauseVerdict decide(const gpu::MeasurementTable& table, const schema::Clause& clause) {
+schema::ClauseVerdict decide(const gpu::MeasurementTable& table, const schema::Clause& clause,
+                             schema::Means means = schema::Means::exact) {
   schema::Contract contract;
+  contract.confidence.means = means;
   contract.slices.min_sequences = 10;
   contract.clauses.push_back(clause);
   ClauseData data{&contract, &table, 0.05, 1};
@@ -63,7 +65,7 @@ bool contains(const std::string& text, std::string_view part) {
 }
 
 schema::Clause tv_mean(double max) {
-  return make::numeric("tv", Metric::tv, Aggregate::mean, make::max(max));
+  return make::numeric("tv", Metric::tv, Aggregate::sequence_mean, make::max(max));
 }
 
 }  // namespace
@@ -90,7 +92,7 @@ TEST_CASE("a min limit is proven by the lower bound and broken by the upper one"
   const auto overlap = [](double min) {
     schema::Limits limits;
     limits.min = min;
-    return make::numeric("overlap", Metric::topk_overlap, Aggregate::mean, limits);
+    return make::numeric("overlap", Metric::topk_overlap, Aggregate::sequence_mean, limits);
   };
   CHECK(decide(table, overlap(0.85)).verdict == Verdict::pass);
   CHECK(decide(table, overlap(0.97)).verdict == Verdict::violated);
@@ -100,14 +102,24 @@ TEST_CASE("a min limit is proven by the lower bound and broken by the upper one"
 TEST_CASE("a metric without an upper bound never passes and is violated by its lower bound") {
   const auto table = partial_table(400, {0.002, 0.032});
   const auto kl = [](double max) {
-    return make::numeric("kl", Metric::kl_inf_train, Aggregate::mean, make::max(max));
+    return make::numeric("kl", Metric::kl_inf_train, Aggregate::sequence_mean, make::max(max));
   };
-  auto verdict = decide(table, kl(1e6));
+  auto verdict = decide(table, kl(1e6), schema::Means::approximate);
   CHECK(verdict.verdict == Verdict::inconclusive);
   CHECK(contains(verdict.message, "has no upper bound"));
   CHECK(contains(verdict.message, "kl_inf_train_sampled"));
   CHECK_FALSE(verdict.details.contains("estimate_upper"));
-  CHECK(decide(table, kl(0.001)).verdict == Verdict::violated);
+  CHECK(decide(table, kl(0.001), schema::Means::approximate).verdict == Verdict::violated);
+  // Exactly, only a clip bounds it: an upper bound that does not exist counts as the clip.
+  CHECK(decide(table, kl(0.001)).verdict == Verdict::inconclusive);
+  auto capped = kl(0.001);
+  capped.clip = 0.02;
+  verdict = decide(table, capped);
+  CHECK(verdict.verdict == Verdict::violated);
+  CHECK_FALSE(verdict.approximate);
+  CHECK(verdict.details.at("above_clip") == 400);
+  capped.limits.max = 0.01;
+  CHECK(decide(table, capped).verdict == Verdict::inconclusive);
 }
 
 TEST_CASE("a census of bounds counts what is certain") {
@@ -160,10 +172,11 @@ TEST_CASE("rows that are not finite violate a clause on bounds") {
 
 TEST_CASE("slices are searched for harm by the lower bounds, which prove nothing") {
   const auto table = partial_table(400, {0.002, 0.032});
-  const schema::MetricSubject subject{Metric::tv, Aggregate::mean};
-  const auto figures = bounded_figures(table, subject, {0.02, true});
+  const schema::MetricSubject subject{Metric::tv, Aggregate::sequence_mean};
+  const auto figures = bounded_figures(table, subject, {0.02, true}, {});
   REQUIRE(figures.has_value());
   CHECK(figures->harm_only);
-  CHECK(figures->parts[0].sum == doctest::Approx(0.02));
-  CHECK_FALSE(bounded_figures(table, {Metric::kl_inf_train, Aggregate::mean}, {0.02, true}).has_value());
+  CHECK(figures->once);
+  CHECK(figures->parts[0].sum == doctest::Approx(0.002));
+  CHECK_FALSE(bounded_figures(table, {Metric::kl_inf_train, Aggregate::sequence_mean}, {0.02, true}, {}).has_value());
 }

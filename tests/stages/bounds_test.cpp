@@ -39,7 +39,8 @@ TEST_CASE("the links of a corpus of constant rows are those computed by hand") {
   CHECK(*named(chain, "policy_gradient")->value == doctest::Approx(2 * 2 * 10 * 0.01).epsilon(1e-12));
   CHECK(*named(chain, "clip_room")->value == doctest::Approx(std::log(1.2) - 0.06).epsilon(1e-12));
   CHECK(*named(chain, "tv_measured")->upper > 0.01);
-  CHECK(*named(chain, "tv_measured")->upper < 0.0105);
+  CHECK(*named(chain, "tv_measured")->upper < 0.02);
+  CHECK_FALSE(named(chain, "tv_measured")->approximate);
 }
 
 TEST_CASE("a sequence bound needs rollouts of the inference kernel") {
@@ -73,7 +74,7 @@ TEST_CASE("link 2 is the largest and the mean head-tail bound of the rows") {
   REQUIRE(mean != nullptr);
   CHECK(*mean->value == doctest::Approx((50 * 0.03 + 350 * 0.015) / 400).epsilon(1e-12));
   CHECK(*mean->upper > *mean->value);
-  CHECK(*mean->upper < 0.02);
+  CHECK(*mean->upper < 0.03);
   CHECK(*named(chains[1], "head_tail_mean")->value == doctest::Approx(0.03).epsilon(1e-12));
   // The measured tv stays the better link of the two.
   CHECK(best_link(chains[0], Bound::tv, Horizon::token)->number == 1);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "schema/contract_means.hpp"
 #include "schema/metrics.hpp"
 #include "stages/canary.hpp"
 #include "stages/offline_numeric.hpp"
@@ -23,7 +24,7 @@ using schema::Stage;
 constexpr Stage kStages[] = {Stage::offline_numeric, Stage::statistical_slice, Stage::shadow_runtime,
                              Stage::canary};
 
-schema::ContractReport parse(const std::string& family, const std::string& clause) {
+schema::ContractReport parse(const std::string& family, const std::string& clause, const char* means) {
   return schema::parse_contract(fmt::format(R"(apiVersion: driftgate/v1
 kind: KernelContract
 metadata: {{name: kinds, description: d, owners: [a@example.org]}}
@@ -38,8 +39,9 @@ slices: {{dimensions: [language], min_sequences: 10}}
 stages:
   shadow-runtime: {{mirror_share: 0.5, min_duration: 4s, max_duration: 60s}}
   canary: {{steps: [{{share: 0.1}}, {{share: 1.0}}], soak: 1s, bake: 1s, min_keys: 20}}
+confidence: {{means: {}}}
 )",
-                                            family, clause),
+                                            family, clause, means),
                                 "kinds");
 }
 
@@ -97,12 +99,14 @@ bool is_no_answer(const std::string& message) {
 }
 
 /// Decides the clause where it may be; true when the contract takes it.
-bool is_taken(const std::string& family, const std::string& clause, Stage stage) {
+bool is_taken(const std::string& family, const std::string& clause, Stage stage,
+              const char* means = "approximate") {
   CAPTURE(clause);
   // A canary mirrors nothing: signals of pairs are those of shadow-runtime, carried on.
   const bool carried = stage == Stage::canary && family == "observability";
   const auto report = parse(family, fmt::format("{}, stages: [{}{}]", clause,
-                                                carried ? "shadow-runtime, " : "", schema::to_string(stage)));
+                                                carried ? "shadow-runtime, " : "", schema::to_string(stage)),
+                            means);
   if (!report.contract) return false;
   if (stage == Stage::canary) {
     const auto canary = CanaryState::create(*report.contract, {});
@@ -127,13 +131,17 @@ std::string family_of(MetricGroup group, Stage stage) {
 std::vector<std::string> subjects(const schema::MetricInfo& metric) {
   if (metric.group == MetricGroup::signal) return {fmt::format("signal: {}", metric.name)};
   if (metric.metric == schema::Metric::band_retention) return {"metric: band_retention, band: tokens.1pct"};
+  const char* over = metric.group == MetricGroup::realised ? ", over: sequences" : "";
   if (metric.aggregates == 0) return {fmt::format("metric: {}", metric.name)};
   std::vector<std::string> out;
   for (std::size_t i = 0; i < schema::kAggregateCount; ++i) {
     const auto aggregate = static_cast<schema::Aggregate>(i);
-    if ((metric.aggregates & schema::aggregate_bit(aggregate)) != 0)
-      out.push_back(fmt::format("metric: {}, aggregate: {}", metric.name, schema::to_string(aggregate)));
+    if ((metric.aggregates & schema::aggregate_bit(aggregate)) == 0) continue;
+    out.push_back(fmt::format("metric: {}, aggregate: {}{}", metric.name, schema::to_string(aggregate),
+                              schema::quantile_of(aggregate) ? over : ""));
   }
+  if (metric.group == MetricGroup::row && (metric.aggregates & schema::aggregate_bit(schema::Aggregate::p97)) != 0)
+    out.push_back(fmt::format("metric: {}, aggregate: p97, over: sequences", metric.name));
   return out;
 }
 
@@ -155,6 +163,30 @@ TEST_CASE("every metric and signal is taken in each stage that supplies it, and 
   }
   MESSAGE(taken << " clauses were taken and decided");
   CHECK(taken > 400);
+}
+
+TEST_CASE("every mean of captures is decided exactly where it is bounded or clipped") {
+  std::size_t plain = 0, clipped = 0;
+  for (const schema::MetricInfo& metric : schema::metric_registry()) {
+    if ((metric.aggregates & schema::aggregate_bit(schema::Aggregate::sequence_mean)) == 0) continue;
+    const bool band = metric.metric == schema::Metric::band_retention;
+    for (const Stage stage : kStages) {
+      if ((metric.stages & schema::stage_bit(stage)) == 0) continue;
+      CAPTURE(metric.name);
+      const std::string subject = subjects(metric).front().substr(0, subjects(metric).front().find(", aggregate"));
+      const std::string limit = fmt::format("{}: {}", band ? "min" : "max", inside(metric));
+      const std::string family = family_of(metric.group, stage);
+      const bool bounded = schema::has_finite_range(metric.metric);
+      CHECK(is_taken(family, subject + ", " + limit, stage, "exact") == bounded);
+      const bool clips = std::isfinite(metric.low);
+      const std::string clip = fmt::format(", clip: {}", inside(metric) + (metric.high < 0.7 ? 0.1 : 0.4));
+      CHECK(is_taken(family, subject + ", " + limit + clip, stage, "exact") == clips);
+      plain += bounded ? 1 : 0;
+      clipped += clips ? 1 : 0;
+    }
+  }
+  CHECK(plain > 10);
+  CHECK(clipped > plain);
 }
 
 TEST_CASE("every bound at every horizon and an outcome are taken and decided") {

@@ -42,8 +42,10 @@ schema::Limits max_delta(double value) {
   return limits;
 }
 
-schema::ClauseVerdict decide(const gpu::MeasurementTable& table, const schema::Clause& wanted) {
-  const auto contract = make::contract();
+schema::ClauseVerdict decide(const gpu::MeasurementTable& table, const schema::Clause& wanted,
+                             schema::Means means = schema::Means::approximate) {
+  auto contract = make::contract();
+  contract.confidence.means = means;
   const auto verdict = decide_clause({&contract, &table, 0.05, 3}, wanted, {}, schema::SliceRole::corpus);
   const auto again = schema::rederive(verdict);
   REQUIRE(again.has_value());
@@ -56,7 +58,7 @@ schema::ClauseVerdict decide(const gpu::MeasurementTable& table, const schema::C
 TEST_CASE("a difference of entropies is held to max_delta in both directions") {
   const auto on = [](double shift) {
     return decide(corpus(400, Metric::entropy_train, Metric::entropy_inf, 2, shift, 0.02),
-                  clause(Metric::entropy_inf, Aggregate::mean, max_delta(0.05)));
+                  clause(Metric::entropy_inf, Aggregate::sequence_mean, max_delta(0.05)));
   };
   const auto fine = on(0.01);
   CHECK(fine.verdict == Verdict::pass);
@@ -76,17 +78,26 @@ TEST_CASE("kernels whose entropies differ by nothing pass any difference over ze
         Verdict::pass);
 }
 
-TEST_CASE("fewer than 200 clusters are bet on over the whole range of entropies") {
-  const auto table = corpus(150, Metric::entropy_train, Metric::entropy_inf, 2, 0, 0.02);
-  const auto verdict = decide(table, clause(Metric::entropy_inf, Aggregate::mean, max_delta(0.5)));
-  CHECK(verdict.method == "betting, cap 0.99");
-  CHECK(verdict.verdict == Verdict::pass);
+TEST_CASE("exactly, differences of entropies are bet on over their whole range at every n") {
+  for (const int n : {150, 400}) {
+    const auto table = corpus(n, Metric::entropy_train, Metric::entropy_inf, 2, 0, 0.02);
+    const auto wanted = clause(Metric::entropy_inf, Aggregate::sequence_mean, max_delta(0.5));
+    const auto verdict = decide(table, wanted, schema::Means::exact);
+    CHECK(verdict.method == "betting, cap 0.99");
+    CHECK_FALSE(verdict.approximate);
+    CHECK(verdict.verdict == Verdict::pass);
+  }
+  const auto table = corpus(400, Metric::entropy_train, Metric::entropy_inf, 2, 0.01, 0.02);
+  const auto narrow = clause(Metric::entropy_inf, Aggregate::sequence_mean, max_delta(0.05));
+  const auto open = decide(table, narrow, schema::Means::exact);
+  CHECK(open.verdict == Verdict::inconclusive);
+  CHECK(open.message.find("confidence.means: approximate") != std::string::npos);
 }
 
 TEST_CASE("a difference of log-probabilities is resampled and called approximate") {
   const auto on = [](double shift) {
     return decide(corpus(120, Metric::logprob_train, Metric::logprob_inf, -1, shift, 0.05),
-                  clause(Metric::logprob_inf, Aggregate::mean, max_delta(0.1)));
+                  clause(Metric::logprob_inf, Aggregate::sequence_mean, max_delta(0.1)));
   };
   CHECK(on(-0.02).verdict == Verdict::pass);
   CHECK(on(-0.02).approximate);
@@ -96,7 +107,7 @@ TEST_CASE("a difference of log-probabilities is resampled and called approximate
 }
 
 TEST_CASE("a difference that asks for no_harm passes where nothing is shown") {
-  auto wanted = clause(Metric::entropy_inf, Aggregate::mean, max_delta(0.05));
+  auto wanted = clause(Metric::entropy_inf, Aggregate::sequence_mean, max_delta(0.05));
   wanted.require = schema::Requirement::no_harm;
   const auto verdict = decide(corpus(400, Metric::entropy_train, Metric::entropy_inf, 2, 0.05, 0.02), wanted);
   CHECK(verdict.verdict == Verdict::pass);
@@ -106,7 +117,7 @@ TEST_CASE("a difference that asks for no_harm passes where nothing is shown") {
 TEST_CASE("rows that are not finite violate a difference of entropies") {
   auto table = corpus(400, Metric::entropy_train, Metric::entropy_inf, 2, 0, 0.02);
   table.sequences[7].metrics[make::at(Metric::nonfinite)].add(1);
-  CHECK(decide(table, clause(Metric::entropy_inf, Aggregate::mean, max_delta(0.05))).verdict ==
+  CHECK(decide(table, clause(Metric::entropy_inf, Aggregate::sequence_mean, max_delta(0.05))).verdict ==
         Verdict::violated);
 }
 

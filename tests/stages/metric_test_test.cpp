@@ -15,14 +15,14 @@ TEST_CASE("an overlap of 1 in every row of 400 sequences is no proof of 0.9999")
     make::append(table, {});
     table.sequences.back().metrics[make::at(Metric::topk_overlap)] = make::constant(10, 1);
   }
-  const schema::MetricSubject overlap{Metric::topk_overlap, Aggregate::mean};
+  const schema::MetricSubject overlap{Metric::topk_overlap, Aggregate::sequence_mean};
   const auto all = select_sequences(table, {});
-  const auto strict = test_metric(table, all, overlap, {0.9999, false}, 0.05, 1);
+  const auto strict = test_metric(table, all, overlap, {0.9999, false}, {}, 0.05, 1);
   REQUIRE(strict.has_value());
   CHECK(strict->p_high > 0.05);
   CHECK(strict->method == "betting, cap 0.99");
   // ln(1/0.05)/ln(1 + 0.99·0.02/0.98) = 150: 400 do prove 0.98.
-  const auto lenient = test_metric(table, all, overlap, {0.98, false}, 0.05, 1);
+  const auto lenient = test_metric(table, all, overlap, {0.98, false}, {}, 0.05, 1);
   REQUIRE(lenient.has_value());
   CHECK(lenient->p_high <= 0.05);
 }
@@ -47,7 +47,7 @@ gpu::MeasurementTable realised(std::size_t count, std::uint64_t in, double log_w
 
 MeanTest retention(const gpu::MeasurementTable& table, schema::Band band, double min) {
   const auto test = test_metric(table, select_sequences(table, {}), {Metric::band_retention, {}, band},
-                                {min, false}, 0.05, 1);
+                                {min, false}, {}, 0.05, 1);
   REQUIRE(test.has_value());
   return *test;
 }
@@ -74,7 +74,7 @@ TEST_CASE("a retention needs realised tokens and says so") {
   table.has_tokens = false;
   const auto test =
       test_metric(table, select_sequences(table, {}), {Metric::band_retention, {}, schema::Band::tokens_1pct},
-                  {0.9, false}, 0.05, 1);
+                  {0.9, false}, {}, 0.05, 1);
   REQUIRE_FALSE(test.has_value());
   CHECK(test.error().message.find("token_ids") != std::string::npos);
 }
@@ -84,7 +84,8 @@ TEST_CASE("a mean ratio is judged only while ess_fraction is above one half") {
   table.inf.kernel = table.inf.token_source = table.train.token_source = "k";
   const auto ratio = [&] {
     const auto test =
-        test_metric(table, select_sequences(table, {}), {Metric::ratio_mean, {}}, {2, true}, 0.05, 1);
+        test_metric(table, select_sequences(table, {}), {Metric::ratio_mean, {}}, {2, true},
+                                  {.means = schema::Means::approximate}, 0.05, 1);
     REQUIRE(test.has_value());
     return *test;
   };

@@ -34,8 +34,8 @@ ClausePower only(const schema::Contract& contract) {
 }
 
 TEST_CASE("a tighter mean takes more sequences than a loose one, and more than the least") {
-  const auto loose = contract_with("numerical: [{id: a, metric: tv, aggregate: mean, max: 0.05}]");
-  const auto tight = contract_with("numerical: [{id: a, metric: tv, aggregate: mean, max: 0.005}]");
+  const auto loose = contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, max: 0.05}]");
+  const auto tight = contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, max: 0.005}]");
   const ClausePower few = only(loose);
   const ClausePower many = only(tight);
   REQUIRE(few.n.has_value());
@@ -75,7 +75,7 @@ TEST_CASE("mirrored requests follow the exact binomial") {
 TEST_CASE("what passes unless violated needs no number, and what cannot pass says so") {
   CHECK(power_at_half(contract_with("runtime: [{id: t, metric: ttft_ms, aggregate: p95, max_ratio: 1.1}]"), 1)
             .empty());
-  const ClausePower never = only(contract_with("numerical: [{id: a, metric: tv, aggregate: mean, max: 0}]"));
+  const ClausePower never = only(contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, max: 0}]"));
   CHECK_FALSE(never.n.has_value());
   CHECK(never.why_not.find("no amount of data") != std::string::npos);
 }

@@ -37,8 +37,9 @@ schema::Contract contract(std::vector<SliceRole> roles) {
   auto result = make::contract();
   result.slices.critical = {{{"language", "de"}}};
   if (std::ranges::find(roles, SliceRole::critical) == roles.end()) result.slices.critical.clear();
-  result.clauses = {make::slice_clause("tv", schema::MetricSubject{Metric::tv, Aggregate::mean},
+  result.clauses = {make::slice_clause("tv", schema::MetricSubject{Metric::tv, Aggregate::sequence_mean},
                                        make::max(0.02), std::move(roles))};
+  result.clauses[0].clip = 0.25;
   return result;
 }
 
@@ -248,7 +249,7 @@ TEST_CASE("quantiles and outcomes are searched, other figures are named as not s
   wanted.clauses = {
       make::slice_clause("tail", schema::MetricSubject{Metric::tv, Aggregate::p90}, make::max(0.03), {}),
       make::slice_clause("task", schema::OutcomeSubject{"correct"}, margin, {}),
-      make::slice_clause("kl", schema::MetricSubject{Metric::kl_inf_train, Aggregate::mean}, make::max(1),
+      make::slice_clause("kl", schema::MetricSubject{Metric::kl_inf_train, Aggregate::sequence_mean}, make::max(1),
                          {})};
   Random random(9);
   auto table = make::table({{Metric::tv, 0.03, true}});
@@ -354,7 +355,8 @@ TEST_CASE("a clause on monitored slices of a corpus that has none is an error an
 
 TEST_CASE("a slice beyond what resampling can resolve in its family is an error, not a listed doubt") {
   auto many = contract({SliceRole::monitored});
-  many.clauses = {make::slice_clause("kl", schema::MetricSubject{Metric::kl_train_inf, Aggregate::mean},
+  many.confidence.means = schema::Means::approximate;
+  many.clauses = {make::slice_clause("kl", schema::MetricSubject{Metric::kl_train_inf, Aggregate::sequence_mean},
                                      make::max(0.001), {SliceRole::monitored})};
   many.slices.min_sequences = 50;
   Random random(5);

@@ -31,7 +31,7 @@ StageReport evaluate(const std::string& name, double limit) {
   contract.slices.min_sequences = 5;
   contract.slices.critical = {{{"domain", "license"}, {"prompt_length", "short"}}};
   contract.clauses = {make::slice_clause("tv",
-                                         schema::MetricSubject{schema::Metric::tv, schema::Aggregate::mean},
+                                         schema::MetricSubject{schema::Metric::tv, schema::Aggregate::sequence_mean},
                                          make::max(limit), {schema::SliceRole::critical})};
   StageInputs inputs;
   inputs.seed = 1;

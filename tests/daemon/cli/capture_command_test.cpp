@@ -65,7 +65,7 @@ kind: KernelContract
 metadata: {name: t, description: d, owners: [a@example.org]}
 kernels: {train: {ref: k}, inf: {ref: k}}
 numerical:
-  - {id: tv, metric: tv, aggregate: mean, max: )" +
+  - {id: tv, metric: tv, aggregate: sequence_mean, max: )" +
          std::to_string(tv_max) + "}\n" + more;
 }
 

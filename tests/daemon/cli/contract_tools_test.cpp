@@ -35,7 +35,7 @@ numerical:
   - {id: span, metric: logit_span, aggregate: max, max: )" +
                    span + R"(}
 statistical:
-  - {id: tv, metric: tv, aggregate: mean, max: )" +
+  - {id: tv, metric: tv, aggregate: sequence_mean, max: )" +
                    tv + R"(, slices: [critical, monitored]}
 runtime:
   - {id: errors, metric: error_rate, max: 0.02}

@@ -45,7 +45,7 @@ kind: KernelContract
 metadata: {name: t, description: d, owners: [a@example.org]}
 kernels: {train: {ref: tinylm-f32}, inf: {ref: tinylm-int8}}
 numerical:
-  - {id: tv, metric: tv, aggregate: mean, max: )" +
+  - {id: tv, metric: tv, aggregate: sequence_mean, max: )" +
          std::to_string(tv_max) + "}\n";
 }
 
@@ -128,7 +128,7 @@ slices:
   min_sequences: 4
   discover: {depth: 2}
 statistical:
-  - {id: tv, metric: tv, aggregate: mean, max: 0.15}
+  - {id: tv, metric: tv, aggregate: sequence_mean, max: 0.15}
 )");
   // The mean of the corpus is 0.034; that of short licenses, 13 of 48 sequences, is 0.24.
   CHECK(cli::drift_command(args) == 0);

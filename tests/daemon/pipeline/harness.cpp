@@ -32,9 +32,9 @@ kernels: {train: {ref: k-train}, inf: {ref: k-inf}}
 slices: {dimensions: [language], min_sequences: 20, critical: [{language: de}]}
 numerical:
   - {id: finite, metric: nonfinite, aggregate: sum, max: 0}
-  - {id: tv, metric: tv, aggregate: mean, max: 0.1}
+  - {id: tv, metric: tv, aggregate: sequence_mean, max: 0.1}
 statistical:
-  - {id: slice-tv, metric: tv, aggregate: mean, max: 0.2, slices: [critical]}
+  - {id: slice-tv, metric: tv, aggregate: sequence_mean, max: 0.2, slices: [critical]}
 runtime:
   - {id: errors, metric: error_rate, max_ratio: 1.5, max: 0.2}
 observability:

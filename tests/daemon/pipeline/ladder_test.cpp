@@ -384,9 +384,9 @@ TEST_CASE("a soft clause that a rule ends the promotion for rejects it on fixed 
   use_policy(h,
              "  rules: [{match: numerical.tv, action: rollback}]\n"
              "  defaults: {hard: rollback, soft: freeze}");
-  const std::string hard = "{id: tv, metric: tv, aggregate: mean, max: 0.1}";
+  const std::string hard = "{id: tv, metric: tv, aggregate: sequence_mean, max: 0.1}";
   h.contract.replace(h.contract.find(hard), hard.size(),
-                     "{id: tv, metric: tv, aggregate: mean, max: 0.1, severity: soft}");
+                     "{id: tv, metric: tv, aggregate: sequence_mean, max: 0.1, severity: soft}");
   h.behaviour.numeric_tv = 0.5;
   h.set_up();
   const auto id = h.request();

@@ -11,6 +11,7 @@
 #include "stages/statistical_slice.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/stages/make.hpp"
+#include "tests/stages/simulation/student_t.hpp"
 
 using namespace driftgate;
 using namespace driftgate::stages;
@@ -51,7 +52,7 @@ schema::Contract contract() {
   result.slices.min_sequences = 30;
   result.slices.discover = schema::Slices::Discover{2, true, {}};
   result.clauses = {
-      make::slice_clause("tv", schema::MetricSubject{Metric::tv, Aggregate::mean}, make::max(kLimit), {})};
+      make::slice_clause("tv", schema::MetricSubject{Metric::tv, Aggregate::sequence_mean}, make::max(kLimit), {})};
   return result;
 }
 
@@ -86,7 +87,7 @@ bool naive_alarm(const gpu::MeasurementTable& table, std::uint64_t seed) {
         const gpu::Moments& tv = row.metrics[make::at(Metric::tv)];
         return ClusterSum{static_cast<double>(tv.n), tv.sum};
       });
-      least = std::min(least, clustered_t(clusters, kLimit, kAlpha).p_high);
+      least = std::min(least, student_t(clusters, kLimit).p_high);
     }
   }
   return least <= kAlpha;
