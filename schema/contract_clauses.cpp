@@ -321,7 +321,7 @@ void parse_clause(const Cursor& at, const FamilyRules& rules, Contract& contract
   if (subject) {
     clause.subject = *subject;
     clause.limits = read_limits(fields, clause.subject, contract);
-    read_means(fields, clause, contract);
+    read_means(fields, clause);
     clause.stages_stated = stages.has_value();
     clause.stages = stages ? read_stages(*stages, *subject) : default_stages(at, rules, *subject);
     check_floor_stages(fields, clause);

@@ -8,6 +8,7 @@
 #include "schema/contract.hpp"
 #include "schema/contract_parse.hpp"
 #include "schema/json.hpp"
+#include "schema/stored_contract.hpp"
 
 namespace driftgate::schema {
 namespace detail {
@@ -126,7 +127,11 @@ void sort_by_position(std::vector<Fault>& faults) {
 
 }  // namespace
 
-ContractReport parse_contract(std::string_view text, std::string_view name) {
+namespace {
+
+enum class Purpose { registration, reading };
+
+ContractReport parse(std::string_view text, std::string_view name, Purpose purpose) {
   ContractReport report;
   const auto document = read_document(text, report.faults);
   if (!document) return report;
@@ -141,6 +146,7 @@ ContractReport parse_contract(std::string_view text, std::string_view name) {
   detail::parse_stages(root, contract);
   detail::parse_escalation(root, contract);
   root.finish();
+  if (purpose == Purpose::registration) detail::check_means(contract, report.faults);
   detail::check_joint_limits(contract, report.faults, report.warnings);
   sort_by_position(report.faults);
   if (!report.faults.empty()) {
@@ -153,6 +159,16 @@ ContractReport parse_contract(std::string_view text, std::string_view name) {
   contract.digest = document_digest(contract.canonical_json);
   report.contract = std::move(contract);
   return report;
+}
+
+}  // namespace
+
+ContractReport parse_contract(std::string_view text, std::string_view name) {
+  return parse(text, name, Purpose::registration);
+}
+
+ContractReport parse_stored_contract(std::string_view text, std::string_view name) {
+  return parse(text, name, Purpose::reading);
 }
 
 }  // namespace driftgate::schema

@@ -156,7 +156,7 @@ void read_clip(Fields& fields, const MetricSubject& subject, Clause& clause) {
 
 }  // namespace
 
-void read_means(Fields& fields, Clause& clause, const Contract& contract) {
+void read_means(Fields& fields, Clause& clause) {
   const auto* subject = std::get_if<MetricSubject>(&clause.subject);
   if (subject == nullptr) {
     for (const char* name : {"clip", "over"}) {
@@ -165,14 +165,21 @@ void read_means(Fields& fields, Clause& clause, const Contract& contract) {
     }
     return;
   }
-  const bool had_clip = fields.find("clip").has_value();
   read_over(fields, *subject, clause);
   read_clip(fields, *subject, clause);
-  const Limits& limits = clause.limits;
-  // One fault a clause: a limit or a clip that could not be read says enough.
-  if (!(limits.max || limits.min || limits.max_delta) || (had_clip && !clause.clip)) return;
-  if (std::string why = why_no_exact_mean(clause, contract); !why.empty())
-    fields.cursor().refuse(std::move(why));
+}
+
+void check_means(const Contract& contract, std::vector<Fault>& faults) {
+  const auto faulty = [&](const Clause& clause) {
+    return std::ranges::any_of(faults, [&](const Fault& fault) { return fault.position.line == clause.position.line; });
+  };
+  for (const Clause& clause : contract.clauses) {
+    const Limits& limits = clause.limits;
+    // A clause with another fault on its line says enough.
+    if (!(limits.max || limits.min || limits.max_delta) || faulty(clause)) continue;
+    const std::string why = why_no_exact_mean(clause, contract);
+    if (!why.empty()) faults.push_back({clause.position, "", clause.address() + ": " + why});
+  }
 }
 
 void warn_clips(const Contract& contract, std::vector<Fault>& warnings) {

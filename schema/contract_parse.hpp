@@ -48,9 +48,10 @@ void check_floor(Fields& fields, const Limits& limits);
 /// floor_multiple is for stages that read captures. After the clause's stages are known.
 void check_floor_stages(Fields& fields, const Clause& clause);
 
-/// `clip` and `over` of one clause, and whether its mean can be decided as confidence.means says. After its
-/// limits are known.
-void read_means(Fields& fields, Clause& clause, const Contract& contract);
+/// `clip` and `over` of one clause. After its limits are known.
+void read_means(Fields& fields, Clause& clause);
+/// Whether each mean can be decided as confidence.means says; what only registration refuses.
+void check_means(const Contract& contract, std::vector<Fault>& faults);
 
 /// The limits of one clause, checked against what its subject measures.
 [[nodiscard]] Limits read_limits(Fields& fields, const Subject& subject, const Contract& contract);

@@ -7,6 +7,7 @@
 
 #include "gpu/measurement.hpp"
 #include "schema/contract_parse.hpp"
+#include "schema/stored_contract.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/statistical_slice.hpp"
 
@@ -32,7 +33,7 @@ schema::Result<std::vector<schema::ClauseVerdict>> decide_again(const std::strin
   const bool more = std::ranges::any_of(
       decision.clauses, [](const schema::ClauseVerdict& clause) { return !clause.tables.empty(); });
   if (more) return schema::fail(ErrorCode::unsupported, "its limits rest on a noise floor's tables");
-  auto parsed = schema::parse_contract(contract, "the contract");
+  auto parsed = schema::parse_stored_contract(contract, "the contract");
   if (!parsed.contract) return schema::fail(ErrorCode::invalid_document, "the contract cannot be read");
   auto measured = gpu::deserialise(table);
   if (!measured) return std::unexpected(std::move(measured.error()));

@@ -12,6 +12,7 @@
 #include "schema/contract.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
+#include "schema/stored_contract.hpp"
 #include "stages/exact_test.hpp"
 
 namespace driftgate::jobs {
@@ -62,7 +63,7 @@ schema::Result<JobResult> finished(const gpu::MeasurementTable& table, const Job
 }
 
 schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& folder) {
-  auto report = schema::parse_contract(payload.contract, "the contract");
+  auto report = schema::parse_stored_contract(payload.contract, "the contract");
   if (!report.contract) {
     return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "the contract"));
   }

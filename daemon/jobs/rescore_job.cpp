@@ -19,6 +19,7 @@
 #include "schema/contract.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
+#include "schema/stored_contract.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/selection.hpp"
 
@@ -224,7 +225,7 @@ class Rescore {
   }
 
   schema::Result<std::string> table() {
-    auto report = schema::parse_contract(payload_.contract, "the contract");
+    auto report = schema::parse_stored_contract(payload_.contract, "the contract");
     if (!report.contract)
       return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "the contract"));
     gpu::RealisedContext context;

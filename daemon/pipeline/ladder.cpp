@@ -7,6 +7,7 @@
 #include "daemon/pipeline/fallback.hpp"
 #include "daemon/route/route_table.hpp"
 #include "daemon/store/contracts.hpp"
+#include "schema/stored_contract.hpp"
 
 // What Π's actions beside the ramp do to a route, and what must hold before (pipeline.md, section 4).
 namespace driftgate::pipeline {
@@ -174,7 +175,7 @@ schema::Result<std::optional<store::EngineRow>> Core::find_fallback(const store:
     if (!candidate) return std::unexpected(candidate.error());
     if (!*stored || !*candidate)
       return schema::fail(schema::ErrorCode::not_found, "the contract or the engine is gone; ask again");
-    const auto report = schema::parse_contract((*stored)->canonical, (*stored)->name);
+    const auto report = schema::parse_stored_contract((*stored)->canonical, (*stored)->name);
     if (!report.contract)
       return schema::fail(schema::ErrorCode::corrupt, schema::format_faults(report.faults, (*stored)->name));
     return resolve_fallback(reader, *report.contract, request.fallback_engine, **candidate);

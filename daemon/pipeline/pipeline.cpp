@@ -17,6 +17,7 @@
 #include "daemon/pipeline/what_if.hpp"
 #include "schema/contract.hpp"
 #include "schema/json.hpp"
+#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -348,7 +349,7 @@ class PipelineImpl final : public Pipeline {
     auto stored =
         store_.read([&](store::Reader& reader) { return store::find_contract(reader, promotion.contract); });
     if (!stored) return std::unexpected(stored.error());
-    const auto report = *stored ? schema::parse_contract((*stored)->canonical, (*stored)->name)
+    const auto report = *stored ? schema::parse_stored_contract((*stored)->canonical, (*stored)->name)
                                 : schema::ContractReport{};
     if (!report.contract) return schema::fail(ErrorCode::corrupt, "the stored contract cannot be read");
     auto value = nlohmann::json::parse(plan.json);

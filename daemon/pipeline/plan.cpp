@@ -6,6 +6,7 @@
 #include "daemon/store/models.hpp"
 #include "schema/json.hpp"
 #include "schema/least_n.hpp"
+#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -57,7 +58,7 @@ schema::Result<View> plan_view(store::Reader& reader, const store::PromotionRow&
   auto stored = store::find_contract(reader, promotion.contract);
   if (!stored) return std::unexpected(stored.error());
   if (!*stored) return schema::fail(schema::ErrorCode::not_found, "the contract is gone");
-  const auto report = schema::parse_contract((*stored)->canonical, (*stored)->name);
+  const auto report = schema::parse_stored_contract((*stored)->canonical, (*stored)->name);
   if (!report.contract)
     return schema::fail(schema::ErrorCode::corrupt, schema::format_faults(report.faults, (*stored)->name));
   auto newest = store::list_promotions(

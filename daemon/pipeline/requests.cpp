@@ -11,6 +11,7 @@
 #include "daemon/store/kernels.hpp"
 #include "daemon/store/write_scope.hpp"
 #include "schema/names.hpp"
+#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -251,7 +252,7 @@ schema::Result<store::PromotionRow> Core::prepare(const std::string& actor, cons
     return promotion;
   });
   if (!row) return row;
-  auto report = schema::parse_contract(contract_row.canonical, contract_row.name);
+  auto report = schema::parse_stored_contract(contract_row.canonical, contract_row.name);
   if (!report.contract)
     return schema::fail(ErrorCode::corrupt, schema::format_faults(report.faults, contract_row.name));
   const auto& contract = *report.contract;

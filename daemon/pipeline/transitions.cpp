@@ -9,6 +9,7 @@
 #include "daemon/store/contracts.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
+#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -77,7 +78,7 @@ schema::Result<void> Core::load(Live& live, const store::PromotionRow& row) {
     if (!*contract || !*candidate)
       return schema::fail(ErrorCode::corrupt,
                           fmt::format("promotion {} names a contract or version that is not stored", row.id));
-    auto report = schema::parse_contract((*contract)->canonical, (*contract)->name);
+    auto report = schema::parse_stored_contract((*contract)->canonical, (*contract)->name);
     if (!report.contract) {
       return schema::fail(ErrorCode::corrupt,
                           fmt::format("the stored contract {} cannot be read: {}", row.contract,

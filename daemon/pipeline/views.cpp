@@ -15,6 +15,7 @@
 #include "daemon/store/write_scope.hpp"
 #include "schema/contract.hpp"
 #include "schema/json.hpp"
+#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -124,7 +125,7 @@ schema::Result<json> stage_json(store::Reader& reader, const store::StageRunRow&
 
 json canary_json(const store::StageRunRow& run, const std::string& contract) {
   const auto progress = progress_from_json(run.progress);
-  const auto report = schema::parse_contract(contract, "the contract");
+  const auto report = schema::parse_stored_contract(contract, "the contract");
   const std::size_t steps =
       report.contract && report.contract->canary ? report.contract->canary->steps.size() : 0;
   return {{"step", run.step},
@@ -153,7 +154,7 @@ json people_json(const std::vector<Row>& given) {
 schema::Result<json> approval_json(store::Reader& reader, const store::PromotionRow& row,
                                    const store::StageRunRow& run, const std::string& digest,
                                    const std::string& contract, std::int64_t now_us) {
-  const auto report = schema::parse_contract(contract, "the contract");
+  const auto report = schema::parse_stored_contract(contract, "the contract");
   const auto quorum = report.contract ? quorum_of(*report.contract, run.step) : Quorum{};
   auto all = store::list_approvals(reader, row.id);
   if (!all) return std::unexpected(all.error());

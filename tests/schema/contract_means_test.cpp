@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schema/explain.hpp"
+#include "schema/stored_contract.hpp"
 #include "tests/schema/contract_text.hpp"
 
 namespace driftgate::schema {
@@ -113,6 +114,17 @@ TEST_CASE("a token-weighted mean needs max_tokens, known before the data") {
   CHECK(parse(with_confidence(text, "means: approximate")).clauses.size() == 8);
   const std::string mean = "aggregate: mean, ";
   CHECK(parse(text.replace(text.find(mean), mean.size(), "")).clauses.size() == 8);
+}
+
+TEST_CASE("a stored contract is read as it was registered, whatever registration refuses since") {
+  const std::string text = with_clause(kSpan, "metric: kl_inf_train, aggregate: mean, max: 0.5");
+  CHECK_FALSE(parse_contract(text, "c").contract.has_value());
+  const ContractReport stored = parse_stored_contract(text, "c");
+  INFO(format_faults(stored.faults, "c"));
+  REQUIRE(stored.contract.has_value());
+  CHECK_FALSE(why_no_exact_mean(clause_of(*stored.contract, "numerical.span"), *stored.contract).empty());
+  // Every other fault stays one.
+  CHECK_FALSE(parse_stored_contract(with_clause(kSpan, "metric: kl_inf_trian, max: 0.5"), "c").contract.has_value());
 }
 
 TEST_CASE("a clip that caps nothing or everything is a fault") {
