@@ -79,10 +79,11 @@ def over_prefixes(runs):
         full = [r["full_bias"] / r["full_gradient"] for r in rows if r["full_gradient"]]
         refused = any(r["refused"] for r in rows)
         show = lambda found: "refused" if refused else f"{number(min(found))} to {number(statistics.median(found))}" if found else "–"
-        lines.append([ALGORITHMS[algorithm], kernel, number(statistics.mean(values(rows, "tv"))), show(token), show(clipped),
+        given = "refused" if refused else f"{len(values(rows, 'pg_bound'))} of {len(rows)}"
+        lines.append([ALGORITHMS[algorithm], kernel, number(statistics.mean(values(rows, "tv"))), given, show(token), show(clipped),
                       f"{number(min(limits))} ({len(limits)})" if limits else "refused" if refused else "– (0)",
                       number(100 * statistics.median(share), 2) + "%", number(100 * statistics.median(full), 2) + "%" if full else "–"])
-    return table(["", "K_inf", "mean tv", "policy_gradient", "clipped, enumerated", "clipped, the product's limit (steps)", "bias / gradient, head",
+    return table(["", "K_inf", "mean tv", "looks with a bound", "policy_gradient", "clipped, enumerated", "clipped, the product's limit (steps)", "bias / gradient, head",
                   "bias / gradient, all weights"], lines)
 
 
@@ -90,16 +91,20 @@ def responses(runs):
     lines = []
     for algorithm, kernel in runs.pairs():
         rows = runs.of(kernel, algorithm)
-        refused = any(r["refused"] for r in rows)
+        if any(r["refused"] for r in rows):
+            lines.append([ALGORITHMS[algorithm], kernel, len(rows), *["refused"] * 7])
+            continue
         cells = []
         for bound, truth in (("seq_reward_bound", "seq_gap"), ("seq_pg_bound", "seq_bias")):
-            against_high, against_value = ratios(rows, bound, truth + "_high"), ratios(rows, bound, truth)
-            above = sum(r[bound] is not None and r[bound] < r[truth + "_low"] for r in rows)
-            cells += ["refused"] * 3 if refused else [
-                number(min(against_high)) if against_high else "–",
-                number(statistics.median(against_value)) if against_value else "–", above]
-        lines.append([ALGORITHMS[algorithm], kernel, len(rows), number(sum(values(rows, "n"))), *cells])
-    return table(["", "K_inf", "looks", "pairs", "reward: ÷ upper end", "÷ estimate", "violated", "gradient: ÷ upper end", "÷ estimate", "violated"], lines)
+            given = [r for r in rows if r[bound] is not None]
+            seen = ratios([r for r in given if r[truth + "_low"] > 0], bound, truth)
+            against_high = ratios(given, bound, truth + "_high")
+            above = sum(r[bound] < r[truth + "_low"] for r in given)
+            cells += [len(given)] if not cells else []
+            cells += [f"{number(min(seen))} ({len(seen)})" if seen else "– (0)", number(min(against_high)) if against_high else "–", above]
+        lines.append([ALGORITHMS[algorithm], kernel, len(rows), *cells])
+    return table(["", "K_inf", "looks", "with a bound", "reward: ÷ estimate", "÷ upper end", "refuted", "gradient: ÷ estimate", "÷ upper end",
+                  "refuted"], lines)
 
 
 def filtered(runs):
