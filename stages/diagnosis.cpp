@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "stages/diagnosis_scope.hpp"
 #include "stages/wording.hpp"
@@ -19,10 +18,48 @@ using nlohmann::json;
 constexpr double kLargeKl = 0.2;
 constexpr double kLargeLogRatio = 0.4;  ///< mean abs(log_ratio), where no KL is known
 
-Selection everything(const gpu::MeasurementTable& table) {
-  Selection all(table.sequences.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  return all;
+/// What is known of the drift's size, best first; empty without any figure.
+std::string size_text(const ScopeFigures& all) {
+  std::string out;
+  const auto add = [&out](const char* name, double value) {
+    if (!std::isnan(value)) out += fmt::format("{}mean {} {}", out.empty() ? "" : ", ", name, figure(value));
+  };
+  add("kl_inf_train", all.kl);
+  add("logit_rms", all.rms);
+  if (all.rows == 0) add("abs_log_ratio", all.abs_log_ratio);
+  return out;
+}
+
+/// A drift of up to this multiple of the floor is noise.
+constexpr double kFloorMultiple = 1.5;
+
+/// The sequences that are not in `chosen`.
+Selection others(const gpu::MeasurementTable& table, const Selection& chosen) {
+  std::vector<bool> inside(table.sequences.size(), false);
+  for (const std::size_t i : chosen) inside[i] = true;
+  Selection out;
+  for (std::size_t i = 0; i < inside.size(); ++i) {
+    if (!inside[i]) out.push_back(i);
+  }
+  return out;
+}
+
+/// Why nothing is said of so small a drift; empty when it is not small.
+std::string noise_text(const ScopeFigures& all, const ScopeFigures& scope, const Floors& floors) {
+  const bool logits = all.rows > 0;
+  const auto size = [logits](const ScopeFigures& f) { return logits ? f.rms : f.abs_log_ratio; };
+  const double drift = std::max(size(all), size(scope));
+  for (const FloorSide side : kFloorSides) {
+    const gpu::MeasurementTable* table = floors.of(side).table;
+    if (table == nullptr) continue;
+    const double floor = size(figures_of(*table, everything(*table)));
+    if (!(drift <= kFloorMultiple * floor)) continue;
+    return fmt::format("The drift ({}) is {} times the noise floor of K_{}, so there is nothing to explain.",
+                       size_text(all), figure(drift / floor), to_string(side));
+  }
+  if (!below(all, kLeastKl, kLeastLogRatio) || !below(scope, kLeastKl, kLeastLogRatio)) return {};
+  return fmt::format("The drift ({}) is what rounding in float32 leaves, so there is nothing to explain.",
+                     size_text(all));
 }
 
 std::string floor_text(double size, const Floors& floors) {
@@ -36,18 +73,6 @@ std::string floor_text(double size, const Floors& floors) {
                                    to_string(side))
                      : fmt::format(" The noise floor of K_{} is 0.", to_string(side));
   }
-  return out;
-}
-
-/// What is known of the drift's size, best first; empty without any figure.
-std::string size_text(const ScopeFigures& all) {
-  std::string out;
-  const auto add = [&out](const char* name, double value) {
-    if (!std::isnan(value)) out += fmt::format("{}mean {} {}", out.empty() ? "" : ", ", name, figure(value));
-  };
-  add("kl_inf_train", all.kl);
-  add("logit_rms", all.rms);
-  if (all.rows == 0) add("abs_log_ratio", all.abs_log_ratio);
   return out;
 }
 
@@ -99,21 +124,36 @@ json buckets_json(const std::array<gpu::ProfileBucket, N>& buckets, From from) {
 }  // namespace
 
 std::string_view to_string(Pattern pattern) {
-  constexpr std::array<std::string_view, 10> names = {
-      "nonfinite",     "truncated_support", "off_by_one", "permuted_columns", "scaled_logits",
-      "bf16_logprobs", "wrong_weights",     "one_slice",  "some_sequences",   "grows_with_position"};
+  constexpr std::array<std::string_view, 13> names = {
+      "nonfinite",        "truncated_support", "off_by_one",  "permuted_columns", "scaled_logits",
+      "bf16_logprobs",    "wrong_weights",     "one_slice",   "some_sequences",   "grows_with_position",
+      "attention_scores", "sequence_start",    "some_weights"};
   return names.at(static_cast<std::size_t>(pattern));
 }
 
 Diagnosis diagnose(const gpu::MeasurementTable& table, const Floors& floors) {
   Diagnosis out;
-  const Scope scope = find_scope(table);
-  look_for_nonfinite(table, out);
-  const bool shape_known = look_for_shapes(table, scope, out);
-  look_for_bf16(table, out);
-  look_for_place(scope, out);
-  look_for_growth(table, shape_known, out);
   const ScopeFigures all = figures_of(table, everything(table));
+  look_for_nonfinite(table, out);
+  look_for_bf16(table, out);
+  const Scope scope = find_scope(table);
+  const ScopeFigures figures = scope.part ? figures_of(table, scope.sequences) : all;
+  const bool known = all.rows > 0 || !std::isnan(all.abs_log_ratio);
+  const std::string noise =
+      known && out.suspicions.empty() && all.rms != 0 ? noise_text(all, figures, floors) : "";
+  if (!noise.empty()) {
+    out.summary = noise;
+    return out;
+  }
+  if (!look_for_begin(table, out)) {  // sequences that reach that position stand out by their length alone
+    if (!look_for_shapes(figures, scope, out) && !look_for_position(table, scope, out)) {
+      // What stands out beside a drift that is a fault by itself is not the whole fault.
+      const ScopeFigures rest = scope.part ? figures_of(table, others(table, scope.sequences)) : all;
+      const bool from_0 = table.profile.by_position[0].rows + table.profile.by_position[0].tokens > 0;
+      look_for_weights(rest, from_0, out);
+    }
+    look_for_place(scope, out);
+  }
   if (out.suspicions.empty()) {
     out.summary = none_text(all, floors);
     return out;

@@ -19,10 +19,13 @@ enum class Pattern : std::uint8_t {
   permuted_columns,     ///< the right probabilities on the wrong tokens
   scaled_logits,        ///< the right order of tokens, too sharp or too flat
   bf16_logprobs,        ///< log-probabilities rounded to bf16 before they were written
-  wrong_weights,        ///< drift beyond any rounding, on every row
+  wrong_weights,        ///< drift beyond any rounding, in every sequence
   one_slice,            ///< drift in one slice
   some_sequences,       ///< drift in some sequences that no slice explains
-  grows_with_position,  ///< drift that accumulates along a sequence
+  grows_with_position,  ///< drift that accumulates along a sequence, or begins somewhere in it
+  attention_scores,     ///< no drift where there is one token to attend to, drift where there are more
+  sequence_start,       ///< drift that is largest where sequences begin and fades
+  some_weights,         ///< drift of the size of coarse rounding, in every sequence
 };
 [[nodiscard]] std::string_view to_string(Pattern pattern);  ///< "off_by_one" …
 
@@ -41,7 +44,9 @@ struct Diagnosis {
   std::vector<Suspicion> suspicions;  ///< the most telling first; empty: no known pattern
 };
 
-/// Looks for known patterns. `floors` put the size of the drift into proportion where given.
+/// Looks for known patterns. A drift that is no larger than a floor has none but those of values that are not
+/// finite; without floors nothing is said of a size that the rounding of float32 leaves, nor, by patterns
+/// that the rounding of bf16 shows too, of a size that this leaves.
 [[nodiscard]] Diagnosis diagnose(const gpu::MeasurementTable& table, const Floors& floors = {});
 
 /// `summary`, `suspicions[]` and `profile` (`by_position`, `by_entropy`, `by_probability`: buckets that hold

@@ -20,25 +20,19 @@ constexpr std::uint64_t kLeastRows = 20;  ///< rows, pairs or tokens before anyt
 constexpr double kShiftFit = 0.5, kShiftGap = 0.05;
 /// tv of another distribution, while the entropy is that of the same one.
 constexpr double kPermutedTv = 0.3, kPermutedGap = 0.1;
-constexpr double kScaledTv = 0.02, kScaledOneWay = 0.97, kScaledFlips = 0.1, kScaledOverlap = 0.9;
+/// Entropies that move one way together, while hardly a greedy token changes.
+constexpr double kScaledKl = 1e-6, kScaledOneWay = 0.85, kScaledCoherence = 0.9;
+constexpr double kScaledFlips = 0.1, kScaledOverlap = 0.9;
 /// Weights of four bits were published at a KL of some 0.01 to 0.1 nats and below a tenth of greedy tokens
-/// changed.
+/// changed, those of eight bits below 0.02.
 constexpr double kBeyondRoundingKl = 0.2, kBeyondRoundingFlips = 0.15, kBeyondRoundingLogRatio = 0.4;
-constexpr double kEverySequence = 0.95;
+constexpr double kCoarseKl = 0.02, kCoarseFlips = 0.03;
+/// In all sequences, and not on some of their rows alone.
+constexpr double kEverySequence = 1.0 / 3, kMostRows = 0.55;
 constexpr double kFilteredRows = 0.9;
 /// Realised tokens alone: K_inf likelier on nearly every one, by no more than a filter renormalises.
 constexpr double kOneSided = 0.97, kKeptMassNats = 2.5, kOneSidedMean = 0.01;
 constexpr double kBf16Share = 0.9;
-constexpr double kGrowth = 3, kStep = 0.9;
-constexpr std::size_t kLeastBuckets = 3;
-constexpr std::uint64_t kLeastBucketRows = 30;
-
-Suspicion& add(Diagnosis& out, Pattern pattern, std::string where) {
-  Suspicion& suspicion = out.suspicions.emplace_back();
-  suspicion.pattern = pattern;
-  suspicion.where = std::move(where);
-  return suspicion;
-}
 
 double mean(double sum, std::uint64_t n) {
   return n == 0 ? 0 : sum / static_cast<double>(n);
@@ -58,7 +52,7 @@ bool look_for_shift(const ScopeFigures& figures, const Scope& scope, Diagnosis& 
     const double best = std::min(shift.next, shift.previous);
     if (best > kShiftFit * shift.own) return false;
     const bool next = shift.next <= shift.previous;
-    Suspicion& s = add(out, Pattern::off_by_one, scope.text);
+    Suspicion& s = add_suspicion(out, Pattern::off_by_one, scope.text);
     s.looks_like = "rows shifted by one position";
     s.because = fmt::format(
         "the {} that K_inf gives a row is that of K_train's {} row within {}, and differs by {} from that of "
@@ -81,7 +75,7 @@ bool look_for_shift(const ScopeFigures& figures, const Scope& scope, Diagnosis& 
 
 bool look_for_permutation(const ScopeFigures& f, const Scope& scope, Diagnosis& out) {
   if (f.rows < kLeastRows || !(f.tv > kPermutedTv) || !(f.entropy_gap < kPermutedGap * f.tv)) return false;
-  Suspicion& s = add(out, Pattern::permuted_columns, scope.text);
+  Suspicion& s = add_suspicion(out, Pattern::permuted_columns, scope.text);
   s.looks_like = "the right probabilities on the wrong tokens: columns of the head in another order";
   s.because = fmt::format(
       "mean tv is {} and {} of greedy tokens differ, yet the entropies of the two kernels differ by {} nats "
@@ -96,27 +90,31 @@ bool look_for_permutation(const ScopeFigures& f, const Scope& scope, Diagnosis& 
 }
 
 bool look_for_scale(const ScopeFigures& f, const Scope& scope, Diagnosis& out) {
-  if (f.rows < kLeastRows || !(f.tv > kScaledTv) || !(f.one_way >= kScaledOneWay)) return false;
+  if (f.rows < kLeastRows || !(f.kl > kScaledKl) || !(f.one_way >= kScaledOneWay)) return false;
+  if (!(f.coherence >= kScaledCoherence)) return false;
   if (!(f.flips <= kScaledFlips) || !(f.overlap >= kScaledOverlap)) return false;
-  Suspicion& s = add(out, Pattern::scaled_logits, scope.text);
-  s.looks_like = fmt::format("logits multiplied by a factor {} 1", f.sharper ? "above" : "below");
+  // Of logits times 1 + x with a variance of V, KL is x²V/2 and the entropy falls by xV, for a small x.
+  const double factor = 2 * f.kl / (f.coherence * f.entropy_gap);
+  Suspicion& s = add_suspicion(out, Pattern::scaled_logits, scope.text);
+  s.looks_like = fmt::format("logits multiplied by a factor {} 1, near {:.3g}", f.sharper ? "above" : "below",
+                             f.sharper ? 1 + factor : 1 / (1 + factor));
   s.because = fmt::format(
       "K_inf is {} on {} of {} rows while both kernels rank tokens alike: {} of greedy tokens change and {} "
-      "of "
-      "the top-k sets are shared, at a mean tv of {}",
+      "of the top-k sets are shared, at a mean kl_inf_train of {}",
       f.sharper ? "sharper" : "flatter", percent(f.one_way), count_text(f.rows), percent(f.flips),
-      percent(f.overlap), figure(f.tv));
+      percent(f.overlap), figure(f.kl));
   s.next =
       "Check dequantisation scales of the head and the last norm, the logit scale or soft-cap, and whether a "
       "temperature was applied to one capture before it was written.";
-  s.figures = {{"one_way", f.one_way}, {"top1_flip", f.flips}, {"topk_overlap", f.overlap}, {"tv", f.tv}};
+  s.figures = {{"one_way", f.one_way}, {"coherence", f.coherence},  {"factor", factor},
+               {"top1_flip", f.flips}, {"topk_overlap", f.overlap}, {"kl_inf_train", f.kl}};
   return true;
 }
 
 bool look_for_finite_filter(const ScopeFigures& f, const Scope& scope, Diagnosis& out) {
   if (f.rows >= kLeastRows) {
     if (!(f.wide_sequences >= kFilteredRows)) return false;
-    Suspicion& s = add(out, Pattern::truncated_support, scope.text);
+    Suspicion& s = add_suspicion(out, Pattern::truncated_support, scope.text);
     say_filtered(s);
     s.looks_like += ", or columns that the captures mask with different numbers";
     s.because = fmt::format(
@@ -132,7 +130,7 @@ bool look_for_finite_filter(const ScopeFigures& f, const Scope& scope, Diagnosis
   const double share = mean(static_cast<double>(c.inf_likelier), c.tokens);
   if (share < kOneSided || f.log_ratio.min < -kKeptMassNats || f.log_ratio.mean() > -kOneSidedMean)
     return false;
-  Suspicion& s = add(out, Pattern::truncated_support, scope.text);
+  Suspicion& s = add_suspicion(out, Pattern::truncated_support, scope.text);
   say_filtered(s);
   s.because = fmt::format(
       "K_inf gives {} of {} realised tokens a higher probability than K_train, by {} nats on average and "
@@ -144,35 +142,20 @@ bool look_for_finite_filter(const ScopeFigures& f, const Scope& scope, Diagnosis
   return true;
 }
 
-bool look_for_wrong_weights(const ScopeFigures& f, const Scope& scope, Diagnosis& out) {
-  const bool known = f.rows >= kLeastRows;
-  const gpu::Moments& ratio = f.log_ratio;
-  const double size = std::sqrt(ratio.n == 0 ? 0 : ratio.sum_squares / static_cast<double>(ratio.n));
-  if (known && !(f.kl > kBeyondRoundingKl && f.flips > kBeyondRoundingFlips)) return false;
-  if (known && !(f.even_sequences >= kEverySequence)) return false;
-  if (!known && !(ratio.n >= kLeastRows && size > kBeyondRoundingLogRatio)) return false;
-  Suspicion& s = add(out, Pattern::wrong_weights, scope.text);
-  s.looks_like = "other weights: another checkpoint, a layer that was not loaded or was loaded twice";
-  if (known) {
-    s.because = fmt::format(
-        "mean kl_inf_train is {} nats and {} of greedy tokens differ, far above what rounding to four bits "
-        "leaves, and evenly: in {} of sequences no row is spared",
-        figure(f.kl), percent(f.flips), percent(f.even_sequences));
-    s.figures = {{"kl_inf_train", f.kl}, {"top1_flip", f.flips}, {"even_sequences", f.even_sequences}};
-  } else {
-    s.because = fmt::format(
-        "the log-ratios of {} realised tokens are {} nats in root mean square, far above what rounding "
-        "leaves",
-        count_text(ratio.n), figure(size));
-    s.figures = {{"log_ratio_rms", size}, {"tokens", static_cast<double>(ratio.n)}};
-  }
-  s.next =
-      "Compare the checkpoint digests and the conversion's list of tensors; run the engine's float32 or bf16 "
-      "kernel on the same weights: if that drifts as much, the weights differ and not the kernel.";
-  return true;
-}
+constexpr const char* kWrongWeights =
+    "other weights, or another configuration: another checkpoint, layers missing, swapped or loaded twice";
+constexpr const char* kCompareWeights =
+    "Compare the checkpoint digests and the conversion's list of tensors; run the engine's float32 or bf16 "
+    "kernel on the same weights: if that drifts as much, the weights differ and not the kernel.";
 
 }  // namespace
+
+Suspicion& add_suspicion(Diagnosis& out, Pattern pattern, std::string where) {
+  Suspicion& suspicion = out.suspicions.emplace_back();
+  suspicion.pattern = pattern;
+  suspicion.where = std::move(where);
+  return suspicion;
+}
 
 void look_for_nonfinite(const gpu::MeasurementTable& table, Diagnosis& out) {
   if (table.nonfinite_rows == 0) return;
@@ -187,7 +170,7 @@ void look_for_nonfinite(const gpu::MeasurementTable& table, Diagnosis& out) {
       fmt::format("{} of {} rows", count_text(table.nonfinite_rows), count_text(table.rows));
   const bool partial = !table.partial.mode.empty();  // counts are of log-probabilities, not of logits
   const bool filter = !partial && share >= kFilteredRows && each >= vocabulary / 2 && counts.max < vocabulary;
-  Suspicion& s = add(out, filter ? Pattern::truncated_support : Pattern::nonfinite, place);
+  Suspicion& s = add_suspicion(out, filter ? Pattern::truncated_support : Pattern::nonfinite, place);
   s.figures = {{"nonfinite_rows", rows}, {"nonfinite_per_row", each}, {"nonfinite_most", counts.max}};
   if (filter) {
     say_filtered(s);
@@ -228,11 +211,50 @@ void look_for_nonfinite(const gpu::MeasurementTable& table, Diagnosis& out) {
           : "Check the head's columns at those entries, and overflow in half precision.";
 }
 
-bool look_for_shapes(const gpu::MeasurementTable& table, const Scope& scope, Diagnosis& out) {
-  const ScopeFigures figures = figures_of(table, scope.sequences);
+bool look_for_shapes(const ScopeFigures& figures, const Scope& scope, Diagnosis& out) {
   return look_for_finite_filter(figures, scope, out) || look_for_shift(figures, scope, out) ||
-         look_for_permutation(figures, scope, out) || look_for_scale(figures, scope, out) ||
-         (!scope.part && look_for_wrong_weights(figures, scope, out));
+         look_for_permutation(figures, scope, out) || look_for_scale(figures, scope, out);
+}
+
+void look_for_weights(const ScopeFigures& f, bool from_position_0, Diagnosis& out) {
+  const gpu::Moments& ratio = f.log_ratio;
+  if (f.rows < kLeastRows) {
+    const double size = std::sqrt(ratio.n == 0 ? 0 : ratio.sum_squares / static_cast<double>(ratio.n));
+    if (f.rows > 0 || ratio.n < kLeastRows || !(size > kBeyondRoundingLogRatio)) return;
+    Suspicion& s = add_suspicion(out, Pattern::wrong_weights, "all sequences");
+    s.looks_like = kWrongWeights;
+    s.because = fmt::format(
+        "the log-ratios of {} realised tokens are {} nats in root mean square, far above what rounding "
+        "leaves",
+        count_text(ratio.n), figure(size));
+    s.next = kCompareWeights;
+    s.figures = {{"log_ratio_rms", size}, {"tokens", static_cast<double>(ratio.n)}};
+    return;
+  }
+  if (!(f.kl > kCoarseKl && f.flips > kCoarseFlips)) return;
+  if (!(f.low_size >= kEverySequence && f.carried >= kMostRows)) return;
+  const bool wrong = f.kl > kBeyondRoundingKl && f.flips > kBeyondRoundingFlips;
+  Suspicion& s = add_suspicion(out, wrong ? Pattern::wrong_weights : Pattern::some_weights, "all sequences");
+  s.looks_like = wrong ? kWrongWeights
+                       : "weights that are off in part: a head or a matrix missing or in another's place, a "
+                         "part of another checkpoint, or all of them rounded to about four bits";
+  if (!from_position_0)
+    s.looks_like += "; or attention to other tokens (rotary base or scale, attention scale)";
+  s.because = fmt::format(
+      "mean kl_inf_train is {} nats and {} of greedy tokens differ, {}, in all sequences: 95% of them have "
+      "at "
+      "least {} of the mean drift",
+      figure(f.kl), percent(f.flips),
+      wrong ? "far above what rounding to four bits leaves" : "above what rounding to eight bits leaves",
+      percent(f.low_size));
+  if (!wrong)
+    s.next = "If the kernel rounds weights or its cache to four bits, this may be their price. If not: ";
+  s.next += kCompareWeights;
+  if (!from_position_0)
+    s.next +=
+        " Capture from position 0 on: there a fault of attention leaves no trace, one of the weights does.";
+  s.figures = {
+      {"kl_inf_train", f.kl}, {"top1_flip", f.flips}, {"low_size", f.low_size}, {"carried", f.carried}};
 }
 
 void look_for_bf16(const gpu::MeasurementTable& table, Diagnosis& out) {
@@ -244,7 +266,7 @@ void look_for_bf16(const gpu::MeasurementTable& table, Diagnosis& out) {
   const bool inf_rounded = all.nonzero_inf >= kLeastRows && inf >= kBf16Share;
   if (!train_rounded && !inf_rounded) return;
   const char* side = train_rounded && inf_rounded ? "both kernels" : train_rounded ? "K_train" : "K_inf";
-  Suspicion& s = add(out, Pattern::bf16_logprobs, "all sequences");
+  Suspicion& s = add_suspicion(out, Pattern::bf16_logprobs, "all sequences");
   s.looks_like = fmt::format("log-probabilities of {} rounded to bf16 before they were written", side);
   s.because = fmt::format(
       "the 16 low bits of float32 are zero in {} of K_train's and {} of K_inf's log-probabilities; by chance "
@@ -260,7 +282,7 @@ void look_for_bf16(const gpu::MeasurementTable& table, Diagnosis& out) {
 void look_for_place(const Scope& scope, Diagnosis& out) {
   if (!scope.part) return;
   const bool slice = !scope.slice.empty();
-  Suspicion& s = add(out, slice ? Pattern::one_slice : Pattern::some_sequences, scope.text);
+  Suspicion& s = add_suspicion(out, slice ? Pattern::one_slice : Pattern::some_sequences, scope.text);
   s.looks_like = slice ? "a fault that hits " + schema::slice_text(scope.slice) + " above all"
                        : "a fault of some sequences that no slice of the corpus describes";
   s.because = fmt::format("mean {} is {} in {} and {} in the others", scope.metric, figure(scope.inside),
@@ -274,47 +296,6 @@ void look_for_place(const Scope& scope, Diagnosis& out) {
           : "Compare how these sequences were run: replica, batch, position in the batch, cache hits, or "
             "captures mixed from two runs; the worst rows name them.";
   s.figures = {{"inside", scope.inside}, {"outside", scope.outside}};
-}
-
-void look_for_growth(const gpu::MeasurementTable& table, bool shape_known, Diagnosis& out) {
-  struct Step {
-    std::int64_t from;
-    double size;
-  };
-  std::vector<Step> steps;
-  for (std::size_t i = 0; i < gpu::kPositionBuckets; ++i) {
-    const gpu::ProfileBucket& bucket = table.profile.by_position[i];
-    if (bucket.rows >= kLeastBucketRows) {
-      steps.push_back({gpu::first_position(i), mean(bucket.logit_rms, bucket.rows)});
-    } else if (bucket.tokens >= kLeastBucketRows) {
-      steps.push_back({gpu::first_position(i), mean(bucket.abs_log_ratio, bucket.tokens)});
-    }
-  }
-  if (steps.size() < kLeastBuckets || shape_known) return;
-  const double first = steps.front().size, last = steps.back().size;
-  if (!(last > 0) || !(last >= kGrowth * first)) return;
-  std::size_t jump = 1;
-  for (std::size_t i = 1; i < steps.size(); ++i) {
-    if (steps[i].size < kStep * steps[i - 1].size) return;
-    if (steps[i].size - steps[i - 1].size > steps[jump].size - steps[jump - 1].size) jump = i;
-  }
-  const bool sudden = steps[jump].size >= kGrowth * steps[jump - 1].size;
-  Suspicion& s = add(out, Pattern::grows_with_position, fmt::format("from position {} on", steps[jump].from));
-  s.looks_like =
-      sudden
-          ? fmt::format(
-                "a fault that begins near position {}: a window, a cache page or a table of "
-                "positions that ends there",
-                steps[jump].from)
-          : "an error that accumulates along a sequence: the KV cache, its quantisation, or rotary positions";
-  s.because = fmt::format(
-      "the mean drift rises from {} at position {} to {} from position {} on, never falling between",
-      figure(first), steps.front().from, figure(last), steps.back().from);
-  s.next =
-      "Rescore a long sequence in one prefill and again token by token: if only the second drifts, look at "
-      "the "
-      "cache; if both do, at positions, their scaling and the attention window.";
-  s.figures = {{"first", first}, {"last", last}, {"last_from", static_cast<double>(steps.back().from)}};
 }
 
 }  // namespace driftgate::stages

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "gpu/drift.hpp"
 #include "stages/wording.hpp"
@@ -20,6 +21,10 @@ constexpr double kExplains = 0.8;
 /// A slice whose mean drift is this multiple of the rest's, by this many standard errors, stands out too.
 constexpr double kSliceRatio = 1.5, kSliceErrors = 6;
 constexpr std::uint32_t kLeastSequences = 8;
+/// Of the mean drift: what a sequence's positions must let expect for it to be compared with the others.
+constexpr double kLeastExpected = 0.1;
+/// Of the sequences by their drift: low, and not the least of all, which chance may spare.
+constexpr double kLowSequences = 0.05;
 
 const gpu::Moments& of(const gpu::SequenceRow& sequence, Metric metric) {
   return sequence.metrics[static_cast<std::size_t>(metric)];
@@ -28,6 +33,7 @@ const gpu::Moments& of(const gpu::SequenceRow& sequence, Metric metric) {
 struct Sized {
   std::size_t index = 0;
   double size = 0;
+  double adjusted = 0;  ///< size over what its positions alone would give it, times the mean size
 };
 
 struct MeanAndError {
@@ -42,9 +48,53 @@ struct MeanAndError {
 std::vector<Sized> sizes_of(const gpu::MeasurementTable& table) {
   std::vector<Sized> out;
   for (std::size_t i = 0; i < table.sequences.size(); ++i) {
-    if (const auto size = drift_size(table.sequences[i])) out.push_back({i, *size});
+    if (const auto size = drift_size(table.sequences[i])) out.push_back({i, *size, *size});
   }
   return out;
+}
+
+std::uint64_t sized_rows(const gpu::SequenceRow& sequence) {
+  const std::uint64_t rows = of(sequence, Metric::logit_rms).n;
+  return rows > 0 ? rows : sequence.realised.n;
+}
+
+/// Where drift depends on the position, long sequences drift more than short ones: that is taken out, where
+/// the profile shows that all sequences were captured from one position on. Sequences that end before the
+/// drift begins can not tell and are dropped.
+void adjust_for_position(const gpu::MeasurementTable& table, std::vector<Sized>& sizes) {
+  const std::vector<PositionStep> steps = position_steps(table, 1);
+  if (steps.size() < 2) return;
+  const std::int64_t begin = steps.front().from;
+  std::vector<std::uint64_t> counts(steps.size(), 0);
+  const auto rows_in = [&](std::size_t step, std::uint64_t rows) -> std::uint64_t {
+    const std::int64_t end = begin + static_cast<std::int64_t>(rows);
+    const std::int64_t stop = step + 1 < steps.size() ? std::min(end, steps[step + 1].from) : end;
+    return stop > steps[step].from ? static_cast<std::uint64_t>(stop - steps[step].from) : 0;
+  };
+  double all = 0;
+  for (const Sized& s : sizes) {
+    all += s.size / static_cast<double>(sizes.size());
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      counts[i] += rows_in(i, sized_rows(table.sequences[s.index]));
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (counts[i] != steps[i].rows) return;
+  }
+  std::erase_if(sizes, [&](Sized& s) {
+    const std::uint64_t rows = sized_rows(table.sequences[s.index]);
+    double expected = 0;
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      expected += steps[i].size * static_cast<double>(rows_in(i, rows)) / static_cast<double>(rows);
+    if (expected > 0) s.adjusted = s.size / expected * all;
+    return expected < kLeastExpected * all;
+  });
+}
+
+/// The smallest value of rank at least share · n.
+double low_quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
 }
 
 double mean_of(const std::vector<Sized>& sizes, const std::vector<bool>& inside, bool wanted) {
@@ -82,7 +132,7 @@ schema::SliceWhere drifting_slice(const gpu::MeasurementTable& table, const std:
   double best_ratio = 0;
   for (const auto& where : gpu::described_slices(table.infos, kLeastSequences)) {
     MeanAndError in, out;
-    for (const Sized& s : sizes) (gpu::in_slice(table.infos[s.index], where) ? in : out).add(s.size);
+    for (const Sized& s : sizes) (gpu::in_slice(table.infos[s.index], where) ? in : out).add(s.adjusted);
     if (in.n < kLeastSequences || out.n < kLeastSequences) continue;
     const double gap = in.mean() - out.mean();
     if (!(in.mean() >= kSliceRatio * out.mean()) ||
@@ -118,7 +168,7 @@ std::string leaning(const gpu::MeasurementTable& table, const std::vector<Sized>
   return text;
 }
 
-void narrow(const std::vector<Sized>& sizes, const std::vector<bool>& inside, Scope& scope) {
+void narrow(const std::vector<Sized>& sizes, const std::vector<bool>& inside, std::size_t sized, Scope& scope) {
   scope.part = true;
   scope.sequences.clear();
   for (const Sized& s : sizes) {
@@ -126,8 +176,7 @@ void narrow(const std::vector<Sized>& sizes, const std::vector<bool>& inside, Sc
   }
   scope.inside = mean_of(sizes, inside, true);
   scope.outside = mean_of(sizes, inside, false);
-  scope.text =
-      fmt::format("{} of {} sequences", count_text(scope.sequences.size()), count_text(sizes.size()));
+  scope.text = fmt::format("{} of {} sequences", count_text(scope.sequences.size()), count_text(sized));
   if (!scope.slice.empty()) scope.text = schema::slice_text(scope.slice) + ", " + scope.text;
 }
 
@@ -142,7 +191,7 @@ std::optional<double> drift_size(const gpu::SequenceRow& sequence) {
 
 ScopeFigures figures_of(const gpu::MeasurementTable& table, const Selection& sequences) {
   ScopeFigures out;
-  gpu::Moments tv, kl, flips, overlap, rms, entropy;
+  gpu::Moments tv, kl, flips, overlap, rms, entropy, entropy_inf;
   double abs_log_ratios = 0, tokens = 0;
   for (const std::size_t i : sequences) {
     const gpu::SequenceRow& row = table.sequences[i];
@@ -152,6 +201,7 @@ ScopeFigures figures_of(const gpu::MeasurementTable& table, const Selection& seq
     overlap.merge(of(row, Metric::topk_overlap));
     rms.merge(of(row, Metric::logit_rms));
     entropy.merge(of(row, Metric::entropy_train));
+    entropy_inf.merge(of(row, Metric::entropy_inf));
     out.log_ratio.merge(of(row, Metric::log_ratio));
     out.contrast.merge(row.contrast);
     abs_log_ratios += row.realised.abs_log_w;
@@ -166,35 +216,67 @@ ScopeFigures figures_of(const gpu::MeasurementTable& table, const Selection& seq
   out.entropy_gap = out.contrast.entropy_gap / rows;
   out.one_way = std::max(up, rows - up) / rows;
   out.sharper = up < rows - up;
-  double wide = 0, even = 0, with_rows = 0;
+  out.coherence = std::abs(entropy_inf.sum - entropy.sum) / out.contrast.entropy_gap;
+  double wide = 0;
+  std::vector<double> sizes, carried;
   for (const std::size_t i : sequences) {
     const gpu::SequenceRow& row = table.sequences[i];
-    if (of(row, Metric::tv).n == 0) continue;
-    with_rows += 1;
+    const gpu::Moments& size = of(row, Metric::logit_rms);
+    if (size.n == 0) continue;
     wide += of(row, Metric::logit_span).min > kWideSpan ? 1 : 0;
-    even += of(row, Metric::logit_rms).min > out.rms / 4 ? 1 : 0;
+    sizes.push_back(size.mean() / out.rms);
+    carried.push_back(size.sum * size.sum / (static_cast<double>(size.n) * size.sum_squares));
   }
-  out.wide_sequences = with_rows > 0 ? wide / with_rows : 0;
-  out.even_sequences = with_rows > 0 ? even / with_rows : 0;
+  out.wide_sequences = sizes.empty() ? 0 : wide / static_cast<double>(sizes.size());
+  out.low_size = low_quantile(sizes, kLowSequences);
+  out.carried = low_quantile(carried, 0.5);
+  return out;
+}
+
+Selection everything(const gpu::MeasurementTable& table) {
+  Selection all(table.sequences.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+bool below(const ScopeFigures& figures, double kl, double log_ratio) {
+  if (!std::isnan(figures.kl)) return figures.kl < kl;
+  return figures.abs_log_ratio < log_ratio;
+}
+
+std::vector<PositionStep> position_steps(const gpu::MeasurementTable& table, std::uint64_t least) {
+  std::vector<PositionStep> out;
+  const bool logits =
+      std::ranges::any_of(table.profile.by_position, [](const auto& b) { return b.rows > 0; });
+  for (std::size_t i = 0; i < gpu::kPositionBuckets; ++i) {
+    const gpu::ProfileBucket& bucket = table.profile.by_position[i];
+    const std::uint64_t rows = logits ? bucket.rows : bucket.tokens;
+    if (rows == 0 || rows < least) continue;
+    const auto n = static_cast<double>(rows);
+    out.push_back({gpu::first_position(i), rows, (logits ? bucket.logit_rms : bucket.abs_log_ratio) / n,
+                   logits ? bucket.kl_inf_train / n : std::nan("")});
+  }
   return out;
 }
 
 Scope find_scope(const gpu::MeasurementTable& table) {
   Scope scope;
-  const std::vector<Sized> sizes = sizes_of(table);
-  for (const Sized& s : sizes) scope.sequences.push_back(s.index);
+  std::vector<Sized> sizes = sizes_of(table);
+  const std::size_t sized = sizes.size();
+  adjust_for_position(table, sizes);
+  scope.sequences = everything(table);
   scope.text = "all sequences";
   const auto has_logits = [](const gpu::SequenceRow& row) { return of(row, Metric::logit_rms).n > 0; };
   scope.metric = std::ranges::any_of(table.sequences, has_logits) ? "logit_rms" : "abs_log_ratio";
   if (sizes.size() < kLeastSequences) return scope;
   std::vector<double> sorted;
-  for (const Sized& s : sizes) sorted.push_back(s.size);
+  for (const Sized& s : sizes) sorted.push_back(s.adjusted);
   std::ranges::sort(sorted);
   const double median = sorted[(sorted.size() - 1) / 2];
   std::vector<bool> inside(table.sequences.size(), false);
   std::size_t count = 0;
   for (const Sized& s : sizes) {
-    inside[s.index] = s.size > kStandsOut * median;
+    inside[s.index] = s.adjusted > kStandsOut * median;
     count += inside[s.index] ? 1 : 0;
   }
   if (count > 0) scope.slice = describing_slice(table, sizes, inside);
@@ -204,7 +286,10 @@ Scope find_scope(const gpu::MeasurementTable& table) {
       for (const Sized& s : sizes) inside[s.index] = gpu::in_slice(table.infos[s.index], scope.slice);
     }
   }
-  if (count > 0 || !scope.slice.empty()) narrow(sizes, inside, scope);
+  if (count > 0 || !scope.slice.empty()) narrow(sizes, inside, sized, scope);
+  if (scope.part && below(figures_of(table, scope.sequences), kRoundingKl, kRoundingLogRatio)) {
+    scope = {.sequences = everything(table), .text = "all sequences", .metric = scope.metric};
+  }
   if (scope.part && scope.slice.empty()) scope.leaning = leaning(table, sizes, inside);
   return scope;
 }

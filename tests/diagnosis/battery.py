@@ -111,6 +111,7 @@ fault("vocabulary shifted by one", (PERMUTED,))(lambda world: world.each(lambda 
 # Weights of another checkpoint, in whole or in part.
 fault("weights moved by 50%", (WRONG,))(lambda world: world.run(weights=world.moved(0.5)))
 fault("weights moved by 15%", (SOME, WRONG))(lambda world: world.run(weights=world.moved(0.15)))
+fault("weights moved by 5%", (SOME, WRONG))(lambda world: world.run(weights=world.moved(0.05)))
 fault("layer 2 moved by 50%", (SOME, WRONG))(
     lambda world: world.run(weights=world.moved(0.5, chosen=lambda n: ".2." in n)))
 fault("down projections moved by 40%", (SOME, WRONG))(

@@ -154,7 +154,7 @@ TEST_CASE("kernels that only round fit no known pattern") {
     CHECK(diagnosis.summary.find("No known pattern") == 0);
     CHECK(diagnosis.summary.find("different rounding explains") != std::string::npos);
   }
-  for (const double noise : {1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.2}) {
+  for (const double noise : {1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.15}) {
     CAPTURE(noise);
     CHECK(patterns(diagnose(made_up(64, [&](int, int) { return noise; }))) == "");
   }
@@ -206,14 +206,20 @@ TEST_CASE("columns of the head in another order keep the entropy and lose everyt
 }
 
 TEST_CASE("logits times a factor keep the order and move every entropy one way") {
-  for (const double factor : {1.25, 0.8}) {
+  for (const double factor : {1.25, 1.05, 1.02, 0.98, 0.8}) {
     CAPTURE(factor);
-    const auto diagnosis = diagnose(tiny([&](std::int64_t, std::int64_t, std::span<float> row) {
-      for (float& z : row) z *= static_cast<float>(factor);
-    }));
+    const bool small = std::abs(factor - 1) < 0.1;  // less than int8's own noise
+    const auto diagnosis = diagnose(tiny(
+        [&](std::int64_t, std::int64_t, std::span<float> row) {
+          for (float& z : row) z *= static_cast<float>(factor);
+        },
+        true, small ? "tiny_f32.safetensors" : "tiny_int8.safetensors"));
     CHECK(patterns(diagnosis) == "scaled_logits");
     CHECK(first(diagnosis).where == "all sequences");
     CHECK((first(diagnosis).looks_like.find("above 1") != std::string::npos) == (factor > 1));
+    const double x = first(diagnosis).figures.at("factor"), right = std::max(factor, 1 / factor) - 1;
+    CHECK(x > right / 2);
+    CHECK(x < right * 2);
   }
 }
 
@@ -250,13 +256,89 @@ TEST_CASE("other weights drift beyond rounding on every row") {
 }
 
 TEST_CASE("drift that grows along the sequence is told from drift that begins somewhere") {
-  const auto grows = diagnose(made_up(256, [](int, int p) { return 0.001 * std::sqrt(1.0 + p); }));
+  const auto grows = diagnose(made_up(256, [](int, int p) { return 0.004 * std::sqrt(1.0 + p); }));
   CHECK(patterns(grows) == "grows_with_position");
   CHECK(first(grows).looks_like.find("accumulates") != std::string::npos);
   const auto begins = diagnose(made_up(256, [](int, int p) { return p < 128 ? 0.002 : 0.05; }));
   CHECK(patterns(begins) == "grows_with_position");
   CHECK(first(begins).where == "from position 128 on");
   CHECK(first(begins).looks_like.find("begins near position 128") != std::string::npos);
+}
+
+TEST_CASE("no drift at position 0 and drift at once after it is a fault of attention") {
+  const auto diagnosis = diagnose(made_up(64, [](int, int p) { return p == 0 ? 0.0 : 0.1; }));
+  REQUIRE(patterns(diagnosis) == "attention_scores");
+  CHECK(first(diagnosis).looks_like.find("rotary base") != std::string::npos);
+  // As large at position 0 as elsewhere, or nothing but what fused attention rounds.
+  CHECK(patterns(diagnose(made_up(64, [](int, int p) { return p == 0 ? 0.05 : 0.1; }))) == "");
+  CHECK(patterns(diagnose(made_up(64, [](int, int p) { return p == 0 ? 0.0 : 0.01; }))) == "");
+}
+
+TEST_CASE("drift that fades from the start of sequences is a fault of how they begin") {
+  const auto diagnosis = diagnose(made_up(64, [](int, int p) { return 1.0 / (1 + p); }));
+  REQUIRE(patterns(diagnosis) == "sequence_start");
+  CHECK(first(diagnosis).next.find("token ids") != std::string::npos);
+}
+
+TEST_CASE("even drift between that of eight bits and that of other weights is told from both") {
+  const auto diagnosis = diagnose(made_up(64, [](int, int) { return 0.35; }));
+  REQUIRE(patterns(diagnosis) == "some_weights");
+  CHECK(first(diagnosis).looks_like.find("attention to other tokens") == std::string::npos);
+  CHECK(first(diagnosis).next.find("four bits") != std::string::npos);
+}
+
+TEST_CASE("nothing is said below what rounding in float32 leaves, whatever its shape") {
+  const std::function<double(int, int)> shapes[] = {
+      [](int s, int) { return s % 9 == 4 ? 2e-5 : 1e-7; },
+      [](int, int p) { return p == 0 ? 0.0 : 2e-5; },
+      [](int, int p) { return p < 32 ? 0.0 : 2e-5; },
+      [](int, int p) { return 2e-5 / (1 + p); },
+  };
+  for (const auto& shape : shapes) {
+    const auto diagnosis = diagnose(made_up(64, shape));
+    CHECK(patterns(diagnosis) == "");
+    CHECK(diagnosis.summary.find("is what rounding in float32 leaves") != std::string::npos);
+  }
+}
+
+TEST_CASE("nothing is said of a drift that is no larger than a noise floor") {
+  const auto drift = made_up(64, [](int, int p) { return p == 0 ? 0.0 : 0.1; });
+  CHECK(patterns(diagnose(drift)) == "attention_scores");
+  const auto noise = made_up(64, [](int, int) { return 0.08; });
+  const auto silent = diagnose(drift, {.train = {}, .inf = {&noise, {}}});
+  CHECK(patterns(silent) == "");
+  CHECK(silent.summary.find("times the noise floor of K_inf, so there is nothing to explain") !=
+        std::string::npos);
+  const auto little = made_up(64, [](int, int) { return 0.02; });
+  CHECK(patterns(diagnose(drift, {.train = {&little, {}}, .inf = {}})) == "attention_scores");
+  // A few sequences far above the floor are not averaged away.
+  const auto few = made_up(64, [](int s, int) { return s % 20 == 4 ? 0.5 : 0.05; });
+  CHECK(patterns(diagnose(few, {.train = {}, .inf = {&noise, {}}})) == "some_sequences");
+}
+
+TEST_CASE("sequences that reach the position where drift begins are not called those that stand out") {
+  TemporaryFolder folder;
+  std::mt19937_64 random(kSeed);
+  std::normal_distribution<float> normal;
+  CaptureDraft train, inf;
+  train.vocabulary = inf.vocabulary = 200;
+  for (int sequence = 0; sequence < 40; ++sequence) {
+    for (int position = 0; position < (sequence % 4 == 0 ? 128 : 40); ++position) {
+      std::vector<float> z, y;
+      for (int v = 0; v < 200; ++v) {
+        z.push_back(3 * normal(random));
+        y.push_back(z.back() + (position < 64 ? 0.0F : 0.3F) * normal(random));
+      }
+      train.add_row(sequence, position, position % 200, z);
+      inf.add_row(sequence, position, position % 200, y);
+    }
+  }
+  train.write(folder / "a.safetensors");
+  inf.write(folder / "b.safetensors");
+  const auto diagnosis =
+      diagnose(measured(open(folder / "a.safetensors"), open(folder / "b.safetensors"), nullptr));
+  REQUIRE(patterns(diagnosis) == "grows_with_position");
+  CHECK(first(diagnosis).where == "from position 64 on");
 }
 
 TEST_CASE("a filter that sets dropped tokens to minus infinity or a large number is recognised") {
