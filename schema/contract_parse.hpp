@@ -60,6 +60,8 @@ void check_means(const Contract& contract, std::vector<Fault>& faults);
 void check_joint_limits(const Contract& contract, std::vector<Fault>& faults, std::vector<Fault>& warnings);
 /// Clipped means without a limit on the share of sequences above the clip.
 void warn_clips(const Contract& contract, std::vector<Fault>& warnings);
+/// `min_sequences` that is under what a clause needs on a critical slice, or hides slices that could be decided.
+void warn_sizes(const Contract& contract, std::vector<Fault>& warnings);
 /// What lint says beyond faults.
 void warn(const Contract& contract, std::vector<Fault>& warnings);
 

@@ -138,6 +138,7 @@ void warn(const Contract& contract, std::vector<Fault>& warnings) {
   warn_clips(contract, warnings);
   warn_discovery(contract, warnings);
   warn_sample_sizes(contract, warnings);
+  warn_sizes(contract, warnings);
 }
 
 }  // namespace driftgate::schema::detail

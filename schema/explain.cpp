@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
+#include "schema/contract_means.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::schema {
@@ -66,7 +68,40 @@ std::vector<std::string> limit_words(const Limits& limits) {
   return words;
 }
 
-std::vector<std::string> slice_plan(const Contract& contract) {
+/// From how many sequences on a slice is decided, where some clause is about slices.
+std::vector<std::string> size_plan(const Contract& contract) {
+  std::vector<std::string> own;
+  bool any = false;
+  for (const Clause& clause : contract.clauses) {
+    any = any || !clause.slices.empty();
+    if (clause.min_sequences) own.push_back(fmt::format("{} from {} on", clause.address(), *clause.min_sequences));
+  }
+  if (!any) return {};
+  const std::string others = own.empty() ? "" : fmt::format(" ({})", fmt::join(own, ", "));
+  return {fmt::format("decides slices of at least {} sequences{}", contract.slices.min_sequences, others)};
+}
+
+/// What a clipped mean and its quantile clause together say of the mean as it is, for values with a largest one.
+std::vector<std::string> certified_plan(const Contract& contract, Stage stage) {
+  std::vector<std::string> plan;
+  for (const Clause& clause : contract.clauses) {
+    const Clause* beside = quantile_beside(clause, contract);
+    if (beside == nullptr || (clause.stages & stage_bit(stage)) == 0) continue;
+    const auto& quantile = std::get<MetricSubject>(beside->subject);
+    if (clause.limits.floor_multiple || !has_finite_range(quantile.metric)) continue;
+    const double share = 1 - *quantile_of(*quantile.aggregate);
+    const double end = info(quantile.metric).high;
+    if (!std::isfinite(end)) continue;
+    plan.push_back(fmt::format("with {} and {} passed, the mean without the clip is at most {} ({} + {}·({} − {}))",
+                               clause.address(), beside->address(),
+                               figure(*clause.limits.max + share * (end - *clause.clip)),
+                               ecmascript_number(*clause.limits.max), figure(share), figure(end),
+                               ecmascript_number(*clause.clip)));
+  }
+  return plan;
+}
+
+std::vector<std::string> search_plan(const Contract& contract) {
   if (!contract.slices.discover) return {};
   std::vector<std::string> searched;
   for (const Clause& clause : contract.clauses) {
@@ -195,9 +230,13 @@ Explanation explain(const Contract& contract) {
   for (std::size_t i = 0; i < kStageCount; ++i) {
     const auto stage = static_cast<Stage>(i);
     StageDemands demands{stage, {}, {}};
-    if (stage == Stage::statistical_slice) demands.plan = slice_plan(contract);
+    if (stage == Stage::statistical_slice) {
+      demands.plan = size_plan(contract);
+      std::ranges::move(search_plan(contract), std::back_inserter(demands.plan));
+    }
     if (stage == Stage::shadow_runtime) demands.plan = shadow_plan(contract.shadow);
     if (stage == Stage::canary) demands.plan = canary_plan(contract.canary);
+    std::ranges::move(certified_plan(contract, stage), std::back_inserter(demands.plan));
     for (const Clause& clause : contract.clauses) {
       for (LeastN& needs : least_n(clause, contract)) {
         if (needs.stage != stage) continue;

@@ -12,10 +12,10 @@ namespace driftgate::schema {
 namespace {
 
 // Thresholds of statistics.md, section 1.
-constexpr std::uint64_t kClustersForNormalLimits = 200;
 constexpr std::uint64_t kClustersForBootstrap = 50;
 constexpr std::uint64_t kOutcomesForCalibration = 150;  ///< ten for each of 15 bins
 constexpr double kBetCap = 0.99;
+constexpr double kVocabulary = 150'000;  ///< of a usual model: entropies end at ln V, which captures tell
 constexpr double kMaxN = 1e15;
 
 std::optional<std::uint64_t> whole(double n) {
@@ -42,13 +42,17 @@ LeastN answer(const Setting& setting, std::optional<std::uint64_t> n, std::strin
   return {setting.stage, n, setting.unit, setting.alpha, std::move(why), false};
 }
 
-// A mean in [0, 1] whose limit leaves the share `tau` for events; t-limits serve from 200 clusters on.
-LeastN bounded_mean(const Setting& setting, double tau) {
+// A mean difference in [−1, 1] that is 0 in every pair, against a limit of `delta`.
+std::optional<std::uint64_t> least_n_delta_mean(double delta, double alpha) {
+  if (delta <= 0) return std::nullopt;
+  return whole(-std::log(alpha) / std::log1p(kBetCap * delta / (1 - delta)));
+}
+
+// A mean whose limit leaves the share `tau` of its range for events.
+LeastN bounded_mean(const Setting& setting, double tau, std::string why) {
   if (tau <= 0)
     return answer(setting, std::nullopt, "a limit at the end of the range cannot be proven by sampling");
-  const auto betting = least_n_betting(tau, setting.alpha);
-  const std::uint64_t n = std::min(betting.value_or(kClustersForNormalLimits), kClustersForNormalLimits);
-  return answer(setting, n, "betting on a bounded mean, or t-limits from 200 on");
+  return answer(setting, least_n_betting(tau, setting.alpha), std::move(why));
 }
 
 // Bounded by ln V, which the contract does not know.
@@ -56,9 +60,46 @@ bool has_entropy_range(Metric metric) {
   return metric == Metric::entropy_train || metric == Metric::entropy_inf;
 }
 
+bool is_derived(Metric metric) {
+  return metric == Metric::ess_fraction || metric == Metric::prob_pearson;
+}
+
+std::string exact_words(const MetricSubject& subject, const Clause& clause) {
+  if (weighs_tokens(subject)) return "betting on tokens, staked on max_tokens: more where sequences are shorter";
+  if (clause.clip) return "betting on sequences counted as at most the clip";
+  if (!has_entropy_range(subject.metric)) return "betting on sequences over the whole range";
+  return "betting on sequences over [0, ln V], here with V = 150,000";
+}
+
+// In the best case no value lies beyond the end of the range that the limit is near to.
+LeastN mean_in_captures(const Setting& setting, const MetricSubject& subject, const Clause& clause,
+                        const Contract& contract) {
+  const std::optional<double> tau = share_left(clause);
+  const bool approximate = contract.confidence.means == Means::approximate;
+  if (is_derived(subject.metric)) {
+    return answer(setting, kClustersForBootstrap, "bootstrap of the whole figure, approximate");
+  }
+  if (approximate && !(tau && counts_events(subject.metric))) {
+    const auto betting = tau && !clause.limits.max_delta ? least_n_betting(*tau, setting.alpha) : std::nullopt;
+    const std::uint64_t n = std::min(betting.value_or(kClustersForBootstrap), kClustersForBootstrap);
+    return answer(setting, n, "bootstrap-t, approximate, betting under 50; heavier tails need more");
+  }
+  if (!tau) {
+    return answer(setting, std::nullopt,
+                  "values without a largest one have no exact limit; state clip, or confidence.means");
+  }
+  if (*tau >= 1) return answer(setting, 1, "the limit is at the end of the range");
+  if (clause.limits.max_delta) {
+    return answer(setting, least_n_delta_mean(*tau, setting.alpha), exact_words(subject, clause));
+  }
+  if (approximate) {
+    return bounded_mean(setting, *tau, "betting with no event; resampling only where 25 sequences have one");
+  }
+  return bounded_mean(setting, *tau, exact_words(subject, clause));
+}
+
 LeastN metric_in_captures(const Setting& setting, const MetricSubject& subject, const Clause& clause,
                           const Contract& contract) {
-  const MetricInfo& entry = info(subject.metric);
   const bool census = subject.aggregate == Aggregate::sum || subject.aggregate == Aggregate::min ||
                       subject.aggregate == Aggregate::max;
   if (census) {
@@ -68,27 +109,15 @@ LeastN metric_in_captures(const Setting& setting, const MetricSubject& subject, 
   if (const auto q = subject.aggregate ? quantile_of(*subject.aggregate) : std::nullopt) {
     const double tolerated = clause.limits.min ? *q : 1 - *q;
     return answer(setting, least_n_betting(tolerated, setting.alpha),
-                  "betting on the share beyond the limit");
+                  clause.over_sequences ? "betting on the share of sequences beyond the limit"
+                                        : "betting on each sequence's share of rows beyond the limit");
   }
   if (subject.metric == Metric::ece_drift) {
     LeastN needs = answer(setting, kOutcomesForCalibration, "bootstrap of 15 bins, approximate");
     needs.unit = "outcomes";
     return needs;
   }
-  if (has_entropy_range(subject.metric)) {
-    return answer(setting, kClustersForNormalLimits, "t-limits; fewer only where betting over [0, ln V] can");
-  }
-  if (entry.bounded) {
-    const double width = entry.high - entry.low;
-    const double tau = clause.limits.max ? (*clause.limits.max - entry.low) / width
-                                         : (entry.high - clause.limits.min.value_or(entry.low)) / width;
-    if (counts_events(subject.metric)) {
-      return answer(setting, least_n_betting(tau, setting.alpha),
-                    "betting with no event; t-limits only where 25 of 200 or more have one");
-    }
-    return bounded_mean(setting, tau);
-  }
-  return answer(setting, kClustersForBootstrap, "bootstrap, approximate; heavier tails need more");
+  return mean_in_captures(setting, subject, clause, contract);
 }
 
 LeastN bound_needs(const Setting& setting, const BoundSubject& subject, const Clause& clause,
@@ -104,7 +133,7 @@ LeastN bound_needs(const Setting& setting, const BoundSubject& subject, const Cl
     tau = max / (2 * assumptions.policy->advantage_max * assumptions.policy->score_norm_max);
   }
   if (tau >= 1) return answer(setting, 1, "the limit is beyond the largest possible value");
-  return bounded_mean(setting, tau);
+  return bounded_mean(setting, tau, "betting on sequences over the whole range");
 }
 
 // In the canary a process starts with each step and with the bake (statistics.md, section 2, "Starts").
@@ -187,6 +216,18 @@ LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract) {
 }
 
 }  // namespace
+
+std::optional<double> share_left(const Clause& clause) {
+  const auto* subject = std::get_if<MetricSubject>(&clause.subject);
+  if (subject == nullptr || (!clause.clip && !has_finite_range(subject->metric))) return std::nullopt;
+  const MetricInfo& entry = info(subject->metric);
+  const double end = has_entropy_range(subject->metric) ? std::log(kVocabulary) : entry.high;
+  const double high = clause.clip.value_or(end);
+  const double width = high - entry.low;
+  if (clause.limits.max) return (*clause.limits.max - entry.low) / width;
+  if (clause.limits.min) return (high - *clause.limits.min) / width;
+  return clause.limits.max_delta.value_or(0) / width;
+}
 
 bool counts_events(Metric metric) {
   return metric == Metric::top1_flip || metric == Metric::topk_overlap ||

@@ -13,6 +13,11 @@ namespace driftgate::schema {
 /// no proof that there are none, so a mean of them is decided by betting unless enough clusters have one.
 [[nodiscard]] bool counts_events(Metric metric);
 
+/// The part of the range of a mean that its limit leaves to events: (max − low)/(high − low), where `high` is the
+/// clip or the metric's largest value; mirrored for `min`; of the largest difference for `max_delta`. Entropies
+/// end at ln V, taken with V = 150,000. Nothing where values have no largest one.
+[[nodiscard]] std::optional<double> share_left(const Clause& clause);
+
 /// Does the search of `slices.discover` look at this clause: a statistical clause whose harm has a betting
 /// e-value, that is a `max` or `min` on a bounded mean or on a quantile, or an outcome?
 [[nodiscard]] bool discovery_searches(const Clause& clause);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "schema/contract_means.hpp"
 #include "schema/least_n.hpp"
 #include "stages/statistics/distributions.hpp"
 #include "stages/statistics/failure_rate_process.hpp"
@@ -52,12 +53,35 @@ double sequence_mean(double mean, Random& random) {
   return std::min(1.0, -mean * std::log1p(-random.uniform()));
 }
 
-std::optional<std::uint64_t> bounded_units(double tau, double alpha, std::uint64_t least,
-                                           std::uint64_t seed) {
+/// How a mean is decided: against the share `tau` that its limit leaves of the range of values.
+struct MeanSetting {
+  double tau = 0;
+  bool approximate = false;
+  double units = 1;  ///< of each sequence, as a share of the most that one can have
+};
+
+std::optional<std::uint64_t> mean_units(const MeanSetting& mean, double alpha, std::uint64_t least,
+                                        std::uint64_t seed) {
   const Run run = [=](std::uint64_t n, Random& random) {
     std::vector<ClusterSum> clusters(n);
-    for (ClusterSum& cluster : clusters) cluster = {1, sequence_mean(tau / 2, random)};
-    return betting_p_value(clusters, tau, {}, false, seed) <= alpha;
+    for (ClusterSum& cluster : clusters) {
+      cluster = {mean.units, mean.units * sequence_mean(mean.tau / 2, random)};
+    }
+    const MeanTest test = mean.approximate ? bootstrap_t(clusters, mean.tau, alpha, seed)
+                                           : betting_mean(clusters, mean.tau, {0, 1, 1}, alpha, seed);
+    return test.p_low <= alpha;
+  };
+  return search(run, least, seed);
+}
+
+/// Sequences whose means have an exponential tail and their quantile at half the limit: 1 − Q of them lie above
+/// that half, and (1 − Q)² above the limit.
+std::optional<std::uint64_t> sequence_quantile_units(double tolerated, double alpha, std::uint64_t least,
+                                                     std::uint64_t seed) {
+  const Run run = [=](std::uint64_t n, Random& random) {
+    std::vector<ClusterSum> clusters(n, {1, 0});
+    for (ClusterSum& cluster : clusters) cluster.sum = random.uniform() < tolerated * tolerated ? 1 : 0;
+    return exceedance(clusters, tolerated, alpha, seed).p_low <= alpha;
   };
   return search(run, least, seed);
 }
@@ -123,14 +147,6 @@ std::optional<std::uint64_t> key_units(double max, double alpha, std::uint32_t s
   return n;
 }
 
-/// The part of the range that a limit leaves on its own side: what the mean of the mirrored metric may be.
-std::optional<double> room(const Clause& clause, const schema::MetricInfo& entry) {
-  const double width = entry.high - entry.low;
-  if (clause.limits.max) return (*clause.limits.max - entry.low) / width;
-  if (clause.limits.min) return (entry.high - *clause.limits.min) / width;
-  return std::nullopt;
-}
-
 std::optional<double> bound_room(const schema::BoundSubject& subject, const Clause& clause,
                                  const schema::Assumptions& assumptions) {
   if (subject.horizon == schema::Horizon::sequence || !clause.limits.max) return std::nullopt;
@@ -152,31 +168,47 @@ void found(ClausePower& power, std::optional<std::uint64_t> n, std::string assum
   if (!n) power.why_not = "even very much data would not prove it often enough at half the limit";
 }
 
-void metric_power(const Clause& clause, const schema::MetricSubject& subject, std::uint64_t least,
-                  std::uint64_t seed, ClausePower& power) {
-  const schema::MetricInfo& entry = schema::info(subject.metric);
+void mean_power(const Clause& clause, const schema::MetricSubject& subject, const Contract& contract,
+                std::uint64_t least, std::uint64_t seed, ClausePower& power) {
+  if (clause.limits.max_delta) {
+    power.why_not = "it is decided against another measurement, whose scatter is not known beforehand";
+    return;
+  }
+  const auto tau = schema::share_left(clause);
+  const bool resampled = contract.confidence.means == schema::Means::approximate;
+  if (resampled && !(tau && schema::counts_events(subject.metric))) {
+    // Without a largest value the limit is as far from the mean as from 0 and the range plays no part.
+    return found(power, mean_units({tau.value_or(1e-3), true, 1}, power.alpha, least, seed), kScatter);
+  }
+  if (!tau) {
+    power.why_not = "its values have no largest one, so that no exact method proves a limit";
+    return;
+  }
+  if (*tau >= 1) return found(power, least, "the limit is at the end of the range");
+  const bool tokens = schema::weighs_tokens(subject);
+  found(power, mean_units({*tau, false, tokens ? 0.5 : 1}, power.alpha, least, seed),
+        tokens ? "sequences half as long as max_tokens that scatter as much as their mean is large" : kScatter);
+}
+
+void metric_power(const Clause& clause, const schema::MetricSubject& subject, const Contract& contract,
+                  std::uint64_t least, std::uint64_t seed, ClausePower& power) {
   const bool census = subject.aggregate == schema::Aggregate::sum ||
                       subject.aggregate == schema::Aggregate::min ||
                       subject.aggregate == schema::Aggregate::max;
   if (census) return found(power, least, "no row beyond the limit");
-  if (const auto q = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt) {
-    const double tolerated = clause.limits.min ? *q : 1 - *q;
-    return found(power, quantile_units(tolerated, power.alpha, least, seed),
-                 "half as many rows beyond the limit as tolerated, sequences of 64 rows");
+  const auto q = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt;
+  if (!q) return mean_power(clause, subject, contract, least, seed, power);
+  const double tolerated = clause.limits.min ? *q : 1 - *q;
+  if (clause.over_sequences && clause.limits.max) {
+    return found(power, sequence_quantile_units(tolerated, power.alpha, least, seed),
+                 "sequences whose quantile is at half the limit, with an exponential tail");
   }
-  const auto tau = room(clause, entry);
-  if (entry.bounded && tau && *tau > 0) {
-    if (*tau >= 1) return found(power, least, "the limit is at the end of the range");
-    return found(power, bounded_units(*tau, power.alpha, least, seed),
-                 kScatter);
-  }
-  if (!tau) {
-    power.why_not = "it is decided against another measurement, whose scatter is not known beforehand";
+  if (clause.over_sequences) {
+    power.why_not = "half of a least quantile says nothing of how many sequences lie under it";
     return;
   }
-  // At half the limit the distance to it is one mean, and so is the scatter of one sequence.
-  const double z = normal_quantile(1 - power.alpha) + normal_quantile(kPowerWanted);
-  found(power, std::max(least, static_cast<std::uint64_t>(std::ceil(z * z))), kScatter);
+  found(power, quantile_units(tolerated, power.alpha, least, seed),
+        "half as many rows beyond the limit as tolerated, sequences of 64 rows");
 }
 
 void traffic_power(const Clause& clause, const schema::MetricSubject& subject, const Contract& contract,
@@ -207,7 +239,7 @@ void clause_power(const Clause& clause, const Contract& contract, std::uint64_t 
     const auto tau = bound_room(*bound, clause, contract.assumptions);
     if (!tau) return found(power, least, "limits of whole sequences, approximate");
     if (*tau >= 1) return found(power, least, "the limit is beyond the largest possible value");
-    return found(power, bounded_units(*tau, power.alpha, least, seed), kScatter);
+    return found(power, mean_units({*tau, false, 1}, power.alpha, least, seed), kScatter);
   }
   if (std::holds_alternative<schema::ExactSubject>(clause.subject)) {
     return found(power, least, "no row differs");
@@ -216,7 +248,7 @@ void clause_power(const Clause& clause, const Contract& contract, std::uint64_t 
   if (schema::info(subject.metric).group == schema::MetricGroup::traffic) {
     return traffic_power(clause, subject, contract, least, seed, power);
   }
-  metric_power(clause, subject, least, seed, power);
+  metric_power(clause, subject, contract, least, seed, power);
 }
 
 }  // namespace

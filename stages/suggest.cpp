@@ -7,7 +7,9 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "gpu/summary.hpp"
@@ -23,25 +25,28 @@ namespace {
 
 using schema::Aggregate;
 using schema::Metric;
-using schema::MetricSubject;
 
 constexpr std::uint64_t kSeed = 1;
 constexpr std::size_t kMostDimensions = 16;
 
-/// What is usually limited, and where.
+/// A clip leaves this much room over the largest mean of a sequence that was seen, and over the mean of all.
+constexpr double kClipOverMean = 12.5;
+constexpr double kLeastClip = 1e-4;  ///< under it drift is rounding
+
+/// A mean over sequences that is usually limited, and whether it is clipped with a quantile clause beside it.
 struct Wanted {
   const char* id;
-  MetricSubject subject;
+  const char* tail;  ///< id of the quantile clause; null: no clip
+  Metric metric;
 };
 constexpr std::array kNumerical{
-    Wanted{"kl", {Metric::kl_inf_train, Aggregate::sequence_mean}},
-    Wanted{"tv", {Metric::tv, Aggregate::sequence_mean}},
-    Wanted{"span-tail", {Metric::logit_span, Aggregate::p99}},
-    Wanted{"greedy", {Metric::top1_flip, Aggregate::sequence_mean}},
+    Wanted{"kl", "kl-tail", Metric::kl_inf_train},
+    Wanted{"tv", "tv-tail", Metric::tv},
+    Wanted{"greedy", nullptr, Metric::top1_flip},
 };
 constexpr std::array kStatistical{
-    Wanted{"slice-tv", {Metric::tv, Aggregate::sequence_mean}},
-    Wanted{"slice-top1", {Metric::top1_flip, Aggregate::sequence_mean}},
+    Wanted{"slice-tv", "slice-tail", Metric::tv},
+    Wanted{"slice-top1", nullptr, Metric::top1_flip},
 };
 
 std::size_t index_of(Metric metric) {
@@ -61,33 +66,44 @@ struct Figure {
   bool known = false;
 };
 
-Figure quantile_figure(const gpu::MeasurementTable& table, Metric metric, Aggregate quantile) {
-  const gpu::MetricSummary summary = gpu::summarise(table).metrics[index_of(metric)];
-  const double value = quantile == Aggregate::p99   ? summary.p99
-                       : quantile == Aggregate::p95 ? summary.p95
-                       : quantile == Aggregate::p90 ? summary.p90
-                                                    : summary.p50;
-  return {value, value, std::isfinite(value)};
-}
-
-/// The outermost quantile whose clause half of these sequences could prove.
-Aggregate provable_quantile(const gpu::MeasurementTable& table, double alpha) {
-  for (const Aggregate quantile : {Aggregate::p99, Aggregate::p95, Aggregate::p90}) {
+/// The outermost of some quantiles whose clause `sequences` can prove when nothing lies beyond its limit.
+Aggregate provable_quantile(std::span<const Aggregate> quantiles, std::size_t sequences, double alpha) {
+  for (const Aggregate quantile : quantiles) {
     const auto least = schema::least_n_betting(tolerated_fraction(quantile, true), alpha);
-    if (least && *least * 2 <= table.sequences.size()) return quantile;
+    if (least && *least <= sequences) return quantile;
   }
-  return Aggregate::p50;
+  return quantiles.back();
 }
 
-Figure figure_of(const gpu::MeasurementTable& table, const Selection& selection, const MetricSubject& subject,
-                 double alpha) {
-  if (subject.aggregate && schema::quantile_of(*subject.aggregate)) {
-    return quantile_figure(table, subject.metric, *subject.aggregate);
+Figure mean_figure(const gpu::MeasurementTable& table, const Selection& selection, Metric metric,
+                   std::optional<double> clip, double alpha) {
+  MeanRules rules;
+  rules.clip = clip;
+  // The limit plays no part in the interval; it stands where nothing can lie above it.
+  const double end = clip.value_or(schema::info(metric).high);
+  const auto test = test_metric(table, selection, {metric, Aggregate::sequence_mean}, {end, true}, rules, alpha, kSeed);
+  if (!test || test->n == 0 || !test->upper) return {};
+  return {test->estimate, *test->upper, true};
+}
+
+/// Mean and largest of the sequences' means.
+struct Spread {
+  double mean = 0, largest = 0;
+  std::size_t sequences = 0;
+};
+
+Spread spread_of(const gpu::MeasurementTable& table, Metric metric) {
+  Spread spread;
+  if (table.bounded(metric)) return spread;
+  for (const gpu::SequenceRow& row : table.sequences) {
+    const auto value = sequence_value(metric, row);
+    if (!value) continue;
+    ++spread.sequences;
+    spread.mean += *value;
+    spread.largest = std::max(spread.largest, *value);
   }
-  const auto test = test_metric(table, selection, subject, {1, true}, {.means = schema::Means::approximate}, alpha,
-                                kSeed);
-  if (!test || test->n == 0) return {};
-  return {test->estimate, test->upper.value_or(test->estimate), true};
+  if (spread.sequences > 0) spread.mean /= static_cast<double>(spread.sequences);
+  return spread;
 }
 
 /// One clause of the suggestion with its comment.
@@ -95,11 +111,19 @@ struct Line {
   std::string clause, comment;
 };
 
-std::string floor_text(const SuggestInputs& inputs, const MetricSubject& subject) {
+/// The stage that a clause is for: its slices, where it has some.
+struct Scope {
+  std::vector<schema::SliceWhere> slices;  ///< large enough to be decided
+  Aggregate tail = Aggregate::p97;         ///< the quantile over sequences that the least of them can prove
+
+  [[nodiscard]] std::string words() const { return slices.empty() ? "" : ", slices: [monitored]"; }
+};
+
+std::string floor_text(const SuggestInputs& inputs, Metric metric, std::optional<double> clip) {
   std::string text;
   const auto add = [&](const gpu::MeasurementTable* floor, const char* what) {
     if (floor == nullptr) return;
-    const Figure noise = figure_of(*floor, select_sequences(*floor, {}), subject, inputs.alpha);
+    const Figure noise = mean_figure(*floor, select_sequences(*floor, {}), metric, clip, inputs.alpha);
     if (noise.known) text += fmt::format(", {} {}", what, figure(noise.estimate));
   };
   add(inputs.floor_train, "floor of K_train");
@@ -107,37 +131,73 @@ std::string floor_text(const SuggestInputs& inputs, const MetricSubject& subject
   return text;
 }
 
-/// The worst of the slices of the declared dimensions, or of the corpus.
+/// The worst of the slices, or the corpus.
 struct Place {
   Figure worst;
   schema::SliceWhere where;
 };
 
-Place worst_place(const SuggestInputs& inputs, const MetricSubject& subject,
-                  const std::vector<schema::SliceWhere>& slices) {
+Place worst_place(const SuggestInputs& inputs, Metric metric, std::optional<double> clip, const Scope& scope) {
   const gpu::MeasurementTable& table = *inputs.table;
-  Place place{figure_of(table, select_sequences(table, {}), subject, inputs.alpha), {}};
-  for (const schema::SliceWhere& where : slices) {
-    const Figure here = figure_of(table, select_sequences(table, where), subject, inputs.alpha);
+  Place place{mean_figure(table, select_sequences(table, {}), metric, clip, inputs.alpha), {}};
+  for (const schema::SliceWhere& where : scope.slices) {
+    const Figure here = mean_figure(table, select_sequences(table, where), metric, clip, inputs.alpha);
     if (here.known && here.upper > place.worst.upper) place = {here, where};
   }
   return place;
 }
 
-std::optional<Line> clause_line(const SuggestInputs& inputs, const Wanted& wanted,
-                                const std::vector<schema::SliceWhere>& slices, bool on_slices) {
-  const Place place =
-      worst_place(inputs, wanted.subject, on_slices ? slices : std::vector<schema::SliceWhere>{});
-  if (!place.worst.known) return std::nullopt;
-  const schema::MetricInfo& entry = schema::info(wanted.subject.metric);
+/// The mean of each sequence counts as at most this; nothing where the metric ends there anyway.
+std::optional<double> clip_for(const Spread& spread, Metric metric, double headroom) {
+  const double clip =
+      rounded_up(std::max({headroom * spread.largest, kClipOverMean * spread.mean, kLeastClip}));
+  if (clip >= schema::info(metric).high) return std::nullopt;
+  return clip;
+}
+
+std::vector<Line> mean_lines(const SuggestInputs& inputs, const Wanted& wanted, const Scope& scope) {
+  const Spread spread = spread_of(*inputs.table, wanted.metric);
+  if (spread.sequences == 0) return {};
+  const schema::MetricInfo& entry = schema::info(wanted.metric);
+  auto clip = wanted.tail == nullptr ? std::nullopt : clip_for(spread, wanted.metric, inputs.headroom);
+  const Place place = worst_place(inputs, wanted.metric, clip, scope);
+  if (!place.worst.known) return {};
   const double limit = std::min(rounded_up(place.worst.upper * inputs.headroom), entry.high);
+  if (clip && limit >= *clip) clip = rounded_up(2 * limit);  // so few sequences that they prove next to nothing
+  if (clip && *clip >= entry.high) clip.reset();
+  if (!clip && !entry.bounded) return {};
   const std::string where = place.where.empty() ? "" : " on " + schema::slice_text(place.where);
-  return Line{
-      fmt::format("{{id: {}, metric: {}, aggregate: {}, max: {}{}}}", wanted.id, entry.name,
-                  schema::to_string(*wanted.subject.aggregate), schema::number_text(limit),
-                  on_slices && !slices.empty() ? ", slices: [monitored]" : ""),
-      fmt::format("measured {}{}, at most {}{}; headroom {}×", figure(place.worst.estimate), where,
-                  figure(place.worst.upper), floor_text(inputs, wanted.subject), figure(inputs.headroom))};
+  std::vector<Line> lines{
+      {fmt::format("{{id: {}, metric: {}, aggregate: sequence_mean, {}max: {}{}}}", wanted.id, entry.name,
+                   clip ? fmt::format("clip: {}, ", schema::number_text(*clip)) : "", schema::number_text(limit),
+                   scope.words()),
+       fmt::format("measured {}{}, at most {}{}; headroom {}×", figure(place.worst.estimate), where,
+                   figure(place.worst.upper), floor_text(inputs, wanted.metric, clip),
+                   figure(inputs.headroom))}};
+  if (!clip) return lines;
+  lines.push_back({fmt::format("{{id: {}, metric: {}, aggregate: {}, over: sequences, max: {}{}}}", wanted.tail,
+                               entry.name, schema::to_string(scope.tail), schema::number_text(*clip), scope.words()),
+                   fmt::format("the largest mean of a sequence was {}; at most {} of the sequences may lie above "
+                               "the clip",
+                               figure(spread.largest), percent(tolerated_fraction(scope.tail, true)))});
+  return lines;
+}
+
+/// The largest drift of rows that the corpus can prove a limit of.
+std::optional<Line> span_line(const SuggestInputs& inputs) {
+  const gpu::MeasurementTable& table = *inputs.table;
+  constexpr std::array kQuantiles{Aggregate::p99, Aggregate::p95, Aggregate::p90, Aggregate::p50};
+  const Aggregate quantile = provable_quantile(kQuantiles, table.sequences.size() / 2, inputs.alpha);
+  if (table.bounded(Metric::logit_span)) return std::nullopt;
+  const gpu::MetricSummary summary = gpu::summarise(table).metrics[index_of(Metric::logit_span)];
+  const double value = quantile == Aggregate::p99   ? summary.p99
+                       : quantile == Aggregate::p95 ? summary.p95
+                       : quantile == Aggregate::p90 ? summary.p90
+                                                    : summary.p50;
+  if (!std::isfinite(value)) return std::nullopt;
+  return Line{fmt::format("{{id: span-tail, metric: logit_span, aggregate: {}, max: {}}}",
+                          schema::to_string(quantile), schema::number_text(rounded_up(value * inputs.headroom))),
+              fmt::format("measured {}; headroom {}×", figure(value), figure(inputs.headroom))};
 }
 
 std::vector<std::string> dimensions_of(const gpu::MeasurementTable& table) {
@@ -147,6 +207,35 @@ std::vector<std::string> dimensions_of(const gpu::MeasurementTable& table) {
   std::vector<std::string> dimensions(keys.begin(), keys.end());
   dimensions.resize(std::min(dimensions.size(), kMostDimensions));
   return dimensions;
+}
+
+/// Which slices the suggestion speaks of.
+struct Plan {
+  schema::Slices slices;
+  Scope corpus, monitored;
+};
+
+/// Slices are decided from as many sequences on as the quantile beside the clip takes: the outermost that some
+/// slice, or else the corpus, can prove.
+Plan plan_for(const SuggestInputs& inputs) {
+  constexpr std::array kTails{Aggregate::p97, Aggregate::p95, Aggregate::p90};
+  const gpu::MeasurementTable& table = *inputs.table;
+  const double alpha = schema::spent_alpha_fixed(inputs.alpha, 1);
+  Plan plan;
+  plan.slices.dimensions = dimensions_of(table);
+  plan.corpus.tail = provable_quantile(kTails, table.sequences.size(), alpha);
+  std::size_t largest = 0;
+  std::map<schema::SliceWhere, std::size_t> sizes;
+  for (const schema::SliceWhere& where : monitored_slices(plan.slices, table.infos)) {
+    sizes[where] = select_sequences(table, where).size();
+    largest = std::max(largest, sizes[where]);
+  }
+  plan.monitored.tail = provable_quantile(kTails, largest > 0 ? largest : table.sequences.size(), alpha);
+  const auto least = schema::least_n_betting(tolerated_fraction(plan.monitored.tail, true), alpha);
+  plan.slices.min_sequences = static_cast<std::uint32_t>(least.value_or(1));
+  for (const auto& [where, size] : sizes)
+    if (size >= plan.slices.min_sequences) plan.monitored.slices.push_back(where);
+  return plan;
 }
 
 void write_lines(std::string& text, std::string_view family, const std::vector<Line>& lines) {
@@ -181,7 +270,8 @@ std::string head(const SuggestInputs& inputs, const schema::Slices& slices) {
       "# Suggested from {}: {} rows, {} sequences.\n"
       "# Each limit is {} times the upper limit of what was measured, with {} confidence. It says what\n"
       "# this pair does, not what your users can bear: review each line, then run `driftgate contract lint`\n"
-      "# and `driftgate contract test` on it.\n"
+      "# and `driftgate contract test` on it. Means are decided exactly, each sequence counting once and as at\n"
+      "# most `clip`; the quantile clause beside it limits how many sequences may lie above the clip.\n"
       "apiVersion: driftgate/v1\nkind: KernelContract\n"
       "metadata: {{name: {}, description: \"Suggested from measurements\"}}\n\n"
       "kernels:\n  train: {{ref: {}}}\n  inf: {{ref: {}}}\n",
@@ -211,21 +301,15 @@ schema::Result<std::string> suggest_contract(const SuggestInputs& inputs) {
                                     "no limit can be made from it",
                                     table.nonfinite_rows));
   }
-  schema::Slices slices;
-  slices.dimensions = dimensions_of(table);
-  slices.min_sequences = 10;
-  const std::vector<schema::SliceWhere> monitored = monitored_slices(slices, table.infos);
+  const Plan plan = plan_for(inputs);
   std::vector<Line> numerical{{"{id: finite, metric: nonfinite, aggregate: sum, max: 0}", "none was found"}};
   std::vector<Line> statistical;
-  for (Wanted wanted : kNumerical) {
-    if (schema::quantile_of(*wanted.subject.aggregate)) {
-      wanted.subject.aggregate = provable_quantile(table, inputs.alpha);
-    }
-    if (auto line = clause_line(inputs, wanted, {}, false)) numerical.push_back(std::move(*line));
-  }
+  for (const Wanted& wanted : kNumerical)
+    std::ranges::move(mean_lines(inputs, wanted, plan.corpus), std::back_inserter(numerical));
+  if (auto line = span_line(inputs)) numerical.push_back(std::move(*line));
   for (const Wanted& wanted : kStatistical)
-    if (auto line = clause_line(inputs, wanted, monitored, true)) statistical.push_back(std::move(*line));
-  std::string text = head(inputs, slices);
+    std::ranges::move(mean_lines(inputs, wanted, plan.monitored), std::back_inserter(statistical));
+  std::string text = head(inputs, plan.slices);
   write_lines(text, "numerical", numerical);
   write_lines(text, "statistical", statistical);
   text +=
@@ -240,7 +324,6 @@ schema::Result<std::string> suggest_contract(const SuggestInputs& inputs) {
       "  canary:\n"
       "    steps: [{share: 0.01}, {share: 0.05}, {share: 0.25, approval: true}, {share: 1.0}]\n"
       "    soak: 1m\n    bake: 5m\n    min_keys: 300\n"
-      "\nconfidence: {means: approximate}\n"
       "\nescalation:\n  defaults: {hard: rollback, soft: freeze}\n";
   return text;
 }

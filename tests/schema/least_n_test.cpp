@@ -55,8 +55,67 @@ TEST_CASE("a metric that counts events needs the sample of no event, however lar
   clause.limits.max = 0.001;
   clause.subject = MetricSubject{Metric::top1_flip, Aggregate::mean};
   CHECK(least_n(clause, contract).at(0).n == least_n_betting(0.001, alpha));
-  clause.subject = MetricSubject{Metric::tv, Aggregate::mean};
-  CHECK(least_n(clause, contract).at(0).n == 200);
+}
+
+TEST_CASE("an exact mean needs what its limit leaves of the range, a clip leaves more of it") {
+  Contract contract;
+  Clause clause;
+  clause.stages = stage_bit(Stage::offline_numeric);
+  clause.subject = MetricSubject{Metric::tv, Aggregate::sequence_mean};
+  clause.limits.max = 0.02;
+  const auto needs = [&] { return least_n(clause, contract).at(0); };
+  CHECK(needs().alpha == spent_alpha_fixed(0.05, 1));
+  CHECK(needs().n == 175);
+  contract.confidence.alpha = 0.05 / spent_alpha_fixed(1, 1);  // so that 0.05 itself is spent
+  CHECK(needs().n == 150);                                     // no exact method has less, whatever the drift
+  contract.confidence.alpha = 0.05;
+  clause.clip = 0.25;
+  CHECK(share_left(clause) == doctest::Approx(0.08));
+  CHECK(needs().n == 43);
+  clause.limits.floor_multiple = 4;  // half of α is spent on the floor
+  CHECK(needs().n == least_n_betting(0.08, needs().alpha));
+  CHECK(*needs().n > 43);
+}
+
+TEST_CASE("a limit on the share of sequences needs 116 of them at the α that a first run spends") {
+  Contract contract;
+  Clause clause;
+  clause.stages = stage_bit(Stage::statistical_slice);
+  clause.subject = MetricSubject{Metric::tv, Aggregate::p97};
+  clause.over_sequences = true;
+  clause.limits.max = 0.25;
+  const LeastN need = least_n(clause, contract).at(0);
+  CHECK(need.n == 116);
+  CHECK(need.alpha == doctest::Approx(0.0304).epsilon(0.001));
+}
+
+TEST_CASE("a mean without a largest value is exact with a clip alone, and approximate from 50 on") {
+  Contract contract;
+  Clause clause;
+  clause.stages = stage_bit(Stage::offline_numeric);
+  clause.subject = MetricSubject{Metric::kl_inf_train, Aggregate::sequence_mean};
+  clause.limits.max = 5e-3;
+  const auto needs = [&] { return least_n(clause, contract).at(0).n; };
+  CHECK_FALSE(needs().has_value());
+  CHECK_FALSE(share_left(clause).has_value());
+  clause.clip = 0.1;
+  CHECK(needs() == 69);
+  clause.clip.reset();
+  contract.confidence.means = Means::approximate;
+  CHECK(needs() == 50);
+  clause.subject = MetricSubject{Metric::tv, Aggregate::sequence_mean};
+  CHECK(needs() == 50);
+  clause.limits.max = 0.2;
+  CHECK(needs() == least_n_betting(0.2, spent_alpha_fixed(0.05, 1)));  // fewer than 50 are bet on
+}
+
+TEST_CASE("a clause's own least size of slices stands before that of the contract") {
+  Contract contract;
+  contract.slices.min_sequences = 200;
+  Clause clause;
+  CHECK(min_sequences_of(clause, contract) == 200);
+  clause.min_sequences = 120;
+  CHECK(min_sequences_of(clause, contract) == 120);
 }
 
 TEST_CASE("a difference of failure rates needs the sample in which no pair differs") {

@@ -85,13 +85,20 @@ TEST_CASE("explain says what each stage demands and what the bound chain makes o
   const Explanation explanation = explain(*report.contract);
   REQUIRE(explanation.stages.size() == 4);
   REQUIRE(explanation.largest_span.has_value());
-  CHECK(*explanation.largest_span == doctest::Approx(4 * 0.1 / 22.627416997969522).epsilon(1e-12));  // √512
+  CHECK(*explanation.largest_span == doctest::Approx(4 * 0.05 / 22.627416997969522).epsilon(1e-12));  // √512
   REQUIRE(explanation.clip_room.has_value());
   CHECK(*explanation.clip_room == doctest::Approx(0.1823215567939546).epsilon(1e-12));  // log 1.2
   CHECK(*explanation.clip_room_left < 0);
   const std::string text = to_text(explanation);
-  CHECK(text.find("sequence_mean of tv at most 0.1, on each critical slice, no proven harm on any monitored slice") !=
-        std::string::npos);
+  const auto says = [&](const std::string& words) {
+    CAPTURE(words);
+    CHECK(text.find(words) != std::string::npos);
+  };
+  says("at most 0.02, on each critical slice, no proven harm on any monitored slice");
+  says("needs at least 43 sequences at α = 0.0304 (betting on sequences counted as at most the clip)");
+  says("needs at least 116 sequences at α = 0.0304 (betting on the share of sequences beyond the limit)");
+  says("with statistical.slice-tv and statistical.slice-tail passed, the mean without the clip is at most 0.0425");
+  says("decides slices of at least 116 sequences");
   CHECK(text.find("raises the candidate's share through 1%, 5%, 25% (left only with an approval), 100%") !=
         std::string::npos);
   CHECK(text.find("needs at least 296 sticky keys") != std::string::npos);

@@ -45,6 +45,31 @@ TEST_CASE("a tighter mean takes more sequences than a loose one, and more than t
   CHECK(few.unit == "sequences");
 }
 
+TEST_CASE("a clip makes a mean provable from few sequences, and its quantile clause takes about as many") {
+  const auto clipped = only(
+      contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, clip: 0.25, max: 0.02}]"));
+  const auto whole = only(contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, max: 0.02}]"));
+  const auto tail =
+      only(contract_with("numerical: [{id: a, metric: tv, aggregate: p97, over: sequences, max: 0.25}]"));
+  REQUIRE(clipped.n.has_value());
+  REQUIRE(whole.n.has_value());
+  REQUIRE(tail.n.has_value());
+  CHECK(*clipped.n <= 120);
+  CHECK(*whole.n > 300);
+  CHECK(*tail.n >= 116);
+  CHECK(*tail.n <= 145);
+}
+
+TEST_CASE("the approximate method takes tens of sequences where a contract asks for it") {
+  auto contract = contract_with("numerical: [{id: a, metric: kl_inf_train, clip: 1, max: 0.01}]");
+  contract.clauses[0].clip.reset();
+  contract.confidence.means = schema::Means::approximate;
+  const ClausePower power = only(contract);
+  REQUIRE(power.n.has_value());
+  CHECK(*power.n >= 50);
+  CHECK(*power.n <= 100);
+}
+
 TEST_CASE("the same seed gives the same number") {
   const auto contract = contract_with("numerical: [{id: a, metric: logit_span, aggregate: p99, max: 0.5}]");
   CHECK(only(contract).n == only(contract).n);

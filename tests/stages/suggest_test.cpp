@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "gpu/drift.hpp"
+#include "schema/contract_means.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/statistical_slice.hpp"
 #include "tests/stages/make.hpp"
@@ -50,6 +54,56 @@ TEST_CASE("a suggestion parses and passes what it was made from") {
     CHECK(report.verdict == schema::Verdict::pass);
     CHECK_FALSE(report.nothing_demanded);
   }
+}
+
+TEST_CASE("a suggested mean is clipped above all that was seen, with the quantile clause at the clip beside it") {
+  const auto table = measured(300, 0.004, 1);
+  const auto text = suggest_contract({&table, nullptr, nullptr, "mine", 2, 0.05, ""});
+  REQUIRE(text.has_value());
+  const schema::ContractReport report = schema::parse_contract(*text, "suggested.yaml");
+  INFO(*text, schema::format_faults(report.warnings, "suggested.yaml"));
+  REQUIRE(report.contract.has_value());
+  CHECK(report.warnings.empty());
+  const schema::Contract& contract = *report.contract;
+  CHECK(contract.confidence.means == schema::Means::exact);
+  std::size_t clipped = 0;
+  for (const schema::Clause& clause : contract.clauses) {
+    if (!clause.clip) continue;
+    ++clipped;
+    CHECK(*clause.clip > *clause.limits.max);
+    const schema::Clause* beside = schema::quantile_beside(clause, contract);
+    REQUIRE(beside != nullptr);
+    CHECK(*beside->limits.max == *clause.clip);
+    CHECK(std::get<schema::MetricSubject>(beside->subject).aggregate == schema::Aggregate::p97);
+  }
+  CHECK(clipped == 3);  // kl, tv, slice-tv
+  CHECK(contract.slices.min_sequences == 116);
+}
+
+TEST_CASE("a suggestion from few sequences keeps to quantiles that they can prove") {
+  const auto table = measured(90, 0.004, 1);
+  const schema::Contract contract =
+      parse(suggest_contract({&table, nullptr, nullptr, "mine", 2, 0.05, ""}).value());
+  for (const schema::Clause& clause : contract.clauses) {
+    if (!clause.over_sequences) continue;
+    const auto quantile = std::get<schema::MetricSubject>(clause.subject).aggregate;
+    // 90 sequences prove a p95 (69), and the 45 of a language a p90 (34).
+    CHECK(quantile == (clause.slices.empty() ? schema::Aggregate::p95 : schema::Aggregate::p90));
+  }
+}
+
+TEST_CASE("a suggestion does not pass a kernel that is wholly wrong on some sequences") {
+  const auto first = measured(300, 0.004, 1);
+  const schema::Contract contract =
+      parse(suggest_contract({&first, nullptr, nullptr, "mine", 2, 0.05, ""}).value());
+  auto table = make::table(required_thresholds(contract));
+  for (std::size_t i = 0; i < 300; ++i) {
+    make::append(table, {10, i % 12 == 0 ? 0.9 : 0.004, {{"language", i % 2 == 0 ? "de" : "en"}}});
+  }
+  const StageReport report = evaluate_offline_numeric(contract, table, {});
+  const auto tail = std::ranges::find(report.clauses, "numerical.tv-tail", &schema::ClauseVerdict::clause);
+  REQUIRE(tail != report.clauses.end());
+  CHECK(tail->verdict == schema::Verdict::violated);
 }
 
 TEST_CASE("a suggestion refuses a kernel that is several times worse") {
