@@ -258,7 +258,7 @@ void read_slices(const Cursor& at, Clause& clause, const Slices& slices) {
 
 // Only statistical-slice counts the sequences of a slice.
 void check_min_sequences(const Cursor& at, const Clause& clause) {
-  if ((clause.stages & stage_bit(Stage::statistical_slice)) != 0) return;
+  if (clause.stages == 0 || (clause.stages & stage_bit(Stage::statistical_slice)) != 0) return;
   at.refuse(
       "min_sequences is the least size of a slice, and only statistical-slice looks at slices of the corpus; "
       "remove it, or list statistical-slice under the clause's stages");

@@ -68,7 +68,7 @@ TEST_CASE("limits outside what they limit are faults") {
       {"max: 0.75", "max_ratio: 1.5", "the limit max_ratio makes no sense here; allowed: max, min"},
       {"max: 0.75", "max: 0.75, min_count: 5", "the limit min_count makes no sense here"},
       {"max: 0.75", "max: 0.75, floor_cap: 0.8", "floor_cap stands only beside floor_multiple"},
-      {"max: 0.02, slices", "max: 0.02, min_sequences: 0, slices", "a whole number from 1 to 100000000"},
+      {"min_sequences: 175", "min_sequences: 0", "a whole number from 1 to 100000000"},
       {"max: 0.75", "max: 0.75, min_sequences: 50", "only statistical-slice looks at slices of the corpus"},
       {"max_ratio: 1.5, max: 0.02", "max_ratio: 1.5, require: proof",
        "a max_ratio on a rate can only be no_harm"},

@@ -8,7 +8,8 @@
 namespace driftgate::schema {
 namespace {
 
-constexpr std::string_view kTv = "{id: tv, metric: tv, aggregate: mean, max: 0.02, slices: [critical]}";
+constexpr std::string_view kTv =
+    "{id: tv, metric: tv, aggregate: mean, max: 0.02, slices: [critical], min_sequences: 175}";
 
 ContractReport with(const std::string& clauses, const std::string& min_sequences = "120") {
   std::string text = contract_with(kTv, clauses);

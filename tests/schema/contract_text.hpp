@@ -23,7 +23,7 @@ numerical:
   - {id: span, metric: logit_span, aggregate: p99, max: 0.75}
   - {id: reward, bound: reward, max: 0.05}
 statistical:
-  - {id: tv, metric: tv, aggregate: mean, max: 0.02, slices: [critical]}
+  - {id: tv, metric: tv, aggregate: mean, max: 0.02, slices: [critical], min_sequences: 175}
   - {id: task, outcome: correct, non_inferiority_margin: 0.03}
 runtime:
   - {id: errors, metric: error_rate, max_ratio: 1.5, max: 0.02}
