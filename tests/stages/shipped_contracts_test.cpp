@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "gpu/compare_bits.hpp"
 #include "schema/contract.hpp"
 #include "schema/least_n.hpp"
+#include "stages/exact_test.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/statistical_slice.hpp"
 #include "tests/stages/make.hpp"
@@ -47,9 +49,9 @@ std::uint64_t largest_need(const schema::Contract& contract) {
 double allowed_tv(const schema::Contract& contract) {
   double least = 1;
   for (const schema::Clause& clause : contract.clauses) {
+    if (std::holds_alternative<schema::ExactSubject>(clause.subject)) return 0;
     const auto* subject = std::get_if<schema::MetricSubject>(&clause.subject);
     if (subject == nullptr || !clause.limits.max) continue;
-    if (subject->metric == Metric::logit_max_abs) return 0;  // the same numbers bit by bit
     if (subject->metric == Metric::tv && clause.clip) least = std::min(least, *clause.limits.max);
   }
   return least / 4;
@@ -68,9 +70,12 @@ gpu::MeasurementTable captured(const schema::Contract& contract, double tv, std:
                           {"domain", i / 3 % 2 == 0 ? "code" : "manual"},
                           {"prompt_length", i / 6 % 2 == 0 ? "short" : "long"}}});
     gpu::SequenceRow& row = table.sequences.back();
-    row.metrics[make::at(Metric::logit_max_abs)] = make::constant(16, 3 * tv * scatter);
     row.realised.n = 16;
     row.realised.w = row.realised.w_squares = row.realised.exp_abs_log_w = 16;
+  }
+  for (const std::string& what : required_bits(contract)) {
+    const std::uint64_t differing = tv > 0 ? table.rows : 0;
+    table.partial.findings.push_back({gpu::bits_finding(what), "both", false, differing, table.rows, "compared"});
   }
   return table;
 }
