@@ -156,6 +156,7 @@ void stage_items(const Contract& contract, Items& items) {
     if (step.approval) canary.member("approval at " + share_text(step.share_bp));
   canary.duration("soak", plan.soak_ms, Larger::is_stricter);
   canary.duration("bake", plan.bake_ms, Larger::is_stricter);
+  if (plan.burst_ms) canary.duration("burst", *plan.burst_ms, Larger::is_other);
   canary.share("holdback", plan.holdback_bp, Larger::is_other);
   canary.number("min_keys", static_cast<double>(plan.min_keys), Larger::is_stricter);
   if (plan.max_exposure)

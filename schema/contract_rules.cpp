@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "schema/contract_blocks.hpp"
 #include "schema/contract_parse.hpp"
 #include "schema/json.hpp"
 #include "schema/least_n.hpp"
@@ -139,6 +140,7 @@ void warn(const Contract& contract, std::vector<Fault>& warnings) {
   warn_discovery(contract, warnings);
   warn_sample_sizes(contract, warnings);
   warn_sizes(contract, warnings);
+  warn_blocks(contract, warnings);
 }
 
 }  // namespace driftgate::schema::detail

@@ -269,6 +269,7 @@ Json stages() {
   const Json canary = object({{"steps", std::move(steps)},
                               {"soak", ref("duration")},
                               {"bake", ref("duration")},
+                              {"burst", ref("duration")},
                               {"holdback", number(0, 0.5)},
                               {"min_keys", count(1, detail::kMaxCount)},
                               {"max_exposure", count(1, detail::kMaxCount)},

@@ -159,6 +159,7 @@ void parse_canary(const Cursor& at, CanaryPlan& plan) {
   const auto count = [](const Cursor& c) { return read_count(c, 1, kMaxCount); };
   fields.take("soak", plan.soak_ms, [](const Cursor& c) { return read_duration_ms(c); });
   fields.take("bake", plan.bake_ms, [](const Cursor& c) { return read_duration_ms(c); });
+  fields.take("burst", plan.burst_ms, duration);
   fields.take("holdback", plan.holdback_bp, [](const Cursor& c) { return read_share_bp(c, 0, 5'000); });
   fields.take("min_keys", plan.min_keys, count);
   fields.take("max_exposure", plan.max_exposure, count);

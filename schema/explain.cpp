@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "schema/contract_blocks.hpp"
 #include "schema/contract_means.hpp"
 #include "schema/json.hpp"
 
@@ -235,7 +236,10 @@ Explanation explain(const Contract& contract) {
       std::ranges::move(search_plan(contract), std::back_inserter(demands.plan));
     }
     if (stage == Stage::shadow_runtime) demands.plan = shadow_plan(contract.shadow);
-    if (stage == Stage::canary) demands.plan = canary_plan(contract.canary);
+    if (stage == Stage::canary) {
+      demands.plan = canary_plan(contract.canary);
+      for (std::string& sentence : blocks_plan(contract)) demands.plan.push_back(std::move(sentence));
+    }
     std::ranges::move(certified_plan(contract, stage), std::back_inserter(demands.plan));
     for (const Clause& clause : contract.clauses) {
       for (LeastN& needs : least_n(clause, contract)) {

@@ -88,8 +88,15 @@ Verdict by_bounded_census(const ClauseVerdict& v, Numbers& numbers) {
   return decide(beyond, numbers.has("proof_estimate") && within("proof_estimate") && enough, false);
 }
 
+/// From version 2 on, the e-value of a test of failure rates follows from both of its parts.
+double harm_e_value(const ClauseVerdict& v, Numbers& numbers) {
+  if (v.rules < 2 || !numbers.has("e_blocks")) return numbers.member(v.e_value, "e_value");
+  return numbers.detail("label_part") * numbers.detail("e_label") +
+         numbers.detail("blocks_part") * numbers.detail("e_blocks");
+}
+
 Verdict by_e_value(const ClauseVerdict& v, Numbers& numbers) {
-  const bool alone = numbers.member(v.e_value, "e_value") >= numbers.detail("e_harm_needed");
+  const bool alone = harm_e_value(v, numbers) >= numbers.detail("e_harm_needed");
   const bool joint = numbers.has("e_joint") && numbers.detail("e_joint") >= numbers.detail("e_joint_needed");
   const bool proven = numbers.has("e_proof") && numbers.detail("e_proof") >= numbers.detail("e_proof_needed");
   return decide(alone || joint, proven, v.no_harm_only);

@@ -169,10 +169,14 @@ def bounded_census(v):
     v.m("threshold")
     enough, harm, proof = v.clusters >= v.d("least_units"), "harm_estimate", "proof_estimate"
     return v.has(proof) and v.within(v.d(proof)) and enough, v.has(harm) and not v.within(v.d(harm)), "inconclusive"
-def e_value(v):
-    alone = v.m("e_value") >= v.d("e_harm_needed")
+def by_e_value(v, e):
     joint = v.has("e_joint") and v.d("e_joint") >= v.d("e_joint_needed")
+    alone = e >= v.d("e_harm_needed")
     return v.has("e_proof") and v.d("e_proof") >= v.d("e_proof_needed"), alone or joint, None
+def e_value(v): return by_e_value(v, v.m("e_value"))
+def e_value_2(v):  # the e-value of a test of failure rates follows from both of its parts
+    parts = v.has("e_blocks")
+    return by_e_value(v, v.d("label_part") * v.d("e_label") + v.d("blocks_part") * v.d("e_blocks") if parts else v.m("e_value"))
 def recovering(v):
     clean, dwelt = v.d("clean_windows") >= v.d("clean_windows_needed"), v.d("dwell_ms") >= v.d("dwell_needed_ms")
     return False, not (clean and dwelt), "inconclusive"
@@ -185,6 +189,7 @@ RULES_1 = {
     "nonfinite": lambda v: (False, v.d("nonfinite") > 0, "inconclusive"),
     "count_at_least": figure("inconclusive"), "share_at_least": figure("violated"),
     "age_at_most": lambda v: (v.m("estimate") <= v.m("threshold"), False, "error")}
+RULES_2 = RULES_1 | {"e_value": e_value_2}
 def severity_1(body, of_clause, discovery, _):  # discovery: what slices.discover says; None where the contract has none
     if body["role"] != "discovered":
         return of_clause
@@ -201,7 +206,7 @@ def blocks_1(clause):  # whether its verdict counts for the stage's
     return clause.body["severity"] == "hard" and clause.body["role"] != "described" and not watched
 # Every version of the rules, for as long as its evidence is kept: how a clause's verdict follows from its numbers, how
 # severe it is, what counts for its stage. Versions are added, never changed.
-RULES = {1: (RULES_1, severity_1, blocks_1), 2: (RULES_1, severity_2, blocks_1)}
+RULES = {1: (RULES_1, severity_1, blocks_1), 2: (RULES_2, severity_2, blocks_1)}
 
 class Clause:  # a clause's verdict as an entry records it
     def __init__(self, body):

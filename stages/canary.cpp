@@ -1,6 +1,7 @@
 #include "stages/canary.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "stages/canary_impl.hpp"
 #include "stages/selection.hpp"
@@ -21,6 +22,12 @@ bool first(std::uint8_t& bits, KeyBit bit) {
 
 }  // namespace
 
+std::int64_t block_ms(const schema::CanaryPlan& plan, const FailureHistory& incumbent) {
+  if (plan.burst_ms) return *plan.burst_ms;
+  constexpr double kOverStall = 3'000;  // ms of a block for each second of a stall
+  return std::max(schema::kLeastBlockMs, static_cast<std::int64_t>(std::ceil(kOverStall * incumbent.longest_stall_s())));
+}
+
 CanaryState::CanaryState(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CanaryState::CanaryState(CanaryState&&) noexcept = default;
 CanaryState& CanaryState::operator=(CanaryState&&) noexcept = default;
@@ -28,6 +35,12 @@ CanaryState::~CanaryState() = default;
 
 schema::Result<CanaryState> CanaryState::create(const schema::Contract& contract,
                                                 const CanarySettings& settings) {
+  const schema::CanaryPlan plan = contract.canary.value_or(schema::CanaryPlan{});
+  return make(contract, settings, 1'000 * block_ms(plan, settings.incumbent));
+}
+
+schema::Result<CanaryState> CanaryState::make(const schema::Contract& contract,
+                                              const CanarySettings& settings, std::int64_t block_us) {
   if (!contract.canary || contract.canary->steps.empty()) {
     return schema::fail(schema::ErrorCode::invalid_argument,
                         "contract " + contract.name + " has no canary steps: add stages.canary.steps");
@@ -44,11 +57,15 @@ schema::Result<CanaryState> CanaryState::create(const schema::Contract& contract
   impl->strata =
       std::min(LatencyStream::kMaxStrata, static_cast<std::uint32_t>(impl->prompt_bounds.size()) + 1);
   impl->levels = {streaming_alpha(contract.confidence.alpha_harm, settings.attempt),
-                  streaming_alpha(contract.confidence.alpha_advance, settings.attempt), scopes->tests,
-                  scopes->slice_tests, impl->plan.min_keys};
+                  streaming_alpha(contract.confidence.alpha_advance, settings.attempt),
+                  scopes->whole_parts,
+                  scopes->slice_tests,
+                  impl->plan.min_keys,
+                  block_us};
+  impl->incumbent = settings.incumbent;
   impl->scopes = std::move(*scopes);
   for (const CanaryScope& scope : impl->scopes.planned)
-    impl->add_stream(scope.clause, scope.where, scope.role, scope.part);
+    impl->add_stream(scope.clause, scope.where, scope.role, scope.yields);
   for (const schema::Clause& clause : impl->scopes.signals) {
     SignalStream signal;
     signal.head.clause = clause;
@@ -59,12 +76,12 @@ schema::Result<CanaryState> CanaryState::create(const schema::Contract& contract
 
 /// The stream of a rate clause, or one stream for each limit of a latency clause.
 void CanaryState::Impl::add_stream(const schema::Clause& clause, const schema::SliceWhere& where,
-                                   schema::SliceRole role, double level_part) {
+                                   schema::SliceRole role, bool yields) {
   StreamHead head;
   head.clause = clause;
   head.where = where;
   head.role = role;
-  head.part = level_part;
+  head.yields = yields;
   if (*traffic_metric(clause) == schema::Metric::error_rate) {
     const auto starts = static_cast<std::uint32_t>(plan.steps.size()) + 1;
     rates.emplace_back(head, levels, starts).open(started);
@@ -83,7 +100,7 @@ void CanaryState::Impl::watch(const schema::SliceWhere& where) {
     const bool planned = std::ranges::any_of(scopes.planned, [&](const CanaryScope& scope) {
       return scope.clause.address() == clause.address() && scope.where == where;
     });
-    if (!planned) add_stream(clause, where, schema::SliceRole::monitored, 1);
+    if (!planned) add_stream(clause, where, schema::SliceRole::monitored, false);
   }
 }
 
@@ -106,7 +123,10 @@ void CanaryState::Impl::find_slices(const schema::SliceWhere& slice) {
 
 void CanaryState::begin_step(std::uint32_t step) {
   impl_->started = std::max(impl_->started, step + 1);
-  for (RateStream& stream : impl_->rates) stream.open(impl_->started);
+  for (RateStream& stream : impl_->rates) {
+    stream.end_block();
+    stream.open(impl_->started);
+  }
   impl_->keys_in_step = 0;
 }
 
@@ -177,6 +197,10 @@ void CanaryState::Impl::observe_rates(const CanaryObservation& observation, cons
                                       std::uint8_t& bits) {
   const bool failed = observation.outcome == RequestOutcome::failed;
   const double share = static_cast<double>(observation.candidate_bp) / kFullBp;
+  (observation.candidate ? candidate : incumbent)
+      .observe(observation.key_hash, observation.keyless, failed, observation.routed_us);
+  dependent = dependent || incumbent.dependent() || candidate.dependent();
+  const bool at_risk = (bits & kKeyFailed) == 0;
   const bool counted = first(bits, kKeyCounted);
   const bool exposed = observation.candidate && first(bits, kKeyCandidate);
   const bool failure = failed && first(bits, kKeyFailed);
@@ -190,6 +214,7 @@ void CanaryState::Impl::observe_rates(const CanaryObservation& observation, cons
     if (counted) stream.observe_first(observation.candidate, failed, share);
     if (exposed) stream.observe_key(failed);
     if (failure) stream.observe_failure(observation.candidate, share);
+    if (at_risk) stream.observe_at_risk(observation.candidate, failed, share, observation.routed_us);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "schema/verdict.hpp"
 #include "stages/escalation.hpp"
 #include "stages/shadow_runtime.hpp"
+#include "stages/statistics/failure_history.hpp"
 
 namespace driftgate::stages {
 
@@ -23,7 +24,14 @@ struct CanarySettings {
   std::uint32_t attempt = 1;  ///< k: the stage spends α·2^{−k} of each of the contract's levels
   std::uint64_t seed = 0;
   std::size_t max_keys = kDefaultMaxKeys;
+  FailureHistory incumbent = {};  ///< what was seen of it before the canary
 };
+
+/// Single failures may convict only when the incumbent was seen for as long.
+inline constexpr double kLeastHistoryS = 1'200;
+
+/// The length of a block: the contract's `burst`, else three times the longest stall of the incumbent.
+[[nodiscard]] std::int64_t block_ms(const schema::CanaryPlan& plan, const FailureHistory& incumbent);
 
 /// One request, in routing order.
 struct CanaryObservation {
@@ -134,6 +142,8 @@ class CanaryState {
 
  private:
   struct Impl;
+  static schema::Result<CanaryState> make(const schema::Contract& contract, const CanarySettings& settings,
+                                          std::int64_t block_us);
   explicit CanaryState(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -11,7 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kStateVersion = 2;
+constexpr int kStateVersion = 3;
+/// Version 2 has no blocks of time and no history of failures: both begin where it is read.
+constexpr int kFirstReadableVersion = 2, kFirstVersionWithBlocks = 3;
 constexpr std::size_t kHashDigits = 16;  ///< hex digits of a key's hash
 constexpr std::size_t kKeyDigits = 18;   ///< and two of its bits
 
@@ -124,6 +126,9 @@ json RateStream::to_json() const {
   return {{"starts", starts_},
           {"rate", processes_to_json(rate_)},
           {"label", processes_to_json(label_)},
+          {"blocks", processes_to_json(blocks_)},
+          {"open_block",
+           {open_index_, open_.candidate, open_.incumbent, open_.failed_candidate, open_.failed_incumbent}},
           {"difference", processes_to_json(difference_)},
           {"counts",
            {counts_.all_keys, counts_.keys, counts_.failed_keys, counts_.failures, counts_.candidate_failures,
@@ -149,6 +154,17 @@ void RateStream::restore(const json& value) {
   for (const json& process : value.at("label")) {
     label_.push_back(LabelProcess::from_json(process, limits.max_ratio.value_or(1)));
   }
+  if (value.contains("blocks")) {
+    blocks_.clear();
+    for (const json& process : value.at("blocks"))
+      blocks_.push_back(BlockProcess::from_json(process, limits.max_ratio.value_or(1)));
+    const json& open = value.at("open_block");
+    open.at(0).get_to(open_index_);
+    std::uint64_t* const counted[] = {&open_.candidate, &open_.incumbent, &open_.failed_candidate,
+                                      &open_.failed_incumbent};
+    for (std::size_t i = 0; i < std::size(counted); ++i) open.at(i + 1).get_to(*counted[i]);
+  }
+  while (blocks_.size() < label_.size()) blocks_.emplace_back(limits.max_ratio.value_or(1));
   for (const json& process : value.at("difference")) {
     difference_.push_back(
         RateDifferenceProcess::from_json(process, limits.max_delta.value_or(1), levels_.alpha_harm));
@@ -193,6 +209,10 @@ std::string CanaryState::serialise() const {
                    {"attempt", s.settings.attempt},
                    {"seed", s.settings.seed},
                    {"max_keys", s.settings.max_keys},
+                   {"block_us", s.levels.block_us},
+                   {"incumbent", s.incumbent.to_json()},
+                   {"candidate", s.candidate.to_json()},
+                   {"dependent", s.dependent},
                    {"started", s.started},
                    {"rates", streams_to_json(s.rates)},
                    {"latencies", streams_to_json(s.latencies)},
@@ -215,7 +235,8 @@ schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& con
                                                      std::string_view text) {
   try {
     const json value = json::parse(text);
-    if (value.at("version").get<int>() != kStateVersion) {
+    const int version = value.at("version").get<int>();
+    if (version < kFirstReadableVersion || version > kStateVersion) {
       return schema::fail(
           schema::ErrorCode::unsupported,
           "the stored canary state is of another version: finish or abort this canary with the program "
@@ -228,11 +249,21 @@ schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& con
                               value.at("contract").get<std::string>() + ", not to " + contract.digest,
                           "stream_state");
     }
-    auto state =
-        create(contract, {value.at("attempt").get<std::uint32_t>(), value.at("seed").get<std::uint64_t>(),
-                          value.at("max_keys").get<std::size_t>()});
+    const CanarySettings settings{value.at("attempt").get<std::uint32_t>(),
+                                  value.at("seed").get<std::uint64_t>(),
+                                  value.at("max_keys").get<std::size_t>(),
+                                  {}};
+    const bool has_blocks = version >= kFirstVersionWithBlocks;
+    const std::int64_t block_us = has_blocks ? value.at("block_us").get<std::int64_t>() : 0;
+    if (has_blocks && block_us <= 0) return std::unexpected(damaged("a block of time has no length"));
+    auto state = has_blocks ? make(contract, settings, block_us) : create(contract, settings);
     if (!state) return state;
     Impl& s = *state->impl_;
+    if (has_blocks) {
+      s.incumbent = FailureHistory::from_json(value.at("incumbent"));
+      s.candidate = FailureHistory::from_json(value.at("candidate"));
+      value.at("dependent").get_to(s.dependent);
+    }
     value.at("started").get_to(s.started);
     for (const auto& where : value.at("found").get<std::vector<schema::SliceWhere>>()) {
       if (s.found.size() < kMaxWatchedSlices) s.watch(where);

@@ -222,6 +222,7 @@ CanaryDecision CanaryState::Impl::decide(const CanaryContext& context) {
   std::vector<Judged> judged = collect(context, decision);
   judge_together(judged);
   judge_slices(judged);
+  wait_for_slices(judged);
   follow_trips(context, judged, decision);
   set_aside_wide_slices(judged);
   explain_by_slices(judged);

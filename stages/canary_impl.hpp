@@ -64,6 +64,8 @@ struct CanaryState::Impl {
   std::vector<schema::SliceWhere> found;  ///< slices found in traffic, in order
   bool found_full = false;                ///< a further one was not watched
   SplitGuard split;
+  FailureHistory incumbent, candidate;  ///< of this canary, the incumbent's from before it on
+  bool dependent = false;               ///< failures of an arm come together: single ones convict no more
   std::unordered_map<std::uint64_t, std::uint8_t> keys;
   std::vector<std::pair<std::string, std::uint64_t>> windows;  ///< newest last
   std::vector<std::string> noticed;                            ///< notices that were given and still stand
@@ -74,7 +76,7 @@ struct CanaryState::Impl {
 
   // canary.cpp
   void add_stream(const schema::Clause& clause, const schema::SliceWhere& where, schema::SliceRole role,
-                  double level_part);
+                  bool yields);
   void watch(const schema::SliceWhere& where);
   void find_slices(const schema::SliceWhere& slice);
   [[nodiscard]] std::uint8_t* key_bits(const CanaryObservation& observation, std::uint8_t& keyless);
@@ -85,10 +87,13 @@ struct CanaryState::Impl {
   [[nodiscard]] std::uint32_t share_of(std::uint32_t step) const;
 
   // canary_judge.cpp: what the numbers say
+  [[nodiscard]] RatioContext ratio_context() const;
   [[nodiscard]] std::vector<Judged> collect(const CanaryContext& context, CanaryDecision& decision);
   [[nodiscard]] bool ordered_to_route(const schema::ClauseVerdict& verdict) const;
   void judge_together(std::vector<Judged>& judged) const;
   void judge_slices(std::vector<Judged>& judged) const;
+  void wait_for_slices(std::vector<Judged>& judged) const;
+  [[nodiscard]] bool accounted_for(const Judged& whole, const std::vector<Judged>& judged) const;
   void set_aside_wide_slices(std::vector<Judged>& judged) const;
   void explain_by_slices(std::vector<Judged>& judged) const;
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
+#include "schema/verdict_rule.hpp"
 #include "stages/canary_impl.hpp"
 #include "stages/statistics/e_values.hpp"
 #include "stages/statistics/multiple.hpp"
@@ -19,6 +21,10 @@ using schema::Verdict;
 
 /// Of all keys, that a slice leaves to the rest: one that is nearly all traffic is no slice.
 constexpr double kLeastRest = 0.1;
+/// All traffic waits for slices up to kYieldFactor times the e-value that it needs, where each of them shows
+/// kLeastYieldedTo by itself and they leave so many of the keys.
+constexpr double kYieldFactor = 4, kLeastYieldedTo = 10;
+constexpr double kLeastBesideYielding = 0.5;
 
 /// At most two standard deviations and one event over what is expected: no sign of harm.
 bool unremarkable(double seen, double expected) {
@@ -64,12 +70,22 @@ std::set<std::string> dimensions_of(const schema::SliceWhere& where) {
 
 }  // namespace
 
+RatioContext CanaryState::Impl::ratio_context() const {
+  return {!dependent && incumbent.covered_s() >= kLeastHistoryS,
+          dependent,
+          incumbent.covered_s(),
+          incumbent.longest_stall_s(),
+          incumbent.dispersion(),
+          candidate.dispersion()};
+}
+
 std::vector<CanaryState::Impl::Judged> CanaryState::Impl::collect(const CanaryContext& context,
                                                                   CanaryDecision& decision) {
   std::vector<Judged> judged;
+  const RatioContext ratios = ratio_context();
   for (const RateStream& stream : rates) {
     std::vector<ClauseVerdict> made;
-    stream.verdicts(settings.seed, made);
+    stream.verdicts(settings.seed, ratios, made);
     for (ClauseVerdict& verdict : made)
       judged.push_back({std::move(verdict), &stream.head, &stream, false, false});
   }
@@ -148,7 +164,7 @@ void CanaryState::Impl::judge_slices(std::vector<Judged>& judged) const {
   // Places of slices not found yet, and tests without an e-value, stand for hypotheses never rejected.
   const std::size_t family = std::max<std::size_t>(tests.size(), levels.slice_tests);
   e_values.resize(family, 0.0);
-  const double level = levels.alpha_harm * static_cast<double>(family) / std::max<double>(levels.tests, 1);
+  const double level = levels.alpha_harm * levels.share_of(true);
   const std::vector<bool> rejected = e_holm(e_values, level);
   const auto count = std::ranges::count(rejected, true);
   for (std::size_t i = 0; i < tests.size(); ++i) {
@@ -165,6 +181,57 @@ void CanaryState::Impl::judge_slices(std::vector<Judged>& judged) const {
         "(e-Holm).",
         count, family, figure(*verdict.e_value));
   }
+}
+
+/// All traffic counts the failures of a slice again. Where slices are to be routed away, harm that up to half
+/// of the keys account for is left to them until the e-value on all traffic is kYieldFactor times what is
+/// needed: the ramp would otherwise be rolled back for what routing a slice away mends.
+void CanaryState::Impl::wait_for_slices(std::vector<Judged>& judged) const {
+  for (Judged& whole : judged) {
+    ClauseVerdict& verdict = whole.verdict;
+    const bool asked = whole.head->yields && whole.rate != nullptr && whole.is_fresh() &&
+                       verdict.verdict == Verdict::violated;
+    if (!asked) continue;
+    const bool joint = verdict.details.contains("e_joint");
+    const double reached = joint ? verdict.details.at("e_joint") : *verdict.e_value;
+    double& needed = verdict.details.at(joint ? "e_joint_needed" : "e_harm_needed");
+    if (reached >= kYieldFactor * needed || !accounted_for(whole, judged)) continue;
+    needed *= kYieldFactor;
+    verdict.no_harm_only = verdict.limit_kind == "max_ratio" ||
+                           requirement(whole.head->clause) == schema::Requirement::no_harm;
+    verdict.verdict = schema::rederive(verdict).value_or(Verdict::inconclusive);
+    verdict.message += fmt::format(
+        " Slices that are to be routed away account for it, so that it is left to them until {} is reached.",
+        figure(needed));
+  }
+}
+
+/// Slices with the same dimensions, of at most half of all keys together, without which nothing is left of
+/// this violation on all traffic; those with the largest e-values first, and none that shows little itself.
+bool CanaryState::Impl::accounted_for(const Judged& whole, const std::vector<Judged>& judged) const {
+  std::map<std::set<std::string>, std::vector<const Judged*>> slices;
+  for (const Judged& slice : judged) {
+    const ClauseVerdict& verdict = slice.verdict;
+    const bool counts = verdict.clause == whole.verdict.clause && !verdict.where.empty() &&
+                        verdict.limit_kind == whole.verdict.limit_kind && slice.rate != nullptr &&
+                        slice.is_fresh() && verdict.e_value.value_or(0) >= kLeastYieldedTo &&
+                        ordered_to_route(verdict);
+    if (counts) slices[dimensions_of(verdict.where)].push_back(&slice);
+  }
+  const RateCounts& all = whole.rate->counts();
+  for (auto& [names, by_value] : slices) {
+    std::ranges::sort(by_value, std::greater{}, [](const Judged* slice) { return *slice->verdict.e_value; });
+    Rest rest;
+    rest.take(all, 1);
+    for (const Judged* slice : by_value) {
+      Rest without = rest;
+      without.take(slice->rate->counts(), -1);
+      if (without.all_keys < kLeastBesideYielding * static_cast<double>(all.all_keys)) continue;
+      rest = without;
+      if (rest.clean(whole.verdict)) return true;
+    }
+  }
+  return false;
 }
 
 /// A slice that is nearly all traffic is left to the clause's verdict on all traffic.

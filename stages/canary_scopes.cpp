@@ -48,7 +48,7 @@ void add(CanaryScopes& scopes, const schema::Clause& clause, const schema::Slice
   const bool there = std::ranges::any_of(scopes.planned, [&](const CanaryScope& scope) {
     return scope.clause.address() == clause.address() && scope.where == where;
   });
-  if (!there) scopes.planned.push_back({clause, where, role, 1});
+  if (!there) scopes.planned.push_back({clause, where, role, false});
 }
 
 bool matches_in_canary(const schema::EscalationRule& rule, const schema::Clause& clause) {
@@ -92,21 +92,20 @@ schema::Result<CanaryScopes> canary_scopes(const schema::Contract& contract) {
         std::ranges::any_of(contract.escalation.rules, [&](const schema::EscalationRule& rule) {
           return rule.action == schema::Action::route_slice && matches_in_canary(rule, clause);
         });
-    if (routed && scopes.planned.back().where.empty()) scopes.planned.back().part = kPartBesideRouting;
+    if (routed && scopes.planned.back().where.empty()) scopes.planned.back().yields = true;
     const bool any = add_ruled(scopes, clause, contract);
     if ((any || names(clause, SliceRole::monitored)) && !scopes.dimensions.empty())
       scopes.found.push_back(clause);
   }
-  std::uint32_t tests = 0;
   for (const CanaryScope& scope : scopes.planned) {
-    tests += tests_of(scope.clause);
-    if (!scope.where.empty()) scopes.slice_tests += tests_of(scope.clause);
+    if (scope.where.empty()) {
+      scopes.whole_parts += harm_parts(scope.clause.severity) * tests_of(scope.clause);
+    } else {
+      scopes.slice_tests += tests_of(scope.clause);
+    }
   }
-  for (const schema::Clause& clause : scopes.found) {
-    tests += kMaxWatchedSlices * tests_of(clause);
+  for (const schema::Clause& clause : scopes.found)
     scopes.slice_tests += kMaxWatchedSlices * tests_of(clause);
-  }
-  scopes.tests = std::max(1U, tests);
   return scopes;
 }
 

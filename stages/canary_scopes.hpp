@@ -11,17 +11,19 @@ namespace driftgate::stages {
 /// Slices found in traffic that one canary watches for harm, at most; further ones count in all traffic only.
 inline constexpr std::uint32_t kMaxWatchedSlices = 16;
 
+/// Parts of a test on all traffic: what ends a canary has more of the level than what only freezes it.
+inline constexpr std::uint32_t kHardParts = 4;
+[[nodiscard]] constexpr std::uint32_t harm_parts(schema::Severity severity) {
+  return severity == schema::Severity::hard ? kHardParts : 1;
+}
+
 /// A clause and one slice that it is watched on; the empty slice is all traffic.
 struct CanaryScope {
   schema::Clause clause;
   schema::SliceWhere where;
   schema::SliceRole role = schema::SliceRole::corpus;
-  double part = 1;  ///< of an equal part of α
+  bool yields = false;  ///< on all traffic, and slices that violate the clause are to be routed away
 };
-
-/// The part of a clause's test on all traffic when its violating slices are to be routed away: the same
-/// failures convict a slice and the whole, and the slice should be first.
-inline constexpr double kPartBesideRouting = 0.25;
 
 /// What a canary watches: fixed by the contract before any traffic, so that every test has its part of α.
 struct CanaryScopes {
@@ -30,7 +32,7 @@ struct CanaryScopes {
   std::vector<schema::Clause> signals;
   std::vector<std::string> dimensions;  ///< of slices to be found
   std::vector<schema::SliceWhere> critical;
-  std::uint32_t tests = 1, slice_tests = 0;  ///< as CanaryLevels has them
+  std::uint32_t whole_parts = 0, slice_tests = 0;  ///< as CanaryLevels has them
 };
 
 /// A clause is watched on all traffic, or on each critical slice when it names these; on slices found in

@@ -11,6 +11,7 @@
 #include "schema/contract.hpp"
 #include "schema/verdict.hpp"
 #include "stages/shadow_runtime.hpp"
+#include "stages/statistics/block_process.hpp"
 #include "stages/statistics/failure_rate_process.hpp"
 #include "stages/statistics/label_process.hpp"
 #include "stages/statistics/log_mean_sequence.hpp"
@@ -25,12 +26,16 @@ struct StreamHead;
 struct CanaryLevels {
   double alpha_harm = 0;  ///< of the promotion, this attempt
   double alpha_advance = 0;
-  /// Harm tests over all clauses, slices and limits, each with an equal part; places for slices that are
-  /// found in traffic are counted whether they are taken or not.
-  std::uint32_t tests = 1;
-  std::uint32_t slice_tests = 0;   ///< of them those on slices
+  /// Parts that the harm tests on all traffic have, over all clauses and limits: kHardParts
+  /// (canary_scopes.hpp) where the clause is hard, one where it is soft. They share half of α_harm by them;
+  /// the tests on slices share the other half equally, places for slices that are found in traffic counted
+  /// whether they are taken or not. Where there are none of one kind the other has all of it.
+  std::uint32_t whole_parts = 0, slice_tests = 0;
   std::uint64_t planned_keys = 0;  ///< of a step: where limits of means are to be tightest
+  std::int64_t block_us = 0;       ///< length of a block of time
 
+  /// The part of α_harm of all tests on slices together, or of all those on all traffic.
+  [[nodiscard]] double share_of(bool slices) const;
   /// The e-value at which one test of this stream shows harm: 1/(α_harm·v), v its part at its level.
   [[nodiscard]] double harm_needed(const StreamHead& head) const;
 };
@@ -59,7 +64,7 @@ struct StreamHead {
   schema::Clause clause;
   schema::SliceWhere where;
   schema::SliceRole role = schema::SliceRole::corpus;
-  double part = 1;  ///< of an equal part of α
+  bool yields = false;  ///< of all traffic: its slices are to be routed away, and come first
   std::optional<Trip> trip;
   std::uint32_t rearms = 0;
   std::uint32_t relapses = 0;  ///< times that its traffic was put on the fallback kernel
@@ -76,11 +81,26 @@ struct RateCounts {
   double expected_candidate = 0;                       ///< Σ f_{r_0}(1) over `failures`
 };
 
-/// error_rate on one slice: the absolute betting process for `max`, the label e-process for `max_ratio`, the
-/// betting on the difference for `max_delta`; each the mean over the planned starts (every step and the
-/// bake), those not begun counting as 1.
+/// What holds for the ratios of all streams of a canary.
+struct RatioContext {
+  /// Single failures may convict: neither arm's come together in time, and the incumbent was seen for long
+  /// enough to tell. Once they do come together this is false to the end.
+  bool labels_count = false;
+  bool dependent = false;
+  double history_s = 0, longest_stall_s = 0;  ///< of the incumbent
+  double dispersion_incumbent = 1, dispersion_candidate = 1;
+};
+
+/// error_rate on one slice: the absolute betting process for `max`; for `max_ratio` the label e-process with
+/// kLabelPart of the limit's level and the test over blocks of time with the rest; the betting on the
+/// difference for `max_delta`. Each is the mean over the planned starts (every step and the bake), those not
+/// begun counting as 1; of a ratio the first start has half of the weight.
 class RateStream {
  public:
+  static constexpr double kLabelPart = 0.6;
+  /// Where an arm has less than this share a ratio is not evaluable.
+  static constexpr double kLeastOtherShare = LabelProcess::kLeastOtherShare;
+
   RateStream(StreamHead stream_head, const CanaryLevels& levels, std::uint32_t starts)
       : head(std::move(stream_head)), levels_(levels), starts_(starts) {}
 
@@ -88,19 +108,24 @@ class RateStream {
   void observe_key(bool failed);                                  ///< a candidate key's first counted request
   void observe_first(bool candidate, bool failed, double share);  ///< a key's first counted request
   void observe_failure(bool candidate, double share);             ///< a key's first failure
+  /// A request of a key that had not failed before; `failed` if it does now.
+  void observe_at_risk(bool candidate, bool failed, double share, std::int64_t routed_us);
+  void end_block();  ///< a step begins: what comes now belongs to a new block
   void rearm();                                                   ///< fresh processes at half the level
   void restart();  ///< fresh processes at the same level; those before were not acted on
 
   [[nodiscard]] double e_proof() const;        ///< of `max`
   [[nodiscard]] double e_harm() const;         ///< of `max`
-  [[nodiscard]] double e_label() const;        ///< of `max_ratio`
+  [[nodiscard]] double e_label() const;        ///< of `max_ratio`, from single failures
+  [[nodiscard]] double e_blocks() const;       ///< of `max_ratio`, from blocks of time
   [[nodiscard]] double e_delta_proof() const;  ///< of `max_delta`
   [[nodiscard]] double e_delta_harm() const;   ///< of `max_delta`
   [[nodiscard]] std::uint64_t evidence() const;
   [[nodiscard]] std::uint32_t tests() const;
   [[nodiscard]] const RateCounts& counts() const { return counts_; }
   /// One verdict for each limit of the clause.
-  void verdicts(std::uint64_t seed, std::vector<schema::ClauseVerdict>& out) const;
+  void verdicts(std::uint64_t seed, const RatioContext& ratios,
+                std::vector<schema::ClauseVerdict>& out) const;
   [[nodiscard]] bool clean() const;
 
   [[nodiscard]] nlohmann::json to_json() const;
@@ -111,14 +136,17 @@ class RateStream {
  private:
   [[nodiscard]] schema::ClauseVerdict begin(std::uint64_t seed, const char* limit_kind, double limit) const;
   [[nodiscard]] schema::ClauseVerdict max_verdict(std::uint64_t seed) const;
-  [[nodiscard]] schema::ClauseVerdict ratio_verdict(std::uint64_t seed) const;
+  [[nodiscard]] schema::ClauseVerdict ratio_verdict(std::uint64_t seed, const RatioContext& ratios) const;
   [[nodiscard]] schema::ClauseVerdict delta_verdict(std::uint64_t seed) const;
 
   CanaryLevels levels_;
   std::uint32_t starts_;
   std::vector<FailureRateProcess> rate_;
   std::vector<LabelProcess> label_;
+  std::vector<BlockProcess> blocks_;
   std::vector<RateDifferenceProcess> difference_;
+  BlockCounts open_;  ///< the block that has not ended
+  std::int64_t open_index_ = 0;
   RateCounts counts_;
 };
 

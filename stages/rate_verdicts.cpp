@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "stages/canary.hpp"
 #include "stages/canary_streams.hpp"
 #include "stages/traffic_rules.hpp"
 #include "stages/wording.hpp"
@@ -8,6 +9,23 @@ namespace driftgate::stages {
 
 using schema::ClauseVerdict;
 using schema::Verdict;
+
+namespace {
+
+std::string how_ratios_are_decided(const RatioContext& ratios) {
+  if (ratios.labels_count) return " Failures come one by one, so that each of them counts.";
+  if (ratios.dependent) {
+    return fmt::format(
+        " Failures come together in time (longest stall of the incumbent {} s), so that blocks of time count "
+        "and single failures do not.",
+        figure(ratios.longest_stall_s));
+  }
+  return fmt::format(
+      " Blocks of time count, and single failures only once the incumbent was seen for {} s ({} s so far).",
+      figure(kLeastHistoryS), figure(ratios.history_s));
+}
+
+}  // namespace
 
 ClauseVerdict RateStream::begin(std::uint64_t seed, const char* limit_kind, double limit) const {
   ClauseVerdict verdict = begin_verdict(head.clause, head.where, head.role, levels_.alpha_harm, seed);
@@ -58,28 +76,59 @@ ClauseVerdict RateStream::max_verdict(std::uint64_t seed) const {
   return verdict;
 }
 
-ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed) const {
+ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed, const RatioContext& ratios) const {
   const double ratio = *head.clause.limits.max_ratio;
   ClauseVerdict verdict = begin(seed, "max_ratio", ratio);
   const double harm_at = verdict.details["e_harm_needed"];
-  verdict.method = "label e-process on the first failure of each key, 16 alternatives";
-  verdict.n = verdict.clusters = counts_.failures;
-  verdict.e_value = e_label();
+  const double block_s = static_cast<double>(levels_.block_us) * 1e-6;
+  const std::uint64_t blocks = blocks_.empty() ? 0 : blocks_.front().blocks();
+  const std::uint64_t here = blocks_.empty() ? 0 : blocks_.back().blocks();
+  verdict.method =
+      "difference of failure rates over blocks of time, label e-process while failures are "
+      "independent";
+  verdict.approximate = true;
+  verdict.n = counts_.failures;
+  verdict.clusters = blocks;
+  if (!blocks_.empty()) verdict.estimate = blocks_.front().ratio();
+  const double label_part = ratios.labels_count ? kLabelPart : 0;
+  verdict.e_value = label_part * e_label() + (1 - kLabelPart) * e_blocks();
+  verdict.details["e_label"] = e_label();
+  verdict.details["e_blocks"] = e_blocks();
+  verdict.details["label_part"] = label_part;
+  verdict.details["blocks_part"] = 1 - kLabelPart;
+  verdict.details["block_s"] = block_s;
+  verdict.details["blocks"] = static_cast<double>(blocks);
+  verdict.details["blocks_of_step"] = static_cast<double>(here);
+  verdict.details["blocks_needed"] = static_cast<double>(BlockProcess::kLeastBlocks);
+  verdict.details["history_s"] = ratios.history_s;
+  verdict.details["longest_stall_s"] = ratios.longest_stall_s;
+  verdict.details["e_dispersion_incumbent"] = ratios.dispersion_incumbent;
+  verdict.details["e_dispersion_candidate"] = ratios.dispersion_candidate;
   verdict.details["candidate_failures"] = static_cast<double>(counts_.candidate_failures);
   verdict.details["not_evaluable_failures"] = static_cast<double>(counts_.skipped);
-  const std::string start =
-      fmt::format("of {} keys that failed{} the candidate served {}; e-value {} of {}", count_text(verdict.n),
-                  on_slice(head.where), count_text(counts_.candidate_failures), figure(*verdict.e_value),
-                  figure(harm_at));
+  const std::string start = fmt::format(
+      "of {} keys that failed{} the candidate served {}{}, over {} blocks of {} s; e-value {} of {}",
+      count_text(verdict.n), on_slice(head.where), count_text(counts_.candidate_failures),
+      verdict.estimate
+          ? fmt::format(" and failed {} times as often as the incumbent", figure(*verdict.estimate))
+          : std::string(),
+      count_text(blocks), figure(block_s), figure(*verdict.e_value), figure(harm_at));
   if (*verdict.e_value >= harm_at) {
     verdict.verdict = Verdict::violated;
     verdict.message =
         fmt::format("{}: it fails over {} times as often as the incumbent.", start, figure(ratio));
-    return verdict;
+  } else {
+    verdict.verdict = Verdict::pass;
+    verdict.no_harm_only = true;
+    verdict.message = start + ": no harm against the incumbent is shown.";
   }
-  verdict.verdict = Verdict::pass;
-  verdict.no_harm_only = true;
-  verdict.message = start + ": no harm against the incumbent is shown.";
+  verdict.message += how_ratios_are_decided(ratios);
+  if (here < BlockProcess::kLeastBlocks) {
+    verdict.message += fmt::format(
+        " By blocks the ratio is not evaluable at this step yet: {} of {} blocks with requests of both "
+        "kernels.",
+        here, BlockProcess::kLeastBlocks);
+  }
   if (counts_.skipped > 0) {
     verdict.message += fmt::format(
         " {} failures came while the incumbent had under 5% of traffic and are not evaluable "

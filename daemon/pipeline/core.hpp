@@ -16,6 +16,7 @@
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/fallback.hpp"
+#include "daemon/pipeline/incumbent_history.hpp"
 #include "daemon/pipeline/progress.hpp"
 #include "daemon/pipeline/request.hpp"
 #include "daemon/pipeline/settings.hpp"
@@ -92,6 +93,7 @@ struct ModelState {
   std::uint32_t failures = 0;
   std::int64_t last_window_us = 0;
   TrafficRate rate;
+  IncumbentHistory incumbent;
 };
 
 /// What ends a promotion before success.
@@ -308,6 +310,7 @@ class Core {
   // stage_canary.cpp, canary_actions.cpp
   void run_canary(Live& live);
   schema::Result<void> open_canary(Live& live);
+  schema::Result<void> recall_incumbent(const Live& live);
   void go_to_step(Live& live, std::uint32_t step, std::uint32_t share_bp, const Work& also,
                   const std::string& reason, const stages::CanaryDecision* decision = nullptr);
   void step_applied(Live& live);

@@ -47,6 +47,31 @@ stages::CanaryObservation observation_of(const route::Observation& seen) {
 
 }  // namespace
 
+/// What the shadow stages of this promotion kept of the incumbent, where this process remembers less.
+schema::Result<void> Core::recall_incumbent(const Live& live) {
+  auto& remembered = models_.at(live.row.model).incumbent;
+  if (remembered.recalled_for(live.row.id)) return {};
+  auto kept = world_.store.read(
+      [&](store::Reader& reader) -> schema::Result<std::vector<std::string>> {
+        auto runs = store::list_stage_runs(reader, live.row.id);
+        if (!runs) return std::unexpected(runs.error());
+        std::vector<std::string> texts;
+        for (const auto& run : *runs) {
+          auto state = store::find_stream_state(reader, run.key, kIncumbentStream, "");
+          if (!state) return std::unexpected(state.error());
+          if (*state) texts.push_back((*state)->state);
+        }
+        return texts;
+      });
+  if (!kept) return std::unexpected(kept.error());
+  for (const std::string& text : *kept) {
+    auto adopted = remembered.adopt(text, live.baseline.id);
+    if (!adopted) return adopted;
+  }
+  remembered.mark_recalled(live.row.id);
+  return {};
+}
+
 /// Loads the tests' memory, or makes it when the stage begins; spends the streaming stage's α.
 schema::Result<void> Core::open_canary(Live& live) {
   if (live.canary) return {};
@@ -73,8 +98,13 @@ schema::Result<void> Core::open_canary(Live& live) {
   if (!spent) return spent;
   live.run = run;
   live.progress = progress;
-  auto state =
-      stages::CanaryState::create(*live.contract, {.attempt = progress.spent_k, .seed = live.row.seed});
+  auto recalled = recall_incumbent(live);
+  if (!recalled) return recalled;
+  stages::CanarySettings settings;
+  settings.attempt = progress.spent_k;
+  settings.seed = live.row.seed;
+  settings.incumbent = models_.at(live.row.model).incumbent.seen();
+  auto state = stages::CanaryState::create(*live.contract, settings);
   if (!state) return std::unexpected(state.error());
   live.canary.emplace(std::move(*state));
   return {};

@@ -5,6 +5,7 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/router_windows.hpp"
+#include "daemon/store/stream_states.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -68,6 +69,7 @@ schema::Result<void> Core::take_window(const route::Window& window) {
   if (const auto model = models_.find(window.model); model != models_.end()) {
     model->second.last_window_us = now();  // ages are by this clock, never by the router's
     model->second.rate.add(window);
+    model->second.incumbent.add(window, model->second.desired);
   }
   auto* live = holder(window.model);
   const bool own = live != nullptr && is_of_running_stage(window, *live);
@@ -113,9 +115,15 @@ schema::Result<void> Core::take_window(const route::Window& window) {
   shadow_window(*live, progress, tally, window);
   run.watermark += 1;
   run.progress = to_json(progress);
+  auto recalled = recall_incumbent(*live);
+  if (!recalled) return recalled;
+  const store::StreamStateRow history{
+      run.key, std::string(kIncumbentStream), "", run.watermark, models_.at(window.model).incumbent.text()};
   auto done = commit("shadow window", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto consumed = consume(tx, entries);
     if (!consumed) return consumed;
+    auto kept = store::put_stream_state(tx, history);
+    if (!kept) return kept;
     return store::update_stage_run(tx, run);
   });
   if (!done) return done;

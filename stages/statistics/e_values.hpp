@@ -14,6 +14,10 @@ namespace driftgate::stages {
 /// plan and not the data chooses the weights (statistics.md, section 2, "Starts").
 [[nodiscard]] double mean_over_starts(std::span<const double> begun, std::uint32_t planned);
 
+/// The same with half of the weight on the first start and the other half shared by the later ones: harm is
+/// most often there from the beginning.
+[[nodiscard]] double first_start_e_value(std::span<const double> begun, std::uint32_t planned);
+
 /// Σ w_i·e_i for weights that were fixed beforehand and sum to at most 1; an e-value for any dependence.
 [[nodiscard]] double weighted_e_value(std::span<const double> e_values, std::span<const double> weights);
 

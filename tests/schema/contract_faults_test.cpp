@@ -84,7 +84,7 @@ TEST_CASE("references within the contract are checked") {
       {"{language: de}", "{language: de}, {language: de}", "the critical slice language=de stands twice"},
       {"id: span", "id: finite", "the id \"finite\" stands twice in numerical; it first stood on line 14"},
       {"\"runtime.errors\"", "\"runtime.erors\"",
-       "c:30:15: \"runtime.erors\" matches no clause of this contract; allowed: "},
+       "c:31:15: \"runtime.erors\" matches no clause of this contract; allowed: "},
       {"\"runtime.errors\"", "\"runtime.erors\"", "did you mean \"runtime.errors\"?"},
       {"\"runtime.errors\"", "\"numerical.*\"",
        "\"numerical.*\" is not decided in canary, so the rule matches nothing"},

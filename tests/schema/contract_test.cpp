@@ -115,8 +115,11 @@ TEST_CASE(
         std::string::npos);
   CHECK(warnings("max_ratio: 1.5, max: 0.02", "max: 0").find("can never pass") != std::string::npos);
   CHECK(warnings(
-            "stages:\n  canary:\n    steps: [{share: 0.1}, {share: 0.5, approval: true}, {share: 1.0}]\n", "")
+            "stages:\n  canary:\n    steps: [{share: 0.1}, {share: 0.5, approval: true}, {share: 1.0}]\n    soak: 6m\n", "")
             .find("stages.canary is absent") != std::string::npos);
+  CHECK(warnings("soak: 6m", "soak: 5m").find("over 30 blocks of 12 s") != std::string::npos);
+  CHECK(warnings("soak: 6m", "soak: 6m\n    burst: 30s").find("raise soak to 15 min") != std::string::npos);
+  CHECK(warnings("soak: 6m", "soak: 1m\n    burst: 2s").empty());
   const std::string bare =
       "apiVersion: driftgate/v1\nkind: KernelContract\nmetadata: {name: a}\nkernels: {train: {ref: a}, inf: "
       "{ref: b}}\n";

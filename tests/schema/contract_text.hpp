@@ -33,6 +33,7 @@ observability:
 stages:
   canary:
     steps: [{share: 0.1}, {share: 0.5, approval: true}, {share: 1.0}]
+    soak: 6m
 escalation:
   rules:
     - {match: "runtime.errors", stage: canary, action: rollback}

@@ -46,6 +46,7 @@ struct Effort {
 
 // The experiments; each appends its figures.
 void harm_against_incumbent(const Effort& effort, Figures& out);
+void failure_ratios(const Effort& effort, Figures& out);
 void absolute_rate(const Effort& effort, Figures& out);
 void healthy_candidates(const Effort& effort, Figures& out);
 void streamed_means(const Effort& effort, Figures& out);

@@ -20,6 +20,7 @@ struct Experiment {
 };
 
 constexpr Experiment kExperiments[] = {{"harm", harm_against_incumbent},
+                                       {"ratios", failure_ratios},
                                        {"rate", absolute_rate},
                                        {"healthy", healthy_candidates},
                                        {"streamed-means", streamed_means},

@@ -101,7 +101,8 @@ TEST_CASE("a slice that accounts for a violation of all traffic in the same wind
   auto contract = routing_contract();
   contract.clauses[0].limits.max.reset();
   contract.clauses[0].limits.max_ratio = 1;
-  CanaryWorld world = world_of(contract, 3);
+  CanaryWorld world(contract, 3, history_of(1'300));
+  world.slices = {"language=de", "language=en", "language=fr"};
   world.per_second = 1'200;
   world.slice_fails["language=de"] = 0.9;
   // Nothing else fails: the same failures convict the slice and the whole.
@@ -304,7 +305,7 @@ TEST_CASE("slices that are convicted together need less each than one alone") {
   world.slice_fails["language=de"] = world.slice_fails["language=fr"] = 0.4;
   const CanaryDecision decision = run_until(world, CanaryAction::route_slice, 200);
   REQUIRE(decision.action == CanaryAction::route_slice);
-  for (int second = 0; second < 60 && world.last.fallback_slices.size() < 2; ++second) world.second(0);
+  for (int second = 0; second < 200 && world.last.fallback_slices.size() < 2; ++second) world.second(0);
   CHECK(world.last.fallback_slices.size() == 2);
   CHECK(needed > 1 / 0.01);
 }

@@ -237,8 +237,8 @@ TEST_CASE("failures that both arms share are no harm of the candidate and five t
   contract.clauses[0].limits = {};
   contract.clauses[0].limits.max_ratio = 1.5;
   contract.canary->soak_ms = 1'000'000;
-  CanaryWorld shared(contract, 1);
-  CanaryWorld worse(contract, 1);
+  CanaryWorld shared(contract, 1, history_of(1'300));
+  CanaryWorld worse(contract, 1, history_of(1'300));
   shared.incumbent_fails = worse.incumbent_fails = 0.03;
   int stopped = 0;
   for (int second = 0; second < 200; ++second) {

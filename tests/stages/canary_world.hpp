@@ -22,10 +22,26 @@ inline schema::Contract canary_contract() {
 }
 }  // namespace make
 
+/// An incumbent that served 20 requests a second for so long, of which `rate` failed one by one, and all of
+/// them in the `stall_s` before its last minute.
+inline FailureHistory history_of(double seconds, double rate = 0.01, double stall_s = 0) {
+  FailureHistory history;
+  Random random(99);
+  const auto begin_us = 9'990'000'000 - static_cast<std::int64_t>(1e6 * seconds);
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(20 * seconds); ++i) {
+    const double before_end_s = seconds - 0.05 * static_cast<double>(i) - 60;
+    const bool stalled = before_end_s > 0 && before_end_s <= stall_s;
+    history.observe(random.next(), false, stalled || random.uniform() < rate, begin_us + 50'000 * i);
+  }
+  return history;
+}
+
 /// A service with 60 requests a second of distinct keys, seen by one canary; one decision a second.
 struct CanaryWorld {
-  CanaryWorld(const schema::Contract& the_contract, std::uint64_t seed)
-      : contract(the_contract), state(*CanaryState::create(contract, {1, seed})), random(seed) {
+  CanaryWorld(const schema::Contract& the_contract, std::uint64_t seed, const FailureHistory& incumbent = {})
+      : contract(the_contract),
+        state(*CanaryState::create(contract, {1, seed, kDefaultMaxKeys, incumbent})),
+        random(seed) {
     state.begin_step(0);
   }
 
@@ -33,7 +49,7 @@ struct CanaryWorld {
   CanaryState state;
   Random random;
   std::uint32_t step = 0;
-  std::int64_t now_ms = 1'000'000, step_started_ms = 1'000'000;
+  std::int64_t now_ms = 10'000'000, step_started_ms = 10'000'000;
   bool paused = false, approved = false;
   double true_share = -1;  ///< of keys that go to the candidate; negative = as configured
   double incumbent_fails = 0;

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "daemon/route/route.hpp"
+#include "daemon/route/telemetry.hpp"
+#include "schema/error.hpp"
+#include "stages/statistics/failure_history.hpp"
+
+namespace driftgate::pipeline {
+
+/// The stream state of a shadow stage that holds the history.
+inline constexpr std::string_view kIncumbentStream = "incumbent";
+
+/// What the router saw of a model's incumbent, in every window and whatever stage ran: its failures and its
+/// stalls, for the canaries to come. Times are the router's clock of routing. It is remembered by this
+/// process, and by a promotion in shadow with its stage. Another incumbent begins afresh.
+class IncumbentHistory {
+ public:
+  /// A window that was added before is left out, and one during which the fallback kernel served requests.
+  void add(const route::Window& window, const route::ModelRoute& route);
+  [[nodiscard]] const stages::FailureHistory& seen() const { return history_; }
+
+  [[nodiscard]] std::string text() const;
+  /// Takes what `text` says, when it is of this incumbent and covers more time than what is remembered.
+  schema::Result<void> adopt(std::string_view text, std::string_view incumbent);
+  /// What this promotion's stages had kept was adopted: once for each promotion that this process goes on
+  /// with.
+  [[nodiscard]] bool recalled_for(std::string_view promotion) const { return recalled_for_ == promotion; }
+  void mark_recalled(std::string_view promotion) { recalled_for_ = promotion; }
+
+ private:
+  std::string incumbent_;  ///< version id
+  route::WindowPosition newest_;
+  stages::FailureHistory history_;
+  std::string recalled_for_;
+};
+
+}  // namespace driftgate::pipeline
