@@ -33,11 +33,14 @@ class Program:
         self.process = subprocess.Popen([path, str(CORPUS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, *paths):
-        self.process.stdin.write(" ".join(map(str, paths)) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
+        try:
+            self.process.stdin.write(" ".join(map(str, paths)) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
         if not line:
-            sys.exit(f"judge.py: the program ended with {self.process.wait()} at {paths}")
+            sys.exit(f"judge.py: the program ended with {self.process.wait()} at {' '.join(map(str, paths))}")
         return json.loads(line)
 
     def close(self):
