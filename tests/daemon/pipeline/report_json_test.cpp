@@ -13,11 +13,12 @@ using namespace driftgate;
 
 TEST_CASE("a stage's report gives each slice its role, its verdicts and its place in the ranking") {
   auto contract = stages::make::contract();
+  contract.confidence.means = schema::Means::approximate;
   contract.slices.dimensions = {"language", "domain"};
   contract.slices.critical = {{{"language", "fr"}}};
   contract.slices.discover = schema::Slices::Discover{1, false, {}};
   contract.clauses = {
-      stages::make::slice_clause("tv", schema::MetricSubject{schema::Metric::tv, schema::Aggregate::mean},
+      stages::make::slice_clause("tv", schema::MetricSubject{schema::Metric::tv, schema::Aggregate::sequence_mean},
                                  stages::make::max(0.02), {schema::SliceRole::critical})};
   stages::Random random(1);
   auto table = stages::make::table();
