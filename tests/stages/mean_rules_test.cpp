@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "stages/statistics/random.hpp"
 
 using namespace driftgate;
