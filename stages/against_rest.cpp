@@ -355,8 +355,7 @@ RestComparison compare_with_rest(const ClauseData& data, const std::vector<const
   if (visits > kMaxSearchVisits) {
     out.notes.push_back(fmt::format(
         "No slice was compared with the rest of the corpus: {} sequences in {} combinations of dimensions "
-        "are "
-        "more than one search looks at.",
+        "are more than one search looks at.",
         count_text(space.sequences()), count_text(space.combinations(slices.discover->depth).size())));
     return out;
   }
@@ -383,8 +382,7 @@ RestComparison compare_with_rest(const ClauseData& data, const std::vector<const
   }
   out.notes.push_back(
       fmt::format("{} slices of at least {} sequences were compared with the rest of the corpus, over {} "
-                  "clauses: {} drift "
-                  "more than the rest.",
+                  "clauses: {} drift more than the rest.",
                   count_text(tests), kLeastCompared, compared.size(), found));
   return out;
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <set>
 #include <unordered_map>
 
 #include "stages/statistics/random.hpp"
@@ -277,6 +276,21 @@ std::vector<schema::SliceWhere> every_slice(const gpu::MeasurementTable& table,
     }
   }
   return all;
+}
+
+std::vector<OtherSlice> other_slices(const gpu::MeasurementTable& table, const schema::Slices& slices,
+                                     const std::vector<schema::ClauseVerdict>& verdicts,
+                                     std::set<schema::SliceWhere> known) {
+  std::vector<OtherSlice> others;
+  known.insert(schema::SliceWhere{});  // the whole corpus is no slice
+  for (const schema::ClauseVerdict& verdict : verdicts) {
+    const bool found = verdict.role == schema::SliceRole::discovered;
+    if (found && known.insert(verdict.where).second) others.push_back({verdict.where, verdict.role});
+  }
+  for (auto& where : every_slice(table, slices)) {
+    if (known.insert(where).second) others.push_back({std::move(where), schema::SliceRole::described});
+  }
+  return others;
 }
 
 SearchResult search_slices(const gpu::MeasurementTable& table, const SearchSpace& space,

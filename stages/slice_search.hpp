@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "gpu/measurement.hpp"
 #include "schema/contract.hpp"
+#include "schema/verdict.hpp"
 #include "stages/metric_test.hpp"
 #include "stages/selection.hpp"
 
@@ -74,6 +76,16 @@ class SearchSpace {
 /// sequences times slices would be over kMaxDescribedVisits.
 [[nodiscard]] std::vector<schema::SliceWhere> every_slice(const gpu::MeasurementTable& table,
                                                           const schema::Slices& slices);
+
+struct OtherSlice {
+  schema::SliceWhere where;
+  schema::SliceRole role = schema::SliceRole::described;
+};
+/// The slices that a report shows beside those of `known`: the ones that a search found, then every other one.
+[[nodiscard]] std::vector<OtherSlice> other_slices(const gpu::MeasurementTable& table,
+                                                   const schema::Slices& slices,
+                                                   const std::vector<schema::ClauseVerdict>& verdicts,
+                                                   std::set<schema::SliceWhere> known);
 
 /// What one clause's search is asked.
 struct SearchRequest {

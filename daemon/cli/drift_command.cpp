@@ -247,16 +247,10 @@ void decide(const schema::Contract& contract, const gpu::MeasurementTable& table
 /// Every other slice, those that the search found among them: their figures over all sequences, without
 /// quantiles, for which no histogram was kept.
 void add_others(const gpu::MeasurementTable& table, const schema::Contract& contract, DriftReport& report) {
-  std::set<schema::SliceWhere> known{{}};
+  std::set<schema::SliceWhere> known;
   for (const DriftSlice& slice : report.slices) known.insert(slice.summary.where);
-  const auto add = [&](const schema::SliceWhere& where, schema::SliceRole role) {
-    if (known.insert(where).second) report.slices.push_back({gpu::summarise(table, where), role});
-  };
-  for (const schema::ClauseVerdict& verdict : report.verdicts) {
-    if (verdict.role == schema::SliceRole::discovered) add(verdict.where, verdict.role);
-  }
-  for (const schema::SliceWhere& where : stages::every_slice(table, contract.slices)) {
-    add(where, schema::SliceRole::described);
+  for (const auto& [where, role] : stages::other_slices(table, contract.slices, report.verdicts, known)) {
+    report.slices.push_back({gpu::summarise(table, where), role});
   }
 }
 

@@ -94,20 +94,13 @@ void add_others(const stages::StageReport& report, const gpu::MeasurementTable& 
                 const schema::Contract& contract, json& slices) {
   std::set<schema::SliceWhere> known;
   for (const auto& slice : table.slices) known.insert(slice.where);
-  const auto add = [&](const schema::SliceWhere& where, schema::SliceRole role) {
-    if (where.empty() || !known.insert(where).second) return;
+  for (const auto& [where, role] : stages::other_slices(table, contract.slices, report.clauses, known)) {
     json slice = summary_json(gpu::summarise(table, where));
     for (auto& figures : slice["metrics"]) {
       for (const char* absent : {"p50", "p99"}) figures.erase(absent);
     }
     slice["role"] = schema::to_string(role);
     slices.push_back(std::move(slice));
-  };
-  for (const auto& verdict : report.clauses) {
-    if (verdict.role == schema::SliceRole::discovered) add(verdict.where, verdict.role);
-  }
-  for (const auto& where : stages::every_slice(table, contract.slices)) {
-    add(where, schema::SliceRole::described);
   }
 }
 

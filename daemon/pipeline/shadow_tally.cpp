@@ -8,14 +8,20 @@
 namespace driftgate::pipeline {
 
 ShadowTally::ShadowTally(const std::string& text) {
-  const auto value = nlohmann::json::parse(text, nullptr, false);
-  if (!value.is_object()) return;
-  requests_ = value.value("requests", std::uint64_t{0});
-  keys_ = value.value("keys", std::map<std::string, std::uint64_t>{});
+  if (text.empty()) return;
+  try {
+    const auto value = nlohmann::json::parse(text);
+    auto keys = value.at("keys").get<std::map<std::string, std::uint64_t>>();
+    requests_ = value.at("requests").get<std::uint64_t>();
+    keys_ = std::move(keys);
+  } catch (const nlohmann::json::exception&) {
+    return;
+  }
 }
 
 void ShadowTally::count(const std::string& scope, std::uint64_t key_hash) {
-  if (seen_[scope].insert(key_hash).second) ++keys_[scope];
+  auto& seen = seen_[scope];
+  if (seen.size() < kMaxKeys && seen.insert(key_hash).second) ++keys_[scope];
 }
 
 void ShadowTally::add(const route::Window& window, const std::vector<schema::SliceWhere>& critical) {

@@ -15,11 +15,13 @@ namespace driftgate::pipeline {
 /// of them have a mirrored pair. Keys are mirrored whole, by a bucket that has nothing to do with their
 /// slice, so that the share of requests that were mirrored is the share of keys that were. The counts are
 /// kept with the stage's progress; which keys they are is kept in memory, so that keys seen before and after
-/// a restart of the daemon count twice.
+/// a restart of the daemon, or a window that could not be stored, count twice.
 class ShadowTally {
  public:
   ShadowTally() = default;
-  /// Goes on from what `text` said.
+  /// Of one slice; further ones are not counted, so that memory stays bounded.
+  static constexpr std::size_t kMaxKeys = 1'000'000;
+  /// Goes on from what `text` said, or from nothing where it is damaged: the stage then lasts longer.
   explicit ShadowTally(const std::string& text);
 
   void add(const route::Window& window, const std::vector<schema::SliceWhere>& critical);

@@ -185,8 +185,8 @@ bool Core::has_needed_pairs(const Live& live) const {
       world_.store.read([&](store::Reader& reader) { return store::runs_spent(reader, *key); });
   if (!runs) return false;
   const auto needs = stages::shadow_needs(*live.contract, static_cast<std::uint32_t>(*runs) + 1);
-  const ShadowTally tally = live.tally.value_or(ShadowTally(live.progress.shadow_keys));
-  return tally.enough(needs, live.progress.pairs);
+  if (live.tally) return live.tally->enough(needs, live.progress.pairs);
+  return ShadowTally(live.progress.shadow_keys).enough(needs, live.progress.pairs);
 }
 
 void Core::stop_mirroring(Live& live) {

@@ -111,7 +111,9 @@ schema::Result<void> Core::take_window(const route::Window& window) {
   }
   auto run = live->run;
   auto progress = live->progress;
-  ShadowTally tally = live->tally.value_or(ShadowTally(live->progress.shadow_keys));
+  // Moved, for it may hold many keys: where the window cannot be stored, the stored counts are gone on from.
+  ShadowTally tally = live->tally ? std::move(*live->tally) : ShadowTally(live->progress.shadow_keys);
+  live->tally.reset();
   shadow_window(*live, progress, tally, window);
   run.watermark += 1;
   run.progress = to_json(progress);

@@ -56,6 +56,13 @@ TEST_CASE("the counts are kept as text and go on from it") {
   CHECK(again.enough({{{}, 400}, {kGerman, 100}}, 400));
   again.add(window(400, 400), {kGerman});
   CHECK(again.enough({{{}, 800}, {kGerman, 200}}, 800));
-  for (const char* damaged : {"", "[]", "{\"requests\": 1"})
-    CHECK_FALSE(ShadowTally(damaged).enough({{{}, 1}}, 1));
+}
+
+TEST_CASE("counts that are damaged are counted anew") {
+  for (const char* text : {"", "[]", "{", R"({"keys":{"":9}})", R"({"keys":{"":"9"},"requests":9})",
+                           R"({"keys":1,"requests":9})"}) {
+    CAPTURE(text);
+    CHECK_FALSE(ShadowTally(text).enough({{{}, 1}}, 9));
+  }
+  CHECK(ShadowTally(R"({"keys":{"":9},"requests":9})").enough({{{}, 9}}, 9));
 }
