@@ -71,7 +71,7 @@ struct ClauseVerdict {
   std::optional<double> threshold;  ///< the limit that was applied
   std::string limit_kind;           ///< "max", "min", "max_ratio", …
   double alpha = 0;
-  std::string method;  ///< e.g. "betting, cap 0.99", "clustered t", "census"
+  std::string method;  ///< e.g. "betting, cap 0.99", "cluster bootstrap-t", "census"
   bool approximate = false;
   bool no_harm_only = false;  ///< passed because not violated (require: no_harm)
   std::uint64_t seed = 0;

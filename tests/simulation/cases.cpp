@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "stages/statistics/betting_martingale.hpp"
+#include "stages/statistics/block_process.hpp"
+#include "stages/statistics/dispersion_process.hpp"
 #include "stages/statistics/distributions.hpp"
 #include "stages/statistics/failure_rate_process.hpp"
 #include "stages/statistics/label_process.hpp"
@@ -131,6 +133,47 @@ void processes(Random& random) {
   }
 }
 
+std::uint64_t binomial(Random& random, std::uint64_t n, double p) {
+  std::uint64_t k = 0;
+  for (std::uint64_t i = 0; i < n; ++i) k += random.uniform() < p ? 1 : 0;
+  return k;
+}
+
+void blocks(Random& random) {
+  for (int i = 0; i < 20; ++i) {
+    const double ratio = 1 + random.uniform();
+    const double regression = 0.5 + 3 * random.uniform();
+    stages::BlockProcess process(ratio);
+    json all = json::array();
+    for (std::uint64_t block = 0, count = 25 + random.below(120); block < count; ++block) {
+      stages::BlockCounts counts{random.below(60), random.below(200)};
+      counts.failed_candidate = binomial(random, counts.candidate, 0.02 * regression);
+      counts.failed_incumbent = binomial(random, counts.incumbent, 0.02);
+      process.add(counts);
+      all.push_back({counts.candidate, counts.incumbent, counts.failed_candidate, counts.failed_incumbent});
+    }
+    print("blocks", {{"blocks", all}, {"ratio", ratio}},
+          {{"e", process.e_value()}, {"seen", process.ratio().value_or(NAN)}});
+  }
+}
+
+void dispersion(Random& random) {
+  for (int i = 0; i < 20; ++i) {
+    stages::DispersionProcess process;
+    json requests = json::array();
+    std::int64_t at = static_cast<std::int64_t>(random.below(1'000'000'000));
+    const double stalled = 0.3 * random.uniform();
+    for (int request = 0; request < 800; ++request) {
+      at += static_cast<std::int64_t>(random.below(1'500'000));
+      const bool stalls = at / 1'000'000 % 100 < 3;
+      const bool failed = random.uniform() < (stalls ? stalled : 0.03);
+      process.observe(at, failed);
+      requests.push_back({at, failed ? 1 : 0});
+    }
+    print("dispersion", {{"requests", requests}}, {{"e", process.e_value()}});
+  }
+}
+
 void bets(Random& random) {
   for (int i = 0; i < 20; ++i) {
     stages::BettingMartingale martingale(kAlpha);
@@ -188,6 +231,8 @@ void print_cases() {
   processes(random);
   bets(random);
   orders(random);
+  blocks(random);
+  dispersion(random);
 }
 
 }  // namespace driftgate::simulation

@@ -219,7 +219,7 @@ void add_approximate(const Effort& effort, const World& world, double tau, std::
 void add_power(const Effort& effort, const char* method, const World& world, std::size_t n, bool claimed,
                const std::function<bool(const std::vector<ClusterSum>&, std::uint64_t)>& passes,
                Figures& out) {
-  const std::uint64_t runs = effort.runs(1'000);
+  const std::uint64_t runs = effort.runs(4'000);
   std::uint64_t passed = 0;
   for (std::uint64_t run = 0; run < runs; ++run) {
     Random random = run_of(effort, run, n, 441);

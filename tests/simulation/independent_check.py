@@ -209,6 +209,64 @@ def log_mean(case):
     return {"estimate": math.exp(mean), "lower": math.exp(mean - reach), "upper": math.exp(mean + reach)}
 
 
+def blocks(case):
+    """The two-sided normal mixture kept to one side, over the blocks in which both arms had a request."""
+    r, rho2 = case["ratio"], 0.16
+    both = [b for b in case["blocks"] if b[0] and b[1]]
+    differences = [(n_i * f_c - r * n_c * f_i) / (r * n_c + n_i) for n_c, n_i, f_c, f_i in both]
+    seen = sum(n_i * f_c / (n_c + n_i) for n_c, n_i, f_c, f_i in both) / sum(
+        n_c * f_i / (n_c + n_i) for n_c, n_i, f_c, f_i in both)
+    t = len(both)
+    if t < 30:
+        return {"e": 1.0, "seen": seen}
+    mean = math.fsum(differences) / t
+    own = math.fsum((x - mean) ** 2 for x in differences) / (t - 1)
+    q = [r * n_c / (r * n_c + n_i) for n_c, n_i, f_c, f_i in both]
+    independent = math.fsum((b[2] + b[3]) * x * (1 - x) for b, x in zip(both, q)) / t
+    z = math.fsum(differences) / math.sqrt(max(own, independent))
+    spread = t * rho2 + 1
+    mixture = 2 / math.sqrt(spread) * math.exp(rho2 * z * z / (2 * spread))
+    return {"e": mixture * normal_cdf(z * math.sqrt(rho2 / spread)), "seen": seen}
+
+
+def clustered_ratio(bins):
+    """Dirichlet-multinomial over multivariate hypergeometric, by their definitions, of one group of bins."""
+    n, k = sum(b[0] for b in bins), sum(b[1] for b in bins)
+    if k < 2:
+        return 1.0
+    log_choose = lambda a, b: math.lgamma(a + 1) - math.lgamma(b + 1) - math.lgamma(a - b + 1)
+    independent = sum(log_choose(a, b) for a, b in bins) - log_choose(n, k)
+    ratio = 0.0
+    for concentration in (1, 4, 16):
+        log_p = math.lgamma(k + 1) + math.lgamma(concentration) - math.lgamma(k + concentration)
+        for a, b in bins:
+            if a:
+                part = concentration * a / n
+                log_p += math.lgamma(b + part) - math.lgamma(part) - math.lgamma(b + 1)
+        ratio += math.exp(log_p - independent) / 3
+    return ratio
+
+
+def dispersion(case):
+    """Per width and stake a detector that restarts whenever it lost, over groups of 16 bins in order of time."""
+    total = 0.0
+    for width in (1_000_000, 4_000_000, 16_000_000):
+        groups = {}
+        for at, failed in case["requests"]:
+            b = groups.setdefault(at // width // 16, {}).setdefault(at // width % 16, [0, 0])
+            b[0] += 1
+            b[1] += failed
+        ratios = [clustered_ratio(list(groups[g].values())) for g in sorted(groups)]
+        for stake in (0.3, 0.05, 0.01):
+            wealth = 1.0
+            for i, ratio in enumerate(ratios):
+                wealth *= 1 + stake * (ratio - 1)
+                if i + 1 < len(ratios):
+                    wealth = max(wealth, 1.0)
+            total += wealth / 9
+    return {"e": total}
+
+
 def binomial_cdf(k, n, p):
     return 1.0 if k >= n else 0.0 if k < 0 else 1 - beta_cdf(p, k + 1, n - k)
 
@@ -243,7 +301,7 @@ METHODS = {"betting_mean": betting_mean, "betting_once": betting_mean,
            "paired": paired, "label": label, "failure_rate": failure_rate, "split_guard": split_guard,
            "betting_martingale": betting_martingale, "log_mean": log_mean, "order_statistics": order_statistics,
            "holm": lambda c: holm(c["p"], c["alpha"], True), "e_holm": lambda c: holm(c["e"], c["alpha"], False),
-           "e_bh": e_bh}
+           "e_bh": e_bh, "blocks": blocks, "dispersion": dispersion}
 
 
 def agrees(mine, theirs):
