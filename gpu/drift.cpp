@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "gpu/capture/unknown_logprob.hpp"
 #include "gpu/measure_rows.hpp"
 #include "gpu/partial/partial_drift.hpp"
 #include "gpu/row_source.hpp"
@@ -18,7 +19,6 @@ using schema::Result;
 namespace {
 
 constexpr double kRoundingOverZero = 1e-6;  ///< log-probabilities that engines print in float32
-constexpr double kUnknownLogprob = -9999.0;
 
 struct Job {
   const Capture& train;
@@ -81,8 +81,7 @@ Result<MeasurementTable> measure_realised(std::span<const RealisedPair> pairs,
   std::vector<RealisedPair> known;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     RealisedPair pair = pairs[i];
-    const auto unknown = [](double value) { return !(value > kUnknownLogprob) || value > 1e300; };
-    if (unknown(pair.log_p) || unknown(pair.log_q)) continue;
+    if (!is_known_logprob(pair.log_p) || !is_known_logprob(pair.log_q)) continue;
     if (std::max(pair.log_p, pair.log_q) > kRoundingOverZero) {
       return schema::fail(
           ErrorCode::invalid_argument,

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/json.hpp"
+#include "schema/verdict_members.hpp"
 
 namespace driftgate::schema {
 namespace {
@@ -36,12 +37,6 @@ class Members {
 
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
-  const Json* find(const char* name, bool required) {
-    const auto it = object_.find(name);
-    if (it != object_.end()) return &*it;
-    if (required) refuse(name, "is missing");
-    return nullptr;
-  }
   std::string text(const char* name) {
     const Json* value = find(name, true);
     if (value == nullptr) return {};
@@ -75,64 +70,54 @@ class Members {
     if (!parsed) refuse(name, "must be a number");
     return parsed;
   }
+  /// 64 bits do not fit a JSON number, so a seed is written as text.
+  std::uint64_t seed(const char* name) {
+    const std::string digits = text(name);
+    std::uint64_t value = 0;
+    const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (digits.empty() || end.ec != std::errc{} || end.ptr != digits.data() + digits.size()) {
+      refuse(name, "must be a whole number written as a string");
+    }
+    return value;
+  }
+  std::map<std::string, std::string> texts(const char* name, bool required) {
+    std::map<std::string, std::string> found;
+    const Json* value = find(name, required);
+    if (value == nullptr) return found;
+    if (!value->is_object()) return refuse(name, "must be an object"), found;
+    for (const auto& item : value->items()) {
+      if (!item.value().is_string()) return refuse(name, "must hold strings"), found;
+      found[item.key()] = item.value().get<std::string>();
+    }
+    return found;
+  }
+  std::map<std::string, double> numbers(const char* name) {
+    std::map<std::string, double> found;
+    const Json* value = find(name, true);
+    if (value == nullptr) return found;
+    if (!value->is_object()) return refuse(name, "must be an object"), found;
+    for (const auto& item : value->items()) {
+      const auto number = number_from_json(item.value());
+      if (!number) return refuse(name, "must hold numbers"), found;
+      found[item.key()] = *number;
+    }
+    return found;
+  }
   void refuse(std::string_view name, std::string_view why) {
     if (fault_.empty()) fault_ = fmt::format("{} {}", name, why);
   }
 
  private:
+  const Json* find(const char* name, bool required) {
+    const auto it = object_.find(name);
+    if (it != object_.end()) return &*it;
+    if (required) refuse(name, "is missing");
+    return nullptr;
+  }
+
   const Json& object_;
   std::string fault_;
 };
-
-std::map<std::string, std::string> read_texts(Members& members, const char* name, bool required) {
-  std::map<std::string, std::string> texts;
-  const Json* value = members.find(name, required);
-  if (value == nullptr) return texts;
-  if (!value->is_object()) return members.refuse(name, "must be an object"), texts;
-  for (const auto& item : value->items()) {
-    if (!item.value().is_string()) return members.refuse(name, "must hold strings"), texts;
-    texts[item.key()] = item.value().get<std::string>();
-  }
-  return texts;
-}
-
-std::map<std::string, double> read_details(Members& members) {
-  std::map<std::string, double> details;
-  const Json* value = members.find("details", true);
-  if (value == nullptr) return details;
-  if (!value->is_object()) return members.refuse("details", "must be an object"), details;
-  for (const auto& item : value->items()) {
-    const auto number = number_from_json(item.value());
-    if (!number) return members.refuse("details", "must hold numbers"), details;
-    details[item.key()] = *number;
-  }
-  return details;
-}
-
-void read_names(Members& members, ClauseVerdict& verdict) {
-  const std::string severity = members.text("severity");
-  if (severity != "hard" && severity != "soft") members.refuse("severity", "must be hard or soft");
-  verdict.severity = severity == "soft" ? Severity::soft : Severity::hard;
-
-  const auto role = slice_role_from_name(members.text("role"));
-  if (!role) return members.refuse("role", "is not a role of a slice");
-  verdict.role = *role;
-
-  const auto named = verdict_from_name(members.text("verdict"));
-  if (!named) return members.refuse("verdict", "must be pass, violated, inconclusive or error");
-  verdict.verdict = *named;
-
-  const auto rule = verdict_rule_from_name(members.text("rule"));
-  if (!rule) return members.refuse("rule", "is not a rule by which verdicts follow");
-  verdict.rule = *rule;
-
-  // 64 bits do not fit a JSON number, so a seed is written as text.
-  const std::string seed = members.text("seed");
-  const auto end = std::from_chars(seed.data(), seed.data() + seed.size(), verdict.seed);
-  if (seed.empty() || end.ec != std::errc{} || end.ptr != seed.data() + seed.size()) {
-    members.refuse("seed", "must be a whole number written as a string");
-  }
-}
 
 }  // namespace
 
@@ -199,27 +184,7 @@ Result<ClauseVerdict> clause_verdict_from_json(std::string_view json) {
     return fail(ErrorCode::invalid_document, "a clause verdict must be a JSON object of at most 1 MiB");
   }
   Members members(parsed);
-  ClauseVerdict verdict;
-  verdict.clause = members.text("clause");
-  verdict.where = read_texts(members, "where", true);
-  read_names(members, verdict);
-  verdict.rules = members.version("rules");
-  verdict.n = members.count("n");
-  verdict.clusters = members.count("clusters");
-  verdict.limit_kind = members.text("limit_kind");
-  verdict.alpha = members.number("alpha", true).value_or(0);
-  verdict.method = members.text("method");
-  verdict.approximate = members.flag("approximate");
-  verdict.no_harm_only = members.flag("no_harm_only");
-  verdict.details = read_details(members);
-  verdict.tables = read_texts(members, "tables", false);
-  verdict.message = members.text("message");
-  verdict.estimate = members.number("estimate");
-  verdict.lower = members.number("lower");
-  verdict.upper = members.number("upper");
-  verdict.e_value = members.number("e_value");
-  verdict.p_value = members.number("p_value");
-  verdict.threshold = members.number("threshold");
+  ClauseVerdict verdict = read_clause_verdict(members);
   if (!members.fault().empty()) {
     return fail(ErrorCode::invalid_document, "not a clause verdict: " + members.fault());
   }

@@ -12,6 +12,7 @@
 #include "daemon/api/rate_limiter.hpp"
 #include "daemon/api/request_scope.hpp"
 #include "daemon/api/routes.hpp"
+#include "daemon/base/http_text.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::api {
@@ -44,7 +45,7 @@ schema::Result<auth::Principal> authenticate(Context& context, const net::Reques
     return schema::fail(ErrorCode::unauthenticated,
                         "no token: send 'Authorization: Bearer dg_…' (driftgate token issue)");
   constexpr std::string_view kBearer = "Bearer ";
-  if (value->size() < kBearer.size() || !net::equal_ignoring_case(value->substr(0, kBearer.size()), kBearer))
+  if (value->size() < kBearer.size() || !base::equal_ignoring_case(value->substr(0, kBearer.size()), kBearer))
     return schema::fail(ErrorCode::unauthenticated, "only 'Authorization: Bearer dg_…' is known here");
   return context.tokens.authenticate(value->substr(kBearer.size()));
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "daemon/base/http_text.hpp"
+
 namespace driftgate::api {
 namespace {
 
@@ -68,7 +70,7 @@ schema::Result<IfMatch> parse(std::string_view value) {
 schema::Result<std::optional<IfMatch>> if_match_of(const net::RequestHead& head) {
   std::optional<std::string> value;
   for (const net::Header& header : head.headers) {
-    if (!net::equal_ignoring_case(header.name, "if-match")) continue;
+    if (!base::equal_ignoring_case(header.name, "if-match")) continue;
     value = value ? *value + "," + header.value : header.value;
   }
   if (!value) return std::nullopt;

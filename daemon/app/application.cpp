@@ -21,6 +21,8 @@
 #include "daemon/app/ticker.hpp"
 #include "daemon/app/version.hpp"
 #include "daemon/auth/tokens.hpp"
+#include "daemon/base/clock.hpp"
+#include "daemon/base/durable_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/evidence/backup.hpp"
 #include "daemon/evidence/bundle/dsse.hpp"
@@ -53,12 +55,6 @@ constexpr std::chrono::seconds kDrainTime{5};                ///< for requests i
 constexpr std::chrono::milliseconds kProgressInterval{250};  ///< how often streams look for progress
 constexpr std::int64_t kIdempotencyKept_us = 7LL * 86'400 * 1'000'000;
 
-std::int64_t wall_clock_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 /// In start order, so that members are destroyed in reverse.
@@ -67,7 +63,7 @@ struct Application::Parts {
 
   const Settings settings;
   const Log log;
-  const std::string instance = store::make_id("in", wall_clock_us(), store::secure_id_random());
+  const std::string instance = store::make_id("in", base::wall_clock_us(), store::secure_id_random());
   std::unique_ptr<store::Store> store;
   std::optional<pipeline::SystemClock> clock;  ///< one for tokens, schedules and the pipeline
   std::unique_ptr<evidence::HeadPublisher> heads;
@@ -112,7 +108,7 @@ struct Application::Parts {
 Result<void> Application::Parts::open_store() {
   store::StoreOptions options;
   options.data_dir = data_dir_of(settings);
-  options.opened_us = wall_clock_us();
+  options.opened_us = base::wall_clock_us();
   auto opened = store::Store::open(std::move(options));
   if (!opened) return std::unexpected(opened.error());
   store = std::move(*opened);
@@ -132,7 +128,7 @@ Result<void> Application::Parts::record_attestation_key(const evidence::PublicKe
   if (!known) return std::unexpected(known.error());
   const auto in_force = evidence::check_key(*known, attestation_key(), key);
   if (!in_force) return in_force;
-  return evidence::note_key(store->data_dir(), attestation_key(), key, 0, wall_clock_us());
+  return evidence::note_key(store->data_dir(), attestation_key(), key, 0, base::wall_clock_us());
 }
 
 /// Refuses to start on a database whose log does not extend the head that was published outside it.
@@ -173,13 +169,13 @@ Result<void> Application::Parts::admit_people() {
       [this] {
         if (net::Server* const waiting = streams.load()) waiting->wake_streams();
       });
-  idempotency = api::stored_idempotency(*store, wall_clock_us);
+  idempotency = api::stored_idempotency(*store, base::wall_clock_us);
   const std::filesystem::path file = data_dir_of(settings) / "admin.token";
   const auto first = auth::ensure_first_admin(*store, file, clock->now_us());
   if (!first) return std::unexpected(first.error());
   if (*first) log.info(fmt::format("the first admin token is in {}", file.string()));
   const auto forgotten = store->write("forget old requests", [](store::Tx& tx) {
-    return store::idempotency_forget(tx, wall_clock_us() - kIdempotencyKept_us, true);
+    return store::idempotency_forget(tx, base::wall_clock_us() - kIdempotencyKept_us, true);
   });
   if (!forgotten) return std::unexpected(forgotten.error());
   return {};
@@ -215,12 +211,12 @@ Result<void> Application::Parts::open_webhooks() {
   if (!endpoints) return std::unexpected(endpoints.error());
   notify::SenderOptions options;
   options.policy = webhook_policy(settings);
-  options.now_us = wall_clock_us;
+  options.now_us = base::wall_clock_us;
   options.log = [this](std::string_view level, const std::string& text) { log.write(level, text); };
   auto started = notify::Sender::start(*store, std::move(*endpoints), std::move(options));
   if (!started) return std::unexpected(started.error());
   sender = std::move(*started);
-  desk = notify::stored_desk(*store, configured, wall_clock_us, [this] { sender->wake(); });
+  desk = notify::stored_desk(*store, configured, base::wall_clock_us, [this] { sender->wake(); });
   return {};
 }
 
@@ -323,8 +319,8 @@ Result<void> Application::Parts::announce() {
   log.info(fmt::format("ready port={} data_dir={} version={}", server->port(), data_dir_of(settings).string(),
                        kVersion));
   if (settings.port_file.empty()) return {};
-  return write_file(std::filesystem::absolute(expand_home(settings.port_file)),
-                    fmt::format("{}\n", server->port()));
+  return base::write_file_durably(std::filesystem::absolute(expand_home(settings.port_file)),
+                                  fmt::format("{}\n", server->port()), 0644);
 }
 
 std::vector<api::ReadyCheck> Application::Parts::readiness() {

@@ -10,14 +10,15 @@
 
 #include "daemon/app/options.hpp"
 #include "daemon/auth/tokens.hpp"
+#include "daemon/base/base64.hpp"
+#include "daemon/base/clock.hpp"
+#include "daemon/base/durable_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output.hpp"
 #include "daemon/evidence/backup.hpp"
-#include "daemon/evidence/base64.hpp"
 #include "daemon/evidence/keys/key_files.hpp"
 #include "daemon/evidence/log/epochs.hpp"
 #include "daemon/evidence/log/query.hpp"
-#include "daemon/store/durable_file.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::app {
@@ -26,12 +27,6 @@ namespace {
 using nlohmann::json;
 using schema::ErrorCode;
 using schema::Result;
-
-std::int64_t wall_clock_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 Result<Settings> settings_of(const cli::OfflineArgs& args) {
   auto settings = args.config.empty() ? Result<Settings>(Settings{}) : load_settings(args.config);
@@ -44,7 +39,7 @@ std::string webhook_secret() {
   std::random_device random;
   std::string bytes;
   for (int i = 0; i < 32; ++i) bytes += static_cast<char>(random() & 0xff);
-  return "whsec_" + evidence::to_base64(bytes) + "\n";
+  return "whsec_" + base::to_base64(bytes) + "\n";
 }
 
 Result<evidence::KeyFile> key_file_of(const Settings& settings, const std::string& use, std::uint64_t epoch) {
@@ -62,7 +57,7 @@ Result<evidence::KeyFile> key_file_of(const Settings& settings, const std::strin
 Result<std::string> generate(const cli::OfflineArgs& args) {
   if (args.out.empty()) return schema::fail(ErrorCode::invalid_argument, "--out must name the new file");
   if (args.use == "webhook") {
-    auto written = store::write_file_durably(args.out, webhook_secret(), 0600, store::IfPresent::refuse);
+    auto written = base::write_file_durably(args.out, webhook_secret(), 0600, base::IfPresent::refuse);
     if (!written) return std::unexpected(written.error());
     return json{{"file", args.out}, {"use", args.use}}.dump();
   }
@@ -83,7 +78,7 @@ Result<std::string> generate(const cli::OfflineArgs& args) {
 
 /// The store of a daemon that does not run, checked against its published head.
 Result<std::unique_ptr<store::Store>> open_idle(const Settings& settings) {
-  auto store = store::Store::open({.data_dir = data_dir_of(settings), .opened_us = wall_clock_us()});
+  auto store = store::Store::open({.data_dir = data_dir_of(settings), .opened_us = base::wall_clock_us()});
   if (!store) return store;
   auto heads = evidence::HeadPublisher::start(**store, head_options(settings));
   if (!heads) return std::unexpected(heads.error());
@@ -100,7 +95,7 @@ Result<std::string> rotate(const cli::OfflineArgs& args) {
   if (!epoch) return std::unexpected(epoch.error());
   auto file = key_file_of(*settings, args.use, *epoch);
   if (!file) return std::unexpected(file.error());
-  auto key = evidence::rotate_key(**store, *file, args.reason, wall_clock_us());
+  auto key = evidence::rotate_key(**store, *file, args.reason, base::wall_clock_us());
   if (!key) return std::unexpected(key.error());
   // The head that holds the rotation's entry is published at once, by the key that is in force now.
   auto heads = evidence::HeadPublisher::start(**store, head_options(*settings));
@@ -153,7 +148,7 @@ Result<Recovered> recover(const cli::OfflineArgs& args) {
   if (!newest) return std::unexpected(newest.error());
   const auto file = args.out.empty() ? data_dir_of(*settings) / "recovered.token" : std::filesystem::path(args.out);
   auto token = auth::recover_admin(**store, {.name = args.name, .reason = args.reason, .file = file},
-                                   std::max(wall_clock_us(), *newest));
+                                   std::max(base::wall_clock_us(), *newest));
   if (!token) return std::unexpected(token.error());
   // The head that holds the recovery's entry is published at once.
   auto heads = evidence::HeadPublisher::start(**store, head_options(*settings));
@@ -182,7 +177,7 @@ int restore_command(const cli::OfflineArgs& args) {
                                                   .head = head_options(*settings),
                                                   .accept_loss = args.accept_loss,
                                                   .reason = args.reason,
-                                                  .now_us = wall_clock_us()});
+                                                  .now_us = base::wall_clock_us()});
   if (!restored) return cli::report(restored.error());
   if (args.json) {
     cli::print_line(json{{"tree_size", restored->tree_size},

@@ -1,14 +1,12 @@
 #include "daemon/app/options.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 
+#include "daemon/base/clock.hpp"
 #include "daemon/route/relay/endpoint.hpp"
 
 namespace driftgate::app {
@@ -131,9 +129,7 @@ evidence::HeadOptions head_options(const Settings& settings) {
   options.origin = settings.evidence_origin;
   options.key_file = configured_or(settings.evidence_key_file, data / "log.key");
   options.head_file = configured_or(settings.evidence_head_file, data / "head.note");
-  options.now_us = std::chrono::duration_cast<std::chrono::microseconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
+  options.now_us = base::wall_clock_us();
   return options;
 }
 
@@ -143,21 +139,6 @@ fs::path backup_dir_of(const Settings& settings) {
 
 fs::path attestation_key_file(const Settings& settings) {
   return configured_or(settings.evidence_attestation_key_file, data_dir_of(settings) / "attestation.key");
-}
-
-schema::Result<void> write_file(const fs::path& path, const std::string& text) {
-  const std::string temporary = path.string() + ".new";
-  const auto failure = [&path] {
-    return schema::fail(schema::ErrorCode::io,
-                        fmt::format("cannot write '{}': {}", path.string(), std::strerror(errno)));
-  };
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return failure();
-  const bool written =
-      ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
-  const bool closed = ::close(fd) == 0;
-  if (!written || !closed || ::rename(temporary.c_str(), path.c_str()) != 0) return failure();
-  return {};
 }
 
 }  // namespace driftgate::app

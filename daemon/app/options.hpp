@@ -30,7 +30,4 @@ namespace driftgate::app {
 [[nodiscard]] std::filesystem::path backup_dir_of(const Settings& settings);
 [[nodiscard]] std::filesystem::path attestation_key_file(const Settings& settings);
 
-/// Writes `text` into a file in one step: temporary file, synced, renamed.
-[[nodiscard]] schema::Result<void> write_file(const std::filesystem::path& path, const std::string& text);
-
 }  // namespace driftgate::app

@@ -76,7 +76,7 @@ class RouterKeeper {
   std::optional<RouterWatch> watch_;
   Time born_{};                 ///< when the present router answered first
   std::uint32_t failures_ = 0;  ///< starts in a row that failed, or did not last
-  route::UniqueFd wake_;
+  base::UniqueFd wake_;
 
   mutable std::mutex mutex_;  ///< guards what follows
   route::RouterProcess router_;

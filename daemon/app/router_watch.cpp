@@ -19,13 +19,13 @@ constexpr std::size_t kReadBytes = 4'096;
 schema::Result<RouterWatch> RouterWatch::attach(const std::string& control_path, route::HangLimits limits) {
   auto connected = route::connect_unix(control_path);
   if (!connected) return std::unexpected(connected.error());
-  route::UniqueFd socket(*connected);
+  base::UniqueFd socket(*connected);
   auto process = route::ProcessHandle::of_peer(socket.get());
   if (!process) return std::unexpected(process.error());
   return RouterWatch(control_path, limits, std::move(socket), std::move(*process));
 }
 
-RouterWatch::RouterWatch(std::string control_path, route::HangLimits limits, route::UniqueFd socket,
+RouterWatch::RouterWatch(std::string control_path, route::HangLimits limits, base::UniqueFd socket,
                          route::ProcessHandle process)
     : control_path_(std::move(control_path)),
       limits_(limits),
@@ -73,7 +73,7 @@ void RouterWatch::ask(Time now) {
   if (!socket_) {
     const auto connected = route::connect_unix(control_path_);
     // A hung router's queue of connections may be full: then the question counts as asked.
-    if (connected) socket_ = route::UniqueFd(*connected);
+    if (connected) socket_ = base::UniqueFd(*connected);
     received_.clear();
   }
   asked_ = now;

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/route/control/hang_judge.hpp"
 #include "daemon/route/control/router_driver.hpp"
-#include "daemon/route/control/unique_fd.hpp"
 #include "daemon/route/worker/process_threads.hpp"
 #include "daemon/route/worker/router_page.hpp"
 
@@ -37,7 +37,7 @@ class RouterWatch final : private route::RouterSigns {
   [[nodiscard]] bool answered() const { return answered_; }
 
  private:
-  RouterWatch(std::string control_path, route::HangLimits limits, route::UniqueFd socket,
+  RouterWatch(std::string control_path, route::HangLimits limits, base::UniqueFd socket,
               route::ProcessHandle process);
   std::vector<route::WorkerSign> workers() override;
   std::vector<route::ThreadState> threads() override;
@@ -47,7 +47,7 @@ class RouterWatch final : private route::RouterSigns {
 
   std::string control_path_;
   route::HangLimits limits_;
-  route::UniqueFd socket_;
+  base::UniqueFd socket_;
   route::ProcessHandle process_;
   std::optional<route::PageView> page_;
   route::HangJudge judge_;

@@ -8,6 +8,7 @@
 #include "daemon/cli/output.hpp"
 #include "daemon/cli/service/client.hpp"
 #include "daemon/evidence/keys/key_files.hpp"
+#include "daemon/evidence/keys/signed_note.hpp"
 #include "daemon/evidence/verify/verify_folder.hpp"
 
 namespace driftgate::app {
@@ -15,8 +16,6 @@ namespace {
 
 using nlohmann::json;
 using schema::Result;
-
-constexpr std::size_t kMaxNoteBytes = 16'384;
 
 /// The keys that heads are believed by: those of the auditor's file, or of the folder's own record.
 Result<evidence::TrustFile> trust_of(const cli::OfflineArgs& args, const std::filesystem::path& data_dir) {
@@ -34,7 +33,7 @@ Result<evidence::FolderReport> verify(const cli::OfflineArgs& args) {
   if (!trust) return std::unexpected(trust.error());
   evidence::FolderRequest request{head_options(*settings), std::move(*trust), std::nullopt};
   if (!args.older_head.empty()) {
-    auto note = cli::read_file(args.older_head, kMaxNoteBytes);
+    auto note = cli::read_file(args.older_head, evidence::kMaxNoteBytes);
     if (!note) return std::unexpected(note.error());
     request.older_head = std::move(*note);
   }

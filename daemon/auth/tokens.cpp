@@ -8,8 +8,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "daemon/base/durable_file.hpp"
 #include "daemon/evidence/log/log.hpp"
-#include "daemon/store/durable_file.hpp"
 #include "daemon/store/id.hpp"
 #include "schema/names.hpp"
 #include "schema/sha256.hpp"
@@ -264,7 +264,8 @@ Result<TokenInfo> recover_admin(store::Store& store, const RecoveryRequest& requ
                                .recovery = request.reason},
                               random_secret(), now_us);
     if (!issued) return std::unexpected(std::move(issued.error()));
-    auto written = store::write_file_durably(request.file, issued->bearer + "\n", 0600, store::IfPresent::refuse);
+    auto written =
+        base::write_file_durably(request.file, issued->bearer + "\n", 0600, base::IfPresent::refuse);
     if (!written) return std::unexpected(std::move(written.error()));
     wrote = true;
     return issued->info;
@@ -283,7 +284,7 @@ Result<bool> ensure_first_admin(store::Store& store, const std::filesystem::path
     auto issued = issue_token(tx, request, random_secret(), now_us);
     if (!issued) return std::unexpected(std::move(issued.error()));
     // Before the COMMIT: a crash in between leaves a file without a token, which the next start replaces.
-    auto written = store::write_file_durably(file, issued->bearer + "\n", 0600, store::IfPresent::replace);
+    auto written = base::write_file_durably(file, issued->bearer + "\n", 0600, base::IfPresent::replace);
     if (!written) return std::unexpected(std::move(written.error()));
     return true;
   });

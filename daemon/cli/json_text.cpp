@@ -11,27 +11,21 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxValueWidth = 120;
 
-const json* find(const json& object, std::string_view member) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(std::string(member));
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
 std::string percent(std::int64_t done, std::int64_t total) {
   return total <= 0 ? "" : fmt::format("{}%", 100 * done / total);
 }
 
 /// "5 pass, 1 inconclusive" and one line for each clause that is open or violated.
 std::string summary_text(const json& run) {
-  const json* summary = find(run, "summary");
+  const json* summary = base::member(run, "summary");
   if (summary == nullptr) return "";
   if (!summary->is_object()) return plain_text(*summary);
   std::string out;
-  if (const json* verdicts = find(*summary, "verdicts"); verdicts != nullptr && verdicts->is_object())
+  if (const json* verdicts = base::member(*summary, "verdicts"); verdicts != nullptr && verdicts->is_object())
     for (const auto& [name, count] : verdicts->items())
       if (count.is_number_integer() && count.get<std::int64_t>() > 0)
         out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count.get<std::int64_t>(), name);
-  if (const json* open = find(*summary, "open"); open != nullptr && open->is_array())
+  if (const json* open = base::member(*summary, "open"); open != nullptr && open->is_array())
     for (const json& item : *open)
       out += fmt::format("\n    {} {}: {}", text_of(item, "verdict"), text_of(item, "clause"),
                          text_of(item, "message"));
@@ -39,10 +33,10 @@ std::string summary_text(const json& run) {
 }
 
 std::string stage_progress(const json& run) {
-  const json* progress = find(run, "progress");
+  const json* progress = base::member(run, "progress");
   if (progress == nullptr) return "";
-  const std::int64_t done = integer_of(*progress, "done");
-  const std::int64_t total = integer_of(*progress, "total");
+  const std::int64_t done = base::integer_at(*progress, "done");
+  const std::int64_t total = base::integer_at(*progress, "total");
   std::string out = percent(done, total);
   if (total > 0) out += fmt::format(" ({} of {} {})", done, total, text_of(*progress, "unit"));
   const std::string text = text_of(*progress, "text");
@@ -54,7 +48,7 @@ std::string stage_progress(const json& run) {
 std::string given_text(const json& asked, std::int64_t needed) {
   std::string names;
   std::size_t count = 0;
-  if (const json* given = find(asked, "given"); given != nullptr && given->is_array()) {
+  if (const json* given = base::member(asked, "given"); given != nullptr && given->is_array()) {
     count = given->size();
     for (const json& one : *given) names += (names.empty() ? ": " : ", ") + text_of(one, "who");
   }
@@ -64,15 +58,15 @@ std::string given_text(const json& asked, std::int64_t needed) {
 /// What people can do about a promotion that waits for them.
 std::string waits_text(const json& promotion) {
   std::string out;
-  if (const json* approval = find(promotion, "approval"))
+  if (const json* approval = base::member(promotion, "approval"))
     out += fmt::format("  waits for approval{}: driftgate approve {} --evidence {} --reason …\n",
-                       given_text(*approval, integer_of(*approval, "needed")), text_of(promotion, "id"),
+                       given_text(*approval, base::integer_at(*approval, "needed")), text_of(promotion, "id"),
                        text_of(*approval, "evidence_digest"));
-  const json* waiver = find(promotion, "waiver");
-  if (const json* clauses = waiver == nullptr ? nullptr : find(*waiver, "clauses")) {
+  const json* waiver = base::member(promotion, "waiver");
+  if (const json* clauses = waiver == nullptr ? nullptr : base::member(*waiver, "clauses")) {
     for (const json& open : *clauses)
       out += fmt::format("  inconclusive{}: driftgate waive {} --clause {} --evidence {} --reason …\n",
-                         given_text(open, integer_of(*waiver, "needed")), text_of(promotion, "id"),
+                         given_text(open, base::integer_at(*waiver, "needed")), text_of(promotion, "id"),
                          text_of(open, "clause"), text_of(*waiver, "evidence_digest"));
   }
   return out;
@@ -91,13 +85,8 @@ std::string plain_text(const json& value) {
 }
 
 std::string text_of(const json& object, std::string_view member) {
-  const json* found = find(object, member);
+  const json* found = base::member(object, member);
   return found == nullptr ? "" : plain_text(*found);
-}
-
-std::int64_t integer_of(const json& object, std::string_view member, std::int64_t fallback) {
-  const json* found = find(object, member);
-  return found != nullptr && found->is_number_integer() ? found->get<std::int64_t>() : fallback;
 }
 
 schema::Result<json> parse_answer(const schema::Result<std::string>& answer) {
@@ -113,16 +102,16 @@ std::string progress_line(const json& promotion) {
   std::string out = text_of(promotion, "state");
   const std::string stage = text_of(promotion, "stage");
   if (!stage.empty()) out += " " + stage;
-  const json* stages = find(promotion, "stages");
+  const json* stages = base::member(promotion, "stages");
   if (stages != nullptr && stages->is_array() && !stages->empty() &&
       text_of(stages->back(), "stage") == stage) {
     const std::string progress = stage_progress(stages->back());
     if (!progress.empty()) out += " " + progress;
   }
-  const json* canary = find(promotion, "canary");
-  const bool ended = integer_of(promotion, "ended_us") > 0;
+  const json* canary = base::member(promotion, "canary");
+  const bool ended = base::integer_at(promotion, "ended_us") > 0;
   if (canary != nullptr && stage == "canary" && !ended) {
-    const double share = static_cast<double>(integer_of(*canary, "share_bp")) / 100.0;
+    const double share = static_cast<double>(base::integer_at(*canary, "share_bp")) / 100.0;
     out += fmt::format("; share {}%, {}", share, text_of(*canary, "phase"));
     out += fmt::format(", e-value {:.4g}", canary->value("e_value", 1.0));
   }
@@ -141,12 +130,12 @@ std::string promotion_text(const json& promotion) {
   line("requester", text_of(promotion, "requester"));
   line("traffic", text_of(promotion, "traffic"));
   line("reason", text_of(promotion, "reason"));
-  const json* stages = find(promotion, "stages");
+  const json* stages = base::member(promotion, "stages");
   if (stages != nullptr && stages->is_array())
     for (const json& run : *stages)
       out += fmt::format("  {:<18} {:<12} {}\n", text_of(run, "stage"),
                          text_of(run, "verdict").empty() ? text_of(run, "state") : text_of(run, "verdict"),
-                         find(run, "verdict") == nullptr ? stage_progress(run) : summary_text(run));
+                         base::member(run, "verdict") == nullptr ? stage_progress(run) : summary_text(run));
   return out + waits_text(promotion);
 }
 

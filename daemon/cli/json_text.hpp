@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/base/json_members.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::cli {
@@ -12,9 +13,6 @@ namespace driftgate::cli {
 [[nodiscard]] std::string text_of(const nlohmann::json& object, std::string_view member);
 /// A value as text for people; objects and lists as JSON.
 [[nodiscard]] std::string plain_text(const nlohmann::json& value);
-/// A member that is a whole number, or `fallback`.
-[[nodiscard]] std::int64_t integer_of(const nlohmann::json& object, std::string_view member,
-                                      std::int64_t fallback = 0);
 
 /// Parses what the daemon answered.
 [[nodiscard]] schema::Result<nlohmann::json> parse_answer(const schema::Result<std::string>& answer);

@@ -8,14 +8,15 @@
 #include <system_error>
 #include <utility>
 
+#include "daemon/base/durable_file.hpp"
 #include "daemon/evidence/keys/key_files.hpp"
+#include "daemon/evidence/keys/signed_note.hpp"
 #include "daemon/evidence/log/epochs.hpp"
 #include "daemon/evidence/log/head_check.hpp"
 #include "daemon/evidence/log/head_signer.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/verify/verify_search.hpp"
 #include "daemon/store/backup.hpp"
-#include "daemon/store/durable_file.hpp"
 #include "daemon/store/sqlite/connection.hpp"
 #include "daemon/store/sqlite/folder_lock.hpp"
 
@@ -26,7 +27,6 @@ using schema::ErrorCode;
 
 namespace {
 
-constexpr std::size_t kMaxNoteBytes = 16'384;
 constexpr const char* kActor = "console";
 /// SQLite's files of one database.
 constexpr std::string_view kDatabaseFiles[] = {"driftgate.db", "driftgate.db-wal", "driftgate.db-shm"};
@@ -66,7 +66,7 @@ Result<Backup> fill(store::Store& store, HeadPublisher& heads, const fs::path& f
   if (!size) return std::unexpected(std::move(size.error()));
   auto head = heads.signed_head_at(*size);
   if (!head) return std::unexpected(std::move(head.error()));
-  auto written = store::write_file_durably(folder / kBackupHead, *head, 0600, store::IfPresent::refuse);
+  auto written = base::write_file_durably(folder / kBackupHead, *head, 0600, base::IfPresent::refuse);
   if (!written) return std::unexpected(std::move(written.error()));
   return Backup{folder, *size, std::move(*head)};
 }
@@ -240,14 +240,14 @@ class Restore {
     }
     fs::rename(trial_ / kBackupDatabase, request_.data_dir / kBackupDatabase, error);
     if (error) return failed("place", kBackupDatabase, error);
-    auto synced = store::sync_folder(request_.data_dir);
+    auto synced = base::sync_folder(request_.data_dir);
     if (!synced || new_head_.empty()) return synced;
     if (!published_.empty() && !restored_.set_aside.empty()) {
-      auto kept = store::write_file_durably(restored_.set_aside / kBackupHead, published_, 0600,
-                                            store::IfPresent::replace);
+      auto kept = base::write_file_durably(restored_.set_aside / kBackupHead, published_, 0600,
+                                           base::IfPresent::replace);
       if (!kept) return kept;
     }
-    return store::write_file_durably(options_.head_file, new_head_, 0644, store::IfPresent::replace);
+    return base::write_file_durably(options_.head_file, new_head_, 0644, base::IfPresent::replace);
   }
 
   [[nodiscard]] static Result<void> failed(std::string_view what, std::string_view name,
@@ -281,7 +281,7 @@ Result<Backup> make_backup(store::Store& store, HeadPublisher& heads, const fs::
     fs::remove_all(folder, ignored);
     return backup;
   }
-  auto synced = store::sync_folder(parent);
+  auto synced = base::sync_folder(parent);
   if (!synced) return std::unexpected(std::move(synced.error()));
   return backup;
 }

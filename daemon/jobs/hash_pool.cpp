@@ -25,7 +25,7 @@ schema::Result<void> refuse_pickle(const std::string& path, std::string_view hea
       fmt::format("{} may be a pickle, which runs code when loaded: {}; use safetensors", path, *why));
 }
 
-schema::Result<std::string> hash_file(const std::string& path, const Descriptor& file,
+schema::Result<std::string> hash_file(const std::string& path, const base::UniqueFd& file,
                                       const FileIdentity& identity) {
   schema::Sha256 hash;
   std::vector<char> buffer(kReadBytes);
@@ -62,7 +62,7 @@ HashPool::~HashPool() {
   (void)finish();
 }
 
-bool HashPool::add(std::string path, Descriptor file, const FileIdentity& identity, std::string* into) {
+bool HashPool::add(std::string path, base::UniqueFd file, const FileIdentity& identity, std::string* into) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return waiting_.size() < kMaxWaiting || failure_; });
   if (failure_) return false;

@@ -28,14 +28,14 @@ class HashPool {
 
   /// Hands a file over; `into` gets 64 hex digits before `finish` returns, and lives as long. False once a
   /// file has failed.
-  bool add(std::string path, Descriptor file, const FileIdentity& identity, std::string* into);
+  bool add(std::string path, base::UniqueFd file, const FileIdentity& identity, std::string* into);
   /// Waits for all; the first failure in time.
   schema::Result<void> finish();
 
  private:
   struct Task {
     std::string path;
-    Descriptor file;
+    base::UniqueFd file;
     FileIdentity identity;
     std::string* into = nullptr;
   };

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/durable_file.hpp"
+
 namespace driftgate::jobs {
 namespace {
 
@@ -23,36 +25,15 @@ std::unexpected<schema::Error> io_error(std::string_view what, const std::string
                       fmt::format("cannot {} {}: {}", what, path, std::strerror(error)));
 }
 
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto put = ::write(fd, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(put));
-  }
-  return true;
-}
-
 }  // namespace
 
 schema::Result<void> JobFolder::put(std::string_view name, std::string_view bytes) const {
-  const auto final_path = file(name);
-  const auto temporary = final_path + ".tmp";
-  {
-    const Descriptor fd(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd) return io_error("create", temporary);
-    if (!write_all(fd.get(), bytes) || ::fsync(fd.get()) != 0) return io_error("write", temporary);
-  }
-  if (::rename(temporary.c_str(), final_path.c_str()) != 0) return io_error("rename", temporary);
-  const Descriptor folder(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || ::fsync(folder.get()) != 0) return io_error("sync", path_.string());
-  return {};
+  return base::write_file_durably(file(name), bytes, 0600);
 }
 
 schema::Result<std::string> JobFolder::get(std::string_view name) const {
   const auto path = file(name);
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd && errno == ENOENT) return schema::fail(ErrorCode::not_found, fmt::format("{} is not there", path));
   if (!fd) return io_error("open", path);
   std::string bytes;
@@ -69,17 +50,17 @@ schema::Result<std::string> JobFolder::get(std::string_view name) const {
 }
 
 void JobFolder::report(const JobProgress& progress) const {
-  const Descriptor fd(
+  const base::UniqueFd fd(
       ::open(file("progress.jsonl").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return;
   const json line{
       {"done", progress.done}, {"total", progress.total}, {"unit", progress.unit}, {"text", progress.text}};
-  (void)write_all(fd.get(), line.dump() + "\n");
+  (void)base::write_all(fd.get(), line.dump() + "\n");
 }
 
 std::optional<JobProgress> JobFolder::progress() const {
   constexpr off_t kTailBytes = 4'096;
-  const Descriptor fd(::open(file("progress.jsonl").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const base::UniqueFd fd(::open(file("progress.jsonl").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return std::nullopt;
   const off_t size = ::lseek(fd.get(), 0, SEEK_END);
   const off_t from = size > kTailBytes ? size - kTailBytes : 0;
@@ -97,8 +78,8 @@ std::optional<JobProgress> JobFolder::progress() const {
                      value.value("unit", ""), value.value("text", "")};
 }
 
-schema::Result<Descriptor> JobFolder::lock() const {
-  Descriptor fd(::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+schema::Result<base::UniqueFd> JobFolder::lock() const {
+  base::UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return io_error("open", file("lock"));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     return schema::fail(ErrorCode::conflict, fmt::format("{} is held by a live process", file("lock")));
@@ -107,7 +88,7 @@ schema::Result<Descriptor> JobFolder::lock() const {
 }
 
 bool JobFolder::lock_is_free() const {
-  const Descriptor fd(::open(file("lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  const base::UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return true;
   return ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0;
 }

@@ -34,7 +34,7 @@ class JobFolder {
   [[nodiscard]] std::optional<JobProgress> progress() const;
 
   /// Opens `lock` and locks it without waiting; `conflict` when a live process holds it.
-  [[nodiscard]] schema::Result<Descriptor> lock() const;
+  [[nodiscard]] schema::Result<base::UniqueFd> lock() const;
   /// True when no live process holds the lock.
   [[nodiscard]] bool lock_is_free() const;
   /// The number in `pid` or `group`, 0 when there is none.

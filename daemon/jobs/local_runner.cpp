@@ -272,7 +272,7 @@ class LocalRunner::Impl {
   bool stopping_ = false;
   bool telling_ = false;  ///< a callback runs now
   std::condition_variable told_;
-  Descriptor wake_;
+  base::UniqueFd wake_;
   std::thread thread_;
 };
 

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
-#include <cmath>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/engine_client.hpp"
+#include "gpu/capture/unknown_logprob.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::jobs {
@@ -13,14 +13,12 @@ namespace {
 using nlohmann::json;
 using schema::ErrorCode;
 
-/// Engines write −9999.0 for "unknown" (measurement.md, section 5); no real log-probability is near it.
-constexpr double kUnknownBelow = -9'998;
 constexpr schema::JsonLimits kAnswerLimits{.bytes = 16u << 20, .depth = 32, .values = 2'000'000};
 
 double logprob_of(const json& value) {
   if (!value.is_number()) return std::numeric_limits<double>::quiet_NaN();
   const auto number = value.get<double>();
-  return std::isfinite(number) && number > kUnknownBelow ? number : std::numeric_limits<double>::quiet_NaN();
+  return gpu::is_known_logprob(number) ? number : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::unexpected<schema::Error> bad_shape(std::string what, std::string where) {

@@ -38,7 +38,7 @@ class Walk {
   Walk(std::deque<Found>& found, HashCache* cache, HashPool& pool)
       : found_(found), cache_(cache), pool_(pool) {}
 
-  schema::Result<void> folder(Descriptor fd, const std::string& prefix, std::size_t depth) {
+  schema::Result<void> folder(base::UniqueFd fd, const std::string& prefix, std::size_t depth) {
     if (depth > kMaxManifestDepth) {
       return schema::fail(ErrorCode::limit_exceeded,
                           fmt::format("{} is more than {} folders deep", prefix, kMaxManifestDepth));
@@ -59,7 +59,7 @@ class Walk {
 
  private:
   schema::Result<void> entry(int folder_fd, const char* name, const std::string& path, std::size_t depth) {
-    Descriptor fd(::openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    base::UniqueFd fd(::openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
     if (!fd && errno == ELOOP) {
       return schema::fail(ErrorCode::forbidden,
                           fmt::format("{} is a symbolic link; a checkpoint holds files only", path));
@@ -85,7 +85,7 @@ class Walk {
     return take(std::move(fd), path, FileIdentity::of(status));
   }
 
-  schema::Result<void> take(Descriptor fd, const std::string& path, const FileIdentity& identity) {
+  schema::Result<void> take(base::UniqueFd fd, const std::string& path, const FileIdentity& identity) {
     auto& found = found_.emplace_back(Found{{path, identity.bytes, {}}, identity});
     if (cache_ != nullptr) {
       if (auto known = cache_->find(identity)) {

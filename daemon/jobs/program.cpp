@@ -67,7 +67,7 @@ void reap_all(pid_t group) {
 
 class Watch {
  public:
-  Watch(const Program& program, pid_t child, Descriptor output)
+  Watch(const Program& program, pid_t child, base::UniqueFd output)
       : program_(program),
         child_(child),
         output_(std::move(output)),
@@ -114,7 +114,7 @@ class Watch {
     char buffer[65'536];
     const auto got = ::read(output_.get(), buffer, sizeof buffer);
     if (got <= 0) {
-      if (got == 0 || (errno != EAGAIN && errno != EINTR)) output_ = Descriptor();
+      if (got == 0 || (errno != EAGAIN && errno != EINTR)) output_ = base::UniqueFd();
       return false;
     }
     const auto room = program_.limits.output_bytes - end_.output.size();
@@ -132,8 +132,8 @@ class Watch {
 
   const Program& program_;
   pid_t child_;
-  Descriptor output_;
-  Descriptor process_;
+  base::UniqueFd output_;
+  base::UniqueFd process_;
   ProgramEnd end_;
 };
 
@@ -151,8 +151,8 @@ schema::Result<ProgramEnd> run_program(const Program& program) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   int pipe_ends[2];
   if (::pipe2(pipe_ends, O_CLOEXEC) != 0) return schema::fail(ErrorCode::io, "cannot make a pipe");
-  Descriptor reading(pipe_ends[0]);
-  Descriptor writing(pipe_ends[1]);
+  base::UniqueFd reading(pipe_ends[0]);
+  base::UniqueFd writing(pipe_ends[1]);
   ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
   std::vector<char*> argv;
   for (const auto& word : program.argv) argv.push_back(const_cast<char*>(word.c_str()));
@@ -161,7 +161,7 @@ schema::Result<ProgramEnd> run_program(const Program& program) {
   if (child < 0) return schema::fail(ErrorCode::io, fmt::format("cannot fork: {}", std::strerror(errno)));
   if (child == 0) become(program, argv.data(), writing.get());
   ::setpgid(child, child);
-  writing = Descriptor();
+  writing = base::UniqueFd();
   if (program.on_start) program.on_start(child);
   return Watch(program, child, std::move(reading)).until_end();
 }

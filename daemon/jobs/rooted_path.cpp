@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
-#include <utility>
 
 namespace driftgate::jobs {
 namespace {
@@ -49,23 +48,7 @@ std::string roots_text(const std::vector<std::string>& roots) {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = other.release();
-  }
-  return *this;
-}
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-int Descriptor::release() {
-  return std::exchange(fd_, -1);
-}
-
-schema::Result<Descriptor> open_below(std::string_view uri, const std::vector<std::string>& roots) {
+schema::Result<base::UniqueFd> open_below(std::string_view uri, const std::vector<std::string>& roots) {
   const auto path = without_scheme(uri);
   if (path.empty() || path.find('\0') != std::string_view::npos ||
       path.find("://") != std::string_view::npos) {
@@ -77,10 +60,10 @@ schema::Result<Descriptor> open_below(std::string_view uri, const std::vector<st
   for (const auto& root : roots) {
     const auto relative = relative_to(path, root);
     if (!relative) continue;
-    const Descriptor root_fd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const base::UniqueFd root_fd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!root_fd) continue;
     below_some = true;
-    Descriptor found(open_beneath(root_fd.get(), *relative));
+    base::UniqueFd found(open_beneath(root_fd.get(), *relative));
     if (found) return found;
     if (errno != ENOENT) error = errno;
   }

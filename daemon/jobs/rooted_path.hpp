@@ -4,34 +4,17 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/unique_fd.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::jobs {
-
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor();
-  [[nodiscard]] int get() const { return fd_; }
-  [[nodiscard]] explicit operator bool() const { return fd_ >= 0; }
-  int release();
-
- private:
-  int fd_ = -1;
-};
 
 /// Opens `uri` (a path, or "file://" and a path) for reading, below one of `roots`, with
 /// openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS): no component may be a symbolic link or lead out of the
 /// root. A relative path is tried below each root in order. `forbidden` when it lies below none of them,
 /// `not_found` when it does not exist.
-[[nodiscard]] schema::Result<Descriptor> open_below(std::string_view uri,
-                                                    const std::vector<std::string>& roots);
+[[nodiscard]] schema::Result<base::UniqueFd> open_below(std::string_view uri,
+                                                        const std::vector<std::string>& roots);
 
 /// All bytes of the regular file that `open_below` opens; `limit_exceeded` when it has more than `limit`,
 /// `invalid_argument` for what is no regular file.

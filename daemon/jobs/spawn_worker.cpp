@@ -51,8 +51,8 @@ std::size_t digits(int number, char (&out)[16]) {
   ::_exit(kStartFailed);
 }
 
-Descriptor create(const std::string& path) {
-  return Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+base::UniqueFd create(const std::string& path) {
+  return base::UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 
 }  // namespace
@@ -75,13 +75,13 @@ schema::Result<WorkerProcess> spawn_worker(const JobFolder& folder, std::vector<
     return schema::fail(ErrorCode::unavailable, fmt::format("cannot fork: {}", std::strerror(errno)));
   if (child == 0) become(words.data(), lock->get(), pid_file.get(), log.get());
   ::setpgid(child, child);
-  return WorkerProcess{child, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0U)))};
+  return WorkerProcess{child, base::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0U)))};
 }
 
 WorkerProcess adopt_worker(const JobFolder& folder) {
   const int pid = folder.number_in("pid");
   if (pid == 0) return {};
-  Descriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
+  base::UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
   // Only a lock still held after the descriptor was opened says that the number was not given to another
   // process.
   if (!pidfd || folder.lock_is_free()) return {};

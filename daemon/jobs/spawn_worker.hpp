@@ -10,7 +10,7 @@ namespace driftgate::jobs {
 
 struct WorkerProcess {
   int pid = 0;
-  Descriptor pidfd;
+  base::UniqueFd pidfd;
 };
 
 /// Locks the job's folder and starts `argv` + the folder in it: own process group, cleared environment,

@@ -74,9 +74,9 @@ JobResult run_fenced(const JobFolder& folder) {
 }
 
 /// The lock as inherited from the runner, or taken here when the worker is started by hand.
-schema::Result<Descriptor> hold_lock(const JobFolder& folder) {
+schema::Result<base::UniqueFd> hold_lock(const JobFolder& folder) {
   if (std::getenv(kLockVariable) != nullptr && ::fcntl(kLockDescriptor, F_SETFD, FD_CLOEXEC) == 0) {
-    return Descriptor(kLockDescriptor);
+    return base::UniqueFd(kLockDescriptor);
   }
   auto lock = folder.lock();
   if (!lock) return lock;

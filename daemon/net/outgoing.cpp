@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/base/http_text.hpp"
+
 namespace driftgate::net {
 namespace {
 
@@ -58,7 +60,7 @@ bool internal_v6(const in6_addr& address) {
 
 bool listed(const std::string& host, const OutgoingPolicy& policy) {
   return std::ranges::any_of(policy.allowed_hosts, [&host](const std::string& allowed) {
-    return equal_ignoring_case(host, allowed);
+    return base::equal_ignoring_case(host, allowed);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
 #include "daemon/net/url.hpp"
 
@@ -26,23 +27,12 @@ bool is_alnum(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// tchar of RFC 9110, section 5.6.2.
-bool is_token_char(char c) {
-  return is_alnum(c) || (c != '\0' && std::string_view("!#$%&'*+-.^_`|~").contains(c));
-}
-
 bool is_host_char(char c) {
   return is_alnum(c) || (c != '\0' && std::string_view("-._:[]").contains(c));
 }
 
 bool is_control(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
-}
-
-std::string_view trim(std::string_view text) {
-  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-  return text;
 }
 
 /// Takes one line ended by CRLF off `bytes`; a bare CR or LF in it is refused.
@@ -105,10 +95,10 @@ Result<void> parse_field(std::string_view line, RequestHead& head) {
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos || colon == 0) return refuse("a header line has no name or no colon");
   const std::string_view name = line.substr(0, colon);
-  if (!std::ranges::all_of(name, is_token_char)) return refuse("a header name holds a forbidden character");
+  if (!base::is_token(name)) return refuse("a header name holds a forbidden character");
   if (const auto read_as = limits::disguised_header(name))
     return refuse(fmt::format("a header name could be read as '{}': spell it with dashes", *read_as));
-  const std::string_view value = trim(line.substr(colon + 1));
+  const std::string_view value = base::trimmed(line.substr(colon + 1));
   if (std::ranges::any_of(value, is_control)) return refuse("a header value holds a control character");
   if (head.headers.size() == kMaxHeaderFields)
     return refuse(fmt::format("more than {} headers", kMaxHeaderFields));
@@ -125,36 +115,27 @@ Result<void> parse_length(std::string_view value, RequestHead& head) {
   return {};
 }
 
-void apply_connection(std::string_view value, RequestHead& head) {
-  while (!value.empty()) {
-    const std::size_t comma = value.find(',');
-    const std::string_view token = trim(value.substr(0, comma));
-    if (equal_ignoring_case(token, "close")) head.keep_alive = false;
-    value = comma == std::string_view::npos ? std::string_view{} : value.substr(comma + 1);
-  }
-}
-
 Result<void> interpret_fields(RequestHead& head) {
   int hosts = 0;
   int lengths = 0;
   int credentials = 0;
   for (const Header& header : head.headers) {
-    if (equal_ignoring_case(header.name, "host")) {
+    if (base::equal_ignoring_case(header.name, "host")) {
       ++hosts;
       if (!std::ranges::all_of(header.value, is_host_char))
         return refuse("the Host header holds a forbidden character");
-    } else if (equal_ignoring_case(header.name, "content-length")) {
+    } else if (base::equal_ignoring_case(header.name, "content-length")) {
       ++lengths;
       const auto parsed = parse_length(header.value, head);
       if (!parsed) return parsed;
-    } else if (equal_ignoring_case(header.name, "transfer-encoding")) {
+    } else if (base::equal_ignoring_case(header.name, "transfer-encoding")) {
       return refuse("Transfer-Encoding is not accepted: send the body with Content-Length");
-    } else if (equal_ignoring_case(header.name, "authorization")) {
+    } else if (base::equal_ignoring_case(header.name, "authorization")) {
       ++credentials;
-    } else if (equal_ignoring_case(header.name, "connection")) {
-      apply_connection(header.value, head);
-    } else if (equal_ignoring_case(header.name, "expect")) {
-      if (!equal_ignoring_case(header.value, "100-continue"))
+    } else if (base::equal_ignoring_case(header.name, "connection")) {
+      if (base::list_has(header.value, "close")) head.keep_alive = false;
+    } else if (base::equal_ignoring_case(header.name, "expect")) {
+      if (!base::equal_ignoring_case(header.value, "100-continue"))
         return refuse("only 'Expect: 100-continue' is known");
       head.expects_continue = head.minor_version == 1;
     }

@@ -66,11 +66,11 @@ Socket::Socket(int fd) : fd_(fd) {}
 Socket::~Socket() {
   close();
 }
-Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)), tls_(std::move(other.tls_)) {}
+Socket::Socket(Socket&& other) noexcept = default;
 Socket& Socket::operator=(Socket&& other) noexcept {
   if (this != &other) {
     close();
-    fd_ = std::exchange(other.fd_, -1);
+    fd_ = std::move(other.fd_);
     tls_ = std::move(other.tls_);
   }
   return *this;
@@ -78,13 +78,12 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 
 void Socket::close() {
   tls_.reset();
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
+  fd_.reset();
 }
 
 schema::Result<void> Socket::wait(short events, const Deadline& deadline) const {
   for (;;) {
-    pollfd item{fd_, events, 0};
+    pollfd item{fd_.get(), events, 0};
     const int rc = poll(&item, 1, deadline.remaining_ms());
     if (rc > 0) return {};
     if (rc == 0) return fail(ErrorCode::deadline_exceeded, "no answer within the time limit");
@@ -107,18 +106,18 @@ schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t po
     if (accept && !accept(numeric(*address))) continue;
     Socket socket(::socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     int error = socket.open() ? 0 : errno;
-    if (error == 0 && ::connect(socket.fd_, address->ai_addr, address->ai_addrlen) != 0) {
+    if (error == 0 && ::connect(socket.fd_.get(), address->ai_addr, address->ai_addrlen) != 0) {
       error = errno;
       if (error == EINPROGRESS) {
         const auto ready = socket.wait(POLLOUT, deadline);
         if (!ready) return std::unexpected(ready.error());
         socklen_t size = sizeof error;
-        getsockopt(socket.fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+        getsockopt(socket.fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
       }
     }
     if (error == 0) {
       const int on = 1;
-      setsockopt(socket.fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      setsockopt(socket.fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       return socket;
     }
     last = schema::Error{ErrorCode::unavailable,
@@ -131,7 +130,7 @@ schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t po
 
 schema::Result<void> Socket::start_tls(const std::string& host, const TlsClientFiles& files,
                                        const Deadline& deadline) {
-  auto tls = TlsClient::connect(fd_, host, files, deadline);
+  auto tls = TlsClient::connect(fd_.get(), host, files, deadline);
   if (!tls) return std::unexpected(tls.error());
   tls_ = std::move(*tls);
   return {};
@@ -140,7 +139,7 @@ schema::Result<void> Socket::start_tls(const std::string& host, const TlsClientF
 schema::Result<void> Socket::write(std::string_view bytes, const Deadline& deadline) {
   if (tls_) return tls_->write(bytes, deadline);
   while (!bytes.empty()) {
-    const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(n));
       continue;
@@ -158,7 +157,7 @@ schema::Result<void> Socket::write(std::string_view bytes, const Deadline& deadl
 schema::Result<std::size_t> Socket::read(char* buffer, std::size_t size, const Deadline& deadline) {
   if (tls_) return tls_->read(buffer, size, deadline);
   for (;;) {
-    const ssize_t n = ::recv(fd_, buffer, size, 0);
+    const ssize_t n = ::recv(fd_.get(), buffer, size, 0);
     if (n >= 0) return static_cast<std::size_t>(n);
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/net/tls_files.hpp"
 #include "schema/error.hpp"
 
@@ -58,12 +59,12 @@ class Socket {
   /// At least one byte into `buffer`; 0 at the end of the stream.
   schema::Result<std::size_t> read(char* buffer, std::size_t size, const Deadline& deadline);
 
-  [[nodiscard]] bool open() const { return fd_ >= 0; }
+  [[nodiscard]] bool open() const { return static_cast<bool>(fd_); }
   void close();
 
  private:
   schema::Result<void> wait(short events, const Deadline& deadline) const;
-  int fd_ = -1;
+  base::UniqueFd fd_;
   std::unique_ptr<TlsClient> tls_;
 };
 

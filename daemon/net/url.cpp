@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
+#include <utility>
+
+#include "daemon/base/authority.hpp"
 
 namespace driftgate::net {
 namespace {
@@ -16,65 +18,11 @@ constexpr std::string_view kScheme = "http://";
 constexpr std::string_view kTlsScheme = "https://";
 constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 
-bool is_host_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
-         c == '_';
-}
-
-bool is_address_char(char c) {
-  return (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || (c >= '0' && c <= '9') || c == ':' || c == '.';
-}
-
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
-}
-
-schema::Result<std::uint16_t> parse_port(std::string_view text, std::string_view url) {
-  unsigned value = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (ec != std::errc{} || end != text.data() + text.size() || value == 0 || value > 65'535)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("bad port in '{}': write a number from 1 to 65535", url));
-  return static_cast<std::uint16_t>(value);
-}
-
-/// Splits "host:port" or "[v6]:port" into `url`.
-schema::Result<void> parse_authority(std::string_view authority, std::string_view text, Url& url) {
-  std::string_view port;
-  if (authority.starts_with('[')) {
-    const std::size_t close = authority.find(']');
-    if (close == std::string_view::npos)
-      return fail(ErrorCode::invalid_argument, fmt::format("no ']' after the IPv6 address in '{}'", text));
-    url.host = authority.substr(1, close - 1);
-    for (const char c : url.host)
-      if (!is_address_char(c))
-        return fail(ErrorCode::invalid_argument, fmt::format("bad IPv6 address in '{}'", text));
-    const std::string_view rest = authority.substr(close + 1);
-    if (!rest.empty() && !rest.starts_with(':'))
-      return fail(ErrorCode::invalid_argument, fmt::format("bytes after ']' in '{}'", text));
-    port = rest.empty() ? rest : rest.substr(1);
-    if (!rest.empty() && port.empty())
-      return fail(ErrorCode::invalid_argument, fmt::format("empty port in '{}'", text));
-  } else {
-    const std::size_t colon = authority.find(':');
-    url.host = authority.substr(0, colon);
-    for (const char c : url.host)
-      if (!is_host_char(c))
-        return fail(ErrorCode::invalid_argument, fmt::format("bad host name in '{}'", text));
-    if (colon != std::string_view::npos) {
-      port = authority.substr(colon + 1);
-      if (port.empty()) return fail(ErrorCode::invalid_argument, fmt::format("empty port in '{}'", text));
-    }
-  }
-  if (url.host.empty()) return fail(ErrorCode::invalid_argument, fmt::format("no host in '{}'", text));
-  if (port.empty()) return {};
-  const auto number = parse_port(port, text);
-  if (!number) return std::unexpected(number.error());
-  url.port = *number;
-  return {};
 }
 
 schema::Result<void> check_characters(std::string_view text) {
@@ -93,8 +41,13 @@ schema::Result<void> check_characters(std::string_view text) {
 /// Reads what follows the scheme into `url`.
 schema::Result<Url> parse_rest(std::string_view rest, std::string_view text, Url url) {
   const std::size_t slash = rest.find_first_of("/?");
-  const auto parsed = parse_authority(rest.substr(0, slash), text, url);
-  if (!parsed) return std::unexpected(parsed.error());
+  auto authority = base::parse_authority(rest.substr(0, slash), text);
+  if (!authority) return std::unexpected(std::move(authority.error()));
+  if (authority->port == 0)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("bad port in '{}': write a number from 1 to 65535", text));
+  url.host = std::move(authority->host);
+  url.port = authority->port.value_or(url.port);
   if (slash != std::string_view::npos) {
     url.target = rest.substr(slash);
     if (url.target.starts_with('?')) url.target.insert(0, "/");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "daemon/base/entry_members.hpp"
 #include "daemon/store/outbox.hpp"
 #include "schema/sha256.hpp"
 
@@ -17,12 +18,6 @@ constexpr std::size_t kIdDigits = 32;
 /// States of a promotion that people are told of: its ends, and where it waits for them.
 constexpr std::string_view kToldStates[] = {"awaiting_approval", "inconclusive", "succeeded", "rejected",
                                             "errored",           "aborted",      "expired",   "superseded"};
-
-std::string_view text_of(const schema::EntryDraft& entry, const char* key) {
-  const auto found = entry.body.find(key);
-  if (found == entry.body.end() || found->second.text() == nullptr) return {};
-  return *found->second.text();
-}
 
 bool wants(const Subscriber& subscriber, std::string_view type) {
   if (subscriber.events.empty()) return true;
@@ -38,9 +33,9 @@ bool wants(const Subscriber& subscriber, std::string_view type) {
 std::optional<std::string> event_type(const schema::EntryDraft& entry) {
   switch (entry.kind) {
     case schema::EvidenceKind::state_changed: {
-      const auto to = text_of(entry, "to");
-      const bool told =
-          text_of(entry, "from") != to && std::ranges::find(kToldStates, to) != std::end(kToldStates);
+      const auto to = base::text_at(entry.body, "to");
+      const bool told = base::text_at(entry.body, "from") != to &&
+                        std::ranges::find(kToldStates, to) != std::end(kToldStates);
       return told ? std::optional(fmt::format("promotion.{}", to)) : std::nullopt;
     }
     case schema::EvidenceKind::hold_set:

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "daemon/evidence/base64.hpp"
+#include "daemon/base/base64.hpp"
 
 namespace driftgate::notify {
 namespace {
@@ -28,7 +28,7 @@ schema::Result<Secret> Secret::parse(std::string_view text) {
                                     kPrefix, kMinKeyBytes, kMaxKeyBytes, kPrefix));
   };
   if (!text.starts_with(kPrefix)) return refuse();
-  auto key = evidence::from_base64(text.substr(kPrefix.size()));
+  auto key = base::from_base64(text.substr(kPrefix.size()));
   if (!key || key->size() < kMinKeyBytes || key->size() > kMaxKeyBytes) return refuse();
   return Secret(std::move(*key));
 }
@@ -41,7 +41,7 @@ std::string Secret::sign(std::string_view message_id, std::int64_t timestamp_s, 
       HMAC(EVP_sha256(), key_.data(), static_cast<int>(key_.size()),
            reinterpret_cast<const unsigned char*>(content.data()), content.size(), mac.data(), &size);
   if (done == nullptr) throw std::runtime_error("OpenSSL has no HMAC-SHA-256: check its providers");
-  return "v1," + evidence::to_base64(std::string_view(reinterpret_cast<const char*>(mac.data()), size));
+  return "v1," + base::to_base64(std::string_view(reinterpret_cast<const char*>(mac.data()), size));
 }
 
 schema::Result<Secret> load_secret(const std::string& path) {

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <memory>
 #include <string_view>
 
+#include "daemon/base/durable_file.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::store {
@@ -29,27 +29,8 @@ struct FinalizeStatement {
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
 
-/// A descriptor that closes itself.
-class File {
- public:
-  File(const std::filesystem::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  [[nodiscard]] int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-std::unexpected<Error> failed(std::string_view what, const std::filesystem::path& path) {
-  const int error = errno;
-  ErrorCode code = ErrorCode::io;
-  if (error == ENOSPC || error == EDQUOT) code = ErrorCode::storage_full;
-  if (error == EEXIST) code = ErrorCode::already_exists;
-  return schema::fail(code, fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(error)));
+base::UniqueFd open_file(const std::filesystem::path& path, int flags) {
+  return base::UniqueFd(::open(path.c_str(), flags | O_CLOEXEC, 0600));
 }
 
 std::unexpected<Error> database_failure(sqlite3* handle, std::string_view what) {
@@ -87,25 +68,19 @@ Result<void> vacuum_into(sqlite3* handle, const std::filesystem::path& target) {
 }
 
 Result<void> sync_file(const std::filesystem::path& path) {
-  const File file(path, O_RDWR | O_NOFOLLOW);
-  if (file.fd() < 0 || ::fsync(file.fd()) != 0) return failed("sync", path);
-  return sync_folder(path.parent_path());
+  const base::UniqueFd file = open_file(path, O_RDWR | O_NOFOLLOW);
+  if (!file || ::fsync(file.get()) != 0) return base::file_failure("sync", path);
+  return base::sync_folder(path.parent_path());
 }
 
 }  // namespace
-
-Result<void> sync_folder(const std::filesystem::path& folder) {
-  const File file(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
-  if (file.fd() < 0 || ::fsync(file.fd()) != 0) return failed("sync", folder);
-  return {};
-}
 
 Result<void> copy_database(const std::filesystem::path& data_dir, const std::filesystem::path& target,
                            const std::string& vfs) {
   {
     // SQLite takes an empty file, and leaves its mode alone.
-    const File file(target, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
-    if (file.fd() < 0) return failed("create", target);
+    const base::UniqueFd file = open_file(target, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+    if (!file) return base::file_failure("create", target);
   }
   auto source = open_to_read(data_dir / "driftgate.db", vfs);
   auto done = source ? vacuum_into(source->get(), target) : Result<void>(std::unexpected(source.error()));
@@ -133,24 +108,20 @@ Result<void> check_database(const std::filesystem::path& file) {
 }
 
 Result<void> copy_file_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
-  const File source(from, O_RDONLY | O_NOFOLLOW);
-  if (source.fd() < 0) return failed("open", from);
-  const File target(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
-  if (target.fd() < 0) return failed("create", to);
+  const base::UniqueFd source = open_file(from, O_RDONLY | O_NOFOLLOW);
+  if (!source) return base::file_failure("open", from);
+  const base::UniqueFd target = open_file(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+  if (!target) return base::file_failure("create", to);
   const auto buffer = std::make_unique<std::array<char, kCopyBytes>>();
   for (;;) {
-    const ssize_t size = ::read(source.fd(), buffer->data(), buffer->size());
-    if (size < 0) return failed("read", from);
+    const ssize_t size = ::read(source.get(), buffer->data(), buffer->size());
+    if (size < 0) return base::file_failure("read", from);
     if (size == 0) break;
-    for (ssize_t done = 0; done < size;) {
-      const ssize_t written =
-          ::write(target.fd(), buffer->data() + done, static_cast<std::size_t>(size - done));
-      if (written < 0) return failed("write", to);
-      done += written;
-    }
+    if (!base::write_all(target.get(), {buffer->data(), static_cast<std::size_t>(size)}))
+      return base::file_failure("write", to);
   }
-  if (::fsync(target.fd()) != 0) return failed("sync", to);
-  return sync_folder(to.parent_path());
+  if (::fsync(target.get()) != 0) return base::file_failure("sync", to);
+  return base::sync_folder(to.parent_path());
 }
 
 }  // namespace driftgate::store

@@ -22,7 +22,4 @@ namespace driftgate::store {
 [[nodiscard]] schema::Result<void> copy_file_durably(const std::filesystem::path& from,
                                                      const std::filesystem::path& to);
 
-/// Writes what was changed in a folder to disk: renamed and removed files.
-[[nodiscard]] schema::Result<void> sync_folder(const std::filesystem::path& folder);
-
 }  // namespace driftgate::store

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/store/sqlite/connection.hpp"
 #include "daemon/store/sqlite/folder_lock.hpp"
 #include "daemon/store/sqlite/log_guard.hpp"
@@ -44,14 +45,11 @@ Result<void> make_folder(const std::filesystem::path& folder) {
 
 /// SQLite gives the WAL and its index the mode of the database file, so making that first is enough.
 Result<void> make_private_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0 || ::fchmod(fd, 0600) != 0) {
-    const int error = errno;
-    if (fd >= 0) ::close(fd);
+  const base::UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file || ::fchmod(file.get(), 0600) != 0) {
     return schema::fail(ErrorCode::io,
-                        fmt::format("cannot open the database {}: {}", path, std::strerror(error)));
+                        fmt::format("cannot open the database {}: {}", path, std::strerror(errno)));
   }
-  ::close(fd);
   return {};
 }
 

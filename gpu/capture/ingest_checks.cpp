@@ -36,7 +36,7 @@ void each_logprob(const Capture& capture, const Visit& visit) {
     }
   }
   for (const float value : capture.logprobs()) {
-    if (std::isfinite(value) && !is_unknown_logprob(value)) visit(value);
+    if (is_known_logprob(value)) visit(value);
   }
 }
 
@@ -132,7 +132,7 @@ std::vector<double> realised(const Capture& capture) {
   for (std::size_t row = 0; row < out.size() && capture.has_tokens(); ++row) {
     if (!capture.logprobs().empty()) {
       const float value = capture.logprobs()[row];
-      if (!is_unknown_logprob(value) && std::isfinite(value)) out[row] = value;
+      if (is_known_logprob(value)) out[row] = value;
       continue;
     }
     capture.list(row, list);

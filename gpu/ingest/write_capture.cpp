@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu/capture/safetensors.hpp"
+#include "gpu/capture/unknown_logprob.hpp"
 #include "gpu/ingest/engine_rows.hpp"
 
 namespace driftgate::gpu::ingest {
@@ -12,7 +13,7 @@ using schema::Result;
 
 namespace {
 
-constexpr float kUnknown = -9999.0F;
+constexpr auto kUnknown = static_cast<float>(kUnknownLogprob);
 constexpr std::size_t kRowsAtOnce = 4'096;
 
 std::map<std::string, std::string> metadata_of(const EngineRows& rows, const CaptureLabels& labels) {

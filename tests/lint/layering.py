@@ -5,8 +5,9 @@ import sys
 import sources
 
 ROOMS = ["schema", "gpu", "stages", "daemon"]  # each may use those before it
-# Inside the daemon: each folder and what it may use besides itself.
+# Inside the daemon: each folder and what it may use besides itself and daemon/base.
 DAEMON = {
+    "base": set(),  # schema only
     "limits": set(),
     "net": {"limits"},
     "store": set(),
@@ -42,9 +43,11 @@ def faults_of(name, text):
         head = target.split("/")[0]
         if room in ROOMS and head in ROOMS and ROOMS.index(head) > ROOMS.index(room):
             found.append(f"{name}: {room}/ may not include {target}: {head}/ stands above it")
+        if name.startswith("daemon/base/") and head in ("gpu", "stages"):
+            found.append(f"{name}: daemon/base may not include {target}")
         if room == "daemon" and head == "daemon":
             own, other = name.split("/")[1], target.split("/")[1]
-            if own != other and other not in DAEMON.get(own, set()):
+            if own != other and other != "base" and other not in DAEMON.get(own, set()):
                 found.append(f"{name}: daemon/{own} may not include {target}")
         for pattern, owners in OWNED.items():
             if re.match(pattern, target):

@@ -10,6 +10,8 @@ BAD = [
     (layering, "stages/x.cpp", '#include "daemon/store/store.hpp"\n'),
     (layering, "schema/x.cpp", '#include "gpu/drift.hpp"\n'),
     (layering, "daemon/store/x.cpp", '#include "daemon/pipeline/service.hpp"\n'),
+    (layering, "daemon/base/x.cpp", '#include "daemon/store/store.hpp"\n'),
+    (layering, "daemon/base/x.cpp", '#include "gpu/drift.hpp"\n'),
     (layering, "daemon/api/x.cpp", "#include <sqlite3.h>\n"),
     (layering, "daemon/net/x.hpp", "#include <boost/beast/core.hpp>\n"),
     (coroutines, "x.cpp", "task f() { if (co_await g()) h(); }\n"),
@@ -23,6 +25,7 @@ BAD = [
 ]
 GOOD = [
     (layering, "daemon/api/x.cpp", '#include "daemon/pipeline/service.hpp"\n#include "schema/error.hpp"\n'),
+    (layering, "daemon/limits/x.cpp", '#include "daemon/base/unique_fd.hpp"\n#include "schema/error.hpp"\n'),
     (coroutines, "x.cpp", "task f() { auto x = co_await g(); if (x) { co_await h(); } co_return co_await i(); }\n"),
     (coroutines, "x.cpp", "task f() { const auto [e, n] = co_await g(); /* if (co_await x) */ }\n"),
     (sizes, "x.cpp", "\n" * 600),

@@ -14,6 +14,7 @@
 #include "daemon/cli/output.hpp"
 #include "daemon/cli/time_text.hpp"
 #include "daemon/evidence/bundle/verify_bundle.hpp"
+#include "daemon/evidence/keys/signed_note.hpp"
 #include "daemon/net/url.hpp"
 #include "daemon/store/states.hpp"
 
@@ -24,8 +25,6 @@ using nlohmann::json;
 using schema::ErrorCode;
 using schema::fail;
 using schema::Result;
-
-constexpr std::size_t kMaxNoteBytes = 16'384;
 
 Result<std::string> export_target(const AuditExportArgs& args) {
   std::string target;
@@ -40,7 +39,7 @@ Result<std::string> export_target(const AuditExportArgs& args) {
     target = fmt::format("/v1/evidence/export?from_us={}&to_us={}", *from, *to);
   }
   if (args.older_head.empty()) return target;
-  const auto note = read_file(args.older_head, kMaxNoteBytes);
+  const auto note = read_file(args.older_head, evidence::kMaxNoteBytes);
   if (!note) return std::unexpected(note.error());
   const auto head = evidence::read_checkpoint(*note);
   if (!head) return std::unexpected(head.error());
@@ -153,7 +152,7 @@ int audit_verify(const AuditVerifyArgs& args) {
   evidence::VerifyOptions options{std::move(*trust), std::nullopt, {}, args.running};
   if (!args.recorded_only) options.reevaluate = decide_again;
   if (!args.older_head.empty()) {
-    auto note = read_file(args.older_head, kMaxNoteBytes);
+    auto note = read_file(args.older_head, evidence::kMaxNoteBytes);
     if (!note) {
       const int failed = report(note.error());
       // No head is that large, so that the file was changed: what both verifiers say of a head that is none.

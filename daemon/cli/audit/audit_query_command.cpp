@@ -43,7 +43,7 @@ schema::Result<void> add_times(std::string& query, const AuditArgs& args) {
 }
 
 std::string line_of(const json& entry) {
-  return fmt::format("{:>6}  {}", integer_of(entry, "seq"), entry_line(entry));
+  return fmt::format("{:>6}  {}", base::integer_at(entry, "seq"), entry_line(entry));
 }
 
 /// Asks for one page after the other, prints each item and at the end the tree's size; `limit` items at most.
@@ -66,36 +66,39 @@ int walk(const ConnectionArgs& connection, const std::string& path, std::string 
     after = text_of(last, "next");
     if (after.empty()) break;
   }
-  if (!connection.json) print_line(fmt::format("of a log with {} entries", integer_of(last, "tree_size")));
+  if (!connection.json)
+    print_line(fmt::format("of a log with {} entries", base::integer_at(last, "tree_size")));
   if (!connection.json && last.contains("completeness")) {
     const json& proof = last["completeness"];
     print_line(fmt::format(
         "every entry of this time is one of {} to {}; --json ends with the signed heads of both sizes "
         "and the proof that one continues the other",
-        integer_of(proof, "from_size"), integer_of(proof, "to_size") - 1));
+        base::integer_at(proof, "from_size"), base::integer_at(proof, "to_size") - 1));
   }
   if (connection.json && last.contains("completeness")) print_line(last["completeness"].dump());
   return kExitOk;
 }
 
 std::string population_line(const json& item) {
-  return fmt::format("{:>6}  {}  {:<9}  {}  {}  {}", integer_of(item, "seq"),
-                     format_time(integer_of(item, "time_us")), text_of(item, "how"), text_of(item, "model"),
-                     text_of(item, "how") == "route"
-                         ? fmt::format("{} {} without a promotion that allowed it", text_of(item, "role"),
-                                       text_of(item, "version"))
-                         : text_of(item, "promotion"),
-                     text_of(item, "checkpoint"));
+  return fmt::format(
+      "{:>6}  {}  {:<9}  {}  {}  {}", base::integer_at(item, "seq"),
+      format_time(base::integer_at(item, "time_us")), text_of(item, "how"), text_of(item, "model"),
+      text_of(item, "how") == "route" ? fmt::format("{} {} without a promotion that allowed it",
+                                                    text_of(item, "role"), text_of(item, "version"))
+                                      : text_of(item, "promotion"),
+      text_of(item, "checkpoint"));
 }
 
 std::string place_text(const json& place) {
   if (!place.is_object()) return "unknown";
-  return fmt::format("{} (entry {})", format_time(integer_of(place, "time_us")), integer_of(place, "seq"));
+  return fmt::format("{} (entry {})", format_time(base::integer_at(place, "time_us")),
+                     base::integer_at(place, "seq"));
 }
 
 std::string list_of_seqs(const json& items) {
   std::string out;
-  for (const json& item : items) out += fmt::format("{}{}", out.empty() ? "" : ", ", integer_of(item, "seq"));
+  for (const json& item : items)
+    out += fmt::format("{}{}", out.empty() ? "" : ", ", base::integer_at(item, "seq"));
   return out.empty() ? "none" : out;
 }
 
@@ -103,7 +106,7 @@ std::string origin_text(const json& origin) {
   if (!origin.is_object()) return "    brought by: not in the log\n";
   if (text_of(origin, "how") == "bootstrap") {
     return fmt::format("    installed without a promotion by {} (entry {}): {}\n    checkpoint {}\n",
-                       text_of(origin, "actor"), integer_of(origin, "seq"), text_of(origin, "reason"),
+                       text_of(origin, "actor"), base::integer_at(origin, "seq"), text_of(origin, "reason"),
                        text_of(origin, "checkpoint"));
   }
   std::string out =
@@ -115,9 +118,10 @@ std::string origin_text(const json& origin) {
   if (state.is_object()) out += fmt::format("    {} on {}\n", text_of(state, "state"), place_text(state));
   for (const json& verdict : origin.value("verdicts", json::array())) {
     const bool whole = text_of(verdict, "scope") == "stage";
-    out += fmt::format("    {:>6}  {}  {} {}{}{}\n", integer_of(verdict, "seq"), text_of(verdict, "stage"),
-                       text_of(verdict, "verdict"), whole ? "the stage" : text_of(verdict, "clause"),
-                       text_of(verdict, "slice").empty() ? "" : " on ", text_of(verdict, "slice"));
+    out +=
+        fmt::format("    {:>6}  {}  {} {}{}{}\n", base::integer_at(verdict, "seq"), text_of(verdict, "stage"),
+                    text_of(verdict, "verdict"), whole ? "the stage" : text_of(verdict, "clause"),
+                    text_of(verdict, "slice").empty() ? "" : " on ", text_of(verdict, "slice"));
   }
   return out + fmt::format("    approvals: entries {}; waivers: entries {}\n",
                            list_of_seqs(origin.value("approvals", json::array())),
@@ -125,13 +129,14 @@ std::string origin_text(const json& origin) {
 }
 
 std::string served_text(const json& answer) {
-  std::string out = fmt::format("{} at {}: route applied {}, of a log with {} entries\n",
-                                text_of(answer, "model"), format_time(integer_of(answer, "time_us")),
-                                place_text(answer.value("applied", json())), integer_of(answer, "tree_size"));
+  std::string out =
+      fmt::format("{} at {}: route applied {}, of a log with {} entries\n", text_of(answer, "model"),
+                  format_time(base::integer_at(answer, "time_us")),
+                  place_text(answer.value("applied", json())), base::integer_at(answer, "tree_size"));
   for (const json& arm : answer.value("served", json::array())) {
     out += fmt::format("  {} {} on kernel {}: {}% of requests, since {}\n", text_of(arm, "role"),
                        text_of(arm, "version"), text_of(arm, "kernel"),
-                       static_cast<double>(integer_of(arm, "share_bp")) / 100.0,
+                       static_cast<double>(base::integer_at(arm, "share_bp")) / 100.0,
                        place_text(arm.value("since", json())));
     if (!arm.value("allowed", true)) out += "    WITHOUT a promotion that allowed it\n";
     out += origin_text(arm.value("origin", json()));
@@ -198,7 +203,8 @@ int audit_sample(const ConnectionArgs& connection, const AuditArgs& args) {
   for (const json& item : answer->value("items", json::array()))
     print_line(line_of(item.value("entry", json())));
   print_line(fmt::format("drawn from {} of the first {} entries by SHA-256(\"{}:\" seq)",
-                         integer_of(*answer, "population"), integer_of(*answer, "size"), args.seed));
+                         base::integer_at(*answer, "population"), base::integer_at(*answer, "size"),
+                         args.seed));
   return kExitOk;
 }
 

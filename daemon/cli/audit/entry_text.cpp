@@ -38,7 +38,7 @@ std::string state_text(const json& body) {
 }
 
 std::string route_text(const json& body) {
-  const double share = static_cast<double>(integer_of(body, "candidate_bp")) / 100.0;
+  const double share = static_cast<double>(base::integer_at(body, "candidate_bp")) / 100.0;
   return with_text(fmt::format("candidate {}%", share), text_of(body, "reason"));
 }
 
@@ -68,7 +68,7 @@ std::string entry_line(const json& entry) {
   const std::string kind = text_of(entry, "kind");
   const json subject = entry.value("subject", json::object());
   const json body = entry.value("body", json::object());
-  std::string line = fmt::format("{}  {:<19}", format_time(integer_of(entry, "time_us")), kind);
+  std::string line = fmt::format("{}  {:<19}", format_time(base::integer_at(entry, "time_us")), kind);
   if (subject.is_object()) line += fmt::format("  {:<17}", text_of(subject, "stage"));
   if (body.is_object()) line += "  " + body_text(kind, body);
   while (line.ends_with(' ')) line.pop_back();

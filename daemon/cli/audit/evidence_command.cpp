@@ -46,8 +46,9 @@ int evidence(const ConnectionArgs& connection, const EvidenceArgs& args) {
     if (!page) return report(page.error());
     const json items = page->value("items", json::array());
     for (const json& entry : items)
-      print_line(connection.json ? entry.dump()
-                                 : fmt::format("{:>6}  {}", integer_of(entry, "seq"), entry_line(entry)));
+      print_line(connection.json
+                     ? entry.dump()
+                     : fmt::format("{:>6}  {}", base::integer_at(entry, "seq"), entry_line(entry)));
     left -= std::min<std::uint64_t>(left, items.size());
     after = text_of(*page, "next");
     if (after.empty() || items.empty()) break;

@@ -20,7 +20,7 @@ int backup(const ConnectionArgs& connection, const std::string& name) {
   print_line(connection.json
                  ? *text
                  : fmt::format("{} holds a log with {} entries and its signed head; keys are not in it",
-                               text_of(*answer, "folder"), integer_of(*answer, "tree_size")));
+                               text_of(*answer, "folder"), base::integer_at(*answer, "tree_size")));
   return kExitOk;
 }
 

@@ -57,7 +57,7 @@ std::string clause_text(const ClauseVerdict& verdict) {
 
 std::string stage_text(const json& run, const std::vector<ClauseVerdict>& verdicts) {
   std::string text = fmt::format("\n{} (attempt {}): {}\n", text_of(run, "stage"),
-                                 integer_of(run, "attempt", 1), text_of(run, "state"));
+                                 base::integer_at(run, "attempt", 1), text_of(run, "state"));
   std::map<Verdict, std::size_t> counts;
   for (const ClauseVerdict& verdict : verdicts) ++counts[verdict.verdict];
   for (const Verdict kind : {Verdict::violated, Verdict::error, Verdict::inconclusive}) {
@@ -123,7 +123,7 @@ namespace {
 
 /// The version of the rules by which a stage was decided, or is now.
 std::int64_t rules_of(const json& stage, const char* when) {
-  return stage.contains("rules") ? integer_of(stage["rules"], when, schema::kFirstRules)
+  return stage.contains("rules") ? base::integer_at(stage["rules"], when, schema::kFirstRules)
                                  : schema::kFirstRules;
 }
 
@@ -146,7 +146,8 @@ int what_if(const ConnectionArgs& connection, const std::string& promotion, cons
     std::string out;
     for (const json& stage : value->value("stages", json::array())) {
       out += fmt::format("{} (attempt {}): {} → {}\n", text_of(stage, "stage"),
-                         integer_of(stage, "attempt", 1), text_of(stage, "before"), text_of(stage, "after"));
+                         base::integer_at(stage, "attempt", 1), text_of(stage, "before"),
+                         text_of(stage, "after"));
       for (const json& change : stage.value("changes", json::array())) {
         const std::string slice = text_of(change, "slice");
         const std::string before = text_of(change, "before");
@@ -157,7 +158,7 @@ int what_if(const ConnectionArgs& connection, const std::string& promotion, cons
       }
       out += fmt::format(
           "  {} verdicts are the same; decided by version {} of the rules, before by version {}\n",
-          integer_of(stage, "same"), rules_of(stage, "after"), rules_of(stage, "before"));
+          base::integer_at(stage, "same"), rules_of(stage, "after"), rules_of(stage, "before"));
     }
     for (const json& stage : value->value("not_begun", json::array()))
       out += fmt::format("{}: demanded, and the promotion did not come to it\n", stage.get<std::string>());

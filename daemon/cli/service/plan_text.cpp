@@ -10,11 +10,11 @@ namespace {
 using nlohmann::json;
 
 double seconds_of(const json& plan, const char* member) {
-  return static_cast<double>(integer_of(plan, member)) / 1'000;
+  return static_cast<double>(base::integer_at(plan, member)) / 1'000;
 }
 
 std::string percent_of(const json& object, const char* member) {
-  return fmt::format("{:g}%", static_cast<double>(integer_of(object, member)) / 100);
+  return fmt::format("{:g}%", static_cast<double>(base::integer_at(object, member)) / 100);
 }
 
 /// How a stage of traffic runs; empty for a stage of captures.
@@ -26,12 +26,13 @@ std::string schedule_text(const json& plan) {
   }
   std::string steps;
   for (const json& step : plan.value("steps", json::array())) {
-    const auto approvals = integer_of(step, "approvals");
+    const auto approvals = base::integer_at(step, "approvals");
     steps += (steps.empty() ? "" : " → ") + percent_of(step, "share_bp");
     if (approvals > 0) steps += fmt::format(" (after {} approval{})", approvals, approvals > 1 ? "s" : "");
   }
   return fmt::format("  {}, each for at least {:g} s and {} keys, then {:g} s of bake\n", steps,
-                     seconds_of(plan, "soak_ms"), integer_of(plan, "min_keys"), seconds_of(plan, "bake_ms"));
+                     seconds_of(plan, "soak_ms"), base::integer_at(plan, "min_keys"),
+                     seconds_of(plan, "bake_ms"));
 }
 
 std::string clause_text(const json& clause) {

@@ -19,7 +19,7 @@ std::string path_of(const std::string& name) {
 
 std::string next_text(const json& schedule) {
   if (schedule.value("paused", false)) return "paused";
-  const auto next_us = integer_of(schedule, "next_us");
+  const auto next_us = base::integer_at(schedule, "next_us");
   return next_us == 0 ? "never" : format_time(next_us);
 }
 
@@ -30,7 +30,7 @@ std::string schedule_text(const json& schedule) {
     out += fmt::format("{:<11} {}\n", member, text_of(schedule, member));
   out += fmt::format("{:<11} {}\n", "next", next_text(schedule));
   for (const json& fire : schedule.value("fires", json::array()))
-    out += fmt::format("  {}  {:<8} {} {}\n", format_time(integer_of(fire, "fire_us")),
+    out += fmt::format("  {}  {:<8} {} {}\n", format_time(base::integer_at(fire, "fire_us")),
                        text_of(fire, "outcome"), text_of(fire, "why"), text_of(fire, "promotion"));
   return out;
 }
@@ -61,8 +61,8 @@ int schedule_set(const ConnectionArgs& connection, const ScheduleArgs& args, boo
     return print_schedule(connection, client->post("/v1/schedules", body.dump(), fresh_idempotency_key()));
   const auto seen = parse_answer(client->get(path_of(args.name)));
   if (!seen) return report(seen.error());
-  return print_schedule(
-      connection, client->change("PUT", path_of(args.name), integer_of(*seen, "revision"), body.dump()));
+  return print_schedule(connection, client->change("PUT", path_of(args.name),
+                                                   base::integer_at(*seen, "revision"), body.dump()));
 }
 
 int schedule_list(const ConnectionArgs& connection) {
@@ -95,7 +95,7 @@ int schedule_act(const ConnectionArgs& connection, const std::string& name, cons
   if (!client) return report(client.error());
   const auto seen = parse_answer(client->get(path_of(name)));
   if (!seen) return report(seen.error());
-  const auto revision = integer_of(*seen, "revision");
+  const auto revision = base::integer_at(*seen, "revision");
   if (action != "delete")
     return print_schedule(connection, client->change("POST", path_of(name) + "/" + action, revision));
   const auto done = client->change("DELETE", path_of(name), revision);
@@ -115,7 +115,8 @@ int schedule_next(const ConnectionArgs& connection, const std::string& name, std
     return kExitOk;
   }
   for (const json& item : times->value("items", json::array()))
-    print_line(fmt::format("{} UTC  {}", format_time(integer_of(item, "fire_us")), text_of(item, "local")));
+    print_line(
+        fmt::format("{} UTC  {}", format_time(base::integer_at(item, "fire_us")), text_of(item, "local")));
   return kExitOk;
 }
 

@@ -16,7 +16,7 @@ std::string share_text(const json& model) {
   const json route = model.value("route", json(nullptr));
   if (!route.is_object() || !route.contains("observed") || !route["observed"].is_object()) return "-";
   const json observed = route["observed"].value("route", route["observed"]);
-  return fmt::format("{}%", static_cast<double>(integer_of(observed, "candidate_bp")) / 100.0);
+  return fmt::format("{}%", static_cast<double>(base::integer_at(observed, "candidate_bp")) / 100.0);
 }
 
 int all_models(const ConnectionArgs& connection, Client& client) {

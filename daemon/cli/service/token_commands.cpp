@@ -18,7 +18,7 @@ using nlohmann::json;
 using schema::ErrorCode;
 
 std::string time_or_dash(const json& token, std::string_view member) {
-  const std::int64_t time_us = integer_of(token, member);
+  const std::int64_t time_us = base::integer_at(token, member);
   return time_us == 0 ? "-" : format_time(time_us);
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
+#include "daemon/base/json_members.hpp"
 #include "daemon/evidence/log/log.hpp"
 
 namespace driftgate::evidence {
@@ -15,16 +15,9 @@ inline Result<nlohmann::json> entry_json(const StoredEntry& entry) {
                       "evidence entry " + std::to_string(entry.seq) + " is no JSON: restore a backup");
 }
 
-/// A text member below `object`, or "".
-inline std::string text_at(const nlohmann::json& object, std::string_view member) {
-  const auto found = object.find(member);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-/// An object member, or an empty object.
-inline nlohmann::json object_at(const nlohmann::json& object, std::string_view member) {
-  const auto found = object.find(member);
-  return found != object.end() && found->is_object() ? *found : nlohmann::json::object();
-}
+// Names that every reader of entries uses.
+using base::integer_at;
+using base::object_at;
+using base::text_at;
 
 }  // namespace driftgate::evidence

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "daemon/evidence/base64.hpp"
+#include "daemon/base/base64.hpp"
 #include "daemon/evidence/bundle/statements.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/log_tree.hpp"
@@ -214,7 +214,7 @@ class BundleExport::Impl {
 
   std::string blob_text(const std::string& digest, const std::string& bytes) {
     ++blobs_;
-    return json{{"t", "blob"}, {"digest", digest}, {"bytes", to_base64(bytes)}}.dump() + "\n";
+    return json{{"t", "blob"}, {"digest", digest}, {"bytes", base::to_base64(bytes)}}.dump() + "\n";
   }
 
   Result<std::string> entry_lines(Reader& reader) {

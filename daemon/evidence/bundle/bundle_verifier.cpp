@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "daemon/evidence/base64.hpp"
+#include "daemon/base/base64.hpp"
 
 namespace driftgate::evidence {
 
@@ -200,7 +200,7 @@ Result<void> BundleVerifier::blob(const BundleRecord& record) {
   if (!of_promotion()) return misplaced("blobs stand in the bundle of a promotion");
   const auto digest = record.text("digest");
   const auto text = record.text("bytes");
-  auto bytes = text ? from_base64(*text) : Result<std::string>(std::unexpect);
+  auto bytes = text ? base::from_base64(*text) : Result<std::string>(std::unexpect);
   if (!digest || !bytes) return misplaced("digest and bytes must be a digest and base 64");
   auto placed = place_blob(*digest);
   if (!placed) return placed;

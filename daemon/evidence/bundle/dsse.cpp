@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "daemon/evidence/base64.hpp"
+#include "daemon/base/base64.hpp"
 #include "daemon/evidence/keys/key_ids.hpp"
 #include "schema/json.hpp"
 
@@ -29,10 +29,10 @@ std::string pre_authentication_encoding(std::string_view payload_type, std::stri
 }
 
 std::string envelope_json(const Envelope& envelope) {
-  return json{
-      {"payload", to_base64(envelope.payload)},
-      {"payloadType", envelope.payload_type},
-      {"signatures", json::array({{{"keyid", envelope.key_id}, {"sig", to_base64(envelope.signature)}}})}}
+  return json{{"payload", base::to_base64(envelope.payload)},
+              {"payloadType", envelope.payload_type},
+              {"signatures",
+               json::array({{{"keyid", envelope.key_id}, {"sig", base::to_base64(envelope.signature)}}})}}
       .dump();
 }
 
@@ -51,8 +51,8 @@ Result<Envelope> parse_envelope(std::string_view text) {
       signatures[0].size() != 2 || !is_text(signatures[0], "keyid") || !is_text(signatures[0], "sig")) {
     return malformed("it must have one signature with keyid and sig");
   }
-  auto payload = from_base64(parsed->at("payload").get<std::string>());
-  auto signature = from_base64(signatures[0].at("sig").get<std::string>());
+  auto payload = base::from_base64(parsed->at("payload").get<std::string>());
+  auto signature = base::from_base64(signatures[0].at("sig").get<std::string>());
   if (!payload || !signature) return malformed("its payload or signature is no base 64");
   return Envelope{parsed->at("payloadType").get<std::string>(), std::move(*payload),
                   signatures[0].at("keyid").get<std::string>(), std::move(*signature)};

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/evidence/base64.hpp"
+#include "daemon/base/base64.hpp"
 #include "daemon/evidence/bundle/bundle_verifier.hpp"
 
 namespace driftgate::evidence {
@@ -17,7 +17,7 @@ namespace {
 Result<TrustedKey> head_key(std::string_view text) {
   const auto name_end = text.find('+');
   const auto id_end = name_end == text.npos ? text.npos : text.find('+', name_end + 1);
-  auto bytes = id_end == text.npos ? Result<std::string>("") : from_base64(text.substr(id_end + 1));
+  auto bytes = id_end == text.npos ? Result<std::string>("") : base::from_base64(text.substr(id_end + 1));
   TrustedKey key{.use = KeyUse::head, .name = std::string(text.substr(0, name_end))};
   if (!bytes || bytes->size() != key.key.size() + 1) {
     return schema::fail(ErrorCode::internal, "the log's verifier key cannot be read");

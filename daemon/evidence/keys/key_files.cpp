@@ -7,10 +7,10 @@
 #include <iterator>
 #include <system_error>
 
+#include "daemon/base/durable_file.hpp"
+#include "daemon/base/entry_members.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/query.hpp"
-#include "daemon/store/backup.hpp"
-#include "daemon/store/durable_file.hpp"
 
 namespace driftgate::evidence {
 
@@ -33,7 +33,7 @@ Result<void> rename_durably(const fs::path& from, const fs::path& to) {
     return schema::fail(ErrorCode::io, fmt::format("cannot rename {} to {}: {}", from.string(), to.string(),
                                                    error.message()));
   }
-  return store::sync_folder(to.parent_path());
+  return base::sync_folder(to.parent_path());
 }
 
 /// What the newest rotation of a key says, decoded; nothing when it was never rotated.
@@ -71,12 +71,6 @@ Result<void> swap_files(const KeyFile& file) {
   return rename_durably(with_suffix(file.path, ".next"), file.path);
 }
 
-std::int64_t number_of(const schema::Entry& entry, std::string_view member) {
-  const auto found = entry.draft.body.find(member);
-  const auto* number = found == entry.draft.body.end() ? nullptr : found->second.integer();
-  return number == nullptr ? 0 : *number;
-}
-
 }  // namespace
 
 fs::path trust_path(const fs::path& data_dir) {
@@ -95,7 +89,7 @@ Result<TrustFile> load_trust(const fs::path& data_dir) {
 }
 
 Result<void> save_trust(const fs::path& data_dir, const TrustFile& trust) {
-  return store::write_file_durably(trust_path(data_dir), trust_json(trust), 0644, store::IfPresent::replace);
+  return base::write_file_durably(trust_path(data_dir), trust_json(trust), 0644, base::IfPresent::replace);
 }
 
 Result<void> check_key(const TrustFile& trust, const KeyFile& file, const PublicKey& key) {
@@ -164,9 +158,9 @@ Result<void> finish_rotation(store::Store& store, const KeyFile& file) {
   const schema::EntryValue new_key(next ? verifier_key_text(file.name, next->public_key()) : std::string());
   if (!next || !*rotation || (*rotation)->draft.body.find("new_key")->second != new_key) {
     fs::remove(next_path, ignored);  // its entry was never written
-    return store::sync_folder(next_path.parent_path());
+    return base::sync_folder(next_path.parent_path());
   }
-  const auto from_size = static_cast<std::uint64_t>(number_of(**rotation, "from_size"));
+  const auto from_size = static_cast<std::uint64_t>(base::integer_at((*rotation)->draft.body, "from_size"));
   if (auto old = SigningKey::load(file.path.string())) {
     auto noted = note_key(store.data_dir(), file, old->public_key(), 0, 0);
     if (!noted) return noted;

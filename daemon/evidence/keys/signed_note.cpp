@@ -8,7 +8,7 @@
 #include <limits>
 #include <optional>
 
-#include "daemon/evidence/base64.hpp"
+#include "daemon/base/base64.hpp"
 #include "daemon/evidence/keys/key_ids.hpp"
 #include "schema/utf8.hpp"
 
@@ -21,7 +21,6 @@ namespace {
 constexpr std::string_view kSignatureMark = "\xE2\x80\x94 ";  // em dash and space
 constexpr char kEd25519Algorithm = 0x01;
 constexpr std::size_t kKeyIdBytes = 4;
-constexpr std::size_t kMaxNoteBytes = 16'384;
 constexpr std::size_t kMaxSignatures = 100;
 constexpr std::uint64_t kMaxTreeSize = std::numeric_limits<std::int64_t>::max();
 
@@ -58,7 +57,7 @@ Result<Checkpoint> parse_text(std::string_view text) {
   const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), checkpoint.size);
   if (error != std::errc() || std::to_string(checkpoint.size) != size || checkpoint.size > kMaxTreeSize)
     return malformed("its size is no number");
-  const auto root = from_base64(take_line(text));
+  const auto root = base::from_base64(take_line(text));
   if (!root || root->size() != checkpoint.root.size()) return malformed("its root is no hash");
   std::copy(root->begin(), root->end(), reinterpret_cast<char*>(checkpoint.root.data()));
   while (!text.empty()) {
@@ -129,7 +128,7 @@ std::optional<SignatureLine> parse_signature(std::string_view line) {
   line.remove_prefix(kSignatureMark.size());
   const std::size_t space = line.find(' ');
   if (space == line.npos || !is_key_name(line.substr(0, space))) return std::nullopt;
-  const auto bytes = from_base64(line.substr(space + 1));
+  const auto bytes = base::from_base64(line.substr(space + 1));
   if (!bytes || bytes->size() <= kKeyIdBytes) return std::nullopt;
   SignatureLine signature{line.substr(0, space)};
   for (std::size_t i = 0; i < kKeyIdBytes; ++i)
@@ -167,7 +166,7 @@ Result<Note> parse_note(std::string_view note) {
 
 std::string checkpoint_text(const Checkpoint& checkpoint) {
   return fmt::format("{}\n{}\n{}\n", checkpoint.origin, checkpoint.size,
-                     to_base64(schema::as_chars(checkpoint.root)));
+                     base::to_base64(schema::as_chars(checkpoint.root)));
 }
 
 Result<std::string> sign_checkpoint(const Checkpoint& checkpoint, const SigningKey& key) {
@@ -181,7 +180,7 @@ Result<std::string> sign_checkpoint(const Checkpoint& checkpoint, const SigningK
   auto signature = key.sign(text);
   if (!signature) return signature;
   return fmt::format("{}\n{}{} {}\n", text, kSignatureMark, checkpoint.origin,
-                     to_base64(key_id_bytes(checkpoint.origin, key.public_key()) + *signature));
+                     base::to_base64(key_id_bytes(checkpoint.origin, key.public_key()) + *signature));
 }
 
 Result<Checkpoint> open_checkpoint(std::string_view note, std::string_view name, const PublicKey& key) {
@@ -222,7 +221,7 @@ std::uint32_t key_id(std::string_view name, const PublicKey& key) {
 
 std::string verifier_key_text(std::string_view name, const PublicKey& key) {
   return fmt::format("{}+{:08x}+{}", name, key_id(name, key),
-                     to_base64(kEd25519Algorithm + std::string(key_chars(key))));
+                     base::to_base64(kEd25519Algorithm + std::string(key_chars(key))));
 }
 
 }  // namespace driftgate::evidence

@@ -11,6 +11,8 @@
 
 namespace driftgate::evidence {
 
+inline constexpr std::size_t kMaxNoteBytes = 16'384;  ///< of a signed head; far more than any has
+
 using PublicKey = std::array<std::uint8_t, 32>;  ///< raw Ed25519 key
 
 /// An Ed25519 key pair (OpenSSL). Move-only; the secret never leaves it but for `save`.

@@ -10,8 +10,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "daemon/base/durable_file.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
-#include "daemon/store/durable_file.hpp"
 
 namespace driftgate::evidence {
 
@@ -41,14 +42,13 @@ const unsigned char* bytes_of(std::string_view text) {
 
 /// The text of a small file that nobody else may read.
 Result<std::string> read_secret(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0)
+  const base::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file)
     return schema::fail(ErrorCode::io, fmt::format("cannot open the key {}: {}", path, std::strerror(errno)));
   struct stat status {};
   std::string text(kMaxPemBytes, '\0');
-  const bool known = ::fstat(fd, &status) == 0;
-  const ssize_t size = ::read(fd, text.data(), text.size());
-  ::close(fd);
+  const bool known = ::fstat(file.get(), &status) == 0;
+  const ssize_t size = ::read(file.get(), text.data(), text.size());
   if (!known || size < 0) return schema::fail(ErrorCode::io, fmt::format("cannot read the key {}", path));
   if ((status.st_mode & 077) != 0) {
     return schema::fail(ErrorCode::forbidden, fmt::format("others may read the key {}: chmod 600 it", path));
@@ -94,8 +94,8 @@ Result<void> SigningKey::save(const std::string& path) const {
   }
   char* text = nullptr;
   const long size = BIO_get_mem_data(bio.get(), &text);
-  return store::write_file_durably(path, std::string_view(text, static_cast<std::size_t>(size)), 0600,
-                                   store::IfPresent::refuse);
+  return base::write_file_durably(path, std::string_view(text, static_cast<std::size_t>(size)), 0600,
+                                  base::IfPresent::refuse);
 }
 
 PublicKey SigningKey::public_key() const {

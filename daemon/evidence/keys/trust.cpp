@@ -6,7 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "daemon/evidence/base64.hpp"
+#include "daemon/base/base64.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::evidence {
@@ -67,7 +67,7 @@ Result<TrustedKey> read_key(const json& item, const std::string& at) {
   if (key.name.empty() || key.name.size() > kMaxNameBytes || !clean) {
     return refuse("name must be 1 to 200 bytes without spaces and '+'", at + "/name");
   }
-  const auto bytes = from_base64(text("key"));
+  const auto bytes = base::from_base64(text("key"));
   if (!bytes || bytes->size() != key.key.size()) {
     return refuse("key must be the base 64 of the 32 bytes of an Ed25519 public key", at + "/key");
   }
@@ -111,7 +111,8 @@ std::string trust_json(const TrustFile& trust) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const TrustedKey& key : trust.keys) {
     const std::string_view bytes(reinterpret_cast<const char*>(key.key.data()), key.key.size());
-    nlohmann::ordered_json item{{"use", to_string(key.use)}, {"name", key.name}, {"key", to_base64(bytes)}};
+    nlohmann::ordered_json item{
+        {"use", to_string(key.use)}, {"name", key.name}, {"key", base::to_base64(bytes)}};
     if (key.use == KeyUse::head) item["from_size"] = key.from_size;
     item["from_us"] = key.from_us;
     if (key.until_us) item["until_us"] = *key.until_us;

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/durable_file.hpp"
 #include "daemon/evidence/log/log.hpp"
-#include "daemon/store/durable_file.hpp"
 
 namespace driftgate::evidence {
 
@@ -152,13 +152,13 @@ bool commits_are_signed(const HeadOptions& options) {
 
 Result<void> note_signed_commits(const HeadOptions& options, std::uint64_t size) {
   if (commits_are_signed(options)) return {};
-  return store::write_file_durably(
+  return base::write_file_durably(
       signed_commits_file(options),
       fmt::format(
           "Each commit of the log '{}' is signed in its own transaction, from {} entries on. While this file "
           "is here, a database without that signature is refused.\n",
           options.origin, size),
-      0644, store::IfPresent::replace);
+      0644, base::IfPresent::replace);
 }
 
 std::unexpected<schema::Error> emptied_head(const HeadOptions& options) {

@@ -9,12 +9,12 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/base/durable_file.hpp"
 #include "daemon/evidence/keys/key_files.hpp"
 #include "daemon/evidence/log/epochs.hpp"
 #include "daemon/evidence/log/head_check.hpp"
 #include "daemon/evidence/log/head_signer.hpp"
 #include "daemon/evidence/log/log.hpp"
-#include "daemon/store/durable_file.hpp"
 
 namespace driftgate::evidence {
 
@@ -157,7 +157,7 @@ class HeadPublisher::Impl {
     if (!head) {
       done = std::unexpected(std::move(head.error()));
     } else {
-      done = store::write_file_durably(options_.head_file, head->first, 0644, store::IfPresent::replace);
+      done = base::write_file_durably(options_.head_file, head->first, 0644, base::IfPresent::replace);
     }
     const std::lock_guard lock(mutex_);
     if (done) published_ = head->second.size;

@@ -32,31 +32,25 @@ constexpr std::array<const char*, 9> kColumns = {"kind",       "actor",    "mode
 constexpr int kFirstColumn = 3;
 constexpr int kTimeColumn = 2;
 
-std::optional<std::string> maybe_text(const json& object, std::string_view member) {
-  const auto found = object.find(member);
-  if (found == object.end() || !found->is_string()) return std::nullopt;
-  return found->get<std::string>();
-}
-
 /// The kernel that an entry names by itself.
 std::optional<std::string> kernel_of(const LogEntry& entry) {
-  if (entry.kind == "kernel_registered") return maybe_text(entry.body, "name");
+  if (entry.kind == "kernel_registered") return base::maybe_text_at(entry.body, "name");
   const bool names =
       entry.kind == "engine_registered" || entry.kind == "model_bootstrapped" || entry.kind == "promotion_requested";
-  return names ? maybe_text(entry.body, "kernel") : std::nullopt;
+  return names ? base::maybe_text_at(entry.body, "kernel") : std::nullopt;
 }
 
 Said said_by(LogEntry entry) {
   Said said;
   said.texts = {entry.kind,
                 entry.actor,
-                maybe_text(entry.subject, "model"),
-                maybe_text(entry.subject, "promotion"),
-                maybe_text(entry.subject, "stage"),
-                maybe_text(entry.subject, "checkpoint"),
-                maybe_text(entry.subject, "contract"),
-                maybe_text(entry.body, "clause"),
-                maybe_text(entry.body, "verdict")};
+                base::maybe_text_at(entry.subject, "model"),
+                base::maybe_text_at(entry.subject, "promotion"),
+                base::maybe_text_at(entry.subject, "stage"),
+                base::maybe_text_at(entry.subject, "checkpoint"),
+                base::maybe_text_at(entry.subject, "contract"),
+                base::maybe_text_at(entry.body, "clause"),
+                base::maybe_text_at(entry.body, "verdict")};
   said.kernel = kernel_of(entry);
   said.entry = std::move(entry);
   return said;

@@ -19,12 +19,8 @@ constexpr std::int64_t kPage = 256;
 Result<LogEntry> decode(const StoredEntry& stored) {
   auto json = entry_json(stored);
   if (!json) return std::unexpected(std::move(json.error()));
-  const auto number = [&](const char* member) {
-    const auto found = json->find(member);
-    return found != json->end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
-  };
-  LogEntry entry{.seq = number("seq"),
-                 .time_us = number("time_us"),
+  LogEntry entry{.seq = integer_at(*json, "seq", -1),
+                 .time_us = integer_at(*json, "time_us", -1),
                  .kind = text_at(*json, "kind"),
                  .actor = text_at(*json, "actor"),
                  .subject = object_at(*json, "subject"),

@@ -29,11 +29,6 @@ using ApprovalKey = std::tuple<std::string, std::int64_t, std::int64_t, std::str
 constexpr std::array<std::string_view, 5> kBeside = {"clause", "verdict", "slice", "inputs_digest",
                                                      "code_version"};
 
-std::int64_t integer_at(const json& object, std::string_view member) {
-  const auto found = object.find(member);
-  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
-}
-
 Attempt attempt_of(const LogEntry& entry) {
   return {text_at(entry.subject, "stage"), integer_at(entry.subject, "attempt")};
 }

@@ -48,60 +48,33 @@ Result<void> find_missing(LogView& log, EvidenceKind kind, const std::set<std::i
   });
 }
 
-void compare_document(Findings& findings, const std::string& where, const std::string& canonical,
-                      const LogEntry& entry) {
-  findings.member(where, "the digest of its document", schema::document_digest(canonical), entry, "digest");
-}
-
-}  // namespace
-
-Result<void> check_contracts(LogView& log) {
+/// Registered documents: contracts and kernels. Their rows have the same columns but one: `place` says by
+/// which of them `list` goes on.
+template <typename List, typename Place>
+Result<void> check_documents(LogView& log, EvidenceKind kind, std::string_view what, List list, Place place) {
   std::set<std::int64_t> stored;
   std::string after;
   for (bool more = true; more;) {
-    auto rows = store::list_contracts(log.reader(), after, kRows);
+    auto rows = list(log.reader(), after, kRows);
     if (!rows) return std::unexpected(std::move(rows.error()));
     for (const auto& row : *rows) {
-      const auto where = fmt::format("contract '{}'", row.name);
-      auto entry = entry_of(log, where, row.evidence_seq, "contract_registered");
+      const auto where = fmt::format("{} '{}'", what, row.name);
+      auto entry = entry_of(log, where, row.evidence_seq, to_string(kind));
       if (!entry) return std::unexpected(std::move(entry.error()));
       stored.insert(row.evidence_seq);
       if (!*entry) continue;
-      log.findings().member(where, "the name", row.name, **entry, "name");
-      log.findings().member(where, "the digest", row.digest, **entry, "digest");
-      log.findings().column(where, "who registered it", row.registrant, (*entry)->actor, **entry);
-      compare_document(log.findings(), where, row.canonical, **entry);
+      auto& findings = log.findings();
+      findings.member(where, "the name", row.name, **entry, "name");
+      findings.member(where, "the digest", row.digest, **entry, "digest");
+      findings.column(where, "who registered it", row.registrant, (*entry)->actor, **entry);
+      findings.member(where, "the digest of its document", schema::document_digest(row.canonical), **entry,
+                      "digest");
     }
     more = !rows->empty();
-    if (more) after = rows->back().digest;
+    if (more) after = rows->back().*place;
   }
-  return find_missing(log, EvidenceKind::contract_registered, stored, "contract");
+  return find_missing(log, kind, stored, what);
 }
-
-Result<void> check_kernels(LogView& log) {
-  std::set<std::int64_t> stored;
-  std::string after;
-  for (bool more = true; more;) {
-    auto rows = store::list_kernels(log.reader(), after, kRows);
-    if (!rows) return std::unexpected(std::move(rows.error()));
-    for (const auto& row : *rows) {
-      const auto where = fmt::format("kernel '{}'", row.name);
-      auto entry = entry_of(log, where, row.evidence_seq, "kernel_registered");
-      if (!entry) return std::unexpected(std::move(entry.error()));
-      stored.insert(row.evidence_seq);
-      if (!*entry) continue;
-      log.findings().member(where, "the name", row.name, **entry, "name");
-      log.findings().member(where, "the digest", row.digest, **entry, "digest");
-      log.findings().column(where, "who registered it", row.registrant, (*entry)->actor, **entry);
-      compare_document(log.findings(), where, row.canonical, **entry);
-    }
-    more = !rows->empty();
-    if (more) after = rows->back().name;
-  }
-  return find_missing(log, EvidenceKind::kernel_registered, stored, "kernel");
-}
-
-namespace {
 
 void compare_engine(Findings& findings, const store::EngineRow& row, const LogEntry& entry) {
   const auto where = fmt::format("engine '{}'", row.name);
@@ -129,6 +102,16 @@ Result<LogEntry> written_by(LogView& log, const store::EngineRow& row, const Log
 }
 
 }  // namespace
+
+Result<void> check_contracts(LogView& log) {
+  return check_documents(log, EvidenceKind::contract_registered, "contract", store::list_contracts,
+                         &store::ContractRow::digest);
+}
+
+Result<void> check_kernels(LogView& log) {
+  return check_documents(log, EvidenceKind::kernel_registered, "kernel", store::list_kernels,
+                         &store::KernelRow::name);
+}
 
 /// An engine may be registered again: its row is that of the newest entry.
 Result<void> check_engines(LogView& log) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "daemon/evidence/verify/derivation.hpp"
+#include "schema/verdict_members.hpp"
 
 namespace driftgate::evidence {
 
@@ -141,47 +142,11 @@ class Body {
   std::string fault_;
 };
 
-void read_names(Body& body, ClauseVerdict& verdict) {
-  const std::string severity = body.text("severity");
-  if (severity != "hard" && severity != "soft") body.refuse("severity", "must be hard or soft");
-  verdict.severity = severity == "soft" ? schema::Severity::soft : schema::Severity::hard;
-  const auto role = schema::slice_role_from_name(body.text("role"));
-  if (!role) return body.refuse("role", "is not a role of a slice");
-  verdict.role = *role;
-  const auto named = schema::verdict_from_name(body.text("verdict"));
-  if (!named) return body.refuse("verdict", "must be pass, violated, inconclusive or error");
-  verdict.verdict = *named;
-  const auto rule = schema::verdict_rule_from_name(body.text("rule"));
-  if (!rule) return body.refuse("rule", "is not a rule by which verdicts follow");
-  verdict.rule = *rule;
-}
-
 }  // namespace
 
 schema::Result<ClauseVerdict> clause_verdict_of(const EntryValue::Object& members) {
   Body body(members);
-  ClauseVerdict verdict;
-  verdict.clause = body.text("clause");
-  verdict.rules = body.version("rules");
-  read_names(body, verdict);
-  verdict.where = body.texts("where", true);
-  verdict.n = body.count("n");
-  verdict.clusters = body.count("clusters");
-  verdict.limit_kind = body.text("limit_kind");
-  verdict.alpha = body.number("alpha", true).value_or(0);
-  verdict.method = body.text("method");
-  verdict.approximate = body.flag("approximate");
-  verdict.no_harm_only = body.flag("no_harm_only");
-  verdict.seed = body.seed("seed");
-  verdict.details = body.numbers("details");
-  verdict.tables = body.texts("tables", false);
-  verdict.message = body.text("message");
-  verdict.estimate = body.number("estimate");
-  verdict.lower = body.number("lower");
-  verdict.upper = body.number("upper");
-  verdict.e_value = body.number("e_value");
-  verdict.p_value = body.number("p_value");
-  verdict.threshold = body.number("threshold");
+  ClauseVerdict verdict = schema::read_clause_verdict(body);
   if (!body.fault().empty()) {
     return schema::fail(schema::ErrorCode::invalid_document, "it records no verdict: " + body.fault());
   }

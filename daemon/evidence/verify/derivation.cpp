@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "daemon/base/entry_members.hpp"
 #include "schema/names.hpp"
 #include "schema/verdict_rule.hpp"
 
@@ -24,16 +25,6 @@ constexpr std::array<std::string_view, 6> kTerminal = {"succeeded", "rejected", 
                                                        "aborted",   "expired",  "superseded"};
 constexpr std::string_view kDaemon = "driftgate";
 constexpr std::size_t kPeople = 2;  ///< who must waive an inconclusive clause
-
-std::string text_of(const EntryValue::Object& body, std::string_view name) {
-  const auto found = body.find(name);
-  return found == body.end() || found->second.text() == nullptr ? std::string() : *found->second.text();
-}
-
-std::int64_t integer_of(const EntryValue::Object& body, std::string_view name, std::int64_t otherwise) {
-  const auto found = body.find(name);
-  return found == body.end() || found->second.integer() == nullptr ? otherwise : *found->second.integer();
-}
 
 /// The members of a body that are read as text where they are present.
 std::span<const std::string_view> texts_of(EvidenceKind kind) {
@@ -91,24 +82,23 @@ PromotionDerivation::PromotionDerivation(OnFault on_fault, std::int64_t first_se
     : on_fault_(std::move(on_fault)), first_seq_(first_seq) {}
 
 void PromotionDerivation::follow(const Entry& entry) {
-  newest_us_ = std::max(newest_us_, entry.draft.time_us);
   const auto& body = entry.draft.body;
   if (const std::string_view name = untextual(entry); !name.empty()) {
     return on_fault_(entry.seq, fmt::format("body/{} must be a text", name));
   }
   if (entry.draft.subject.contract) named_.insert(*entry.draft.subject.contract);
   for (const char* name : {"inputs_digest", "report_digest", "evidence_digest"}) {
-    const auto digest = text_of(body, name);
+    const auto digest = base::text_at(body, name);
     if (!digest.empty()) named_.insert(digest);
   }
   switch (entry.draft.kind) {
     case EvidenceKind::promotion_requested:
       return requested(entry);
     case EvidenceKind::schedule_fired:
-      askers_.insert(std::string(text_of(body, "owner")));
+      askers_.insert(std::string(base::text_at(body, "owner")));
       return;
     case EvidenceKind::verdict_reached:
-      return text_of(body, "scope") == "stage" ? stage_decided(entry) : clause_decided(entry);
+      return base::text_at(body, "scope") == "stage" ? stage_decided(entry) : clause_decided(entry);
     case EvidenceKind::state_changed:
       return state_changed(entry);
     case EvidenceKind::approval_given:
@@ -134,7 +124,7 @@ void PromotionDerivation::clause_decided(const Entry& entry) {
   for (const auto& [name, digest] : verdict->tables) named_.insert(digest);
   check_derived(entry.seq, *verdict);
   if (!entry.draft.body.contains("slice") ||
-      text_of(entry.draft.body, "slice") != schema::slice_text(verdict->where)) {
+      base::text_at(entry.draft.body, "slice") != schema::slice_text(verdict->where)) {
     on_fault_(entry.seq, fmt::format("body/slice of {} is not what body/where says", verdict->clause));
   }
   const std::string stage = subject.stage.value_or("");
@@ -207,7 +197,7 @@ void PromotionDerivation::stage_decided(const Entry& entry) {
   decision.seq = entry.seq;
   decision.stage = entry.draft.subject.stage.value_or("");
   decision.attempt = entry.draft.subject.attempt.value_or(0);
-  const auto verdict = schema::verdict_from_name(text_of(body, "verdict"));
+  const auto verdict = schema::verdict_from_name(base::text_at(body, "verdict"));
   const auto ended = body.find("ended");
   if (!verdict || ended == body.end() || ended->second.boolean() == nullptr) {
     pending_.clear();
@@ -215,32 +205,33 @@ void PromotionDerivation::stage_decided(const Entry& entry) {
   }
   decision.verdict = *verdict;
   decision.ended = *ended->second.boolean();
-  decision.action = text_of(body, "action");
-  decision.inputs_digest = text_of(body, "inputs_digest");
-  decision.report_digest = text_of(body, "report_digest");
-  decision.code_version = text_of(body, "code_version");
-  decision.seed = text_of(body, "seed");
-  decision.run = integer_of(body, "run", 0);
+  decision.action = base::text_at(body, "action");
+  decision.inputs_digest = base::text_at(body, "inputs_digest");
+  decision.report_digest = base::text_at(body, "report_digest");
+  decision.code_version = base::text_at(body, "code_version");
+  decision.seed = base::text_at(body, "seed");
+  decision.run = base::integer_at(body, "run", 0);
   const bool states_rules = body.contains("rules");
-  const std::int64_t rules = states_rules ? integer_of(body, "rules", 0) : schema::kFirstRules;
+  const std::int64_t rules = states_rules ? base::integer_at(body, "rules", 0) : schema::kFirstRules;
   decision.rules = rules > 0 && rules <= UINT32_MAX ? static_cast<std::uint32_t>(rules) : 0;
   for (const Pending& item : pending_) decision.clauses.push_back(item.verdict);
-  check_batch(decision, integer_of(body, "first", -1), integer_of(body, "count", -1), states_rules);
+  check_batch(decision, base::integer_at(body, "first", -1), base::integer_at(body, "count", -1),
+              states_rules);
   pending_.clear();
   if (decision.ended) decisions_.push_back(std::move(decision));
 }
 
 void PromotionDerivation::state_changed(const Entry& entry) {
   const auto& body = entry.draft.body;
-  const std::string from = text_of(body, "from");
-  const std::string to = text_of(body, "to");
+  const std::string from = base::text_at(body, "from");
+  const std::string to = base::text_at(body, "to");
   if (!state_.empty() && from != state_) {
     on_fault_(entry.seq, fmt::format("body/from is {}, and the promotion was {}", from, state_));
   }
-  check_progress(entry.seq, text_of(body, "stage"));
+  check_progress(entry.seq, base::text_at(body, "stage"));
   const bool was_ended = has_ended();
   state_ = to;
-  traffic_ = text_of(body, "traffic");
+  traffic_ = base::text_at(body, "traffic");
   if (has_ended() && !was_ended) ended_us_ = entry.draft.time_us;
   check_end(entry);
 }
@@ -274,7 +265,7 @@ void PromotionDerivation::check_end(const Entry& entry) {
 
 void PromotionDerivation::person_decided(const Entry& entry) {
   const auto& body = entry.draft.body;
-  const std::string decision = text_of(body, "decision");
+  const std::string decision = base::text_at(body, "decision");
   const bool approval = entry.draft.kind == EvidenceKind::approval_given;
   if (decision != (approval ? "approve" : "waive")) return;  // what was refused has no effect
   const auto rule = body.find("people_rule");
@@ -285,7 +276,7 @@ void PromotionDerivation::person_decided(const Entry& entry) {
                                             entry.draft.actor, decision));
   }
   if (!approval) {
-    auto& given = waivers_[text_of(body, "evidence_digest") + " " + text_of(body, "clause")];
+    auto& given = waivers_[base::text_at(body, "evidence_digest") + " " + base::text_at(body, "clause")];
     given.names.insert(entry.draft.actor);
     given.identities.insert(schema::identity_of(entry.draft.actor));
     given.by_identity = given.by_identity || by_identity;

@@ -58,7 +58,6 @@ class PromotionDerivation {
   [[nodiscard]] const std::string& traffic() const { return traffic_; }
   [[nodiscard]] bool has_ended() const;
   [[nodiscard]] std::int64_t ended_us() const { return ended_us_; }
-  [[nodiscard]] std::int64_t newest_us() const { return newest_us_; }
   [[nodiscard]] std::uint64_t verdicts() const { return verdicts_; }
   /// Digests that the entries name: of the contract, measurement tables, reports and approved evidence.
   [[nodiscard]] const std::set<std::string>& named_digests() const { return named_; }
@@ -91,7 +90,7 @@ class PromotionDerivation {
   schema::EvidenceSubject subject_{};
   std::set<std::string> askers_{};  ///< the requester, and who set the schedule that asked
   std::string state_{}, traffic_ = "never_exposed", stage_{};
-  std::int64_t ended_us_ = 0, newest_us_ = 0;
+  std::int64_t ended_us_ = 0;
   std::uint64_t verdicts_ = 0;
   std::vector<Pending> pending_{};
   std::vector<StageDecision> decisions_{};

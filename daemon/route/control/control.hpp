@@ -11,7 +11,7 @@ namespace driftgate::route {
 /// What goes with an answer.
 struct ControlEffects {
   bool stop = false;                  ///< the router is to end
-  std::vector<UniqueFd> descriptors;  ///< sent beside the answer
+  std::vector<base::UniqueFd> descriptors;  ///< sent beside the answer
 };
 
 /// The answer to one control request, both JSON. Requests are {"op": NAME, …} with op one of apply,

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/route/control/control.hpp"
 #include "daemon/route/control/frame.hpp"
-#include "daemon/route/control/unique_fd.hpp"
 #include "daemon/route/control/unix_socket.hpp"
 
 namespace driftgate::route {
@@ -24,13 +24,14 @@ constexpr std::chrono::seconds kAnswerDeadline{5};
 constexpr std::size_t kReadBytes = 65'536;
 
 struct Peer {
-  UniqueFd socket;
+  base::UniqueFd socket;
   std::string buffer;
 };
 
 class PollServer final : public ControlServer {
  public:
-  PollServer(RouterCore& core, std::function<void()> on_shutdown, UniqueFd listener, UniqueFd wake)
+  PollServer(RouterCore& core, std::function<void()> on_shutdown, base::UniqueFd listener,
+             base::UniqueFd wake)
       : core_(core),
         on_shutdown_(std::move(on_shutdown)),
         listener_(std::move(listener)),
@@ -69,7 +70,7 @@ class PollServer final : public ControlServer {
   }
 
   void accept_one() {
-    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    base::UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return;
     if (peers_.size() >= kMaxConnections) {
       spdlog::warn("router: over {} control connections, one is refused", kMaxConnections);
@@ -105,8 +106,8 @@ class PollServer final : public ControlServer {
 
   RouterCore& core_;
   const std::function<void()> on_shutdown_;
-  const UniqueFd listener_;
-  const UniqueFd wake_;
+  const base::UniqueFd listener_;
+  const base::UniqueFd wake_;
   std::vector<Peer> peers_;
   std::thread thread_;  // last: it uses the members above
 };
@@ -118,8 +119,8 @@ schema::Result<std::unique_ptr<ControlServer>> ControlServer::start(RouterCore& 
   const auto& path = core.options.control_path;
   auto listener = listen_unix(path);
   if (!listener) return std::unexpected(listener.error());
-  UniqueFd listening(*listener);
-  UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  base::UniqueFd listening(*listener);
+  base::UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return schema::fail(schema::ErrorCode::io, "router: cannot make an eventfd");
   return std::make_unique<PollServer>(core, std::move(on_shutdown), std::move(listening), std::move(wake));
 }

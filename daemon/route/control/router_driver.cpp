@@ -38,7 +38,7 @@ schema::Result<std::string> RouterDriver::send_once(const std::string& frame,
   if (!socket_) {
     auto socket = connect_unix(control_path_);
     if (!socket) return std::unexpected(socket.error());
-    socket_ = UniqueFd(*socket);
+    socket_ = base::UniqueFd(*socket);
     buffer_.clear();
   }
   auto sent = write_all(socket_.get(), frame, deadline);

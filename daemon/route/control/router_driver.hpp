@@ -5,8 +5,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/route/control/driver.hpp"
-#include "daemon/route/control/unique_fd.hpp"
 
 namespace driftgate::route {
 
@@ -51,7 +51,7 @@ class RouterDriver final : public Driver {
   const std::string control_path_;
   const std::chrono::milliseconds deadline_;
   std::mutex mutex_;
-  UniqueFd socket_;
+  base::UniqueFd socket_;
   std::string buffer_;
 };
 

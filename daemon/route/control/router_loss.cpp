@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "daemon/base/durable_file.hpp"
 #include "daemon/route/table/route_json.hpp"
 
 namespace driftgate::route {
@@ -101,16 +102,9 @@ std::uint64_t lost_windows(const RouterLoss& loss) {
 
 schema::Result<void> keep_note(const std::string& control_path, RouterLoss& loss) {
   const auto path = fmt::format("{}{}{}", control_path, kBehind, loss.pid);
-  const auto beside = path + ".new";
-  std::ofstream file(beside, std::ios::trunc);
-  file << to_json(loss).dump(-1, ' ', false, json::error_handler_t::replace);
-  file.close();
-  std::error_code error;
-  if (file) fs::rename(beside, path, error);
-  if (!file || error) {
-    return schema::fail(schema::ErrorCode::io,
-                        fmt::format("cannot keep what went with the router in {}", path));
-  }
+  const auto text = to_json(loss).dump(-1, ' ', false, json::error_handler_t::replace);
+  if (auto written = base::replace_file(path, text, 0644); !written)
+    return schema::wrap(written.error(), fmt::format("cannot keep what went with the router in {}", path));
   loss.note = path;
   return {};
 }
@@ -124,7 +118,7 @@ std::vector<RouterLoss> kept_notes(const std::string& control_path) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const auto name = entry->path().filename().string();
     std::error_code ignored;
-    if (name.starts_with(prefix) && !name.ends_with(".new"))
+    if (name.starts_with(prefix) && !name.ends_with(".tmp"))
       found.emplace_back(entry->last_write_time(ignored), entry->path().string());
   }
   std::ranges::sort(found);

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <thread>
 
-#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/route/control/unix_socket.hpp"
 #include "daemon/route/worker/process_threads.hpp"
 
@@ -85,12 +85,12 @@ std::vector<std::string> command_line(const SpawnOptions& options) {
 
 /// Starts the process; who it is, so that its end is noticed.
 schema::Result<ProcessHandle> launch(const SpawnOptions& options) {
-  const UniqueFd log(::open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const base::UniqueFd log(::open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log) return failed(fmt::format("opening its log {}", options.log_path));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return failed("pipe");
-  const UniqueFd from_child(ends[0]);
-  UniqueFd to_parent(ends[1]);
+  const base::UniqueFd from_child(ends[0]);
+  base::UniqueFd to_parent(ends[1]);
   auto words = command_line(options);
   Launch launch{options.executable.c_str(), {}, {}, log.get(), to_parent.get()};
   for (auto& word : words) launch.words.push_back(word.data());
@@ -117,7 +117,7 @@ schema::Result<RouterProcess> wait_for_end(const SpawnOptions& options) {
                         std::chrono::milliseconds(options.router.drain_ms);
   while (std::chrono::steady_clock::now() < deadline) {
     if (const auto lock = lock_file(options.router.control_path + ".lock")) {
-      const UniqueFd given_back(*lock);
+      const base::UniqueFd given_back(*lock);
       return schema::fail(schema::ErrorCode::unavailable, "the router before has ended");
     }
     std::this_thread::sleep_for(kPoll);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/route/control/router_driver.hpp"
-#include "daemon/route/control/unique_fd.hpp"
 #include "daemon/route/worker/router_options.hpp"
 #include "schema/error.hpp"
 
@@ -19,7 +19,7 @@ struct SpawnOptions {
   std::chrono::milliseconds deadline{10'000};   ///< to its first answer
   std::chrono::milliseconds answer{5'000};      ///< that a living router gets to answer
   /// Listening sockets that a new router gets copies of, a thread for each; empty: it binds its own.
-  std::vector<UniqueFd> listeners{};
+  std::vector<base::UniqueFd> listeners{};
 };
 
 struct RouterProcess {

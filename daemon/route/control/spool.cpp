@@ -59,7 +59,7 @@ schema::Result<int> Spool::open_for(const std::string& stage_key) {
   const auto found = open_.find(stage_key);
   if (found != open_.end()) return found->second.get();
   const auto path = file_of(stage_key);
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  base::UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return failed("open", path);
   if (open_.size() >= kMaxOpen) open_.erase(open_.begin());
   return open_.emplace(stage_key, std::move(file)).first->second.get();

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::route {
@@ -40,7 +40,7 @@ class Spool {
   const std::uint64_t cap_bytes_;
   mutable std::mutex mutex_;
   std::uint64_t used_bytes_ = 0;
-  std::map<std::string, UniqueFd> open_;
+  std::map<std::string, base::UniqueFd> open_;
   std::deque<std::string> dropped_;
 };
 

@@ -46,14 +46,14 @@ schema::Result<sockaddr_un> address_of(const std::string& path) {
   return address;
 }
 
-UniqueFd unix_stream() {
-  return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+base::UniqueFd unix_stream() {
+  return base::UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 }  // namespace
 
 schema::Result<int> lock_file(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  base::UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file) return failed(schema::ErrorCode::io, "open the lock", path);
   if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file.release();
   if (errno != EWOULDBLOCK) return failed(schema::ErrorCode::io, "lock", path);
@@ -64,7 +64,7 @@ schema::Result<int> lock_file(const std::string& path) {
 schema::Result<int> listen_unix(const std::string& path) {
   const auto address = address_of(path);
   if (!address) return std::unexpected(address.error());
-  UniqueFd socket = unix_stream();
+  base::UniqueFd socket = unix_stream();
   if (!socket) return failed(schema::ErrorCode::io, "make", path);
   struct stat there {};
   if (::lstat(path.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode)) {
@@ -86,7 +86,7 @@ schema::Result<int> listen_unix(const std::string& path) {
 schema::Result<int> connect_unix(const std::string& path) {
   const auto address = address_of(path);
   if (!address) return std::unexpected(address.error());
-  UniqueFd socket = unix_stream();
+  base::UniqueFd socket = unix_stream();
   if (!socket) return failed(schema::ErrorCode::io, "make", path);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
     return failed(schema::ErrorCode::unavailable, "connect to", path);
@@ -95,7 +95,7 @@ schema::Result<int> connect_unix(const std::string& path) {
 }
 
 schema::Result<void> send_descriptors(int fd, std::string_view bytes,
-                                      const std::vector<UniqueFd>& descriptors) {
+                                      const std::vector<base::UniqueFd>& descriptors) {
   std::array<int, kMaxDescriptors> numbers{};
   const auto count = std::min(descriptors.size(), numbers.size());
   for (std::size_t i = 0; i < count; ++i) numbers[i] = descriptors[i].get();
@@ -117,8 +117,8 @@ schema::Result<void> send_descriptors(int fd, std::string_view bytes,
                       fmt::format("control socket: sending descriptors failed: {}", std::strerror(errno)));
 }
 
-schema::Result<std::vector<UniqueFd>> receive_descriptors(int fd, std::string& buffer,
-                                                          std::chrono::steady_clock::time_point deadline) {
+schema::Result<std::vector<base::UniqueFd>> receive_descriptors(
+    int fd, std::string& buffer, std::chrono::steady_clock::time_point deadline) {
   if (auto ready = wait_readable(fd, deadline); !ready) return std::unexpected(ready.error());
   std::array<char, kReadBytes> bytes;
   iovec data{bytes.data(), bytes.size()};
@@ -135,7 +135,7 @@ schema::Result<std::vector<UniqueFd>> receive_descriptors(int fd, std::string& b
                                     got == 0 ? "the other side closed" : std::strerror(errno)));
   }
   buffer.append(bytes.data(), static_cast<std::size_t>(got));
-  std::vector<UniqueFd> received;
+  std::vector<base::UniqueFd> received;
   for (auto* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
     const auto count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::route {
@@ -24,10 +24,10 @@ namespace driftgate::route {
 /// Sends bytes on a Unix socket with descriptors beside them (SCM_RIGHTS); the caller keeps its own. At most
 /// 16, and the bytes few enough to be sent at once.
 [[nodiscard]] schema::Result<void> send_descriptors(int fd, std::string_view bytes,
-                                                    const std::vector<UniqueFd>& descriptors);
+                                                    const std::vector<base::UniqueFd>& descriptors);
 /// Waits for the next bytes, appends them to `buffer`, and gives the descriptors that came with them,
 /// close-on-exec; maybe none.
-[[nodiscard]] schema::Result<std::vector<UniqueFd>> receive_descriptors(
+[[nodiscard]] schema::Result<std::vector<base::UniqueFd>> receive_descriptors(
     int fd, std::string& buffer, std::chrono::steady_clock::time_point deadline);
 
 /// The process that listens on the other side of a connected Unix socket.

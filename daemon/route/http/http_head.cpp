@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
 
 namespace driftgate::route {
@@ -13,41 +14,12 @@ namespace {
 
 constexpr std::size_t kMaxLengthDigits = 15;  // keeps lengths below 2^53
 
-char lower(char byte) {
-  return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte - 'A' + 'a') : byte;
-}
-
-bool token_byte(char byte) {
-  if ((byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9'))
-    return true;
-  return std::string_view("!#$%&'*+-.^_`|~").find(byte) != std::string_view::npos;
-}
-
-bool token(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, token_byte);
-}
-
 bool value_byte(char byte) {
   const auto code = static_cast<unsigned char>(byte);
   return code == '\t' || (code >= 0x20 && code != 0x7f);
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 /// True when the comma-separated list has the word.
-bool lists(std::string_view list, std::string_view word) {
-  while (!list.empty()) {
-    const auto comma = list.find(',');
-    if (equals_ignoring_case(trimmed(list.substr(0, comma)), word)) return true;
-    list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
-  }
-  return false;
-}
-
 std::unexpected<schema::Error> bad(const char* why) {
   return schema::fail(schema::ErrorCode::invalid_argument, why);
 }
@@ -81,15 +53,15 @@ schema::Result<void> note_length(HeadFields& head, std::string_view value) {
 }
 
 schema::Result<void> note_field(HeadFields& head, const HeadField& field) {
-  if (equals_ignoring_case(field.name, "content-length")) return note_length(head, field.value);
-  if (equals_ignoring_case(field.name, "transfer-encoding")) {
-    if (head.chunked || !equals_ignoring_case(field.value, "chunked")) {
+  if (base::equal_ignoring_case(field.name, "content-length")) return note_length(head, field.value);
+  if (base::equal_ignoring_case(field.name, "transfer-encoding")) {
+    if (head.chunked || !base::equal_ignoring_case(field.value, "chunked")) {
       return bad("Transfer-Encoding other than a single 'chunked'");
     }
     head.chunked = true;
-  } else if (equals_ignoring_case(field.name, "connection")) {
-    if (lists(field.value, "close")) head.keep_alive = false;
-    if (head.minor_version == 0 && lists(field.value, "keep-alive")) head.keep_alive = true;
+  } else if (base::equal_ignoring_case(field.name, "connection")) {
+    if (base::list_has(field.value, "close")) head.keep_alive = false;
+    if (head.minor_version == 0 && base::list_has(field.value, "keep-alive")) head.keep_alive = true;
   }
   return {};
 }
@@ -102,10 +74,10 @@ schema::Result<void> parse_fields(HeadFields& head, std::string_view rest) {
     if (line->empty()) break;
     if (head.fields.size() == kMaxHeadFields) return bad("too many header fields");
     const auto colon = line->find(':');
-    if (colon == std::string_view::npos || !token(line->substr(0, colon))) {
+    if (colon == std::string_view::npos || !base::is_token(line->substr(0, colon))) {
       return bad("a header line is folded, has no name or a blank before its colon");
     }
-    head.fields.push_back({line->substr(0, colon), trimmed(line->substr(colon + 1))});
+    head.fields.push_back({line->substr(0, colon), base::trimmed(line->substr(colon + 1))});
     if (auto noted = note_field(head, head.fields.back()); !noted) return noted;
   }
   if (!rest.empty()) return bad("bytes behind the head");
@@ -116,14 +88,9 @@ schema::Result<void> parse_fields(HeadFields& head, std::string_view rest) {
 
 }  // namespace
 
-bool equals_ignoring_case(std::string_view a, std::string_view b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return lower(x) == lower(y); });
-}
-
 std::optional<std::string_view> HeadFields::find(std::string_view name) const {
   for (const auto& field : fields) {
-    if (equals_ignoring_case(field.name, name)) return field.value;
+    if (base::equal_ignoring_case(field.name, name)) return field.value;
   }
   return std::nullopt;
 }
@@ -150,7 +117,7 @@ schema::Result<RequestHead> parse_request_head(std::string_view text) {
     return bad("the request line is not METHOD TARGET VERSION");
   head.method = line->substr(0, first);
   head.target = line->substr(first + 1, last - first - 1);
-  if (!token(head.method)) return bad("the method is not a word");
+  if (!base::is_token(head.method)) return bad("the method is not a word");
   const auto visible = [](char byte) { return byte > ' ' && byte < 0x7f; };
   if (!head.target.starts_with('/') || !std::ranges::all_of(head.target, visible)) {
     return bad("the target must be a path that begins with '/'");
@@ -165,10 +132,10 @@ schema::Result<RequestHead> parse_request_head(std::string_view text) {
     }
   }
   const auto hosts = std::ranges::count_if(
-      head.fields, [](const HeadField& f) { return equals_ignoring_case(f.name, "host"); });
+      head.fields, [](const HeadField& f) { return base::equal_ignoring_case(f.name, "host"); });
   if (hosts > 1 || (hosts == 0 && head.minor_version == 1)) return bad("a request needs exactly one Host");
   if (const auto expect = head.find("expect")) {
-    if (!equals_ignoring_case(*expect, "100-continue")) return bad("unknown Expect");
+    if (!base::equal_ignoring_case(*expect, "100-continue")) return bad("unknown Expect");
     head.expects_continue = head.minor_version == 1;
   }
   return head;
@@ -203,9 +170,9 @@ bool hop_by_hop(std::string_view name, std::string_view connection) {
                                                            "transfer-encoding",
                                                            "upgrade",
                                                            "expect"};
-  return std::ranges::any_of(kNames,
-                             [&](std::string_view known) { return equals_ignoring_case(known, name); }) ||
-         lists(connection, name);
+  return std::ranges::any_of(
+             kNames, [&](std::string_view known) { return base::equal_ignoring_case(known, name); }) ||
+         base::list_has(connection, name);
 }
 
 }  // namespace driftgate::route

@@ -20,9 +20,6 @@ struct HeadField {
   std::string_view value;
 };
 
-/// Compares as HTTP does: ASCII letters without case.
-[[nodiscard]] bool equals_ignoring_case(std::string_view a, std::string_view b);
-
 /// What both kinds of head share.
 struct HeadFields {
   int minor_version = 1;  ///< of HTTP/1

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "daemon/base/http_text.hpp"
 #include "daemon/route/http/body_json.hpp"
 #include "daemon/route/http/http_head.hpp"
 
@@ -10,7 +11,7 @@ namespace driftgate::route {
 void AnswerJudge::head(int status, std::string_view content_type, double now_ms) {
   status_ = status;
   const auto type = content_type.substr(0, content_type.find_first_of("; "));
-  streamed_ = stream_asked_ && status == 200 && equals_ignoring_case(type, "text/event-stream");
+  streamed_ = stream_asked_ && status == 200 && base::equal_ignoring_case(type, "text/event-stream");
   ttft_ms_ = now_ms;
 }
 

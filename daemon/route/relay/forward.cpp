@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
 
 namespace driftgate::route {
@@ -40,7 +41,7 @@ std::string_view phrase(int status) {
 }
 
 bool starts_ignoring_case(std::string_view text, std::string_view prefix) {
-  return text.size() >= prefix.size() && equals_ignoring_case(text.substr(0, prefix.size()), prefix);
+  return text.size() >= prefix.size() && base::equal_ignoring_case(text.substr(0, prefix.size()), prefix);
 }
 
 void append_field(std::string& out, const HeadField& field) {
@@ -56,7 +57,7 @@ std::string via_mark(std::string_view router_id) {
 bool via_names(std::string_view value, std::string_view mark) {
   while (!value.empty()) {
     const auto end = value.find_first_of(" \t,");
-    if (equals_ignoring_case(value.substr(0, end), mark)) return true;
+    if (base::equal_ignoring_case(value.substr(0, end), mark)) return true;
     value = end == std::string_view::npos ? std::string_view() : value.substr(end + 1);
   }
   return false;
@@ -68,8 +69,10 @@ std::string engine_request_head(const RequestHead& head, std::string_view author
   auto out = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", head.method, head.target, authority);
   for (const auto& field : head.fields) {
     if (hop_by_hop(field.name, connection) || starts_ignoring_case(field.name, "driftgate-") ||
-        equals_ignoring_case(field.name, "host") || equals_ignoring_case(field.name, "content-length") ||
-        equals_ignoring_case(field.name, "accept-encoding") || !limits::is_plain_header_name(field.name)) {
+        base::equal_ignoring_case(field.name, "host") ||
+        base::equal_ignoring_case(field.name, "content-length") ||
+        base::equal_ignoring_case(field.name, "accept-encoding") ||
+        !limits::is_plain_header_name(field.name)) {
       continue;
     }
     append_field(out, field);
@@ -84,7 +87,8 @@ std::string client_answer_head(const ResponseHead& head, Framing framing, std::u
   const auto connection = head.find("connection").value_or("");
   auto out = fmt::format("HTTP/1.1 {} {}\r\n", head.status, head.reason);
   for (const auto& field : head.fields) {
-    if (hop_by_hop(field.name, connection) || equals_ignoring_case(field.name, "content-length")) continue;
+    if (hop_by_hop(field.name, connection) || base::equal_ignoring_case(field.name, "content-length"))
+      continue;
     append_field(out, field);
   }
   if (framing == Framing::length)

@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/http_text.hpp"
 #include "daemon/route/table/bucket.hpp"
 
 namespace driftgate::route {
@@ -109,7 +110,7 @@ Task<void> Session::answer() {
 /// True for a request that this router has passed on already, whatever stands between.
 bool Session::came_back() const {
   return std::ranges::any_of(request_.head.fields, [this](const HeadField& field) {
-    return equals_ignoring_case(field.name, "via") && via_names(field.value, core_.mark);
+    return base::equal_ignoring_case(field.name, "via") && via_names(field.value, core_.mark);
   });
 }
 

@@ -10,7 +10,7 @@ namespace driftgate::route {
 
 inline constexpr std::size_t kMaxStateBytes = 64u << 20;
 
-/// Keeps the routes durably: written beside `path`, fsync, rename, fsync of the folder; mode 0600.
+/// Keeps the routes durably: `base::write_file_durably`, mode 0600.
 [[nodiscard]] schema::Result<void> save_state(const std::string& path, const std::vector<ModelRoute>& routes);
 
 /// The routes kept; none when the file does not exist; `corrupt` when it cannot be what was written.

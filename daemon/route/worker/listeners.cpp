@@ -44,13 +44,14 @@ bool bound_to(int fd, TcpEndpoint& at) {
 }
 
 /// `share`: several sockets on one port, between which the kernel spreads connections.
-schema::Result<UniqueFd> bind_one(const TcpEndpoint& at, bool share) {
+schema::Result<base::UniqueFd> bind_one(const TcpEndpoint& at, bool share) {
   const auto failed = [&at] {
     return schema::fail(
         schema::ErrorCode::io,
         fmt::format("cannot listen on {}:{}: {}", at.address().to_string(), at.port(), std::strerror(errno)));
   };
-  UniqueFd socket(::socket(at.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+  base::UniqueFd socket(
+      ::socket(at.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
   const int yes = 1;
   if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0) return failed();
   if (share && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes) != 0) return failed();
@@ -61,10 +62,10 @@ schema::Result<UniqueFd> bind_one(const TcpEndpoint& at, bool share) {
 
 }  // namespace
 
-schema::Result<std::vector<UniqueFd>> bind_listeners(const std::string& listen, std::size_t count) {
+schema::Result<std::vector<base::UniqueFd>> bind_listeners(const std::string& listen, std::size_t count) {
   auto at = endpoint_of(listen);
   if (!at) return std::unexpected(at.error());
-  std::vector<UniqueFd> listeners;
+  std::vector<base::UniqueFd> listeners;
   while (listeners.size() < count) {
     auto socket = bind_one(*at, count > 1);
     if (!socket) return std::unexpected(socket.error());
@@ -81,15 +82,15 @@ schema::Result<std::uint16_t> listening_port(int fd) {
                       fmt::format("descriptor {} is no listening TCP socket", fd));
 }
 
-bool serves(const std::vector<UniqueFd>& listeners, const std::string& listen) {
+bool serves(const std::vector<base::UniqueFd>& listeners, const std::string& listen) {
   const auto wanted = endpoint_of(listen);
   TcpEndpoint at;
   if (!wanted || listeners.empty() || !bound_to(listeners.front().get(), at)) return false;
   return at.address() == wanted->address() && (wanted->port() == 0 || wanted->port() == at.port());
 }
 
-schema::Result<std::vector<UniqueFd>> duplicates(const std::vector<UniqueFd>& listeners) {
-  std::vector<UniqueFd> copies;
+schema::Result<std::vector<base::UniqueFd>> duplicates(const std::vector<base::UniqueFd>& listeners) {
+  std::vector<base::UniqueFd> copies;
   for (const auto& listener : listeners) {
     copies.emplace_back(::fcntl(listener.get(), F_DUPFD_CLOEXEC, 0));
     if (copies.back()) continue;
@@ -99,7 +100,7 @@ schema::Result<std::vector<UniqueFd>> duplicates(const std::vector<UniqueFd>& li
   return copies;
 }
 
-void HeldListeners::hold(std::vector<UniqueFd> listeners) {
+void HeldListeners::hold(std::vector<base::UniqueFd> listeners) {
   const std::lock_guard lock(mutex_);
   held_ = std::move(listeners);
 }
@@ -109,17 +110,17 @@ void HeldListeners::clear() {
   held_.clear();
 }
 
-schema::Result<std::vector<UniqueFd>> HeldListeners::copies() const {
+schema::Result<std::vector<base::UniqueFd>> HeldListeners::copies() const {
   const std::lock_guard lock(mutex_);
   if (!held_.empty()) return duplicates(held_);
   return schema::fail(schema::ErrorCode::conflict, "this router listens no more");
 }
 
-schema::Result<std::vector<UniqueFd>> ask_for_listeners(const std::string& control_path,
-                                                        std::chrono::steady_clock::time_point deadline) {
+schema::Result<std::vector<base::UniqueFd>> ask_for_listeners(
+    const std::string& control_path, std::chrono::steady_clock::time_point deadline) {
   auto socket = connect_unix(control_path);
   if (!socket) return std::unexpected(socket.error());
-  const UniqueFd connection(*socket);
+  const base::UniqueFd connection(*socket);
   const auto sent = write_all(connection.get(), encode_frame(R"({"op":"listeners"})"), deadline);
   if (!sent) return std::unexpected(sent.error());
   std::string buffer;

@@ -79,7 +79,7 @@ std::vector<ThreadState> threads_of(int pid) {
 
 schema::Result<ProcessHandle> ProcessHandle::of(int pid) {
   // By number: the C library's header (glibc 2.36) declares these functions with C++ linkage.
-  UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  base::UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (fd) return ProcessHandle(pid, std::move(fd));
   return schema::fail(schema::ErrorCode::unavailable,
                       fmt::format("process {} cannot be watched: {}", pid, std::strerror(errno)));

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::route {
@@ -40,9 +40,9 @@ class ProcessHandle {
   void kill() const;
 
  private:
-  ProcessHandle(int pid, UniqueFd fd) : pid_(pid), fd_(std::move(fd)) {}
+  ProcessHandle(int pid, base::UniqueFd fd) : pid_(pid), fd_(std::move(fd)) {}
   int pid_;
-  UniqueFd fd_;
+  base::UniqueFd fd_;
 };
 
 /// How many accepted connections to a local TCP port hold bytes that their process has not read: requests

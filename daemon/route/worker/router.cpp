@@ -15,6 +15,7 @@
 #include <fstream>
 #include <random>
 
+#include "daemon/base/durable_file.hpp"
 #include "daemon/route/control/unix_socket.hpp"
 #include "daemon/route/table/state_file.hpp"
 #include "daemon/route/worker/listeners.hpp"
@@ -39,17 +40,14 @@ std::vector<ModelRoute> restored_routes(const std::string& path) {
 
 schema::Result<void> write_port_file(const std::string& path, std::uint16_t port) {
   if (path.empty()) return {};
-  const auto beside = path + ".new";
-  std::ofstream file(beside, std::ios::trunc);
-  file << port << '\n';
-  file.close();
-  if (file && std::rename(beside.c_str(), path.c_str()) == 0) return {};
-  return schema::fail(schema::ErrorCode::io, fmt::format("cannot write the port file {}", path));
+  const auto written = base::replace_file(path, fmt::format("{}\n", port), 0644);
+  if (written) return {};
+  return schema::wrap(written.error(), fmt::format("cannot write the port file {}", path));
 }
 
 /// Descriptors kFirstListener and on, as the daemon placed them.
-schema::Result<std::vector<UniqueFd>> inherited_listeners(std::uint32_t count) {
-  std::vector<UniqueFd> listeners;
+schema::Result<std::vector<base::UniqueFd>> inherited_listeners(std::uint32_t count) {
+  std::vector<base::UniqueFd> listeners;
   for (std::uint32_t i = 0; i < count; ++i) {
     const int fd = kFirstListener + static_cast<int>(i);
     if (auto port = listening_port(fd); !port) return std::unexpected(port.error());
@@ -61,7 +59,7 @@ schema::Result<std::vector<UniqueFd>> inherited_listeners(std::uint32_t count) {
 
 /// Waits for a signal or for the daemon's shutdown.
 void wait_for_end(const sigset_t& signals, int stop_fd) {
-  const UniqueFd signal_fd(::signalfd(-1, &signals, SFD_CLOEXEC));
+  const base::UniqueFd signal_fd(::signalfd(-1, &signals, SFD_CLOEXEC));
   std::array<pollfd, 2> watched{{{signal_fd.get(), POLLIN, 0}, {stop_fd, POLLIN, 0}}};
   while (::poll(watched.data(), watched.size(), -1) < 0 && errno == EINTR) {
   }
@@ -80,7 +78,7 @@ Router::~Router() {
 }
 
 /// A worker for each socket.
-schema::Result<void> Router::listen(std::vector<UniqueFd> sockets) {
+schema::Result<void> Router::listen(std::vector<base::UniqueFd> sockets) {
   auto port = listening_port(sockets.front().get());
   if (!port) return std::unexpected(port.error());
   auto held = duplicates(sockets);
@@ -102,14 +100,15 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options) {
   return start(std::move(options), std::move(*sockets));
 }
 
-schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options, std::vector<UniqueFd> sockets) {
+schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options,
+                                                      std::vector<base::UniqueFd> sockets) {
   std::random_device device;
   const auto seed = (static_cast<std::uint64_t>(device()) << 32) | device();
   std::unique_ptr<Router> router(new Router(std::move(options), seed));
   auto& core = router->core_;
   auto lock = lock_file(core.options.control_path + ".lock");
   if (!lock) return std::unexpected(lock.error());
-  router->lock_ = UniqueFd(*lock);
+  router->lock_ = base::UniqueFd(*lock);
   if (auto ready = core.spool.prepare(); !ready) return std::unexpected(ready.error());
   if (auto listening = router->listen(std::move(sockets)); !listening)
     return std::unexpected(listening.error());

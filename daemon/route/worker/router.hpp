@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/route/control/control_server.hpp"
-#include "daemon/route/control/unique_fd.hpp"
 #include "daemon/route/worker/core.hpp"
 #include "daemon/route/worker/router_options.hpp"
 #include "daemon/route/worker/worker.hpp"
@@ -20,7 +20,8 @@ class Router {
   /// gets an answer there finds everything in place. `conflict` when another router lives on the socket.
   static schema::Result<std::unique_ptr<Router>> start(RouterOptions options);
   /// On listening sockets that exist, a thread for each.
-  static schema::Result<std::unique_ptr<Router>> start(RouterOptions options, std::vector<UniqueFd> sockets);
+  static schema::Result<std::unique_ptr<Router>> start(RouterOptions options,
+                                                       std::vector<base::UniqueFd> sockets);
   ~Router();
 
   [[nodiscard]] std::uint16_t port() const { return core_.port; }
@@ -33,12 +34,12 @@ class Router {
 
  private:
   Router(RouterOptions options, std::uint64_t seed);
-  schema::Result<void> listen(std::vector<UniqueFd> sockets);
+  schema::Result<void> listen(std::vector<base::UniqueFd> sockets);
 
   RouterCore core_;
   const std::uint64_t seed_;
-  UniqueFd stop_;
-  UniqueFd lock_;  ///< `<control socket>.lock`
+  base::UniqueFd stop_;
+  base::UniqueFd lock_;  ///< `<control socket>.lock`
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<ControlServer> control_;
 };

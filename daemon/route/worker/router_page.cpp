@@ -176,7 +176,7 @@ schema::Result<PageView> PageView::of_process(int pid) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code gone;
     if (fs::read_symlink(entry->path(), gone).string() != wanted) continue;
-    const UniqueFd file(::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC));
+    const base::UniqueFd file(::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC));
     if (file) return map(file.get());
   }
   return schema::fail(schema::ErrorCode::not_found,

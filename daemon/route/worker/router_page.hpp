@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/route/table/decide.hpp"
 #include "schema/error.hpp"
 
@@ -54,7 +54,7 @@ class RouterPage {
   void end();
 
  private:
-  UniqueFd file_;
+  base::UniqueFd file_;
   PageLayout* layout_;
   std::mutex mutex_;
   std::map<std::string, ModelCounters*, std::less<>> models_;

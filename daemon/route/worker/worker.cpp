@@ -63,7 +63,7 @@ class LoopWorker final : public Worker {
     io_.reset();
   }
 
-  schema::Result<void> listen(UniqueFd listener) override {
+  schema::Result<void> listen(base::UniqueFd listener) override {
     sockaddr_storage at{};
     socklen_t size = sizeof at;
     boost::system::error_code error;

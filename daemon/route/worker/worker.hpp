@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/route/worker/core.hpp"
 #include "schema/error.hpp"
 
@@ -17,7 +17,7 @@ class Worker {
   virtual ~Worker() = default;  ///< ends the thread and what is in flight
 
   /// Takes a listening socket over.
-  virtual schema::Result<void> listen(UniqueFd listener) = 0;
+  virtual schema::Result<void> listen(base::UniqueFd listener) = 0;
   virtual void start() = 0;
   /// Accepts no more and closes idle connections; returns at once.
   virtual void drain() = 0;

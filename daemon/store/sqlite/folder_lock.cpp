@@ -17,12 +17,12 @@ using schema::ErrorCode;
 
 schema::Result<FolderLock> FolderLock::take(const std::filesystem::path& folder) {
   const std::string path = (folder / "driftgate.lock").string();
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) {
+  base::UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) {
     return schema::fail(ErrorCode::io,
                         fmt::format("cannot open the lock {}: {}", path, std::strerror(errno)));
   }
-  FolderLock lock(fd);
+  const int fd = file.get();
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     std::array<char, 24> holder{};
@@ -41,18 +41,7 @@ schema::Result<FolderLock> FolderLock::take(const std::filesystem::path& folder)
   // Only a hint for the message above: a failed write does no harm.
   if (::ftruncate(fd, 0) == 0) [[maybe_unused]]
     const ssize_t written = ::pwrite(fd, pid.data(), pid.size(), 0);
-  return lock;
-}
-
-FolderLock::~FolderLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-FolderLock::FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
+  return FolderLock(std::move(file));
 }
 
 }  // namespace driftgate::store

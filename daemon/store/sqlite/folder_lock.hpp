@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <utility>
 
+#include "daemon/base/unique_fd.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::store {
@@ -12,13 +14,10 @@ class FolderLock {
  public:
   /// `conflict` naming the process that holds it, `io` when the file cannot be opened.
   [[nodiscard]] static schema::Result<FolderLock> take(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(FolderLock&& other) noexcept;
-  FolderLock& operator=(FolderLock&& other) noexcept;
 
  private:
-  explicit FolderLock(int fd) : fd_(fd) {}
-  int fd_ = -1;
+  explicit FolderLock(base::UniqueFd fd) : fd_(std::move(fd)) {}
+  base::UniqueFd fd_;
 };
 
 }  // namespace driftgate::store

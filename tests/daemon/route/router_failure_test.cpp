@@ -26,7 +26,7 @@ class ClosedPort {
   }
 
  private:
-  UniqueFd socket_;
+  base::UniqueFd socket_;
   sockaddr_in address_{};
 };
 

@@ -71,14 +71,14 @@ std::vector<std::string> ScriptedEngine::seen() const {
 
 void ScriptedEngine::accept_all() {
   while (readable(listener_.get(), stop_.get())) {
-    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    base::UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket) continue;
     ++connections_;
-    threads_.emplace_back([this, fd = socket.release()] { serve(UniqueFd(fd)); });
+    threads_.emplace_back([this, fd = socket.release()] { serve(base::UniqueFd(fd)); });
   }
 }
 
-void ScriptedEngine::serve(UniqueFd socket) {
+void ScriptedEngine::serve(base::UniqueFd socket) {
   std::string buffer;
   for (;;) {
     std::size_t end = 0;

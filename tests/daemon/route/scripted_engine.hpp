@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/base/unique_fd.hpp"
 
 namespace driftgate::route {
 
@@ -46,11 +46,11 @@ class ScriptedEngine {
 
  private:
   void accept_all();
-  void serve(UniqueFd socket);
+  void serve(base::UniqueFd socket);
 
   const Script script_;
-  UniqueFd listener_;
-  UniqueFd stop_;
+  base::UniqueFd listener_;
+  base::UniqueFd stop_;
   std::uint16_t port_ = 0;
   std::atomic<int> requests_ = 0;
   std::atomic<int> connections_ = 0;

@@ -27,7 +27,7 @@ TEST_CASE("routes are kept, replaced as a whole and readable by their owner only
   struct stat status {};
   REQUIRE(::stat(path.c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0600);
-  CHECK_FALSE(std::filesystem::exists(path + ".new"));
+  CHECK_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
 TEST_CASE("a state cut at any byte is corrupt, never half a state") {

@@ -17,17 +17,17 @@ constexpr int kPatienceMs = 120'000;
 
 }  // namespace
 
-UniqueFd TestClient::narrow_socket() {
-  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+base::UniqueFd TestClient::narrow_socket() {
+  base::UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int bytes = 4'096;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
   return socket;
 }
 
 TestClient::TestClient(std::uint16_t port)
-    : TestClient(port, UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))) {}
+    : TestClient(port, base::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))) {}
 
-TestClient::TestClient(std::uint16_t port, UniqueFd socket) : socket_(std::move(socket)) {
+TestClient::TestClient(std::uint16_t port, base::UniqueFd socket) : socket_(std::move(socket)) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/base/unique_fd.hpp"
 
 namespace driftgate::route {
 
@@ -36,12 +36,12 @@ class TestClient {
   /// Closes at once.
   void leave() { socket_.reset(); }
   /// Makes the receive window small, for a client that does not read.
-  static UniqueFd narrow_socket();
-  explicit TestClient(std::uint16_t port, UniqueFd socket);
+  static base::UniqueFd narrow_socket();
+  explicit TestClient(std::uint16_t port, base::UniqueFd socket);
 
  private:
   bool read_more();
-  UniqueFd socket_;
+  base::UniqueFd socket_;
   std::string received_;
 };
 

@@ -39,7 +39,7 @@ void TestRouter::restart() {
   router_ = started(options_);
 }
 
-void TestRouter::start_on(const std::vector<UniqueFd>& sockets) {
+void TestRouter::start_on(const std::vector<base::UniqueFd>& sockets) {
   auto copies = duplicates(sockets);
   if (!copies) throw std::runtime_error(copies.error().describe());
   auto router = Router::start(options_, std::move(*copies));

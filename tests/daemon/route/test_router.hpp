@@ -27,7 +27,7 @@ class TestRouter {
   void restart();
   void end() { router_.reset(); }
   /// Starts one with the same files on copies of listening sockets.
-  void start_on(const std::vector<UniqueFd>& sockets);
+  void start_on(const std::vector<base::UniqueFd>& sockets);
 
   /// Applies a route of model "tiny" with the next revision.
   void apply(ModelRoute route);

@@ -4,16 +4,19 @@
 
 #include <utility>
 
-namespace driftgate::route {
+namespace driftgate::base {
 
-/// Owns a file descriptor.
+/// Owns a file descriptor and closes it. Move-only; -1 stands for none.
 class UniqueFd {
  public:
   UniqueFd() = default;
   explicit UniqueFd(int fd) : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+  /// Closes what it owned before.
   UniqueFd& operator=(UniqueFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
+    const int fd = other.release();
+    reset();
+    fd_ = fd;
     return *this;
   }
   ~UniqueFd() { reset(); }
@@ -30,4 +33,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace driftgate::route
+}  // namespace driftgate::base

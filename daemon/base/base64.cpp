@@ -1,8 +1,8 @@
-#include "daemon/evidence/base64.hpp"
+#include "daemon/base/base64.hpp"
 
 #include <cstdint>
 
-namespace driftgate::evidence {
+namespace driftgate::base {
 
 namespace {
 constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -42,4 +42,4 @@ schema::Result<std::string> from_base64(std::string_view text) {
   return bytes;
 }
 
-}  // namespace driftgate::evidence
+}  // namespace driftgate::base

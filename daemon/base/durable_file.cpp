@@ -1,0 +1,90 @@
+#include "daemon/base/durable_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "daemon/base/unique_fd.hpp"
+
+namespace driftgate::base {
+
+using schema::ErrorCode;
+using schema::Result;
+
+namespace {
+
+enum class Sync : bool { no, yes };
+
+Result<void> write_temporary(const std::string& path, std::string_view bytes, mode_t mode, Sync sync) {
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
+  if (!file) return file_failure("create", path);
+  if (::fchmod(file.get(), mode) != 0) return file_failure("set the mode of", path);
+  if (!write_all(file.get(), bytes)) return file_failure("write", path);
+  if (sync == Sync::yes && ::fsync(file.get()) != 0) return file_failure("sync", path);
+  if (::close(file.release()) != 0) return file_failure("close", path);
+  return {};
+}
+
+Result<void> put_in_place(const std::string& temporary, const std::string& target, IfPresent if_present) {
+  if (if_present == IfPresent::replace) {
+    if (::rename(temporary.c_str(), target.c_str()) != 0) return file_failure("replace", target);
+  } else {
+    if (::link(temporary.c_str(), target.c_str()) != 0) return file_failure("create", target);
+  }
+  return {};
+}
+
+/// Leaves no temporary file behind, whatever happens.
+Result<void> write_file(const std::string& target, std::string_view bytes, mode_t mode, IfPresent if_present,
+                        Sync sync) {
+  const std::string temporary = target + ".tmp";
+  auto done = write_temporary(temporary, bytes, mode, sync);
+  if (done) done = put_in_place(temporary, target, if_present);
+  if (!done || if_present == IfPresent::refuse) ::unlink(temporary.c_str());
+  return done;
+}
+
+}  // namespace
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+std::unexpected<schema::Error> file_failure(std::string_view what, const std::filesystem::path& path) {
+  const int error = errno;
+  ErrorCode code = ErrorCode::io;
+  if (error == ENOSPC || error == EDQUOT) code = ErrorCode::storage_full;
+  if (error == EEXIST) code = ErrorCode::already_exists;
+  return schema::fail(code, fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(error)));
+}
+
+Result<void> sync_folder(const std::filesystem::path& folder) {
+  const std::string path = folder.empty() ? "." : folder.string();
+  const UniqueFd opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened || ::fsync(opened.get()) != 0) return file_failure("sync", path);
+  return {};
+}
+
+Result<void> write_file_durably(const std::filesystem::path& path, std::string_view bytes, mode_t mode,
+                                IfPresent if_present) {
+  auto done = write_file(path.string(), bytes, mode, if_present, Sync::yes);
+  if (!done) return done;
+  return sync_folder(path.parent_path());
+}
+
+Result<void> replace_file(const std::filesystem::path& path, std::string_view bytes, mode_t mode) {
+  return write_file(path.string(), bytes, mode, IfPresent::replace, Sync::no);
+}
+
+}  // namespace driftgate::base
