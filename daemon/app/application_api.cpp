@@ -1,0 +1,47 @@
+#include <fmt/core.h>
+
+#include "daemon/app/application_parts.hpp"
+#include "daemon/app/metrics.hpp"
+#include "daemon/pipeline/redact.hpp"
+
+namespace driftgate::app {
+
+api::Context Application::Parts::api_context() {
+  const auto requests_per_second = static_cast<double>(settings.http_requests_per_second);
+  return {.service = *pipeline,
+          .tokens = *tokens,
+          .evidence = *evidence,
+          .idempotency = *idempotency,
+          .now_us = now_us,
+          .ready = [this] { return readiness(); },
+          .more_metrics =
+              [this] {
+                return store_metrics(store->stats(), heads->published_size()) +
+                       check_metrics(record_check->progress()) + router_metrics(keeper->figures());
+              },
+          .log =
+              [this](const api::AccessRecord& record) {
+                log.debug(fmt::format("{} {} status={} principal={} from={} us={}", record.method,
+                                      record.path, record.status, record.principal, record.remote_address,
+                                      record.took.count()));
+              },
+          .requests_per_second = requests_per_second,
+          .burst = 2 * requests_per_second,
+          .webhooks = webhooks.get(),
+          .backup = [this](const std::string& name) { return backups->make(name); },
+          .schedules = schedules.get(),
+          .redact =
+              [this](const std::string& actor, const std::string& promotion, const std::string& reason) {
+                return pipeline::redact_promotion(*store, actor, promotion, reason, now_us());
+              }};
+}
+
+std::vector<api::ReadyCheck> Application::Parts::readiness() {
+  const auto router = driver->info();
+  const auto readable = store->read([](store::Reader& reader) { return evidence::tree_size(reader); });
+  return {{"store", readable.has_value(), readable ? "" : readable.error().describe()},
+          {"router", router.has_value(), router ? "" : router.error().describe()},
+          record_ready(record_check->progress())};
+}
+
+}  // namespace driftgate::app

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "daemon/app/logging.hpp"
+#include "daemon/app/settings.hpp"
+#include "daemon/evidence/log/head_publisher.hpp"
+#include "daemon/evidence/verify/background_check.hpp"
+#include "daemon/store/store.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::app {
+
+// Steps of the start that leave nothing running but what they return.
+
+/// Refuses, with `corrupt`, tables that say something else than the log: what they name would be served or
+/// admitted. Each difference is logged.
+[[nodiscard]] schema::Result<void> compare_tables(store::Store& store, const Log& log);
+
+/// On an empty database: the first admin token, into a file of the data folder that the log names.
+[[nodiscard]] schema::Result<void> admit_first_admin(store::Store& store, const Settings& settings,
+                                                     const Log& log, std::int64_t now_us);
+
+/// Forgets requests by Idempotency-Key that are a week old or that the previous daemon did not finish.
+[[nodiscard]] schema::Result<void> forget_requests(store::Store& store, std::int64_t now_us);
+
+/// Compares the whole record with the head that is signed now, beside the daemon's work; differences are
+/// logged.
+[[nodiscard]] schema::Result<std::unique_ptr<evidence::BackgroundCheck>> check_record(
+    store::Store& store, evidence::HeadPublisher& heads, const Log& log);
+
+}  // namespace driftgate::app
