@@ -4,8 +4,6 @@
 
 #include <array>
 
-#include "schema/names.hpp"
-
 namespace driftgate::auth {
 
 using schema::ErrorCode;
@@ -90,21 +88,6 @@ Result<void> require(const Principal& principal, Scope scope) {
   return schema::fail(ErrorCode::forbidden,
                       fmt::format("this needs the scope '{}'; the token of '{}' has: {}", to_string(scope),
                                   principal.name, principal.scopes.text()));
-}
-
-Result<void> require_approver(const Principal& principal, std::string_view requester) {
-  if (principal.scopes.has(Scope::admin)) {
-    return schema::fail(ErrorCode::forbidden,
-                        fmt::format("'{}' is an admin, and an admin cannot approve", principal.name));
-  }
-  auto allowed = require(principal, Scope::approver);
-  if (!allowed) return allowed;
-  if (schema::is_same_identity(principal.name, requester)) {
-    return schema::fail(
-        ErrorCode::forbidden,
-        fmt::format("'{}' asked for this promotion: another person must approve it", principal.name));
-  }
-  return {};
 }
 
 }  // namespace driftgate::auth

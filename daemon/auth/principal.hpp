@@ -62,8 +62,4 @@ struct Principal {
 /// promoter, operator and auditor, never approver.
 [[nodiscard]] Result<void> require(const Principal& principal, Scope scope);
 
-/// `forbidden` unless the principal may approve what `requester` asked for: has the approver scope, is no
-/// admin, and is another person.
-[[nodiscard]] Result<void> require_approver(const Principal& principal, std::string_view requester);
-
 }  // namespace driftgate::auth

@@ -20,10 +20,6 @@ constexpr Sql kFindSame{
     "SELECT id, promotion, stage, attempt, name, kind, dir, state, remote, spec_digest, result, "
     "created_us, ended_us FROM jobs "
     "WHERE promotion = ?1 AND stage = ?2 AND attempt = ?3 AND name = ?4"};
-constexpr Sql kFind{
-    "find job",
-    "SELECT id, promotion, stage, attempt, name, kind, dir, state, remote, spec_digest, result, "
-    "created_us, ended_us FROM jobs WHERE id = ?1"};
 constexpr Sql kList{
     "list jobs",
     "SELECT id, promotion, stage, attempt, name, kind, dir, state, remote, spec_digest, result, "
@@ -63,10 +59,6 @@ Result<JobRow> ensure_job(Tx& tx, const JobRow& job) {
 Result<void> update_job(Tx& tx, const JobRow& job) {
   return must_change(tx.run(kUpdate, {job.id, to_string(job.state), job.remote, job.result, job.ended_us}),
                      ErrorCode::not_found, fmt::format("there is no job '{}'", job.id));
-}
-
-Result<std::optional<JobRow>> find_job(Reader& reader, std::string_view id) {
-  return reader.one(kFind, {id}, read_job);
 }
 
 Result<std::vector<JobRow>> list_jobs(Reader& reader, const StageKey& stage) {

@@ -31,7 +31,6 @@ struct JobRow {
 Result<JobRow> ensure_job(Tx& tx, const JobRow& job);
 /// Writes state, remote, result and ended_us; `not_found` without such a job.
 Result<void> update_job(Tx& tx, const JobRow& job);
-Result<std::optional<JobRow>> find_job(Reader& reader, std::string_view id);
 Result<std::vector<JobRow>> list_jobs(Reader& reader, const StageKey& stage);
 /// Jobs pending or running, oldest first: what a starting daemon adopts.
 Result<std::vector<JobRow>> open_jobs(Reader& reader);

@@ -5,11 +5,6 @@
 
 namespace driftgate::stages {
 
-double mean_e_value(std::span<const double> e_values) {
-  if (e_values.empty()) return 1;
-  return std::accumulate(e_values.begin(), e_values.end(), 0.0) / static_cast<double>(e_values.size());
-}
-
 double mean_over_starts(std::span<const double> begun, std::uint32_t planned) {
   const auto open = static_cast<double>(begun.size());
   const double all = std::max(1.0, std::max(open, static_cast<double>(planned)));
@@ -33,12 +28,6 @@ double weighted_e_value(std::span<const double> e_values, std::span<const double
     if (weights[i] > 0) sum += weights[i] * e_values[i];
   }
   return sum;
-}
-
-double product_of_independent(std::span<const double> e_values) {
-  double product = 1;
-  for (const double e : e_values) product *= e;
-  return product;
 }
 
 }  // namespace driftgate::stages

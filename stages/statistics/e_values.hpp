@@ -5,13 +5,10 @@
 
 namespace driftgate::stages {
 
-/// The arithmetic mean of e-values is an e-value for any dependence, and that of e-processes on one
-/// filtration an e-process; no other symmetric rule does better without further assumptions (Vovk & Wang,
-/// Ann. Statist. 2021, section 3). An empty list gives 1.
-[[nodiscard]] double mean_e_value(std::span<const double> e_values);
-
 /// The mean over `planned` starts of which `begun` run: those that have not begun count as 1, so that the
-/// plan and not the data chooses the weights (statistics.md, section 2, "Starts").
+/// plan and not the data chooses the weights (statistics.md, section 2, "Starts"). The arithmetic mean of
+/// e-values is an e-value for any dependence, and that of e-processes on one filtration an e-process; no other
+/// symmetric rule does better without further assumptions (Vovk & Wang, Ann. Statist. 2021, section 3).
 [[nodiscard]] double mean_over_starts(std::span<const double> begun, std::uint32_t planned);
 
 /// The same with half of the weight on the first start and the other half shared by the later ones: harm is
@@ -20,9 +17,5 @@ namespace driftgate::stages {
 
 /// Σ w_i·e_i for weights that were fixed beforehand and sum to at most 1; an e-value for any dependence.
 [[nodiscard]] double weighted_e_value(std::span<const double> e_values, std::span<const double> weights);
-
-/// The product: an e-value only where the factors come from independent data, or each is one conditionally on
-/// all before it (the same, section 4). Anything else is combined by the mean.
-[[nodiscard]] double product_of_independent(std::span<const double> e_values);
 
 }  // namespace driftgate::stages

@@ -18,7 +18,6 @@ constexpr Sql kInsert{
     "insert spending",
     "INSERT INTO spending(checkpoint, kernel, contract, stage, k, inputs_digest, run_promotion, "
     "run_stage, run_attempt, spent_us) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"};
-constexpr Sql kReuses{"count reuses", "SELECT count(*) FROM spending WHERE inputs_digest = ?1"};
 
 SpendingRow read_spending(const Row& row) {
   return {.key = {row.text(0), row.text(1), row.text(2), row.text(3)},
@@ -56,10 +55,6 @@ Result<Spent> spend(Tx& tx, const SpendingKey& key, std::string_view inputs_dige
 Result<std::int64_t> runs_spent(Reader& reader, const SpendingKey& key) {
   return count_of(reader.one(kCount, {key.checkpoint, key.kernel, key.contract, key.stage},
                              [](const Row& row) { return row.integer(0); }));
-}
-
-Result<std::int64_t> reuses_of_inputs(Reader& reader, std::string_view inputs_digest) {
-  return count_of(reader.one(kReuses, {inputs_digest}, [](const Row& row) { return row.integer(0); }));
 }
 
 }  // namespace driftgate::store

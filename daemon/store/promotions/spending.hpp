@@ -38,7 +38,5 @@ Result<Spent> spend(Tx& tx, const SpendingKey& key, std::string_view inputs_dige
                     std::int64_t now_us);
 /// How many runs a key has had: the next one is k + 1.
 Result<std::int64_t> runs_spent(Reader& reader, const SpendingKey& key);
-/// In how many runs, of any checkpoint, these inputs were used.
-Result<std::int64_t> reuses_of_inputs(Reader& reader, std::string_view inputs_digest);
 
 }  // namespace driftgate::store

@@ -17,9 +17,6 @@ constexpr Sql kPut{
 constexpr Sql kFind{"find stream state",
                     "SELECT promotion, stage, attempt, clause, slice, watermark, state FROM stream_states "
                     "WHERE promotion = ?1 AND stage = ?2 AND attempt = ?3 AND clause = ?4 AND slice = ?5"};
-constexpr Sql kList{"list stream states",
-                    "SELECT promotion, stage, attempt, clause, slice, watermark, state FROM stream_states "
-                    "WHERE promotion = ?1 AND stage = ?2 AND attempt = ?3 ORDER BY clause, slice"};
 
 StreamStateRow read_state(const Row& row) {
   return {.stage = {row.text(0), row.text(1), row.integer(2)},
@@ -43,10 +40,6 @@ Result<void> put_stream_state(Tx& tx, const StreamStateRow& s) {
 Result<std::optional<StreamStateRow>> find_stream_state(Reader& reader, const StageKey& stage,
                                                         std::string_view clause, std::string_view slice) {
   return reader.one(kFind, {stage.promotion, stage.stage, stage.attempt, clause, slice}, read_state);
-}
-
-Result<std::vector<StreamStateRow>> list_stream_states(Reader& reader, const StageKey& stage) {
-  return reader.all(kList, {stage.promotion, stage.stage, stage.attempt}, read_state);
 }
 
 }  // namespace driftgate::store

@@ -24,6 +24,5 @@ struct StreamStateRow {
 Result<void> put_stream_state(Tx& tx, const StreamStateRow& row);
 Result<std::optional<StreamStateRow>> find_stream_state(Reader& reader, const StageKey& stage,
                                                         std::string_view clause, std::string_view slice);
-Result<std::vector<StreamStateRow>> list_stream_states(Reader& reader, const StageKey& stage);
 
 }  // namespace driftgate::store

@@ -17,8 +17,6 @@ constexpr Sql kReplace{
     "UPDATE engines SET base_url = ?2, kernel = ?3, checkpoint = ?4, checkpoint_uri = ?5, "
     "abilities = ?6, probed_us = ?7, registered_us = ?8, evidence_seq = ?9, max_requests_per_second = ?10 "
     "WHERE name = ?1"};
-constexpr Sql kAbilities{"set engine abilities",
-                         "UPDATE engines SET abilities = ?2, probed_us = ?3 WHERE name = ?1"};
 constexpr Sql kOpenUser{
     "open promotion of engine",
     "SELECT p.id FROM promotions AS p "
@@ -91,12 +89,6 @@ Result<void> replace_engine(Tx& tx, const EngineRow& engine) {
   auto changed = run_with_all_fields(tx, kReplace, engine);
   if (!changed) return explain(changed, no_kernel(engine));
   return must_change(changed, ErrorCode::not_found, fmt::format("there is no engine '{}'", engine.name));
-}
-
-Result<void> set_engine_abilities(Tx& tx, std::string_view name, std::string_view abilities,
-                                  std::int64_t probed_us) {
-  return must_change(tx.run(kAbilities, {name, abilities, probed_us}), ErrorCode::not_found,
-                     fmt::format("there is no engine '{}'", name));
 }
 
 Result<std::optional<EngineRow>> find_engine(Reader& reader, std::string_view name) {

@@ -29,9 +29,6 @@ Result<bool> insert_engine(Tx& tx, const EngineRow& engine);
 /// Gives an engine's name other contents; existing versions keep what they were. `not_found` without such an
 /// engine or kernel, `conflict` when a promotion that has not ended uses the engine.
 Result<void> replace_engine(Tx& tx, const EngineRow& engine);
-/// Replaces what the probe found. `not_found` without such an engine.
-Result<void> set_engine_abilities(Tx& tx, std::string_view name, std::string_view abilities,
-                                  std::int64_t probed_us);
 Result<std::optional<EngineRow>> find_engine(Reader& reader, std::string_view name);
 /// In the order of creation, those after `after` ("" = from the start), at most `limit`.
 Result<std::vector<EngineRow>> list_engines(Reader& reader, std::string_view after, std::int64_t limit);

@@ -26,9 +26,6 @@ constexpr Sql kFindDesired{
 constexpr Sql kFindApplied{
     "find applied route",
     "SELECT model, epoch, revision, route, time_us FROM applied_routes WHERE model = ?1"};
-constexpr Sql kListDesired{
-    "list desired routes",
-    "SELECT model, epoch, revision, route, time_us FROM desired_routes ORDER BY model"};
 
 RouteRow read_route(const Row& row) {
   return {.model = row.text(0),
@@ -71,10 +68,6 @@ Result<std::optional<RouteRow>> find_desired_route(Reader& reader, std::string_v
 
 Result<std::optional<RouteRow>> find_applied_route(Reader& reader, std::string_view model) {
   return reader.one(kFindApplied, {model}, read_route);
-}
-
-Result<std::vector<RouteRow>> list_desired_routes(Reader& reader) {
-  return reader.all(kListDesired, {}, read_route);
 }
 
 }  // namespace driftgate::store

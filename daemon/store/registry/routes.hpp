@@ -25,6 +25,5 @@ Result<void> put_desired_route(Tx& tx, const RouteRow& route);
 Result<void> put_applied_route(Tx& tx, const RouteRow& route);
 Result<std::optional<RouteRow>> find_desired_route(Reader& reader, std::string_view model);
 Result<std::optional<RouteRow>> find_applied_route(Reader& reader, std::string_view model);
-Result<std::vector<RouteRow>> list_desired_routes(Reader& reader);
 
 }  // namespace driftgate::store

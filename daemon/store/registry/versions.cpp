@@ -18,10 +18,6 @@ constexpr Sql kFindSame{"find same version",
 constexpr Sql kFind{
     "find version",
     "SELECT id, checkpoint, kernel, engine, base_url, created_us FROM versions WHERE id = ?1"};
-constexpr Sql kList{"list versions",
-                    "SELECT id, checkpoint, kernel, engine, base_url, created_us FROM versions "
-                    "WHERE ordinal > coalesce((SELECT ordinal FROM versions WHERE id = ?1), 0) "
-                    "ORDER BY ordinal LIMIT ?2"};
 
 VersionRow read_version(const Row& row) {
   return {.id = row.text(0),
@@ -47,10 +43,6 @@ Result<VersionRow> ensure_version(Tx& tx, const VersionRow& version) {
 
 Result<std::optional<VersionRow>> find_version(Reader& reader, std::string_view id) {
   return reader.one(kFind, {id}, read_version);
-}
-
-Result<std::vector<VersionRow>> list_versions(Reader& reader, std::string_view after, std::int64_t limit) {
-  return reader.all(kList, {after, limit}, read_version);
 }
 
 }  // namespace driftgate::store

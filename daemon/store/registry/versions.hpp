@@ -23,7 +23,5 @@ struct VersionRow {
 /// older one with its id when it was there.
 Result<VersionRow> ensure_version(Tx& tx, const VersionRow& version);
 Result<std::optional<VersionRow>> find_version(Reader& reader, std::string_view id);
-/// In the order of creation, those after `after` ("" = from the start), at most `limit`.
-Result<std::vector<VersionRow>> list_versions(Reader& reader, std::string_view after, std::int64_t limit);
 
 }  // namespace driftgate::store

@@ -36,15 +36,6 @@ TEST_CASE("each scope allows exactly what it says, and every one allows reading"
   for (const Scope wanted : kAll) CHECK(require(with({}), wanted).error().code == ErrorCode::forbidden);
 }
 
-TEST_CASE("an approver is another person than the requester and never an admin") {
-  CHECK(require_approver(with({Scope::approver}, "bob"), "ada").has_value());
-  CHECK(require_approver(with({Scope::approver}, "ada"), "ada").error().code == ErrorCode::forbidden);
-  CHECK(require_approver(with({Scope::promoter}, "bob"), "ada").error().code == ErrorCode::forbidden);
-  CHECK(require_approver(with({Scope::admin}, "bob"), "ada").error().code == ErrorCode::forbidden);
-  CHECK(require_approver(with({Scope::admin, Scope::approver}, "bob"), "ada").error().code ==
-        ErrorCode::forbidden);
-}
-
 TEST_CASE("scopes are read from names and written in one order") {
   CHECK(parse_scopes("viewer")->text() == "viewer");
   CHECK(parse_scopes("approver,viewer")->text() == "viewer,approver");

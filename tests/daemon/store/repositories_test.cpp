@@ -82,9 +82,6 @@ TEST_CASE_FIXTURE(Fixture, "an engine needs its kernel, and is replaced only whi
   CHECK(read(*store, [](Reader& reader) { return find_engine(reader, "engine-b"); }) == engine);
   write(*store, [&](Tx& tx) { return insert_promotion(tx, promotion_row("pr-1")); });
   CHECK(code(*store, [&](Tx& tx) { return replace_engine(tx, engine); }) == ErrorCode::conflict);
-  write(*store, [](Tx& tx) { return set_engine_abilities(tx, "engine-a", "{\"echo\":true}", 9); });
-  CHECK(read(*store, [](Reader& reader) { return find_engine(reader, "engine-a"); })->probed_us == 9);
-  CHECK(code(*store, [](Tx& tx) { return set_engine_abilities(tx, "no", "{}", 9); }) == ErrorCode::not_found);
 }
 
 TEST_CASE_FIXTURE(Fixture, "the same version keeps its first id") {
@@ -263,7 +260,7 @@ TEST_CASE_FIXTURE(Fixture, "routes only move forward by epoch and revision") {
   other.epoch = 3;
   other.revision = 1;
   CHECK(!put(other));
-  CHECK(read(*store, [](Reader& reader) { return list_desired_routes(reader); }) == std::vector{other});
+  CHECK(read(*store, [](Reader& reader) { return find_desired_route(reader, "tiny"); }) == other);
   write(*store, [&](Tx& tx) { return put_applied_route(tx, other); });
   other.time_us = 7;
   write(*store, [&](Tx& tx) { return put_applied_route(tx, other); });
@@ -343,7 +340,6 @@ TEST_CASE_FIXTURE(Fixture, "a stream's state never goes back to an older window"
   write(*store, [&](Tx& tx) { return put_stream_state(tx, state); });
   CHECK(read(*store, [&](Reader& reader) { return find_stream_state(reader, key, state.clause, ""); }) ==
         state);
-  CHECK(read(*store, [&](Reader& reader) { return list_stream_states(reader, key); }) == std::vector{state});
 }
 
 TEST_CASE_FIXTURE(Fixture, "blobs are named by their content and stored once") {
@@ -450,7 +446,6 @@ TEST_CASE_FIXTURE(Fixture, "the same inputs spend once and new ones are the next
   other.checkpoint = "sha256:other";
   CHECK(run(other, "in-1", {"pr-4", "offline-numeric", 1}).row.k == 1);
   CHECK(read(*store, [&](Reader& reader) { return runs_spent(reader, key); }) == 2);
-  CHECK(read(*store, [](Reader& reader) { return reuses_of_inputs(reader, "in-1"); }) == 2);
 }
 
 TEST_CASE_FIXTURE(Fixture, "windows are consumed once, in order, for each router") {
