@@ -2,8 +2,9 @@
 
 namespace driftgate::api {
 
-std::string_view component_schemas() {
-  static constexpr std::string_view kSchemas = R"json({
+namespace {
+
+constexpr std::string_view kSchemas = R"json({
 "Problem": {"type": "object", "required": ["type", "title", "status", "code", "detail"],
   "description": "RFC 9457. `code` is stable; `detail` says what, where and what to do.",
   "properties": {"type": {"type": "string"}, "title": {"type": "string"},
@@ -256,6 +257,10 @@ std::string_view component_schemas() {
   "items": {"type": "array", "items": {"$ref": "#/components/schemas/Token"}},
   "next": {"$ref": "#/components/schemas/Cursor"}}}
 })json";
+
+}  // namespace
+
+std::string_view component_schemas() {
   return kSchemas;
 }
 

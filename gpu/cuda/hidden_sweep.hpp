@@ -69,7 +69,6 @@ class SweepBlock {
     const unsigned lane = ctx_.thread() % 32, down = ctx_.thread() / 32 / Shape::kAcross;
     return first_row_ + down * kWarpTile + index / 2 * 16 + index % 2 * 8 + lane / 4;
   }
-  DRIFTGATE_HD std::uint32_t own_row() const { return row_of(ctx_.thread() % 4); }
   DRIFTGATE_HD std::uint32_t warp_column() const { return ctx_.thread() / 32 % Shape::kAcross * kWarpTile; }
   /// Column of the tile of register `i` of column tile `n`.
   DRIFTGATE_HD std::uint32_t column_of(unsigned n, unsigned i) const {
@@ -296,6 +295,17 @@ struct Walk {
   std::uint32_t tile, pass, chunk;
 };
 
+/// Adds the sums of a pass to the products that it belongs to: those of the logits, or those of their drift.
+template <class Shape, class Ctx>
+DRIFTGATE_HD void fold_pass(Ctx& ctx, const Accumulators& sums, const Operands& operands, bool drift,
+                            std::uint32_t first_row, std::uint32_t first_column, Products& to) {
+  if (drift) {
+    fold<Shape>(ctx, sums, operands, first_row, first_column, to.drift);
+  } else {
+    fold<Shape>(ctx, sums, operands, first_row, first_column, to.z);
+  }
+}
+
 /// Block `row_block` of rows over share `split` of the columns (of the sample, where that is swept). `ring`
 /// holds `stages` stages, at least 2. All threads of the block together.
 template <class Shape, HiddenSweep Kind, class Ctx>
@@ -347,12 +357,8 @@ DRIFTGATE_HD void sweep_rows(Ctx& ctx, const HeadsView& heads, const HiddenBatch
         carry(sums);
         continue;
       }
-      const Operands operands = operands_of(heads, scratch, passes.product(pass));
-      if (passes.product(pass) == 0) {
-        fold<Shape>(ctx, sums, operands, first_row, first_column, products.z);
-      } else {
-        fold<Shape>(ctx, sums, operands, first_row, first_column, products.drift);
-      }
+      fold_pass<Shape>(ctx, sums, operands_of(heads, scratch, passes.product(pass)), passes.product(pass) != 0,
+                       first_row, first_column, products);
       clear(sums);
     }
     const TilePlace place{first_row, first_column, tile};

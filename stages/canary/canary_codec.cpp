@@ -231,6 +231,15 @@ std::string CanaryState::serialise() const {
   return value.dump();
 }
 
+namespace {
+
+void read_counts(const json& counts, std::initializer_list<std::uint64_t*> into) {
+  std::size_t i = 0;
+  for (std::uint64_t* const field : into) counts.at(i++).get_to(*field);
+}
+
+}  // namespace
+
 schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& contract,
                                                      std::string_view text) {
   try {
@@ -281,12 +290,9 @@ schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& con
       return std::unexpected(damaged("its set of keys cannot be read"));
     }
     value.at("windows").get_to(s.windows);
-    const json& counts = value.at("counts");
-    std::uint64_t* const fields[] = {
-        &s.exposed_requests,         &s.exposed_keys,          &s.keys_in_step,
-        &s.uncounted_keys,           &s.failed_keys_candidate, &s.failed_requests_candidate,
-        &s.failed_requests_incumbent};
-    for (std::size_t i = 0; i < std::size(fields); ++i) counts.at(i).get_to(*fields[i]);
+    read_counts(value.at("counts"), {&s.exposed_requests, &s.exposed_keys, &s.keys_in_step, &s.uncounted_keys,
+                                     &s.failed_keys_candidate, &s.failed_requests_candidate,
+                                     &s.failed_requests_incumbent});
     value.at("first_failure_us").get_to(s.first_failure_us);
     return state;
   } catch (const json::exception& error) {

@@ -25,6 +25,15 @@ std::string how_ratios_are_decided(const RatioContext& ratios) {
       figure(kLeastHistoryS), figure(ratios.history_s));
 }
 
+/// What is said of a step whose blocks do not decide yet, or "".
+std::string too_few_blocks(std::uint64_t here) {
+  if (here >= BlockProcess::kLeastBlocks) return {};
+  return fmt::format(
+      " By blocks the ratio is not evaluable at this step yet: {} of {} blocks with requests of both "
+      "kernels.",
+      here, BlockProcess::kLeastBlocks);
+}
+
 }  // namespace
 
 ClauseVerdict RateStream::begin(std::uint64_t seed, const char* limit_kind, double limit) const {
@@ -122,13 +131,7 @@ ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed, const RatioContext& 
     verdict.no_harm_only = true;
     verdict.message = start + ": no harm against the incumbent is shown.";
   }
-  verdict.message += how_ratios_are_decided(ratios);
-  if (here < BlockProcess::kLeastBlocks) {
-    verdict.message += fmt::format(
-        " By blocks the ratio is not evaluable at this step yet: {} of {} blocks with requests of both "
-        "kernels.",
-        here, BlockProcess::kLeastBlocks);
-  }
+  verdict.message += how_ratios_are_decided(ratios) + too_few_blocks(here);
   if (counts_.skipped > 0) {
     verdict.message += fmt::format(
         " {} failures came while the incumbent had under 5% of traffic and are not evaluable "

@@ -113,7 +113,10 @@ TEST_CASE("each rule of a partial capture that is broken is named") {
       realised, [](PartialDraft& d) { d.tokens.clear(); }, "no tensor 'token_ids'");
   refused(
       realised, [](PartialDraft& d) { d.tokens[0] = -2; }, "token_ids of row 0 is -2");
+}
 
+TEST_CASE("each rule of a partial capture's header that is broken is named") {
+  TemporaryFolder folder;
   const std::pair<const char*, const char*> headers[] = {
       {R"({"topk_ids":{"dtype":"I32","shape":[0,4],"data_offsets":[0,0]}})", "no tensor 'topk_logprobs'"},
       {R"({"topk_logprobs":{"dtype":"F32","shape":[0,4],"data_offsets":[0,0]}})", "no tensor 'topk_ids'"},

@@ -20,6 +20,10 @@ BAD = [
     (coroutines, "x.cpp", "task f() { while (co_await g()) {} }\n"),
     (coroutines, "x.cpp", "void f() { co_spawn(e, g(), asio::detached); }\n"),
     (sizes, "x.cpp", "\n" * 601),
+    (sizes, "x.inl", "\n" * 601),
+    (sizes, "x.cpp", "int f() {" + "\n" * 60 + "}\n"),
+    (sizes, "x.hpp", "namespace a {\nclass B {\n  B() : c_{1}, d_(2) {" + "\n" * 60 + "}\n};\n}\n"),
+    (sizes, "x.inl", "template <class T>\nvoid f(T) noexcept {\n" + "if (x) {\n}\n" * 30 + "}\n"),
     (words, "x.cpp", "// TO" "DO later\n"),
     (words, "x.cpp", '"/ro' 'ot/x"\n'),
 ]
@@ -29,6 +33,10 @@ GOOD = [
     (coroutines, "x.cpp", "task f() { auto x = co_await g(); if (x) { co_await h(); } co_return co_await i(); }\n"),
     (coroutines, "x.cpp", "task f() { const auto [e, n] = co_await g(); /* if (co_await x) */ }\n"),
     (sizes, "x.cpp", "\n" * 600),
+    (sizes, "x.cpp", "int f() {" + "\n" * 59 + "}\n"),
+    (sizes, "x.cpp", "constexpr int kTable[] = {" + "1,\n" * 90 + "};\nint f();\n"),
+    (sizes, "x.cpp", 'constexpr auto kText = R"({\n' + "{ // \"\n" * 90 + ')";\nint f() { return 1\'000; }\n'),
+    (sizes, "x.cpp", "namespace a {\nstruct B {\n" + "int f(int x) { return x; }\n" * 90 + "};\n}\n"),
     (words, "x.cpp", "// done\n"),
 ]
 

@@ -36,6 +36,18 @@ double skewed(stages::Random& random) {
   return random.uniform() < 0.05 ? 1.0 : (0.05 / 0.95) * 2 * random.uniform();
 }
 
+/// Whether a limit of the sequence is ever on the wrong side of the mean of 0.1.
+bool ever_misses(stages::Random& random, int looks, bool by_lower) {
+  stages::BettingSequence sequence(kAlpha);
+  bool missed = false;
+  for (int i = 0; i < looks; ++i) {
+    sequence.update(skewed(random));
+    const auto limits = sequence.limits();
+    missed = missed || (by_lower ? limits.lower > 0.1 : limits.upper < 0.1);
+  }
+  return missed;
+}
+
 }  // namespace
 
 void streamed_means(const Effort& effort, Figures& out) {
@@ -46,25 +58,9 @@ void streamed_means(const Effort& effort, Figures& out) {
         {"means looked at continuously", method, scenario, quantity, value, runs, kAlpha, Claim::exact, ""});
   };
   add("betting confidence sequence", "skewed values of mean 0.1", "lower limit ever above the mean",
-      share_of(effort, runs, 101, [](stages::Random& random) {
-        stages::BettingSequence sequence(kAlpha);
-        bool missed = false;
-        for (int i = 0; i < kLooks / 4; ++i) {
-          sequence.update(skewed(random));
-          missed = missed || sequence.limits().lower > 0.1;
-        }
-        return missed;
-      }));
+      share_of(effort, runs, 101, [](stages::Random& random) { return ever_misses(random, kLooks / 4, true); }));
   add("betting confidence sequence", "skewed values of mean 0.1", "upper limit ever below the mean",
-      share_of(effort, runs, 102, [](stages::Random& random) {
-        stages::BettingSequence sequence(kAlpha);
-        bool missed = false;
-        for (int i = 0; i < kLooks / 4; ++i) {
-          sequence.update(skewed(random));
-          missed = missed || sequence.limits().upper < 0.1;
-        }
-        return missed;
-      }));
+      share_of(effort, runs, 102, [](stages::Random& random) { return ever_misses(random, kLooks / 4, false); }));
   for (const bool proof : {true, false}) {
     add("non-inferiority martingale", "mean difference at the margin of 0.05",
         proof ? "false proofs" : "false alarms",

@@ -91,25 +91,33 @@ TEST_CASE("digits give back what they were made of, and the least digit is round
   }
 }
 
+namespace {
+
+/// Random digits for all lines; `values` gets them by order, line after line.
+void fill_digits(std::mt19937_64& random, std::uint32_t width, LinesMemory& lines,
+                 std::vector<std::int64_t>* values) {
+  std::fill(lines.digits.begin(), lines.digits.end(), static_cast<signed char>(0));
+  for (unsigned digit = 0; digit < cuda::kDigitCount; ++digit) {
+    for (std::uint32_t line = 0; line < lines.view.lines; ++line) {
+      for (std::uint32_t k = 0; k < width; ++k) {
+        const auto value = static_cast<signed char>(static_cast<int>(random() % 256) - 128);
+        lines.digits[cuda::digit_at(lines.view, line, k, digit)] = value;
+        values[digit].push_back(value);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 TEST_CASE("a tile's products are those of its digits, order by order") {
   constexpr std::uint32_t kWidth = 150;
   std::mt19937_64 random(kSeed + 9);
   LinesMemory rows, columns;
   rows.make(Square::kRows, kWidth, false), columns.make(2 * Square::kColumns, kWidth, true);
   std::vector<std::int64_t> left[cuda::kDigitCount], right[cuda::kDigitCount];
-  const auto fill = [&](LinesMemory& lines, std::vector<std::int64_t>* values) {
-    std::fill(lines.digits.begin(), lines.digits.end(), static_cast<signed char>(0));
-    for (unsigned digit = 0; digit < cuda::kDigitCount; ++digit) {
-      for (std::uint32_t line = 0; line < lines.view.lines; ++line) {
-        for (std::uint32_t k = 0; k < kWidth; ++k) {
-          const auto value = static_cast<signed char>(static_cast<int>(random() % 256) - 128);
-          lines.digits[cuda::digit_at(lines.view, line, k, digit)] = value;
-          values[digit].push_back(value);
-        }
-      }
-    }
-  };
-  fill(rows, left), fill(columns, right);
+  fill_digits(random, kWidth, rows, left);
+  fill_digits(random, kWidth, columns, right);
   const auto order = [&](std::uint32_t row, std::uint32_t column, unsigned of) {
     std::int64_t sum = 0;
     for (unsigned i = 0; i <= of && i < cuda::kDigitCount; ++i) {

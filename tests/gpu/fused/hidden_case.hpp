@@ -131,6 +131,39 @@ struct HiddenCase {
   }
 };
 
+/// A token for each row, none of them masked in `head`, and four rows to a sequence.
+inline void draw_tokens(std::mt19937_64& random, const HeadDraft& head, std::size_t rows, HiddenDraft& out) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    out.sequences.push_back(static_cast<std::int32_t>(row / 4));
+    auto token = static_cast<std::int32_t>(random() % head.vocabulary);
+    while (!head.bias.empty() && head.bias[static_cast<std::size_t>(token)] == kMaskedBias) --token;
+    out.tokens.push_back(token);
+  }
+}
+
+/// A share `masked` of them masked, but never that of token 0.
+inline std::vector<double> draw_bias(std::mt19937_64& random, std::normal_distribution<double>& normal,
+                                     std::uint32_t vocabulary, double size, double masked) {
+  std::vector<double> out;
+  for (std::uint32_t v = 0; v < vocabulary; ++v) {
+    const bool mask = v > 0 && std::generate_canonical<double, 53>(random) < masked;
+    out.push_back(mask ? kMaskedBias : static_cast<double>(static_cast<float>(size * normal(random))));
+  }
+  return out;
+}
+
+/// Hidden states of both sides, `drift` apart; `count` values each.
+inline void draw_hidden(std::mt19937_64& random, std::normal_distribution<double>& normal, std::size_t count,
+                        double scale, double drift, std::uint32_t dtype, HiddenCase& out) {
+  std::vector<double> train, inf;
+  for (std::size_t i = 0; i < count; ++i) {
+    train.push_back(normal(random) / scale);
+    inf.push_back(train.back() + drift / scale * normal(random));
+  }
+  out.train.hidden = store(train, dtype);
+  out.inf.hidden = store(inf, dtype);
+}
+
 /// `large`: of that many tokens, and of few rows.
 inline HiddenCase random_hidden_case(std::mt19937_64& random, std::uint32_t large = 0) {
   const auto pick = [&](auto... choices) {
@@ -164,13 +197,7 @@ inline HiddenCase random_hidden_case(std::mt19937_64& random, std::uint32_t larg
   if (random() % 3 == 0) {
     head.cap = std::ceil(2 * (size * std::sqrt(1 + common * common) + head.scale * bias + out.drift));
   }
-  if (bias > 0) {
-    for (std::uint32_t v = 0; v < vocabulary; ++v) {
-      const bool mask = v > 0 && std::generate_canonical<double, 53>(random) < masked;
-      head.bias.push_back(mask ? kMaskedBias
-                               : static_cast<double>(static_cast<float>(bias * normal(random))));
-    }
-  }
+  if (bias > 0) head.bias = draw_bias(random, normal, vocabulary, bias, masked);
   out.head_inf = head;
   if (!out.same_head) {
     out.head_inf.weight = store(other, random() % 3 == 0 ? kF32 : head_dtype);
@@ -178,20 +205,9 @@ inline HiddenCase random_hidden_case(std::mt19937_64& random, std::uint32_t larg
       value = static_cast<double>(static_cast<float>(value + out.drift * normal(random)));
     }
   }
-  std::vector<double> train, inf;
-  for (std::size_t i = 0; i < rows * width; ++i) {
-    train.push_back(normal(random) / head.scale);
-    inf.push_back(train.back() + out.drift / size / head.scale * normal(random));
-  }
   out.train.width = out.inf.width = width;
-  out.train.hidden = store(train, dtype);
-  out.inf.hidden = store(inf, dtype);
-  for (std::size_t row = 0; row < rows; ++row) {
-    out.train.sequences.push_back(static_cast<std::int32_t>(row / 4));
-    auto token = static_cast<std::int32_t>(random() % vocabulary);
-    while (!head.bias.empty() && head.bias[static_cast<std::size_t>(token)] == kMaskedBias) --token;
-    out.train.tokens.push_back(token);
-  }
+  draw_hidden(random, normal, rows * width, head.scale, out.drift / size, dtype, out);
+  draw_tokens(random, head, rows, out.train);
   out.inf.sequences = out.train.sequences;
   out.inf.tokens = out.train.tokens;
   out.top_k = static_cast<std::uint32_t>(pick(1, 10, 10, 40));
