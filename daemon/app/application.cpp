@@ -36,8 +36,8 @@
 #include "daemon/notify/sender.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/pipeline.hpp"
-#include "daemon/pipeline/redact.hpp"
-#include "daemon/pipeline/schedule_desk.hpp"
+#include "daemon/pipeline/people/redact.hpp"
+#include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/route/router_driver.hpp"
 #include "daemon/route/router_loss.hpp"
 #include "daemon/store/id.hpp"
@@ -80,7 +80,7 @@ struct Application::Parts {
   std::unique_ptr<jobs::LocalRunner> runner;
   std::unique_ptr<notify::Sender> sender;
   std::unique_ptr<notify::Desk> desk;
-  std::unique_ptr<pipeline::ScheduleDesk> schedules;
+  std::unique_ptr<pipeline::ScheduleAdmin> schedules;
   std::unique_ptr<pipeline::Pipeline> pipeline;
   std::unique_ptr<evidence::BackgroundCheck> record_check;
   std::unique_ptr<api::Api> api;

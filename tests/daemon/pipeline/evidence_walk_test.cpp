@@ -14,7 +14,7 @@
 #include "daemon/evidence/query.hpp"
 #include "daemon/evidence/verified_bundles.hpp"
 #include "daemon/evidence/verify_bundle.hpp"
-#include "daemon/pipeline/redact.hpp"
+#include "daemon/pipeline/people/redact.hpp"
 #include "daemon/store/approvals.hpp"
 #include "daemon/store/verdicts.hpp"
 #include "schema/verdict_rule.hpp"
