@@ -1,6 +1,7 @@
 """Each lint names a broken sample and leaves a sound one alone: a lint that cannot fail is a defect."""
 import sys
 
+import call_cycles
 import coroutines
 import layering
 import sizes
@@ -19,6 +20,15 @@ BAD = [
     (coroutines, "x.cpp", "void f() { co_spawn(e, g(), asio::detached); }\n"),
     (sizes, "x.cpp", "\n" * 601),
     (words, "x.cpp", "// TO" "DO later\n"),
+    (call_cycles, "x.cpp", "void g();\nvoid f() { g(); }\nvoid g() { if (x) f(); }\n"),
+    (call_cycles, "x.cpp", "namespace a { void C::f(int n) { g(n); } void C::g(long) const { h(); } void C::h() { f(0); } }\n"),
+    (call_cycles, "x.cpp", "struct A { void f(); };\nvoid g(A& a) { a.f(); }\nvoid A::f() { g(*this); }\n"),
+    (call_cycles, "x.cpp", "namespace a { void f() { b::g(); } }\nnamespace a::b { void g() { [] { a::f(); }(); } }\n"),
+    (call_cycles, "x.cpp", "struct B { virtual void f(); };\nstruct D : B { void f() override { g(*b_); } B* b_; };\n"
+                           "void g(B& b) { b.f(); }\n"),
+    (call_cycles, "x.cpp", "template <typename F> void each(F f) { f(1); }\nvoid walk(int n) { each(walk); }\n"),
+    (call_cycles, "x.cpp", "struct W { F run; };\nW C::world() { return {.run = [this] { settle(); }}; }\n"
+                           "void C::settle() { world_.run(); }\n"),
     (words, "x.cpp", '"/ro' 'ot/x"\n'),
 ]
 GOOD = [
@@ -27,6 +37,10 @@ GOOD = [
     (coroutines, "x.cpp", "task f() { const auto [e, n] = co_await g(); /* if (co_await x) */ }\n"),
     (sizes, "x.cpp", "\n" * 600),
     (words, "x.cpp", "// done\n"),
+    (call_cycles, "x.cpp", "void f() { std::f(); other::g(); }\nvoid g() { f(); /* g(); */ log(\"g();\"); }\n"),
+    (call_cycles, "x.cpp", "void C::f() { loop_.post([this] { f(); }); queue_.push_back(Effect{f_}); }\n"),
+    (call_cycles, "x.cpp", "struct C { int end() { return list_.end(); } std::vector<int> list_; };\n"),
+    (call_cycles, "x.cpp", "void f(int n) { const int f(n); }\nint sum(int sum) { return twice(sum); }\n"),
 ]
 
 failed = [f"missed: {lint.__name__} on {text.strip()!r}" for lint, name, text in BAD if not lint.faults_of(name, text)]

@@ -1,124 +1,110 @@
 #include <fmt/format.h>
 
-#include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/machine/endings.hpp"
+#include "daemon/pipeline/machine/lifecycle.hpp"
+#include "daemon/pipeline/people/people.hpp"
+#include "daemon/store/models.hpp"
 
-namespace driftgate::pipeline {
-namespace {
+namespace driftgate::pipeline::people {
 
 using schema::ErrorCode;
 using store::PromotionState;
 
-}  // namespace
+namespace {
 
-schema::Result<void> Core::abort(const std::string& actor, const std::string& id, const std::string& reason) {
-  auto found = get_live(id);
-  if (!found) return std::unexpected(found.error());
-  auto& live = **found;
-  const Withdrawal end{
-      .target = PromotionState::aborted, .actor = actor, .reason = reason.empty() ? "aborted" : reason};
-  return live.row.state == PromotionState::rolling_back ? strengthen(live, end) : withdraw(live, end);
+/// A person asks for an end. While the promotion rolls back already, a failed COMMIT changes nothing about
+/// that.
+Done end(Context& context, Live& live, const Withdrawal& withdrawal) {
+  auto change = machine::withdraw(context.facts(live), withdrawal);
+  return change.ends ? context.commit_or_retry(live, std::move(change))
+                     : context.commit_change(live, std::move(change));
 }
 
-schema::Result<void> Core::rollback(const std::string& actor, const std::string& id,
-                                    const std::string& reason) {
-  const auto why = reason.empty() ? std::string("rolled back") : reason;
-  if (auto* live = find(id)) {
-    const Withdrawal end{.target = PromotionState::rejected, .actor = actor, .reason = why, .hold = true};
-    return live->row.state == PromotionState::rolling_back ? strengthen(*live, end) : withdraw(*live, end);
-  }
-  auto row = world_.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
+}  // namespace
+
+Done abort(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
+  auto live = context.open_promotion(id);
+  if (!live) return std::unexpected(live.error());
+  return end(
+      context, **live,
+      {.target = PromotionState::aborted, .actor = actor, .reason = reason.empty() ? "aborted" : reason});
+}
+
+Done roll_back(Context& context, Live& live, const std::string& actor, const std::string& reason) {
+  return end(context, live,
+             {.target = PromotionState::rejected, .actor = actor, .reason = reason, .hold = true});
+}
+
+schema::Result<std::optional<Live>> serving_promotion(Context& context, const std::string& id) {
+  auto row =
+      context.world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
   if (!row) return std::unexpected(row.error());
   if (row->state != PromotionState::succeeded) {
     return schema::fail(ErrorCode::conflict, fmt::format("promotion {} is {}: its candidate serves nothing",
                                                          id, store::to_string(row->state)));
   }
-  if (row->traffic == store::Traffic::reverted) return {};
-  return revert_success(actor, *row, why);
+  if (row->traffic == store::Traffic::reverted) return std::nullopt;
+  if (!context.models.contains(row->model))
+    return schema::fail(ErrorCode::not_found, fmt::format("there is no model {}", row->model));
+  Live live;
+  auto loaded = context.load(live, *row);
+  if (!loaded) return std::unexpected(loaded.error());
+  auto model =
+      context.world.store.read([&](store::Reader& reader) { return store::get_model(reader, row->model); });
+  if (!model) return std::unexpected(model.error());
+  if (model->incumbent != row->candidate) {
+    return schema::fail(
+        ErrorCode::conflict,
+        fmt::format("promotion {} does not serve {} any more; roll back the newest one", id, row->model));
+  }
+  return live;
 }
 
-schema::Result<void> Core::pause(const std::string& actor, const std::string& id, const std::string& reason) {
-  auto found = get_live(id);
-  if (!found) return std::unexpected(found.error());
-  auto& live = **found;
-  if (live.row.state == PromotionState::paused) return {};
-  if (live.row.state != PromotionState::running && live.row.state != PromotionState::awaiting_approval) {
-    return schema::fail(ErrorCode::conflict,
-                        fmt::format("promotion {} is {}; only a running one can be paused", id,
-                                    store::to_string(live.row.state)));
-  }
-  auto row = live.row;
-  row.resume_state = PromotionState::running;  // what waited for an approval asks for it again
-  row.state = PromotionState::paused;
-  row.deadline_us = now() + world_.settings.pause_deadline_ms * 1'000;
-  row.reason = reason.empty() ? fmt::format("paused by {}", actor) : reason;
-  auto done = commit("pause", [&](store::Tx& tx, Entries& entries) {
-    return record_state(tx, entries, live, row, live.run, actor);
-  });
-  if (!done) return done;
-  live.row = row;
-  return {};
+Done end_successor(Context& context, const Live& served, const std::string& actor) {
+  auto* const other = context.holder(served.row.model);
+  if (other == nullptr) return {};
+  return end(context, *other,
+             {.target = PromotionState::aborted,
+              .actor = actor,
+              .reason = fmt::format("its baseline {} is rolled back", served.row.id),
+              .hold = true});
 }
 
-/// Goes on after a pause, or with another attempt of a stage that was inconclusive.
-schema::Result<void> Core::resume(const std::string& actor, const std::string& id,
-                                  const std::string& reason) {
-  auto found = get_live(id);
-  if (!found) return std::unexpected(found.error());
-  auto& live = **found;
-  if (live.row.state == PromotionState::running) return {};
-  const bool again = live.row.state == PromotionState::inconclusive;
-  if (live.row.state != PromotionState::paused && !again) {
-    return schema::fail(ErrorCode::conflict,
-                        fmt::format("promotion {} is {}; only a paused or inconclusive one can be resumed",
-                                    id, store::to_string(live.row.state)));
-  }
-  auto row = live.row;
-  auto next = store::StageRunRow{};
-  next.key.promotion = row.id;
-  if (again) {
-    begin_stage(next, *schema::stage_from_name(live.run.key.stage), live.run.key.attempt + 1);
-    row.attempt = next.key.attempt;
-    row.outcome.clear();
-  }
-  row.state = PromotionState::running;
-  row.resume_state.reset();
-  row.deadline_us.reset();
-  row.reason = reason.empty() ? fmt::format("resumed by {}", actor) : reason;
-  auto done = commit("resume", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    if (again) {
-      auto inserted = store::insert_stage_run(tx, next);
-      if (!inserted) return inserted;
-    }
-    return record_state(tx, entries, live, row, again ? next : live.run, actor);
-  });
-  if (!done) return done;
-  auto loaded = load(live, row);
-  if (!loaded) {
-    stumble(live, loaded.error());
-    return {};
-  }
-  go_on(live);
-  return {};
+Done revert(Context& context, Live& served, const std::string& actor, const std::string& reason) {
+  return context.commit_urgent(served, machine::revert_success(context.facts(served), actor, reason));
 }
 
-schema::Result<void> Core::lift_hold(const std::string& actor, const std::string& model,
-                                     const std::string& reason) {
-  auto done = commit("lift hold", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    auto lifted = store::lift_hold(tx, model, now());
-    if (!lifted) return lifted;
-    schema::EntryDraft entry;
-    entry.time_us = now();
-    entry.kind = schema::EvidenceKind::hold_lifted;
-    entry.actor = actor;
+Done pause(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
+  auto live = context.open_promotion(id);
+  if (!live) return std::unexpected(live.error());
+  auto change = machine::pause(context.facts(**live), actor, reason);
+  if (!change) return std::unexpected(change.error());
+  return context.commit_change(**live, std::move(*change));
+}
+
+Done resume(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
+  auto live = context.open_promotion(id);
+  if (!live) return std::unexpected(live.error());
+  auto change = machine::resume(context.facts(**live), actor, reason);
+  if (!change) return std::unexpected(change.error());
+  return context.commit_change(**live, std::move(*change));
+}
+
+Done lift_hold(Context& context, const std::string& actor, const std::string& model,
+               const std::string& reason) {
+  auto done = context.commit_rows("lift hold", [&](store::Tx& tx, Entries& entries) -> Done {
+    if (auto lifted = store::lift_hold(tx, model, context.now()); !lifted) return lifted;
+    schema::EntryDraft entry{.time_us = context.now(),
+                             .kind = schema::EvidenceKind::hold_lifted,
+                             .actor = actor,
+                             .body = {{"reason", reason}}};
     entry.subject.model = model;
-    entry.body = {{"reason", reason}};
-    auto seq = entries.add(tx, entry);
-    if (!seq) return std::unexpected(seq.error());
-    return store::set_model_evidence(tx, model, *seq);
+    auto added = add_entry(tx, entries, entry);
+    return added ? store::set_model_evidence(tx, model, entries.last()) : added;
   });
-  if (done) start_next(model);
+  if (done) context.effects.emplace_back(StartNext{model});
   return done;
 }
 
-}  // namespace driftgate::pipeline
+}  // namespace driftgate::pipeline::people

@@ -4,12 +4,13 @@
 #include <ranges>
 #include <set>
 
-#include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/machine/lifecycle.hpp"
+#include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/people/quorum.hpp"
 #include "schema/names.hpp"
 
-namespace driftgate::pipeline {
+namespace driftgate::pipeline::people {
 namespace {
 
 using schema::ErrorCode;
@@ -48,13 +49,12 @@ std::string waived_text(const std::vector<OpenClause>& open) {
   return text;
 }
 
-}  // namespace
-
 /// The inconclusive promotion whose evidence is `digest`, or why there is nothing to waive.
-schema::Result<Live*> Core::waivable(const std::string& id, const std::string& digest) {
-  auto* live = find(id);
+schema::Result<Live*> waivable(Context& context, const std::string& id, const std::string& digest) {
+  auto* live = context.lookup(id);
   if (live == nullptr || live->row.state != PromotionState::inconclusive) {
-    auto row = world_.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
+    auto row =
+        context.world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
     if (!row) return std::unexpected(row.error());
     return schema::fail(ErrorCode::conflict, nothing_to_waive(*row));
   }
@@ -73,14 +73,35 @@ schema::Result<Live*> Core::waivable(const std::string& id, const std::string& d
   return live;
 }
 
-/// One person's waiver of one clause; with the last that the stage needs, the promotion goes past the stage,
-/// whose verdict stays inconclusive.
-schema::Result<void> Core::waive(const std::string& actor, const std::string& id, const std::string& clause,
-                                 const std::string& digest, const std::string& reason) {
-  auto found = waivable(id, digest);
+/// The waiver with its entry; with the last one that the stage needs, the next stage begins. `open` has it
+/// already.
+Change waiver_change(const Facts& facts, const store::WaiverRow& waiver, schema::EntryValue::Object body,
+                     const std::vector<OpenClause>& open) {
+  const bool enough = std::ranges::all_of(open, &OpenClause::is_waived);
+  Change change{.name = "waive", .actor = waiver.who, .row = facts.live.row, .state_entry = enough};
+  const auto& stage = facts.live.run.key.stage;
+  if (enough) {
+    machine::go_to_stage(change, facts, machine::stage_after(*schema::stage_from_name(stage)), 1);
+    change.row->deadline_us.reset();
+    change.row->outcome.clear();
+    change.row->reason = fmt::format("{} is inconclusive and was waived: {}", stage, waived_text(open));
+  } else {
+    change.row->reason =
+        fmt::format("{} has {} of {} waivers", waiver.clause, *body["given"].integer(), kWaiversNeeded);
+  }
+  change.rows.emplace_back([waiver](store::Tx& tx, Entries&) { return store::insert_waiver(tx, waiver); });
+  change.entries.push_back(draft(facts, EvidenceKind::waiver_given, waiver.who, std::move(body)));
+  return change;
+}
+
+}  // namespace
+
+Done waive(Context& context, const std::string& actor, const std::string& id, const std::string& clause,
+           const std::string& digest, const std::string& reason) {
+  auto found = waivable(context, id, digest);
   if (!found) return std::unexpected(found.error());
   auto& live = **found;
-  auto open = world_.store.read([&](store::Reader& reader) { return open_clauses(reader, live.run); });
+  auto open = context.world.store.read([&](store::Reader& reader) { return open_clauses(reader, live.run); });
   if (!open) return std::unexpected(open.error());
   const auto at = std::ranges::find(*open, clause, &OpenClause::clause);
   if (at == open->end()) {
@@ -90,49 +111,31 @@ schema::Result<void> Core::waive(const std::string& actor, const std::string& id
                         "/clause");
   }
   schema::EntryValue::Object body{{"clause", clause}, {"evidence_digest", digest}, {"reason", reason}};
-  auto other = refuse_own(live, actor, EvidenceKind::waiver_given, body);
-  if (!other) return other;
-  if (std::ranges::any_of(at->given, [&](const auto& one) { return schema::is_same_identity(one.who, actor); })) {
+  if (auto other = refuse_own(context, live, actor, EvidenceKind::waiver_given, body); !other) return other;
+  if (std::ranges::any_of(at->given,
+                          [&](const auto& one) { return schema::is_same_identity(one.who, actor); })) {
     return schema::fail(
         ErrorCode::conflict,
         fmt::format("{} has waived {} already: another person must confirm it", actor, clause));
   }
-  const store::WaiverRow waiver{.id = new_id("wv"),
+  const store::WaiverRow waiver{.id = context.new_id("wv"),
                                 .stage = live.run.key,
                                 .clause = clause,
                                 .who = actor,
                                 .evidence_digest = digest,
                                 .reason = reason,
-                                .given_us = now()};
+                                .given_us = context.now()};
   at->given.push_back(waiver);
   body["waiver"] = waiver.id;
   body["decision"] = store::to_string(store::Decision::waive);
   body["people_rule"] = schema::kPeopleByIdentity;
   body["given"] = at->given.size();
   body["needed"] = kWaiversNeeded;
-  if (std::ranges::all_of(*open, &OpenClause::is_waived))
-    return pass_waived(live, waiver, std::move(body), waived_text(*open));
-  auto row = live.row;
-  row.reason = fmt::format("{} has {} of {} waivers", clause, at->given.size(), kWaiversNeeded);
-  auto done = commit("waive", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    auto seq = add_waiver(tx, entries, live, waiver, body);
-    if (!seq) return std::unexpected(seq.error());
-    return touch(tx, row, *seq);
-  });
-  if (done) live.row = row;
-  return done;
+  return context.commit_change(live, waiver_change(context.facts(live), waiver, std::move(body), *open));
 }
 
-schema::Result<std::int64_t> Core::add_waiver(store::Tx& tx, Entries& entries, const Live& live,
-                                              const store::WaiverRow& waiver,
-                                              const schema::EntryValue::Object& body) const {
-  auto inserted = store::insert_waiver(tx, waiver);
-  if (!inserted) return std::unexpected(inserted.error());
-  return entries.add(tx, draft(live, EvidenceKind::waiver_given, waiver.who, body));
-}
-
-schema::Result<std::vector<std::string>> Core::waived_clauses(const Live& live) {
-  auto given = world_.store.read([&](store::Reader& reader) -> schema::Result<std::vector<std::string>> {
+schema::Result<std::vector<std::string>> waived_clauses(Context& context, const Live& live) {
+  return context.world.store.read([&](store::Reader& reader) -> schema::Result<std::vector<std::string>> {
     auto runs = store::list_stage_runs(reader, live.row.id);
     if (!runs) return std::unexpected(runs.error());
     std::vector<std::string> clauses;
@@ -146,38 +149,6 @@ schema::Result<std::vector<std::string>> Core::waived_clauses(const Live& live) 
     }
     return clauses;
   });
-  return given;
 }
 
-/// Every open clause is waived: the next stage begins.
-schema::Result<void> Core::pass_waived(Live& live, const store::WaiverRow& waiver,
-                                       schema::EntryValue::Object body, const std::string& who) {
-  auto row = live.row;
-  auto next = store::StageRunRow{};
-  next.key.promotion = row.id;
-  const auto stage = *schema::stage_from_name(live.run.key.stage);
-  begin_stage(next, static_cast<schema::Stage>(static_cast<int>(stage) + 1), 1);
-  row.state = PromotionState::running;
-  row.stage = next.key.stage;
-  row.attempt = 1;
-  row.deadline_us.reset();
-  row.outcome.clear();
-  row.reason = fmt::format("{} is inconclusive and was waived: {}", live.run.key.stage, who);
-  auto done = commit("waive", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    auto seq = add_waiver(tx, entries, live, waiver, body);
-    if (!seq) return std::unexpected(seq.error());
-    auto inserted = store::insert_stage_run(tx, next);
-    if (!inserted) return inserted;
-    return record_state(tx, entries, live, row, next, waiver.who);
-  });
-  if (!done) return done;
-  auto loaded = load(live, row);
-  if (!loaded) {
-    stumble(live, loaded.error());
-    return {};
-  }
-  enter_stage(live);
-  return {};
-}
-
-}  // namespace driftgate::pipeline
+}  // namespace driftgate::pipeline::people

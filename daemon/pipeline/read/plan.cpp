@@ -2,17 +2,17 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/store/contracts.hpp"
-#include "daemon/store/models.hpp"
+#include "daemon/pipeline/read/plan_data.hpp"
 #include "schema/json.hpp"
 #include "schema/least_n.hpp"
-#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {
 
 using nlohmann::json;
 using schema::Stage;
+
+constexpr std::uint64_t kPowerSeed = 1;
 
 json clauses_json(const schema::Contract& contract, Stage stage) {
   json list = json::array();
@@ -52,37 +52,61 @@ json stage_plan(const schema::Contract& contract, Stage stage) {
           {"holdback_bp", contract.canary->holdback_bp}};
 }
 
-}  // namespace
-
-schema::Result<View> plan_view(store::Reader& reader, const store::PromotionRow& promotion) {
-  auto stored = store::find_contract(reader, promotion.contract);
-  if (!stored) return std::unexpected(stored.error());
-  if (!*stored) return schema::fail(schema::ErrorCode::not_found, "the contract is gone");
-  const auto report = schema::parse_stored_contract((*stored)->canonical, (*stored)->name);
-  if (!report.contract)
-    return schema::fail(schema::ErrorCode::corrupt, schema::format_faults(report.faults, (*stored)->name));
-  auto newest = store::list_promotions(
-      reader, {.model = promotion.model, .state = std::nullopt, .before = std::nullopt, .limit = 50});
-  if (!newest) return std::unexpected(newest.error());
+/// Who holds the model, and what waits for it and would be superseded.
+struct Queue {
   json holder = nullptr;
   json superseded = json::array();
+};
+
+schema::Result<Queue> queue_of(store::Reader& reader, const std::string& model) {
+  auto newest = store::list_promotions(
+      reader, {.model = model, .state = std::nullopt, .before = std::nullopt, .limit = 50});
+  if (!newest) return std::unexpected(newest.error());
+  Queue queue;
   for (const auto& other : *newest) {
-    if (store::holds_model(other.state)) holder = other.id;
-    if (other.state == store::PromotionState::queued) superseded.push_back(other.id);
+    if (store::holds_model(other.state)) queue.holder = other.id;
+    if (other.state == store::PromotionState::queued) queue.superseded.push_back(other.id);
   }
+  return queue;
+}
+
+json unfit_json(const CheckedRequest& checked, const Settings& settings) {
+  json unfit = json::array();
+  for (const auto& fit : unfit_data(*checked.contract, checked.request, settings.roots, kPowerSeed)) {
+    unfit.push_back({{"stage", schema::to_string(fit.stage)},
+                     {"clause", fit.clause},
+                     {"slice", fit.slice},
+                     {"have", fit.have},
+                     {"least", fit.least},
+                     {"at_half", fit.at_half ? json(*fit.at_half) : json(nullptr)},
+                     {"message", fit.sentence}});
+  }
+  return unfit;
+}
+
+}  // namespace
+
+schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checked, const Settings& settings) {
+  const auto& row = checked.row;
+  auto queue = store.read([&](store::Reader& reader) { return queue_of(reader, row.model); });
+  if (!queue) return std::unexpected(queue.error());
   json stages = json::array();
   for (const auto stage :
        {Stage::offline_numeric, Stage::statistical_slice, Stage::shadow_runtime, Stage::canary}) {
     stages.push_back({{"stage", schema::to_string(stage)},
-                      {"clauses", clauses_json(*report.contract, stage)},
-                      {"plan", stage_plan(*report.contract, stage)}});
+                      {"clauses", clauses_json(*checked.contract, stage)},
+                      {"plan", stage_plan(*checked.contract, stage)}});
   }
-  const json value{
-      {"model", promotion.model},       {"engine", promotion.engine},
-      {"contract", promotion.contract}, {"contract_name", (*stored)->name},
-      {"starts_now", holder.is_null()}, {"locks", {{"model", promotion.model}, {"held_by", holder}}},
-      {"supersedes", superseded},       {"stages", std::move(stages)}};
-  return View{promotion.model, 0, false, schema::canonical_json(value)};
+  const json value{{"model", row.model},
+                   {"engine", row.engine},
+                   {"contract", row.contract},
+                   {"contract_name", checked.contract_name},
+                   {"starts_now", queue->holder.is_null()},
+                   {"locks", {{"model", row.model}, {"held_by", queue->holder}}},
+                   {"supersedes", queue->superseded},
+                   {"stages", std::move(stages)},
+                   {"unfit", unfit_json(checked, settings)}};
+  return View{row.model, 0, false, schema::canonical_json(value)};
 }
 
 }  // namespace driftgate::pipeline

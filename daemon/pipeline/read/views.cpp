@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/people/quorum.hpp"
+#include "daemon/pipeline/requests/checked_request.hpp"
 #include "daemon/pipeline/stages/progress.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/jobs.hpp"
@@ -15,7 +16,6 @@
 #include "daemon/store/write_scope.hpp"
 #include "schema/contract.hpp"
 #include "schema/json.hpp"
-#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -123,11 +123,9 @@ schema::Result<json> stage_json(store::Reader& reader, const store::StageRunRow&
               {"progress", stage_progress(reader, run, progress, runner)}};
 }
 
-json canary_json(const store::StageRunRow& run, const std::string& contract) {
-  const auto progress = progress_from_json(run.progress);
-  const auto report = schema::parse_stored_contract(contract, "the contract");
-  const std::size_t steps =
-      report.contract && report.contract->canary ? report.contract->canary->steps.size() : 0;
+json canary_json(const store::StageRunRow& run, const StageProgress& progress,
+                 const schema::Contract* contract) {
+  const std::size_t steps = contract != nullptr && contract->canary ? contract->canary->steps.size() : 0;
   return {{"step", run.step},
           {"steps", steps},
           {"phase", progress.phase},
@@ -153,9 +151,8 @@ json people_json(const std::vector<Row>& given) {
 
 schema::Result<json> approval_json(store::Reader& reader, const store::PromotionRow& row,
                                    const store::StageRunRow& run, const std::string& digest,
-                                   const std::string& contract, std::int64_t now_us) {
-  const auto report = schema::parse_stored_contract(contract, "the contract");
-  const auto quorum = report.contract ? quorum_of(*report.contract, run.step) : Quorum{};
+                                   const schema::Contract* contract, std::int64_t now_us) {
+  const auto quorum = contract != nullptr ? quorum_of(*contract, run.step) : Quorum{};
   auto all = store::list_approvals(reader, row.id);
   if (!all) return std::unexpected(all.error());
   return json{{"needed", quorum.needed},
@@ -180,6 +177,44 @@ schema::Result<json> waiver_json(store::Reader& reader, const store::PromotionRo
               {"evidence_digest", run.report},
               {"deadline_us", maybe(row.deadline_us)},
               {"clauses", std::move(clauses)}};
+}
+
+/// What is shown of a promotion's stage runs.
+struct Runs {
+  json stages = json::array(), canary = nullptr, approval = nullptr, waiver = nullptr;
+  bool frozen = false;
+};
+
+schema::Result<Runs> runs_json(store::Reader& reader, const store::PromotionRow& row,
+                               const std::optional<store::ContractRow>& stored, jobs::JobRunner& runner,
+                               std::int64_t now_us) {
+  auto runs = store::list_stage_runs(reader, row.id);
+  if (!runs) return std::unexpected(runs.error());
+  Runs shown;
+  for (const auto& run : *runs) {
+    auto stage = stage_json(reader, run, runner);
+    if (!stage) return std::unexpected(stage.error());
+    shown.stages.push_back(std::move(*stage));
+  }
+  if (runs->empty()) return shown;
+  const auto& newest = runs->back();
+  if (newest.key.stage == schema::to_string(schema::Stage::canary)) {
+    schema::Result<std::shared_ptr<const schema::Contract>> terms;
+    if (stored) terms = parse_contract_row(*stored);
+    const auto* const contract = terms ? terms->get() : nullptr;
+    const auto progress = progress_from_json(newest.progress);
+    shown.canary = canary_json(newest, progress, contract);
+    shown.frozen = progress.frozen;
+    if (row.state == store::PromotionState::awaiting_approval) {
+      auto waiting = approval_json(reader, row, newest, progress.approval_digest, contract, now_us);
+      if (!waiting) return std::unexpected(waiting.error());
+      shown.approval = std::move(*waiting);
+    }
+  }
+  auto waiver = waiver_json(reader, row, newest);
+  if (!waiver) return std::unexpected(waiver.error());
+  shown.waiver = std::move(*waiver);
+  return shown;
 }
 
 }  // namespace
@@ -278,28 +313,8 @@ schema::Result<View> promotion_view(store::Reader& reader, const store::Promotio
   if (!baseline) return std::unexpected(baseline.error());
   auto contract = store::find_contract(reader, row.contract);
   if (!contract) return std::unexpected(contract.error());
-  auto runs = store::list_stage_runs(reader, row.id);
+  auto runs = runs_json(reader, row, *contract, runner, now_us);
   if (!runs) return std::unexpected(runs.error());
-  json stages = json::array();
-  json canary = nullptr;
-  json approval = nullptr;
-  bool frozen = false;
-  for (const auto& run : *runs) {
-    auto stage = stage_json(reader, run, runner);
-    if (!stage) return std::unexpected(stage.error());
-    stages.push_back(std::move(*stage));
-    if (run.key.stage != schema::to_string(schema::Stage::canary)) continue;
-    canary = canary_json(run, *contract ? (*contract)->canonical : std::string());
-    const auto progress = progress_from_json(run.progress);
-    frozen = progress.frozen;
-    if (row.state != store::PromotionState::awaiting_approval) continue;
-    auto waiting = approval_json(reader, row, run, progress.approval_digest,
-                                 *contract ? (*contract)->canonical : std::string(), now_us);
-    if (!waiting) return std::unexpected(waiting.error());
-    approval = std::move(*waiting);
-  }
-  auto waiver = runs->empty() ? schema::Result<json>(nullptr) : waiver_json(reader, row, runs->back());
-  if (!waiver) return std::unexpected(waiver.error());
   return view(row.id, row.evidence_seq,
               {{"id", row.id},
                {"model", row.model},
@@ -321,12 +336,12 @@ schema::Result<View> promotion_view(store::Reader& reader, const store::Promotio
                {"candidate", *candidate},
                {"baseline", *baseline},
                {"request", parsed(row.request)},
-               {"stages", std::move(stages)},
-               {"canary", canary},
-               {"approval", approval},
-               {"waiver", std::move(*waiver)},
+               {"stages", std::move(runs->stages)},
+               {"canary", runs->canary},
+               {"approval", runs->approval},
+               {"waiver", runs->waiver},
                {"paused", row.state == store::PromotionState::paused},
-               {"frozen", frozen},
+               {"frozen", runs->frozen},
                {"outcome", parsed(row.outcome)}});
 }
 

@@ -34,7 +34,7 @@ bool is_nothing_new(const schema::Error& error) {
 
 }  // namespace
 
-schema::Result<void> Registry::commit(std::string_view what, const Work& work) {
+schema::Result<void> Registry::commit_rows(std::string_view what, const Work& work) {
   auto done = committer_.commit(what, work);
   if (!done) return std::unexpected(done.error());
   for (const auto& event : *done) publish_(event);
@@ -63,7 +63,7 @@ schema::Result<View> Registry::contract(const std::string& actor, std::string_vi
   if (*known) return contract_view(**known);
   auto named = schema::check_name(contract.name, "a contract's name", "/metadata/name");
   if (!named) return std::unexpected(named.error());
-  auto done = commit("register contract", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+  auto done = commit_rows("register contract", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto entry = draft(schema::EvidenceKind::contract_registered, actor,
                        {{"name", contract.name}, {"digest", contract.digest}});
     entry.subject.contract = contract.digest;
@@ -102,7 +102,7 @@ schema::Result<View> Registry::kernel(const std::string& actor, std::string_view
   if (*known && (*known)->digest == row.digest) return kernel_view(**known);
   auto named = schema::check_name(row.name, "a kernel's name", "/name");
   if (!named) return std::unexpected(named.error());
-  auto done = commit("register kernel", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+  auto done = commit_rows("register kernel", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto seq = entries.add(tx, draft(schema::EvidenceKind::kernel_registered, actor,
                                      {{"name", row.name}, {"digest", row.digest}}));
     if (!seq) return std::unexpected(seq.error());
@@ -125,20 +125,18 @@ schema::Result<jobs::Manifest> Registry::manifest_of(const std::string& uri) {
                                    {.threads = 0, .cache = &cache, .now_ns = wall_us * 1'000});
 }
 
-schema::Result<bool> Registry::verify_checkpoint(const std::string& name) {
-  auto engine = store_.read([&](store::Reader& reader) { return store::find_engine(reader, name); });
-  if (!engine) return std::unexpected(engine.error());
-  if (!*engine || (*engine)->checkpoint_uri.empty()) return false;
-  auto manifest = manifest_of((*engine)->checkpoint_uri);
+schema::Result<bool> Registry::verify_checkpoint(const store::EngineRow& engine) {
+  if (engine.checkpoint_uri.empty()) return false;
+  auto manifest = manifest_of(engine.checkpoint_uri);
   if (!manifest)
     return std::unexpected(
         schema::Error{manifest.error().code, manifest.error().message, "/engine", nullptr});
-  if (manifest->digest == (*engine)->checkpoint) return true;
+  if (manifest->digest == engine.checkpoint) return true;
   return schema::fail(
       ErrorCode::conflict,
       fmt::format("the files below {} are {} now, but engine {} was registered with {}: restore "
                   "them, or register the engine again once it serves the new files",
-                  (*engine)->checkpoint_uri, manifest->digest, name, (*engine)->checkpoint),
+                  engine.checkpoint_uri, manifest->digest, engine.name, engine.checkpoint),
       "/engine");
 }
 
@@ -191,7 +189,8 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
                         fmt::format("there is no kernel {}; register it first", request.kernel), "/kernel");
   auto checkpoint = checkpoint_of(request);
   if (!checkpoint) return std::unexpected(checkpoint.error());
-  auto abilities = jobs::probe_engine(url->base(), "", settings_.outgoing, router_mark_ ? router_mark_() : "");
+  auto abilities =
+      jobs::probe_engine(url->base(), "", settings_.outgoing, router_mark_ ? router_mark_() : "");
   if (!abilities) return std::unexpected(abilities.error());
   if (!abilities->stated_checkpoint.empty() && abilities->stated_checkpoint != *checkpoint) {
     return schema::fail(ErrorCode::conflict,
@@ -217,7 +216,7 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
                     (*known)->checkpoint_uri == row.checkpoint_uri && (*known)->abilities == row.abilities &&
                     (*known)->max_requests_per_second == row.max_requests_per_second;
   if (same) return engine_view(**known);
-  auto done = commit("register engine", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+  auto done = commit_rows("register engine", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto body = schema::EntryValue::Object{{"name", row.name},
                                            {"url", row.base_url},
                                            {"kernel", row.kernel},
@@ -230,8 +229,7 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
     if (!seq) return std::unexpected(seq.error());
     row.evidence_seq = *seq;
     if (*known) {
-      auto replaced = store::replace_engine(tx, row);
-      if (!replaced) return replaced;
+      if (auto replaced = store::replace_engine(tx, row); !replaced) return replaced;
     } else {
       auto inserted = store::insert_engine(tx, row);
       if (!inserted) return std::unexpected(inserted.error());

@@ -9,6 +9,7 @@
 #include "daemon/pipeline/requests/request.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "daemon/pipeline/settings.hpp"
+#include "daemon/store/engines.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::pipeline {
@@ -30,12 +31,12 @@ class Registry {
   schema::Result<View> kernel(const std::string& actor, std::string_view json);
   schema::Result<View> engine(const std::string& actor, const EngineRequest& request);
   /// Whether the files of an engine's checkpoint were looked at: each is hashed again when it is not the one
-  /// that was hashed before. False when its folder cannot be read here or there is no such engine; `conflict`
-  /// when the files are no longer those that were registered.
-  schema::Result<bool> verify_checkpoint(const std::string& engine);
+  /// that was hashed before. False when its folder cannot be read here; `conflict` when the files are no
+  /// longer those that were registered.
+  schema::Result<bool> verify_checkpoint(const store::EngineRow& engine);
 
  private:
-  schema::Result<void> commit(std::string_view what, const Work& work);
+  schema::Result<void> commit_rows(std::string_view what, const Work& work);
   schema::Result<jobs::Manifest> manifest_of(const std::string& uri);
   schema::Result<std::string> checkpoint_of(const EngineRequest& request);
   schema::EntryDraft draft(schema::EvidenceKind kind, const std::string& actor,

@@ -135,10 +135,8 @@ class StoredSchedules final : public ScheduleAdmin {
       if (all->size() >= kMaxSchedules)
         return schema::fail(ErrorCode::limit_exceeded,
                             fmt::format("there are {} schedules already", kMaxSchedules));
-      auto inserted = store::insert_schedule(tx, *row);
-      if (!inserted) return inserted;
-      auto recorded = record_set(tx, actor, *row, row->created_us, "created");
-      if (!recorded) return recorded;
+      if (auto inserted = store::insert_schedule(tx, *row); !inserted) return inserted;
+      if (auto recorded = record_set(tx, actor, *row, row->created_us, "created"); !recorded) return recorded;
       auto view = view_of(tx, *row);
       if (!view) return std::unexpected(view.error());
       return store::note_made(tx, {.id = view->id, .json = view->json, .revision = view->seq});
@@ -178,8 +176,7 @@ class StoredSchedules final : public ScheduleAdmin {
     return store_.write("delete schedule", [&](store::Tx& tx) -> schema::Result<void> {
       auto row = store::get_schedule(tx, name);
       if (!row) return std::unexpected(row.error());
-      auto deleted = store::delete_schedule(tx, name, revision);
-      if (!deleted) return deleted;
+      if (auto deleted = store::delete_schedule(tx, name, revision); !deleted) return deleted;
       return record(tx, schema::EvidenceKind::schedule_deleted, actor, *row, now_us_(), {});
     });
   }

@@ -30,8 +30,7 @@ schema::Result<void> check_identity(const gpu::MeasurementTable& table, const st
   };
   auto train = same(table.train.kernel, train_kernel, "kernel of the train capture");
   if (!train) return train;
-  auto inf = same(table.inf.kernel, inf_kernel, "kernel of the inf capture");
-  if (!inf) return inf;
+  if (auto inf = same(table.inf.kernel, inf_kernel, "kernel of the inf capture"); !inf) return inf;
   return same(table.inf.checkpoint_digest, checkpoint, "checkpoint of the captures");
 }
 

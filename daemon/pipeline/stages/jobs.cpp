@@ -1,11 +1,19 @@
-#include <fmt/format.h>
+#include "daemon/pipeline/stages/jobs.hpp"
 
-#include "daemon/pipeline/core.hpp"
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/store/blobs.hpp"
+#include "daemon/store/jobs.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {
 namespace {
+
+/// Jobs that score the requests which a `sample` order mirrored.
+constexpr std::string_view kSamplePrefix = "sample-";
 
 store::JobState state_of(const jobs::JobResult& result) {
   if (result.ok) return store::JobState::done;
@@ -13,81 +21,79 @@ store::JobState state_of(const jobs::JobResult& result) {
                                                                            : store::JobState::failed;
 }
 
+/// The pairs of a sample and their table, under the digests that the entry job_finished names.
+schema::Result<void> keep_sample(store::Tx& tx, const jobs::JobResult& result, const std::string& folder,
+                                 std::int64_t now_us) {
+  for (const auto& [name, file] : result.files) {
+    std::ifstream stream(folder + "/" + file, std::ios::binary);
+    const std::string bytes(std::istreambuf_iterator<char>(stream), {});
+    if (bytes.empty() || bytes.size() > store::kMaxBlobBytes) continue;
+    const auto* const type = name == "pairs" ? "application/jsonl" : "application/vnd.driftgate.table";
+    auto kept = store::put_blob(tx, bytes, type, now_us);
+    if (!kept) return std::unexpected(kept.error());
+  }
+  return {};
+}
+
 }  // namespace
 
-std::string Core::job_key(const store::StageKey& stage, std::string_view name) {
+std::string job_key(const store::StageKey& stage, std::string_view name) {
   return stage.text() + "/" + std::string(name);
 }
 
-/// The job's result when it has ended, nothing while it runs. Dispatches it when it is new, and again (which
-/// adopts it) when this process has not seen it yet.
-schema::Result<std::optional<jobs::JobResult>> Core::ensure_job(Live& live, const char* name,
-                                                                jobs::JobKind kind,
-                                                                const jobs::JobLimits& limits,
-                                                                const std::string& payload) {
-  const jobs::JobSpec spec{job_key(live.run.key, name), kind, limits, payload};
-  store::JobRow row;
-  row.id = new_id("job");
-  row.stage = live.run.key;
-  row.name = name;
-  row.kind = std::string(jobs::to_string(kind));
-  row.dir = world_.runner.folder(spec.key);
-  row.state = store::JobState::running;
-  row.spec_digest = schema::sha256_digest(jobs::to_json(spec));
-  row.created_us = now();
+schema::Result<StageJob> look_at_job(Context& context, const Live& live, std::string_view name,
+                                     jobs::JobKind kind, const jobs::JobLimits& limits,
+                                     const std::string& payload) {
+  StageJob job;
+  job.spec = {job_key(live.run.key, name), kind, limits, payload};
   auto listed =
-      world_.store.read([&](store::Reader& reader) { return store::list_jobs(reader, live.run.key); });
+      context.world.store.read([&](store::Reader& reader) { return store::list_jobs(reader, live.run.key); });
   if (!listed) return std::unexpected(listed.error());
-  for (const auto& known : *listed) {
-    if (known.name != name) continue;
-    row = known;
-    break;
+  const auto known = std::ranges::find(*listed, name, &store::JobRow::name);
+  job.is_new = known == listed->end();
+  if (job.is_new) {
+    job.row.id = context.new_id("job");
+    job.row.stage = live.run.key;
+    job.row.name = name;
+    job.row.kind = std::string(jobs::to_string(kind));
+    job.row.dir = context.world.runner.folder(job.spec.key);
+    job.row.state = store::JobState::running;
+    job.row.spec_digest = schema::sha256_digest(jobs::to_json(job.spec));
+    job.row.created_us = context.now();
+    return job;
   }
-  if (row.state == store::JobState::done || row.state == store::JobState::failed ||
-      row.state == store::JobState::cancelled) {
-    auto result = jobs::job_result_from_json(row.result);
-    if (!result) return std::unexpected(result.error());
-    return std::optional(*result);
-  }
-  auto stored = commit("dispatch job", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
-    auto ensured = store::ensure_job(tx, row);
-    if (!ensured) return std::unexpected(ensured.error());
-    return {};
-  });
-  if (!stored) return std::unexpected(stored.error());
-  auto started = world_.runner.start(spec);
-  if (!started) return std::unexpected(started.error());
-  return std::optional<jobs::JobResult>();
+  job.row = *known;
+  const bool ended = job.row.state == store::JobState::done || job.row.state == store::JobState::failed ||
+                     job.row.state == store::JobState::cancelled;
+  if (!ended) return job;
+  auto result = jobs::job_result_from_json(job.row.result);
+  if (!result) return std::unexpected(result.error());
+  job.result = std::move(*result);
+  return job;
 }
 
-/// The end of a job is one transaction; then its stage goes on.
-void Core::on_job_done(const jobs::JobDone& done) {
-  for (auto& [id, live] : live_) {
-    const auto prefix = live->run.key.text() + "/";
-    if (live->run.key.stage.empty() || !done.key.starts_with(prefix)) continue;
-    const auto name = done.key.substr(prefix.size());
-    auto listed =
-        world_.store.read([&](store::Reader& reader) { return store::list_jobs(reader, live->run.key); });
-    if (!listed) return stumble(*live, listed.error());
-    for (auto& job : *listed) {
-      if (job.name != name || job.state != store::JobState::running) continue;
-      job.state = state_of(done.result);
-      job.result = jobs::to_json(done.result);
-      job.ended_us = now();
-      auto stored = commit("finish job", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-        auto updated = store::update_job(tx, job);
-        if (!updated) return updated;
-        auto seq =
-            entries.add(tx, draft(*live, schema::EvidenceKind::job_finished, {}, job_body(job, done.result)));
-        if (!seq) return std::unexpected(seq.error());
-        const bool sample = done.result.ok && name.starts_with("sample-");
-        return sample ? keep_sample(tx, done.result, world_.runner.folder(done.key)) : schema::Result<void>{};
-      });
-      if (!stored) return stumble(*live, stored.error());
-    }
-    if (live->row.state == store::PromotionState::running && live->retry_at_us == 0) enter_stage(*live);
-    return;
+void dispatch(Change& change, const StageJob& job, std::string what) {
+  change.name = "dispatch job";
+  if (job.is_new) {
+    change.rows.emplace_back([row = job.row](store::Tx& tx, Entries&) -> schema::Result<void> {
+      auto ensured = store::ensure_job(tx, row);
+      if (!ensured) return std::unexpected(ensured.error());
+      return {};
+    });
   }
+  change.effects.emplace_back(StartJob{job.row.stage, job.spec, std::move(what)});
+}
+
+schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts& facts, store::JobRow& job,
+                                   const jobs::JobDone& done, const std::string& folder) {
+  job.state = state_of(done.result);
+  job.result = jobs::to_json(done.result);
+  job.ended_us = facts.now_us;
+  if (auto updated = store::update_job(tx, job); !updated) return updated;
+  auto added = add_entry(tx, entries,
+                         draft(facts, schema::EvidenceKind::job_finished, {}, job_body(job, done.result)));
+  const bool sample = done.result.ok && job.name.starts_with(kSamplePrefix);
+  return added && sample ? keep_sample(tx, done.result, folder, facts.now_us) : added;
 }
 
 }  // namespace driftgate::pipeline

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/pipeline/core.hpp"
+#include "daemon/pipeline/change.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/verdicts.hpp"
@@ -66,41 +66,36 @@ bool is_outweighed(const schema::ClauseVerdict& verdict, const std::vector<schem
 
 }  // namespace
 
-/// Blobs, one entry and one row for each verdict, and one entry for the stage as a whole. Bytes above the
-/// blob limit are named by digest only.
-schema::Result<void> Core::put_verdicts(store::Tx& tx, Entries& entries, const Live& live,
-                                        const StageConclusion& conclusion) const {
+schema::Result<void> put_verdicts(store::Tx& tx, Entries& entries, const Facts& facts,
+                                  const StageConclusion& conclusion) {
   for (const auto& [bytes, type] :
        {std::pair<std::string_view, std::string_view>{conclusion.table, "application/vnd.driftgate.table"},
         {conclusion.pairs, "application/jsonl"},
         {conclusion.report_json, "application/json"}}) {
-    auto kept = keep(tx, bytes, type, now());
-    if (!kept) return kept;
+    if (auto kept = keep(tx, bytes, type, facts.now_us); !kept) return kept;
   }
   for (const auto& bytes : conclusion.floor_tables) {
-    auto kept = keep(tx, bytes, "application/vnd.driftgate.table", now());
-    if (!kept) return kept;
+    if (auto kept = keep(tx, bytes, "application/vnd.driftgate.table", facts.now_us); !kept) return kept;
   }
   std::int64_t first = -1;
   for (const auto& verdict : conclusion.report.clauses) {
-    auto entry = draft(live, schema::EvidenceKind::verdict_reached, {},
-                       verdict_body(verdict, conclusion.inputs_digest, world_.settings.code_version));
+    auto entry = draft(facts, schema::EvidenceKind::verdict_reached, {},
+                       verdict_body(verdict, conclusion.inputs_digest, facts.settings.code_version));
     auto seq = entries.add(tx, entry);
     if (!seq) return std::unexpected(seq.error());
     if (first < 0) first = *seq;
     if (is_outweighed(verdict, conclusion.report.clauses)) continue;
     store::VerdictRow row;
-    row.stage = live.run.key;
+    row.stage = facts.live.run.key;
     row.clause = verdict.clause;
     row.slice = schema::slice_text(verdict.where);
     row.verdict = std::string(schema::to_string(verdict.verdict));
     row.detail = schema::to_json(verdict);
     row.evidence_seq = *seq;
-    row.decided_us = now();
-    auto put = store::put_verdict(tx, row);
-    if (!put) return put;
+    row.decided_us = facts.now_us;
+    if (auto put = store::put_verdict(tx, row); !put) return put;
   }
-  auto whole = entries.add(tx, draft(live, schema::EvidenceKind::verdict_reached, {},
+  auto whole = entries.add(tx, draft(facts, schema::EvidenceKind::verdict_reached, {},
                                      stage_body(conclusion, std::max<std::int64_t>(first, 0))));
   if (!whole) return std::unexpected(whole.error());
   return {};
