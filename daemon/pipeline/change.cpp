@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/route/route_json.hpp"
-#include "daemon/store/models.hpp"
-#include "daemon/store/routes.hpp"
-#include "daemon/store/stream_states.hpp"
+#include "daemon/route/table/route_json.hpp"
+#include "daemon/store/promotions/stream_states.hpp"
+#include "daemon/store/registry/models.hpp"
+#include "daemon/store/registry/routes.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {

@@ -7,7 +7,7 @@
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/effects.hpp"
 #include "daemon/pipeline/state.hpp"
-#include "schema/evidence_entry.hpp"
+#include "schema/evidence/evidence_entry.hpp"
 #include "stages/escalation.hpp"
 
 namespace driftgate::pipeline {

@@ -9,9 +9,9 @@
 
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/stages/spending_key.hpp"
-#include "daemon/store/contracts.hpp"
-#include "daemon/store/write_scope.hpp"
-#include "schema/stored_contract.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
+#include "schema/contract/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {

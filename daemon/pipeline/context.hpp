@@ -16,10 +16,10 @@
 #include "daemon/pipeline/effects.hpp"
 #include "daemon/pipeline/requests/checked_request.hpp"
 #include "daemon/pipeline/state.hpp"
-#include "daemon/route/driver.hpp"
+#include "daemon/route/control/driver.hpp"
 #include "daemon/schedule/blackout.hpp"
 #include "daemon/store/id.hpp"
-#include "daemon/store/spending.hpp"
+#include "daemon/store/promotions/spending.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::pipeline {

@@ -9,7 +9,7 @@
 #include "daemon/pipeline/router_losses.hpp"
 #include "daemon/pipeline/routes.hpp"
 #include "daemon/pipeline/stages/step.hpp"
-#include "daemon/route/telemetry.hpp"
+#include "daemon/route/control/telemetry.hpp"
 
 namespace driftgate::pipeline {
 

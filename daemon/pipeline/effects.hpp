@@ -7,7 +7,7 @@
 
 #include "daemon/jobs/job.hpp"
 #include "daemon/pipeline/stages/conclusion.hpp"
-#include "daemon/store/stage_runs.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
 
 namespace driftgate::pipeline {
 

@@ -16,7 +16,7 @@
 #include "daemon/pipeline/requests/engine_health.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
 #include "daemon/pipeline/requests/registry.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {

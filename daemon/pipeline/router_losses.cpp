@@ -7,7 +7,7 @@
 #include <map>
 
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/store/router_windows.hpp"
+#include "daemon/store/promotions/router_windows.hpp"
 
 namespace driftgate::pipeline {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "daemon/pipeline/context.hpp"
-#include "daemon/route/router_loss.hpp"
+#include "daemon/route/control/router_loss.hpp"
 
 namespace driftgate::pipeline {
 

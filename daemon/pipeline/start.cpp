@@ -6,9 +6,9 @@
 #include "daemon/pipeline/coordinator.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/machine/routes.hpp"
-#include "daemon/route/route_json.hpp"
-#include "daemon/store/models.hpp"
-#include "daemon/store/routes.hpp"
+#include "daemon/route/table/route_json.hpp"
+#include "daemon/store/registry/models.hpp"
+#include "daemon/store/registry/routes.hpp"
 
 // How a daemon takes over what is stored and what the data plane holds.
 namespace driftgate::pipeline {

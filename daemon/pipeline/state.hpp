@@ -11,12 +11,12 @@
 #include "daemon/pipeline/stages/progress.hpp"
 #include "daemon/pipeline/stages/shadow_tally.hpp"
 #include "daemon/pipeline/stages/traffic_rate.hpp"
-#include "daemon/route/route.hpp"
-#include "daemon/store/promotions.hpp"
-#include "daemon/store/stage_runs.hpp"
-#include "daemon/store/versions.hpp"
-#include "schema/contract.hpp"
-#include "stages/canary.hpp"
+#include "daemon/route/table/route.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
+#include "daemon/store/registry/versions.hpp"
+#include "schema/contract/contract.hpp"
+#include "stages/canary/canary.hpp"
 
 namespace driftgate::pipeline {
 

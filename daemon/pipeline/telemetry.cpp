@@ -6,8 +6,8 @@
 
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/stages/canary_stage.hpp"
-#include "daemon/store/router_windows.hpp"
-#include "daemon/store/stream_states.hpp"
+#include "daemon/store/promotions/router_windows.hpp"
+#include "daemon/store/promotions/stream_states.hpp"
 
 namespace driftgate::pipeline {
 namespace {

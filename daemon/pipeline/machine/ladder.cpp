@@ -9,7 +9,7 @@
 #include "daemon/pipeline/machine/canary_report.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/machine/routes.hpp"
-#include "daemon/route/route_table.hpp"
+#include "daemon/route/table/route_table.hpp"
 #include "daemon/store/blobs.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"

@@ -4,7 +4,7 @@
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/machine/lifecycle.hpp"
 #include "daemon/pipeline/people/people.hpp"
-#include "daemon/store/models.hpp"
+#include "daemon/store/registry/models.hpp"
 
 namespace driftgate::pipeline::people {
 

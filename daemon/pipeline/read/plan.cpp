@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/read/plan_data.hpp"
+#include "schema/contract/least_n.hpp"
 #include "schema/json.hpp"
-#include "schema/least_n.hpp"
 
 namespace driftgate::pipeline {
 namespace {

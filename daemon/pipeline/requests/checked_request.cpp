@@ -7,8 +7,8 @@
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/requests/fallback.hpp"
-#include "daemon/store/versions.hpp"
-#include "schema/stored_contract.hpp"
+#include "daemon/store/registry/versions.hpp"
+#include "schema/contract/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {

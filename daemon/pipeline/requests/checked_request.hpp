@@ -7,13 +7,13 @@
 
 #include "daemon/pipeline/requests/request.hpp"
 #include "daemon/pipeline/settings.hpp"
-#include "daemon/route/driver.hpp"
-#include "daemon/store/contracts.hpp"
-#include "daemon/store/engines.hpp"
-#include "daemon/store/models.hpp"
-#include "daemon/store/promotions.hpp"
+#include "daemon/route/control/driver.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/engines.hpp"
+#include "daemon/store/registry/models.hpp"
 #include "daemon/store/store.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 
 namespace driftgate::pipeline {
 

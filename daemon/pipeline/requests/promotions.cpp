@@ -10,9 +10,9 @@
 #include "daemon/pipeline/machine/routes.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/read/views.hpp"
-#include "daemon/store/kernels.hpp"
-#include "daemon/store/models.hpp"
-#include "daemon/store/write_scope.hpp"
+#include "daemon/store/registry/kernels.hpp"
+#include "daemon/store/registry/models.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 #include "schema/names.hpp"
 
 namespace driftgate::pipeline {

@@ -9,7 +9,7 @@
 #include "daemon/pipeline/requests/request.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "daemon/pipeline/settings.hpp"
-#include "daemon/store/engines.hpp"
+#include "daemon/store/registry/engines.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::pipeline {

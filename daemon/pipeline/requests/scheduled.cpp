@@ -6,7 +6,7 @@
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
 #include "daemon/schedule/misfire.hpp"
-#include "daemon/store/schedules.hpp"
+#include "daemon/store/registry/schedules.hpp"
 #include "schema/utf8.hpp"
 
 namespace driftgate::pipeline {

@@ -7,7 +7,7 @@
 
 #include "daemon/pipeline/context.hpp"
 #include "daemon/schedule/misfire.hpp"
-#include "daemon/store/schedules.hpp"
+#include "daemon/store/registry/schedules.hpp"
 
 namespace driftgate::pipeline {
 

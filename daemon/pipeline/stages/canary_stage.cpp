@@ -9,9 +9,9 @@
 #include "daemon/pipeline/stages/carried_signals.hpp"
 #include "daemon/pipeline/stages/spending_key.hpp"
 #include "daemon/pipeline/stages/step.hpp"
-#include "daemon/route/route_table.hpp"
-#include "daemon/store/engines.hpp"
-#include "daemon/store/stream_states.hpp"
+#include "daemon/route/table/route_table.hpp"
+#include "daemon/store/promotions/stream_states.hpp"
+#include "daemon/store/registry/engines.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {

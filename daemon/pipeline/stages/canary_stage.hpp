@@ -1,7 +1,7 @@
 #pragma once
 
 #include "daemon/pipeline/context.hpp"
-#include "daemon/route/telemetry.hpp"
+#include "daemon/route/control/telemetry.hpp"
 
 namespace driftgate::pipeline {
 

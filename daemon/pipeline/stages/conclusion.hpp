@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "schema/error.hpp"
-#include "stages/report.hpp"
+#include "stages/report/report.hpp"
 
 namespace driftgate::pipeline {
 

@@ -11,7 +11,7 @@
 #include "daemon/pipeline/stages/report_json.hpp"
 #include "daemon/pipeline/stages/step.hpp"
 #include "daemon/store/blobs.hpp"
-#include "daemon/store/engines.hpp"
+#include "daemon/store/registry/engines.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 #include "stages/offline_numeric.hpp"

@@ -6,7 +6,7 @@
 
 #include "daemon/jobs/engine_client.hpp"
 #include "daemon/pipeline/stages/jobs.hpp"
-#include "daemon/store/engines.hpp"
+#include "daemon/store/registry/engines.hpp"
 
 namespace driftgate::pipeline {
 namespace {

@@ -13,7 +13,7 @@
 #include "daemon/pipeline/stages/rescoring.hpp"
 #include "daemon/pipeline/stages/spending_key.hpp"
 #include "daemon/pipeline/stages/step.hpp"
-#include "daemon/store/spending.hpp"
+#include "daemon/store/promotions/spending.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 
