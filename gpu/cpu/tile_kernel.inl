@@ -2,7 +2,7 @@
 // identifier) and DRIFTGATE_KERNEL_NAME. Only built-in operations are used: an inline function of the
 // standard library, compiled here for a newer instruction set, could be the copy that the linker keeps.
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/tile_kernel.hpp"
 #include "gpu/cpu/vector_math.inl"
 
