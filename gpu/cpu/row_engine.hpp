@@ -18,7 +18,7 @@ using gpu::kMaxVocabulary;  ///< a row's scratch is up to 40 bytes for each colu
 [[nodiscard]] double phi(double x);
 
 /// Adds the columns of `other`, which follow those of `into`: rescales both to the larger maximum and
-/// moves the pivot of the lesser exactly (measurement.md, section 2).
+/// moves the pivot of the lesser exactly (docs/design/measurement.md, "Merging partial sums").
 void merge(Pass1& into, const Pass1& other);
 
 /// o in log p − log q = ((z − y) − c) + o: log E_p[e^{−d'}], never a difference of two log-sum-exps as
