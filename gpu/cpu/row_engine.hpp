@@ -25,7 +25,8 @@ void merge(Pass1& into, const Pass1& other);
 /// long as a double holds the alternative.
 [[nodiscard]] double offset_of(const Pass1& sums);
 
-/// Evaluates rows of one shape with one thread. Owns the scratch of a row.
+/// Evaluates rows of one shape with one thread. Owns the scratch of a row. See gpu/cpu/README.md, "The
+/// decision, in order" and "Checks and fallbacks".
 class RowEngine {
  public:
   RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k,
