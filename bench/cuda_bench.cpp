@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/backend_loader.hpp"
+#include "gpu/backend/backend_loader.hpp"
 
 namespace {
 

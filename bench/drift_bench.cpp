@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "bench/row_loop.hpp"
-#include "gpu/backend_loader.hpp"
+#include "gpu/backend/backend_loader.hpp"
 #include "gpu/cpu/row_engine.hpp"
 
 namespace {

@@ -17,12 +17,12 @@
 #include <string>
 #include <vector>
 
-#include "daemon/evidence/entry_check.hpp"
-#include "daemon/evidence/head_publisher.hpp"
-#include "daemon/evidence/log.hpp"
-#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/log/head_publisher.hpp"
+#include "daemon/evidence/log/log.hpp"
+#include "daemon/evidence/log/query.hpp"
+#include "daemon/evidence/verify/entry_check.hpp"
 #include "daemon/store/store.hpp"
-#include "schema/evidence_entry.hpp"
+#include "schema/evidence/evidence_entry.hpp"
 
 namespace {
 

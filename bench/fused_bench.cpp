@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/capture.hpp"
+#include "gpu/capture/capture.hpp"
 #include "gpu/cpu/half.hpp"
 #include "gpu/fused/fused_rows.hpp"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/backend_loader.hpp"
+#include "gpu/backend/backend_loader.hpp"
 
 namespace {
 

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "gpu/ranked_drift.hpp"
-#include "gpu/safetensors.hpp"
+#include "gpu/capture/safetensors.hpp"
+#include "gpu/ranks/ranked_drift.hpp"
 
 namespace {
 

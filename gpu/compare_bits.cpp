@@ -7,8 +7,8 @@
 #include <limits>
 #include <span>
 
-#include "gpu/accumulator.hpp"
 #include "gpu/measure_rows.hpp"
+#include "gpu/table/accumulator.hpp"
 
 namespace driftgate::gpu {
 

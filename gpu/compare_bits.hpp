@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "gpu/capture.hpp"
+#include "gpu/capture/capture.hpp"
 #include "gpu/drift.hpp"
-#include "gpu/measurement.hpp"
+#include "gpu/table/measurement.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::gpu {

@@ -5,10 +5,10 @@
 #include <limits>
 #include <utility>
 
-#include "gpu/accumulator.hpp"
 #include "gpu/measure_rows.hpp"
-#include "gpu/partial_drift.hpp"
+#include "gpu/partial/partial_drift.hpp"
 #include "gpu/row_source.hpp"
+#include "gpu/table/accumulator.hpp"
 
 namespace driftgate::gpu {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "gpu/backend.h"
-#include "gpu/capture.hpp"
-#include "gpu/corpus.hpp"
-#include "gpu/measurement.hpp"
+#include "gpu/backend/backend.h"
+#include "gpu/capture/capture.hpp"
+#include "gpu/capture/corpus.hpp"
+#include "gpu/table/measurement.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::gpu {

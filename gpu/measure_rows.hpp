@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "gpu/backend.h"
-#include "gpu/capture.hpp"
-#include "gpu/corpus.hpp"
+#include "gpu/backend/backend.h"
+#include "gpu/capture/capture.hpp"
+#include "gpu/capture/corpus.hpp"
 #include "gpu/drift.hpp"
-#include "gpu/measurement.hpp"
+#include "gpu/table/measurement.hpp"
 #include "schema/error.hpp"
 
 /// What measuring has in common whether one engine holds whole rows or several hold parts of them.

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "gpu/backend_loader.hpp"
+#include "gpu/backend/backend_loader.hpp"
 #include "gpu/fused/hidden_rows.hpp"
 #include "gpu/measure_rows.hpp"
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <span>
 
-#include "gpu/backend.h"
-#include "gpu/capture.hpp"
+#include "gpu/backend/backend.h"
+#include "gpu/capture/capture.hpp"
 #include "gpu/drift.hpp"
 #include "schema/error.hpp"
 

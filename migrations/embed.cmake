@@ -12,7 +12,7 @@ foreach(file IN LISTS files)
   string(REGEX REPLACE "^0+" "" version ${digits})
   string(APPEND rows "    {${version}, \"${name}\", R\"sql(${text})sql\"},\n")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"daemon/store/migrate.hpp\"
+file(WRITE ${OUTPUT} "#include \"daemon/store/sqlite/migrate.hpp\"
 
 namespace driftgate::store {
 

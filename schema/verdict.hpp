@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::schema {

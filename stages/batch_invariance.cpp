@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "stages/selection.hpp"
-#include "stages/wording.hpp"
+#include "stages/clauses/selection.hpp"
+#include "stages/report/wording.hpp"
 
 namespace driftgate::stages {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "stages/clause_test.hpp"
+#include "stages/clauses/clause_test.hpp"
 #include "stages/statistics/mean_test.hpp"
 
 namespace driftgate::stages {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <set>
 
-#include "stages/wording.hpp"
+#include "stages/report/wording.hpp"
 
 namespace driftgate::stages {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 #include "schema/verdict.hpp"
 
 namespace driftgate::stages {

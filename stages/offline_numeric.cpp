@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "stages/clause_rules.hpp"
-#include "stages/clause_test.hpp"
-#include "stages/clip_report.hpp"
-#include "stages/report_begin.hpp"
-#include "stages/selection.hpp"
-#include "stages/wording.hpp"
+#include "stages/clauses/clause_rules.hpp"
+#include "stages/clauses/clause_test.hpp"
+#include "stages/clauses/clip_report.hpp"
+#include "stages/clauses/selection.hpp"
+#include "stages/report/report_begin.hpp"
+#include "stages/report/wording.hpp"
 
 namespace driftgate::stages {
 namespace {

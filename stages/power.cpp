@@ -4,8 +4,8 @@
 #include <cmath>
 #include <functional>
 
-#include "schema/contract_means.hpp"
-#include "schema/least_n.hpp"
+#include "schema/contract/contract_means.hpp"
+#include "schema/contract/least_n.hpp"
 #include "stages/statistics/distributions.hpp"
 #include "stages/statistics/failure_rate_process.hpp"
 #include "stages/statistics/mean_test.hpp"

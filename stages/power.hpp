@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 
 namespace driftgate::stages {
 

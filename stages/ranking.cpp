@@ -10,7 +10,7 @@
 
 #include "schema/json.hpp"
 #include "schema/verdict_rule.hpp"
-#include "stages/wording.hpp"
+#include "stages/report/wording.hpp"
 
 namespace driftgate::stages {
 namespace {

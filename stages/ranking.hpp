@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "schema/verdict.hpp"
-#include "stages/report.hpp"
+#include "stages/report/report.hpp"
 
 namespace driftgate::stages {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schema/least_n.hpp"
+#include "schema/contract/least_n.hpp"
 
 namespace driftgate::stages {
 

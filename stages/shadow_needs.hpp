@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 
 namespace driftgate::stages {
 

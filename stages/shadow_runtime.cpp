@@ -7,16 +7,16 @@
 #include <unordered_set>
 
 #include "stages/batch_invariance.hpp"
-#include "stages/clause_rules.hpp"
-#include "stages/clause_test.hpp"
-#include "stages/clip_report.hpp"
-#include "stages/report_begin.hpp"
-#include "stages/selection.hpp"
+#include "stages/canary/traffic_rules.hpp"
+#include "stages/clauses/clause_rules.hpp"
+#include "stages/clauses/clause_test.hpp"
+#include "stages/clauses/clip_report.hpp"
+#include "stages/clauses/selection.hpp"
+#include "stages/report/report_begin.hpp"
+#include "stages/report/wording.hpp"
 #include "stages/statistics/distributions.hpp"
 #include "stages/statistics/log_mean_sequence.hpp"
 #include "stages/statistics/paired.hpp"
-#include "stages/traffic_rules.hpp"
-#include "stages/wording.hpp"
 
 namespace driftgate::stages {
 namespace {

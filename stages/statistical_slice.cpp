@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
-#include "stages/against_rest.hpp"
-#include "stages/clause_rules.hpp"
-#include "stages/clause_test.hpp"
-#include "stages/clip_report.hpp"
-#include "stages/discovered.hpp"
+#include "stages/clauses/clause_rules.hpp"
+#include "stages/clauses/clause_test.hpp"
+#include "stages/clauses/clip_report.hpp"
+#include "stages/clauses/selection.hpp"
 #include "stages/ranking.hpp"
-#include "stages/report_begin.hpp"
-#include "stages/selection.hpp"
-#include "stages/wording.hpp"
+#include "stages/report/report_begin.hpp"
+#include "stages/report/wording.hpp"
+#include "stages/slices/against_rest.hpp"
+#include "stages/slices/discovered.hpp"
 
 namespace driftgate::stages {
 namespace {

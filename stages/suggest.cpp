@@ -12,13 +12,13 @@
 #include <span>
 #include <vector>
 
-#include "gpu/summary.hpp"
-#include "schema/contract.hpp"
-#include "schema/least_n.hpp"
+#include "gpu/table/summary.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/contract/least_n.hpp"
 #include "schema/number_text.hpp"
-#include "stages/metric_test.hpp"
-#include "stages/selection.hpp"
-#include "stages/wording.hpp"
+#include "stages/clauses/metric_test.hpp"
+#include "stages/clauses/selection.hpp"
+#include "stages/report/wording.hpp"
 
 namespace driftgate::stages {
 namespace {

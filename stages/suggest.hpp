@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "gpu/measurement.hpp"
+#include "gpu/table/measurement.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::stages {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "daemon/api/call.hpp"
-#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/log/query.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::api {

@@ -9,9 +9,9 @@
 
 #include "daemon/auth/principal.hpp"
 #include "daemon/auth/tokens.hpp"
-#include "daemon/evidence/audit.hpp"
-#include "daemon/evidence/bundle_export.hpp"
-#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/audit/audit.hpp"
+#include "daemon/evidence/bundle/bundle_export.hpp"
+#include "daemon/evidence/log/query.hpp"
 #include "daemon/net/response.hpp"
 #include "daemon/store/idempotency.hpp"
 #include "schema/error.hpp"
@@ -78,7 +78,7 @@ class EvidencePort {
   virtual Result<void> find_bundle(const evidence::BundleRequest& request) = 0;
   /// A bundle that was verified, made as it is sent. Errors of VerifiedBundles::open.
   virtual Result<std::shared_ptr<net::BodySource>> bundle(const evidence::BundleRequest& request) = 0;
-  // What auditors ask; see daemon/evidence/audit.hpp.
+  // What auditors ask; see daemon/evidence/audit/audit.hpp.
   virtual Result<std::string> served_at(const std::string& model, std::int64_t time_us) = 0;
   virtual Result<AuditedPopulation> population(const evidence::PopulationRequest& request) = 0;
   virtual Result<std::string> sample(const evidence::SampleRequest& request) = 0;

@@ -7,7 +7,7 @@
 #include "daemon/auth/principal.hpp"
 #include "daemon/net/response.hpp"
 #include "daemon/store/idempotency.hpp"
-#include "daemon/store/write_scope.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 
 namespace driftgate::api {
 

@@ -1,5 +1,5 @@
+#include "daemon/api/handlers/handlers.hpp"
 #include "daemon/api/routes.hpp"
-#include "daemon/api/handlers.hpp"
 
 namespace driftgate::api {
 namespace {

@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include "daemon/api/read_notes.hpp"
-#include "daemon/evidence/log.hpp"
-#include "daemon/evidence/verified_bundles.hpp"
+#include "daemon/evidence/bundle/verified_bundles.hpp"
+#include "daemon/evidence/log/log.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::api {

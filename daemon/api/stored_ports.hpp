@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "daemon/api/ports.hpp"
-#include "daemon/evidence/dsse.hpp"
-#include "daemon/evidence/head_publisher.hpp"
+#include "daemon/evidence/bundle/dsse.hpp"
+#include "daemon/evidence/log/head_publisher.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::api {

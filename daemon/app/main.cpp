@@ -15,8 +15,8 @@
 #include "daemon/cli/command_line.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/jobs/worker.hpp"
-#include "daemon/route/router.hpp"
-#include "daemon/route/router_driver.hpp"
+#include "daemon/route/control/router_driver.hpp"
+#include "daemon/route/worker/router.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "daemon/api/call.hpp"
 #include "daemon/app/router_keeper.hpp"
-#include "daemon/evidence/background_check.hpp"
+#include "daemon/evidence/verify/background_check.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::app {

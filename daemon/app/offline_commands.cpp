@@ -14,9 +14,9 @@
 #include "daemon/cli/output.hpp"
 #include "daemon/evidence/backup.hpp"
 #include "daemon/evidence/base64.hpp"
-#include "daemon/evidence/epochs.hpp"
-#include "daemon/evidence/key_files.hpp"
-#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/keys/key_files.hpp"
+#include "daemon/evidence/log/epochs.hpp"
+#include "daemon/evidence/log/query.hpp"
 #include "daemon/store/durable_file.hpp"
 #include "daemon/store/store.hpp"
 

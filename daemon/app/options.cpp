@@ -9,7 +9,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "daemon/route/endpoint.hpp"
+#include "daemon/route/relay/endpoint.hpp"
 
 namespace driftgate::app {
 namespace {

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "daemon/app/settings.hpp"
-#include "daemon/evidence/head_publisher.hpp"
+#include "daemon/evidence/log/head_publisher.hpp"
 #include "daemon/jobs/local_runner.hpp"
 #include "daemon/net/server.hpp"
 #include "daemon/notify/sender.hpp"
 #include "daemon/pipeline/settings.hpp"
-#include "daemon/route/spawn.hpp"
+#include "daemon/route/control/spawn.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::app {

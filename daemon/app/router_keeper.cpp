@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "daemon/route/listeners.hpp"
+#include "daemon/route/worker/listeners.hpp"
 
 namespace driftgate::app {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "daemon/app/router_watch.hpp"
-#include "daemon/route/router_loss.hpp"
-#include "daemon/route/spawn.hpp"
+#include "daemon/route/control/router_loss.hpp"
+#include "daemon/route/control/spawn.hpp"
 
 namespace driftgate::app {
 

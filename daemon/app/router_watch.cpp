@@ -5,8 +5,8 @@
 #include <array>
 #include <cerrno>
 
-#include "daemon/route/frame.hpp"
-#include "daemon/route/unix_socket.hpp"
+#include "daemon/route/control/frame.hpp"
+#include "daemon/route/control/unix_socket.hpp"
 
 namespace driftgate::app {
 namespace {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/route/hang_judge.hpp"
-#include "daemon/route/process_threads.hpp"
-#include "daemon/route/router_driver.hpp"
-#include "daemon/route/router_page.hpp"
-#include "daemon/route/unique_fd.hpp"
+#include "daemon/route/control/hang_judge.hpp"
+#include "daemon/route/control/router_driver.hpp"
+#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/route/worker/process_threads.hpp"
+#include "daemon/route/worker/router_page.hpp"
 
 namespace driftgate::app {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <set>
 
-#include "schema/fields.hpp"
+#include "schema/document/fields.hpp"
 
 namespace driftgate::app {
 namespace {

@@ -4,11 +4,11 @@
 
 #include "daemon/app/offline_commands.hpp"
 #include "daemon/app/options.hpp"
-#include "daemon/cli/client.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output.hpp"
-#include "daemon/evidence/key_files.hpp"
-#include "daemon/evidence/verify_folder.hpp"
+#include "daemon/cli/service/client.hpp"
+#include "daemon/evidence/keys/key_files.hpp"
+#include "daemon/evidence/verify/verify_folder.hpp"
 
 namespace driftgate::app {
 namespace {

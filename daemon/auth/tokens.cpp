@@ -8,7 +8,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "daemon/evidence/log.hpp"
+#include "daemon/evidence/log/log.hpp"
 #include "daemon/store/durable_file.hpp"
 #include "daemon/store/id.hpp"
 #include "schema/names.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/auth/principal.hpp"
-#include "daemon/store/sql.hpp"
+#include "daemon/store/sqlite/sql.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::auth {

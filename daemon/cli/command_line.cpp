@@ -5,16 +5,16 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
-#include "daemon/cli/audit_command.hpp"
-#include "daemon/cli/audit_query_command.hpp"
-#include "daemon/cli/capture_options.hpp"
+#include "daemon/cli/audit/audit_command.hpp"
+#include "daemon/cli/audit/audit_query_command.hpp"
 #include "daemon/cli/commands.hpp"
-#include "daemon/cli/capture_command.hpp"
-#include "daemon/cli/contract_command.hpp"
-#include "daemon/cli/contract_tools.hpp"
-#include "daemon/cli/drift_command.hpp"
+#include "daemon/cli/contract/contract_command.hpp"
+#include "daemon/cli/contract/contract_tools.hpp"
+#include "daemon/cli/drift/capture_command.hpp"
+#include "daemon/cli/drift/capture_options.hpp"
+#include "daemon/cli/drift/drift_command.hpp"
 #include "daemon/cli/exit_codes.hpp"
-#include "daemon/cli/schedule_command.hpp"
+#include "daemon/cli/service/schedule_command.hpp"
 
 namespace driftgate::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cli/client.hpp"
+#include "daemon/cli/service/client.hpp"
 
 namespace driftgate::cli {
 

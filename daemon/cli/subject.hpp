@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/cli/client.hpp"
+#include "daemon/cli/service/client.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::cli {

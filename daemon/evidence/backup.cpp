@@ -8,16 +8,16 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon/evidence/epochs.hpp"
-#include "daemon/evidence/head_check.hpp"
-#include "daemon/evidence/head_signer.hpp"
-#include "daemon/evidence/key_files.hpp"
-#include "daemon/evidence/log.hpp"
-#include "daemon/evidence/verify_search.hpp"
+#include "daemon/evidence/keys/key_files.hpp"
+#include "daemon/evidence/log/epochs.hpp"
+#include "daemon/evidence/log/head_check.hpp"
+#include "daemon/evidence/log/head_signer.hpp"
+#include "daemon/evidence/log/log.hpp"
+#include "daemon/evidence/verify/verify_search.hpp"
 #include "daemon/store/backup.hpp"
-#include "daemon/store/connection.hpp"
 #include "daemon/store/durable_file.hpp"
-#include "daemon/store/folder_lock.hpp"
+#include "daemon/store/sqlite/connection.hpp"
+#include "daemon/store/sqlite/folder_lock.hpp"
 
 namespace driftgate::evidence {
 

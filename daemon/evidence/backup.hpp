@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "daemon/evidence/head_publisher.hpp"
+#include "daemon/evidence/log/head_publisher.hpp"
 #include "daemon/store/store.hpp"
 #include "schema/error.hpp"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/rooted_path.hpp"
-#include "gpu/capture_digest.hpp"
+#include "gpu/capture/capture_digest.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 #include "stages/offline_numeric.hpp"

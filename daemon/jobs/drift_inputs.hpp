@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "daemon/jobs/worker.hpp"
-#include "gpu/capture.hpp"
+#include "gpu/capture/capture.hpp"
 #include "gpu/drift.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 #include "schema/error.hpp"
-#include "stages/floor.hpp"
+#include "stages/clauses/floor.hpp"
 
 namespace driftgate::jobs {
 

@@ -6,14 +6,14 @@
 #include "daemon/jobs/drift_inputs.hpp"
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/jobs/worker.hpp"
-#include "gpu/capture_digest.hpp"
+#include "gpu/capture/capture_digest.hpp"
 #include "gpu/compare_bits.hpp"
 #include "gpu/drift.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/contract/stored_contract.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
-#include "schema/stored_contract.hpp"
-#include "stages/exact_test.hpp"
+#include "stages/clauses/exact_test.hpp"
 
 namespace driftgate::jobs {
 namespace {

@@ -14,14 +14,14 @@
 #include "daemon/jobs/engine_client.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 #include "daemon/jobs/worker.hpp"
-#include "daemon/route/telemetry_json.hpp"
+#include "daemon/route/control/telemetry_json.hpp"
 #include "gpu/drift.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/contract/stored_contract.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
-#include "schema/stored_contract.hpp"
+#include "stages/clauses/selection.hpp"
 #include "stages/offline_numeric.hpp"
-#include "stages/selection.hpp"
 
 namespace driftgate::jobs {
 namespace {

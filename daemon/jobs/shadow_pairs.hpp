@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/route/telemetry.hpp"
+#include "daemon/route/control/telemetry.hpp"
 #include "schema/error.hpp"
 #include "stages/shadow_runtime.hpp"
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/store/sql.hpp"
-#include "schema/evidence_entry.hpp"
+#include "daemon/store/sqlite/sql.hpp"
+#include "schema/evidence/evidence_entry.hpp"
 
 namespace driftgate::notify {
 

@@ -5,7 +5,7 @@
 
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/store/blocks.hpp"
+#include "daemon/store/promotions/blocks.hpp"
 
 namespace driftgate::pipeline {
 namespace {

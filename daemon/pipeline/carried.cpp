@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/store/verdicts.hpp"
+#include "daemon/store/promotions/verdicts.hpp"
 #include "schema/verdict.hpp"
 
 namespace driftgate::pipeline {

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "daemon/store/store.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 #include "schema/error.hpp"
-#include "stages/canary.hpp"
+#include "stages/canary/canary.hpp"
 
 namespace driftgate::pipeline {
 

@@ -1,6 +1,6 @@
 #include "daemon/pipeline/committer.hpp"
 
-#include "daemon/evidence/log.hpp"
+#include "daemon/evidence/log/log.hpp"
 
 namespace driftgate::pipeline {
 

@@ -6,7 +6,7 @@
 
 #include "daemon/pipeline/service.hpp"
 #include "daemon/store/store.hpp"
-#include "schema/evidence_entry.hpp"
+#include "schema/evidence/evidence_entry.hpp"
 
 namespace driftgate::pipeline {
 

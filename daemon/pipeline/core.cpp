@@ -7,7 +7,7 @@
 #include <future>
 
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/store/write_scope.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {

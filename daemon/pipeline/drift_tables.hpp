@@ -4,10 +4,10 @@
 #include <string>
 
 #include "daemon/jobs/job.hpp"
-#include "gpu/measurement.hpp"
-#include "schema/contract.hpp"
+#include "gpu/table/measurement.hpp"
+#include "schema/contract/contract.hpp"
 #include "schema/error.hpp"
-#include "stages/floor.hpp"
+#include "stages/clauses/floor.hpp"
 
 namespace driftgate::pipeline {
 

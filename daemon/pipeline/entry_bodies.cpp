@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "daemon/route/route_json.hpp"
+#include "daemon/route/table/route_json.hpp"
 #include "schema/json.hpp"
 #include "schema/utf8.hpp"
 

@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "daemon/jobs/job.hpp"
-#include "daemon/route/route.hpp"
+#include "daemon/route/table/route.hpp"
 #include "daemon/store/jobs.hpp"
-#include "daemon/store/promotions.hpp"
-#include "daemon/store/stage_runs.hpp"
-#include "schema/evidence_entry.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
+#include "schema/evidence/evidence_entry.hpp"
 #include "schema/verdict.hpp"
 
 namespace driftgate::pipeline {

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "daemon/store/engines.hpp"
-#include "schema/canonical_entry.hpp"
-#include "schema/contract.hpp"
+#include "daemon/store/registry/engines.hpp"
+#include "schema/contract/contract.hpp"
 #include "schema/error.hpp"
+#include "schema/evidence/canonical_entry.hpp"
 
 namespace driftgate::pipeline {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/route/route.hpp"
-#include "daemon/route/telemetry.hpp"
+#include "daemon/route/control/telemetry.hpp"
+#include "daemon/route/table/route.hpp"
 #include "schema/error.hpp"
 #include "stages/statistics/failure_history.hpp"
 

@@ -5,9 +5,9 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/fallback.hpp"
-#include "daemon/route/route_table.hpp"
-#include "daemon/store/contracts.hpp"
-#include "schema/stored_contract.hpp"
+#include "daemon/route/table/route_table.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "schema/contract/stored_contract.hpp"
 
 // What Π's actions beside the ramp do to a route, and what must hold before (pipeline.md, section 4).
 namespace driftgate::pipeline {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "daemon/store/write_scope.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 
 namespace driftgate::pipeline {
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "daemon/store/blobs.hpp"
-#include "daemon/store/schedules.hpp"
+#include "daemon/store/registry/schedules.hpp"
 #include "schema/names.hpp"
 #include "schema/verdict.hpp"
 

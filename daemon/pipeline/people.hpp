@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/store/approvals.hpp"
-#include "daemon/store/promotions.hpp"
-#include "daemon/store/stage_runs.hpp"
-#include "daemon/store/waivers.hpp"
-#include "schema/contract.hpp"
+#include "daemon/store/promotions/approvals.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
+#include "daemon/store/promotions/waivers.hpp"
+#include "schema/contract/contract.hpp"
 
 namespace driftgate::pipeline {
 

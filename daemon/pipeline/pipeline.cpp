@@ -15,9 +15,9 @@
 #include "daemon/pipeline/registry.hpp"
 #include "daemon/pipeline/views.hpp"
 #include "daemon/pipeline/what_if.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/contract/stored_contract.hpp"
 #include "schema/json.hpp"
-#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {

@@ -11,8 +11,8 @@
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "daemon/pipeline/settings.hpp"
-#include "daemon/route/driver.hpp"
-#include "daemon/route/router_loss.hpp"
+#include "daemon/route/control/driver.hpp"
+#include "daemon/route/control/router_loss.hpp"
 #include "daemon/store/id.hpp"
 #include "daemon/store/store.hpp"
 

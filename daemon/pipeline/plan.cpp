@@ -2,11 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/store/contracts.hpp"
-#include "daemon/store/models.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/models.hpp"
+#include "schema/contract/least_n.hpp"
+#include "schema/contract/stored_contract.hpp"
 #include "schema/json.hpp"
-#include "schema/least_n.hpp"
-#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "daemon/pipeline/service.hpp"
-#include "daemon/store/promotions.hpp"
+#include "daemon/store/promotions/promotions.hpp"
 
 namespace driftgate::pipeline {
 

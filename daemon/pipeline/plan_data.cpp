@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "daemon/jobs/rooted_path.hpp"
-#include "gpu/corpus.hpp"
+#include "gpu/capture/corpus.hpp"
 #include "gpu/drift.hpp"
-#include "schema/least_n.hpp"
+#include "schema/contract/least_n.hpp"
+#include "stages/clauses/selection.hpp"
 #include "stages/power.hpp"
-#include "stages/selection.hpp"
 
 namespace driftgate::pipeline {
 namespace {

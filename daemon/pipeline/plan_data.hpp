@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "daemon/pipeline/request.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 
 namespace driftgate::pipeline {
 

@@ -5,14 +5,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "daemon/evidence/log.hpp"
+#include "daemon/evidence/log/log.hpp"
 #include "daemon/jobs/job.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/jobs.hpp"
-#include "daemon/store/redactions.hpp"
-#include "daemon/store/verdicts.hpp"
-#include "schema/contract.hpp"
+#include "daemon/store/promotions/redactions.hpp"
+#include "daemon/store/promotions/verdicts.hpp"
+#include "schema/contract/contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {

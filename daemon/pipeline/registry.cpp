@@ -11,7 +11,7 @@
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/views.hpp"
 #include "daemon/store/blobs.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 #include "schema/json.hpp"
 #include "schema/names.hpp"
 #include "schema/sha256.hpp"

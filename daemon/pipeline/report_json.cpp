@@ -6,14 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "gpu/summary.hpp"
+#include "gpu/table/summary.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
-#include "stages/bounds_json.hpp"
-#include "stages/diagnosis.hpp"
-#include "stages/partial_json.hpp"
+#include "stages/bounds/bounds_json.hpp"
+#include "stages/diagnosis/diagnosis.hpp"
 #include "stages/ranking.hpp"
-#include "stages/slice_search.hpp"
+#include "stages/report/partial_json.hpp"
+#include "stages/slices/slice_search.hpp"
 
 namespace driftgate::pipeline {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "gpu/measurement.hpp"
-#include "schema/contract.hpp"
-#include "stages/report.hpp"
+#include "gpu/table/measurement.hpp"
+#include "schema/contract/contract.hpp"
+#include "stages/report/report.hpp"
 
 namespace driftgate::pipeline {
 

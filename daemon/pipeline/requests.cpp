@@ -7,11 +7,11 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/views.hpp"
-#include "daemon/store/contracts.hpp"
-#include "daemon/store/kernels.hpp"
-#include "daemon/store/write_scope.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/kernels.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
+#include "schema/contract/stored_contract.hpp"
 #include "schema/names.hpp"
-#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/store/router_windows.hpp"
+#include "daemon/store/promotions/router_windows.hpp"
 
 namespace driftgate::pipeline {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/route/route_json.hpp"
-#include "daemon/store/routes.hpp"
+#include "daemon/route/table/route_json.hpp"
+#include "daemon/store/registry/routes.hpp"
 
 namespace driftgate::pipeline {
 namespace {

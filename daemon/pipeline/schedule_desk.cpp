@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/evidence/log.hpp"
+#include "daemon/evidence/log/log.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/request.hpp"
 #include "daemon/schedule/fire_times.hpp"
-#include "daemon/store/schedules.hpp"
-#include "daemon/store/write_scope.hpp"
+#include "daemon/store/registry/schedules.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 #include "schema/json.hpp"
 #include "schema/names.hpp"
 

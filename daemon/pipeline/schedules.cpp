@@ -4,7 +4,7 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/schedule/misfire.hpp"
-#include "daemon/store/schedules.hpp"
+#include "daemon/store/registry/schedules.hpp"
 #include "schema/utf8.hpp"
 
 namespace driftgate::pipeline {

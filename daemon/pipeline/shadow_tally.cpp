@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/json.hpp"
-#include "stages/selection.hpp"
+#include "stages/clauses/selection.hpp"
 
 namespace driftgate::pipeline {
 

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "daemon/route/telemetry.hpp"
+#include "daemon/route/control/telemetry.hpp"
 #include "stages/shadow_needs.hpp"
 
 namespace driftgate::pipeline {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "daemon/store/kernels.hpp"
+#include "daemon/store/registry/kernels.hpp"
 
 namespace driftgate::pipeline {
 

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "daemon/store/spending.hpp"
+#include "daemon/store/promotions/spending.hpp"
+#include "daemon/store/registry/versions.hpp"
 #include "daemon/store/store.hpp"
-#include "daemon/store/versions.hpp"
 
 namespace driftgate::pipeline {
 

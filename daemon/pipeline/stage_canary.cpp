@@ -6,8 +6,8 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/spending_key.hpp"
-#include "daemon/store/spending.hpp"
-#include "daemon/store/stream_states.hpp"
+#include "daemon/store/promotions/spending.hpp"
+#include "daemon/store/promotions/stream_states.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {

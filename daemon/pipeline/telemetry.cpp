@@ -4,8 +4,8 @@
 
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/store/router_windows.hpp"
-#include "daemon/store/stream_states.hpp"
+#include "daemon/store/promotions/router_windows.hpp"
+#include "daemon/store/promotions/stream_states.hpp"
 
 namespace driftgate::pipeline {
 namespace {

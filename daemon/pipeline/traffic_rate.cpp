@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/route/slice.hpp"
+#include "daemon/route/table/slice.hpp"
 
 namespace driftgate::pipeline {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "daemon/route/telemetry.hpp"
+#include "daemon/route/control/telemetry.hpp"
 
 namespace driftgate::pipeline {
 

@@ -6,10 +6,10 @@
 
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/store/contracts.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "schema/contract/stored_contract.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
-#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {

@@ -5,7 +5,7 @@
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/blobs.hpp"
-#include "daemon/store/verdicts.hpp"
+#include "daemon/store/promotions/verdicts.hpp"
 #include "schema/sha256.hpp"
 #include "schema/utf8.hpp"
 

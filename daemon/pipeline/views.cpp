@@ -8,14 +8,14 @@
 #include "daemon/pipeline/progress.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/jobs.hpp"
-#include "daemon/store/routes.hpp"
-#include "daemon/store/stage_runs.hpp"
-#include "daemon/store/verdicts.hpp"
-#include "daemon/store/versions.hpp"
-#include "daemon/store/write_scope.hpp"
-#include "schema/contract.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
+#include "daemon/store/promotions/verdicts.hpp"
+#include "daemon/store/registry/routes.hpp"
+#include "daemon/store/registry/versions.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/contract/stored_contract.hpp"
 #include "schema/json.hpp"
-#include "schema/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {

@@ -4,12 +4,12 @@
 
 #include "daemon/jobs/job.hpp"
 #include "daemon/pipeline/service.hpp"
-#include "daemon/store/blocks.hpp"
-#include "daemon/store/contracts.hpp"
-#include "daemon/store/engines.hpp"
-#include "daemon/store/kernels.hpp"
-#include "daemon/store/models.hpp"
-#include "daemon/store/promotions.hpp"
+#include "daemon/store/promotions/blocks.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/engines.hpp"
+#include "daemon/store/registry/kernels.hpp"
+#include "daemon/store/registry/models.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::pipeline {

@@ -11,17 +11,17 @@
 
 #include "daemon/jobs/shadow_pairs.hpp"
 #include "daemon/store/blobs.hpp"
-#include "daemon/store/promotions.hpp"
-#include "daemon/store/stage_runs.hpp"
-#include "daemon/store/verdicts.hpp"
-#include "gpu/measurement.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
+#include "daemon/store/promotions/verdicts.hpp"
+#include "gpu/table/measurement.hpp"
+#include "schema/contract/least_n.hpp"
 #include "schema/json.hpp"
-#include "schema/least_n.hpp"
 #include "schema/verdict_rule.hpp"
 #include "stages/offline_numeric.hpp"
+#include "stages/report/wording.hpp"
 #include "stages/shadow_runtime.hpp"
 #include "stages/statistical_slice.hpp"
-#include "stages/wording.hpp"
 
 namespace driftgate::pipeline {
 namespace {

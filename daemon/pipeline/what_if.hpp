@@ -4,7 +4,7 @@
 
 #include "daemon/pipeline/service.hpp"
 #include "daemon/store/store.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 
 namespace driftgate::pipeline {
 

@@ -5,7 +5,7 @@
 
 #include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/store/write_scope.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::pipeline {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/store/sql.hpp"
+#include "daemon/store/sqlite/sql.hpp"
 
 namespace driftgate::store {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/store/sql.hpp"
-#include "daemon/store/stage_runs.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
+#include "daemon/store/sqlite/sql.hpp"
 #include "daemon/store/states.hpp"
 
 namespace driftgate::store {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/store/sql.hpp"
+#include "daemon/store/sqlite/sql.hpp"
 
 namespace driftgate::store {
 

@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/store/connection.hpp"
-#include "daemon/store/folder_lock.hpp"
-#include "daemon/store/log_guard.hpp"
-#include "daemon/store/migrate.hpp"
-#include "daemon/store/reader_pool.hpp"
-#include "daemon/store/write_scope.hpp"
-#include "daemon/store/writer.hpp"
+#include "daemon/store/sqlite/connection.hpp"
+#include "daemon/store/sqlite/folder_lock.hpp"
+#include "daemon/store/sqlite/log_guard.hpp"
+#include "daemon/store/sqlite/migrate.hpp"
+#include "daemon/store/sqlite/reader_pool.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
+#include "daemon/store/sqlite/writer.hpp"
 
 namespace driftgate::store {
 

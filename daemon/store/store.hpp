@@ -11,7 +11,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "daemon/store/sql.hpp"
+#include "daemon/store/sqlite/sql.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::store {

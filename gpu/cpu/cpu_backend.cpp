@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/backend_input.hpp"
+#include "gpu/backend/backend_input.hpp"
 #include "gpu/cpu/row_engine.hpp"
 #include "gpu/cpu/shard_engine.hpp"
 #include "gpu/cpu/split_rows.hpp"

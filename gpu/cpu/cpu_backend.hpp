@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 
 namespace driftgate::gpu::cpu {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "gpu/backend_shard.h"
+#include "gpu/backend/backend_shard.h"
 #include "gpu/cpu/moment_sums.hpp"
 #include "gpu/cpu/tile_kernel.hpp"
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/moment_kernel.hpp"
 #include "gpu/cpu/moment_sums.hpp"
 #include "gpu/cpu/row_columns.hpp"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/moment_row.hpp"
 #include "gpu/cpu/row_columns.hpp"
 #include "gpu/cpu/tile_kernel.hpp"
@@ -43,7 +43,7 @@ class KeptParts {
   std::vector<PartForm> forms_;
 };
 
-/// Evaluates parts of rows (gpu/backend_shard.h) with one thread: as sums of powers where the part drifts
+/// Evaluates parts of rows (gpu/backend/backend_shard.h) with one thread: as sums of powers where the part drifts
 /// little, else by the tile kernels.
 class PartEngine {
  public:

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/row_figures.hpp"
 #include "gpu/cpu/tile_kernel.hpp"
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "gpu/backend.h"
-#include "gpu/backend_input.hpp"
+#include "gpu/backend/backend.h"
+#include "gpu/backend/backend_input.hpp"
 #include "gpu/cpu/moment_row.hpp"
 #include "gpu/cpu/tile_kernel.hpp"
 #include "gpu/cpu/widened_columns.hpp"

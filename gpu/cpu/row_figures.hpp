@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/tile_kernel.hpp"
 
 namespace driftgate::gpu::cpu {

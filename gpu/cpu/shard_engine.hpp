@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/crew.hpp"
 #include "gpu/cpu/part_engine.hpp"
 
@@ -15,7 +15,7 @@ namespace driftgate::gpu::cpu {
 /// What a slot keeps of its batch between the passes, at most. Rows beyond are read again.
 inline constexpr std::size_t kMaxKeptBytes = std::size_t{256} << 20;
 
-/// Evaluates parts of a batch's rows (gpu/backend_shard.h), each by one of its threads.
+/// Evaluates parts of a batch's rows (gpu/backend/backend_shard.h), each by one of its threads.
 class ShardEngine {
  public:
   ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::uint32_t top_k,

@@ -4,10 +4,10 @@
 #include <span>
 #include <vector>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/crew.hpp"
 #include "gpu/cpu/part_engine.hpp"
-#include "gpu/shard_merge.hpp"
+#include "gpu/ranks/shard_merge.hpp"
 
 namespace driftgate::gpu::cpu {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "gpu/backend_input.hpp"
+#include "gpu/backend/backend_input.hpp"
 
 /// The vector code of the CPU engine: what is done with one tile of at most 2,048 columns. One
 /// translation unit for each instruction set compiles gpu/cpu/tile_kernel.inl and offers this table.

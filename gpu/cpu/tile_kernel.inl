@@ -3,7 +3,7 @@
 // standard library, compiled here for a newer instruction set, could be the copy that the linker keeps. See
 // docs/design/measurement.md, "The divergences in floating point".
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/tile_kernel.hpp"
 #include "gpu/cpu/vector_math.inl"
 

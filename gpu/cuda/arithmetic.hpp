@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 
 /// What every kernel of the CUDA backend is made of. These headers are C++17 and compile for the device
 /// (nvcc) and for the host, where tests run the very same code over emulated threads.

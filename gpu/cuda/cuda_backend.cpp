@@ -1,12 +1,12 @@
-// The table of the CUDA plugin library (gpu/backend.h).
+// The table of the CUDA plugin library (gpu/backend/backend.h).
 
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
 
-#include "gpu/backend.h"
-#include "gpu/backend_input.hpp"
+#include "gpu/backend/backend.h"
+#include "gpu/backend/backend_input.hpp"
 #include "gpu/cuda/hidden_pipeline.hpp"
 #include "gpu/cuda/row_pipeline.hpp"
 

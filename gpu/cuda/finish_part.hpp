@@ -2,7 +2,7 @@
 
 #include "gpu/cuda/finish.hpp"
 
-/// What is written of a part of a row (gpu/backend_shard.h): one thread for each row, after the row kernels.
+/// What is written of a part of a row (gpu/backend/backend_shard.h): one thread for each row, after the row kernels.
 namespace driftgate::gpu::cuda {
 
 DRIFTGATE_HD driftgate_pass1 packed(const PassSums& s) {

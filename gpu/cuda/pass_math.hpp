@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gpu/backend_input.hpp"
+#include "gpu/backend/backend_input.hpp"
 #include "gpu/cuda/records.hpp"
 
 /// Scalar float64 arithmetic between and after the passes (docs/design/measurement.md, "The divergences in

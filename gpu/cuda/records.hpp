@@ -55,7 +55,7 @@ struct RowSums {
   std::uint64_t nonfinite;
 };
 
-/// What the row kernels are asked for. The last two are the passes of a part of rows (gpu/backend_shard.h).
+/// What the row kernels are asked for. The last two are the passes of a part of rows (gpu/backend/backend_shard.h).
 enum class Mode : std::uint32_t { all, core, shard_first, shard_second };
 
 /// What became of a row in the float32 kernel.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 
 namespace driftgate::gpu::fused {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "gpu/capture_modes.hpp"
+#include "gpu/capture/capture_modes.hpp"
 
 namespace driftgate::gpu::fused {
 

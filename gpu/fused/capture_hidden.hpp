@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "gpu/capture.hpp"
+#include "gpu/capture/capture.hpp"
 #include "gpu/fused/head.hpp"
 
 namespace driftgate::gpu::fused {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/fused/head_pair.hpp"
 
 namespace driftgate::gpu::fused {

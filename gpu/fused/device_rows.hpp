@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "gpu/backend_loader.hpp"
-#include "gpu/capture.hpp"
+#include "gpu/backend/backend_loader.hpp"
+#include "gpu/capture/capture.hpp"
 #include "gpu/drift.hpp"
 #include "gpu/row_source.hpp"
 

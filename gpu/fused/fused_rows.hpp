@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/tile_kernel.hpp"
 #include "gpu/fused/block_product.hpp"
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "gpu/backend.h"
-#include "gpu/capture_modes.hpp"
+#include "gpu/backend/backend.h"
+#include "gpu/capture/capture_modes.hpp"
 #include "gpu/cpu/row_engine.hpp"
 #include "gpu/cpu/row_figures.hpp"
 #include "gpu/fused/head_file.hpp"

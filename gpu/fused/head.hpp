@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/safetensors.hpp"
+#include "gpu/capture/safetensors.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::gpu::fused {

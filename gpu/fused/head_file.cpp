@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "gpu/capture.hpp"
-#include "gpu/capture_modes.hpp"
+#include "gpu/capture/capture.hpp"
+#include "gpu/capture/capture_modes.hpp"
 
 namespace driftgate::gpu::fused {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/backend_loader.hpp"
+#include "gpu/backend/backend_loader.hpp"
 #include "gpu/fused/device_rows.hpp"
 #include "gpu/fused/host_engines.hpp"
 

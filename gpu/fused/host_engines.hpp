@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/capture.hpp"
+#include "gpu/capture/capture.hpp"
 #include "gpu/drift.hpp"
 #include "gpu/fused/fused_rows.hpp"
 

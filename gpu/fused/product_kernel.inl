@@ -2,7 +2,7 @@
 // identifier), DRIFTGATE_PRODUCT_NAME, DRIFTGATE_TILES (its row kernel), DRIFTGATE_LANES (floats of a vector)
 // and DRIFTGATE_ROWS (of a register block). As in gpu/cpu/tile_kernel.inl only built-in operations are used.
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/vector_math.inl"
 #include "gpu/fused/product.hpp"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpu/capture.hpp"
+#include "gpu/capture/capture.hpp"
 #include "schema/error.hpp"
 
 /// Reads what inference engines say of log-probabilities and writes it as a capture.

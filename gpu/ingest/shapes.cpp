@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "gpu/capture_modes.hpp"
+#include "gpu/capture/capture_modes.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::gpu::ingest {

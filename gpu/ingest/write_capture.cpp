@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/capture/safetensors.hpp"
 #include "gpu/ingest/engine_rows.hpp"
-#include "gpu/safetensors.hpp"
 
 namespace driftgate::gpu::ingest {
 

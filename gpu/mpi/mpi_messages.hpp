@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "gpu/collective_plugin.h"
+#include "gpu/ranks/collective_plugin.h"
 
 namespace driftgate::gpu::mpi {
 

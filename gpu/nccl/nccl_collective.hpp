@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "gpu/collective_plugin.h"
+#include "gpu/ranks/collective_plugin.h"
 
 namespace driftgate::gpu::nccl {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
-#include "schema/contract_blocks.hpp"
+#include "schema/contract/contract_blocks.hpp"
 
 namespace driftgate::stages {
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "gpu/drift.hpp"
-#include "stages/diagnosis.hpp"
+#include "stages/diagnosis/diagnosis.hpp"
 
 using namespace driftgate;
 

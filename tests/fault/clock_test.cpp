@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/log/query.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 #include "tests/fault/column.hpp"
 

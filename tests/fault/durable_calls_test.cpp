@@ -14,8 +14,8 @@
 #include <new>
 
 #include "daemon/auth/tokens.hpp"
-#include "daemon/evidence/head_publisher.hpp"
-#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/log/head_publisher.hpp"
+#include "daemon/evidence/log/query.hpp"
 #include "daemon/store/blobs.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
 #include "tests/fault/column.hpp"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "daemon/evidence/log.hpp"
+#include "daemon/evidence/log/log.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 #include "tests/fault/column.hpp"
 #include "tests/fault/failpoints.hpp"

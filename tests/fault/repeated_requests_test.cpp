@@ -7,7 +7,7 @@
 
 #include "daemon/api/api.hpp"
 #include "daemon/api/stored_ports.hpp"
-#include "daemon/evidence/log.hpp"
+#include "daemon/evidence/log/log.hpp"
 #include "daemon/net/request.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
 #include "tests/daemon/api/fakes.hpp"

@@ -1,6 +1,6 @@
 #include "daemon/net/request.hpp"
 #include "daemon/net/url.hpp"
-#include "daemon/route/http_head.hpp"
+#include "daemon/route/http/http_head.hpp"
 #include "tests/fuzz/unit.hpp"
 
 /// A request's head, as the API reads it; the router may not read another length out of the same bytes.

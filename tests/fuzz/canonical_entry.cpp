@@ -1,5 +1,5 @@
-#include "schema/canonical_entry.hpp"
-#include "schema/evidence_entry.hpp"
+#include "schema/evidence/canonical_entry.hpp"
+#include "schema/evidence/evidence_entry.hpp"
 #include "tests/fuzz/unit.hpp"
 
 /// Evidence entries, whose bytes must be their only form.

@@ -1,4 +1,4 @@
-#include "daemon/route/chunked.hpp"
+#include "daemon/route/http/chunked.hpp"
 
 #include <string>
 

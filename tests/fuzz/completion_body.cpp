@@ -1,6 +1,6 @@
-#include "daemon/route/body_json.hpp"
+#include "daemon/route/http/body_json.hpp"
 
-#include "daemon/route/slice.hpp"
+#include "daemon/route/table/slice.hpp"
 #include "tests/fuzz/unit.hpp"
 
 /// Bodies of users' requests and of engines' answers.

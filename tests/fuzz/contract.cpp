@@ -1,4 +1,4 @@
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 
 #include <string>
 

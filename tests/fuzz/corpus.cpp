@@ -1,4 +1,4 @@
-#include "gpu/corpus.hpp"
+#include "gpu/capture/corpus.hpp"
 
 #include "tests/fuzz/unit.hpp"
 

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "daemon/net/sse.hpp"
-#include "daemon/route/sse_scan.hpp"
+#include "daemon/route/http/sse_scan.hpp"
 #include "tests/fuzz/unit.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "gpu/measurement.hpp"
+#include "gpu/table/measurement.hpp"
 
 #include <string>
 

@@ -1,10 +1,10 @@
-#include "daemon/route/route_json.hpp"
+#include "daemon/route/table/route_json.hpp"
 
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "daemon/route/frame.hpp"
-#include "daemon/route/telemetry_json.hpp"
+#include "daemon/route/control/frame.hpp"
+#include "daemon/route/control/telemetry_json.hpp"
 #include "tests/fuzz/unit.hpp"
 
 /// What comes over the control socket, and lines of the spool.

@@ -1,6 +1,6 @@
-#include "daemon/route/http_head.hpp"
+#include "daemon/route/http/http_head.hpp"
 
-#include "daemon/route/slice.hpp"
+#include "daemon/route/table/slice.hpp"
 #include "tests/fuzz/unit.hpp"
 
 namespace {

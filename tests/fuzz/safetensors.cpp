@@ -1,4 +1,4 @@
-#include "gpu/safetensors.hpp"
+#include "gpu/capture/safetensors.hpp"
 
 #include "tests/fuzz/unit.hpp"
 

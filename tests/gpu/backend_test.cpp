@@ -4,9 +4,9 @@
 #include <limits>
 #include <vector>
 
-#include "gpu/backend_loader.hpp"
+#include "gpu/backend/backend_loader.hpp"
 #include "gpu/cpu/cpu_backend.hpp"
-#include "gpu/measurement.hpp"
+#include "gpu/table/measurement.hpp"
 
 using namespace driftgate;
 using namespace driftgate::gpu;

@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-#include "gpu/capture.hpp"
+#include "gpu/capture/capture.hpp"
 #include "tests/gpu/partial_draft.hpp"
 
 using namespace driftgate;

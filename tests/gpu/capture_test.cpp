@@ -1,4 +1,4 @@
-#include "gpu/capture.hpp"
+#include "gpu/capture/capture.hpp"
 
 #include <doctest/doctest.h>
 

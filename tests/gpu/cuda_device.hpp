@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "gpu/backend_loader.hpp"
-#include "gpu/collective_loader.hpp"
+#include "gpu/backend/backend_loader.hpp"
+#include "gpu/ranks/collective_loader.hpp"
 
 // Where the build makes none, what the loader finds.
 #ifndef DRIFTGATE_CUDA_LIBRARY

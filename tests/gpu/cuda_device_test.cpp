@@ -8,8 +8,8 @@
 #include <map>
 #include <optional>
 
-#include "gpu/backend_loader.hpp"
-#include "gpu/shard_merge.hpp"
+#include "gpu/backend/backend_loader.hpp"
+#include "gpu/ranks/shard_merge.hpp"
 #include "tests/gpu/cuda_device.hpp"
 #include "tests/gpu/random_rows.hpp"
 

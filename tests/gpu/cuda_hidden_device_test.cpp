@@ -9,7 +9,7 @@
 #include <cstring>
 #include <optional>
 
-#include "gpu/backend_loader.hpp"
+#include "gpu/backend/backend_loader.hpp"
 #include "gpu/drift.hpp"
 #include "gpu/fused/device_heads.hpp"
 #include "tests/gpu/cuda_device.hpp"

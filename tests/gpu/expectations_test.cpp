@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpu/drift.hpp"
-#include "gpu/summary.hpp"
+#include "gpu/table/summary.hpp"
 
 using namespace driftgate;
 using namespace driftgate::gpu;

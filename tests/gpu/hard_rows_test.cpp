@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "gpu/capture.hpp"
+#include "gpu/capture/capture.hpp"
 #include "gpu/cpu/row_engine.hpp"
 #include "tests/gpu/kernels.hpp"
 #include "tests/gpu/marked_rows.hpp"

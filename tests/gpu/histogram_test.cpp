@@ -5,8 +5,8 @@
 #include <limits>
 #include <random>
 
-#include "gpu/histogram_bins.hpp"
-#include "gpu/measurement.hpp"
+#include "gpu/table/histogram_bins.hpp"
+#include "gpu/table/measurement.hpp"
 
 using namespace driftgate::gpu;
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 #include "gpu/cpu/half.hpp"
 
 namespace driftgate::gpu::test {

@@ -13,7 +13,7 @@
 
 #include "tests/gpu/random_rows.hpp"
 
-/// Rows whose kernels mask tokens with large finite numbers (kFarthestLogit of gpu/backend_input.hpp).
+/// Rows whose kernels mask tokens with large finite numbers (kFarthestLogit of gpu/backend/backend_input.hpp).
 namespace driftgate::gpu::test {
 
 inline std::vector<Case> marked_rows() {

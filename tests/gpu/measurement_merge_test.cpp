@@ -1,4 +1,4 @@
-#include "gpu/measurement_merge.hpp"
+#include "gpu/table/measurement_merge.hpp"
 
 #include <doctest/doctest.h>
 

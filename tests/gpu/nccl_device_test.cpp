@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "gpu/thread_ranks.hpp"
+#include "gpu/ranks/thread_ranks.hpp"
 #include "tests/gpu/cuda_device.hpp"
 
 using namespace driftgate;

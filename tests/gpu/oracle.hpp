@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/measurement.hpp"
+#include "gpu/table/measurement.hpp"
 
 /// Reference of the per-row metrics in long double, column by column, sharing nothing with the engine.
 namespace driftgate::gpu::test {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/safetensors.hpp"
+#include "gpu/capture/safetensors.hpp"
 #include "tests/gpu/temporary.hpp"
 
 namespace driftgate::gpu::test {

@@ -1,11 +1,11 @@
-#include "gpu/partial_drift.hpp"
+#include "gpu/partial/partial_drift.hpp"
 
 #include <doctest/doctest.h>
 
 #include <functional>
 
-#include "gpu/ingest_checks.hpp"
-#include "gpu/summary.hpp"
+#include "gpu/capture/ingest_checks.hpp"
+#include "gpu/table/summary.hpp"
 #include "tests/gpu/partial_draft.hpp"
 #include "tests/gpu/partial_pair.hpp"
 

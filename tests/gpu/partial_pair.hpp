@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/partial_row.hpp"
+#include "gpu/partial/partial_row.hpp"
 #include "tests/gpu/logits.hpp"
 
 /// Random pairs of distributions, what engines would tell of them, and the truth.

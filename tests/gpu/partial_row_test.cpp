@@ -1,4 +1,4 @@
-#include "gpu/partial_row.hpp"
+#include "gpu/partial/partial_row.hpp"
 
 #include <doctest/doctest.h>
 

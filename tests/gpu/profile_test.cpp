@@ -1,4 +1,4 @@
-#include "gpu/profile.hpp"
+#include "gpu/table/profile.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "gpu/accumulator.hpp"
+#include "gpu/table/accumulator.hpp"
 
 using namespace driftgate;
 using namespace driftgate::gpu;

@@ -1,8 +1,8 @@
-#include "gpu/rank_devices.hpp"
+#include "gpu/ranks/rank_devices.hpp"
 
 #include <doctest/doctest.h>
 
-#include "gpu/collective_loader.hpp"
+#include "gpu/ranks/collective_loader.hpp"
 
 using namespace driftgate;
 using namespace driftgate::gpu;

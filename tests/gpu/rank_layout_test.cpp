@@ -1,4 +1,4 @@
-#include "gpu/rank_layout.hpp"
+#include "gpu/ranks/rank_layout.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "gpu/ranked_drift.hpp"
+#include "gpu/ranks/ranked_drift.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "gpu/thread_ranks.hpp"
+#include "gpu/ranks/thread_ranks.hpp"
 #include "tests/gpu/fused/hidden_case.hpp"
 #include "tests/gpu/temporary.hpp"
 

@@ -1,11 +1,11 @@
-#include "gpu/shard_merge.hpp"
+#include "gpu/ranks/shard_merge.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "gpu/backend_loader.hpp"
+#include "gpu/backend/backend_loader.hpp"
 #include "tests/gpu/effort.hpp"
 #include "tests/gpu/kernels.hpp"
 #include "tests/gpu/shards.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gpu/cpu/shard_engine.hpp"
-#include "gpu/shard_merge.hpp"
+#include "gpu/ranks/shard_merge.hpp"
 #include "tests/gpu/random_rows.hpp"
 
 namespace driftgate::gpu::test {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "gpu/backend_loader.hpp"
+#include "gpu/backend/backend_loader.hpp"
 #include "tests/gpu/effort.hpp"
 #include "tests/gpu/kernels.hpp"
 #include "tests/gpu/random_rows.hpp"

@@ -1,4 +1,4 @@
-#include "gpu/summary.hpp"
+#include "gpu/table/summary.hpp"
 
 #include <doctest/doctest.h>
 

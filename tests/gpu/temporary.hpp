@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpu/safetensors.hpp"
+#include "gpu/capture/safetensors.hpp"
 
 namespace driftgate::gpu::test {
 

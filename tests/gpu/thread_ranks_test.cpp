@@ -1,4 +1,4 @@
-#include "gpu/thread_ranks.hpp"
+#include "gpu/ranks/thread_ranks.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "gpu/exchange_thread.hpp"
+#include "gpu/ranks/exchange_thread.hpp"
 
 using namespace driftgate;
 using namespace driftgate::gpu;

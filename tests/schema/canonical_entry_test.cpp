@@ -1,4 +1,4 @@
-#include "schema/canonical_entry.hpp"
+#include "schema/evidence/canonical_entry.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "schema/contract_diff.hpp"
+#include "schema/contract/contract_diff.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 
 namespace driftgate::schema {
 namespace {

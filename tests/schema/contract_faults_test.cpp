@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 #include "tests/schema/contract_text.hpp"
 
 namespace driftgate::schema {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "schema/contract.hpp"
-#include "schema/explain.hpp"
-#include "schema/least_n.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/contract/explain.hpp"
+#include "schema/contract/least_n.hpp"
 #include "tests/schema/contract_text.hpp"
 
 namespace driftgate::schema {

@@ -1,12 +1,12 @@
-#include "schema/contract_means.hpp"
+#include "schema/contract/contract_means.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
-#include "schema/explain.hpp"
-#include "schema/stored_contract.hpp"
+#include "schema/contract/explain.hpp"
+#include "schema/contract/stored_contract.hpp"
 #include "tests/schema/contract_text.hpp"
 
 namespace driftgate::schema {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "schema/contract.hpp"
-#include "schema/document_node.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/document/document_node.hpp"
 #include "schema/json.hpp"
 #include "tests/schema/contract_text.hpp"
 #include "tests/schema/valijson.hpp"

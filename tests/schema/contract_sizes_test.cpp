@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 #include "tests/schema/contract_text.hpp"
 
 namespace driftgate::schema {

@@ -1,4 +1,4 @@
-#include "schema/document_node.hpp"
+#include "schema/document/document_node.hpp"
 
 #include <doctest/doctest.h>
 

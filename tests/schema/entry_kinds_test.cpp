@@ -1,4 +1,4 @@
-#include "schema/entry_kinds.hpp"
+#include "schema/evidence/entry_kinds.hpp"
 
 #include <doctest/doctest.h>
 

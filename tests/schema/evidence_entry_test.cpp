@@ -1,4 +1,4 @@
-#include "schema/evidence_entry.hpp"
+#include "schema/evidence/evidence_entry.hpp"
 
 #include <doctest/doctest.h>
 

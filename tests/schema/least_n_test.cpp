@@ -1,4 +1,4 @@
-#include "schema/least_n.hpp"
+#include "schema/contract/least_n.hpp"
 
 #include <doctest/doctest.h>
 

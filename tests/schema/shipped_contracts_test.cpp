@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "schema/contract.hpp"
-#include "schema/explain.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/contract/explain.hpp"
 
 namespace driftgate::schema {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "stages/selection.hpp"
+#include "stages/clauses/selection.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/stages/make.hpp"
 

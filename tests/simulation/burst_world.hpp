@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "stages/canary.hpp"
+#include "stages/canary/canary.hpp"
 
 namespace driftgate::simulation {
 

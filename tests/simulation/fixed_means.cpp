@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "stages/mean_rules.hpp"
+#include "stages/clauses/mean_rules.hpp"
 #include "stages/statistics/distributions.hpp"
 #include "tests/simulation/figure.hpp"
 #include "tests/simulation/worlds.hpp"

@@ -1,4 +1,4 @@
-#include "stages/advice.hpp"
+#include "stages/report/advice.hpp"
 
 #include <doctest/doctest.h>
 

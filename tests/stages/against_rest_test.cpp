@@ -1,4 +1,4 @@
-#include "stages/against_rest.hpp"
+#include "stages/slices/against_rest.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "schema/verdict_rule.hpp"
-#include "stages/slice_search.hpp"
+#include "stages/slices/slice_search.hpp"
 #include "stages/statistical_slice.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/stages/make.hpp"

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "stages/bounds.hpp"
+#include "stages/bounds/bounds.hpp"
 #include "tests/stages/make.hpp"
 
 using namespace driftgate;

@@ -1,4 +1,4 @@
-#include "stages/bounded_test.hpp"
+#include "stages/clauses/bounded_test.hpp"
 
 #include <doctest/doctest.h>
 

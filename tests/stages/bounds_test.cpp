@@ -1,4 +1,4 @@
-#include "stages/bounds.hpp"
+#include "stages/bounds/bounds.hpp"
 
 #include <doctest/doctest.h>
 

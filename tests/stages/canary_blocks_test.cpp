@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "stages/canary.hpp"
+#include "stages/canary/canary.hpp"
 #include "tests/stages/canary_world.hpp"
 
 using namespace driftgate;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "stages/canary.hpp"
+#include "stages/canary/canary.hpp"
 #include "tests/stages/canary_world.hpp"
 
 using namespace driftgate;

@@ -1,4 +1,4 @@
-#include "stages/canary.hpp"
+#include "stages/canary/canary.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/canary.hpp"
-#include "stages/selection.hpp"
+#include "stages/canary/canary.hpp"
+#include "stages/clauses/selection.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/stages/make.hpp"
 

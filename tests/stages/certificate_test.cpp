@@ -1,4 +1,4 @@
-#include "stages/certificate.hpp"
+#include "stages/report/certificate.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "schema/contract_means.hpp"
+#include "schema/contract/contract_means.hpp"
 #include "schema/metrics.hpp"
-#include "stages/canary.hpp"
+#include "stages/canary/canary.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/shadow_runtime.hpp"
 #include "stages/statistical_slice.hpp"

@@ -1,4 +1,4 @@
-#include "stages/clip_report.hpp"
+#include "stages/clauses/clip_report.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <set>
 
-#include "stages/canary.hpp"
+#include "stages/canary/canary.hpp"
 #include "tests/stages/canary_world.hpp"
 
 using namespace driftgate;

@@ -1,4 +1,4 @@
-#include "stages/diagnosis.hpp"
+#include "stages/diagnosis/diagnosis.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 #include <random>
 
 #include "gpu/drift.hpp"
-#include "gpu/fault_injection.hpp"
+#include "gpu/ranks/fault_injection.hpp"
 #include "tests/gpu/temporary.hpp"
 
 using namespace driftgate;

@@ -1,4 +1,4 @@
-#include "stages/difference_test.hpp"
+#include "stages/clauses/difference_test.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "stages/exact_test.hpp"
+#include "stages/clauses/exact_test.hpp"
 
 #include <doctest/doctest.h>
 

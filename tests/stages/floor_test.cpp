@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "schema/verdict_rule.hpp"
-#include "stages/clause_test.hpp"
-#include "stages/floor.hpp"
+#include "stages/clauses/clause_test.hpp"
+#include "stages/clauses/floor.hpp"
 #include "stages/offline_numeric.hpp"
 #include "tests/stages/make.hpp"
 

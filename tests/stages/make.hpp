@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "gpu/measurement.hpp"
-#include "schema/contract.hpp"
+#include "gpu/table/measurement.hpp"
+#include "schema/contract/contract.hpp"
 
 namespace driftgate::stages::make {
 

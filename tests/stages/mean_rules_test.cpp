@@ -1,4 +1,4 @@
-#include "stages/mean_rules.hpp"
+#include "stages/clauses/mean_rules.hpp"
 
 #include <doctest/doctest.h>
 

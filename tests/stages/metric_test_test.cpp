@@ -1,4 +1,4 @@
-#include "stages/metric_test.hpp"
+#include "stages/clauses/metric_test.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "schema/contract.hpp"
-#include "schema/least_n.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/contract/least_n.hpp"
 
 namespace driftgate::stages {
 namespace {

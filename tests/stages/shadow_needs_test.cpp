@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "schema/least_n.hpp"
+#include "schema/contract/least_n.hpp"
 #include "tests/stages/make.hpp"
 
 using namespace driftgate;

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "gpu/compare_bits.hpp"
-#include "schema/contract.hpp"
-#include "schema/least_n.hpp"
-#include "stages/exact_test.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/contract/least_n.hpp"
+#include "stages/clauses/exact_test.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/statistical_slice.hpp"
 #include "tests/stages/make.hpp"

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "schema/verdict_rule.hpp"
-#include "stages/slice_search.hpp"
+#include "stages/slices/slice_search.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/stages/make.hpp"
 

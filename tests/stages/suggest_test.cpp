@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "gpu/drift.hpp"
-#include "schema/contract_means.hpp"
+#include "schema/contract/contract_means.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/statistical_slice.hpp"
 #include "tests/stages/make.hpp"

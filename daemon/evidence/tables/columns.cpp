@@ -3,8 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "daemon/evidence/audit_json.hpp"
-#include "daemon/evidence/index_block.hpp"
+#include "daemon/evidence/audit/audit_json.hpp"
+#include "daemon/evidence/index/index_block.hpp"
 #include "daemon/evidence/tables/parts.hpp"
 
 namespace driftgate::evidence::tables {

@@ -6,7 +6,7 @@
 #include <bit>
 #include <utility>
 
-#include "daemon/evidence/audit_json.hpp"
+#include "daemon/evidence/audit/audit_json.hpp"
 #include "schema/number_text.hpp"
 #include "schema/utf8.hpp"
 

@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "daemon/evidence/difference.hpp"
+#include "daemon/evidence/verify/difference.hpp"
 
 namespace driftgate::evidence::tables {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/log/query.hpp"
 #include "daemon/evidence/tables/findings.hpp"
 
 namespace driftgate::evidence::tables {

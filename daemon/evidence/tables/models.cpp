@@ -2,12 +2,12 @@
 
 #include <set>
 
-#include "daemon/evidence/audit_json.hpp"
+#include "daemon/evidence/audit/audit_json.hpp"
 #include "daemon/evidence/tables/parts.hpp"
-#include "daemon/store/models.hpp"
-#include "daemon/store/promotions.hpp"
-#include "daemon/store/routes.hpp"
-#include "daemon/store/versions.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/registry/models.hpp"
+#include "daemon/store/registry/routes.hpp"
+#include "daemon/store/registry/versions.hpp"
 #include "schema/metrics.hpp"
 
 namespace driftgate::evidence::tables {

@@ -2,10 +2,10 @@
 
 #include <map>
 
-#include "daemon/evidence/audit_json.hpp"
+#include "daemon/evidence/audit/audit_json.hpp"
 #include "daemon/evidence/tables/parts.hpp"
-#include "daemon/store/blocks.hpp"
-#include "daemon/store/schedules.hpp"
+#include "daemon/store/promotions/blocks.hpp"
+#include "daemon/store/registry/schedules.hpp"
 
 namespace driftgate::evidence::tables {
 

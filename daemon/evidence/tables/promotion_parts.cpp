@@ -6,12 +6,12 @@
 #include <set>
 #include <tuple>
 
-#include "daemon/evidence/audit_json.hpp"
+#include "daemon/evidence/audit/audit_json.hpp"
 #include "daemon/evidence/tables/parts.hpp"
-#include "daemon/store/approvals.hpp"
-#include "daemon/store/stage_runs.hpp"
-#include "daemon/store/verdicts.hpp"
-#include "daemon/store/waivers.hpp"
+#include "daemon/store/promotions/approvals.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
+#include "daemon/store/promotions/verdicts.hpp"
+#include "daemon/store/promotions/waivers.hpp"
 
 namespace driftgate::evidence::tables {
 

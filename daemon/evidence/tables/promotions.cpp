@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include "daemon/evidence/audit_json.hpp"
+#include "daemon/evidence/audit/audit_json.hpp"
 #include "daemon/evidence/tables/parts.hpp"
-#include "daemon/store/contracts.hpp"
-#include "daemon/store/promotions.hpp"
-#include "daemon/store/versions.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/versions.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 

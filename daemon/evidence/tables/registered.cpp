@@ -3,11 +3,11 @@
 #include <map>
 #include <set>
 
-#include "daemon/evidence/audit_json.hpp"
+#include "daemon/evidence/audit/audit_json.hpp"
 #include "daemon/evidence/tables/parts.hpp"
-#include "daemon/store/contracts.hpp"
-#include "daemon/store/engines.hpp"
-#include "daemon/store/kernels.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/engines.hpp"
+#include "daemon/store/registry/kernels.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "daemon/evidence/audit_json.hpp"
+#include "daemon/evidence/audit/audit_json.hpp"
 #include "daemon/evidence/tables/parts.hpp"
 #include "schema/sha256.hpp"
 

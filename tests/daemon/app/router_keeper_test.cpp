@@ -12,9 +12,9 @@
 #include <mutex>
 #include <thread>
 
-#include "daemon/route/frame.hpp"
-#include "daemon/route/listeners.hpp"
-#include "daemon/route/unix_socket.hpp"
+#include "daemon/route/control/frame.hpp"
+#include "daemon/route/control/unix_socket.hpp"
+#include "daemon/route/worker/listeners.hpp"
 #include "tests/daemon/route/test_router.hpp"
 
 using namespace driftgate::app;

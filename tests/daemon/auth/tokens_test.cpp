@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/log/query.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
 

@@ -1,4 +1,4 @@
-#include "daemon/cli/capture_command.hpp"
+#include "daemon/cli/drift/capture_command.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 #include <random>
 #include <string>
 
-#include "daemon/cli/drift_command.hpp"
-#include "gpu/capture.hpp"
+#include "daemon/cli/drift/drift_command.hpp"
+#include "gpu/capture/capture.hpp"
 #include "tests/gpu/partial_pair.hpp"
 #include "tests/gpu/temporary.hpp"
 

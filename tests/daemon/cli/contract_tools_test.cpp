@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "captured.hpp"
-#include "schema/contract.hpp"
+#include "schema/contract/contract.hpp"
 
 using driftgate::cli::test::file_with;
 using driftgate::cli::test::Ran;

@@ -1,4 +1,4 @@
-#include "daemon/cli/drift_command.hpp"
+#include "daemon/cli/drift/drift_command.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "gpu/capture/safetensors.hpp"
 #include "gpu/drift.hpp"
-#include "gpu/safetensors.hpp"
-#include "gpu/summary.hpp"
+#include "gpu/table/summary.hpp"
 #include "schema/sha256.hpp"
 #include "tests/gpu/fused/hidden_case.hpp"
 #include "tests/gpu/temporary.hpp"

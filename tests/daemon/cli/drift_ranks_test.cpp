@@ -1,4 +1,4 @@
-#include "daemon/cli/drift_ranks.hpp"
+#include "daemon/cli/drift/drift_ranks.hpp"
 
 #include <doctest/doctest.h>
 

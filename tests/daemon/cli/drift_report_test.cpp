@@ -1,4 +1,4 @@
-#include "daemon/cli/drift_report.hpp"
+#include "daemon/cli/drift/drift_report.hpp"
 
 #include <doctest/doctest.h>
 

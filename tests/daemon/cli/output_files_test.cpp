@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "daemon/cli/exit_codes.hpp"
-#include "gpu/safetensors.hpp"
+#include "gpu/capture/safetensors.hpp"
 #include "tests/gpu/temporary.hpp"
 
 using namespace driftgate;

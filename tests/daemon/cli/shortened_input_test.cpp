@@ -1,4 +1,4 @@
-#include "daemon/cli/shortened_input.hpp"
+#include "daemon/cli/contract/shortened_input.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "daemon/evidence/audit.hpp"
+#include "daemon/evidence/audit/audit.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/evidence/background_check.hpp"
+#include "daemon/evidence/verify/background_check.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/evidence/head_publisher.hpp"
-#include "daemon/store/connection.hpp"
+#include "daemon/evidence/log/head_publisher.hpp"
+#include "daemon/store/sqlite/connection.hpp"
 #include "tests/daemon/evidence/entries.hpp"
 
 using namespace driftgate;

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "daemon/evidence/epochs.hpp"
-#include "daemon/evidence/key_files.hpp"
-#include "daemon/evidence/query.hpp"
-#include "daemon/store/connection.hpp"
+#include "daemon/evidence/keys/key_files.hpp"
+#include "daemon/evidence/log/epochs.hpp"
+#include "daemon/evidence/log/query.hpp"
+#include "daemon/store/sqlite/connection.hpp"
 #include "tests/daemon/evidence/entries.hpp"
 
 using namespace driftgate;

@@ -1,4 +1,4 @@
-#include "daemon/evidence/bundle_record.hpp"
+#include "daemon/evidence/bundle/bundle_record.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "daemon/evidence/derivation.hpp"
+#include "daemon/evidence/verify/derivation.hpp"
 #include "schema/verdict_rule.hpp"
 
 using namespace driftgate;

@@ -10,8 +10,8 @@
 #include <random>
 #include <thread>
 
-#include "daemon/evidence/head_publisher.hpp"
-#include "daemon/store/router_windows.hpp"
+#include "daemon/evidence/log/head_publisher.hpp"
+#include "daemon/store/promotions/router_windows.hpp"
 #include "tests/daemon/evidence/entries.hpp"
 
 using namespace driftgate;

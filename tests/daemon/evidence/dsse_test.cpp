@@ -1,10 +1,10 @@
-#include "daemon/evidence/dsse.hpp"
+#include "daemon/evidence/bundle/dsse.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include "daemon/evidence/key_ids.hpp"
-#include "daemon/evidence/trust.hpp"
+#include "daemon/evidence/keys/key_ids.hpp"
+#include "daemon/evidence/keys/trust.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
 

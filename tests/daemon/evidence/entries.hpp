@@ -4,7 +4,7 @@
 #include <random>
 #include <string>
 
-#include "daemon/evidence/log.hpp"
+#include "daemon/evidence/log/log.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
 

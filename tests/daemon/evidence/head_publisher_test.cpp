@@ -1,4 +1,4 @@
-#include "daemon/evidence/head_publisher.hpp"
+#include "daemon/evidence/log/head_publisher.hpp"
 
 #include <doctest/doctest.h>
 

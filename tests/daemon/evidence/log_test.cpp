@@ -1,4 +1,4 @@
-#include "daemon/evidence/log.hpp"
+#include "daemon/evidence/log/log.hpp"
 
 #include <doctest/doctest.h>
 #include <sqlite3.h>
@@ -6,9 +6,9 @@
 #include <map>
 #include <random>
 
-#include "daemon/evidence/entry_index.hpp"
-#include "daemon/evidence/verify_search.hpp"
-#include "daemon/store/connection.hpp"
+#include "daemon/evidence/index/entry_index.hpp"
+#include "daemon/evidence/verify/verify_search.hpp"
+#include "daemon/store/sqlite/connection.hpp"
 #include "tests/daemon/evidence/entries.hpp"
 #include "tests/daemon/evidence/naive_merkle.hpp"
 

@@ -1,4 +1,4 @@
-#include "daemon/evidence/merkle.hpp"
+#include "daemon/evidence/log/merkle.hpp"
 
 #include <doctest/doctest.h>
 

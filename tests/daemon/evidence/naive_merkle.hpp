@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/evidence/merkle.hpp"
+#include "daemon/evidence/log/merkle.hpp"
 
 namespace driftgate::evidence::testing {
 

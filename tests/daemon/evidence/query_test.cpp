@@ -1,10 +1,10 @@
-#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/log/query.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "daemon/evidence/entry_index.hpp"
+#include "daemon/evidence/index/entry_index.hpp"
 #include "tests/daemon/evidence/entries.hpp"
 
 using namespace driftgate;

@@ -3,10 +3,10 @@
 #include <fstream>
 #include <vector>
 
-#include "daemon/evidence/entry_index.hpp"
-#include "daemon/evidence/query.hpp"
-#include "daemon/store/connection.hpp"
-#include "daemon/store/migrate.hpp"
+#include "daemon/evidence/index/entry_index.hpp"
+#include "daemon/evidence/log/query.hpp"
+#include "daemon/store/sqlite/connection.hpp"
+#include "daemon/store/sqlite/migrate.hpp"
 #include "tests/daemon/evidence/entries.hpp"
 #include "tests/daemon/evidence/naive_merkle.hpp"
 

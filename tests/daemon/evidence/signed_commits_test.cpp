@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "daemon/evidence/backup.hpp"
-#include "daemon/evidence/head_check.hpp"
-#include "daemon/evidence/head_publisher.hpp"
-#include "daemon/evidence/key_files.hpp"
-#include "daemon/evidence/verify_folder.hpp"
-#include "daemon/store/connection.hpp"
+#include "daemon/evidence/keys/key_files.hpp"
+#include "daemon/evidence/log/head_check.hpp"
+#include "daemon/evidence/log/head_publisher.hpp"
+#include "daemon/evidence/verify/verify_folder.hpp"
+#include "daemon/store/sqlite/connection.hpp"
 #include "tests/daemon/evidence/entries.hpp"
 
 using namespace driftgate;

@@ -1,4 +1,4 @@
-#include "daemon/evidence/signed_note.hpp"
+#include "daemon/evidence/keys/signed_note.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

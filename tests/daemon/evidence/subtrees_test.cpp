@@ -1,4 +1,4 @@
-#include "daemon/evidence/subtrees.hpp"
+#include "daemon/evidence/log/subtrees.hpp"
 
 #include <doctest/doctest.h>
 

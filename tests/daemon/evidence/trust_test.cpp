@@ -1,4 +1,4 @@
-#include "daemon/evidence/trust.hpp"
+#include "daemon/evidence/keys/trust.hpp"
 
 #include <doctest/doctest.h>
 

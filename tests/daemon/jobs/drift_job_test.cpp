@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "daemon/jobs/worker.hpp"
-#include "gpu/measurement.hpp"
+#include "gpu/table/measurement.hpp"
 #include "tests/daemon/jobs/temp_folder.hpp"
 #include "tests/gpu/temporary.hpp"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "daemon/evidence/derivation.hpp"
+#include "daemon/evidence/verify/derivation.hpp"
 
 using namespace driftgate;
 using schema::EntryValue;

@@ -8,15 +8,15 @@
 #include <set>
 #include <sstream>
 
-#include "daemon/evidence/bundle_export.hpp"
-#include "daemon/evidence/derivation.hpp"
-#include "daemon/evidence/log.hpp"
-#include "daemon/evidence/query.hpp"
-#include "daemon/evidence/verified_bundles.hpp"
-#include "daemon/evidence/verify_bundle.hpp"
+#include "daemon/evidence/bundle/bundle_export.hpp"
+#include "daemon/evidence/bundle/verified_bundles.hpp"
+#include "daemon/evidence/bundle/verify_bundle.hpp"
+#include "daemon/evidence/log/log.hpp"
+#include "daemon/evidence/log/query.hpp"
+#include "daemon/evidence/verify/derivation.hpp"
 #include "daemon/pipeline/redact.hpp"
-#include "daemon/store/approvals.hpp"
-#include "daemon/store/verdicts.hpp"
+#include "daemon/store/promotions/approvals.hpp"
+#include "daemon/store/promotions/verdicts.hpp"
 #include "schema/verdict_rule.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 

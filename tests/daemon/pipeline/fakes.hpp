@@ -11,7 +11,7 @@
 #include "daemon/jobs/job.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/committer.hpp"
-#include "daemon/route/driver.hpp"
+#include "daemon/route/control/driver.hpp"
 
 namespace driftgate::pipeline::fakes {
 

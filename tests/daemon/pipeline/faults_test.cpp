@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/evidence/log.hpp"
-#include "daemon/store/write_scope.hpp"
+#include "daemon/evidence/log/log.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
 using namespace driftgate;

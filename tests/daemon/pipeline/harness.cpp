@@ -7,16 +7,16 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "daemon/evidence/log.hpp"
-#include "daemon/evidence/query.hpp"
-#include "daemon/evidence/table_checks.hpp"
+#include "daemon/evidence/log/log.hpp"
+#include "daemon/evidence/log/query.hpp"
+#include "daemon/evidence/verify/table_checks.hpp"
 #include "daemon/jobs/engine_client.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/store/contracts.hpp"
-#include "daemon/store/engines.hpp"
-#include "daemon/store/kernels.hpp"
-#include "gpu/measurement.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/engines.hpp"
+#include "daemon/store/registry/kernels.hpp"
+#include "gpu/table/measurement.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline::fakes {

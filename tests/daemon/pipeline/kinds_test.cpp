@@ -4,7 +4,7 @@
 #include <set>
 
 #include "daemon/auth/tokens.hpp"
-#include "daemon/evidence/query.hpp"
+#include "daemon/evidence/log/query.hpp"
 #include "daemon/pipeline/redact.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
 #include "tests/daemon/pipeline/harness.hpp"

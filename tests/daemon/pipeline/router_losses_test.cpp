@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/store/router_windows.hpp"
+#include "daemon/store/promotions/router_windows.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
 using namespace driftgate;

@@ -4,7 +4,7 @@
 
 #include "daemon/auth/tokens.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
-#include "daemon/store/schedules.hpp"
+#include "daemon/store/registry/schedules.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
 using namespace driftgate;

@@ -1,4 +1,4 @@
-#include "daemon/store/spending.hpp"
+#include "daemon/store/promotions/spending.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "daemon/auth/tokens.hpp"
-#include "daemon/evidence/log.hpp"
-#include "daemon/evidence/table_checks.hpp"
+#include "daemon/evidence/log/log.hpp"
+#include "daemon/evidence/verify/table_checks.hpp"
 #include "daemon/pipeline/schedule_desk.hpp"
-#include "daemon/store/connection.hpp"
+#include "daemon/store/sqlite/connection.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
 using namespace driftgate;

@@ -1,4 +1,4 @@
-#include "daemon/route/answer_judge.hpp"
+#include "daemon/route/relay/answer_judge.hpp"
 
 #include <doctest/doctest.h>
 

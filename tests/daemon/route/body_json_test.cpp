@@ -1,4 +1,4 @@
-#include "daemon/route/body_json.hpp"
+#include "daemon/route/http/body_json.hpp"
 
 #include <doctest/doctest.h>
 

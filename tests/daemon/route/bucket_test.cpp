@@ -1,4 +1,4 @@
-#include "daemon/route/bucket.hpp"
+#include "daemon/route/table/bucket.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "daemon/route/route.hpp"
+#include "daemon/route/table/route.hpp"
 
 using namespace driftgate::route;
 

@@ -1,10 +1,10 @@
-#include "daemon/route/control.hpp"
+#include "daemon/route/control/control.hpp"
 
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/route/route_json.hpp"
+#include "daemon/route/table/route_json.hpp"
 #include "tests/daemon/route/sample_route.hpp"
 #include "tests/daemon/route/temporary_folder.hpp"
 

@@ -1,10 +1,10 @@
-#include "daemon/route/decide.hpp"
+#include "daemon/route/table/decide.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "daemon/route/bucket.hpp"
+#include "daemon/route/table/bucket.hpp"
 #include "tests/daemon/route/sample_route.hpp"
 
 using namespace driftgate::route;

@@ -1,4 +1,4 @@
-#include "daemon/route/endpoint.hpp"
+#include "daemon/route/relay/endpoint.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/route/forward.hpp"
+#include "daemon/route/relay/forward.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/route/frame.hpp"
+#include "daemon/route/control/frame.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/route/hang_judge.hpp"
+#include "daemon/route/control/hang_judge.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/route/http_head.hpp"
+#include "daemon/route/http/http_head.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/route/ledger.hpp"
+#include "daemon/route/worker/ledger.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/route/listeners.hpp"
+#include "daemon/route/worker/listeners.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "daemon/route/route_json.hpp"
+#include "daemon/route/table/route_json.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/route/route_table.hpp"
+#include "daemon/route/table/route_table.hpp"
 
 #include <doctest/doctest.h>
 

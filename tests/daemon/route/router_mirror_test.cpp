@@ -3,7 +3,7 @@
 #include <fstream>
 #include <mutex>
 
-#include "daemon/route/telemetry_json.hpp"
+#include "daemon/route/control/telemetry_json.hpp"
 #include "tests/daemon/route/test_router.hpp"
 
 using namespace driftgate::route;

@@ -1,4 +1,4 @@
-#include "daemon/route/router_options.hpp"
+#include "daemon/route/worker/router_options.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/route/router_page.hpp"
+#include "daemon/route/worker/router_page.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

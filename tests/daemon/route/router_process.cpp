@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/route/router.hpp"
+#include "daemon/route/worker/router.hpp"
 
 /// `router OPTIONS…`, as the product's binary runs it.
 int main(int count, char** words) {

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <thread>
 
-#include "daemon/route/listeners.hpp"
-#include "daemon/route/spawn.hpp"
+#include "daemon/route/control/spawn.hpp"
+#include "daemon/route/worker/listeners.hpp"
 #include "tests/daemon/route/test_router.hpp"
 
 using namespace driftgate::route;

@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "daemon/route/bucket.hpp"
+#include "daemon/route/table/bucket.hpp"
 #include "tests/daemon/route/test_router.hpp"
 
 using namespace driftgate::route;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "daemon/route/route.hpp"
+#include "daemon/route/table/route.hpp"
 
 namespace driftgate::route {
 

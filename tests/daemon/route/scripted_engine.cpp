@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "daemon/route/http_head.hpp"
+#include "daemon/route/http/http_head.hpp"
 
 namespace driftgate::route {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/route/unique_fd.hpp"
+#include "daemon/route/control/unique_fd.hpp"
 
 namespace driftgate::route {
 

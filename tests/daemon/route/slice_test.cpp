@@ -1,4 +1,4 @@
-#include "daemon/route/slice.hpp"
+#include "daemon/route/table/slice.hpp"
 
 #include <doctest/doctest.h>
 

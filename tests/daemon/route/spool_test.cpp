@@ -1,4 +1,4 @@
-#include "daemon/route/spool.hpp"
+#include "daemon/route/control/spool.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "daemon/route/state_file.hpp"
+#include "daemon/route/table/state_file.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

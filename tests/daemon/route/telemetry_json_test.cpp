@@ -1,4 +1,4 @@
-#include "daemon/route/telemetry_json.hpp"
+#include "daemon/route/control/telemetry_json.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,8 +7,8 @@
 #include <array>
 #include <stdexcept>
 
-#include "daemon/route/chunked.hpp"
-#include "daemon/route/http_head.hpp"
+#include "daemon/route/http/chunked.hpp"
+#include "daemon/route/http/http_head.hpp"
 
 namespace driftgate::route {
 namespace {

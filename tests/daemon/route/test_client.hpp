@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "daemon/route/unique_fd.hpp"
+#include "daemon/route/control/unique_fd.hpp"
 
 namespace driftgate::route {
 

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "daemon/route/listeners.hpp"
+#include "daemon/route/worker/listeners.hpp"
 
 namespace driftgate::route {
 namespace {

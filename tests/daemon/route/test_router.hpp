@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/route/router.hpp"
-#include "daemon/route/router_driver.hpp"
+#include "daemon/route/control/router_driver.hpp"
+#include "daemon/route/worker/router.hpp"
 #include "tests/daemon/route/sample_route.hpp"
 #include "tests/daemon/route/scripted_engine.hpp"
 #include "tests/daemon/route/temporary_folder.hpp"

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "daemon/store/blobs.hpp"
-#include "daemon/store/connection.hpp"
-#include "daemon/store/migrate.hpp"
+#include "daemon/store/sqlite/connection.hpp"
+#include "daemon/store/sqlite/migrate.hpp"
 #include "daemon/store/store.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"

@@ -1,8 +1,8 @@
-#include "daemon/store/log_guard.hpp"
+#include "daemon/store/sqlite/log_guard.hpp"
 
 #include <doctest/doctest.h>
 
-#include "daemon/store/connection.hpp"
+#include "daemon/store/sqlite/connection.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
 

@@ -1,4 +1,4 @@
-#include "daemon/store/migrate.hpp"
+#include "daemon/store/sqlite/migrate.hpp"
 
 #include <doctest/doctest.h>
 #include <sqlite3.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <vector>
 
-#include "daemon/store/connection.hpp"
+#include "daemon/store/sqlite/connection.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
 

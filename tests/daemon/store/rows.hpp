@@ -3,14 +3,14 @@
 #include <memory>
 #include <string>
 
-#include "daemon/store/contracts.hpp"
-#include "daemon/store/engines.hpp"
-#include "daemon/store/kernels.hpp"
-#include "daemon/store/models.hpp"
-#include "daemon/store/promotions.hpp"
-#include "daemon/store/stage_runs.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/engines.hpp"
+#include "daemon/store/registry/kernels.hpp"
+#include "daemon/store/registry/models.hpp"
+#include "daemon/store/registry/versions.hpp"
 #include "daemon/store/store.hpp"
-#include "daemon/store/versions.hpp"
 
 namespace driftgate::store::testing {
 

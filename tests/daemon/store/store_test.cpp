@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/store/blobs.hpp"
-#include "daemon/store/router_windows.hpp"
+#include "daemon/store/promotions/router_windows.hpp"
 #include "tests/daemon/store/fault_vfs.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"

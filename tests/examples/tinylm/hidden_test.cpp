@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "gpu/drift.hpp"
-#include "gpu/summary.hpp"
+#include "gpu/table/summary.hpp"
 #include "tests/examples/tinylm/fixtures.hpp"
 
 using namespace tinylm;

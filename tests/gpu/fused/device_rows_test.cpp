@@ -4,11 +4,11 @@
 
 #include <cstring>
 
-#include "gpu/backend_input.hpp"
+#include "gpu/backend/backend_input.hpp"
 #include "gpu/fused/device_heads.hpp"
 #include "gpu/fused/hidden_rows.hpp"
-#include "gpu/rank_layout.hpp"
-#include "gpu/ranked_drift.hpp"
+#include "gpu/ranks/rank_layout.hpp"
+#include "gpu/ranks/ranked_drift.hpp"
 #include "tests/gpu/fused/hidden_case.hpp"
 
 using namespace driftgate;

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "gpu/backend.h"
+#include "gpu/backend/backend.h"
 
 namespace {
 

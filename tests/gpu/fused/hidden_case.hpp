@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/capture.hpp"
+#include "gpu/capture/capture.hpp"
 #include "gpu/fused/fused_rows.hpp"
 #include "gpu/fused/head_pair.hpp"
 #include "tests/gpu/logits.hpp"

@@ -8,7 +8,7 @@
 
 #include "gpu/drift.hpp"
 #include "gpu/ingest/engine_rows.hpp"
-#include "gpu/summary.hpp"
+#include "gpu/table/summary.hpp"
 #include "tests/gpu/partial_pair.hpp"
 #include "tests/gpu/temporary.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "schema/verdict_rule.hpp"
-#include "stages/slice_search.hpp"
+#include "stages/slices/slice_search.hpp"
 #include "stages/statistical_slice.hpp"
 #include "stages/statistics/random.hpp"
 #include "tests/stages/make.hpp"

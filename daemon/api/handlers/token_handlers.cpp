@@ -1,0 +1,101 @@
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/api/handlers/handlers.hpp"
+#include "daemon/api/problem.hpp"
+#include "schema/json.hpp"
+
+namespace driftgate::api {
+namespace {
+
+using nlohmann::json;
+using schema::ErrorCode;
+using schema::fail;
+
+constexpr std::int64_t kMaxExpiry_s = 10LL * 366 * 24 * 3600;
+
+json token_json(const auth::TokenInfo& token) {
+  json scopes = json::array();
+  for (const auth::Scope scope : token.scopes.list()) scopes.push_back(auth::to_string(scope));
+  const auto time = [](const std::optional<std::int64_t>& us) { return us ? json(*us) : json(nullptr); };
+  return {{"id", token.id},
+          {"name", token.name},
+          {"scopes", scopes},
+          {"granted_by", token.granted_by},
+          {"created_us", token.created_us},
+          {"expires_us", time(token.expires_us)},
+          {"revoked_us", time(token.revoked_us)}};
+}
+
+schema::Result<auth::Scopes> scopes_of(const json& body) {
+  const auto found = body.find("scopes");
+  if (found == body.end() || !found->is_array())
+    return fail(ErrorCode::invalid_document, "'scopes' must be a list of scope names", "/scopes");
+  std::string names;
+  for (const json& scope : *found) {
+    if (!scope.is_string()) return fail(ErrorCode::invalid_document, "a scope must be a string", "/scopes");
+    if (!names.empty()) names += ',';
+    names += scope.get<std::string>();
+  }
+  return auth::parse_scopes(names);
+}
+
+schema::Result<auth::TokenRequest> token_request(std::string_view text, std::int64_t now_us) {
+  const auto body = schema::parse_json(text, {}, "the request body");
+  if (!body) return std::unexpected(body.error());
+  if (!body->is_object()) return fail(ErrorCode::invalid_document, "the request body must be a JSON object");
+  for (const auto& [name, value] : body->items())
+    if (name != "name" && name != "scopes" && name != "expires_in_s")
+      return fail(ErrorCode::invalid_document, fmt::format("unknown member '{}'", name),
+                  "/" + schema::pointer_token(name));
+  const auto name = body->find("name");
+  if (name == body->end() || !name->is_string())
+    return fail(ErrorCode::invalid_document, "'name' must be given as a string", "/name");
+  auth::TokenRequest request;
+  request.name = name->get<std::string>();
+  auto scopes = scopes_of(*body);
+  if (!scopes) return std::unexpected(scopes.error());
+  request.scopes = *scopes;
+  if (const auto expires = body->find("expires_in_s"); expires != body->end()) {
+    if (!expires->is_number_integer() || expires->get<std::int64_t>() < 1 ||
+        expires->get<std::int64_t>() > kMaxExpiry_s)
+      return fail(ErrorCode::invalid_document, fmt::format("'expires_in_s' must be 1 to {}", kMaxExpiry_s),
+                  "/expires_in_s");
+    request.expires_us = now_us + expires->get<std::int64_t>() * 1'000'000;
+  }
+  return request;
+}
+
+}  // namespace
+
+net::Response post_token(Context& context, const Call& call) {
+  auto request = token_request(call.request.body, context.now_us());
+  if (!request) return problem(request.error());
+  request->granted_by = call.principal.name;
+  const auto issued = context.tokens.issue(*request);
+  if (!issued) return problem(issued.error());
+  json body = token_json(issued->info);
+  body["bearer"] = issued->bearer;
+  net::Response response = json_response(201, body.dump());
+  response.headers.push_back({"Location", "/v1/tokens/" + issued->info.id});
+  return response;
+}
+
+net::Response list_tokens(Context& context, const Call&) {
+  const auto tokens = context.tokens.list();
+  if (!tokens) return problem(tokens.error());
+  json items = json::array();
+  for (const auth::TokenInfo& token : *tokens) items.push_back(token_json(token));
+  return json_response(200, json{{"items", items}, {"next", nullptr}}.dump());
+}
+
+net::Response delete_token(Context& context, const Call& call) {
+  const auto revoked = context.tokens.revoke(call.path[0], call.principal.name);
+  if (!revoked) return problem(revoked.error());
+  net::Response response;
+  response.status = 204;
+  return response;
+}
+
+}  // namespace driftgate::api

@@ -1,0 +1,205 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/cli/audit/audit_query_command.hpp"
+#include "daemon/cli/exit_codes.hpp"
+#include "daemon/cli/json_text.hpp"
+#include "daemon/cli/output.hpp"
+#include "daemon/cli/time_text.hpp"
+#include "daemon/net/url.hpp"
+
+namespace driftgate::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kPage = 500;
+
+/// "name=value&" for each that is given.
+std::string query_of(const AuditArgs& args) {
+  std::string query;
+  for (const auto& [name, value] :
+       {std::pair{"model", &args.model}, std::pair{"promotion", &args.promotion},
+        std::pair{"stage", &args.stage}, std::pair{"checkpoint", &args.checkpoint},
+        std::pair{"contract", &args.contract}, std::pair{"kernel", &args.kernel},
+        std::pair{"kind", &args.kind}, std::pair{"actor", &args.actor}, std::pair{"clause", &args.clause},
+        std::pair{"verdict", &args.verdict}})
+    if (!value->empty()) query += fmt::format("{}={}&", name, net::percent_encode(*value));
+  if (args.newest) query += "order=newest&";
+  return query;
+}
+
+/// Adds the range of time; --from and --to are µs or "2026-01-31[T12:00:05]" in UTC.
+schema::Result<void> add_times(std::string& query, const AuditArgs& args) {
+  for (const auto& [name, text] : {std::pair{"from_us", &args.from}, std::pair{"to_us", &args.to}}) {
+    if (text->empty()) continue;
+    const auto time_us = parse_time(*text);
+    if (!time_us) return std::unexpected(time_us.error());
+    query += fmt::format("{}={}&", name, *time_us);
+  }
+  return {};
+}
+
+std::string line_of(const json& entry) {
+  return fmt::format("{:>6}  {}", integer_of(entry, "seq"), entry_line(entry));
+}
+
+/// Asks for one page after the other, prints each item and at the end the tree's size; `limit` items at most.
+template <typename OnItem>
+int walk(const ConnectionArgs& connection, const std::string& path, std::string query, std::uint64_t limit,
+         OnItem&& on_item) {
+  auto client = Client::open(connection);
+  if (!client) return report(client.error());
+  std::string after;
+  json last;
+  for (std::uint64_t left = limit; left > 0;) {
+    std::string target = fmt::format("{}?{}limit={}", path, query, std::min(left, kPage));
+    if (!after.empty()) target += "&after=" + net::percent_encode(after);
+    auto page = parse_answer(client->get(target));
+    if (!page) return report(page.error());
+    last = std::move(*page);
+    const json items = last.value("items", json::array());
+    for (const json& item : items) print_line(connection.json ? item.dump() : on_item(item));
+    left -= std::min<std::uint64_t>(left, items.size());
+    after = text_of(last, "next");
+    if (after.empty()) break;
+  }
+  if (!connection.json) print_line(fmt::format("of a log with {} entries", integer_of(last, "tree_size")));
+  if (!connection.json && last.contains("completeness")) {
+    const json& proof = last["completeness"];
+    print_line(fmt::format(
+        "every entry of this time is one of {} to {}; --json ends with the signed heads of both sizes "
+        "and the proof that one continues the other",
+        integer_of(proof, "from_size"), integer_of(proof, "to_size") - 1));
+  }
+  if (connection.json && last.contains("completeness")) print_line(last["completeness"].dump());
+  return kExitOk;
+}
+
+std::string population_line(const json& item) {
+  return fmt::format("{:>6}  {}  {:<9}  {}  {}  {}", integer_of(item, "seq"),
+                     format_time(integer_of(item, "time_us")), text_of(item, "how"), text_of(item, "model"),
+                     text_of(item, "how") == "route"
+                         ? fmt::format("{} {} without a promotion that allowed it", text_of(item, "role"),
+                                       text_of(item, "version"))
+                         : text_of(item, "promotion"),
+                     text_of(item, "checkpoint"));
+}
+
+std::string place_text(const json& place) {
+  if (!place.is_object()) return "unknown";
+  return fmt::format("{} (entry {})", format_time(integer_of(place, "time_us")), integer_of(place, "seq"));
+}
+
+std::string list_of_seqs(const json& items) {
+  std::string out;
+  for (const json& item : items) out += fmt::format("{}{}", out.empty() ? "" : ", ", integer_of(item, "seq"));
+  return out.empty() ? "none" : out;
+}
+
+std::string origin_text(const json& origin) {
+  if (!origin.is_object()) return "    brought by: not in the log\n";
+  if (text_of(origin, "how") == "bootstrap") {
+    return fmt::format("    installed without a promotion by {} (entry {}): {}\n    checkpoint {}\n",
+                       text_of(origin, "actor"), integer_of(origin, "seq"), text_of(origin, "reason"),
+                       text_of(origin, "checkpoint"));
+  }
+  std::string out =
+      fmt::format("    promotion {}, requested by {} on {}\n    contract {}\n    checkpoint {}\n",
+                  text_of(origin, "promotion"), text_of(origin, "requester"),
+                  place_text(origin.value("requested", json())), text_of(origin, "contract"),
+                  text_of(origin, "checkpoint"));
+  const json state = origin.value("state", json());
+  if (state.is_object()) out += fmt::format("    {} on {}\n", text_of(state, "state"), place_text(state));
+  for (const json& verdict : origin.value("verdicts", json::array())) {
+    const bool whole = text_of(verdict, "scope") == "stage";
+    out += fmt::format("    {:>6}  {}  {} {}{}{}\n", integer_of(verdict, "seq"), text_of(verdict, "stage"),
+                       text_of(verdict, "verdict"), whole ? "the stage" : text_of(verdict, "clause"),
+                       text_of(verdict, "slice").empty() ? "" : " on ", text_of(verdict, "slice"));
+  }
+  return out + fmt::format("    approvals: entries {}; waivers: entries {}\n",
+                           list_of_seqs(origin.value("approvals", json::array())),
+                           list_of_seqs(origin.value("waivers", json::array())));
+}
+
+std::string served_text(const json& answer) {
+  std::string out = fmt::format("{} at {}: route applied {}, of a log with {} entries\n",
+                                text_of(answer, "model"), format_time(integer_of(answer, "time_us")),
+                                place_text(answer.value("applied", json())), integer_of(answer, "tree_size"));
+  for (const json& arm : answer.value("served", json::array())) {
+    out += fmt::format("  {} {} on kernel {}: {}% of requests, since {}\n", text_of(arm, "role"),
+                       text_of(arm, "version"), text_of(arm, "kernel"),
+                       static_cast<double>(integer_of(arm, "share_bp")) / 100.0,
+                       place_text(arm.value("since", json())));
+    if (!arm.value("allowed", true)) out += "    WITHOUT a promotion that allowed it\n";
+    out += origin_text(arm.value("origin", json()));
+  }
+  return out;
+}
+
+}  // namespace
+
+int audit_query(const ConnectionArgs& connection, const AuditArgs& args) {
+  std::string query = query_of(args);
+  const auto timed = add_times(query, args);
+  if (!timed) return report(timed.error());
+  return walk(connection, "/v1/evidence", query, args.limit, line_of);
+}
+
+int audit_at(const ConnectionArgs& connection, const AuditArgs& args) {
+  const auto time_us = parse_time(args.at);
+  if (!time_us) return report(time_us.error());
+  auto client = Client::open(connection);
+  if (!client) return report(client.error());
+  const auto text =
+      client->get(fmt::format("/v1/audit/at?model={}&time_us={}", net::percent_encode(args.model), *time_us));
+  const auto answer = parse_answer(text);
+  if (!answer) return report(answer.error());
+  if (connection.json) {
+    print_line(*text);
+  } else {
+    print(served_text(*answer));
+  }
+  return kExitOk;
+}
+
+int audit_population(const ConnectionArgs& connection, const AuditArgs& args) {
+  std::string query = args.model.empty() ? "" : "model=" + net::percent_encode(args.model) + "&";
+  const auto timed = add_times(query, args);
+  if (!timed) return report(timed.error());
+  return walk(connection, "/v1/audit/population", query, args.limit, population_line);
+}
+
+int audit_exceptions(const ConnectionArgs& connection, const AuditArgs& args) {
+  std::string query = query_of(args);
+  const auto timed = add_times(query, args);
+  if (!timed) return report(timed.error());
+  return walk(connection, "/v1/audit/exceptions", query, args.limit, line_of);
+}
+
+int audit_sample(const ConnectionArgs& connection, const AuditArgs& args) {
+  std::string query =
+      query_of(args) + fmt::format("seed={}&count={}&", net::percent_encode(args.seed), args.count);
+  if (args.size > 0) query += fmt::format("size={}&", args.size);
+  const auto timed = add_times(query, args);
+  if (!timed) return report(timed.error());
+  query.pop_back();
+  auto client = Client::open(connection);
+  if (!client) return report(client.error());
+  const auto text = client->get("/v1/audit/sample?" + query);
+  const auto answer = parse_answer(text);
+  if (!answer) return report(answer.error());
+  if (connection.json) {
+    print_line(*text);
+    return kExitOk;
+  }
+  for (const json& item : answer->value("items", json::array()))
+    print_line(line_of(item.value("entry", json())));
+  print_line(fmt::format("drawn from {} of the first {} entries by SHA-256(\"{}:\" seq)",
+                         integer_of(*answer, "population"), integer_of(*answer, "size"), args.seed));
+  return kExitOk;
+}
+
+}  // namespace driftgate::cli

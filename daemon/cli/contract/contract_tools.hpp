@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/cli/drift/floors.hpp"
+
+namespace driftgate::cli {
+
+/// `driftgate contract diff A B`: what became stricter, looser, new or gone. Exit status: 0 no difference,
+/// 1 some, 64 a contract has faults, 74 unreadable.
+[[nodiscard]] int contract_diff_command(const std::string& before, const std::string& after, bool json);
+
+struct SuggestArgs {
+  std::string train, inf, corpus;
+  FloorArgs floors;
+  std::string name = "suggested";
+  double headroom = 2;
+  std::string out;  ///< file for the YAML; empty: standard output
+};
+/// `driftgate contract suggest`: limits from captures, as YAML to review. Exit status: 0, 4, 64, 74.
+[[nodiscard]] int contract_suggest(const SuggestArgs& args);
+
+struct ContractTestArgs {
+  std::string contract, train, inf, corpus;
+  FloorArgs floors;
+  std::vector<std::string> good;    ///< further captures of K_inf that must pass
+  std::vector<std::string> faults;  ///< "NAME=CAPTURE": captures of a broken K_inf that must not
+  std::string slice;                ///< "language=de": what corrupted-slice corrupts; empty: chosen
+  std::string work_dir;             ///< where faulty captures are written; empty: the temporary folder
+  bool json = false;
+};
+/// `driftgate contract test FILE`: captures known to be good must pass, and each injected fault must be
+/// caught; prints the matrix. Exit status: 0 both hold, 1 one does not, 4 a measurement could not be made,
+/// 64, 74.
+[[nodiscard]] int contract_test(const ContractTestArgs& args);
+
+}  // namespace driftgate::cli

@@ -1,0 +1,59 @@
+#include "daemon/cli/drift/drift_partial.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "daemon/cli/output.hpp"
+
+namespace driftgate::cli {
+
+namespace {
+
+std::string figure(double value) {
+  if (std::isnan(value)) return "-";
+  return std::isinf(value) ? "none" : fmt::format("{:.4g}", value);
+}
+
+}  // namespace
+
+std::string partial_text(const DriftReport& report) {
+  const gpu::PartialInfo& partial = report.table->partial;
+  if (partial.mode.empty()) return {};
+  std::string out =
+      partial.mode == "realised"
+          ? std::string("Known of each row: the realised token alone, so that most figures are bounds.\n")
+          : fmt::format(
+                "Known of each row: {} of up to {} tokens; outside what both kernels name lies {:.3g}% of "
+                "the mass of train and {:.3g}% of inf, so that most figures are bounds.\n",
+                partial.mode == "matched" ? "a list that the caller chose" : "the most likely tokens, a list",
+                partial.listed, 100 * report.corpus.tail_train, 100 * report.corpus.tail_inf);
+  out += "Of these the worst rows and the slices below show the lower bounds.\n";
+  for (const gpu::CaptureFinding& finding : partial.findings) {
+    out += fmt::format("{} {}: {}.\n", finding.decides ? "!!" : "warning:", finding.name,
+                       printable(finding.text));
+  }
+  return out;
+}
+
+std::string bounded_text(const gpu::Summary& summary) {
+  if (summary.bounds.empty()) return {};
+  std::vector<std::vector<std::string>> rows;
+  for (const gpu::BoundSummary& b : summary.bounds) {
+    rows.push_back({std::string(schema::to_string(b.metric)), figure(b.mean_lower), figure(b.mean_upper),
+                    figure(b.sequence_mean_lower), figure(b.sequence_mean_upper), figure(b.max_lower),
+                    figure(b.max_upper)});
+  }
+  return "\nKnown by bounds (none: no upper bound exists)\n" +
+         format_table({"metric", "mean from", "to", "sequence_mean from", "to", "max from", "to"}, rows);
+}
+
+double mean_at_least(const gpu::Summary& summary, schema::Metric metric) {
+  const auto found = std::ranges::find(summary.bounds, metric, &gpu::BoundSummary::metric);
+  return found == summary.bounds.end() ? summary.metrics[static_cast<std::size_t>(metric)].mean
+                                       : found->mean_lower;
+}
+
+}  // namespace driftgate::cli

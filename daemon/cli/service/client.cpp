@@ -1,0 +1,216 @@
+#include "daemon/cli/service/client.hpp"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+namespace driftgate::cli {
+namespace {
+
+using schema::ErrorCode;
+using schema::fail;
+using schema::Result;
+
+constexpr std::chrono::milliseconds kResumePause{250};
+/// The daemon verifies a bundle before it sends the first byte: about 35 s of one core for a million entries.
+constexpr std::chrono::minutes kVerifiedWithin{10};
+constexpr std::chrono::milliseconds kStreamSilence{40'000};  ///< more than two missed heartbeats
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string trimmed(std::string text) {
+  const auto space = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
+  while (!text.empty() && space(text.back())) text.pop_back();
+  while (!text.empty() && space(text.front())) text.erase(text.begin());
+  return text;
+}
+
+Result<std::string> find_token(const ConnectionArgs& args) {
+  constexpr std::size_t kMaxTokenBytes = 4096;
+  if (args.token_file.empty()) {
+    std::string token = trimmed(environment("DRIFTGATE_TOKEN"));
+    if (!token.empty()) return token;
+  }
+  const std::string fallback = environment("HOME") + "/.config/driftgate/token";
+  const std::string path = args.token_file.empty() ? fallback : args.token_file;
+  auto token = read_file(path, kMaxTokenBytes);
+  if (token) return trimmed(std::move(*token));
+  if (!args.token_file.empty()) return token;
+  return fail(
+      ErrorCode::unauthenticated,
+      fmt::format(
+          "no token: give --token-file FILE, set DRIFTGATE_TOKEN, or put one into {} (the daemon writes "
+          "the first one to admin.token in its data_dir)",
+          fallback));
+}
+
+ErrorCode code_from_name(std::string_view name, int status) {
+  for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i)
+    if (schema::to_string(static_cast<ErrorCode>(i)) == name) return static_cast<ErrorCode>(i);
+  if (status == 429 || status == 408) return ErrorCode::unavailable;
+  return status < 500 ? ErrorCode::invalid_argument : ErrorCode::internal;
+}
+
+/// The error that a problem document stands for, its faults on lines of their own.
+schema::Error error_of(const net::ClientResponse& response) {
+  const auto body = nlohmann::json::parse(response.body, nullptr, false);
+  if (!body.is_object() || !body.contains("detail") || !body["detail"].is_string())
+    return {ErrorCode::invalid_document,
+            fmt::format("the answer has status {} and is no problem of driftgate: is the URL right?",
+                        response.status),
+            {},
+            nullptr};
+  const std::string code =
+      body.contains("code") && body["code"].is_string() ? body["code"].get<std::string>() : "";
+  return {code_from_name(code, response.status), body["detail"].get<std::string>(), {}, nullptr};
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::size_t limit) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::io, fmt::format("cannot read '{}'", path));
+  std::string text(limit + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > limit)
+    return fail(ErrorCode::limit_exceeded, fmt::format("'{}' is larger than {} bytes", path, limit));
+  return text;
+}
+
+std::string fresh_idempotency_key() {
+  std::random_device random;
+  std::string key;
+  for (int i = 0; i < 4; ++i) key += fmt::format("{:08x}", random());
+  return key;
+}
+
+Result<Client> Client::open(const ConnectionArgs& args) {
+  std::string text = args.url.empty() ? environment("DRIFTGATE_URL") : args.url;
+  if (text.empty()) text = kDefaultUrl;
+  auto url = net::parse_daemon_url(text);
+  if (!url) return std::unexpected(url.error());
+  auto token = find_token(args);
+  if (!token) return std::unexpected(token.error());
+  net::TlsClientFiles tls = args.tls;
+  if (tls.ca.empty()) tls.ca = environment("DRIFTGATE_CA");
+  if (url->tls) std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to the socket without MSG_NOSIGNAL
+  return Client(std::move(*url), std::move(*token), std::move(tls));
+}
+
+Result<std::string> Client::exchange(net::ClientRequest request) {
+  request.target = net::join_target(url_.target, request.target);
+  request.headers.push_back({"Authorization", "Bearer " + token_});
+  net::ClientOptions options;
+  options.tls = tls_;
+  options.total_timeout = answer_time_;
+  auto response = net::HttpClient(url_, options).send(request);
+  if (!response && response.error().code == ErrorCode::unavailable)
+    return fail(ErrorCode::unavailable,
+                fmt::format("no daemon answers at {} ({}): start it with 'driftgate serve' or give --url",
+                            url_.base(), response.error().describe()));
+  if (!response) return std::unexpected(response.error());
+  if (response->status < 200 || response->status >= 300) return std::unexpected(error_of(*response));
+  return std::move(response->body);
+}
+
+Result<std::string> Client::get(const std::string& target) {
+  net::ClientRequest request;
+  request.target = target;
+  return exchange(std::move(request));
+}
+
+Result<std::string> Client::remove(const std::string& target) {
+  net::ClientRequest request;
+  request.method = "DELETE";
+  request.target = target;
+  return exchange(std::move(request));
+}
+
+Result<std::string> Client::post(const std::string& target, std::string body,
+                                 std::string_view idempotency_key, std::string_view media_type) {
+  net::ClientRequest request;
+  request.method = "POST";
+  request.target = target;
+  request.headers.push_back({"Content-Type", std::string(media_type)});
+  if (!idempotency_key.empty()) request.headers.push_back({"Idempotency-Key", std::string(idempotency_key)});
+  request.body = std::move(body);
+  return exchange(std::move(request));
+}
+
+Result<void> Client::download(const std::string& target, const net::OnBody& on_bytes) {
+  net::ClientRequest request;
+  request.target = net::join_target(url_.target, target);
+  request.headers.push_back({"Authorization", "Bearer " + token_});
+  net::ClientOptions options;
+  options.tls = tls_;
+  options.total_timeout = std::chrono::milliseconds(0);
+  options.idle_timeout = kVerifiedWithin;
+  options.max_body_bytes = 0;
+  bool taken = true;
+  const auto response = net::HttpClient(url_, options).stream(request, [&](std::string_view bytes) {
+    taken = taken && on_bytes(bytes);
+    return taken;
+  });
+  if (!taken) return fail(ErrorCode::io, "what was received cannot be written");
+  if (!response) return std::unexpected(response.error());
+  if (response->status >= 300) return std::unexpected(error_of(*response));
+  return {};
+}
+
+Result<std::string> Client::change(const std::string& method, const std::string& target, std::int64_t revision,
+                                   std::string body) {
+  net::ClientRequest request;
+  request.method = method;
+  request.target = target;
+  request.headers.push_back({"If-Match", fmt::format("\"{}\"", revision)});
+  if (!body.empty()) request.headers.push_back({"Content-Type", "application/json"});
+  request.body = std::move(body);
+  return exchange(std::move(request));
+}
+
+Result<void> Client::follow(const std::string& target,
+                            const std::function<bool(const net::SseEvent&)>& on_event) {
+  std::string last_id;
+  int resumes = 0;
+  bool ended = false;
+  for (;;) {
+    net::SseParser parser;
+    const auto handle = [&](const net::SseEvent& event) {
+      resumes = 0;
+      if (!event.id.empty()) last_id = event.id;
+      ended = !on_event(event) || event.name == "end";
+      return !ended;
+    };
+    net::ClientRequest request;
+    request.target = net::join_target(url_.target, target);
+    request.headers.push_back({"Authorization", "Bearer " + token_});
+    if (!last_id.empty()) request.headers.push_back({"Last-Event-ID", last_id});
+    net::ClientOptions options;
+    options.tls = tls_;
+    options.total_timeout = std::chrono::milliseconds(0);
+    options.idle_timeout = kStreamSilence;
+    options.max_body_bytes = 0;
+    const auto response = net::HttpClient(url_, options).stream(request, [&](std::string_view bytes) {
+      const auto fed = parser.feed(bytes, handle);
+      return fed.has_value() && !ended;
+    });
+    if (ended) return {};
+    if (response && response->status >= 300) return std::unexpected(error_of(*response));
+    if (++resumes > kMaxResumes)
+      return fail(ErrorCode::unavailable,
+                  fmt::format("no daemon answers at {}: the event stream was cut", url_.base()));
+    std::this_thread::sleep_for(kResumePause);
+  }
+}
+
+}  // namespace driftgate::cli

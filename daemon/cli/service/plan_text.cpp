@@ -1,0 +1,82 @@
+#include "daemon/cli/service/plan_text.hpp"
+
+#include <fmt/format.h>
+
+#include "daemon/cli/json_text.hpp"
+
+namespace driftgate::cli {
+namespace {
+
+using nlohmann::json;
+
+double seconds_of(const json& plan, const char* member) {
+  return static_cast<double>(integer_of(plan, member)) / 1'000;
+}
+
+std::string percent_of(const json& object, const char* member) {
+  return fmt::format("{:g}%", static_cast<double>(integer_of(object, member)) / 100);
+}
+
+/// How a stage of traffic runs; empty for a stage of captures.
+std::string schedule_text(const json& plan) {
+  if (!plan.is_object()) return {};
+  if (plan.contains("mirror_bp")) {
+    return fmt::format("  mirrors {} of requests for {:g} s to {:g} s\n", percent_of(plan, "mirror_bp"),
+                       seconds_of(plan, "min_duration_ms"), seconds_of(plan, "max_duration_ms"));
+  }
+  std::string steps;
+  for (const json& step : plan.value("steps", json::array())) {
+    const auto approvals = integer_of(step, "approvals");
+    steps += (steps.empty() ? "" : " → ") + percent_of(step, "share_bp");
+    if (approvals > 0) steps += fmt::format(" (after {} approval{})", approvals, approvals > 1 ? "s" : "");
+  }
+  return fmt::format("  {}, each for at least {:g} s and {} keys, then {:g} s of bake\n", steps,
+                     seconds_of(plan, "soak_ms"), integer_of(plan, "min_keys"), seconds_of(plan, "bake_ms"));
+}
+
+std::string clause_text(const json& clause) {
+  std::string text = fmt::format("  {}{}\n", text_of(clause, "clause"),
+                                 text_of(clause, "severity") == "soft" ? " (soft, does not block)" : "");
+  for (const json& need : clause.value("needs", json::array())) {
+    const json n = need.value("n", json());
+    if (n.is_number()) {
+      text += fmt::format("      at least {} {} at α = {:.4g}: {}\n", plain_text(n), text_of(need, "unit"),
+                          need.value("alpha", 0.0), text_of(need, "why"));
+    } else {
+      text += fmt::format("      {}\n", text_of(need, "why"));
+    }
+  }
+  return text;
+}
+
+std::string start_text(const json& plan) {
+  const std::string holder = text_of(plan.value("locks", json::object()), "held_by");
+  std::string text =
+      holder.empty() ? "It would start at once.\n" : fmt::format("It would wait for {} to end.\n", holder);
+  for (const json& queued : plan.value("supersedes", json::array()))
+    text += fmt::format("It would take the place of {}, which is queued.\n", plain_text(queued));
+  return text;
+}
+
+}  // namespace
+
+std::string plan_text(const json& plan) {
+  std::string text =
+      fmt::format("{} for {} under the contract {}: a plan, nothing was changed.\n", text_of(plan, "engine"),
+                  text_of(plan, "model"), text_of(plan, "contract_name"));
+  text += start_text(plan);
+  for (const json& stage : plan.value("stages", json::array())) {
+    text += "\n" + text_of(stage, "stage") + "\n" + schedule_text(stage.value("plan", json()));
+    const json clauses = stage.value("clauses", json::array());
+    for (const json& clause : clauses) text += clause_text(clause);
+    if (clauses.empty()) text += "  nothing is demanded here\n";
+  }
+  const json unfit = plan.value("unfit", json::array());
+  text += unfit.empty() ? "\nThe corpora given are large enough for every clause that captures decide.\n"
+                        : "\nClauses that the corpora given cannot decide, or seldom would\n";
+  for (const json& one : unfit)
+    text += fmt::format("  {}: {}\n", text_of(one, "stage"), text_of(one, "message"));
+  return text;
+}
+
+}  // namespace driftgate::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "daemon/evidence/bundle/bundle_export.hpp"
+
+namespace driftgate::evidence {
+
+/// At most so many bundles are verified at the same time: each takes one thread until it is done.
+inline constexpr int kMaxVerifying = 2;
+
+/// Makes bundles that the program's own verifier accepted before their first byte is handed out. A bundle is
+/// made twice from one snapshot of the log: the first time for the verifier, piece by piece, and the second
+/// time for who asked, so that neither memory nor disk holds it as a whole.
+class VerifiedBundles {
+ public:
+  using LogError = std::function<void(std::string_view)>;
+  /// The three outlive this. `log_error` is told of a bundle that does not verify.
+  VerifiedBundles(store::Store& store, HeadPublisher& heads, const AttestationSigner& signer,
+                  LogError log_error);
+
+  /// Errors of BundleExport::open, without verifying anything.
+  [[nodiscard]] Result<void> find(const BundleRequest& request) const;
+  /// Errors of BundleExport::open; `corrupt` with the findings when the bundle does not verify; `unavailable`
+  /// while kMaxVerifying others are verified. The export itself fails at its end, which it then lacks, when it
+  /// is not the bundle that was verified.
+  [[nodiscard]] Result<std::unique_ptr<BundleExport>> open(const BundleRequest& request);
+
+ private:
+  [[nodiscard]] Result<void> verify(BundleExport& bundle) const;
+
+  store::Store& store_;
+  HeadPublisher& heads_;
+  const AttestationSigner& signer_;
+  LogError log_error_;
+  std::atomic<int> verifying_{0};
+};
+
+}  // namespace driftgate::evidence

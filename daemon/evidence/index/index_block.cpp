@@ -1,0 +1,119 @@
+#include "daemon/evidence/index/index_block.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace driftgate::evidence {
+
+using store::Blob;
+using store::Reader;
+using store::Row;
+using store::Sql;
+using store::Tx;
+
+namespace {
+
+constexpr Sql kKernelOf{
+    "kernel of a promotion",
+    "SELECT v.kernel FROM promotions p JOIN versions v ON v.id = p.candidate WHERE p.id = ?1"};
+constexpr Sql kFindKey{"find index key", "SELECT id FROM index_keys WHERE field = ?1 AND value = ?2"};
+constexpr Sql kAddKey{"add index key", "INSERT INTO index_keys(field, value) VALUES(?1, ?2) RETURNING id"};
+constexpr Sql kAddPlaces{"add postings", "INSERT INTO postings(key, block, places) VALUES(?1, ?2, ?3)"};
+constexpr Sql kAddBlock{"add index block",
+                        "INSERT INTO index_blocks(block, min_us, max_us) VALUES(?1, ?2, ?3)"};
+
+constexpr Sql kPlacesOf{"postings of a value",
+                        "SELECT p.places FROM index_keys AS k JOIN postings AS p ON p.key = k.id "
+                        "WHERE k.field = ?1 AND k.value = ?2 AND p.block = ?3"};
+constexpr Sql kTimes{"times of a block", "SELECT min_us, max_us FROM index_blocks WHERE block = ?1"};
+
+constexpr std::array<std::string_view, kIndexFields> kFieldNames = {
+    "kind", "actor", "model", "stage", "checkpoint", "contract", "kernel", "clause", "verdict"};
+
+constexpr std::size_t kKernel = static_cast<std::size_t>(IndexField::kernel) - 1;
+
+Result<std::int64_t> key_of(Tx& tx, std::size_t field, const std::string& value) {
+  const auto id = [](const Row& row) { return row.integer(0); };
+  auto found = tx.one(kFindKey, {field, value}, id);
+  if (found && !*found) found = tx.one(kAddKey, {field, value}, id);
+  if (!found) return std::unexpected(std::move(found.error()));
+  return **found;
+}
+
+}  // namespace
+
+/// Neighbours mostly have the same value.
+void IndexBlock::mark(Values& values, std::optional<Values::iterator>& last, std::string_view value,
+                      std::size_t place) {
+  if (!last || (*last)->first != value) {
+    auto found = values.find(value);
+    if (found == values.end()) found = values.emplace(std::string(value), Places()).first;
+    last = found;
+  }
+  (*last)->second.set(place);
+}
+
+void IndexBlock::add(const IndexedEntry& entry) {
+  const auto place = static_cast<std::size_t>(entry.seq - first_);
+  min_us_ = std::min(min_us_, entry.time_us);
+  max_us_ = std::max(max_us_, entry.time_us);
+  ++entries_;
+  for (std::size_t field = 0; field < kIndexFields; ++field) {
+    if (entry.values[field]) mark(values_[field], last_[field], *entry.values[field], place);
+  }
+  if (!entry.values[kKernel] && entry.promotion) mark(unnamed_, last_unnamed_, *entry.promotion, place);
+}
+
+Result<void> IndexBlock::resolve_kernels(Reader& reader) {
+  for (const auto& [promotion, places] : unnamed_) {
+    auto kernel = reader.one(kKernelOf, {promotion}, [](const Row& row) { return row.text(0); });
+    if (!kernel) return std::unexpected(std::move(kernel.error()));
+    if (*kernel) values_[kKernel][**kernel] |= places;
+  }
+  return {};
+}
+
+Result<void> IndexBlock::write(Tx& tx) {
+  if (entries_ != kIndexBlock) {
+    return schema::fail(schema::ErrorCode::internal,
+                        "a block of the evidence log is indexed before it is full");
+  }
+  auto resolved = resolve_kernels(tx);
+  if (!resolved) return resolved;
+  const std::int64_t number = first_ / kIndexBlock;
+  for (std::size_t field = 0; field < kIndexFields; ++field) {
+    for (const auto& [value, places] : values_[field]) {
+      auto key = key_of(tx, field + 1, value);
+      if (!key) return std::unexpected(std::move(key.error()));
+      auto added = tx.run(kAddPlaces, {*key, number, Blob{encode_places(places)}});
+      if (!added) return std::unexpected(std::move(added.error()));
+    }
+  }
+  auto added = tx.run(kAddBlock, {number, min_us_, max_us_});
+  if (!added) return std::unexpected(std::move(added.error()));
+  return {};
+}
+
+Result<std::int64_t> IndexBlock::compare(Reader& reader,
+                                         const std::function<void(const std::string&)>& differs) {
+  auto resolved = resolve_kernels(reader);
+  if (!resolved) return std::unexpected(std::move(resolved.error()));
+  const std::int64_t number = first_ / kIndexBlock;
+  std::int64_t postings = 0;
+  for (std::size_t field = 0; field < kIndexFields; ++field) {
+    for (const auto& [value, places] : values_[field]) {
+      ++postings;
+      auto stored = reader.one(kPlacesOf, {field + 1, value, number}, [](const Row& row) { return row.text(0); });
+      if (!stored) return std::unexpected(std::move(stored.error()));
+      if (*stored != encode_places(places)) differs(std::string(kFieldNames[field]) + " " + value);
+    }
+  }
+  auto times = reader.one(kTimes, {number}, [&](const Row& row) {
+    return row.integer(0) == min_us_ && row.integer(1) == max_us_;
+  });
+  if (!times) return std::unexpected(std::move(times.error()));
+  if (!times->value_or(false)) differs("times");
+  return postings;
+}
+
+}  // namespace driftgate::evidence

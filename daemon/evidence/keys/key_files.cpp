@@ -1,0 +1,180 @@
+#include "daemon/evidence/keys/key_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "daemon/evidence/log/log.hpp"
+#include "daemon/evidence/log/query.hpp"
+#include "daemon/store/backup.hpp"
+#include "daemon/store/durable_file.hpp"
+
+namespace driftgate::evidence {
+
+namespace fs = std::filesystem;
+using schema::ErrorCode;
+using schema::EvidenceKind;
+
+namespace {
+
+constexpr const char* kActor = "console";  ///< who has the data folder, offline
+
+fs::path with_suffix(const fs::path& path, const std::string& suffix) {
+  return path.string() + suffix;
+}
+
+Result<void> rename_durably(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) {
+    return schema::fail(ErrorCode::io, fmt::format("cannot rename {} to {}: {}", from.string(), to.string(),
+                                                   error.message()));
+  }
+  return store::sync_folder(to.parent_path());
+}
+
+/// What the newest rotation of a key says, decoded; nothing when it was never rotated.
+Result<std::optional<schema::Entry>> newest_rotation(store::Store& store, KeyUse use) {
+  return store.read([&](store::Reader& reader) -> Result<std::optional<schema::Entry>> {
+    EntryFilter filter{.kind = EvidenceKind::key_rotated, .newest_first = true};
+    for (;;) {
+      auto page = query_entries(reader, filter);
+      if (!page) return std::unexpected(page.error());
+      for (const StoredEntry& stored : page->entries) {
+        auto entry = schema::decode_entry(stored.bytes);
+        if (!entry) return std::unexpected(entry.error());
+        const auto found = entry->draft.body.find("use");
+        if (found != entry->draft.body.end() && found->second == schema::EntryValue(to_string(use))) {
+          return std::optional(std::move(*entry));
+        }
+      }
+      if (!page->next) return std::nullopt;
+      filter.cursor = page->next;
+    }
+  });
+}
+
+/// Puts the new key in the place of the old one, which is kept.
+Result<void> swap_files(const KeyFile& file) {
+  std::error_code ignored;
+  if (fs::exists(file.path, ignored)) {
+    auto old = SigningKey::load(file.path.string());
+    if (!old) return std::unexpected(std::move(old.error()));
+    const auto retired =
+        with_suffix(file.path, fmt::format(".retired-{:08x}", key_id(file.name, old->public_key())));
+    auto done = rename_durably(file.path, retired);
+    if (!done) return done;
+  }
+  return rename_durably(with_suffix(file.path, ".next"), file.path);
+}
+
+std::int64_t number_of(const schema::Entry& entry, std::string_view member) {
+  const auto found = entry.draft.body.find(member);
+  const auto* number = found == entry.draft.body.end() ? nullptr : found->second.integer();
+  return number == nullptr ? 0 : *number;
+}
+
+}  // namespace
+
+fs::path trust_path(const fs::path& data_dir) {
+  return data_dir / "trust.json";
+}
+
+Result<TrustFile> load_trust(const fs::path& data_dir) {
+  std::ifstream file(trust_path(data_dir), std::ios::binary);
+  if (!file) return TrustFile{};
+  std::string text(kMaxTrustBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  auto trust = parse_trust(text);
+  if (!trust) return schema::wrap(trust.error(), "cannot read " + trust_path(data_dir).string());
+  return trust;
+}
+
+Result<void> save_trust(const fs::path& data_dir, const TrustFile& trust) {
+  return store::write_file_durably(trust_path(data_dir), trust_json(trust), 0644, store::IfPresent::replace);
+}
+
+Result<void> check_key(const TrustFile& trust, const KeyFile& file, const PublicKey& key) {
+  bool known = false;
+  for (const TrustedKey& recorded : trust.keys) {
+    if (recorded.use != file.use || recorded.name != file.name) continue;
+    if (recorded.key == key && !recorded.until_us) return {};
+    known = true;
+  }
+  if (!known) return {};
+  return schema::fail(
+      ErrorCode::corrupt,
+      fmt::format("the key {} is not the one in force, which trust.json in the data folder names: put "
+                  "that one back; a new key comes by 'driftgate key rotate'",
+                  file.path.string()));
+}
+
+Result<void> note_key(const fs::path& data_dir, const KeyFile& file, const PublicKey& key,
+                      std::uint64_t from_size, std::int64_t now_us) {
+  auto trust = load_trust(data_dir);
+  if (!trust) return std::unexpected(std::move(trust.error()));
+  if (std::ranges::find(trust->keys, key, &TrustedKey::key) != trust->keys.end()) return {};
+  for (TrustedKey& known : trust->keys) {
+    if (known.use == file.use && known.name == file.name && !known.until_us) known.until_us = now_us;
+  }
+  trust->keys.push_back({file.use, file.name, key, from_size, now_us, std::nullopt});
+  return save_trust(data_dir, *trust);
+}
+
+Result<PublicKey> rotate_key(store::Store& store, const KeyFile& file, const std::string& reason,
+                             std::int64_t now_us) {
+  if (reason.empty()) return schema::fail(ErrorCode::invalid_argument, "a rotation needs a reason");
+  auto finished = finish_rotation(store, file);
+  if (!finished) return std::unexpected(std::move(finished.error()));
+  auto old = SigningKey::load(file.path.string());
+  if (!old) return std::unexpected(std::move(old.error()));
+  auto next = SigningKey::generate();
+  if (!next) return std::unexpected(std::move(next.error()));
+  auto saved = next->save(with_suffix(file.path, ".next").string());
+  if (!saved) return std::unexpected(std::move(saved.error()));
+  auto appended = store.write("rotate a key", [&](store::Tx& tx) -> Result<Appended> {
+    auto size = tree_size(tx);
+    if (!size) return std::unexpected(size.error());
+    schema::EntryDraft entry{.time_us = now_us, .kind = EvidenceKind::key_rotated, .actor = kActor};
+    entry.body = {{"use", to_string(file.use)},
+                  {"name", file.name},
+                  {"old_key", verifier_key_text(file.name, old->public_key())},
+                  {"new_key", verifier_key_text(file.name, next->public_key())},
+                  {"from_size", *size + 1},
+                  {"reason", reason}};
+    return append(tx, entry);
+  });
+  if (!appended) return std::unexpected(std::move(appended.error()));
+  finished = finish_rotation(store, file);
+  if (!finished) return std::unexpected(std::move(finished.error()));
+  return next->public_key();
+}
+
+Result<void> finish_rotation(store::Store& store, const KeyFile& file) {
+  const fs::path next_path = with_suffix(file.path, ".next");
+  std::error_code ignored;
+  if (!fs::exists(next_path, ignored)) return {};
+  auto next = SigningKey::load(next_path.string());
+  auto rotation = newest_rotation(store, file.use);
+  if (!rotation) return std::unexpected(std::move(rotation.error()));
+  const schema::EntryValue new_key(next ? verifier_key_text(file.name, next->public_key()) : std::string());
+  if (!next || !*rotation || (*rotation)->draft.body.find("new_key")->second != new_key) {
+    fs::remove(next_path, ignored);  // its entry was never written
+    return store::sync_folder(next_path.parent_path());
+  }
+  const auto from_size = static_cast<std::uint64_t>(number_of(**rotation, "from_size"));
+  if (auto old = SigningKey::load(file.path.string())) {
+    auto noted = note_key(store.data_dir(), file, old->public_key(), 0, 0);
+    if (!noted) return noted;
+  }
+  auto noted = note_key(store.data_dir(), file, next->public_key(), file.use == KeyUse::head ? from_size : 0,
+                        (*rotation)->draft.time_us);
+  if (!noted) return noted;
+  return swap_files(file);
+}
+
+}  // namespace driftgate::evidence

@@ -1,0 +1,135 @@
+#include "daemon/evidence/log/head_signer.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "daemon/evidence/log/log.hpp"
+#include "daemon/evidence/log/log_tail.hpp"
+
+namespace driftgate::evidence {
+
+using schema::ErrorCode;
+using store::Reader;
+using store::Row;
+using store::Sql;
+using store::Tx;
+
+namespace {
+
+constexpr Sql kHead{"signed head", "SELECT size, note FROM log_head WHERE id = 0"};
+constexpr Sql kHeadAndSize{
+    "signed head and size",
+    "SELECT size, note, (SELECT coalesce(max(seq), -1) + 1 FROM entries) FROM log_head "
+    "WHERE id = 0"};
+constexpr Sql kStore{"store the signed head", "UPDATE log_head SET size = ?1, note = ?2 WHERE id = 0"};
+
+StoredHead head_of(const Row& row) {
+  return {row.unsigned_integer(0), row.text(1)};
+}
+
+std::unexpected<schema::Error> gone() {
+  return schema::fail(
+      ErrorCode::corrupt,
+      "the signed head of the evidence log is gone from the database (table log_head): somebody "
+      "removed it; restore a backup");
+}
+
+}  // namespace
+
+Result<StoredHead> stored_head(Reader& reader) {
+  auto head = reader.one(kHead, {}, head_of);
+  if (!head) {
+    auto failed =
+        schema::wrap(head.error(), "the signed head of the evidence log (table log_head) cannot be read");
+    if (failed.error().code == ErrorCode::internal)
+      failed.error().code = ErrorCode::corrupt;  // no such table
+    return failed;
+  }
+  if (!*head) return gone();
+  return std::move(**head);
+}
+
+Result<void> store_head(Tx& tx, const StoredHead& head) {
+  auto changed = tx.run(kStore, {head.size, head.note});
+  if (!changed) return std::unexpected(std::move(changed.error()));
+  if (*changed != 1) return gone();
+  return {};
+}
+
+Result<StoredHead> sign_and_store(Tx& tx, const std::string& origin, const SigningKey& key) {
+  auto& tail = tx.beside<LogTail>();
+  auto size = tail.next(tx);
+  if (!size) return std::unexpected(std::move(size.error()));
+  auto root = tail.root(tx);
+  if (!root) return std::unexpected(std::move(root.error()));
+  StoredHead head{static_cast<std::uint64_t>(*size), {}};
+  auto note = sign_checkpoint({origin, head.size, *root}, key);
+  if (!note) return std::unexpected(std::move(note.error()));
+  head.note = std::move(*note);
+  auto stored = store_head(tx, head);
+  if (!stored) return std::unexpected(std::move(stored.error()));
+  return head;
+}
+
+HeadSigner::HeadSigner(std::string origin, SigningKey key, StoredHead signed_head, Hash root)
+    : origin_(std::move(origin)), key_(std::move(key)), committed_{std::move(signed_head), root} {}
+
+Result<void> HeadSigner::begun(Tx& tx) {
+  std::uint64_t size = 0;
+  auto head = tx.one(kHeadAndSize, {}, [&](const Row& row) {
+    size = row.unsigned_integer(2);
+    return head_of(row);
+  });
+  if (!head) return std::unexpected(std::move(head.error()));
+  if (!*head) return gone();
+  if (pending_ && **head == pending_->stored) committed_ = std::move(*pending_);
+  pending_.reset();
+  if (**head != committed_.stored) {
+    return schema::fail(
+        ErrorCode::corrupt,
+        "the signed head in the database is not the one that this daemon stored: another program "
+        "writes to the database. Stop it and restore a backup");
+  }
+  if (size != committed_.stored.size) {
+    return schema::fail(
+        ErrorCode::corrupt,
+        fmt::format(
+            "the evidence log has {} entries and its signed head covers {}: another program wrote to the "
+            "database, and what it appended is forged. Stop it and restore a backup",
+            size, committed_.stored.size));
+  }
+  return {};
+}
+
+Result<void> HeadSigner::before_commit(Tx& tx) {
+  auto& tail = tx.beside<LogTail>();
+  auto size = tail.next(tx);
+  if (!size) return std::unexpected(std::move(size.error()));
+  if (static_cast<std::uint64_t>(*size) == committed_.stored.size) return {};
+  auto root = tail.root(tx);
+  if (!root) return std::unexpected(std::move(root.error()));
+  if (tail.is_unchecked()) {
+    auto extends = check_extends(tx, static_cast<std::uint64_t>(*size), *root);
+    if (!extends) return extends;
+    tail.mark_checked();
+  }
+  auto head = sign_and_store(tx, origin_, key_);
+  if (!head) return std::unexpected(std::move(head.error()));
+  pending_ = Head{std::move(*head), *root};
+  return {};
+}
+
+/// What was read back from the database is signed only if it continues what was signed before.
+Result<void> HeadSigner::check_extends(Tx& tx, std::uint64_t size, const Hash& root) const {
+  auto proof = consistency_proof(tx, committed_.stored.size, size);
+  if (!proof) return std::unexpected(std::move(proof.error()));
+  if (verify_consistency(committed_.stored.size, size, committed_.root, root, *proof)) return {};
+  return schema::fail(
+      ErrorCode::corrupt,
+      fmt::format("the first {} entries of the evidence log are not those that were signed: the database was "
+                  "changed. Restore a backup",
+                  committed_.stored.size));
+}
+
+}  // namespace driftgate::evidence

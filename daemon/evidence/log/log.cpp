@@ -1,0 +1,89 @@
+#include "daemon/evidence/log/log.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "daemon/evidence/log/log_tail.hpp"
+#include "daemon/evidence/log/log_tree.hpp"
+
+namespace driftgate::evidence {
+
+using store::Blob;
+using store::Reader;
+using store::Row;
+using store::Sql;
+
+namespace {
+
+constexpr Sql kSize{"tree size", "SELECT coalesce(max(seq), -1) + 1 FROM entries"};
+constexpr Sql kInsertEntry{
+    "append entry",
+    "INSERT INTO entries(seq, time_us, kind, actor, model, promotion, stage, checkpoint, "
+    "contract, clause, verdict, bytes) "
+    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"};
+constexpr Sql kEntry{"find entry", "SELECT seq, bytes FROM entries WHERE seq = ?1"};
+
+NodeSource nodes_of(Reader& reader) {
+  return [&reader](unsigned level, std::uint64_t index) { return subtree(reader, level, index); };
+}
+
+Result<void> check_size(Reader& reader, std::uint64_t size) {
+  auto now = tree_size(reader);
+  if (!now) return std::unexpected(std::move(now.error()));
+  if (size <= *now) return {};
+  return schema::fail(schema::ErrorCode::not_found,
+                      fmt::format("the evidence log has {} entries, not {}", *now, size));
+}
+
+}  // namespace
+
+Result<Appended> append(store::Tx& tx, const schema::EntryDraft& draft) {
+  auto& tail = tx.beside<LogTail>();
+  auto seq = tail.next(tx);
+  if (!seq) return std::unexpected(std::move(seq.error()));
+  const auto& subject = draft.subject;
+  auto prior = Result<std::optional<std::int64_t>>(subject.prior);
+  if (subject.promotion && !subject.prior) prior = tail.newest_of(tx, *subject.promotion);
+  if (!prior) return std::unexpected(std::move(prior.error()));
+  auto bytes = schema::encode_entry(*seq, draft, *prior);
+  if (!bytes) return std::unexpected(std::move(bytes.error()));
+  auto inserted =
+      tx.run(kInsertEntry, {*seq, draft.time_us, schema::to_string(draft.kind), draft.actor, subject.model,
+                            subject.promotion, subject.stage, subject.checkpoint, subject.contract,
+                            body_text(draft, "clause"), body_text(draft, "verdict"), Blob{*bytes}});
+  if (!inserted) return std::unexpected(std::move(inserted.error()));
+  auto kept = tail.add(tx, *seq, draft, *bytes);
+  if (!kept) return std::unexpected(std::move(kept.error()));
+  return Appended{*seq, std::move(*bytes)};
+}
+
+Result<std::uint64_t> tree_size(Reader& reader) {
+  auto size = reader.one(kSize, {}, [](const Row& row) { return row.unsigned_integer(0); });
+  if (!size) return std::unexpected(std::move(size.error()));
+  return size->value_or(0);
+}
+
+Result<Hash> root_at(Reader& reader, std::uint64_t size) {
+  auto enough = check_size(reader, size);
+  if (!enough) return std::unexpected(std::move(enough.error()));
+  return root_at(size, nodes_of(reader));
+}
+
+Result<std::vector<Hash>> inclusion_proof(Reader& reader, std::uint64_t seq, std::uint64_t size) {
+  auto enough = check_size(reader, size);
+  if (!enough) return std::unexpected(std::move(enough.error()));
+  return inclusion_proof(seq, size, nodes_of(reader));
+}
+
+Result<std::vector<Hash>> consistency_proof(Reader& reader, std::uint64_t from, std::uint64_t to) {
+  auto enough = check_size(reader, to);
+  if (!enough) return std::unexpected(std::move(enough.error()));
+  return consistency_proof(from, to, nodes_of(reader));
+}
+
+Result<std::optional<StoredEntry>> find_entry(Reader& reader, std::int64_t seq) {
+  return reader.one(kEntry, {seq}, [](const Row& row) { return StoredEntry{row.integer(0), row.text(1)}; });
+}
+
+}  // namespace driftgate::evidence

@@ -1,0 +1,123 @@
+#include "daemon/evidence/log/log_tree.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+namespace driftgate::evidence {
+
+using store::Blob;
+using store::Reader;
+using store::Row;
+using store::Sql;
+using store::Tx;
+
+namespace {
+
+constexpr Sql kNode{"find node", "SELECT hash FROM tree_nodes WHERE position = ?1"};
+constexpr Sql kNodes{"count nodes", "SELECT coalesce(max(position), -1) + 1 FROM tree_nodes"};
+constexpr Sql kInsertNode{"append node", "INSERT INTO tree_nodes(position, hash) VALUES(?1, ?2)"};
+constexpr Sql kLeaves{"entries of a subtree",
+                      "SELECT bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"};
+
+Result<Hash> read_node(Reader& reader, std::int64_t position) {
+  auto found = reader.one(kNode, {position}, [](const Row& row) { return row.text(0); });
+  if (!found) return std::unexpected(std::move(found.error()));
+  if (!*found || (*found)->size() != sizeof(Hash)) {
+    return schema::fail(schema::ErrorCode::corrupt,
+                        fmt::format("node {} of the evidence log is missing", position));
+  }
+  Hash hash;
+  std::copy((*found)->begin(), (*found)->end(), reinterpret_cast<char*>(hash.data()));
+  return hash;
+}
+
+/// The root of a complete subtree.
+Hash root_of(std::vector<Hash> hashes) {
+  for (; hashes.size() > 1; hashes.resize(hashes.size() / 2)) {
+    for (std::size_t i = 0; i < hashes.size() / 2; ++i) {
+      hashes[i] = node_hash(hashes[2 * i], hashes[2 * i + 1]);
+    }
+  }
+  return hashes.front();
+}
+
+Result<Hash> subtree_of_entries(Reader& reader, unsigned level, std::uint64_t index) {
+  std::vector<Hash> hashes;
+  const std::uint64_t first = index << level;
+  const std::uint64_t end = (index + 1) << level;
+  hashes.reserve(end - first);
+  auto done = reader.each(kLeaves, {first, end}, [&](const Row& row) {
+    hashes.push_back(leaf_hash(row.bytes(0)));
+    return true;
+  });
+  if (!done) return std::unexpected(std::move(done.error()));
+  if (hashes.size() != end - first) {
+    return schema::fail(schema::ErrorCode::corrupt,
+                        fmt::format("of the evidence entries {} to {} some are missing", first, end - 1));
+  }
+  return root_of(std::move(hashes));
+}
+
+Result<void> add_node(Tx& tx, std::int64_t position, const Hash& hash) {
+  auto stored = tx.run(kInsertNode, {position, Blob{schema::as_chars(hash)}});
+  if (!stored) return std::unexpected(std::move(stored.error()));
+  return {};
+}
+
+/// The group's node and those that it completes above.
+Result<void> store_group(Tx& tx, std::uint64_t group, Hash hash) {
+  auto done = add_node(tx, node_position(0, group), hash);
+  for (unsigned level = 0; done && (group >> level & 1) != 0; ++level) {
+    auto left = read_node(tx, node_position(level, (group >> level) - 1));
+    if (!left) return std::unexpected(std::move(left.error()));
+    hash = node_hash(*left, hash);
+    done = add_node(tx, node_position(level + 1, group >> (level + 1)), hash);
+  }
+  return done;
+}
+
+}  // namespace
+
+std::int64_t stored_position(unsigned level, std::uint64_t index) {
+  return node_position(level - kStoredLevel, index);
+}
+
+Result<Hash> subtree(Reader& reader, unsigned level, std::uint64_t index) {
+  if (level < kStoredLevel) return subtree_of_entries(reader, level, index);
+  return read_node(reader, stored_position(level, index));
+}
+
+Result<std::uint64_t> stored_groups(Reader& reader) {
+  auto nodes = reader.one(kNodes, {}, [](const Row& row) { return row.unsigned_integer(0); });
+  if (!nodes) return std::unexpected(std::move(nodes.error()));
+  // g groups have 2g − popcount(g) nodes.
+  const std::uint64_t count = nodes->value_or(0);
+  std::uint64_t groups = count / 2;
+  while (2 * groups - static_cast<std::uint64_t>(std::popcount(groups)) < count) ++groups;
+  return groups;
+}
+
+Result<void> store_next_group(Tx& tx) {
+  auto group = stored_groups(tx);
+  if (!group) return std::unexpected(std::move(group.error()));
+  auto hash = subtree_of_entries(tx, kStoredLevel, *group);
+  if (!hash) return std::unexpected(std::move(hash.error()));
+  return store_group(tx, *group, *hash);
+}
+
+Result<void> store_node(Tx& tx, unsigned level, std::uint64_t index, const Hash& hash) {
+  return add_node(tx, stored_position(level, index), hash);
+}
+
+Hash root_of_edge(const std::vector<Hash>& edge) {
+  if (edge.empty()) return empty_root();
+  Hash hash = edge.back();
+  for (auto left = edge.rbegin() + 1; left != edge.rend(); ++left) hash = node_hash(*left, hash);
+  return hash;
+}
+
+}  // namespace driftgate::evidence

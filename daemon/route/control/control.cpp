@@ -1,0 +1,168 @@
+#include "daemon/route/control/control.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/route/control/frame.hpp"
+#include "daemon/route/control/telemetry_json.hpp"
+#include "daemon/route/table/route_json.hpp"
+#include "daemon/route/table/state_file.hpp"
+
+namespace driftgate::route {
+namespace {
+
+using nlohmann::json;
+using Answer = schema::Result<std::string>;
+
+constexpr std::size_t kMaxWindowsBytes = kMaxFrameBytes * 3 / 4;  // of one answer, the first window aside
+constexpr auto kReplaceBadUtf8 = json::error_handler_t::replace;
+
+std::string ok() {
+  return R"({"ok":true})";
+}
+
+std::string ok_with(json members) {
+  members["ok"] = true;
+  return members.dump(-1, ' ', false, kReplaceBadUtf8);
+}
+
+std::unexpected<schema::Error> bad(std::string_view what) {
+  return schema::fail(schema::ErrorCode::invalid_argument, fmt::format("control request: {}", what));
+}
+
+Answer apply(RouterCore& core, const json& request) {
+  if (!request.contains("route")) return bad("apply needs a route");
+  auto route = route_from_json(request["route"]);
+  if (!route) return std::unexpected(route.error());
+  auto applied = core.routes.apply(*route, RouteTable::Time::clock::now());
+  if (!applied) return std::unexpected(applied.error());
+  spdlog::info("router: model {} epoch {} revision {} candidate_bp {} mirror_bp {} stage {}", route->model,
+               route->epoch, route->revision, route->candidate_bp, route->mirror_bp, route->stage_key);
+  // In force before it is kept: a share taken away must not wait for a disk.
+  auto kept = save_state(core.options.state_path, core.routes.held());
+  if (!kept)
+    return schema::wrap(kept.error(),
+                        "the route is in force, but it would not survive a restart of the router");
+  return ok();
+}
+
+Answer observe(RouterCore& core) {
+  auto routes = json::array();
+  for (const auto& observed : core.routes.observe()) routes.push_back(to_json(observed));
+  return ok_with({{"routes", std::move(routes)}});
+}
+
+/// True when the caller's window number is one of this process.
+bool own_number(const RouterCore& core, const json& request) {
+  const auto id = request.find("router_id");
+  return id != request.end() && id->is_string() &&
+         id->get_ref<const std::string&>() == core.ledger.router_id();
+}
+
+bool unsigned_member(const json& request, const char* name, std::uint64_t& out) {
+  const auto found = request.find(name);
+  if (found == request.end() || !found->is_number_unsigned()) return false;
+  out = found->get<std::uint64_t>();
+  return true;
+}
+
+Answer windows(RouterCore& core, const json& request) {
+  std::uint64_t after = 0;
+  std::uint64_t limit = 0;
+  if (!unsigned_member(request, "after", after) || !unsigned_member(request, "limit", limit)) {
+    return bad("windows needs after and limit");
+  }
+  if (!own_number(core, request)) after = 0;
+  std::string text = R"({"ok":true,"windows":[)";
+  bool first = true;
+  for (const auto& window : core.ledger.windows(after, limit)) {
+    auto one = window_to_text(*window);
+    if (!first && text.size() + one.size() > kMaxWindowsBytes) break;
+    if (!first) text += ',';
+    first = false;
+    text += one;
+  }
+  return text + "]}";
+}
+
+Answer acknowledge(RouterCore& core, const json& request) {
+  std::uint64_t number = 0;
+  if (!unsigned_member(request, "number", number)) return bad("acknowledge needs number");
+  if (own_number(core, request)) core.ledger.acknowledge(number);
+  return ok();
+}
+
+Answer spool(RouterCore& core, const json& request, bool drop) {
+  const auto found = request.find("stage_key");
+  if (found == request.end() || !found->is_string()) return bad("a spool request needs stage_key");
+  const auto& stage_key = found->get_ref<const std::string&>();
+  if (drop) {
+    if (auto done = core.spool.drop(stage_key); !done) return std::unexpected(done.error());
+    return ok();
+  }
+  if (const auto open = core.mirrors.count(stage_key); open > 0)
+    return schema::fail(
+        schema::ErrorCode::conflict,
+        fmt::format("{} mirrored requests of {} are still in flight; ask again", open, stage_key));
+  auto path = core.spool.path(stage_key);
+  if (!path) return std::unexpected(path.error());
+  return ok_with({{"path", *path}});
+}
+
+Answer capabilities(const RouterCore& core) {
+  return ok_with({{"capabilities", to_json(router_capabilities())},
+                  {"pid", static_cast<std::uint64_t>(::getpid())},
+                  {"port", core.port.load()},
+                  {"draining", core.draining.load()},
+                  {"router_id", core.ledger.router_id()}});
+}
+
+/// Copies of the listening sockets, so that a daemon that did not start this router holds them as well.
+Answer listeners(const RouterCore& core, ControlEffects& effects) {
+  auto copies = core.listeners.copies();
+  if (!copies) return std::unexpected(copies.error());
+  effects.descriptors = std::move(*copies);
+  return ok_with({{"listeners", effects.descriptors.size()}});
+}
+
+Answer dispatch(RouterCore& core, const json& request, ControlEffects& effects) {
+  const auto found = request.is_object() ? request.find("op") : request.end();
+  if (!request.is_object() || found == request.end() || !found->is_string()) return bad("needs an op");
+  const auto& op = found->get_ref<const std::string&>();
+  if (op == "apply") return apply(core, request);
+  if (op == "observe") return observe(core);
+  if (op == "heartbeat") {
+    core.routes.heartbeat(RouteTable::Time::clock::now());
+    return ok();
+  }
+  if (op == "windows") return windows(core, request);
+  if (op == "acknowledge") return acknowledge(core, request);
+  if (op == "spool_path") return spool(core, request, false);
+  if (op == "drop_spool") return spool(core, request, true);
+  if (op == "capabilities") return capabilities(core);
+  if (op == "listeners") return listeners(core, effects);
+  if (op == "shutdown") {
+    core.draining = true;  // before the answer: nobody adopts a router that was told to end
+    effects.stop = true;
+    return ok();
+  }
+  return bad(fmt::format("unknown op '{}'", op));
+}
+
+}  // namespace
+
+std::string answer_control(RouterCore& core, std::string_view request, ControlEffects& effects) {
+  const auto json_request = parse_json(request);
+  auto answer =
+      json_request ? dispatch(core, *json_request, effects) : Answer(std::unexpected(json_request.error()));
+  if (answer && answer->size() > kMaxFrameBytes) {
+    answer = schema::fail(schema::ErrorCode::limit_exceeded, "control answer is over the limit of a frame");
+  }
+  if (answer) return std::move(*answer);
+  return json{{"ok", false}, {"error", to_json(answer.error())}}.dump(-1, ' ', false, kReplaceBadUtf8);
+}
+
+}  // namespace driftgate::route

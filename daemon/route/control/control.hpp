@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/route/worker/core.hpp"
+
+namespace driftgate::route {
+
+/// What goes with an answer.
+struct ControlEffects {
+  bool stop = false;                  ///< the router is to end
+  std::vector<UniqueFd> descriptors;  ///< sent beside the answer
+};
+
+/// The answer to one control request, both JSON. Requests are {"op": NAME, …} with op one of apply,
+/// observe, heartbeat, windows, acknowledge, spool_path, drop_spool, capabilities, listeners, shutdown;
+/// answers are {"ok": true, …} or {"ok": false, "error": {"code", "message"}}.
+[[nodiscard]] std::string answer_control(RouterCore& core, std::string_view request, ControlEffects& effects);
+
+}  // namespace driftgate::route

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/route/control/telemetry.hpp"
+#include "daemon/route/table/route.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::route {
+
+/// What a data plane can do; a route that needs more is refused when the promotion is planned.
+struct Capabilities {
+  bool basis_points = false;
+  bool sticky = false;
+  bool slice = false;
+  bool mirror = false;
+  bool atomic_change = false;
+  std::uint64_t max_mirrored_body_bytes = 0;
+};
+
+/// A data plane: embedded router now; HAProxy and Gateway API have the same shape. All calls block,
+/// have a deadline of their own and may be repeated: doing one twice changes nothing.
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  [[nodiscard]] virtual Capabilities capabilities() const = 0;
+  /// Replaces the route of `route.model`. `conflict` when the data plane holds a newer epoch.
+  virtual schema::Result<void> apply(const ModelRoute& route) = 0;
+  /// Every route as the data plane holds it now.
+  virtual schema::Result<std::vector<ObservedRoute>> observe() = 0;
+  /// Tells the data plane that the daemon lives; without it the dead-man time runs.
+  virtual schema::Result<void> heartbeat() = 0;
+  /// Closed windows behind `after`, oldest first, at most `limit`; from the first when the data plane is not the
+  /// process of `after`.
+  virtual schema::Result<std::vector<Window>> windows(const WindowPosition& after, std::size_t limit) = 0;
+  /// Windows up to `position` are stored by the daemon and may be forgotten; nothing when they are of another
+  /// process.
+  virtual schema::Result<void> acknowledge(const WindowPosition& position) = 0;
+  /// The spool file with the pairs of a stage, complete (flushed), or `not_found`; `conflict` while mirrored
+  /// requests of the stage are in flight: ask again.
+  virtual schema::Result<std::string> spool_path(const std::string& stage_key) = 0;
+  /// Forgets and deletes the spool of a stage.
+  virtual schema::Result<void> drop_spool(const std::string& stage_key) = 0;
+};
+
+}  // namespace driftgate::route

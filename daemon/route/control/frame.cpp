@@ -1,0 +1,100 @@
+#include "daemon/route/control/frame.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace driftgate::route {
+namespace {
+
+std::unexpected<schema::Error> io_failure(std::string_view what) {
+  return schema::fail(schema::ErrorCode::unavailable,
+                      fmt::format("control socket: {}: {}", what, std::strerror(errno)));
+}
+
+schema::Result<void> wait_for(int fd, short events, FrameDeadline deadline) {
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) {
+      return schema::fail(schema::ErrorCode::deadline_exceeded,
+                          "control socket: no answer within the deadline");
+    }
+    pollfd watched{fd, events, 0};
+    const int ready = ::poll(&watched, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return io_failure("poll failed");
+  }
+}
+
+}  // namespace
+
+std::string encode_frame(std::string_view body) {
+  const auto size = static_cast<std::uint32_t>(body.size());
+  std::string frame;
+  frame.reserve(kFrameHeadBytes + body.size());
+  for (const unsigned shift : {24u, 16u, 8u, 0u}) frame.push_back(static_cast<char>((size >> shift) & 0xffu));
+  frame.append(body);
+  return frame;
+}
+
+schema::Result<std::optional<std::string>> take_frame(std::string& buffer) {
+  if (buffer.size() < kFrameHeadBytes) return std::nullopt;
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < kFrameHeadBytes; ++i)
+    size = (size << 8) | static_cast<unsigned char>(buffer[i]);
+  if (size > kMaxFrameBytes) {
+    return schema::fail(
+        schema::ErrorCode::limit_exceeded,
+        fmt::format("control socket: a frame of {} bytes is over the limit of {}", size, kMaxFrameBytes));
+  }
+  if (buffer.size() < kFrameHeadBytes + size) return std::nullopt;
+  std::string body = buffer.substr(kFrameHeadBytes, size);
+  buffer.erase(0, kFrameHeadBytes + size);
+  return body;
+}
+
+schema::Result<void> wait_readable(int fd, FrameDeadline deadline) {
+  return wait_for(fd, POLLIN, deadline);
+}
+
+schema::Result<void> write_all(int fd, std::string_view bytes, FrameDeadline deadline) {
+  while (!bytes.empty()) {
+    const auto sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      if (auto ready = wait_for(fd, POLLOUT, deadline); !ready) return ready;
+    } else if (errno != EINTR) {
+      return io_failure("sending failed");
+    }
+  }
+  return {};
+}
+
+schema::Result<std::string> read_frame(int fd, std::string& buffer, FrameDeadline deadline) {
+  std::array<char, 65'536> bytes;
+  for (;;) {
+    auto frame = take_frame(buffer);
+    if (!frame) return std::unexpected(frame.error());
+    if (*frame) return std::move(**frame);
+    const auto got = ::recv(fd, bytes.data(), bytes.size(), 0);
+    if (got > 0) {
+      buffer.append(bytes.data(), static_cast<std::size_t>(got));
+    } else if (got == 0) {
+      return schema::fail(schema::ErrorCode::unavailable,
+                          "control socket: the other side closed the connection");
+    } else if (errno == EAGAIN) {
+      if (auto ready = wait_for(fd, POLLIN, deadline); !ready) return std::unexpected(ready.error());
+    } else if (errno != EINTR) {
+      return io_failure("reading failed");
+    }
+  }
+}
+
+}  // namespace driftgate::route

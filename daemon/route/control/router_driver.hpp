@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "daemon/route/control/driver.hpp"
+#include "daemon/route/control/unique_fd.hpp"
+
+namespace driftgate::route {
+
+/// Who answers on a control socket.
+struct RouterInfo {
+  int pid = 0;
+  std::uint16_t port = 0;  ///< of users' traffic
+  std::string router_id;
+  bool draining = false;  ///< it was told to end and takes no new connections
+};
+
+/// The embedded router as a data plane: a blocking client of its control socket. Reconnects by itself; a
+/// request that a broken connection swallowed is sent once more, which is safe since all are repeatable.
+/// Safe from any thread, one request at a time.
+class RouterDriver final : public Driver {
+ public:
+  explicit RouterDriver(std::string control_path,
+                        std::chrono::milliseconds deadline = std::chrono::milliseconds(5'000))
+      : control_path_(std::move(control_path)), deadline_(deadline) {}
+
+  [[nodiscard]] Capabilities capabilities() const override;
+  schema::Result<void> apply(const ModelRoute& route) override;
+  schema::Result<std::vector<ObservedRoute>> observe() override;
+  schema::Result<void> heartbeat() override;
+  schema::Result<std::vector<Window>> windows(const WindowPosition& after, std::size_t limit) override;
+  schema::Result<void> acknowledge(const WindowPosition& position) override;
+  schema::Result<std::string> spool_path(const std::string& stage_key) override;
+  schema::Result<void> drop_spool(const std::string& stage_key) override;
+
+  /// `unavailable` when no router answers.
+  schema::Result<RouterInfo> info();
+  /// How the router that answers now names itself in Via of what it passes on; empty when none answers.
+  [[nodiscard]] std::string mark();
+  /// Asks the router to drain and end.
+  schema::Result<void> shutdown();
+
+ private:
+  schema::Result<nlohmann::json> call(const nlohmann::json& request);
+  schema::Result<std::string> send_once(const std::string& frame,
+                                        std::chrono::steady_clock::time_point deadline);
+
+  const std::string control_path_;
+  const std::chrono::milliseconds deadline_;
+  std::mutex mutex_;
+  UniqueFd socket_;
+  std::string buffer_;
+};
+
+}  // namespace driftgate::route

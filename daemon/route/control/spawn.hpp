@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "daemon/route/control/router_driver.hpp"
+#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/route/worker/router_options.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::route {
+
+struct SpawnOptions {
+  RouterOptions router;
+  std::string log_path;  ///< standard output and error of the router, appended
+  std::string executable = "/proc/self/exe";
+  std::vector<std::string> words = {"router"};  ///< before the router's own arguments
+  std::chrono::milliseconds deadline{10'000};   ///< to its first answer
+  std::chrono::milliseconds answer{5'000};      ///< that a living router gets to answer
+  /// Listening sockets that a new router gets copies of, a thread for each; empty: it binds its own.
+  std::vector<UniqueFd> listeners{};
+};
+
+struct RouterProcess {
+  RouterInfo info;
+  bool adopted = false;  ///< it lived already
+};
+
+/// The router that answers on the control socket; `unavailable` when nobody listens there,
+/// `deadline_exceeded` when somebody does and is silent.
+[[nodiscard]] schema::Result<RouterProcess> adopt_router(
+    const std::string& control_path, std::chrono::milliseconds answer = std::chrono::milliseconds(5'000));
+
+/// Adopts a living router or starts one in a session of its own, with no tie to this process but the
+/// control socket and copies of `listeners`: it outlives the caller. Returns once it answers. One that does
+/// not within the deadline is killed.
+[[nodiscard]] schema::Result<RouterProcess> spawn_router(const SpawnOptions& options);
+
+}  // namespace driftgate::route

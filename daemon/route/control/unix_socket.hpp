@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/route/control/unique_fd.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::route {
+
+// Each returns a descriptor that the caller owns, close-on-exec.
+
+/// An exclusive flock on `path`, held as long as the descriptor; `conflict` when another holds it.
+[[nodiscard]] schema::Result<int> lock_file(const std::string& path);
+
+/// A listening Unix stream socket, mode 0600, non-blocking, in place of an older socket at `path`.
+[[nodiscard]] schema::Result<int> listen_unix(const std::string& path);
+
+/// A connected one, non-blocking; `unavailable` when nobody listens.
+[[nodiscard]] schema::Result<int> connect_unix(const std::string& path);
+
+/// Sends bytes on a Unix socket with descriptors beside them (SCM_RIGHTS); the caller keeps its own. At most
+/// 16, and the bytes few enough to be sent at once.
+[[nodiscard]] schema::Result<void> send_descriptors(int fd, std::string_view bytes,
+                                                    const std::vector<UniqueFd>& descriptors);
+/// Waits for the next bytes, appends them to `buffer`, and gives the descriptors that came with them,
+/// close-on-exec; maybe none.
+[[nodiscard]] schema::Result<std::vector<UniqueFd>> receive_descriptors(
+    int fd, std::string& buffer, std::chrono::steady_clock::time_point deadline);
+
+/// The process that listens on the other side of a connected Unix socket.
+[[nodiscard]] schema::Result<int> peer_process(int fd);
+
+}  // namespace driftgate::route

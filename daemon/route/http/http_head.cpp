@@ -1,0 +1,211 @@
+#include "daemon/route/http/http_head.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "daemon/limits/header_names.hpp"
+
+namespace driftgate::route {
+namespace {
+
+constexpr std::size_t kMaxLengthDigits = 15;  // keeps lengths below 2^53
+
+char lower(char byte) {
+  return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte - 'A' + 'a') : byte;
+}
+
+bool token_byte(char byte) {
+  if ((byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9'))
+    return true;
+  return std::string_view("!#$%&'*+-.^_`|~").find(byte) != std::string_view::npos;
+}
+
+bool token(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, token_byte);
+}
+
+bool value_byte(char byte) {
+  const auto code = static_cast<unsigned char>(byte);
+  return code == '\t' || (code >= 0x20 && code != 0x7f);
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// True when the comma-separated list has the word.
+bool lists(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    if (equals_ignoring_case(trimmed(list.substr(0, comma)), word)) return true;
+    list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
+  }
+  return false;
+}
+
+std::unexpected<schema::Error> bad(const char* why) {
+  return schema::fail(schema::ErrorCode::invalid_argument, why);
+}
+
+/// The next line without its CRLF; nothing when a byte in it is not allowed in any head.
+std::optional<std::string_view> take_line(std::string_view& rest) {
+  const auto end = rest.find("\r\n");
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto line = rest.substr(0, end);
+  rest.remove_prefix(end + 2);
+  if (!std::ranges::all_of(line, value_byte)) return std::nullopt;
+  return line;
+}
+
+bool take_version(std::string_view text, int& minor) {
+  if (text != "HTTP/1.1" && text != "HTTP/1.0") return false;
+  minor = text.back() - '0';
+  return true;
+}
+
+schema::Result<void> note_length(HeadFields& head, std::string_view value) {
+  std::uint64_t length = 0;
+  const auto* const end = value.data() + value.size();
+  const auto [stop, error] = std::from_chars(value.data(), end, length);
+  if (value.empty() || value.size() > kMaxLengthDigits || error != std::errc() || stop != end) {
+    return bad("Content-Length is not a number");
+  }
+  if (head.content_length) return bad("more than one Content-Length");
+  head.content_length = length;
+  return {};
+}
+
+schema::Result<void> note_field(HeadFields& head, const HeadField& field) {
+  if (equals_ignoring_case(field.name, "content-length")) return note_length(head, field.value);
+  if (equals_ignoring_case(field.name, "transfer-encoding")) {
+    if (head.chunked || !equals_ignoring_case(field.value, "chunked")) {
+      return bad("Transfer-Encoding other than a single 'chunked'");
+    }
+    head.chunked = true;
+  } else if (equals_ignoring_case(field.name, "connection")) {
+    if (lists(field.value, "close")) head.keep_alive = false;
+    if (head.minor_version == 0 && lists(field.value, "keep-alive")) head.keep_alive = true;
+  }
+  return {};
+}
+
+schema::Result<void> parse_fields(HeadFields& head, std::string_view rest) {
+  head.keep_alive = head.minor_version == 1;
+  for (;;) {
+    const auto line = take_line(rest);
+    if (!line) return bad("a header line has a control byte or no end");
+    if (line->empty()) break;
+    if (head.fields.size() == kMaxHeadFields) return bad("too many header fields");
+    const auto colon = line->find(':');
+    if (colon == std::string_view::npos || !token(line->substr(0, colon))) {
+      return bad("a header line is folded, has no name or a blank before its colon");
+    }
+    head.fields.push_back({line->substr(0, colon), trimmed(line->substr(colon + 1))});
+    if (auto noted = note_field(head, head.fields.back()); !noted) return noted;
+  }
+  if (!rest.empty()) return bad("bytes behind the head");
+  if (head.chunked && head.content_length) return bad("both Transfer-Encoding and Content-Length");
+  if (head.chunked && head.minor_version == 0) return bad("Transfer-Encoding in HTTP/1.0");
+  return {};
+}
+
+}  // namespace
+
+bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::optional<std::string_view> HeadFields::find(std::string_view name) const {
+  for (const auto& field : fields) {
+    if (equals_ignoring_case(field.name, name)) return field.value;
+  }
+  return std::nullopt;
+}
+
+HeadScan scan_head(std::string_view bytes, std::size_t from, std::size_t& end) {
+  auto feed = bytes.find('\n', from);
+  for (; feed != std::string_view::npos; feed = bytes.find('\n', feed + 1)) {
+    if (feed == 0 || bytes[feed - 1] != '\r') return HeadScan::bad;
+    if (feed == 1 || (feed >= 3 && bytes[feed - 2] == '\n')) {
+      end = feed + 1;
+      return HeadScan::complete;
+    }
+  }
+  return HeadScan::incomplete;
+}
+
+schema::Result<RequestHead> parse_request_head(std::string_view text) {
+  RequestHead head;
+  const auto line = take_line(text);
+  if (!line) return bad("the request line has a control byte or no end");
+  const auto first = line->find(' ');
+  const auto last = line->rfind(' ');
+  if (first == std::string_view::npos || first == last)
+    return bad("the request line is not METHOD TARGET VERSION");
+  head.method = line->substr(0, first);
+  head.target = line->substr(first + 1, last - first - 1);
+  if (!token(head.method)) return bad("the method is not a word");
+  const auto visible = [](char byte) { return byte > ' ' && byte < 0x7f; };
+  if (!head.target.starts_with('/') || !std::ranges::all_of(head.target, visible)) {
+    return bad("the target must be a path that begins with '/'");
+  }
+  if (!take_version(line->substr(last + 1), head.minor_version))
+    return bad("the version is not HTTP/1.1 or HTTP/1.0");
+  if (auto fields = parse_fields(head, text); !fields) return std::unexpected(fields.error());
+  for (const auto& field : head.fields) {
+    if (const auto read_as = limits::disguised_header(field.name)) {
+      return schema::fail(schema::ErrorCode::invalid_argument,
+                          fmt::format("a header name could be read as '{}': spell it with dashes", *read_as));
+    }
+  }
+  const auto hosts = std::ranges::count_if(
+      head.fields, [](const HeadField& f) { return equals_ignoring_case(f.name, "host"); });
+  if (hosts > 1 || (hosts == 0 && head.minor_version == 1)) return bad("a request needs exactly one Host");
+  if (const auto expect = head.find("expect")) {
+    if (!equals_ignoring_case(*expect, "100-continue")) return bad("unknown Expect");
+    head.expects_continue = head.minor_version == 1;
+  }
+  return head;
+}
+
+schema::Result<ResponseHead> parse_response_head(std::string_view text) {
+  ResponseHead head;
+  const auto line = take_line(text);
+  if (!line || line->size() < 12 || !take_version(line->substr(0, 8), head.minor_version) ||
+      (*line)[8] != ' ') {
+    return bad("the status line is not HTTP/1.x STATUS REASON");
+  }
+  const auto digits = line->substr(9, 3);
+  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + 3, head.status);
+  if (error != std::errc() || stop != digits.data() + 3 || head.status < 100 ||
+      (line->size() > 12 && (*line)[12] != ' ')) {
+    return bad("the status is not three digits");
+  }
+  if (line->size() > 13) head.reason = line->substr(13);
+  if (auto fields = parse_fields(head, text); !fields) return std::unexpected(fields.error());
+  return head;
+}
+
+bool hop_by_hop(std::string_view name, std::string_view connection) {
+  static constexpr std::array<std::string_view, 10> kNames{"connection",
+                                                           "keep-alive",
+                                                           "proxy-connection",
+                                                           "proxy-authenticate",
+                                                           "proxy-authorization",
+                                                           "te",
+                                                           "trailer",
+                                                           "transfer-encoding",
+                                                           "upgrade",
+                                                           "expect"};
+  return std::ranges::any_of(kNames,
+                             [&](std::string_view known) { return equals_ignoring_case(known, name); }) ||
+         lists(connection, name);
+}
+
+}  // namespace driftgate::route

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "daemon/route/control/telemetry.hpp"
+#include "daemon/route/http/sse_scan.hpp"
+
+namespace driftgate::route {
+
+/// Follows the answer of an engine to a completion request and says how it ended, by the definition of
+/// `error_rate` in docs/design/measurement.md, "Registry of names". The same judge for users' and for
+/// mirrored requests.
+class AnswerJudge {
+ public:
+  /// Larger plain answers are passed on without being read as JSON.
+  static constexpr std::size_t kMaxJudgedBodyBytes = 8u << 20;
+
+  explicit AnswerJudge(bool stream_asked) : stream_asked_(stream_asked) {}
+
+  /// The head came at `now_ms` after the request was accepted.
+  void head(int status, std::string_view content_type, double now_ms);
+  /// A streamed answer: parts are passed on as they come. Otherwise the whole body is judged at its end.
+  [[nodiscard]] bool streamed() const { return streamed_; }
+  [[nodiscard]] int status() const { return status_; }
+  void part(std::string_view bytes, double now_ms);
+  /// The answer is over: `why` is a reason of Exchange, empty for an end in good order; `body` is the
+  /// whole body of an answer that is not streamed.
+  void end(std::string_view why, std::string_view body, double now_ms);
+
+  [[nodiscard]] Outcome outcome() const { return outcome_; }
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+  [[nodiscard]] double ttft_ms() const { return ttft_ms_; }
+  [[nodiscard]] double inter_token_ms() const { return events_.inter_token_ms(); }
+  [[nodiscard]] double total_ms() const { return total_ms_; }
+  /// The stream reached `data: [DONE]`: whatever follows does not matter to anyone.
+  [[nodiscard]] bool complete() const { return streamed_ && events_.done(); }
+
+ private:
+  void fail(std::string reason);
+
+  const bool stream_asked_;
+  bool streamed_ = false;
+  int status_ = 0;
+  SseScan events_;
+  Outcome outcome_ = Outcome::failed;
+  std::string reason_;
+  double ttft_ms_ = 0;
+  double total_ms_ = 0;
+};
+
+}  // namespace driftgate::route

@@ -1,0 +1,230 @@
+#include "daemon/route/relay/client_stream.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/write.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "daemon/limits/body_room.hpp"
+
+namespace driftgate::route {
+namespace {
+
+constexpr std::size_t kReadBytes = 8u << 10;
+constexpr std::size_t kMaxLingerBytes = 256u << 10;
+constexpr std::chrono::milliseconds kLinger{1'000};
+constexpr std::string_view kBodiesOnTheirWay =
+    "too many bodies of requests are on their way at once; try again in a second";
+using limits::Use;
+
+Deadlines::Time after_ms(std::uint32_t milliseconds) {
+  return Deadlines::Time::clock::now() + std::chrono::milliseconds(milliseconds);
+}
+
+}  // namespace
+
+ClientStream::ClientStream(TcpSocket socket, Deadlines& deadlines, const RouterOptions& options,
+                           std::unique_ptr<Place> place)
+    : socket_(std::move(socket)),
+      options_(options),
+      place_(std::move(place)),
+      watch_(deadlines, [this] { late(); }) {
+  boost::system::error_code ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+}
+
+void ClientStream::close() {
+  watch_.clear();
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+}
+
+/// A write that the client does not take makes the connection one that may give way, and ends it later.
+void ClientStream::late() {
+  if (!writing_ || Deadlines::Time::clock::now() >= cut_at_) return close();
+  place_->use(Use::stalled);
+  watch_.set(cut_at_);
+}
+
+void ClientStream::give_way() {
+  if (place_->in_use() == Use::active) return;
+  if (place_->in_use() == Use::body) {
+    const auto text = refusal_answer({503, "body_memory", std::string(kBodiesOnTheirWay)}, false);
+    // One attempt without waiting: the client has not sent its request, so it may not read either.
+    static_cast<void>(::send(socket_.native_handle(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+  }
+  close();
+}
+
+ClientStream::Read ClientStream::refuse_for_memory(ClientRequest& request) {
+  std::string().swap(request.body);
+  std::string().swap(received_);
+  return refuse(503, "body_memory", std::string(kBodiesOnTheirWay));
+}
+
+ClientStream::Read ClientStream::refuse(int status, std::string code, std::string message) {
+  refusal_ = {status, std::move(code), std::move(message)};
+  return Read::refused;
+}
+
+Task<bool> ClientStream::read_more(std::size_t most) {
+  const auto before = received_.size();
+  received_.resize(before + most);
+  auto [failure, got] =
+      co_await socket_.async_read_some(asio::buffer(received_.data() + before, most), kAwait);
+  received_.resize(before + got);
+  co_return !failure;
+}
+
+Task<ClientStream::Read> ClientStream::read_request(ClientRequest& request) {
+  serving_ = false;
+  blocked_ = {};
+  std::string().swap(request.body);  // a connection that waits keeps no memory of what it sent
+  if (received_.empty() && received_.capacity() > kReadBytes) std::string().swap(received_);
+  place_->use(Use::waiting);
+  Read read = co_await read_head(request);
+  if (read == Read::request) {
+    read = co_await read_body(request);
+  }
+  idle_ = false;
+  watch_.clear();
+  place_->use(Use::active);
+  serving_ = true;
+  co_return read;
+}
+
+Task<ClientStream::Read> ClientStream::read_head(ClientRequest& request) {
+  idle_ = received_.empty();
+  watch_.set(after_ms(idle_ ? options_.idle_ms : options_.header_ms));
+  std::size_t scanned = 0;
+  std::size_t end = 0;
+  for (;;) {
+    const auto scan = scan_head(received_, scanned, end);
+    const bool too_long =
+        scan == HeadScan::complete ? end > kMaxRequestHeadBytes : received_.size() > kMaxRequestHeadBytes;
+    if (scan == HeadScan::bad)
+      co_return refuse(400, "bad_request", "the request's head has a line without CRLF");
+    if (too_long) {
+      co_return refuse(431, "head_too_large",
+                       fmt::format("the request's head is over {} bytes", kMaxRequestHeadBytes));
+    }
+    if (scan == HeadScan::complete) break;
+    scanned = received_.size();
+    const bool more = co_await read_more(kReadBytes);
+    if (!more) co_return Read::closed;
+    if (idle_) watch_.set(after_ms(options_.header_ms));
+    idle_ = false;
+  }
+  request.head_bytes = received_.substr(0, end);
+  received_.erase(0, end);
+  auto head = parse_request_head(request.head_bytes);
+  if (!head) co_return refuse(400, "bad_request", head.error().message);
+  request.head = std::move(*head);
+  co_return Read::request;
+}
+
+Task<ClientStream::Read> ClientStream::read_body(ClientRequest& request) {
+  const auto length = request.head.content_length.value_or(0);
+  if (length > options_.max_body_bytes) {
+    co_return refuse(413, "body_too_large",
+                     fmt::format("the body is over {} bytes", options_.max_body_bytes));
+  }
+  if (length == 0 && !request.head.chunked) co_return Read::request;
+  if (request.head.expects_continue && received_.empty()) {
+    const Bytes go_on{"HTTP/1.1 100 Continue\r\n\r\n"};
+    const bool sent = co_await write(go_on);
+    if (!sent) co_return Read::closed;
+  }
+  place_->use(Use::body);
+  watch_.set(after_ms(options_.body_ms));
+  if (request.head.chunked) {
+    const Read read = co_await read_chunked(request);
+    co_return read;
+  }
+  while (received_.size() < length) {
+    if (!limits::make_body_room(*place_, received_, length, kReadBytes)) co_return refuse_for_memory(request);
+    const std::size_t most = std::min<std::size_t>(kReadBytes, length - received_.size());
+    const bool more = co_await read_more(most);
+    if (!more) co_return Read::closed;
+  }
+  if (received_.size() == length) {
+    request.body = std::exchange(received_, {});
+    co_return Read::request;
+  }
+  request.body = received_.substr(0, length);
+  received_.erase(0, length);
+  co_return Read::request;
+}
+
+Task<ClientStream::Read> ClientStream::read_chunked(ClientRequest& request) {
+  ChunkedDecoder decoder;
+  for (;;) {
+    received_.erase(0, decoder.feed(received_, request.body));
+    if (decoder.failed()) co_return refuse(400, "bad_request", "the body's chunks are malformed");
+    if (request.body.size() > options_.max_body_bytes) {
+      co_return refuse(413, "body_too_large",
+                       fmt::format("the body is over {} bytes", options_.max_body_bytes));
+    }
+    if (decoder.done()) co_return Read::request;
+    if (!place_->hold(request.body.capacity() + received_.capacity())) co_return refuse_for_memory(request);
+    const bool more = co_await read_more(kReadBytes);
+    if (!more) co_return Read::closed;
+  }
+}
+
+Task<bool> ClientStream::write(Bytes pieces) {
+  if (gone_) co_return false;
+  std::array<asio::const_buffer, 4> buffers;
+  for (std::size_t i = 0; i < pieces.size(); ++i) buffers[i] = asio::buffer(pieces[i]);
+  const auto begin = Deadlines::Time::clock::now();
+  cut_at_ = begin + std::chrono::milliseconds(options_.write_stall_ms);
+  writing_ = true;
+  watch_.set(std::min(cut_at_, begin + limits::kStalledAfter));
+  auto [failure, sent] = co_await asio::async_write(socket_, buffers, kAwait);
+  watch_.clear();
+  writing_ = false;
+  place_->use(Use::active);
+  blocked_ += Deadlines::Time::clock::now() - begin;
+  if (failure) gone_ = true;
+  co_return !failure;
+}
+
+void ClientStream::watch(std::shared_ptr<void> keeper) {
+  if (watching_ || !received_.empty()) return;
+  watching_ = true;
+  socket_.async_wait(TcpSocket::wait_read,
+                     [this, held = std::move(keeper)](const boost::system::error_code& failure) {
+                       readable(failure, held);
+                     });
+}
+
+void ClientStream::readable(const boost::system::error_code& failure, std::shared_ptr<void> keeper) {
+  watching_ = false;
+  if (failure || !serving_ || gone_ || !socket_.is_open()) return;
+  char byte = 0;
+  const auto got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (got > 0) return;  // the next request came early: an end behind it shows when it is read
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return watch(std::move(keeper));
+  gone_ = true;
+  if (on_gone_) on_gone_();
+}
+
+Task<void> ClientStream::linger() {
+  boost::system::error_code ignored;
+  socket_.shutdown(TcpSocket::shutdown_send, ignored);
+  place_->use(Use::waiting);
+  watch_.set(Deadlines::Time::clock::now() + kLinger);
+  for (std::size_t read = 0; read < kMaxLingerBytes;) {
+    received_.clear();
+    const bool more = co_await read_more(kReadBytes);
+    if (!more) break;
+    read += received_.size();
+  }
+  watch_.clear();
+}
+
+}  // namespace driftgate::route

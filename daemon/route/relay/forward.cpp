@@ -1,0 +1,115 @@
+#include "daemon/route/relay/forward.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "daemon/limits/header_names.hpp"
+
+namespace driftgate::route {
+namespace {
+
+std::string_view phrase(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Content Too Large";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 502:
+      return "Bad Gateway";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    case 508:
+      return "Loop Detected";
+    default:
+      return "Error";
+  }
+}
+
+bool starts_ignoring_case(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && equals_ignoring_case(text.substr(0, prefix.size()), prefix);
+}
+
+void append_field(std::string& out, const HeadField& field) {
+  out.append(field.name).append(": ").append(field.value).append("\r\n");
+}
+
+}  // namespace
+
+std::string via_mark(std::string_view router_id) {
+  return fmt::format("driftgate-{}", router_id);
+}
+
+bool via_names(std::string_view value, std::string_view mark) {
+  while (!value.empty()) {
+    const auto end = value.find_first_of(" \t,");
+    if (equals_ignoring_case(value.substr(0, end), mark)) return true;
+    value = end == std::string_view::npos ? std::string_view() : value.substr(end + 1);
+  }
+  return false;
+}
+
+std::string engine_request_head(const RequestHead& head, std::string_view authority, std::uint64_t body_bytes,
+                                std::string_view mark) {
+  const auto connection = head.find("connection").value_or("");
+  auto out = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", head.method, head.target, authority);
+  for (const auto& field : head.fields) {
+    if (hop_by_hop(field.name, connection) || starts_ignoring_case(field.name, "driftgate-") ||
+        equals_ignoring_case(field.name, "host") || equals_ignoring_case(field.name, "content-length") ||
+        equals_ignoring_case(field.name, "accept-encoding") || !limits::is_plain_header_name(field.name)) {
+      continue;
+    }
+    append_field(out, field);
+  }
+  fmt::format_to(std::back_inserter(out), "Via: 1.{} {}\r\nContent-Length: {}\r\n\r\n", head.minor_version,
+                 mark, body_bytes);
+  return out;
+}
+
+std::string client_answer_head(const ResponseHead& head, Framing framing, std::uint64_t body_bytes,
+                               bool keep_alive) {
+  const auto connection = head.find("connection").value_or("");
+  auto out = fmt::format("HTTP/1.1 {} {}\r\n", head.status, head.reason);
+  for (const auto& field : head.fields) {
+    if (hop_by_hop(field.name, connection) || equals_ignoring_case(field.name, "content-length")) continue;
+    append_field(out, field);
+  }
+  if (framing == Framing::length)
+    fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", body_bytes);
+  if (framing == Framing::chunked) out += "Transfer-Encoding: chunked\r\n";
+  if (!keep_alive || framing == Framing::until_close) out += "Connection: close\r\n";
+  out += "\r\n";
+  return out;
+}
+
+std::string own_answer(int status, std::string_view content_type, std::string_view body, bool keep_alive) {
+  return fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}{}\r\n{}", status,
+                     phrase(status), content_type, body.size(), status == 503 ? "Retry-After: 1\r\n" : "",
+                     keep_alive ? "" : "Connection: close\r\n", body);
+}
+
+std::string openai_error(std::string_view type, std::string_view code, std::string_view message) {
+  const nlohmann::json error = {{"message", message}, {"type", type}, {"param", nullptr}, {"code", code}};
+  return nlohmann::json{{"error", error}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string refusal_answer(const Refusal& refusal, bool keep_alive) {
+  const auto* const type = refusal.status >= 500 ? "server_error" : "invalid_request_error";
+  return own_answer(refusal.status, "application/json", openai_error(type, refusal.code, refusal.message),
+                    keep_alive);
+}
+
+}  // namespace driftgate::route

@@ -1,0 +1,110 @@
+#include "daemon/route/relay/mirror.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <exception>
+
+#include "daemon/route/control/telemetry_json.hpp"
+#include "daemon/route/relay/answer_judge.hpp"
+
+namespace driftgate::route {
+namespace {
+
+void log_failure(std::exception_ptr failure) {
+  try {
+    if (failure) std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    spdlog::error("router: mirroring ended by a bug: {}", error.what());
+  }
+}
+
+/// Ends a mirror's stay among the open ones, however it ends.
+struct Closing {
+  OpenMirrors& mirrors;
+  const std::string& stage_key;
+  ~Closing() { mirrors.remove(stage_key); }
+};
+
+}  // namespace
+
+void MirrorQueue::offer(MirrorJob job) {
+  const bool idle_worker = running_ < core_.options.mirror_concurrency;
+  const bool room = idle_worker || waiting_.size() < core_.options.mirror_queue;
+  const bool fits = job.pair.request_body.size() <= kMaxMirroredBodyBytes && job.incumbent_kept;
+  if (!room || !fits || !core_.budget.take(job.stage_key, job.tokens, job.token_budget)) {
+    core_.ledger.count_mirror(job.model, job.stage_key, MirrorEnd::skipped);
+    return;
+  }
+  core_.mirrors.add(job.stage_key);
+  waiting_.push_back(std::move(job));
+  if (!idle_worker) return;
+  ++running_;
+  asio::co_spawn(pool_.io().get_executor(), work(), &log_failure);
+}
+
+Task<void> MirrorQueue::work() {
+  while (!waiting_.empty()) {
+    MirrorJob job = std::move(waiting_.front());
+    waiting_.pop_front();
+    const Closing closing{core_.mirrors, job.stage_key};
+    if (still_wanted(job)) {
+      co_await run(job);
+    } else {
+      core_.ledger.count_mirror(job.model, job.stage_key, MirrorEnd::skipped);
+    }
+  }
+  --running_;
+}
+
+/// Queued copies of a stage that was aborted, rolled back or reverted put no load on the engine any more.
+bool MirrorQueue::still_wanted(const MirrorJob& job) const {
+  const auto route = core_.routes.find(job.model);
+  return route && route->stage_key == job.stage_key && route->mirror_bp > 0;
+}
+
+Task<void> MirrorQueue::run(MirrorJob& job) {
+  const auto begin = Deadlines::Time::clock::now();
+  const auto elapsed = [begin] {
+    return std::chrono::duration<double, std::milli>(Deadlines::Time::clock::now() - begin).count();
+  };
+  AnswerJudge judge(job.stream);
+  Exchange exchange(pool_, deadlines_, job.engine,
+                    begin + std::chrono::milliseconds(core_.options.request_deadline_ms));
+  auto& side = job.pair.candidate;
+  bool whole = true;
+  std::string why = co_await exchange.start(job.head, job.pair.request_body);
+  if (why.empty()) {
+    judge.head(exchange.head().status, exchange.head().find("content-type").value_or(""), elapsed());
+    for (bool more = true; more && whole;) {
+      Exchange::Part part = co_await exchange.next();
+      judge.part(part.data, elapsed());
+      whole = side.body.size() + part.data.size() <= kMaxKeptAnswerBytes;
+      side.body += part.data;
+      why = part.reason;
+      more = !part.end && why.empty();
+    }
+  }
+  judge.end(why, side.body, elapsed());
+  side.status = judge.status();
+  side.reason = judge.outcome() == Outcome::ok ? std::string() : judge.reason();
+  side.ttft_ms = judge.ttft_ms();
+  side.inter_token_ms = judge.inter_token_ms();
+  side.total_ms = judge.total_ms();
+  record(job, whole);
+}
+
+void MirrorQueue::record(const MirrorJob& job, bool whole) {
+  auto end = job.pair.candidate.reason.empty() ? MirrorEnd::written : MirrorEnd::failed;
+  if (!whole) {
+    end = MirrorEnd::skipped;
+  } else if (auto written = core_.spool.append(job.stage_key, pair_to_line(job.pair)); !written) {
+    const auto code = written.error().code;
+    const bool expected = code == schema::ErrorCode::limit_exceeded || code == schema::ErrorCode::not_found;
+    if (!expected) spdlog::error("router: a mirrored pair is lost: {}", written.error().describe());
+    end = MirrorEnd::skipped;
+  }
+  core_.ledger.count_mirror(job.model, job.stage_key, end);
+}
+
+}  // namespace driftgate::route

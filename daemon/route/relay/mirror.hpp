@@ -1,0 +1,49 @@
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "daemon/route/asio_types.hpp"
+#include "daemon/route/relay/deadlines.hpp"
+#include "daemon/route/relay/upstream.hpp"
+#include "daemon/route/worker/core.hpp"
+
+namespace driftgate::route {
+
+/// A copy of a request for the candidate, with what the incumbent answered.
+struct MirrorJob {
+  std::string model;
+  std::string stage_key;
+  std::uint64_t tokens = 0;        ///< that the request asks for
+  std::uint64_t token_budget = 0;  ///< of the stage
+  bool stream = false;
+  bool incumbent_kept = true;  ///< its answer is whole in the pair
+  Endpoint engine;
+  std::string head;   ///< for the engine
+  MirroredPair pair;  ///< all but `candidate`
+};
+
+/// Asks the candidate beside users' traffic, a few requests at a time from a bounded queue, and writes
+/// pairs to the spool. Users never wait for it and never see its answers. One thread.
+class MirrorQueue {
+ public:
+  MirrorQueue(RouterCore& core, UpstreamPool& pool, Deadlines& deadlines)
+      : core_(core), pool_(pool), deadlines_(deadlines) {}
+
+  /// Takes the job, or counts it as skipped when a limit stands against it.
+  void offer(MirrorJob job);
+
+ private:
+  Task<void> work();
+  [[nodiscard]] bool still_wanted(const MirrorJob& job) const;
+  Task<void> run(MirrorJob& job);
+  void record(const MirrorJob& job, bool whole);
+
+  RouterCore& core_;
+  UpstreamPool& pool_;
+  Deadlines& deadlines_;
+  std::deque<MirrorJob> waiting_;
+  std::uint32_t running_ = 0;
+};
+
+}  // namespace driftgate::route

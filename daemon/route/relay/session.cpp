@@ -1,0 +1,258 @@
+#include "daemon/route/relay/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <nlohmann/json.hpp>
+
+#include "daemon/route/table/bucket.hpp"
+
+namespace driftgate::route {
+namespace {
+
+constexpr std::uint64_t kDefaultCompletionTokens = 16;  // of the OpenAI API
+constexpr std::uint64_t kDefaultChatTokens = 256;       // assumed: the API has no limit there
+constexpr std::uint64_t kMaxChoices = 128;
+constexpr std::string_view kCompletions = "/v1/completions";
+constexpr std::string_view kHealth = "/health";
+constexpr std::string_view kModels = "/v1/models";
+constexpr std::string_view kChat = "/v1/chat/completions";
+
+std::uint64_t tokens_asked(const BodyFacts& facts, std::string_view path) {
+  const auto each = facts.max_tokens > 0 ? facts.max_tokens
+                    : path == kChat      ? kDefaultChatTokens
+                                         : kDefaultCompletionTokens;
+  return std::min(facts.choices, kMaxChoices) * std::min<std::uint64_t>(each, 1u << 20);
+}
+
+Refusal engine_refusal(const AnswerJudge& judge) {
+  if (judge.reason() == "timeout") {
+    return {504, "engine_timeout", "the engine did not answer in time; try again later"};
+  }
+  return {502, "engine_" + judge.reason(),
+          fmt::format("the engine failed ({}); try again later", judge.reason())};
+}
+
+}  // namespace
+
+Session::Session(WorkerContext& context, TcpSocket socket, std::unique_ptr<ClientStream::Place> place)
+    : context_(context),
+      core_(context.core),
+      client_(std::move(socket), context.deadlines, context.core.options, std::move(place)) {
+  context_.sessions.insert(this);
+  client_.on_gone([this] {
+    if (exchange_ != nullptr) exchange_->abort();
+  });
+}
+
+Session::~Session() {
+  context_.sessions.erase(this);
+}
+
+void Session::close_if_idle() {
+  if (client_.idle()) client_.close();
+}
+
+double Session::elapsed_ms() const {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - accepted_).count();
+}
+
+Task<void> Session::run() {
+  client_.place().begin([executor = context_.io.get_executor(), weak = weak_from_this()] {
+    asio::post(executor, [weak] {
+      if (const auto session = weak.lock()) session->client_.give_way();
+    });
+  });
+  do {
+    head_only_ = false;
+    const ClientStream::Read read = co_await client_.read_request(request_);
+    if (read == ClientStream::Read::closed) break;
+    if (read == ClientStream::Read::refused) {
+      keep_ = false;
+      std::string refused = refusal_answer(client_.refusal(), false);
+      co_await reply(std::move(refused));
+      break;
+    }
+    accepted_ = std::chrono::steady_clock::now();
+    head_only_ = request_.head.method == "HEAD";
+    keep_ = request_.head.keep_alive && !core_.draining && !client_.place().gave_way();
+    co_await answer();
+  } while (keep_ && !client_.gone() && !core_.draining && !client_.place().gave_way());
+  client_.close();
+}
+
+Task<void> Session::reply(std::string text) {
+  if (head_only_) text.resize(text.find("\r\n\r\n") + 4);
+  const ClientStream::Bytes pieces{text};
+  co_await client_.write(pieces);
+  if (!keep_) {
+    co_await client_.linger();
+  }
+}
+
+Task<void> Session::answer() {
+  const auto path = request_.head.path();
+  const bool completion = path == kCompletions || path == kChat;
+  if (came_back()) {
+    std::string refused = refusal_answer(
+        {508, "loop", "this request has passed this router before: one of its engines leads back to it"}, keep_);
+    co_await reply(std::move(refused));
+  } else if (completion && request_.head.method == "POST") {
+    co_await complete();
+  } else {
+    std::string text = own_reply(path, completion);
+    co_await reply(std::move(text));
+  }
+}
+
+/// True for a request that this router has passed on already, whatever stands between.
+bool Session::came_back() const {
+  return std::ranges::any_of(request_.head.fields, [this](const HeadField& field) {
+    return equals_ignoring_case(field.name, "via") && via_names(field.value, core_.mark);
+  });
+}
+
+std::string Session::own_reply(std::string_view path, bool completion) const {
+  const bool own = path == kHealth || path == kModels;
+  if (own && (request_.head.method == "GET" || head_only_)) {
+    const auto body = path == kHealth ? std::string(R"({"status":"ok"})") : models_body();
+    return own_answer(200, "application/json", body, keep_);
+  }
+  if (own || completion) {
+    return refusal_answer({405, "method_not_allowed", fmt::format("{} takes {}", path, own ? "GET and HEAD" : "POST")},
+                          keep_);
+  }
+  return refusal_answer(
+      {404, "unknown_path",
+       "this router serves POST /v1/completions, POST /v1/chat/completions, GET /v1/models and "
+       "GET /health"},
+      keep_);
+}
+
+std::string Session::models_body() const {
+  auto list = nlohmann::json::array();
+  for (const auto& [model, stage] : core_.routes.stages()) {
+    list.push_back({{"id", model}, {"object", "model"}, {"owned_by", "driftgate"}});
+  }
+  return nlohmann::json{{"object", "list"}, {"data", std::move(list)}}.dump();
+}
+
+std::expected<Session::Plan, Refusal> Session::make_plan() {
+  Plan plan;
+  auto facts = scan_request_body(request_.body);
+  if (!facts) return std::unexpected(Refusal{400, "bad_body", facts.error().message});
+  plan.facts = std::move(*facts);
+  plan.route = core_.routes.find(plan.facts.model);
+  if (!plan.route) {
+    return std::unexpected(
+        Refusal{404, "model_not_found",
+                fmt::format("the model '{}' is not served here; GET /v1/models lists those that are",
+                            plan.facts.model)});
+  }
+  auto slice = slice_of_metadata(plan.facts.metadata);
+  if (const auto header = request_.head.find("driftgate-slice")) {
+    auto parsed = parse_slice_header(*header);
+    if (!parsed) return std::unexpected(Refusal{400, "bad_slice", parsed.error().message});
+    slice = std::move(*parsed);
+  }
+  plan.slice = canonical_slice(slice);
+  plan.key = request_.head.find("driftgate-key").value_or("");
+  if (plan.key.empty()) plan.key = plan.facts.user;
+  const bool keyless = plan.key.empty();
+  if (keyless) plan.key = fmt::format("{:016x}{:016x}", context_.random(), context_.random());
+  plan.decision = decide(*plan.route, plan.key, slice);
+  Start start{.model = plan.route->model,
+              .stage_key = plan.route->stage_key,
+              .key_hash = key_hash_of(plan.key, plan.route->seed),
+              .keyless = keyless,
+              .pinned = plan.decision.pinned,
+              .candidate = plan.decision.served == Served::candidate,
+              .candidate_bp = plan.decision.candidate_bp,
+              .slice = plan.slice,
+              .routed_us = wall_us(),
+              .prompt_chars = plan.facts.prompt_chars};
+  plan.ticket = core_.ledger.begin(std::move(start),
+                                   accepted_ + std::chrono::milliseconds(core_.options.request_deadline_ms));
+  return plan;
+}
+
+Task<void> Session::complete() {
+  auto plan = make_plan();
+  if (!plan) {
+    std::string refused = refusal_answer(plan.error(), keep_);
+    co_await reply(std::move(refused));
+    co_return;
+  }
+  const bool stream = plan->facts.stream;
+  const bool candidate = plan->decision.served == Served::candidate;
+  Attempt first(stream, plan->decision.mirror);
+  InFlight in_flight(core_.page.model(plan->route->model), plan->decision.served);
+  co_await attempt(*plan->decision.arm, candidate, first);
+  const bool failed = !first.client_gone && !first.begun;
+  if (!failed) in_flight.end();
+  settle(*plan, first, candidate && failed);
+  offer_mirror(*plan, first);
+  if (!failed) co_return;
+  Attempt second(stream, false);
+  if (candidate) {
+    in_flight.move_to(Served::incumbent);
+    co_await attempt(plan->route->incumbent, false, second);
+  }
+  const auto& last = candidate ? second : first;
+  if (last.begun || last.client_gone) co_return;
+  std::string refused = refusal_answer(engine_refusal(last.judge), keep_);
+  co_await reply(std::move(refused));
+}
+
+void Session::judge_end(Attempt& out, std::string_view why) {
+  out.judge.end(why, out.body, elapsed_ms());
+  const auto half_deadline = std::chrono::milliseconds(core_.options.request_deadline_ms / 2);
+  const bool slow_client = why == "timeout" && client_.blocked() > half_deadline;
+  out.client_gone = (client_.gone() || slow_client) && !out.judge.complete();
+}
+
+void Session::settle(const Plan& plan, const Attempt& first, bool retried) {
+  Ending ending{.outcome = first.judge.outcome(),
+                .reason = first.judge.reason(),
+                .retried = retried,
+                .ttft_ms = first.judge.ttft_ms(),
+                .inter_token_ms = first.judge.inter_token_ms(),
+                .total_ms = first.judge.total_ms()};
+  if (first.client_gone) {
+    ending.outcome = Outcome::excluded;
+    ending.reason = "client_gone";
+  }
+  core_.ledger.finish(plan.ticket, ending, std::chrono::steady_clock::now());
+}
+
+void Session::offer_mirror(const Plan& plan, Attempt& first) {
+  if (!plan.decision.mirror || first.client_gone || first.judge.outcome() == Outcome::excluded) return;
+  auto engine = parse_engine_url(plan.route->candidate->url);
+  if (!engine) return;
+  const auto path = request_.head.path();
+  MirrorJob job;
+  job.model = plan.route->model;
+  job.stage_key = plan.route->stage_key;
+  job.tokens = tokens_asked(plan.facts, path);
+  job.token_budget = plan.route->mirror_token_budget;
+  job.stream = plan.facts.stream;
+  job.incumbent_kept = first.kept_all && first.body.size() <= kMaxKeptAnswerBytes;
+  job.head = engine_request_head(request_.head, engine->authority, request_.body.size(), core_.mark);
+  job.engine = std::move(*engine);
+  job.pair.order = Ledger::order_of(plan.ticket);
+  job.pair.key_hash = key_hash_of(plan.key, plan.route->seed);
+  job.pair.slice = plan.slice;
+  job.pair.path = path;
+  job.pair.request_body = request_.body;
+  auto& side = job.pair.incumbent;
+  side.status = first.judge.status();
+  side.body = std::move(first.body);
+  side.reason = first.judge.outcome() == Outcome::ok ? std::string() : first.judge.reason();
+  side.ttft_ms = first.judge.ttft_ms();
+  side.inter_token_ms = first.judge.inter_token_ms();
+  side.total_ms = first.judge.total_ms();
+  context_.mirror.offer(std::move(job));
+}
+
+}  // namespace driftgate::route

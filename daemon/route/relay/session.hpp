@@ -1,0 +1,104 @@
+#pragma once
+
+#include <chrono>
+#include <expected>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "daemon/route/asio_types.hpp"
+#include "daemon/route/http/body_json.hpp"
+#include "daemon/route/relay/answer_judge.hpp"
+#include "daemon/route/relay/client_stream.hpp"
+#include "daemon/route/relay/mirror.hpp"
+#include "daemon/route/relay/upstream.hpp"
+#include "daemon/route/table/decide.hpp"
+#include "daemon/route/worker/core.hpp"
+
+namespace driftgate::route {
+
+class Session;
+
+/// What the sessions of one thread share.
+struct WorkerContext {
+  WorkerContext(asio::io_context& loop, RouterCore& shared, std::uint64_t random_seed)
+      : io(loop),
+        core(shared),
+        pool(loop, std::chrono::milliseconds(shared.options.connect_ms)),
+        mirror(shared, pool, deadlines),
+        random(random_seed) {}
+
+  asio::io_context& io;
+  RouterCore& core;
+  Deadlines deadlines;
+  UpstreamPool pool;
+  MirrorQueue mirror;
+  std::mt19937_64 random;  ///< for keyless requests
+  std::unordered_set<Session*> sessions;
+};
+
+/// One client connection: reads requests, decides, asks engines, passes answers on.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(WorkerContext& context, TcpSocket socket, std::unique_ptr<ClientStream::Place> place);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  Task<void> run();
+  /// Closes the connection unless a request is being read or answered.
+  void close_if_idle();
+
+ private:
+  /// A request that was understood and routed.
+  struct Plan {
+    BodyFacts facts;
+    std::string key;
+    std::string slice;
+    std::shared_ptr<const ModelRoute> route;
+    Decision decision;
+    Ledger::Ticket ticket;
+  };
+  /// What came of asking one engine.
+  struct Attempt {
+    explicit Attempt(bool stream, bool keep_copy) : judge(stream), keep(keep_copy) {}
+    AnswerJudge judge;
+    const bool keep;  ///< a streamed answer is kept beside being passed on
+    bool kept_all = true;
+    bool begun = false;  ///< bytes have gone to the client
+    Framing framing = Framing::length;
+    std::string body;  ///< the answer, or the copy of it
+    bool client_gone = false;
+  };
+
+  Task<void> answer();
+  Task<void> reply(std::string text);
+  Task<void> complete();
+  [[nodiscard]] std::expected<Plan, Refusal> make_plan();
+  Task<void> attempt(const Arm& arm, bool discardable, Attempt& out);
+  Task<std::string> collect(Exchange& exchange, Attempt& out);
+  Task<std::string> relay(Exchange& exchange, Attempt& out);
+  Task<bool> send_part(const ResponseHead& head, Attempt& out, std::string_view data);
+  Task<bool> send_end(const Attempt& out);
+  Task<void> deliver(const ResponseHead& head, Attempt& out);
+  void judge_end(Attempt& out, std::string_view why);
+  void settle(const Plan& plan, const Attempt& first, bool retried);
+  void offer_mirror(const Plan& plan, Attempt& first);
+  [[nodiscard]] bool came_back() const;
+  [[nodiscard]] std::string own_reply(std::string_view path, bool completion) const;
+  [[nodiscard]] std::string models_body() const;
+  [[nodiscard]] double elapsed_ms() const;
+
+  WorkerContext& context_;
+  RouterCore& core_;
+  ClientStream client_;
+  ClientRequest request_;
+  Exchange* exchange_ = nullptr;  ///< the one in flight, to be cut when the client leaves
+  std::chrono::steady_clock::time_point accepted_;
+  bool keep_ = false;       ///< the connection stays open after this answer
+  bool head_only_ = false;  ///< the request is HEAD: its answer has no body (RFC 9110, section 9.3.2)
+};
+
+}  // namespace driftgate::route

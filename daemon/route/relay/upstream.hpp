@@ -1,0 +1,107 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/route/asio_types.hpp"
+#include "daemon/route/http/chunked.hpp"
+#include "daemon/route/http/http_head.hpp"
+#include "daemon/route/relay/deadlines.hpp"
+#include "daemon/route/relay/endpoint.hpp"
+
+namespace driftgate::route {
+
+/// A connection to an engine.
+struct UpstreamConnection {
+  explicit UpstreamConnection(asio::io_context& io) : socket(io.get_executor()) {}
+  TcpSocket socket;
+  std::string authority;
+  std::string received;  ///< bytes read and not yet used
+  bool reused = false;
+  Deadlines::Time idle_since;
+};
+
+/// Idle keep-alive connections to engines. One thread.
+class UpstreamPool {
+ public:
+  static constexpr std::size_t kMaxIdlePerEngine = 128;
+  static constexpr std::size_t kMaxEngines = 1'024;
+  static constexpr std::chrono::seconds kMaxIdle{30};
+
+  UpstreamPool(asio::io_context& io, std::chrono::milliseconds connect_time)
+      : io_(io), connect_time_(connect_time) {}
+
+  /// The idle connection used last that is still open, or null.
+  std::unique_ptr<UpstreamConnection> take(const std::string& authority);
+  void give_back(std::unique_ptr<UpstreamConnection> connection);
+  /// Closes all idle connections.
+  void clear() { idle_.clear(); }
+  /// Closes what has been idle for too long.
+  void prune(Deadlines::Time now);
+
+  [[nodiscard]] asio::io_context& io() { return io_; }
+  [[nodiscard]] std::chrono::milliseconds connect_time() const { return connect_time_; }
+
+ private:
+  asio::io_context& io_;
+  const std::chrono::milliseconds connect_time_;
+  std::map<std::string, std::vector<std::unique_ptr<UpstreamConnection>>> idle_;
+};
+
+/// One request to an engine and its answer. Failures are short reasons, as telemetry names them:
+/// connect, timeout, no_answer, bad_head, truncated_answer; an empty reason is success.
+class Exchange {
+ public:
+  /// `deadline` bounds the whole exchange.
+  Exchange(UpstreamPool& pool, Deadlines& deadlines, Endpoint engine, Deadlines::Time deadline);
+
+  /// Sends the request and reads the head of the answer. A kept connection that the engine closed in
+  /// the meantime is replaced once by a fresh one.
+  Task<std::string> start(std::string_view head, std::string_view body);
+  [[nodiscard]] const ResponseHead& head() const { return head_; }
+
+  struct Part {
+    std::string data;
+    bool end = false;
+    std::string reason;
+  };
+  /// The next bytes of the body, without their framing. The last part has `end` or a reason, maybe both
+  /// with data; do not ask for more after it.
+  Task<Part> next();
+
+  /// Cuts the exchange from outside: what is awaited ends with a failure.
+  void abort();
+
+ private:
+  Task<std::string> open(bool fresh);
+  Task<std::string> connect();
+  Task<std::string> send(std::string_view head, std::string_view body);
+  Task<std::string> read_more();
+  Task<std::string> read_head();
+  bool take_body(Part& part);
+  void finish();
+  void cut();
+  [[nodiscard]] std::string reason_or(std::string_view reason) const;
+
+  UpstreamPool& pool_;
+  const Endpoint engine_;
+  const Deadlines::Time deadline_;
+  Deadlines::Watch watch_;
+  std::unique_ptr<UpstreamConnection> connection_;
+  std::string head_bytes_;
+  ResponseHead head_;
+  std::optional<ChunkedDecoder> chunks_;
+  std::uint64_t left_ = 0;
+  bool until_close_ = false;
+  bool ended_ = false;
+  bool answered_ = false;  ///< a byte of the answer came
+  bool timed_out_ = false;
+  bool aborted_ = false;
+};
+
+}  // namespace driftgate::route

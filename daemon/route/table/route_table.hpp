@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/route/table/route.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::route {
+
+inline constexpr std::size_t kMaxModels = 1'024;
+inline constexpr std::size_t kMaxRouteSlices = 256;
+inline constexpr std::size_t kMaxPins = 10'000;
+inline constexpr std::size_t kMaxNameBytes = 256;
+
+/// True for a stage key that can name a file: [A-Za-z0-9._:-] and '/', at most kMaxNameBytes, no part
+/// that starts with a dot.
+[[nodiscard]] bool valid_stage_key(std::string_view stage_key);
+
+/// Refuses a route that contradicts itself or breaks a limit.
+[[nodiscard]] schema::Result<void> validate_route(const ModelRoute& route);
+
+/// The routes in force, with fencing by epoch and the dead-man time. Safe to use from any thread; time
+/// is passed in.
+class RouteTable {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit RouteTable(std::chrono::milliseconds dead_man) : dead_man_(dead_man) {}
+
+  /// Replaces one model's route. `conflict` when the epoch is older than the one held, or the epoch is
+  /// the same and the revision older, or both are the same and the route is another. Repeating a route
+  /// is fine. Counts as a sign of life and ends a revert of this model.
+  schema::Result<void> apply(const ModelRoute& route, Time now);
+  void heartbeat(Time now);
+  /// Reverts what exposes a candidate when nobody was heard for the dead-man time; the models reverted now.
+  std::vector<std::string> check_dead_man(Time now);
+  /// Takes routes over from a former life: candidates see nothing until the next apply.
+  void restore(std::vector<ModelRoute> routes, Time now);
+
+  /// The effective route of a model, or null.
+  [[nodiscard]] std::shared_ptr<const ModelRoute> find(std::string_view model) const;
+  /// Effective routes, as acted on now.
+  [[nodiscard]] std::vector<ObservedRoute> observe() const;
+  /// Routes as applied, to be kept.
+  [[nodiscard]] std::vector<ModelRoute> held() const;
+  /// (model, stage key) of every route.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> stages() const;
+
+ private:
+  struct Entry {
+    ModelRoute route;
+    std::shared_ptr<const ModelRoute> effective;
+    bool reverted = false;
+  };
+  static Entry make_entry(ModelRoute route, bool reverted);
+
+  const std::chrono::milliseconds dead_man_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry, std::less<>> entries_;
+  Time last_heard_{};
+};
+
+}  // namespace driftgate::route

@@ -1,0 +1,90 @@
+#include "daemon/route/worker/core.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "daemon/limits/descriptors.hpp"
+#include "daemon/route/relay/forward.hpp"
+
+namespace driftgate::route {
+namespace {
+
+constexpr std::size_t kReservedDescriptors = 512;
+
+/// Each client's request may take a connection to an engine; the rest is for kept ones, mirrors and files.
+limits::ConnectionTable::Limits connection_limits(const RouterOptions& options) {
+  const std::size_t reserve = kReservedDescriptors + std::size_t{options.threads} * options.mirror_concurrency;
+  return {limits::connections_that_fit(options.max_connections, 2, reserve), options.max_connections_per_address,
+          std::max(options.body_memory_bytes, options.max_body_bytes)};
+}
+
+}  // namespace
+
+Capabilities router_capabilities() {
+  return Capabilities{.basis_points = true,
+                      .sticky = true,
+                      .slice = true,
+                      .mirror = true,
+                      .atomic_change = true,
+                      .max_mirrored_body_bytes = kMaxMirroredBodyBytes};
+}
+
+bool MirrorBudget::take(const std::string& stage_key, std::uint64_t tokens, std::uint64_t budget) {
+  const std::lock_guard lock(mutex_);
+  auto& used = used_[stage_key];
+  const bool enough = used <= budget && tokens <= budget - used;
+  if (enough) used += tokens;
+  if (used_.size() > kMaxStages) {
+    const auto first = used_.begin();
+    used_.erase(first->first == stage_key ? std::next(first) : first);
+  }
+  return enough;
+}
+
+void OpenMirrors::add(const std::string& stage_key) {
+  const std::lock_guard lock(mutex_);
+  ++open_[stage_key];
+}
+
+void OpenMirrors::remove(const std::string& stage_key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find(stage_key);
+  if (found != open_.end() && --found->second == 0) open_.erase(found);
+}
+
+std::size_t OpenMirrors::count(const std::string& stage_key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find(stage_key);
+  return found == open_.end() ? 0 : found->second;
+}
+
+RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
+    : options(std::move(router_options)),
+      page(router_id, options.listen_fds > 0 ? options.listen_fds : options.threads),
+      routes(std::chrono::milliseconds(options.dead_man_ms)),
+      ledger(std::move(router_id)),
+      spool(options.spool_dir, options.spool_cap_bytes),
+      connections(connection_limits(options)),
+      mark(via_mark(ledger.router_id())) {
+  ledger.count_on(page);
+}
+
+void RouterCore::tick(RouteTable::Time now) {
+  page.set_connections(static_cast<std::uint32_t>(connections.count()));
+  for (const auto& model : routes.check_dead_man(now)) {
+    spdlog::warn("router: no heartbeat for {} ms, model {} goes to the incumbent", options.dead_man_ms,
+                 model);
+  }
+  if (const auto news = connections.news(now)) spdlog::warn("router: {}", *news);
+  if (now < next_close_) return;
+  if (next_close_ != RouteTable::Time{}) ledger.close_windows(routes.stages(), wall_us(), now);
+  next_close_ = now + std::chrono::milliseconds(options.window_ms);
+}
+
+std::int64_t wall_us() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
+}
+
+}  // namespace driftgate::route

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "daemon/limits/connection_table.hpp"
+#include "daemon/route/control/driver.hpp"
+#include "daemon/route/control/spool.hpp"
+#include "daemon/route/table/route_table.hpp"
+#include "daemon/route/worker/ledger.hpp"
+#include "daemon/route/worker/listeners.hpp"
+#include "daemon/route/worker/router_options.hpp"
+#include "daemon/route/worker/router_page.hpp"
+
+namespace driftgate::route {
+
+/// The largest request that is mirrored, and the largest answer that a pair keeps.
+inline constexpr std::uint64_t kMaxMirroredBodyBytes = 256u << 10;
+inline constexpr std::uint64_t kMaxKeptAnswerBytes = 1u << 20;
+
+/// What the embedded router can do.
+[[nodiscard]] Capabilities router_capabilities();
+
+/// Tokens asked of mirrors so far, by stage. The oldest stages by name are forgotten beyond the limit.
+class MirrorBudget {
+ public:
+  static constexpr std::size_t kMaxStages = 256;
+  /// Takes `tokens` of the stage's budget; false, and nothing taken, when they are not left.
+  bool take(const std::string& stage_key, std::uint64_t tokens, std::uint64_t budget);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::uint64_t> used_;
+};
+
+/// Mirrored requests that are queued or asked and not yet in the spool, by stage: the spool of a stage is
+/// complete when none is left, so that slow answers are not missing from it.
+class OpenMirrors {
+ public:
+  void add(const std::string& stage_key);
+  void remove(const std::string& stage_key);
+  [[nodiscard]] std::size_t count(const std::string& stage_key) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::size_t> open_;
+};
+
+/// What the threads of a router share. Members guard themselves.
+struct RouterCore {
+  RouterCore(RouterOptions router_options, std::string router_id);
+
+  const RouterOptions options;
+  RouterPage page;
+  RouteTable routes;
+  Ledger ledger;
+  Spool spool;
+  MirrorBudget budget;
+  OpenMirrors mirrors;
+  limits::ConnectionTable connections;
+  const std::string mark;  ///< how this router names itself in Via
+  HeldListeners listeners;
+  std::atomic<bool> draining = false;
+  std::atomic<std::uint16_t> port = 0;
+
+  /// Closes windows when their time has come and watches the dead-man time. One thread calls it.
+  void tick(RouteTable::Time now);
+
+ private:
+  RouteTable::Time next_close_{};
+};
+
+/// Wall clock in µs since the epoch.
+[[nodiscard]] std::int64_t wall_us();
+
+}  // namespace driftgate::route

@@ -1,0 +1,211 @@
+#include "daemon/route/worker/ledger.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace driftgate::route {
+namespace {
+
+// Requests are cut at their deadline by the session itself; the ledger waits a little longer so that
+// the true ending wins over the assumed one.
+constexpr std::chrono::seconds kDeadlineSlack{2};
+constexpr std::size_t kMaxOpenStages = 8;       // of one model between two closes
+constexpr std::size_t kObservationBytes = 160;  // of one observation in JSON, numbers at their longest
+
+}  // namespace
+
+struct Ledger::Slot {
+  Observation seen;
+  std::string model;
+  std::string stage_key;
+  Time deadline;
+  bool ended = false;
+};
+
+Ledger::Ledger(std::string router_id, LedgerLimits limits)
+    : router_id_(std::move(router_id)), limits_(limits) {}
+
+std::uint64_t Ledger::order_of(const Ticket& ticket) {
+  return ticket ? ticket->seen.order : 0;
+}
+
+Ledger::Ticket Ledger::begin(Start start, Time deadline) {
+  auto slot = std::make_shared<Slot>();
+  slot->seen.key_hash = start.key_hash;
+  slot->seen.keyless = start.keyless;
+  slot->seen.pinned = start.pinned;
+  slot->seen.candidate = start.candidate;
+  slot->seen.candidate_bp = start.candidate_bp;
+  slot->seen.slice = std::move(start.slice);
+  slot->seen.routed_us = start.routed_us;
+  slot->seen.prompt_chars = start.prompt_chars;
+  slot->model = std::move(start.model);
+  slot->stage_key = std::move(start.stage_key);
+  slot->deadline = deadline;
+  const std::lock_guard lock(mutex_);
+  slot->seen.order = next_order_++;
+  auto& state = models_[slot->model];
+  if (state.pending.size() >= limits_.held_back) {
+    ++state.lost;
+    return nullptr;
+  }
+  state.pending.push_back(slot);
+  count(slot->model, state);
+  return slot;
+}
+
+void Ledger::count(const std::string& model, Model& state) {
+  if (page_ == nullptr) return;
+  if (state.counters == nullptr) state.counters = page_->model(model);
+  if (state.counters == nullptr) return;
+  auto open_requests = state.pending.size();
+  for (const auto& open : state.open) open_requests += open.window.observations.size();
+  state.counters->open_requests.store(open_requests);
+  state.counters->kept_requests.store(state.kept_observations);
+  state.counters->windows.store(static_cast<std::uint32_t>(state.kept_windows));
+  state.counters->newest_window.store(state.last_number);
+}
+
+void Ledger::finish(const Ticket& ticket, const Ending& ending, Time now) {
+  if (!ticket) return;
+  const std::lock_guard lock(mutex_);
+  if (ticket->ended) return;
+  ticket->ended = true;
+  ticket->seen.outcome = ending.outcome;
+  ticket->seen.reason = ending.reason;
+  ticket->seen.retried = ending.retried;
+  ticket->seen.ttft_ms = ending.ttft_ms;
+  ticket->seen.inter_token_ms = ending.inter_token_ms;
+  ticket->seen.total_ms = ending.total_ms;
+  release(ticket->model, models_[ticket->model], now);
+}
+
+void Ledger::release(const std::string& model, Model& state, Time now) {
+  while (!state.pending.empty()) {
+    auto& slot = *state.pending.front();
+    if (!slot.ended) {
+      if (now < slot.deadline + kDeadlineSlack) return;
+      slot.ended = true;
+      slot.seen.outcome = Outcome::failed;
+      slot.seen.reason = "timeout";
+      slot.seen.inter_token_ms = std::numeric_limits<double>::quiet_NaN();
+    }
+    emit(model, state, slot);
+    state.pending.pop_front();
+  }
+}
+
+void Ledger::emit(const std::string& model, Model& state, Slot& slot) {
+  const auto bytes = kObservationBytes + slot.seen.slice.size() + slot.seen.reason.size();
+  auto* open = &open_window(model, state, slot.stage_key);
+  if (open->window.observations.size() >= limits_.window_observations ||
+      open->bytes + bytes > limits_.window_bytes) {
+    close(state, *open, slot.seen.routed_us);
+    open = &open_window(model, state, slot.stage_key);
+  }
+  if (open->window.start_us == 0) open->window.start_us = slot.seen.routed_us;
+  open->bytes += bytes;
+  open->window.observations.push_back(std::move(slot.seen));
+}
+
+Ledger::OpenWindow& Ledger::open_window(const std::string& model, Model& state, std::string_view stage_key) {
+  for (auto& open : state.open) {
+    if (open.window.stage_key == stage_key) return open;
+  }
+  if (state.open.size() >= kMaxOpenStages) close(state, state.open.front(), state.closed_us);
+  OpenWindow open;
+  open.window.router_id = router_id_;
+  open.window.model = model;
+  open.window.stage_key = stage_key;
+  open.window.start_us = state.closed_us;
+  state.open.push_back(std::move(open));
+  return state.open.back();
+}
+
+void Ledger::close(Model& state, OpenWindow& open, std::int64_t now_us) {
+  auto window = std::make_shared<Window>(std::move(open.window));
+  state.open.erase(state.open.begin() + (&open - state.open.data()));
+  window->number = next_number_++;
+  window->previous = std::exchange(state.last_number, window->number);
+  if (window->start_us == 0) window->start_us = now_us;
+  window->end_us = std::max(now_us, window->start_us);
+  window->dropped = std::exchange(state.lost, 0);
+  kept_observations_ += window->observations.size();
+  state.kept_observations += window->observations.size();
+  ++state.kept_windows;
+  closed_.push_back(std::move(window));
+  bound_closed(state);
+}
+
+void Ledger::bound_closed(Model& newest) {
+  while (newest.kept_windows > limits_.windows) drop_oldest(newest);
+  while (kept_observations_ > limits_.kept_observations && closed_.size() > 1) {
+    drop_oldest(std::ranges::max_element(models_, {}, [](const auto& item) {
+                  return item.second.kept_observations;
+                })->second);
+  }
+}
+
+void Ledger::drop_oldest(const Model& of) {
+  const auto oldest = std::ranges::find_if(
+      closed_, [&](const auto& window) { return &models_.find(window->model)->second == &of; });
+  models_.find((*oldest)->model)->second.lost += (*oldest)->observations.size() + (*oldest)->dropped;
+  forget(oldest);
+}
+
+void Ledger::forget(std::deque<std::shared_ptr<const Window>>::iterator window) {
+  auto& state = models_.find((*window)->model)->second;
+  const auto observations = (*window)->observations.size();
+  kept_observations_ -= observations;
+  state.kept_observations -= observations;
+  --state.kept_windows;
+  closed_.erase(window);
+}
+
+void Ledger::count_mirror(std::string_view model, std::string_view stage_key, MirrorEnd end) {
+  const std::lock_guard lock(mutex_);
+  const std::string name(model);
+  auto& window = open_window(name, models_[name], stage_key).window;
+  switch (end) {
+    case MirrorEnd::failed:
+      ++window.mirror_failed;
+      [[fallthrough]];
+    case MirrorEnd::written:
+      ++window.mirrored;
+      return;
+    case MirrorEnd::skipped:
+      ++window.mirror_skipped;
+      return;
+  }
+}
+
+void Ledger::close_windows(const std::vector<std::pair<std::string, std::string>>& routed,
+                           std::int64_t now_us, Time now) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [model, stage_key] : routed) open_window(model, models_[model], stage_key);
+  for (auto& [model, state] : models_) {
+    release(model, state, now);
+    while (!state.open.empty()) close(state, state.open.front(), now_us);
+    state.closed_us = now_us;
+    count(model, state);
+  }
+}
+
+std::vector<std::shared_ptr<const Window>> Ledger::windows(std::uint64_t after, std::size_t limit) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<const Window>> found;
+  for (const auto& window : closed_) {
+    if (found.size() >= limit) break;
+    if (window->number > after) found.push_back(window);
+  }
+  return found;
+}
+
+void Ledger::acknowledge(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (number >= next_number_) return;
+  while (!closed_.empty() && closed_.front()->number <= number) forget(closed_.begin());
+  for (auto& [model, state] : models_) count(model, state);
+}
+
+}  // namespace driftgate::route

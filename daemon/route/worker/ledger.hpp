@@ -1,0 +1,125 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/route/control/telemetry.hpp"
+#include "daemon/route/worker/router_page.hpp"
+
+namespace driftgate::route {
+
+/// What is known of a request when it is routed.
+struct Start {
+  std::string model;
+  std::string stage_key;
+  std::uint64_t key_hash = 0;
+  bool keyless = false;
+  bool pinned = false;
+  bool candidate = false;
+  std::uint32_t candidate_bp = 0;
+  std::string slice;
+  std::int64_t routed_us = 0;
+  std::uint32_t prompt_chars = 0;
+};
+
+/// What is known of it when it has ended.
+struct Ending {
+  Outcome outcome = Outcome::ok;
+  std::string reason;
+  bool retried = false;
+  double ttft_ms = 0;
+  double inter_token_ms = 0;
+  double total_ms = 0;
+};
+
+enum class MirrorEnd : std::uint8_t { written, failed, skipped };
+
+struct LedgerLimits {
+  std::size_t windows = 720;                  ///< closed windows of one model kept until acknowledged
+  std::size_t kept_observations = 1'048'576;  ///< in all closed windows together (about 150 MB)
+  std::size_t held_back = 262'144;            ///< of one model, waiting for an earlier request
+  std::size_t window_observations = kMaxObservations;
+  std::size_t window_bytes = 8u << 20;  ///< of a window in JSON; a fuller one is closed early
+};
+
+/// Telemetry in routing order, per model: an observation is released into its window once every request
+/// of the model that was routed before it has ended or is past its deadline. Safe from any thread; time
+/// is passed in. What exceeds a limit is counted in `dropped` of the model's next window. Over the limit of
+/// windows a model loses its own oldest; over that of observations, the model with most of them does.
+class Ledger {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Slot;
+  using Ticket = std::shared_ptr<Slot>;
+
+  explicit Ledger(std::string router_id, LedgerLimits limits = {});
+
+  /// Keeps what has not been acknowledged counted on the page, which lives longer; before any request.
+  void count_on(RouterPage& page) { page_ = &page; }
+
+  /// A request was routed; it ends before `deadline` or is reported as a timeout. Never fails: a null
+  /// ticket means that it is only counted as dropped.
+  Ticket begin(Start start, Time deadline);
+  /// Repeating it, or a null ticket, changes nothing.
+  void finish(const Ticket& ticket, const Ending& ending, Time now);
+  [[nodiscard]] static std::uint64_t order_of(const Ticket& ticket);
+
+  void count_mirror(std::string_view model, std::string_view stage_key, MirrorEnd end);
+
+  /// Closes what is open, and an empty window for each (model, stage key) of `routed` that had no request.
+  void close_windows(const std::vector<std::pair<std::string, std::string>>& routed, std::int64_t now_us,
+                     Time now);
+
+  /// Closed windows with number > after, oldest first.
+  [[nodiscard]] std::vector<std::shared_ptr<const Window>> windows(std::uint64_t after,
+                                                                   std::size_t limit) const;
+  /// Forgets windows up to `number`; a number that was never issued is ignored.
+  void acknowledge(std::uint64_t number);
+  [[nodiscard]] const std::string& router_id() const { return router_id_; }
+
+ private:
+  struct OpenWindow {
+    Window window;
+    std::size_t bytes = 0;
+  };
+  struct Model {
+    std::deque<Ticket> pending;
+    std::vector<OpenWindow> open;  ///< one for each stage key seen since the last close
+    std::int64_t closed_us = 0;
+    std::uint64_t lost = 0;
+    std::uint64_t last_number = 0;  ///< of its newest closed window
+    std::size_t kept_windows = 0;   ///< of it in closed_
+    std::size_t kept_observations = 0;
+    ModelCounters* counters = nullptr;  ///< on the page
+  };
+
+  /// Writes the model's counts to the page.
+  void count(const std::string& model, Model& state);
+  OpenWindow& open_window(const std::string& model, Model& state, std::string_view stage_key);
+  void release(const std::string& model, Model& state, Time now);
+  void emit(const std::string& model, Model& state, Slot& slot);
+  void close(Model& state, OpenWindow& open, std::int64_t now_us);
+  void bound_closed(Model& newest);
+  void drop_oldest(const Model& of);
+  void forget(std::deque<std::shared_ptr<const Window>>::iterator window);
+
+  const std::string router_id_;
+  const LedgerLimits limits_;
+  RouterPage* page_ = nullptr;
+  mutable std::mutex mutex_;
+  std::uint64_t next_order_ = 1;
+  std::uint64_t next_number_ = 1;
+  std::map<std::string, Model, std::less<>> models_;
+  std::deque<std::shared_ptr<const Window>> closed_;
+  std::size_t kept_observations_ = 0;
+};
+
+}  // namespace driftgate::route

@@ -1,0 +1,166 @@
+#include "daemon/route/worker/router.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <random>
+
+#include "daemon/route/control/unix_socket.hpp"
+#include "daemon/route/table/state_file.hpp"
+#include "daemon/route/worker/listeners.hpp"
+
+namespace driftgate::route {
+namespace {
+
+constexpr int kExitOptions = 64;
+constexpr int kExitIo = 74;
+
+/// A state that cannot be read is put aside and told: users' traffic comes back with the daemon's next
+/// apply, and a router that refuses to start would keep it away.
+std::vector<ModelRoute> restored_routes(const std::string& path) {
+  auto routes = load_state(path);
+  if (routes) return std::move(*routes);
+  const auto aside = path + ".unusable";
+  const bool moved = std::rename(path.c_str(), aside.c_str()) == 0;
+  spdlog::error("router: {}; {} starting without routes", routes.error().describe(),
+                moved ? "it is kept as " + aside + ";" : "");
+  return {};
+}
+
+schema::Result<void> write_port_file(const std::string& path, std::uint16_t port) {
+  if (path.empty()) return {};
+  const auto beside = path + ".new";
+  std::ofstream file(beside, std::ios::trunc);
+  file << port << '\n';
+  file.close();
+  if (file && std::rename(beside.c_str(), path.c_str()) == 0) return {};
+  return schema::fail(schema::ErrorCode::io, fmt::format("cannot write the port file {}", path));
+}
+
+/// Descriptors kFirstListener and on, as the daemon placed them.
+schema::Result<std::vector<UniqueFd>> inherited_listeners(std::uint32_t count) {
+  std::vector<UniqueFd> listeners;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const int fd = kFirstListener + static_cast<int>(i);
+    if (auto port = listening_port(fd); !port) return std::unexpected(port.error());
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    listeners.emplace_back(fd);
+  }
+  return listeners;
+}
+
+/// Waits for a signal or for the daemon's shutdown.
+void wait_for_end(const sigset_t& signals, int stop_fd) {
+  const UniqueFd signal_fd(::signalfd(-1, &signals, SFD_CLOEXEC));
+  std::array<pollfd, 2> watched{{{signal_fd.get(), POLLIN, 0}, {stop_fd, POLLIN, 0}}};
+  while (::poll(watched.data(), watched.size(), -1) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+Router::Router(RouterOptions options, std::uint64_t seed)
+    : core_(std::move(options), fmt::format("{:016x}", seed)),
+      seed_(seed),
+      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+Router::~Router() {
+  control_.reset();
+  workers_.clear();
+}
+
+/// A worker for each socket.
+schema::Result<void> Router::listen(std::vector<UniqueFd> sockets) {
+  auto port = listening_port(sockets.front().get());
+  if (!port) return std::unexpected(port.error());
+  auto held = duplicates(sockets);
+  if (!held) return std::unexpected(held.error());
+  core_.listeners.hold(std::move(*held));
+  for (auto& socket : sockets) {
+    const auto number = workers_.size();
+    workers_.push_back(Worker::make(core_, seed_ + number + 1, number));
+    if (auto listening = workers_.back()->listen(std::move(socket)); !listening) return listening;
+  }
+  core_.port = *port;
+  return {};
+}
+
+schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options) {
+  auto sockets = options.listen_fds > 0 ? inherited_listeners(options.listen_fds)
+                                        : bind_listeners(options.listen, options.threads);
+  if (!sockets) return std::unexpected(sockets.error());
+  return start(std::move(options), std::move(*sockets));
+}
+
+schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options, std::vector<UniqueFd> sockets) {
+  std::random_device device;
+  const auto seed = (static_cast<std::uint64_t>(device()) << 32) | device();
+  std::unique_ptr<Router> router(new Router(std::move(options), seed));
+  auto& core = router->core_;
+  auto lock = lock_file(core.options.control_path + ".lock");
+  if (!lock) return std::unexpected(lock.error());
+  router->lock_ = UniqueFd(*lock);
+  if (auto ready = core.spool.prepare(); !ready) return std::unexpected(ready.error());
+  if (auto listening = router->listen(std::move(sockets)); !listening)
+    return std::unexpected(listening.error());
+  core.routes.restore(restored_routes(core.options.state_path), std::chrono::steady_clock::now());
+  for (const auto& worker : router->workers_) worker->start();
+  if (auto written = write_port_file(core.options.port_file, core.port); !written) {
+    return std::unexpected(written.error());
+  }
+  const int stop = router->stop_.get();
+  auto control = ControlServer::start(core, [stop] { ::eventfd_write(stop, 1); });
+  if (!control) return std::unexpected(control.error());
+  router->control_ = std::move(*control);
+  return router;
+}
+
+bool Router::drain() {
+  core_.draining = true;
+  core_.listeners.clear();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(core_.options.drain_ms);
+  for (const auto& worker : workers_) worker->drain();
+  return core_.connections.wait_for_none(deadline);
+}
+
+void Router::end() {
+  const bool drained = drain();
+  if (!drained) spdlog::warn("router: requests were still in flight at the end of the drain time");
+  core_.page.end();
+}
+
+int run_router(const RouterOptions& options) {
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  // Blocked before any thread starts, so that all of them inherit it.
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  auto router = Router::start(options);
+  if (!router) {
+    spdlog::critical("router: {}", router.error().describe());
+    return router.error().code == schema::ErrorCode::invalid_argument ? kExitOptions : kExitIo;
+  }
+  spdlog::info("router: serving on port {}, control socket {}", (*router)->port(), options.control_path);
+  wait_for_end(signals, (*router)->stop_fd());
+  spdlog::info("router: ending, requests in flight have {} ms", options.drain_ms);
+  // The first signal stays pending until it is taken; a second one then has its default effect.
+  const timespec none{};
+  sigtimedwait(&signals, nullptr, &none);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  (*router)->end();
+  return 0;
+}
+
+}  // namespace driftgate::route

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "daemon/route/control/unique_fd.hpp"
+#include "daemon/route/worker/core.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::route {
+
+/// One thread of the data plane with its own event loop, listener, engine connections and mirrors.
+class Worker {
+ public:
+  /// Workers are numbered from 0; the first also closes windows and watches the dead-man time.
+  static std::unique_ptr<Worker> make(RouterCore& core, std::uint64_t random_seed, std::size_t number);
+  virtual ~Worker() = default;  ///< ends the thread and what is in flight
+
+  /// Takes a listening socket over.
+  virtual schema::Result<void> listen(UniqueFd listener) = 0;
+  virtual void start() = 0;
+  /// Accepts no more and closes idle connections; returns at once.
+  virtual void drain() = 0;
+};
+
+}  // namespace driftgate::route

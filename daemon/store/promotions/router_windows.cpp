@@ -1,0 +1,77 @@
+#include "daemon/store/promotions/router_windows.hpp"
+
+#include <fmt/format.h>
+
+namespace driftgate::store {
+
+namespace {
+
+constexpr Sql kFind{"find window watermark", "SELECT number FROM router_windows WHERE router_id = ?1"};
+constexpr Sql kPut{
+    "put window watermark",
+    "INSERT INTO router_windows(router_id, number, consumed_us) VALUES(?1, ?2, ?3) "
+    "ON CONFLICT(router_id) DO UPDATE SET number = excluded.number, consumed_us = excluded.consumed_us"};
+
+constexpr Sql kPutModel{
+    "note model window",
+    "INSERT INTO router_model_windows(router_id, model, number) VALUES(?1, ?2, ?3) "
+    "ON CONFLICT(router_id, model) DO UPDATE SET number = excluded.number WHERE number < excluded.number"};
+constexpr Sql kFindModel{"find model window",
+                         "SELECT number FROM router_model_windows WHERE router_id = ?1 AND model = ?2"};
+
+/// Beyond the number of any window: the watermark of a router that is gone.
+constexpr std::uint64_t kGone = (std::uint64_t{1} << 53) - 1;
+
+}  // namespace
+
+Result<bool> consume_window(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us) {
+  auto newest = window_watermark(tx, router_id);
+  if (!newest) return std::unexpected(std::move(newest.error()));
+  if (number <= *newest) return false;
+  if (number != *newest + 1) {
+    return schema::fail(
+        ErrorCode::conflict,
+        fmt::format("router {} sent window {} after {}: windows are missing", router_id, number, *newest));
+  }
+  auto put = tx.run(kPut, {router_id, number, now_us});
+  if (!put) return std::unexpected(std::move(put.error()));
+  return true;
+}
+
+Result<void> skip_windows(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us) {
+  auto newest = window_watermark(tx, router_id);
+  if (!newest) return std::unexpected(std::move(newest.error()));
+  if (number <= *newest) return {};
+  auto put = tx.run(kPut, {router_id, number, now_us});
+  if (!put) return std::unexpected(std::move(put.error()));
+  return {};
+}
+
+Result<void> note_model_window(Tx& tx, std::string_view router_id, std::string_view model,
+                               std::uint64_t number) {
+  auto put = tx.run(kPutModel, {router_id, model, number});
+  if (!put) return std::unexpected(std::move(put.error()));
+  return {};
+}
+
+Result<std::optional<std::uint64_t>> model_window(Reader& reader, std::string_view router_id,
+                                                  std::string_view model) {
+  return reader.one(kFindModel, {router_id, model}, [](const Row& row) { return row.unsigned_integer(0); });
+}
+
+Result<std::uint64_t> window_watermark(Reader& reader, std::string_view router_id) {
+  auto found = reader.one(kFind, {router_id}, [](const Row& row) { return row.unsigned_integer(0); });
+  if (!found) return std::unexpected(std::move(found.error()));
+  return found->value_or(0);
+}
+
+Result<bool> end_router(Tx& tx, std::string_view router_id, std::int64_t now_us) {
+  auto newest = window_watermark(tx, router_id);
+  if (!newest) return std::unexpected(std::move(newest.error()));
+  if (*newest >= kGone) return false;
+  auto put = tx.run(kPut, {router_id, kGone, now_us});
+  if (!put) return std::unexpected(std::move(put.error()));
+  return true;
+}
+
+}  // namespace driftgate::store

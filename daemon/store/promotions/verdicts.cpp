@@ -1,0 +1,52 @@
+#include "daemon/store/promotions/verdicts.hpp"
+
+#include <fmt/format.h>
+
+#include "daemon/store/outcome.hpp"
+
+namespace driftgate::store {
+
+namespace {
+
+constexpr Sql kPut{
+    "put verdict",
+    "INSERT INTO verdicts(promotion, stage, attempt, clause, slice, verdict, detail, evidence_seq, "
+    "decided_us) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) "
+    "ON CONFLICT(promotion, stage, attempt, clause, slice) DO UPDATE SET verdict = excluded.verdict, "
+    "detail = excluded.detail, evidence_seq = excluded.evidence_seq, decided_us = excluded.decided_us"};
+constexpr Sql kList{
+    "list verdicts",
+    "SELECT promotion, stage, attempt, clause, slice, verdict, detail, evidence_seq, decided_us "
+    "FROM verdicts WHERE promotion = ?1 AND stage = ?2 AND attempt = ?3 ORDER BY clause, slice"};
+constexpr Sql kListPromotion{
+    "list verdicts of a promotion",
+    "SELECT promotion, stage, attempt, clause, slice, verdict, detail, evidence_seq, "
+    "decided_us FROM verdicts WHERE promotion = ?1 ORDER BY evidence_seq"};
+
+VerdictRow read_verdict(const Row& row) {
+  return {.stage = {row.text(0), row.text(1), row.integer(2)},
+          .clause = row.text(3),
+          .slice = row.text(4),
+          .verdict = row.text(5),
+          .detail = row.text(6),
+          .evidence_seq = row.integer(7),
+          .decided_us = row.integer(8)};
+}
+
+}  // namespace
+
+Result<void> put_verdict(Tx& tx, const VerdictRow& v) {
+  return explain(tx.run(kPut, {v.stage.promotion, v.stage.stage, v.stage.attempt, v.clause, v.slice,
+                               v.verdict, v.detail, v.evidence_seq, v.decided_us}),
+                 fmt::format("the verdict of {} in {} cannot be stored", v.clause, v.stage.text()));
+}
+
+Result<std::vector<VerdictRow>> list_verdicts(Reader& reader, const StageKey& stage) {
+  return reader.all(kList, {stage.promotion, stage.stage, stage.attempt}, read_verdict);
+}
+
+Result<std::vector<VerdictRow>> list_promotion_verdicts(Reader& reader, std::string_view promotion) {
+  return reader.all(kListPromotion, {promotion}, read_verdict);
+}
+
+}  // namespace driftgate::store

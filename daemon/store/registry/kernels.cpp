@@ -1,0 +1,55 @@
+#include "daemon/store/registry/kernels.hpp"
+
+#include <fmt/format.h>
+
+namespace driftgate::store {
+
+namespace {
+
+constexpr Sql kInsert{"insert kernel",
+                      "INSERT INTO kernels(name, digest, canonical, registrant, registered_us, evidence_seq) "
+                      "VALUES(?1, ?2, ?3, ?4, ?5, ?6)"};
+constexpr Sql kFind{"find kernel",
+                    "SELECT name, digest, canonical, registrant, registered_us, evidence_seq FROM kernels "
+                    "WHERE name = ?1"};
+constexpr Sql kList{"list kernels",
+                    "SELECT name, digest, canonical, registrant, registered_us, evidence_seq FROM kernels "
+                    "WHERE ordinal > coalesce((SELECT ordinal FROM kernels WHERE name = ?1), 0) "
+                    "ORDER BY ordinal LIMIT ?2"};
+
+KernelRow read_kernel(const Row& row) {
+  return {.name = row.text(0),
+          .digest = row.text(1),
+          .canonical = row.text(2),
+          .registrant = row.text(3),
+          .registered_us = row.integer(4),
+          .evidence_seq = row.integer(5)};
+}
+
+}  // namespace
+
+Result<bool> insert_kernel(Tx& tx, const KernelRow& kernel) {
+  auto old = find_kernel(tx, kernel.name);
+  if (!old) return std::unexpected(std::move(old.error()));
+  if (*old && (*old)->digest == kernel.digest) return false;
+  if (*old) {
+    return schema::fail(
+        ErrorCode::already_exists,
+        fmt::format("kernel '{}' is registered as {}: register the other one under a new name", kernel.name,
+                    (*old)->digest));
+  }
+  auto changed = tx.run(kInsert, {kernel.name, kernel.digest, Blob{kernel.canonical}, kernel.registrant,
+                                  kernel.registered_us, kernel.evidence_seq});
+  if (!changed) return std::unexpected(std::move(changed.error()));
+  return true;
+}
+
+Result<std::optional<KernelRow>> find_kernel(Reader& reader, std::string_view name) {
+  return reader.one(kFind, {name}, read_kernel);
+}
+
+Result<std::vector<KernelRow>> list_kernels(Reader& reader, std::string_view after, std::int64_t limit) {
+  return reader.all(kList, {after, limit}, read_kernel);
+}
+
+}  // namespace driftgate::store

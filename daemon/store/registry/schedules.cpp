@@ -1,0 +1,136 @@
+#include "daemon/store/registry/schedules.hpp"
+
+#include <fmt/format.h>
+
+#include "daemon/store/outcome.hpp"
+
+namespace driftgate::store {
+
+namespace {
+
+#define SCHEDULE_COLUMNS                                                                        \
+  "name, cron, zone, model, request, misfire, grace_s, if_running, paused, owner, created_us, " \
+  "updated_us, revision, next_us"
+#define FIRE_COLUMNS "schedule, fire_us, outcome, why, promotion, owner, decided_us, evidence_seq"
+
+constexpr Sql kInsert{"insert schedule",
+                      "INSERT INTO schedules(" SCHEDULE_COLUMNS
+                      ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"};
+constexpr Sql kFind{"find schedule", "SELECT " SCHEDULE_COLUMNS " FROM schedules WHERE name = ?1"};
+constexpr Sql kUpdate{
+    "update schedule",
+    "UPDATE schedules SET cron = ?3, zone = ?4, model = ?5, request = ?6, misfire = ?7, grace_s = ?8, "
+    "if_running = ?9, paused = ?10, owner = ?11, updated_us = ?12, next_us = ?13, revision = revision + 1 "
+    "WHERE name = ?1 AND revision = ?2"};
+constexpr Sql kDelete{"delete schedule", "DELETE FROM schedules WHERE name = ?1 AND revision = ?2"};
+constexpr Sql kList{"list schedules",
+                    "SELECT " SCHEDULE_COLUMNS " FROM schedules WHERE name > ?1 ORDER BY name LIMIT ?2"};
+constexpr Sql kDue{"due schedules",
+                   "SELECT " SCHEDULE_COLUMNS
+                   " FROM schedules WHERE paused = 0 AND next_us IS NOT NULL AND next_us <= ?1 "
+                   "ORDER BY next_us LIMIT ?2"};
+constexpr Sql kSetNext{"set next fire", "UPDATE schedules SET next_us = ?2 WHERE name = ?1"};
+constexpr Sql kInsertFire{"insert schedule fire", "INSERT INTO schedule_fires(" FIRE_COLUMNS
+                                                  ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"};
+constexpr Sql kListFires{"list schedule fires",
+                         "SELECT " FIRE_COLUMNS
+                         " FROM schedule_fires WHERE schedule = ?1 ORDER BY fire_us DESC LIMIT ?2"};
+constexpr Sql kFindFire{"find fire of promotion",
+                        "SELECT " FIRE_COLUMNS " FROM schedule_fires WHERE promotion = ?1"};
+
+#undef SCHEDULE_COLUMNS
+#undef FIRE_COLUMNS
+
+ScheduleRow read_schedule(const Row& row) {
+  return {.name = row.text(0),
+          .cron = row.text(1),
+          .zone = row.text(2),
+          .model = row.text(3),
+          .request = row.text(4),
+          .misfire = row.text(5),
+          .grace_s = row.integer(6),
+          .if_running = row.text(7),
+          .paused = row.boolean(8),
+          .owner = row.text(9),
+          .created_us = row.integer(10),
+          .updated_us = row.integer(11),
+          .revision = row.unsigned_integer(12),
+          .next_us = row.maybe_integer(13)};
+}
+
+ScheduleFireRow read_fire(const Row& row) {
+  return {.schedule = row.text(0),
+          .fire_us = row.integer(1),
+          .outcome = row.text(2),
+          .why = row.text(3),
+          .promotion = row.maybe_text(4),
+          .owner = row.text(5),
+          .decided_us = row.integer(6),
+          .evidence_seq = row.integer(7)};
+}
+
+std::string changed_meanwhile(std::string_view name) {
+  return fmt::format("schedule '{}' was changed meanwhile: read it again", name);
+}
+
+}  // namespace
+
+Result<void> insert_schedule(Tx& tx, const ScheduleRow& s) {
+  return explain(
+      tx.run(kInsert, {s.name, s.cron, s.zone, s.model, s.request, s.misfire, s.grace_s, s.if_running,
+                       s.paused, s.owner, s.created_us, s.updated_us, s.revision, s.next_us}),
+      fmt::format("schedule '{}' cannot be stored", s.name));
+}
+
+Result<std::optional<ScheduleRow>> find_schedule(Reader& reader, std::string_view name) {
+  return reader.one(kFind, {name}, read_schedule);
+}
+
+Result<ScheduleRow> get_schedule(Reader& reader, std::string_view name) {
+  return must_exist(find_schedule(reader, name),
+                    fmt::format("there is no schedule '{}': 'driftgate schedule list' lists them", name));
+}
+
+Result<void> update_schedule(Tx& tx, ScheduleRow& s) {
+  auto done =
+      must_change(tx.run(kUpdate, {s.name, s.revision, s.cron, s.zone, s.model, s.request, s.misfire,
+                                   s.grace_s, s.if_running, s.paused, s.owner, s.updated_us, s.next_us}),
+                  ErrorCode::conflict, changed_meanwhile(s.name));
+  if (done) ++s.revision;
+  return done;
+}
+
+Result<void> delete_schedule(Tx& tx, std::string_view name, std::uint64_t revision) {
+  return must_change(tx.run(kDelete, {name, revision}), ErrorCode::conflict, changed_meanwhile(name));
+}
+
+Result<std::vector<ScheduleRow>> list_schedules(Reader& reader, std::string_view after, std::int64_t limit) {
+  return reader.all(kList, {after, limit}, read_schedule);
+}
+
+Result<std::vector<ScheduleRow>> due_schedules(Reader& reader, std::int64_t now_us, std::int64_t limit) {
+  return reader.all(kDue, {now_us, limit}, read_schedule);
+}
+
+Result<void> set_next_fire(Tx& tx, std::string_view name, std::optional<std::int64_t> next_us) {
+  auto changed = tx.run(kSetNext, {name, next_us});
+  if (!changed) return std::unexpected(std::move(changed.error()));
+  return {};
+}
+
+Result<void> insert_schedule_fire(Tx& tx, const ScheduleFireRow& f) {
+  return explain(tx.run(kInsertFire, {f.schedule, f.fire_us, f.outcome, f.why, f.promotion, f.owner,
+                                      f.decided_us, f.evidence_seq}),
+                 fmt::format("the fire time {} of schedule '{}' cannot be stored", f.fire_us, f.schedule));
+}
+
+Result<std::vector<ScheduleFireRow>> list_schedule_fires(Reader& reader, std::string_view schedule,
+                                                         std::int64_t limit) {
+  return reader.all(kListFires, {schedule, limit}, read_fire);
+}
+
+Result<std::optional<ScheduleFireRow>> find_fire_of(Reader& reader, std::string_view promotion) {
+  return reader.one(kFindFire, {promotion}, read_fire);
+}
+
+}  // namespace driftgate::store

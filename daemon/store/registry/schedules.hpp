@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/store/sqlite/sql.hpp"
+
+namespace driftgate::store {
+
+/// What asks for a promotion by itself.
+struct ScheduleRow {
+  std::string name{};
+  std::string cron{}, zone{};
+  std::string model{};       ///< of the request
+  std::string request{};     ///< JSON of the promotion request
+  std::string misfire{};     ///< "skip" or "run_once"
+  std::int64_t grace_s = 0;  ///< how late run_once may be
+  std::string if_running{};  ///< "skip" or "queue", while a promotion of the model is on its way
+  bool paused = false;
+  std::string owner{};  ///< who set it last; counts as requester of what it asks for
+  std::int64_t created_us = 0, updated_us = 0;
+  std::uint64_t revision = 1;  ///< grows with every change by a person: the ETag
+  std::optional<std::int64_t> next_us{};
+  bool operator==(const ScheduleRow&) const = default;
+};
+
+/// `already_exists` for a known name.
+Result<void> insert_schedule(Tx& tx, const ScheduleRow& row);
+Result<std::optional<ScheduleRow>> find_schedule(Reader& reader, std::string_view name);
+/// find_schedule, or `not_found` with a message for people.
+Result<ScheduleRow> get_schedule(Reader& reader, std::string_view name);
+/// Writes everything but name and created_us, and increases the revision. `conflict` when it was changed.
+Result<void> update_schedule(Tx& tx, ScheduleRow& row);
+/// `conflict` when it was changed meanwhile.
+Result<void> delete_schedule(Tx& tx, std::string_view name, std::uint64_t revision);
+/// By name, after `after`.
+Result<std::vector<ScheduleRow>> list_schedules(Reader& reader, std::string_view after, std::int64_t limit);
+/// Not paused and next_us ≤ now, the longest due first.
+Result<std::vector<ScheduleRow>> due_schedules(Reader& reader, std::int64_t now_us, std::int64_t limit);
+/// Only the next fire time; no revision.
+Result<void> set_next_fire(Tx& tx, std::string_view name, std::optional<std::int64_t> next_us);
+
+/// One fire time and what came of it.
+struct ScheduleFireRow {
+  std::string schedule{};
+  std::int64_t fire_us = 0;  ///< UTC
+  std::string outcome{};     ///< "fired" or "skipped"
+  std::string why{};
+  std::optional<std::string> promotion{};
+  std::string owner{};  ///< of the schedule then
+  std::int64_t decided_us = 0;
+  std::int64_t evidence_seq = 0;
+  bool operator==(const ScheduleFireRow&) const = default;
+};
+/// `already_exists` when this fire time of the schedule was decided before.
+Result<void> insert_schedule_fire(Tx& tx, const ScheduleFireRow& row);
+/// Newest first.
+Result<std::vector<ScheduleFireRow>> list_schedule_fires(Reader& reader, std::string_view schedule,
+                                                         std::int64_t limit);
+Result<std::optional<ScheduleFireRow>> find_fire_of(Reader& reader, std::string_view promotion);
+
+}  // namespace driftgate::store

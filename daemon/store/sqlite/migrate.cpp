@@ -1,0 +1,133 @@
+#include "daemon/store/sqlite/migrate.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "daemon/store/sqlite/connection.hpp"
+#include "daemon/store/sqlite/sql.hpp"
+#include "schema/sha256.hpp"
+
+namespace driftgate::store {
+
+namespace {
+
+constexpr std::int64_t kApplicationId = 0x64676174;  // "dgat"
+
+constexpr Sql kReadApplicationId{"application id", "PRAGMA application_id"};
+constexpr Sql kCountTables{"count tables", "SELECT count(*) FROM sqlite_schema"};
+constexpr Sql kApplied{"applied migrations",
+                       "SELECT version, name, checksum FROM schema_migrations ORDER BY version"};
+constexpr Sql kRecord{
+    "record migration",
+    "INSERT INTO schema_migrations(version, name, checksum, applied_us) VALUES(?1, ?2, ?3, ?4)"};
+
+struct Applied {
+  std::int64_t version = 0;
+  std::string name;
+  std::string checksum;
+};
+
+/// Marks an empty database as ours; refuses another program's.
+Result<void> prepare_database(Connection& connection, Tx& tx) {
+  const auto number = [](const Row& row) { return row.integer(0); };
+  auto id = tx.one(kReadApplicationId, {}, number);
+  if (!id) return std::unexpected(id.error());
+  if (id->value_or(0) == kApplicationId) return {};
+  auto tables = tx.one(kCountTables, {}, number);
+  if (!tables) return std::unexpected(tables.error());
+  if (tables->value_or(0) != 0) {
+    return schema::fail(ErrorCode::corrupt,
+                        "the database file belongs to another program: choose another folder");
+  }
+  return connection.execute(
+      "BEGIN IMMEDIATE;"
+      "CREATE TABLE schema_migrations(version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT "
+      "NULL,"
+      " applied_us INTEGER NOT NULL) STRICT;"
+      "PRAGMA application_id=1684496756;"
+      "COMMIT;",
+      "prepare a new database");
+}
+static_assert(kApplicationId == 1684496756);
+
+Result<void> check_applied(const std::vector<Applied>& applied, std::span<const Migration> migrations) {
+  for (std::size_t i = 0; i < applied.size(); ++i) {
+    const Applied& old = applied[i];
+    if (i >= migrations.size()) {
+      return schema::fail(
+          ErrorCode::unsupported,
+          fmt::format("the database has schema version {} and this program knows up to {}: start a newer "
+                      "driftgate, or restore a backup",
+                      applied.back().version, migrations.size()));
+    }
+    if (old.version != migrations[i].version || old.checksum != schema::sha256_digest(migrations[i].sql)) {
+      return schema::fail(
+          ErrorCode::corrupt,
+          fmt::format("migration {} of the database ({}) is not the one of this program ({}): the "
+                      "program or the database was altered",
+                      old.version, old.name, migrations[i].name));
+    }
+  }
+  return {};
+}
+
+Result<void> apply(Connection& connection, Tx& tx, const Migration& migration, std::int64_t now_us) {
+  auto done = connection.execute("BEGIN IMMEDIATE", migration.name);
+  if (!done) return done;
+  done = connection.execute(migration.sql, migration.name);
+  if (done) {
+    auto recorded =
+        tx.run(kRecord, {migration.version, migration.name, schema::sha256_digest(migration.sql), now_us});
+    if (!recorded) done = std::unexpected(std::move(recorded.error()));
+  }
+  if (done) done = connection.execute("COMMIT", migration.name);
+  if (!done && !connection.autocommit()) {
+    [[maybe_unused]] const auto undone = connection.execute("ROLLBACK", migration.name);
+  }
+  if (!done)
+    return schema::wrap(done.error(), fmt::format("migration {} failed and was undone", migration.name));
+  return {};
+}
+
+Result<std::vector<Applied>> read_applied(Tx& tx) {
+  return tx.all(kApplied, {}, [](const Row& row) {
+    return Applied{row.integer(0), row.text(1), row.text(2)};
+  });
+}
+
+}  // namespace
+
+Result<void> check_schema(Connection& connection, std::span<const Migration> migrations) {
+  Tx tx(connection);
+  auto id = tx.one(kReadApplicationId, {}, [](const Row& row) { return row.integer(0); });
+  if (!id) return std::unexpected(id.error());
+  if (id->value_or(0) != kApplicationId) {
+    return schema::fail(ErrorCode::corrupt, "the database file belongs to another program");
+  }
+  auto applied = read_applied(tx);
+  if (!applied) return std::unexpected(std::move(applied.error()));
+  auto known = check_applied(*applied, migrations);
+  if (!known || applied->size() == migrations.size()) return known;
+  return schema::fail(ErrorCode::unsupported,
+                      fmt::format("the database has schema version {} and this program needs {}: start this "
+                                  "program's daemon on it once, or use the program that wrote it",
+                                  applied->size(), migrations.size()));
+}
+
+Result<void> migrate(Connection& connection, std::span<const Migration> migrations, std::int64_t now_us) {
+  Tx tx(connection);
+  auto done = prepare_database(connection, tx);
+  if (!done) return done;
+  auto applied = read_applied(tx);
+  if (!applied) return std::unexpected(std::move(applied.error()));
+  done = check_applied(*applied, migrations);
+  if (!done) return done;
+  for (const Migration& migration : migrations.subspan(applied->size())) {
+    done = apply(connection, tx, migration, now_us);
+    if (!done) return done;
+  }
+  return {};
+}
+
+}  // namespace driftgate::store

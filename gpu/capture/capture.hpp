@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/capture/safetensors.hpp"
+#include "gpu/fused/head.hpp"
+#include "gpu/table/measurement.hpp"
+#include "schema/error.hpp"
+
+namespace driftgate::gpu {
+
+inline constexpr std::size_t kMaxCaptureFiles = 10'000;
+
+/// What a capture holds of each row's distribution (docs/design/measurement.md, "Captures").
+enum class CaptureMode : std::uint8_t {
+  full,     ///< `logits`: all of it
+  hidden,   ///< `hidden` and a head: all of it, once multiplied
+  topk,     ///< `topk_ids`, `topk_logprobs`: the most likely tokens
+  matched,  ///< the same tensors with metadata `support` = "matched": ids that the caller chose
+  realised  ///< `token_ids`, `logprobs`: the realised token alone
+};
+[[nodiscard]] std::string_view to_string(CaptureMode mode);  ///< "full" …
+/// Only a part of each distribution is known, so that figures have bounds (docs/design/measurement.md,
+/// "Partly known distributions").
+[[nodiscard]] constexpr bool is_partial(CaptureMode mode) {
+  return mode == CaptureMode::topk || mode == CaptureMode::matched || mode == CaptureMode::realised;
+}
+
+/// How wide the tensors of a capture are; the same in each of its files.
+struct CaptureLayout {
+  CaptureMode mode{};
+  std::uint32_t vocabulary = 0;  ///< V; of a partial capture what its metadata says, 0 = unknown
+  std::uint32_t columns = 0;     ///< V, the width D of the hidden states, or the list's length K
+  bool operator==(const CaptureLayout&) const = default;
+};
+
+/// Rows of one file of a capture.
+struct CaptureSegment {
+  SafetensorsFile file;
+  std::uint64_t first_row = 0, rows = 0;
+  DType dtype{};                     ///< of the logits or hidden states: F32, F16 or BF16
+  const std::byte* logits{};         ///< [rows, vocabulary]; full mode
+  const std::byte* hidden{};         ///< [rows, columns]; hidden mode
+  DType id_dtype{};                  ///< of the list's ids: I32 or I64
+  const std::byte* list_ids{};       ///< [rows, columns]; modes topk and matched
+  const std::byte* list_logprobs{};  ///< [rows, columns] F32
+};
+
+/// A token of a row's list. Unknown log-probabilities (absent, null, −9999 and below, −inf) are not listed.
+struct ListedToken {
+  std::int64_t id = 0;
+  float logprob = 0;  ///< NaN where the engine gave NaN or +inf
+};
+
+/// What one kernel produced on one corpus (docs/design/measurement.md, "Captures").
+class Capture {
+ public:
+  /// Opens a file, or a directory's *.safetensors in name order. Errors: not_found and io from the
+  /// system, invalid_capture for a broken rule, and what fused::LmHead::open says of the head of hidden
+  /// states.
+  [[nodiscard]] static schema::Result<Capture> open(const std::filesystem::path& path,
+                                                    const fused::HeadSource& source = {});
+
+  [[nodiscard]] const CaptureIdentity& identity() const { return identity_; }
+  [[nodiscard]] std::uint64_t rows() const { return sequence_ids_.size(); }
+  [[nodiscard]] CaptureMode mode() const { return layout_.mode; }
+  [[nodiscard]] std::uint32_t vocabulary() const { return layout_.vocabulary; }
+  [[nodiscard]] std::uint32_t columns() const { return layout_.columns; }
+  [[nodiscard]] bool has_tokens() const { return !token_ids_.empty(); }
+  [[nodiscard]] std::span<const std::int64_t> token_ids() const { return token_ids_; }
+  /// Log-probability of each realised token as the engine reported it; empty when it did not.
+  [[nodiscard]] std::span<const float> logprobs() const { return logprobs_; }
+  /// The known tokens of one row's list (modes topk and matched), as stored.
+  void list(std::uint64_t row, std::vector<ListedToken>& out) const;
+  [[nodiscard]] std::span<const std::int64_t> sequence_ids() const { return sequence_ids_; }
+  /// As stored; the row's index within its sequence when the capture has no positions.
+  [[nodiscard]] std::span<const std::int64_t> positions() const { return positions_; }
+  [[nodiscard]] std::span<const CaptureSegment> segments() const { return segments_; }
+  /// What makes logits of hidden states; null in the other modes.
+  [[nodiscard]] const std::shared_ptr<const fused::LmHead>& head() const { return head_; }
+  /// The path as it was asked for.
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// The rows [first, first + count), which exist, as a capture of their own that shares the files.
+  [[nodiscard]] Capture slice(std::uint64_t first, std::uint64_t count) const;
+  /// Where a slice's first row is in the capture that it was cut from; 0 for a whole capture.
+  [[nodiscard]] std::uint64_t first_row() const { return first_row_; }
+  /// An io error when a file of the capture changed its size.
+  [[nodiscard]] schema::Result<void> check_unchanged() const;
+
+ private:
+  Capture() = default;
+  schema::Result<void> add_file(const std::filesystem::path& path, const fused::HeadSource& source);
+  schema::Result<void> add_columns(const SafetensorsFile& file, std::uint64_t rows);
+  void number_positions();
+  std::string name_;
+  std::uint64_t first_row_ = 0;
+  CaptureIdentity identity_;
+  CaptureLayout layout_;
+  std::vector<std::int64_t> token_ids_, sequence_ids_, positions_;
+  std::vector<float> logprobs_;
+  std::vector<CaptureSegment> segments_;
+  std::shared_ptr<const fused::LmHead> head_;
+};
+
+/// Whether figures of two captures may be compared: corpus, checkpoint, temperature, token_source,
+/// sampling_filter, mode, vocabulary, rows, sequence_ids, positions, token_ids and the ids of matched lists
+/// agree. The not_comparable error names the first difference in that order.
+[[nodiscard]] schema::Result<void> check_comparable(const Capture& train, const Capture& inf);
+
+}  // namespace driftgate::gpu

@@ -1,0 +1,91 @@
+#include "gpu/capture/safetensors.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace driftgate::gpu {
+
+using schema::ErrorCode;
+using schema::Result;
+
+namespace {
+
+std::unexpected<schema::Error> system_error(std::string_view verb, const std::filesystem::path& path) {
+  const int code = errno;
+  const ErrorCode kind = code == ENOENT ? ErrorCode::not_found : ErrorCode::io;
+  return schema::fail(kind,
+                      "can not " + std::string(verb) + " " + path.string() + ": " + std::strerror(code));
+}
+
+}  // namespace
+
+struct SafetensorsFile::Mapping {
+  const std::byte* data = nullptr;
+  std::size_t size = 0;
+  int fd = -1;
+  Mapping() = default;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (data != nullptr) ::munmap(const_cast<std::byte*>(data), size);
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path) {
+  SafetensorsFile file;
+  file.path_ = path;
+  auto mapping = std::make_shared<Mapping>();
+  mapping->fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (mapping->fd < 0) return system_error("open", path);
+  struct stat status {};
+  if (::fstat(mapping->fd, &status) != 0) return system_error("examine", path);
+  if (!S_ISREG(status.st_mode)) {
+    return schema::fail(ErrorCode::invalid_capture, path.string() + " is not a regular file");
+  }
+  mapping->size = static_cast<std::size_t>(status.st_size);
+  if (mapping->size != 0) {
+    void* map = ::mmap(nullptr, mapping->size, PROT_READ, MAP_PRIVATE, mapping->fd, 0);
+    if (map == MAP_FAILED) return system_error("map", path);
+    mapping->data = static_cast<const std::byte*>(map);
+  }
+  const std::string_view all(reinterpret_cast<const char*>(mapping->data), mapping->size);
+  auto header = parse_safetensors_header(all, mapping->size);
+  if (!header) return schema::wrap(header.error(), path.string() + " is not a valid safetensors file");
+  file.header_ = std::move(*header);
+  file.mapping_ = std::move(mapping);
+  return file;
+}
+
+const TensorInfo* SafetensorsFile::find(std::string_view name) const {
+  const auto found = std::ranges::find(header_.tensors, name, &TensorInfo::name);
+  return found == header_.tensors.end() ? nullptr : &*found;
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const TensorInfo& tensor) const {
+  return file_bytes().subspan(static_cast<std::size_t>(header_.data_offset + tensor.begin),
+                              static_cast<std::size_t>(tensor.end - tensor.begin));
+}
+
+std::span<const std::byte> SafetensorsFile::file_bytes() const {
+  return {mapping_->data, mapping_->size};
+}
+
+Result<void> SafetensorsFile::check_unchanged() const {
+  struct stat status {};
+  if (::fstat(mapping_->fd, &status) != 0) return system_error("examine", path_);
+  if (static_cast<std::size_t>(status.st_size) != mapping_->size) {
+    return schema::fail(ErrorCode::io, path_.string() +
+                                           " changed its size while it was read; write captures under "
+                                           "another name and rename them when they are complete");
+  }
+  return {};
+}
+
+}  // namespace driftgate::gpu

@@ -1,0 +1,110 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "gpu/capture/safetensors.hpp"
+
+namespace driftgate::gpu {
+
+using schema::ErrorCode;
+using schema::Result;
+
+namespace {
+
+std::unexpected<schema::Error> write_error(const std::filesystem::path& path) {
+  const int code = errno;
+  return schema::fail(code == ENOSPC || code == EDQUOT ? ErrorCode::storage_full : ErrorCode::io,
+                      "can not write " + path.string() + ": " + std::strerror(code));
+}
+
+bool write_at(int fd, std::uint64_t offset, const void* data, std::size_t size) {
+  const char* from = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t done = ::pwrite(fd, from, size, static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return false;
+    from += done;
+    offset += static_cast<std::uint64_t>(done);
+    size -= static_cast<std::size_t>(done);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path& path,
+                                                    const std::vector<Tensor>& tensors,
+                                                    const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  SafetensorsWriter writer;
+  std::uint64_t at = 0;
+  for (const Tensor& tensor : tensors) {
+    std::uint64_t size = size_bytes(tensor.dtype);
+    for (const std::uint64_t extent : tensor.shape) {
+      if (__builtin_mul_overflow(size, extent, &size)) {
+        return schema::fail(ErrorCode::invalid_argument,
+                            "tensor '" + tensor.name + "' has too large a shape");
+      }
+    }
+    header[tensor.name] = {
+        {"dtype", to_string(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {at, at + size}}};
+    writer.ranges_.emplace_back(at, at + size);
+    at += size;
+  }
+  std::string text = tensors.empty() && metadata.empty() ? "{}" : header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // the data begin on 8 bytes
+  std::string prefix;
+  for (std::size_t i = 0; i < 8; ++i) prefix.push_back(static_cast<char>(text.size() >> (8 * i)));
+  const std::uint64_t data_offset = prefix.size() + text.size();
+  for (auto& [begin, end] : writer.ranges_) {
+    begin += data_offset;
+    end += data_offset;
+  }
+  // It is renamed into place, and that would put a file where a device or a pipe was.
+  std::error_code none;
+  const auto status = std::filesystem::status(path, none);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+      !std::filesystem::is_directory(status)) {
+    return schema::fail(ErrorCode::io, "can not write " + path.string() + ": it is no regular file");
+  }
+  writer.path_ = path;
+  writer.partial_ = path.string() + ".partial";
+  writer.fd_ = ::open(writer.partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (writer.fd_ < 0) return write_error(writer.partial_);
+  const std::string head = prefix + text;
+  if (!write_at(writer.fd_, 0, head.data(), head.size())) return write_error(writer.partial_);
+  if (::ftruncate(writer.fd_, static_cast<off_t>(data_offset + at)) != 0) return write_error(writer.partial_);
+  return writer;
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(partial_.c_str());
+}
+
+Result<void> SafetensorsWriter::write(std::size_t index, std::uint64_t offset_bytes,
+                                      std::span<const std::byte> bytes) {
+  const auto [begin, end] = ranges_.at(index);
+  if (offset_bytes > end - begin || bytes.size() > end - begin - offset_bytes) {
+    return schema::fail(ErrorCode::internal, "a write past the end of tensor " + std::to_string(index));
+  }
+  if (!write_at(fd_, begin + offset_bytes, bytes.data(), bytes.size())) return write_error(partial_);
+  return {};
+}
+
+Result<void> SafetensorsWriter::finish() {
+  const int closed = ::close(std::exchange(fd_, -1));
+  if (closed != 0 || ::rename(partial_.c_str(), path_.c_str()) != 0) {
+    auto error = write_error(path_);
+    ::unlink(partial_.c_str());
+    return error;
+  }
+  return {};
+}
+
+}  // namespace driftgate::gpu

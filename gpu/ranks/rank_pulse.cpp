@@ -1,0 +1,86 @@
+#include "gpu/ranks/rank_pulse.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace driftgate::gpu {
+
+using schema::Result;
+
+RankPulse::RankPulse(Collective& collective, std::chrono::milliseconds timeout, std::uint64_t own,
+                     std::uint64_t longest, std::uint64_t total, Progress progress)
+    : collective_(collective),
+      timeout_(timeout),
+      own_(own),
+      rounds_(std::min(longest, kMaxRounds)),
+      total_(total),
+      progress_(std::move(progress)),
+      thread_([this] { run(); }) {}
+
+RankPulse::~RankPulse() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void RankPulse::reached(std::uint64_t rows) {
+  const std::lock_guard lock(mutex_);
+  reached_ = rows;
+  changed_.notify_all();
+}
+
+Result<void> RankPulse::failure() {
+  const std::lock_guard lock(mutex_);
+  if (error_) return std::unexpected(*error_);
+  return {};
+}
+
+Result<void> RankPulse::finish() {
+  reached(own_);
+  thread_.join();
+  return failure();
+}
+
+void RankPulse::run() {
+  for (std::uint64_t number = 1; number <= rounds_; ++number) {
+    {
+      // Written so that it can not overflow for any number of rows.
+      const std::uint64_t due = own_ / rounds_ * number + own_ % rounds_ * number / rounds_;
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stop_ || reached_ >= due; });
+      if (stop_) return;
+    }
+    if (auto ok = round(number); !ok) {
+      const std::lock_guard lock(mutex_);
+      error_ = ok.error();
+      return;
+    }
+  }
+}
+
+Result<void> RankPulse::round(std::uint64_t number) {
+  std::uint64_t mine = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    mine = reached_;
+  }
+  std::vector<std::uint64_t> all(collective_.size());
+  const Wait wait{fmt::format("rows done, round {} of {}", number, rounds_), timeout_};
+  if (auto ok = collective_.all_gather(wait, std::as_bytes(std::span(&mine, 1)),
+                                       std::as_writable_bytes(std::span(all)));
+      !ok) {
+    return ok;
+  }
+  const std::uint64_t done = std::accumulate(all.begin(), all.end(), std::uint64_t{0});
+  if (progress_ && collective_.rank() == 0) progress_(done, total_);
+  return {};
+}
+
+}  // namespace driftgate::gpu

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gpu/backend/backend.h"
+#include "gpu/drift.hpp"
+#include "gpu/partial/partial_row.hpp"
+#include "gpu/table/histogram_bins.hpp"
+#include "gpu/table/measurement.hpp"
+
+namespace driftgate::gpu {
+
+/// What the profile looks at of a row.
+[[nodiscard]] ProfileRow profile_row(std::int64_t position, const driftgate_row& row);
+
+/// Gathers rows, in row order and by one thread, into a measurement table, so that the result does not
+/// depend on how many threads evaluated the rows.
+class Accumulator {
+ public:
+  /// `table` has identities, parameters and thresholds filled in. `sequence_ids` are those of all rows to
+  /// come.
+  Accumulator(MeasurementTable table, std::span<const std::int64_t> sequence_ids);
+
+  /// The sequences in order of first appearance, to be given their attributes before `set_slices`.
+  [[nodiscard]] std::vector<SequenceInfo>& infos() { return table_.infos; }
+  void set_slices(const std::vector<SliceAttributes>& slices);
+  void set_top_rows(std::size_t count) { top_rows_ = count; }
+
+  /// The next row. NaN figures are left out.
+  void add(std::int64_t position, std::int64_t token, const driftgate_row& row);
+  /// The next row of a table whose PartialInfo is filled in; `nonfinite` faults leave nothing else to say.
+  void add_partial(std::int64_t position, std::int64_t token, const PartialRow& row, std::uint64_t nonfinite);
+  [[nodiscard]] MeasurementTable finish();
+
+ private:
+  void add_exact(std::int64_t position, const driftgate_row& row);
+  void add_bounds(SequenceRow& sequence, const PartialRow& row) const;
+  void add_realised(RealisedSums& sums, double log_p, double log_q, double log_w) const;
+  void offer_worst(WorstRow row);
+  void add_profile(std::uint32_t sequence, const ProfileRow& figures, WorstRow row);
+  void flush_pending();
+
+  MeasurementTable table_;
+  std::vector<std::uint32_t> sequence_of_row_;
+  std::vector<std::int64_t> last_position_;  ///< of each sequence so far
+  std::vector<std::vector<std::uint32_t>> slices_of_sequence_;
+  std::vector<std::array<HistogramBuilder, kRowMetricCount>> builders_;
+  std::size_t top_rows_ = 0;
+  std::uint64_t next_row_ = 0;
+  /// The row before the next one: kept until its neighbour is known.
+  struct Pending {
+    std::uint32_t sequence = 0;
+    ProfileRow figures;
+    WorstRow worst;
+  };
+  std::optional<Pending> pending_;
+};
+
+}  // namespace driftgate::gpu

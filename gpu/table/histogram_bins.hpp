@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "gpu/table/measurement.hpp"
+
+namespace driftgate::gpu {
+
+/// Where a value falls in a Histogram. Computed once per value and counted in many slices.
+struct HistogramBin {
+  enum class Kind : std::uint8_t { positive, negative, zero, overflow, underflow };
+  Kind kind = Kind::zero;
+  std::int32_t index = 0;
+};
+
+/// The bin of `value`, which is not NaN.
+[[nodiscard]] HistogramBin histogram_bin(double value);
+
+/// A Histogram being filled: dense counts between the smallest and the largest bin seen (at most about
+/// 72,000, the range of double).
+class HistogramBuilder {
+ public:
+  void add(const HistogramBin& bin);
+  [[nodiscard]] Histogram build() const;
+
+ private:
+  struct Dense {
+    std::int32_t first = 0;
+    std::vector<std::uint64_t> counts;
+    void add(std::int32_t bin);
+  };
+  Dense positive_, negative_;
+  std::uint64_t zero_ = 0, overflow_ = 0, underflow_ = 0;
+};
+
+}  // namespace driftgate::gpu

@@ -1,0 +1,297 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "stages/canary/canary_impl.hpp"
+
+namespace driftgate::stages {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kStateVersion = 3;
+/// Version 2 has no blocks of time and no history of failures: both begin where it is read.
+constexpr int kFirstReadableVersion = 2, kFirstVersionWithBlocks = 3;
+constexpr std::size_t kHashDigits = 16;  ///< hex digits of a key's hash
+constexpr std::size_t kKeyDigits = 18;   ///< and two of its bits
+
+/// Sorted, so that equal states give equal text.
+std::string keys_to_text(const std::unordered_map<std::uint64_t, std::uint8_t>& keys) {
+  std::vector<std::pair<std::uint64_t, std::uint8_t>> sorted(keys.begin(), keys.end());
+  std::ranges::sort(sorted);
+  std::string text;
+  text.reserve(sorted.size() * kKeyDigits);
+  for (const auto& [key, bits] : sorted) fmt::format_to(std::back_inserter(text), "{:016x}{:02x}", key, bits);
+  return text;
+}
+
+bool keys_from_text(std::string_view text, std::unordered_map<std::uint64_t, std::uint8_t>& keys) {
+  if (text.size() % kKeyDigits != 0) return false;
+  const auto parse = [](std::string_view digits, auto& value) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    return error == std::errc{} && end == digits.data() + digits.size();
+  };
+  for (; !text.empty(); text.remove_prefix(kKeyDigits)) {
+    std::uint64_t key = 0;
+    std::uint8_t bits = 0;
+    if (!parse(text.substr(0, kHashDigits), key) ||
+        !parse(text.substr(kHashDigits, kKeyDigits - kHashDigits), bits))
+      return false;
+    keys[key] = bits;
+  }
+  return true;
+}
+
+/// Tells the two streams of a latency clause with two limits apart.
+std::string_view limit_name(const StreamHead& head) {
+  const schema::Limits& limits = head.clause.limits;
+  if (limits.max && limits.max_ratio) return "both";
+  return limits.max ? "max" : limits.max_ratio ? "max_ratio" : limits.max_delta ? "max_delta" : "signal";
+}
+
+json head_to_json(const StreamHead& head) {
+  json value{{"clause", head.clause.address()},
+             {"where", head.where},
+             {"limit", limit_name(head)},
+             {"rearms", head.rearms},
+             {"relapses", head.relapses}};
+  if (head.trip) {
+    value["trip"] = {{"at_ms", head.trip->at_ms},
+                     {"clean_windows", head.trip->clean_windows},
+                     {"evidence_seen", head.trip->evidence_seen},
+                     {"action", static_cast<int>(head.trip->action)},
+                     {"phase", static_cast<int>(head.trip->phase)},
+                     {"rule", head.trip->rule},
+                     {"message", head.trip->message}};
+  }
+  return value;
+}
+
+bool restore_head(const json& value, StreamHead& head) {
+  if (value.at("clause").get<std::string>() != head.clause.address()) return false;
+  if (value.at("where").get<schema::SliceWhere>() != head.where) return false;
+  if (value.at("limit").get<std::string>() != limit_name(head)) return false;
+  value.at("rearms").get_to(head.rearms);
+  value.at("relapses").get_to(head.relapses);
+  if (!value.contains("trip")) return true;
+  const json& trip = value.at("trip");
+  const int action = trip.at("action").get<int>();
+  const int phase = trip.at("phase").get<int>();
+  if (action < 0 || action > static_cast<int>(schema::Action::block)) return false;
+  if (phase < 0 || phase > static_cast<int>(TripPhase::probation)) return false;
+  head.trip = Trip{trip.at("at_ms").get<std::int64_t>(),
+                   trip.at("clean_windows").get<std::uint32_t>(),
+                   trip.at("evidence_seen").get<std::uint64_t>(),
+                   static_cast<schema::Action>(action),
+                   static_cast<TripPhase>(phase),
+                   trip.at("rule").get<std::string>(),
+                   trip.at("message").get<std::string>()};
+  return true;
+}
+
+template <typename Process>
+json processes_to_json(const std::vector<Process>& processes) {
+  json list = json::array();
+  for (const Process& process : processes) list.push_back(process.to_json());
+  return list;
+}
+
+template <typename Stream>
+json streams_to_json(const std::vector<Stream>& streams) {
+  json list = json::array();
+  for (const Stream& stream : streams)
+    list.push_back({{"head", head_to_json(stream.head)}, {"state", stream.to_json()}});
+  return list;
+}
+
+template <typename Stream>
+bool restore_streams(const json& list, std::vector<Stream>& streams) {
+  if (list.size() != streams.size()) return false;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (!restore_head(list.at(i).at("head"), streams[i].head)) return false;
+    streams[i].restore(list.at(i).at("state"));
+  }
+  return true;
+}
+
+schema::Error damaged(const std::string& what) {
+  return {schema::ErrorCode::corrupt, "the stored canary state is damaged: " + what, "stream_state", nullptr};
+}
+
+}  // namespace
+
+json RateStream::to_json() const {
+  return {{"starts", starts_},
+          {"rate", processes_to_json(rate_)},
+          {"label", processes_to_json(label_)},
+          {"blocks", processes_to_json(blocks_)},
+          {"open_block",
+           {open_index_, open_.candidate, open_.incumbent, open_.failed_candidate, open_.failed_incumbent}},
+          {"difference", processes_to_json(difference_)},
+          {"counts",
+           {counts_.all_keys, counts_.keys, counts_.failed_keys, counts_.failures, counts_.candidate_failures,
+            counts_.skipped}},
+          {"expected", counts_.expected_candidate}};
+}
+
+void RateStream::restore(const json& value) {
+  value.at("starts").get_to(starts_);
+  const json& counts = value.at("counts");
+  std::uint64_t* const fields[] = {&counts_.all_keys,           &counts_.keys,
+                                   &counts_.failed_keys,        &counts_.failures,
+                                   &counts_.candidate_failures, &counts_.skipped};
+  for (std::size_t i = 0; i < std::size(fields); ++i) counts.at(i).get_to(*fields[i]);
+  value.at("expected").get_to(counts_.expected_candidate);
+  rate_.clear();
+  label_.clear();
+  difference_.clear();
+  const schema::Limits& limits = head.clause.limits;
+  for (const json& process : value.at("rate")) {
+    rate_.push_back(FailureRateProcess::from_json(process, limits.max.value_or(1)));
+  }
+  for (const json& process : value.at("label")) {
+    label_.push_back(LabelProcess::from_json(process, limits.max_ratio.value_or(1)));
+  }
+  if (value.contains("blocks")) {
+    blocks_.clear();
+    for (const json& process : value.at("blocks"))
+      blocks_.push_back(BlockProcess::from_json(process, limits.max_ratio.value_or(1)));
+    const json& open = value.at("open_block");
+    open.at(0).get_to(open_index_);
+    std::uint64_t* const counted[] = {&open_.candidate, &open_.incumbent, &open_.failed_candidate,
+                                      &open_.failed_incumbent};
+    for (std::size_t i = 0; i < std::size(counted); ++i) open.at(i + 1).get_to(*counted[i]);
+  }
+  while (blocks_.size() < label_.size()) blocks_.emplace_back(limits.max_ratio.value_or(1));
+  for (const json& process : value.at("difference")) {
+    difference_.push_back(
+        RateDifferenceProcess::from_json(process, limits.max_delta.value_or(1), levels_.alpha_harm));
+  }
+}
+
+json LatencyStream::to_json() const {
+  json list = json::array();
+  const auto arm = [&](const Arm& one) { return quantile_ ? one.quantiles.to_json() : one.mean.to_json(); };
+  for (const auto& [stratum, arms] : values_) list.push_back({stratum, arm(arms[0]), arm(arms[1])});
+  return {{"strata", std::move(list)}, {"skipped", skipped_}};
+}
+
+void LatencyStream::restore(const json& value) {
+  values_.clear();
+  value.at("skipped").get_to(skipped_);
+  for (const json& entry : value.at("strata")) {
+    auto& arms = values_[entry.at(0).get<std::uint32_t>()];
+    for (std::size_t i = 0; i < arms.size(); ++i) {
+      if (quantile_) {
+        arms[i].quantiles = QuantileSequence::from_json(entry.at(i + 1));
+      } else {
+        arms[i].mean = LogMeanSequence::from_json(entry.at(i + 1));
+      }
+    }
+  }
+}
+
+json SignalStream::to_json() const {
+  return {looks, last_clean};
+}
+
+void SignalStream::restore(const json& value) {
+  value.at(0).get_to(looks);
+  value.at(1).get_to(last_clean);
+}
+
+std::string CanaryState::serialise() const {
+  const Impl& s = *impl_;
+  const json value{{"version", kStateVersion},
+                   {"contract", s.contract_digest},
+                   {"attempt", s.settings.attempt},
+                   {"seed", s.settings.seed},
+                   {"max_keys", s.settings.max_keys},
+                   {"block_us", s.levels.block_us},
+                   {"incumbent", s.incumbent.to_json()},
+                   {"candidate", s.candidate.to_json()},
+                   {"dependent", s.dependent},
+                   {"started", s.started},
+                   {"rates", streams_to_json(s.rates)},
+                   {"latencies", streams_to_json(s.latencies)},
+                   {"signals", streams_to_json(s.signals)},
+                   {"found", s.found},
+                   {"found_full", s.found_full},
+                   {"noticed", s.noticed},
+                   {"windows_read", s.windows_read},
+                   {"split", s.split.to_json()},
+                   {"keys", keys_to_text(s.keys)},
+                   {"windows", s.windows},
+                   {"counts",
+                    {s.exposed_requests, s.exposed_keys, s.keys_in_step, s.uncounted_keys,
+                     s.failed_keys_candidate, s.failed_requests_candidate, s.failed_requests_incumbent}},
+                   {"first_failure_us", s.first_failure_us}};
+  return value.dump();
+}
+
+schema::Result<CanaryState> CanaryState::deserialise(const schema::Contract& contract,
+                                                     std::string_view text) {
+  try {
+    const json value = json::parse(text);
+    const int version = value.at("version").get<int>();
+    if (version < kFirstReadableVersion || version > kStateVersion) {
+      return schema::fail(
+          schema::ErrorCode::unsupported,
+          "the stored canary state is of another version: finish or abort this canary with the program "
+          "that began it",
+          "stream_state");
+    }
+    if (value.at("contract").get<std::string>() != contract.digest) {
+      return schema::fail(schema::ErrorCode::conflict,
+                          "the stored canary state belongs to contract " +
+                              value.at("contract").get<std::string>() + ", not to " + contract.digest,
+                          "stream_state");
+    }
+    const CanarySettings settings{value.at("attempt").get<std::uint32_t>(),
+                                  value.at("seed").get<std::uint64_t>(),
+                                  value.at("max_keys").get<std::size_t>(),
+                                  {}};
+    const bool has_blocks = version >= kFirstVersionWithBlocks;
+    const std::int64_t block_us = has_blocks ? value.at("block_us").get<std::int64_t>() : 0;
+    if (has_blocks && block_us <= 0) return std::unexpected(damaged("a block of time has no length"));
+    auto state = has_blocks ? make(contract, settings, block_us) : create(contract, settings);
+    if (!state) return state;
+    Impl& s = *state->impl_;
+    if (has_blocks) {
+      s.incumbent = FailureHistory::from_json(value.at("incumbent"));
+      s.candidate = FailureHistory::from_json(value.at("candidate"));
+      value.at("dependent").get_to(s.dependent);
+    }
+    value.at("started").get_to(s.started);
+    for (const auto& where : value.at("found").get<std::vector<schema::SliceWhere>>()) {
+      if (s.found.size() < kMaxWatchedSlices) s.watch(where);
+    }
+    value.at("found_full").get_to(s.found_full);
+    value.at("noticed").get_to(s.noticed);
+    value.at("windows_read").get_to(s.windows_read);
+    if (!restore_streams(value.at("rates"), s.rates) ||
+        !restore_streams(value.at("latencies"), s.latencies) ||
+        !restore_streams(value.at("signals"), s.signals)) {
+      return std::unexpected(damaged("its clauses are not those of the contract"));
+    }
+    s.split = SplitGuard::from_json(value.at("split"));
+    if (!keys_from_text(value.at("keys").get_ref<const std::string&>(), s.keys)) {
+      return std::unexpected(damaged("its set of keys cannot be read"));
+    }
+    value.at("windows").get_to(s.windows);
+    const json& counts = value.at("counts");
+    std::uint64_t* const fields[] = {
+        &s.exposed_requests,         &s.exposed_keys,          &s.keys_in_step,
+        &s.uncounted_keys,           &s.failed_keys_candidate, &s.failed_requests_candidate,
+        &s.failed_requests_incumbent};
+    for (std::size_t i = 0; i < std::size(fields); ++i) counts.at(i).get_to(*fields[i]);
+    value.at("first_failure_us").get_to(s.first_failure_us);
+    return state;
+  } catch (const json::exception& error) {
+    return std::unexpected(damaged(error.what()));
+  }
+}
+
+}  // namespace driftgate::stages

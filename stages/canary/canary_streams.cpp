@@ -1,0 +1,165 @@
+#include "stages/canary/canary_streams.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "stages/canary/canary_scopes.hpp"
+#include "stages/statistics/e_values.hpp"
+
+namespace driftgate::stages {
+namespace {
+
+/// Fresh processes after a trip clear it only while they see no sign of harm.
+constexpr double kClearEValue = 1.0;
+
+template <typename Process, typename Value>
+double over_starts(const std::vector<Process>& processes, std::uint32_t starts, Value value) {
+  std::vector<double> begun;
+  begun.reserve(processes.size());
+  for (const Process& process : processes) begun.push_back(value(process));
+  return mean_over_starts(begun, starts);
+}
+
+template <typename Process>
+double from_first_start(const std::vector<Process>& processes, std::uint32_t starts) {
+  std::vector<double> begun;
+  begun.reserve(processes.size());
+  for (const Process& process : processes) begun.push_back(process.e_value());
+  return first_start_e_value(begun, starts);
+}
+
+}  // namespace
+
+double CanaryLevels::share_of(bool slices) const {
+  if (whole_parts == 0 || slice_tests == 0) return (slices ? slice_tests : whole_parts) == 0 ? 0 : 1;
+  return 0.5;
+}
+
+double CanaryLevels::harm_needed(const StreamHead& head) const {
+  const bool slice = !head.where.empty();
+  const double part = slice ? 1.0 / slice_tests
+                            : static_cast<double>(harm_parts(head.clause.severity)) / whole_parts;
+  return 1 / (alpha_harm * share_of(slice) * part * head.level_factor());
+}
+
+bool Trip::holds_ramp() const {
+  if (phase == TripPhase::probation) return true;
+  if (phase == TripPhase::on_fallback) return action != schema::Action::route_slice;
+  return action >= schema::Action::freeze;
+}
+
+double StreamHead::level_factor() const {
+  return std::ldexp(1.0, -static_cast<int>(std::min(rearms, 1000U)));
+}
+
+void RateStream::open(std::uint32_t started) {
+  const std::size_t count = head.rearms > 0 ? 1 : std::min(started, starts_);
+  const schema::Limits& limits = head.clause.limits;
+  while (limits.max && rate_.size() < count) rate_.emplace_back(*limits.max);
+  while (limits.max_ratio && label_.size() < count) label_.emplace_back(*limits.max_ratio);
+  while (limits.max_ratio && blocks_.size() < count) blocks_.emplace_back(*limits.max_ratio);
+  while (limits.max_delta && difference_.size() < count)
+    difference_.emplace_back(*limits.max_delta, levels_.alpha_harm);
+}
+
+void RateStream::rearm() {
+  ++head.rearms;
+  restart();
+}
+
+void RateStream::restart() {
+  starts_ = 1;
+  rate_.clear();
+  label_.clear();
+  blocks_.clear();
+  difference_.clear();
+  open_ = {};
+  counts_ = {};
+  open(1);
+}
+
+void RateStream::observe_key(bool failed) {
+  for (FailureRateProcess& process : rate_) process.update(failed);
+  ++counts_.keys;
+  counts_.failed_keys += static_cast<std::uint64_t>(failed);
+}
+
+void RateStream::observe_first(bool candidate, bool failed, double share) {
+  ++counts_.all_keys;
+  for (RateDifferenceProcess& process : difference_) process.update(candidate, failed, share);
+}
+
+void RateStream::observe_failure(bool candidate, double share) {
+  bool evaluable = label_.empty();
+  for (LabelProcess& process : label_) evaluable = process.update(candidate, share) || evaluable;
+  if (!evaluable) {
+    ++counts_.skipped;
+    return;
+  }
+  ++counts_.failures;
+  counts_.candidate_failures += static_cast<std::uint64_t>(candidate);
+  const double weighted = share * head.clause.limits.max_ratio.value_or(1);
+  if (weighted > 0) counts_.expected_candidate += weighted / (weighted + 1 - share);
+}
+
+void RateStream::observe_at_risk(bool candidate, bool failed, double share, std::int64_t routed_us) {
+  if (blocks_.empty() || share <= 0 || 1 - share < kLeastOtherShare) return;
+  const std::int64_t index = routed_us / levels_.block_us;
+  if (index > open_index_) {
+    end_block();
+    open_index_ = index;
+  }
+  ++(candidate ? open_.candidate : open_.incumbent);
+  if (failed) ++(candidate ? open_.failed_candidate : open_.failed_incumbent);
+}
+
+void RateStream::end_block() {
+  for (BlockProcess& process : blocks_) process.add(open_);
+  open_ = {};
+}
+
+double RateStream::e_proof() const {
+  return over_starts(rate_, starts_, [](const FailureRateProcess& p) { return p.e_proof(); });
+}
+double RateStream::e_harm() const {
+  return over_starts(rate_, starts_, [](const FailureRateProcess& p) { return p.e_harm(); });
+}
+double RateStream::e_label() const {
+  return from_first_start(label_, starts_);
+}
+double RateStream::e_blocks() const {
+  return from_first_start(blocks_, starts_);
+}
+double RateStream::e_delta_proof() const {
+  return over_starts(difference_, starts_, [](const RateDifferenceProcess& p) { return p.e_proof(); });
+}
+double RateStream::e_delta_harm() const {
+  return over_starts(difference_, starts_, [](const RateDifferenceProcess& p) { return p.e_harm(); });
+}
+
+std::uint64_t RateStream::evidence() const {
+  const std::uint64_t compared = difference_.empty() ? 0 : difference_.front().keys();
+  return counts_.keys + counts_.failures + compared;
+}
+
+std::uint32_t RateStream::tests() const {
+  const schema::Limits& limits = head.clause.limits;
+  return static_cast<std::uint32_t>(limits.max.has_value()) +
+         static_cast<std::uint32_t>(limits.max_ratio.has_value()) +
+         static_cast<std::uint32_t>(limits.max_delta.has_value());
+}
+
+bool RateStream::clean() const {
+  return e_harm() <= kClearEValue && e_label() <= kClearEValue && e_blocks() <= kClearEValue &&
+         e_delta_harm() <= kClearEValue;
+}
+
+void RateStream::verdicts(std::uint64_t seed, const RatioContext& ratios,
+                          std::vector<schema::ClauseVerdict>& out) const {
+  const schema::Limits& limits = head.clause.limits;
+  if (limits.max) out.push_back(max_verdict(seed));
+  if (limits.max_ratio) out.push_back(ratio_verdict(seed, ratios));
+  if (limits.max_delta) out.push_back(delta_verdict(seed));
+}
+
+}  // namespace driftgate::stages

@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "stages/canary/canary_streams.hpp"
+#include "stages/canary/traffic_rules.hpp"
+#include "stages/report/wording.hpp"
+
+namespace driftgate::stages {
+namespace {
+
+using schema::ClauseVerdict;
+using schema::Verdict;
+
+int rank(const ClauseVerdict& verdict) {
+  if (verdict.verdict == Verdict::violated) return 3;
+  if (verdict.verdict == Verdict::inconclusive) return 2;
+  return verdict.no_harm_only ? 1 : 0;
+}
+
+}  // namespace
+
+LatencyStream::LatencyStream(StreamHead stream_head, const CanaryLevels& levels, std::uint32_t strata)
+    : head(std::move(stream_head)), levels_(levels), strata_(strata) {
+  const auto& subject = std::get<schema::MetricSubject>(head.clause.subject);
+  if (subject.aggregate) quantile_ = schema::quantile_of(*subject.aggregate);
+}
+
+bool LatencyStream::relative() const {
+  return head.clause.limits.max_ratio || head.clause.limits.max_delta;
+}
+
+void LatencyStream::observe(bool candidate, double value, std::uint32_t share_bp, std::uint32_t stratum,
+                            double key_uniform) {
+  if (!std::isfinite(value)) return;
+  if (relative() && (share_bp == 0 || share_bp > kMaxShareBp)) {
+    ++skipped_;
+    return;
+  }
+  if (!candidate) {
+    const double share = static_cast<double>(share_bp) / 10'000;
+    if (!relative() || key_uniform >= share / (1 - share)) return;
+  }
+  Arm& arm = values_[std::min(stratum, strata_ - 1)][candidate ? 1 : 0];
+  if (quantile_) {
+    arm.quantiles.add(value);
+  } else {
+    arm.mean.add(value);
+  }
+}
+
+void LatencyStream::rearm() {
+  ++head.rearms;
+  restart();
+}
+
+void LatencyStream::restart() {
+  values_.clear();
+  skipped_ = 0;
+}
+
+std::uint64_t LatencyStream::count(const Arm& arm) const {
+  return quantile_ ? arm.quantiles.count() : arm.mean.count();
+}
+
+std::uint64_t LatencyStream::evidence() const {
+  std::uint64_t sum = 0;
+  for (const auto& [stratum, arms] : values_) sum += count(arms[0]) + count(arms[1]);
+  return sum;
+}
+
+/// Each arm of each stratum at an equal part of the test's level; two arms share it where both are uncertain.
+QuantileLimits LatencyStream::limits(const Arm& arm) const {
+  const double level = 1 / levels_.harm_needed(head) / strata_ / (relative() ? 2 : 1);
+  return quantile_ ? arm.quantiles.limits(*quantile_, level) : arm.mean.limits(level, levels_.planned_keys);
+}
+
+ClauseVerdict LatencyStream::stratum_verdict(std::uint32_t stratum, const std::array<Arm, 2>& arms,
+                                             std::uint64_t seed) const {
+  ClauseVerdict here = begin_verdict(head.clause, head.where, head.role, levels_.alpha_harm, seed);
+  here.n = here.clusters = count(arms[1]);
+  apply_latency({limits(arms[1]), limits(arms[0]), count(arms[1]) > 0, count(arms[0]) > 0}, head.clause,
+                here);
+  here.details["stratum"] = stratum;
+  if (strata_ > 1) here.message += fmt::format(" Prompt-length stratum {} of {}.", stratum + 1, strata_);
+  if (!quantile_ && here.n < LogMeanSequence::kLeastLook) {
+    here.message +=
+        fmt::format(" Nothing is decided before {} keys of each arm.", LogMeanSequence::kLeastLook);
+  }
+  return here;
+}
+
+ClauseVerdict LatencyStream::verdict(std::uint64_t seed) const {
+  ClauseVerdict worst = begin_verdict(head.clause, head.where, head.role, levels_.alpha_harm, seed);
+  apply_latency({}, head.clause, worst);
+  const bool asks_proof = requirement(head.clause) == schema::Requirement::proof;
+  if (!asks_proof) {
+    worst.verdict = Verdict::pass;
+    worst.no_harm_only = true;
+  }
+  bool first = true;
+  for (const auto& [stratum, arms] : values_) {
+    const bool known = count(arms[1]) > 0 && (!relative() || count(arms[0]) > 0);
+    if (!known && !asks_proof) continue;
+    ClauseVerdict here = stratum_verdict(stratum, arms, seed);
+    if (first || rank(here) > rank(worst)) worst = std::move(here);
+    first = false;
+  }
+  worst.method = quantile_ ? "quantile confidence sequence of each arm, by prompt length"
+                           : "asymptotic confidence sequence of each arm's geometric mean, by prompt length";
+  worst.approximate = !quantile_;
+  if (skipped_ > 0) {
+    worst.details["not_evaluable"] = static_cast<double>(skipped_);
+    worst.message += fmt::format(
+        " {} requests came while the candidate had over half of the traffic: no baseline of equal size "
+        "exists "
+        "there, so they are not evaluable.",
+        count_text(skipped_));
+  }
+  return worst;
+}
+
+bool LatencyStream::clean() const {
+  const ClauseVerdict now = verdict(0);
+  return now.verdict != Verdict::violated && now.estimate && now.threshold && *now.estimate <= *now.threshold;
+}
+
+}  // namespace driftgate::stages

@@ -1,0 +1,177 @@
+#include <fmt/format.h>
+
+#include "stages/canary/canary.hpp"
+#include "stages/canary/canary_streams.hpp"
+#include "stages/canary/traffic_rules.hpp"
+#include "stages/report/wording.hpp"
+
+namespace driftgate::stages {
+
+using schema::ClauseVerdict;
+using schema::Verdict;
+
+namespace {
+
+std::string how_ratios_are_decided(const RatioContext& ratios) {
+  if (ratios.labels_count) return " Failures come one by one, so that each of them counts.";
+  if (ratios.dependent) {
+    return fmt::format(
+        " Failures come together in time (longest stall of the incumbent {} s), so that blocks of time count "
+        "and single failures do not.",
+        figure(ratios.longest_stall_s));
+  }
+  return fmt::format(
+      " Blocks of time count, and single failures only once the incumbent was seen for {} s ({} s so far).",
+      figure(kLeastHistoryS), figure(ratios.history_s));
+}
+
+}  // namespace
+
+ClauseVerdict RateStream::begin(std::uint64_t seed, const char* limit_kind, double limit) const {
+  ClauseVerdict verdict = begin_verdict(head.clause, head.where, head.role, levels_.alpha_harm, seed);
+  verdict.limit_kind = limit_kind;
+  verdict.threshold = limit;
+  verdict.rule = schema::VerdictRule::e_value;
+  verdict.details["e_harm_needed"] = levels_.harm_needed(head);
+  return verdict;
+}
+
+ClauseVerdict RateStream::max_verdict(std::uint64_t seed) const {
+  const double max = *head.clause.limits.max;
+  const double proof_at = 1 / (levels_.alpha_advance * head.level_factor());
+  ClauseVerdict verdict = begin(seed, "max", max);
+  const double harm_at = verdict.details["e_harm_needed"];
+  verdict.method = "betting on the first request of each key, caps 0.5 and 0.99";
+  verdict.n = verdict.clusters = counts_.keys;
+  if (counts_.keys > 0)
+    verdict.estimate = static_cast<double>(counts_.failed_keys) / static_cast<double>(counts_.keys);
+  verdict.e_value = e_harm();
+  verdict.details["e_proof"] = e_proof();
+  verdict.details["e_proof_needed"] = proof_at;
+  verdict.details["alpha_advance"] = levels_.alpha_advance * head.level_factor();
+  verdict.details["failed_keys"] = static_cast<double>(counts_.failed_keys);
+  const std::string start = fmt::format("the candidate failed the first request of {} of {} keys{} ({})",
+                                        count_text(counts_.failed_keys), count_text(counts_.keys),
+                                        on_slice(head.where), percent(verdict.estimate.value_or(0)));
+  if (*verdict.e_value >= harm_at) {
+    verdict.verdict = Verdict::violated;
+    const bool lately = verdict.estimate.value_or(1) <= max;
+    verdict.message = fmt::format("{}: e-value {} reaches {}, so its rate is over the max of {}{}.", start,
+                                  figure(*verdict.e_value), figure(harm_at), percent(max),
+                                  lately ? ", if not from the beginning then since a later step began" : "");
+  } else if (e_proof() >= proof_at) {
+    verdict.verdict = Verdict::pass;
+    verdict.message = fmt::format("{}: proof e-value {} reaches {}, so its rate is under the max of {}.",
+                                  start, figure(e_proof()), figure(proof_at), percent(max));
+  } else if (requirement(head.clause) == schema::Requirement::no_harm) {
+    verdict.verdict = Verdict::pass;
+    verdict.no_harm_only = true;
+    verdict.message = start + ": no harm shown, and no proof is asked for.";
+  } else {
+    verdict.message = fmt::format(
+        "{}: proof e-value {} of {} needed against the max of {}, harm e-value {} of {}. "
+        "Without a further failure more keys will decide.",
+        start, figure(e_proof()), figure(proof_at), percent(max), figure(*verdict.e_value), figure(harm_at));
+  }
+  return verdict;
+}
+
+ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed, const RatioContext& ratios) const {
+  const double ratio = *head.clause.limits.max_ratio;
+  ClauseVerdict verdict = begin(seed, "max_ratio", ratio);
+  const double harm_at = verdict.details["e_harm_needed"];
+  const double block_s = static_cast<double>(levels_.block_us) * 1e-6;
+  const std::uint64_t blocks = blocks_.empty() ? 0 : blocks_.front().blocks();
+  const std::uint64_t here = blocks_.empty() ? 0 : blocks_.back().blocks();
+  verdict.method =
+      "difference of failure rates over blocks of time, label e-process while failures are "
+      "independent";
+  verdict.approximate = true;
+  verdict.n = counts_.failures;
+  verdict.clusters = blocks;
+  if (!blocks_.empty()) verdict.estimate = blocks_.front().ratio();
+  const double label_part = ratios.labels_count ? kLabelPart : 0;
+  verdict.e_value = label_part * e_label() + (1 - kLabelPart) * e_blocks();
+  verdict.details["e_label"] = e_label();
+  verdict.details["e_blocks"] = e_blocks();
+  verdict.details["label_part"] = label_part;
+  verdict.details["blocks_part"] = 1 - kLabelPart;
+  verdict.details["block_s"] = block_s;
+  verdict.details["blocks"] = static_cast<double>(blocks);
+  verdict.details["blocks_of_step"] = static_cast<double>(here);
+  verdict.details["blocks_needed"] = static_cast<double>(BlockProcess::kLeastBlocks);
+  verdict.details["history_s"] = ratios.history_s;
+  verdict.details["longest_stall_s"] = ratios.longest_stall_s;
+  verdict.details["e_dispersion_incumbent"] = ratios.dispersion_incumbent;
+  verdict.details["e_dispersion_candidate"] = ratios.dispersion_candidate;
+  verdict.details["candidate_failures"] = static_cast<double>(counts_.candidate_failures);
+  verdict.details["not_evaluable_failures"] = static_cast<double>(counts_.skipped);
+  const std::string start = fmt::format(
+      "of {} keys that failed{} the candidate served {}{}, over {} blocks of {} s; e-value {} of {}",
+      count_text(verdict.n), on_slice(head.where), count_text(counts_.candidate_failures),
+      verdict.estimate
+          ? fmt::format(" and failed {} times as often as the incumbent", figure(*verdict.estimate))
+          : std::string(),
+      count_text(blocks), figure(block_s), figure(*verdict.e_value), figure(harm_at));
+  if (*verdict.e_value >= harm_at) {
+    verdict.verdict = Verdict::violated;
+    verdict.message =
+        fmt::format("{}: it fails over {} times as often as the incumbent.", start, figure(ratio));
+  } else {
+    verdict.verdict = Verdict::pass;
+    verdict.no_harm_only = true;
+    verdict.message = start + ": no harm against the incumbent is shown.";
+  }
+  verdict.message += how_ratios_are_decided(ratios);
+  if (here < BlockProcess::kLeastBlocks) {
+    verdict.message += fmt::format(
+        " By blocks the ratio is not evaluable at this step yet: {} of {} blocks with requests of both "
+        "kernels.",
+        here, BlockProcess::kLeastBlocks);
+  }
+  if (counts_.skipped > 0) {
+    verdict.message += fmt::format(
+        " {} failures came while the incumbent had under 5% of traffic and are not evaluable "
+        "as a ratio: the max decides there.",
+        count_text(counts_.skipped));
+  }
+  return verdict;
+}
+
+ClauseVerdict RateStream::delta_verdict(std::uint64_t seed) const {
+  const double delta = *head.clause.limits.max_delta;
+  const double proof_at = 1 / (levels_.alpha_advance * head.level_factor());
+  ClauseVerdict verdict = begin(seed, "max_delta", delta);
+  const double harm_at = verdict.details["e_harm_needed"];
+  verdict.method = "betting on the first request of each key, weighted by the share of its arm, cap 0.5";
+  if (!difference_.empty()) {
+    verdict.n = verdict.clusters = difference_.front().keys();
+    if (verdict.n > 0) verdict.estimate = difference_.front().estimate();
+  }
+  verdict.e_value = e_delta_harm();
+  verdict.details["e_proof"] = e_delta_proof();
+  verdict.details["e_proof_needed"] = proof_at;
+  const std::string start =
+      fmt::format("over {} keys{} the candidate's failure rate is {} above the incumbent's",
+                  count_text(verdict.n), on_slice(head.where), percent(verdict.estimate.value_or(0)));
+  if (*verdict.e_value >= harm_at) {
+    verdict.verdict = Verdict::violated;
+    verdict.message = fmt::format("{}: e-value {} reaches {}, so it is over the max_delta of {}.", start,
+                                  figure(*verdict.e_value), figure(harm_at), percent(delta));
+  } else if (e_delta_proof() >= proof_at) {
+    verdict.verdict = Verdict::pass;
+    verdict.message = fmt::format("{}: proof e-value {} reaches {}, so it is within the max_delta of {}.",
+                                  start, figure(e_delta_proof()), figure(proof_at), percent(delta));
+  } else if (requirement(head.clause) == schema::Requirement::no_harm) {
+    verdict.verdict = Verdict::pass;
+    verdict.no_harm_only = true;
+    verdict.message = start + ": no harm shown, and no proof is asked for.";
+  } else {
+    verdict.message = fmt::format(
+        "{}: proof e-value {} of {} needed against the max_delta of {}, harm e-value {} of {}.", start,
+        figure(e_delta_proof()), figure(proof_at), percent(delta), figure(*verdict.e_value), figure(harm_at));
+  }
+  return verdict;
+}
+
+}  // namespace driftgate::stages
