@@ -13,7 +13,8 @@ namespace {
 using nlohmann::json;
 using schema::ErrorCode;
 
-/// Engines write −9999.0 for "unknown" (measurement.md, section 5); no real log-probability is near it.
+/// Engines write −9999.0 for "unknown" (docs/design/measurement.md, "Partly known distributions"); no real
+/// log-probability is near it.
 constexpr double kUnknownBelow = -9'998;
 constexpr schema::JsonLimits kAnswerLimits{.bytes = 16u << 20, .depth = 32, .values = 2'000'000};
 

@@ -27,8 +27,8 @@ namespace driftgate::gpu {
 /// Matched lists name the same ids in each row, in any order; the error names the first difference.
 [[nodiscard]] schema::Result<void> compare_lists(const Capture& train, const Capture& inf);
 
-/// Whether an engine's figure stands for "not known": absent, −9999 and below, −inf (measurement.md,
-/// section 5). NaN is not: it is a fault of the engine.
+/// Whether an engine's figure stands for "not known": absent, −9999 and below, −inf
+/// (docs/design/measurement.md, "Partly known distributions"). NaN is not: it is a fault of the engine.
 [[nodiscard]] constexpr bool is_unknown_logprob(double value) {
   return value <= -9999.0;
 }

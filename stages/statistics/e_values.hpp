@@ -11,7 +11,7 @@ namespace driftgate::stages {
 [[nodiscard]] double mean_e_value(std::span<const double> e_values);
 
 /// The mean over `planned` starts of which `begun` run: those that have not begun count as 1, so that the
-/// plan and not the data chooses the weights (statistics.md, section 2, "Starts").
+/// plan and not the data chooses the weights (docs/design/statistics.md, "Planned starts").
 [[nodiscard]] double mean_over_starts(std::span<const double> begun, std::uint32_t planned);
 
 /// The same with half of the weight on the first start and the other half shared by the later ones: harm is

@@ -1,5 +1,5 @@
 """No function of daemon/pipeline is in a call cycle: a function that commits a change must not be entered again while
-it runs, so what follows from a COMMIT goes through the queue of effects (docs/architecture.md, "The pipeline").
+it runs, so what follows from a COMMIT goes through the queue of effects (docs/architecture.md, "How a promotion advances").
 
 The call graph is read from the text. Overloads are one node. A qualified call is matched by its qualifiers and an
 unqualified one within its class and namespaces. A call on an object is matched in the classes that a variable of its

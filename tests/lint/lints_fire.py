@@ -4,8 +4,21 @@ import sys
 import call_cycles
 import coroutines
 import layering
+import references
 import sizes
 import words
+
+PAGES = {"docs/a.md": "# A\n\n## One thing, or two\n\n```\n# no heading\n```\n", "docs/design/b.md": "# B\n\n## Deep\n",
+         "stages/x.hpp": "", "stages/y.hpp": "", "stages/y.cpp": "", "scripts/run": ""}
+
+
+class referenced:
+    """The lint of references over a small tree."""
+    @staticmethod
+    def faults_of(name, text):
+        return references.faults_of(name, text, references.Tree(PAGES, PAGES.get))
+
+
 
 BAD = [
     (layering, "stages/x.cpp", '#include "daemon/store/store.hpp"\n'),
@@ -30,6 +43,19 @@ BAD = [
     (call_cycles, "x.cpp", "struct W { F run; };\nW C::world() { return {.run = [this] { settle(); }}; }\n"
                            "void C::settle() { world_.run(); }\n"),
     (words, "x.cpp", '"/ro' 'ot/x"\n'),
+    (referenced, "docs/x.md", "See [that](gone.md).\n"),
+    (referenced, "docs/x.md", "See [that](a.md#one-thing).\n"),
+    (referenced, "docs/x.md", "See [that](a.md#no-heading).\n"),
+    (referenced, "stages/x.cpp", "int x;  ///< see gone.md\n"),
+    (referenced, "stages/x.cpp", '// docs/a.md, "Two"\n'),
+    (referenced, "stages/x.cpp", '/// docs/design/b.md, "Deep" and\n/// "Deeper"\n'),
+    (referenced, "stages/x.cpp", "/// Of the log (b.md,\n/// section 4).\n"),
+    (referenced, "stages/x.cpp", 'const char* text = "docs/gone.md";\n'),
+    (referenced, "x.py", '"""Of docs/a.md,\n"Two"."""\n'),
+    (referenced, "docs/x.md", "The code is `stages/gone.hpp`.\n"),
+    (referenced, "docs/x.md", "The code is `stages/{x,y}.cpp`.\n"),
+    (referenced, "docs/x.md", "The code is `stages/z*.cpp`.\n"),
+    (referenced, "docs/x.md", "Run `scripts/gone --all`.\n"),
 ]
 GOOD = [
     (layering, "daemon/api/x.cpp", '#include "daemon/pipeline/service.hpp"\n#include "schema/error.hpp"\n'),
@@ -41,6 +67,12 @@ GOOD = [
     (call_cycles, "x.cpp", "void C::f() { loop_.post([this] { f(); }); queue_.push_back(Effect{f_}); }\n"),
     (call_cycles, "x.cpp", "struct C { int end() { return list_.end(); } std::vector<int> list_; };\n"),
     (call_cycles, "x.cpp", "void f(int n) { const int f(n); }\nint sum(int sum) { return twice(sum); }\n"),
+    (referenced, "docs/x.md", "[a](a.md#one-thing-or-two), [b](design/b.md), [c](https://example.org/gone.md), OUT.md.\n"),
+    (referenced, "docs/x.md", "`stages/x.hpp`, `stages/{x,y}.hpp`, `stages/y.*`, stages/x, stages/, `scripts/run --all`.\n"),
+    (referenced, "docs/x.md", "```\nstages/gone.hpp gone.md\n```\n"),
+    (referenced, "stages/x.cpp", '/// A rule (docs/a.md, "One thing,\n/// or two"; b.md, "Deep"), "Other".\n'),
+    (referenced, "stages/x.cpp", '#include "stages/gone.hpp"\nint x = y / stages/gone;\n'),
+    (referenced, "x.py", "# b.md (section \"Deep\")\nopen('out/gone.md')\n"),
 ]
 
 failed = [f"missed: {lint.__name__} on {text.strip()!r}" for lint, name, text in BAD if not lint.faults_of(name, text)]

@@ -1,4 +1,4 @@
-"""No source file over 600 lines (architecture.md, section 2)."""
+"""No source file over 600 lines (docs/architecture.md, "Rules that a machine checks")."""
 import sys
 
 import sources

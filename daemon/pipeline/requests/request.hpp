@@ -32,7 +32,7 @@ struct StageCaptures {
   bool operator==(const StageCaptures&) const = default;
 };
 
-/// What `POST /v1/promotions` carries (pipeline.md, section 3).
+/// What `POST /v1/promotions` carries (docs/design/pipeline.md, "Asking for a promotion").
 struct PromotionRequest {
   std::string model;     ///< the name that clients send
   std::string engine;    ///< name of a registered engine: the candidate
