@@ -167,6 +167,31 @@ schema::Result<std::string> Registry::checkpoint_of(const EngineRequest& request
   return manifest->digest;
 }
 
+/// The row of an engine that was asked what it can do.
+schema::Result<store::EngineRow> Registry::probe(const EngineRequest& request, const std::string& base_url) {
+  auto checkpoint = checkpoint_of(request);
+  if (!checkpoint) return std::unexpected(checkpoint.error());
+  auto abilities = jobs::probe_engine(base_url, "", settings_.outgoing, router_mark_ ? router_mark_() : "");
+  if (!abilities) return std::unexpected(abilities.error());
+  if (!abilities->stated_checkpoint.empty() && abilities->stated_checkpoint != *checkpoint) {
+    return schema::fail(ErrorCode::conflict,
+                        fmt::format("the engine at {} says that it serves checkpoint {}, not {}", base_url,
+                                    abilities->stated_checkpoint, *checkpoint),
+                        "/checkpoint");
+  }
+  const auto now = clock_.now_us();
+  return store::EngineRow{request.name,
+                          base_url,
+                          request.kernel,
+                          *checkpoint,
+                          request.checkpoint_uri,
+                          jobs::to_json(*abilities),
+                          now,
+                          now,
+                          -1,
+                          request.max_requests_per_second};
+}
+
 schema::Result<View> Registry::engine(const std::string& actor, const EngineRequest& request) {
   auto url = net::parse_url(request.url);
   if (!url) return std::unexpected(schema::Error{url.error().code, url.error().message, "/url", nullptr});
@@ -187,28 +212,9 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
   if (!*kernel)
     return schema::fail(ErrorCode::not_found,
                         fmt::format("there is no kernel {}; register it first", request.kernel), "/kernel");
-  auto checkpoint = checkpoint_of(request);
-  if (!checkpoint) return std::unexpected(checkpoint.error());
-  auto abilities =
-      jobs::probe_engine(url->base(), "", settings_.outgoing, router_mark_ ? router_mark_() : "");
-  if (!abilities) return std::unexpected(abilities.error());
-  if (!abilities->stated_checkpoint.empty() && abilities->stated_checkpoint != *checkpoint) {
-    return schema::fail(ErrorCode::conflict,
-                        fmt::format("the engine at {} says that it serves checkpoint {}, not {}", url->base(),
-                                    abilities->stated_checkpoint, *checkpoint),
-                        "/checkpoint");
-  }
-  const auto now = clock_.now_us();
-  store::EngineRow row{request.name,
-                       url->base(),
-                       request.kernel,
-                       *checkpoint,
-                       request.checkpoint_uri,
-                       jobs::to_json(*abilities),
-                       now,
-                       now,
-                       -1,
-                       request.max_requests_per_second};
+  auto probed = probe(request, url->base());
+  if (!probed) return std::unexpected(probed.error());
+  auto& row = *probed;
   known = store_.read([&](store::Reader& reader) { return store::find_engine(reader, request.name); });
   if (!known) return std::unexpected(known.error());
   const bool same = *known && (*known)->base_url == row.base_url && (*known)->kernel == row.kernel &&

@@ -39,6 +39,7 @@ class Registry {
   schema::Result<void> commit_rows(std::string_view what, const Work& work);
   schema::Result<jobs::Manifest> manifest_of(const std::string& uri);
   schema::Result<std::string> checkpoint_of(const EngineRequest& request);
+  schema::Result<store::EngineRow> probe(const EngineRequest& request, const std::string& base_url);
   schema::EntryDraft draft(schema::EvidenceKind kind, const std::string& actor,
                            schema::EntryValue::Object body) const;
 
