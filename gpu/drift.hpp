@@ -41,11 +41,11 @@ using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 using RowSink =
     std::function<schema::Result<void>(std::uint64_t first_row, std::span<const driftgate_row> rows)>;
 
-/// Measures the drift between two captures: every per-row metric of measurement.md, section 1, gathered
-/// into the table of section 4. `corpus` may be null. A row with NaN or infinite logits is counted,
-/// listed among the worst rows and leaves the other metrics' moments; it is never averaged away, since
-/// `nonfinite` says so. Errors: not_comparable, invalid_capture (a row without any finite logit, a realised
-/// token that is masked, a sequence that the corpus does not know), what Backend::open says.
+/// Measures the drift between two captures: every figure of docs/design/measurement.md, "Figures of one row",
+/// gathered into the table of "The measurement table". `corpus` may be null. A row with NaN or infinite
+/// logits is counted, listed among the worst rows and leaves the other metrics' moments; it is never averaged
+/// away, since `nonfinite` says so. Errors: not_comparable, invalid_capture (a row without any finite logit,
+/// a realised token that is masked, a sequence that the corpus does not know), what Backend::open says.
 [[nodiscard]] schema::Result<MeasurementTable> measure(const Capture& train, const Capture& inf,
                                                        const Corpus* corpus, const MeasureOptions& options,
                                                        const Progress& progress = {},

@@ -10,11 +10,11 @@
 namespace driftgate::schema {
 
 /// What kind of failure this is. Stable: the names are the `code` of HTTP problems (RFC 9457)
-/// and the exit codes of the CLI follow from them (architecture.md, section 4).
+/// and the exit codes of the CLI follow from them (docs/architecture.md, "Errors and exit codes").
 enum class ErrorCode : std::uint8_t {
   invalid_argument,     ///< the caller asked for something that makes no sense
   invalid_document,     ///< a contract, corpus or JSON document breaks a rule
-  invalid_capture,      ///< a capture file breaks a rule of measurement.md, section 7
+  invalid_capture,      ///< a capture file breaks a rule of docs/design/measurement.md
   not_comparable,       ///< two captures differ in something that must agree
   not_found,            ///< no such thing
   already_exists,       ///< the name or identity is taken

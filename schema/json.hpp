@@ -14,7 +14,8 @@ namespace driftgate::schema {
 /// Integers beyond this do not survive as IEEE-754 doubles and are refused (RFC 8785, section 3.2.2.3).
 inline constexpr std::uint64_t kMaxJsonInteger = (std::uint64_t{1} << 53) - 1;
 
-/// Limits on JSON from outside (evidence.md, section 4). `bytes` is the limit of an HTTP body.
+/// Limits on JSON from outside (docs/design/evidence.md, "Limits on what comes in"). `bytes` is the limit of
+/// an HTTP body.
 struct JsonLimits {
   std::size_t bytes = std::size_t{1} << 20;
   std::uint32_t depth = 32;
@@ -32,7 +33,8 @@ struct JsonLimits {
                                       std::string_view what = "JSON");
 
 /// RFC 8785 (JCS): keys by UTF-16 code unit, ECMAScript numbers, no white space. A double that is not
-/// finite becomes the string "NaN", "Infinity" or "-Infinity" (measurement.md, section 8).
+/// finite becomes the string "NaN", "Infinity" or "-Infinity" (docs/design/measurement.md, "Numbers that are
+/// not finite").
 [[nodiscard]] std::string canonical_json(const nlohmann::json& value);
 
 /// The number as ECMAScript prints it: shortest digits that round-trip. Precondition: finite.

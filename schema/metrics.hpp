@@ -8,17 +8,17 @@
 
 namespace driftgate::schema {
 
-/// Every measured name of measurement.md, sections 1, 4 and 8. The first `kRowMetricCount` values are
-/// the per-row metrics of section 1 in the order of its table: a row's figures are indexed by them.
+/// Every measured name of docs/design/measurement.md, "Registry of names". The first `kRowMetricCount` values
+/// are those of "Figures of one row" in the order of its table: a row's figures are indexed by them.
 enum class Metric : std::uint8_t {
-  // section 1: per row, from full logits
+  // per row, from full logits
   logit_max_abs, logit_rms, logit_span, tv, kl_train_inf, kl_inf_train, js, hellinger2, chi2,
   entropy_train, entropy_inf, top1_flip, topk_overlap, top1_margin,
   logprob_train, logprob_inf, log_ratio, nonfinite,
-  // section 4: from realised tokens
+  // from target tokens
   ratio_mean, tv_sampled, kl_inf_train_sampled, abs_log_ratio, mult_prob_error, ess_fraction,
   clip_budget_used, chi2_sequence, tv_sequence, band_retention, log_ppl_diff, sequence_log_ratio, prob_pearson,
-  // section 8: traffic, batches, calibration
+  // traffic, batches, calibration
   error_rate, ttft_ms, inter_token_ms, total_ms, batch_variant_rate, ece_drift,
   // observability signals
   shadow_pairs, logprobs, telemetry,
@@ -26,14 +26,15 @@ enum class Metric : std::uint8_t {
 inline constexpr std::size_t kRowMetricCount = 18;
 inline constexpr std::size_t kMetricCount = 40;
 
-/// Aggregates of measurement.md, section 8. A quantile is the smallest value of rank ≥ ⌈pn⌉.
+/// Aggregates of docs/design/measurement.md, "Registry of names". A quantile is the smallest value of
+/// rank ≥ ⌈pn⌉.
 enum class Aggregate : std::uint8_t { mean, sequence_mean, min, max, sum, p50, p90, p95, p97, p99, p99_9 };
 inline constexpr std::size_t kAggregateCount = 11;
 
 enum class Stage : std::uint8_t { offline_numeric, statistical_slice, shadow_runtime, canary };
 inline constexpr std::size_t kStageCount = 4;
 
-/// Bounds of measurement.md, section 6, that a clause may limit.
+/// Bounds of docs/design/measurement.md, "The bound chain", that a clause may limit.
 enum class Bound : std::uint8_t { tv, reward, sequence, policy_gradient };
 inline constexpr std::size_t kBoundCount = 4;
 
@@ -55,8 +56,8 @@ using AggregateSet = std::uint16_t;
   return static_cast<AggregateSet>(1U << static_cast<unsigned>(a));
 }
 
-/// One row of the registry of names (measurement.md, section 8), from which the JSON Schema,
-/// `contract explain`, the API reference and the page's labels are made.
+/// One row of the registry of names (docs/design/measurement.md, "Registry of names"), from which the JSON
+/// Schema, `contract explain`, the API reference and the page's labels are made.
 struct MetricInfo {
   Metric metric;
   std::string_view name;
@@ -67,14 +68,14 @@ struct MetricInfo {
   MetricGroup group;
   AggregateSet aggregates;  ///< those that make sense in a clause; 0 = the metric is one figure by itself
   StageSet stages;          ///< stages that can supply it
-  bool needs_sampled_tokens;  ///< † of section 4: tokens sampled by K_inf without filters
+  bool needs_sampled_tokens;  ///< †: tokens sampled by K_inf without filters
   bool bounded;               ///< has a finite range, so that betting bounds apply
 };
 
 [[nodiscard]] std::span<const MetricInfo, kMetricCount> metric_registry();
 [[nodiscard]] const MetricInfo& info(Metric metric);
 /// Zero where the two kernels agree bit for bit, and known without sampled tokens: what a noise floor can be
-/// measured in (statistics.md, "Noise floor").
+/// measured in (docs/design/statistics.md, "Noise floor").
 [[nodiscard]] bool is_distance(Metric metric);
 [[nodiscard]] std::optional<Metric> metric_from_name(std::string_view name);
 [[nodiscard]] std::string_view to_string(Metric metric);

@@ -12,7 +12,7 @@
 
 namespace driftgate::schema {
 
-/// The four verdicts (statistics.md). They are never merged.
+/// The verdicts of docs/design/statistics.md, "The four verdicts". They are never merged.
 enum class Verdict : std::uint8_t { pass, violated, inconclusive, error };
 [[nodiscard]] std::string_view to_string(Verdict verdict);
 [[nodiscard]] std::optional<Verdict> verdict_from_name(std::string_view name);
@@ -87,7 +87,8 @@ struct ClauseVerdict {
 [[nodiscard]] Verdict combine(const std::vector<ClauseVerdict>& verdicts,
                               std::uint32_t rules = kCurrentRules);
 
-/// JSON with the field names above; numbers that are not finite are the strings of measurement.md.
+/// JSON with the field names above; numbers that are not finite are the strings of
+/// docs/design/measurement.md, "Numbers that are not finite".
 [[nodiscard]] std::string to_json(const ClauseVerdict& verdict);
 /// Reads what to_json writes. A member is a double or a count by its name, never by how its number is spelled:
 /// JSON has one spelling for 3 and 3.0. Whole doubles of any size are read back exactly.

@@ -74,10 +74,15 @@ def schema_lines(name, schema):
 def page(document):
     yield "# API"
     yield ""
-    yield "Generated from `schema/openapi.json` by `scripts/api_docs.py`. " + document["info"]["description"]
+    yield "This page is the reference for people who write clients of the daemon's HTTP API. Every command of `driftgate`"
+    yield "that takes `--url` calls these operations. The page is generated from `schema/openapi.json` by"
+    yield "`scripts/api_docs.py`. What that document says of itself:"
     yield ""
-    yield "Every error is a [Problem](#problem). Requests carry `Authorization: Bearer dg_…`; what a token may do is"
-    yield "its scopes: every scope implies viewer, admin implies promoter, operator and auditor, and never approver."
+    yield "> " + document["info"]["description"]
+    yield ""
+    yield "Every error is a [Problem](#problem). Requests carry `Authorization: Bearer dg_…`. What a token may do depends on"
+    yield "its scopes: every scope implies viewer; admin implies promoter, operator and auditor, and never approver"
+    yield "([roles.md](roles.md))."
     yield ""
     tag = None
     for path, methods in document["paths"].items():

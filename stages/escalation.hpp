@@ -33,11 +33,12 @@ struct EscalationDecision {
 };
 
 /// Applies Π to the violated verdicts: of all matching rules the strongest action wins, what no rule
-/// matches gets the default of its severity, and over all verdicts the strongest is named (pipeline.md,
-/// section 4). Every verdict's own order is listed as well, since orders on different slices are carried
-/// out together. `route_slice` needs a slice: a rule with it never matches a verdict on all traffic, which
-/// so gets the next weaker match or its default. An O clause in error (telemetry is absent) matches rules
-/// too; without one it freezes, since what cannot be seen is no proof of harm.
+/// matches gets the default of its severity, and over all verdicts the strongest is named
+/// (docs/design/pipeline.md, "Escalation ladder"). Every verdict's own order is listed as well, since orders
+/// on different slices are carried out together. `route_slice` needs a slice: a rule with it never matches a
+/// verdict on all traffic, which so gets the next weaker match or its default. An O clause in error
+/// (telemetry is absent) matches rules too; without one it freezes, since what cannot be seen is no proof of
+/// harm.
 [[nodiscard]] EscalationDecision escalate(const schema::Escalation& policy, schema::Stage stage,
                                           const std::vector<schema::ClauseVerdict>& verdicts);
 

@@ -14,7 +14,7 @@
 #include "daemon/net/request.hpp"
 #include "daemon/net/response.hpp"
 #include "daemon/notify/desk.hpp"
-#include "daemon/pipeline/schedule_desk.hpp"
+#include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "schema/error.hpp"
 
@@ -49,8 +49,8 @@ struct Context {
   notify::Desk* webhooks = nullptr;  ///< never null when requests are answered
   /// Makes a backup of this name; it may take minutes. Empty: none can be made.
   std::function<schema::Result<evidence::Backup>(const std::string& name)> backup{};
-  pipeline::ScheduleDesk* schedules = nullptr;  ///< never null when requests are answered
-  /// Destroys what a promotion keeps of single requests; see daemon/pipeline/redact.hpp.
+  pipeline::ScheduleAdmin* schedules = nullptr;  ///< never null when requests are answered
+  /// Destroys what a promotion keeps of single requests; see daemon/pipeline/people/redact.hpp.
   std::function<schema::Result<void>(const std::string& actor, const std::string& promotion,
                                      const std::string& reason)>
       redact{};

@@ -8,7 +8,7 @@
 
 namespace driftgate::api {
 
-/// The HTTP status that each code becomes (architecture.md, section 4).
+/// The HTTP status that each code becomes (docs/architecture.md, "Errors and exit codes").
 [[nodiscard]] int status_of(schema::ErrorCode code);
 
 /// An RFC 9457 problem: `type`, `title`, `status`, `code` (the error's stable name), `detail` (what, where,

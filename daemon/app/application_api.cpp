@@ -2,7 +2,7 @@
 
 #include "daemon/app/application_parts.hpp"
 #include "daemon/app/metrics.hpp"
-#include "daemon/pipeline/redact.hpp"
+#include "daemon/pipeline/people/redact.hpp"
 
 namespace driftgate::app {
 

@@ -47,7 +47,8 @@ const SettingSpec kSpecs[] = {
      "loses its oldest, or gets 503."},
 
     {"tls.cert_file", &S::tls_cert_file, "", 0, 0,
-     "Certificate chain of the API (PEM); empty: plain HTTP. Read at the start: a new one counts from the next."},
+     "Certificate chain of the API (PEM); empty: plain HTTP. Read at the start; a new one takes effect at "
+     "the next start."},
     {"tls.key_file", &S::tls_key_file, "", 0, 0, "Key of the certificate (PEM)."},
     {"tls.client_ca_file", &S::tls_client_ca_file, "", 0, 0,
      "Clients must show a certificate of this CA (PEM), beside their token; empty: they need none."},
@@ -65,14 +66,15 @@ const SettingSpec kSpecs[] = {
     {"router.window_ms", &S::router_window_ms, "ms", 50, 600'000,
      "Telemetry window: how often online clauses are evaluated."},
     {"router.dead_man_ms", &S::router_dead_man_ms, "ms", 1'000, 3'600'000,
-     "Without the daemon for so long, the router takes the candidate's share to 0."},
+     "Lease of the candidate: without a heartbeat from the daemon for this long, the router takes the "
+     "candidate to 0% traffic."},
     {"router.request_deadline_ms", &S::router_request_deadline_ms, "ms", 100, 3'600'000,
      "From routing a request to the last byte of its answer."},
     {"router.threads", &S::router_threads, "", 1, 16, "Event loops of the router."},
     {"router.max_connections", &S::router_max_connections, "", 1, 1'000'000,
-     "Open connections of users to the router; fewer where the limit of open files (RLIMIT_NOFILE) has no two "
-     "descriptors for each. At the limit the client that holds most loses its oldest idle connection. This "
-     "setting and those below count from the next start of the router."},
+     "Open connections of users to the router; fewer where the limit of open files (RLIMIT_NOFILE) has no "
+     "two descriptors for each. At the limit the client that holds most loses its oldest idle connection. "
+     "This setting and those below take effect at the next start of the router."},
     {"router.max_connections_per_address", &S::router_max_connections_per_address, "", 1, 1'000'000,
      "Open connections from one address, or from one IPv6 /64; at the limit its oldest idle one is closed. "
      "Raise it where a proxy stands in front and all users come from its address."},
@@ -124,9 +126,9 @@ const SettingSpec kSpecs[] = {
      "Empty: attestation.key in data_dir."},
 
     {"schedule.blackouts", &S::schedule_blackouts, "", 0, 0,
-     "Times in which no schedule starts a promotion and no weight grows; abort and rollback always work. "
-     "Each "
-     "is 'MINUTE HOUR DAY MONTH WEEKDAY DURATION ZONE [MODEL]', such as '0 18 * * fri 62h Europe/Berlin'."},
+     "Times in which no schedule starts a promotion and no share grows; abort and rollback always work. "
+     "Each is 'MINUTE HOUR DAY MONTH WEEKDAY DURATION ZONE [MODEL]', such as '0 18 * * fri 62h "
+     "Europe/Berlin'."},
 
     {"pipeline.max_rescored", &S::pipeline_max_rescored, "", 0, 100'000,
      "Most mirrored pairs that are rescored on both engines in one stage."},
@@ -140,8 +142,8 @@ const SettingSpec kSpecs[] = {
      "Most tokens asked of the candidate by such mirroring in one stage."},
 
     {"webhooks.endpoints", &S::webhooks_endpoints, "", 0, 0,
-     "Who is told of events: a name, the URL, the file with its secret (whsec_…), and events such as "
-     "promotion.rejected or promotion.*; without events, all. See docs/webhooks.md."},
+     "Endpoints that are notified of events: a name, the URL, the file with its secret (whsec_…), and "
+     "events such as promotion.rejected or promotion.*; without events, all. See docs/webhooks.md."},
     {"webhooks.allowed_hosts", &S::webhooks_allowed_hosts, "", 0, 0,
      "Hosts that webhooks may be on, whatever address they resolve to; needed for internal ones."},
     {"webhooks.public_hosts", &S::webhooks_public_hosts, "", 0, 0,

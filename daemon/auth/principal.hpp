@@ -12,7 +12,7 @@ namespace driftgate::auth {
 
 using schema::Result;
 
-/// What a token may do (evidence.md, section 4).
+/// What a token may do (docs/design/evidence.md, "Who may do what").
 enum class Scope : std::uint8_t {
   viewer,     ///< read everything but evidence exports and tokens
   promoter,   ///< register contracts, kernels, engines; ask for promotions

@@ -6,7 +6,7 @@
 
 namespace driftgate::cli {
 
-/// Exit codes of every command (architecture.md, section 4).
+/// Exit codes of every command (docs/architecture.md, "Errors and exit codes").
 inline constexpr int kExitOk = 0;            ///< pass or succeeded
 inline constexpr int kExitViolated = 1;      ///< violated or rejected
 inline constexpr int kExitInconclusive = 3;  ///< inconclusive or expired

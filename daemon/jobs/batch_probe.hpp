@@ -25,9 +25,10 @@ struct BatchProbe {
 };
 
 /// Asks the engine for the greedy tokens of each prompt alone, then again with `kProbeBatch` requests in
-/// flight, and compares (measurement.md, section 8: `batch_variant_rate`). Tokens are compared by id where
-/// the engine gives ids, else by text. Nobody else should ask the engine meanwhile. An engine that fails
-/// many times in a row is not asked further. Errors: `invalid_argument` and `forbidden` of the URL.
+/// flight, and compares (`batch_variant_rate` of docs/design/measurement.md, "Registry of names"). Tokens are
+/// compared by id where the engine gives ids, else by text. Nobody else should ask the engine meanwhile. An
+/// engine that fails many times in a row is not asked further. Errors: `invalid_argument` and `forbidden` of
+/// the URL.
 [[nodiscard]] schema::Result<BatchProbe> probe_batches(
     const std::string& base_url, const std::string& model, const std::vector<std::string>& prompts,
     const net::OutgoingPolicy& policy,

@@ -16,8 +16,8 @@ inline constexpr int kLockDescriptor = 3;
 inline constexpr const char* kLockVariable = "DRIFTGATE_LOCK_HELD";
 inline constexpr std::size_t kMaxResultBytes = 8u << 20;
 
-/// The files of one job (pipeline.md, section 6): spec.json, lock (flock = alive), pid, group (of an
-/// adapter), progress.jsonl, log, result.json.
+/// The files of one job (docs/design/pipeline.md, "Where work runs"): spec.json, lock (flock = alive), pid,
+/// group (of an adapter), progress.jsonl, log, result.json.
 class JobFolder {
  public:
   explicit JobFolder(std::filesystem::path path) : path_(std::move(path)) {}

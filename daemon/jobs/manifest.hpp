@@ -15,7 +15,7 @@ struct ManifestFile {
   std::string sha256;  ///< 64 hex digits
 };
 
-/// Every file of a checkpoint folder, sorted by path (pipeline.md, section 1).
+/// Every file of a checkpoint folder, sorted by path (docs/design/pipeline.md, "Words").
 struct Manifest {
   std::vector<ManifestFile> files;
   std::string digest;    ///< "sha256:…" of the canonical JSON [{"path", "sha256", "size"}, …]

@@ -10,7 +10,7 @@
 
 namespace driftgate::jobs {
 
-/// A program of somebody else, run under limits (evidence.md, section 4, "adapter programs").
+/// A program of somebody else, run under limits (docs/design/evidence.md, "Limits on what comes in").
 struct Program {
   std::vector<std::string> argv;  ///< argv[0] is an absolute path
   std::string working_folder;

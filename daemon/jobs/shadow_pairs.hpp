@@ -16,7 +16,7 @@ namespace driftgate::jobs {
 
 /// JSON Lines of pair records, without prompts or answers, and back (`invalid_document` with the line). With
 /// a random `salt` the first line is {"salt":…}: the digest of the lines then tells nothing about them to who
-/// guesses, once they are destroyed (evidence.md, section 1). Reading skips it.
+/// guesses, once they are destroyed (docs/design/evidence.md, "Personal data"). Reading skips it.
 [[nodiscard]] std::string pairs_to_jsonl(const std::vector<stages::ShadowPair>& pairs,
                                          std::string_view salt = {});
 [[nodiscard]] schema::Result<std::vector<stages::ShadowPair>> pairs_from_jsonl(std::string_view text);

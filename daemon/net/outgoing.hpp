@@ -10,9 +10,10 @@
 
 namespace driftgate::net {
 
-/// Where the daemon may connect to: engines and webhooks (evidence.md, section 4). A host on the list
-/// is allowed with whatever address it resolves to, private ones included; `public_hosts` also admits
-/// every other host, as long as its address is neither loopback, private, link-local nor multicast.
+/// Where the daemon may connect to: engines and webhooks (docs/design/evidence.md, "Limits on what comes
+/// in"). A host on the list is allowed with whatever address it resolves to, private ones included;
+/// `public_hosts` also admits every other host, as long as its address is neither loopback, private,
+/// link-local nor multicast.
 struct OutgoingPolicy {
   std::vector<std::string> allowed_hosts{"127.0.0.1", "::1", "localhost"};
   bool public_hosts = false;

@@ -40,9 +40,10 @@ struct Request : RequestHead {
 inline constexpr std::size_t kMaxHeaderFields = 100;
 
 /// Reads a request head, the bytes up to and with the empty line. It accepts only what cannot be read
-/// in two ways (RFC 9112 with every leniency off; evidence.md, section 4): origin form, CRLF line ends,
-/// exactly one Host (none is allowed in HTTP/1.0), at most one Content-Length and one Authorization, no
-/// Transfer-Encoding, no folded lines. `invalid_argument` says what was wrong; the connection must then be closed.
+/// in two ways (RFC 9112 with every leniency off; docs/design/evidence.md, "Limits on what comes in"): origin
+/// form, CRLF line ends, exactly one Host (none is allowed in HTTP/1.0), at most one Content-Length and one
+/// Authorization, no Transfer-Encoding, no folded lines. `invalid_argument` says what was wrong; the
+/// connection must then be closed.
 [[nodiscard]] schema::Result<RequestHead> parse_request_head(std::string_view bytes);
 
 }  // namespace driftgate::net

@@ -27,7 +27,7 @@ class Handler {
   virtual Response handle(const Request& request) = 0;
 };
 
-/// Where to listen and the limits of evidence.md, section 4.
+/// Where to listen and the limits of docs/design/evidence.md, "Limits on what comes in".
 struct ServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0 picks a free one, see Server::port

@@ -5,26 +5,24 @@
 #include <algorithm>
 #include <atomic>
 #include <list>
-#include <nlohmann/json.hpp>
 
-#include "daemon/pipeline/core.hpp"
-#include "daemon/pipeline/engine_health.hpp"
+#include "daemon/pipeline/coordinator.hpp"
 #include "daemon/pipeline/loop.hpp"
-#include "daemon/pipeline/plan.hpp"
-#include "daemon/pipeline/plan_data.hpp"
-#include "daemon/pipeline/registry.hpp"
-#include "daemon/pipeline/views.hpp"
-#include "daemon/pipeline/what_if.hpp"
+#include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/read/lists.hpp"
+#include "daemon/pipeline/read/plan.hpp"
+#include "daemon/pipeline/read/views.hpp"
+#include "daemon/pipeline/read/what_if.hpp"
+#include "daemon/pipeline/requests/engine_health.hpp"
+#include "daemon/pipeline/requests/promotions.hpp"
+#include "daemon/pipeline/requests/registry.hpp"
 #include "schema/contract/contract.hpp"
-#include "schema/contract/stored_contract.hpp"
-#include "schema/json.hpp"
 
 namespace driftgate::pipeline {
 namespace {
 
 using schema::ErrorCode;
 
-constexpr std::uint64_t kPowerSeed = 1;
 constexpr std::int64_t kIdleUs = 3'600'000'000;  ///< the helper has no timer of its own
 
 /// Who listens. Callbacks run under the lock, so that none runs after its subscription's end.
@@ -65,27 +63,28 @@ class PipelineImpl final : public Pipeline {
  public:
   explicit PipelineImpl(Parts parts)
       : store_(parts.store),
+        driver_(parts.driver),
         runner_(parts.runner),
         own_committer_(parts.store),
         clock_(parts.clock != nullptr ? *parts.clock : own_clock_),
         committer_(parts.committer != nullptr ? *parts.committer : own_committer_),
         threaded_(parts.threaded),
         listeners_(std::make_shared<Listeners>()),
-        registry_(settings_, store_, committer_, clock_,
-                  [this](const Event& event) { listeners_->tell(event); },
-                  std::move(parts.router_mark)),
+        registry_(
+            settings_, store_, committer_, clock_, [this](const Event& event) { listeners_->tell(event); },
+            std::move(parts.router_mark)),
         settings_(parts.settings),
-        core_(world(std::move(parts))) {}
+        coordinator_(world(std::move(parts))) {}
 
   ~PipelineImpl() override { stop(); }
 
   schema::Result<void> start() override {
     runner_.on_done([this](jobs::JobDone done) {
-      loop_.post([this, done = std::move(done)] { core_.on_job_done(done); });
+      post([this, done = std::move(done)] { coordinator_.job_done(done); });
     });
     if (threaded_) helper_.run([] { return kIdleUs; });
-    auto started = core_.start();
-    if (started && threaded_) loop_.run([this] { return core_.tick(); });
+    auto started = coordinator_.start();
+    if (started && threaded_) loop_.run([this] { return coordinator_.tick(); });
     return started;
   }
 
@@ -97,12 +96,12 @@ class PipelineImpl final : public Pipeline {
   }
 
   void router_replaced(route::RouterLoss loss, std::function<void()> recorded) override {
-    loop_.post([this, loss = std::move(loss), recorded = std::move(recorded)]() mutable {
-      core_.router_replaced(std::move(loss), std::move(recorded));
+    post([this, loss = std::move(loss), recorded = std::move(recorded)]() mutable {
+      coordinator_.router_replaced(std::move(loss), std::move(recorded));
     });
   }
 
-  void tick() override { (void)core_.tick(); }
+  void tick() override { (void)coordinator_.tick(); }
 
   schema::Result<View> register_contract(const std::string& actor, std::string_view text,
                                          const std::string& name) override {
@@ -116,7 +115,7 @@ class PipelineImpl final : public Pipeline {
   }
 
   schema::Result<View> create_model(const std::string& actor, const ModelRequest& request) override {
-    auto made = loop_.call<std::string>([&] { return core_.create_model(actor, request); });
+    auto made = on_loop<std::string>([&] { return pipeline::create_model(context(), actor, request); });
     if (!made) return std::unexpected(made.error());
     auto view = model(*made);
     if (view) view->created = true;
@@ -124,17 +123,18 @@ class PipelineImpl final : public Pipeline {
   }
 
   schema::Result<View> plan_promotion(const std::string& actor, const PromotionRequest& request) override {
-    auto prepared = loop_.call<store::PromotionRow>([&] { return core_.prepare(actor, request); });
-    if (!prepared) return std::unexpected(prepared.error());
-    auto plan = store_.read([&](store::Reader& reader) { return plan_view(reader, *prepared); });
-    if (!plan) return plan;
-    return with_unfit_data(std::move(*plan), *prepared);
+    auto checked = check(actor, request);
+    if (!checked) return std::unexpected(checked.error());
+    return plan_view(store_, *checked, settings_);
   }
 
   schema::Result<View> request_promotion(const std::string& actor, const PromotionRequest& request) override {
-    auto verified = registry_.verify_checkpoint(request.engine);
+    auto checked = check(actor, request);
+    if (!checked) return std::unexpected(checked.error());
+    auto verified = registry_.verify_checkpoint(checked->engine);
     if (!verified) return std::unexpected(verified.error());
-    auto id = loop_.call<std::string>([&] { return core_.request(actor, request, *verified); });
+    auto id = on_loop<std::string>(
+        [&] { return pipeline::request_promotion(context(), actor, *checked, *verified); });
     if (!id) return std::unexpected(id.error());
     auto view = promotion(*id);
     if (view) view->created = true;
@@ -143,56 +143,52 @@ class PipelineImpl final : public Pipeline {
 
   schema::Result<View> approve(const std::string& actor, const std::string& id, const std::string& digest,
                                const std::string& reason) override {
-    return changed(id, [&] { return core_.approve(actor, id, digest, reason); });
+    return changed(id, [&] { return people::approve(context(), actor, id, digest, reason); });
   }
   schema::Result<View> waive(const std::string& actor, const std::string& id, const std::string& clause,
                              const std::string& digest, const std::string& reason) override {
-    return changed(id, [&] { return core_.waive(actor, id, clause, digest, reason); });
+    return changed(id, [&] { return people::waive(context(), actor, id, clause, digest, reason); });
   }
   schema::Result<View> abort(const std::string& actor, const std::string& id,
                              const std::string& reason) override {
-    return changed(id, [&] { return core_.abort(actor, id, reason); });
+    return changed(id, [&] { return people::abort(context(), actor, id, reason); });
   }
   schema::Result<View> rollback(const std::string& actor, const std::string& id,
                                 const std::string& reason) override {
-    return changed(id, [&] { return core_.rollback(actor, id, reason); });
+    return changed(id, [&] { return coordinator_.rollback(actor, id, reason); });
   }
   schema::Result<View> pause(const std::string& actor, const std::string& id,
                              const std::string& reason) override {
-    return changed(id, [&] { return core_.pause(actor, id, reason); });
+    return changed(id, [&] { return people::pause(context(), actor, id, reason); });
   }
   schema::Result<View> resume(const std::string& actor, const std::string& id,
                               const std::string& reason) override {
-    return changed(id, [&] { return core_.resume(actor, id, reason); });
+    return changed(id, [&] { return people::resume(context(), actor, id, reason); });
   }
   schema::Result<View> lift_hold(const std::string& actor, const std::string& name,
                                  const std::string& reason) override {
-    auto done = loop_.call<void>([&] { return core_.lift_hold(actor, name, reason); });
+    auto done = on_loop<void>([&] { return people::lift_hold(context(), actor, name, reason); });
     if (!done) return std::unexpected(done.error());
     return model(name);
   }
 
   schema::Result<View> lift_block(const std::string& actor, const std::string& id,
                                   const std::string& reason) override {
-    auto done = loop_.call<void>([&] { return core_.lift_block(actor, id, reason); });
+    auto done = on_loop<void>([&] { return people::lift_block(context(), actor, id, reason); });
     if (!done) return std::unexpected(done.error());
-    return found(id, "block", block_view,
-                 [&](store::Reader& reader) { return store::find_block(reader, id); });
+    return view_found(store_, "block", id, store::find_block, block_view);
   }
 
   schema::Result<View> contract(const std::string& name) override {
-    return found(name, "contract", contract_view, [&](store::Reader& reader) {
-      return name.starts_with("sha256:") ? store::find_contract(reader, name)
-                                         : store::find_contract_by_name(reader, name);
-    });
+    const bool digest = name.starts_with("sha256:");
+    return view_found(store_, "contract", name, digest ? store::find_contract : store::find_contract_by_name,
+                      contract_view);
   }
   schema::Result<View> kernel(const std::string& name) override {
-    return found(name, "kernel", kernel_view,
-                 [&](store::Reader& reader) { return store::find_kernel(reader, name); });
+    return view_found(store_, "kernel", name, store::find_kernel, kernel_view);
   }
   schema::Result<View> engine(const std::string& name) override {
-    return found(name, "engine", engine_view,
-                 [&](store::Reader& reader) { return store::find_engine(reader, name); });
+    return view_found(store_, "engine", name, store::find_engine, engine_view);
   }
   schema::Result<View> model(const std::string& name) override {
     return store_.read([&](store::Reader& reader) -> schema::Result<View> {
@@ -221,51 +217,19 @@ class PipelineImpl final : public Pipeline {
   }
 
   schema::Result<Page> contracts(const PageRequest& page) override {
-    return paged(
-        page,
-        [](store::Reader& reader, const std::string& after, std::int64_t limit) {
-          return store::list_contracts(reader, after, limit);
-        },
-        [](store::Reader&, const store::ContractRow& row) -> schema::Result<View> {
-          return contract_view(row);
-        },
-        [](const store::ContractRow& row) { return row.digest; });
+    return view_page(store_, page, store::list_contracts, contract_view, &store::ContractRow::digest);
   }
   schema::Result<Page> kernels(const PageRequest& page) override {
-    return paged(
-        page,
-        [](store::Reader& reader, const std::string& after, std::int64_t limit) {
-          return store::list_kernels(reader, after, limit);
-        },
-        [](store::Reader&, const store::KernelRow& row) -> schema::Result<View> { return kernel_view(row); },
-        [](const store::KernelRow& row) { return row.name; });
+    return view_page(store_, page, store::list_kernels, kernel_view, &store::KernelRow::name);
   }
   schema::Result<Page> engines(const PageRequest& page) override {
-    return paged(
-        page,
-        [](store::Reader& reader, const std::string& after, std::int64_t limit) {
-          return store::list_engines(reader, after, limit);
-        },
-        [](store::Reader&, const store::EngineRow& row) -> schema::Result<View> { return engine_view(row); },
-        [](const store::EngineRow& row) { return row.name; });
+    return view_page(store_, page, store::list_engines, engine_view, &store::EngineRow::name);
   }
   schema::Result<Page> models(const PageRequest& page) override {
-    return paged(
-        page,
-        [](store::Reader& reader, const std::string& after, std::int64_t limit) {
-          return store::list_models(reader, after, limit);
-        },
-        [](store::Reader& reader, const store::ModelRow& row) { return model_view(reader, row); },
-        [](const store::ModelRow& row) { return row.name; });
+    return view_page(store_, page, store::list_models, model_view, &store::ModelRow::name);
   }
   schema::Result<Page> blocks(const PageRequest& page) override {
-    return paged(
-        page,
-        [](store::Reader& reader, const std::string& after, std::int64_t limit) {
-          return store::list_blocks(reader, after, limit);
-        },
-        [](store::Reader&, const store::BlockRow& row) -> schema::Result<View> { return block_view(row); },
-        [](const store::BlockRow& row) { return row.id; });
+    return view_page(store_, page, store::list_blocks, block_view, &store::BlockRow::id);
   }
   schema::Result<Page> promotions(const PromotionFilter& filter, const PageRequest& page) override {
     store::PromotionFilter wanted;
@@ -275,17 +239,15 @@ class PipelineImpl final : public Pipeline {
       if (!state) return std::unexpected(state.error());
       wanted.state = *state;
     }
-    return paged(
-        page,
-        [&](store::Reader& reader, const std::string& after, std::int64_t limit) {
-          wanted.before = after.empty() ? std::nullopt : std::optional(after);
-          wanted.limit = limit;
-          return store::list_promotions(reader, wanted);
-        },
-        [&](store::Reader& reader, const store::PromotionRow& row) {
-          return promotion_view(reader, row, runner_, clock_.now_us());
-        },
-        [](const store::PromotionRow& row) { return row.id; });
+    const auto list = [&](store::Reader& reader, const std::string& after, std::int64_t limit) {
+      wanted.before = after.empty() ? std::nullopt : std::optional(after);
+      wanted.limit = limit;
+      return store::list_promotions(reader, wanted);
+    };
+    const auto view_of = [&](store::Reader& reader, const store::PromotionRow& row) {
+      return promotion_view(reader, row, runner_, clock_.now_us());
+    };
+    return view_page(store_, page, list, view_of, &store::PromotionRow::id);
   }
 
   std::unique_ptr<Subscription> subscribe(std::function<void(const Event&)> on_event) override {
@@ -304,10 +266,10 @@ class PipelineImpl final : public Pipeline {
   World world(Parts parts) {
     auto random =
         parts.random ? std::move(parts.random) : std::function<store::IdRandom()>(store::secure_id_random);
-    auto health = parts.health ? std::move(parts.health)
-                               : [policy = settings_.outgoing](const std::string& base_url) {
-                                   return check_health(base_url, policy);
-                                 };
+    auto health =
+        parts.health ? std::move(parts.health) : [policy = settings_.outgoing](const std::string& base_url) {
+          return check_health(base_url, policy);
+        };
     return World{
         .settings = std::move(parts.settings),
         .store = store_,
@@ -323,7 +285,9 @@ class PipelineImpl final : public Pipeline {
               if (event.kind == "state_changed") transitions_.fetch_add(1);
               listeners_->tell(event);
             },
-        .verify = [this](const std::string& engine) { return registry_.verify_checkpoint(engine); },
+        .check = [this](const std::string& actor,
+                        const PromotionRequest& request) { return check(actor, request); },
+        .verify = [this](const store::EngineRow& engine) { return registry_.verify_checkpoint(engine); },
         .offload = [this](std::function<void()> work,
                           std::function<void()> then) { offload(std::move(work), std::move(then)); },
         .health = std::move(health),
@@ -338,71 +302,43 @@ class PipelineImpl final : public Pipeline {
     }
     helper_.post([this, work = std::move(work), then = std::move(then)] {
       work();
-      loop_.post(then);
+      post(then);
     });
   }
 
-  /// Adds "unfit": which clauses the corpora of the request cannot decide, or seldom would.
-  schema::Result<View> with_unfit_data(View plan, const store::PromotionRow& promotion) {
-    auto request = parse_promotion_request(promotion.request);
-    if (!request) return std::unexpected(request.error());
-    auto stored =
-        store_.read([&](store::Reader& reader) { return store::find_contract(reader, promotion.contract); });
-    if (!stored) return std::unexpected(stored.error());
-    const auto report = *stored ? schema::parse_stored_contract((*stored)->canonical, (*stored)->name)
-                                : schema::ContractReport{};
-    if (!report.contract) return schema::fail(ErrorCode::corrupt, "the stored contract cannot be read");
-    auto value = nlohmann::json::parse(plan.json);
-    value["unfit"] = nlohmann::json::array();
-    for (const auto& fit : unfit_data(*report.contract, *request, settings_.roots, kPowerSeed)) {
-      value["unfit"].push_back({{"stage", schema::to_string(fit.stage)},
-                                {"clause", fit.clause},
-                                {"slice", fit.slice},
-                                {"have", fit.have},
-                                {"least", fit.least},
-                                {"at_half", fit.at_half ? nlohmann::json(*fit.at_half) : nlohmann::json(nullptr)},
-                                {"message", fit.sentence}});
-    }
-    plan.json = schema::canonical_json(value);
-    return plan;
+  /// An event on the loop, with all that follows from it; waits for it.
+  template <typename T>
+  schema::Result<T> on_loop(std::function<schema::Result<T>()> event) {
+    return loop_.call<T>([&]() -> schema::Result<T> {
+      auto done = event();
+      coordinator_.settle();
+      return done;
+    });
+  }
+
+  /// An event on the loop, with all that follows from it; returns at once.
+  void post(std::function<void()> event) {
+    loop_.post([this, event = std::move(event)] {
+      event();
+      coordinator_.settle();
+    });
+  }
+
+  [[nodiscard]] Context& context() { return coordinator_.context(); }
+
+  schema::Result<CheckedRequest> check(const std::string& actor, const PromotionRequest& request) {
+    return check_request(store_, settings_, driver_.capabilities(), actor, request);
   }
 
   template <typename F>
   schema::Result<View> changed(const std::string& id, F change) {
-    auto done = loop_.call<void>([&]() -> schema::Result<void> { return change(); });
+    auto done = on_loop<void>([&]() -> schema::Result<void> { return change(); });
     if (!done) return std::unexpected(done.error());
     return promotion(id);
   }
 
-  template <typename ViewOf, typename Find>
-  schema::Result<View> found(const std::string& name, const char* what, ViewOf view_of, Find find) {
-    auto row = store_.read(find);
-    if (!row) return std::unexpected(row.error());
-    if (!*row) return schema::fail(ErrorCode::not_found, fmt::format("there is no {} {}", what, name));
-    return view_of(**row);
-  }
-
-  template <typename List, typename ViewOf, typename IdOf>
-  schema::Result<Page> paged(const PageRequest& request, List list, ViewOf view_of, IdOf id_of) {
-    if (request.limit < 1 || request.limit > kMaxPageItems) {
-      return schema::fail(ErrorCode::invalid_argument,
-                          fmt::format("a page has 1 to {} items", kMaxPageItems));
-    }
-    return store_.read([&](store::Reader& reader) -> schema::Result<Page> {
-      auto rows = list(reader, request.after, static_cast<std::int64_t>(request.limit) + 1);
-      if (!rows) return std::unexpected(rows.error());
-      Page page;
-      for (std::size_t i = 0; i < std::min(rows->size(), request.limit); ++i) {
-        auto view = view_of(reader, (*rows)[i]);
-        if (!view) return std::unexpected(view.error());
-        page.items.push_back(std::move(*view));
-        if (i + 1 == request.limit && rows->size() > request.limit) page.next = id_of((*rows)[i]);
-      }
-      return page;
-    });
-  }
-
   store::Store& store_;
+  route::Driver& driver_;
   jobs::JobRunner& runner_;
   SystemClock own_clock_;
   StoreCommitter own_committer_;
@@ -416,7 +352,7 @@ class PipelineImpl final : public Pipeline {
   Settings settings_;
   Loop loop_{threaded_};
   Loop helper_{threaded_};
-  Core core_;
+  Coordinator coordinator_;
 };
 
 ServiceFigures PipelineImpl::figures() {
@@ -435,9 +371,9 @@ ServiceFigures PipelineImpl::figures() {
   figures.transitions = transitions_.load();
   const auto rest = loop_.call<ServiceFigures>([&]() -> schema::Result<ServiceFigures> {
     ServiceFigures found;
-    found.telemetry_age_ms = core_.telemetry_age_ms();
-    found.route_agrees = core_.routes_agree();
-    found.windows = core_.windows_seen();
+    found.telemetry_age_ms = coordinator_.telemetry_age_ms();
+    found.route_agrees = coordinator_.routes_agree();
+    found.windows = coordinator_.windows_seen();
     return found;
   });
   if (rest) {

@@ -1,9 +1,11 @@
+#include "daemon/pipeline/router_losses.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
-#include "daemon/pipeline/core.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/promotions/router_windows.hpp"
 
@@ -68,42 +70,38 @@ EntryValue::Array lost_list(const route::PageContents& page,
 
 }  // namespace
 
-/// The users' service is back already. What remains is the record, and the candidate's share, which a router
-/// that starts does not give.
-void Core::router_replaced(route::RouterLoss loss, std::function<void()> recorded) {
-  losses_.push_back({std::move(loss), std::move(recorded)});
-  record_losses();
-  check_routes();
-  restore_routes();
+void RouterLosses::add(route::RouterLoss loss, std::function<void()> recorded) {
+  waiting_.push_back({std::move(loss), std::move(recorded)});
+  next_us_ = 0;
 }
 
-/// In order; what cannot be committed now is tried again.
-void Core::record_losses() {
-  while (!losses_.empty()) {
-    const auto done = record_loss(losses_.front().loss);
+void RouterLosses::record_all() {
+  if (waiting_.empty() || context_.now() < next_us_) return;
+  while (!waiting_.empty()) {
+    const auto done = record(waiting_.front().loss);
     if (!done) {
-      next_losses_us_ = now() + kRetryUs;
-      return warn(fmt::format("that router {} was replaced is not recorded yet: {}",
-                              losses_.front().loss.router_id, done.error().describe()));
+      next_us_ = context_.now() + kRetryUs;
+      return context_.warn(fmt::format("that router {} was replaced is not recorded yet: {}",
+                                       waiting_.front().loss.router_id, done.error().describe()));
     }
-    const auto recorded = std::move(losses_.front().recorded);
-    losses_.erase(losses_.begin());
+    const auto recorded = std::move(waiting_.front().recorded);
+    waiting_.erase(waiting_.begin());
     if (recorded) recorded();
   }
 }
 
 /// Broken requests count neither for nor against a candidate: the router broke those of both arms alike, and
 /// more of the slower one's, whose requests are longer in flight.
-schema::Result<void> Core::record_loss(const route::RouterLoss& loss) {
+schema::Result<void> RouterLosses::record(const route::RouterLoss& loss) {
   std::map<std::string, std::uint64_t> consumed;
   for (const auto& model : loss.page ? loss.page->models : std::vector<route::PageModel>{}) {
-    auto newest = world_.store.read(
+    auto newest = context_.world.store.read(
         [&](store::Reader& reader) { return store::model_window(reader, loss.router_id, model.model); });
     if (!newest) return std::unexpected(newest.error());
     consumed[model.model] = newest->value_or(0);
   }
   schema::EntryDraft entry;
-  entry.time_us = now();
+  entry.time_us = context_.now();
   entry.kind = schema::EvidenceKind::router_replaced;
   entry.actor = kDaemonActor;
   entry.body = {{"why", loss.why},
@@ -119,16 +117,15 @@ schema::Result<void> Core::record_loss(const route::RouterLoss& loss) {
     entry.body["lost"] = lost_list(*loss.page, consumed);
   }
   if (loss.unread) entry.body["unread"] = *loss.unread;
-  return commit("router replaced", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    if (!loss.router_id.empty()) {
-      auto first = store::end_router(tx, loss.router_id, now());
-      if (!first) return std::unexpected(first.error());
-      if (!*first) return {};  // a daemon before this one recorded it and died
-    }
-    auto seq = entries.add(tx, entry);
-    if (!seq) return std::unexpected(seq.error());
-    return {};
-  });
+  return context_.commit_rows("router replaced",
+                              [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+                                if (!loss.router_id.empty()) {
+                                  auto first = store::end_router(tx, loss.router_id, context_.now());
+                                  if (!first) return std::unexpected(first.error());
+                                  if (!*first) return {};  // a daemon before this one recorded it and died
+                                }
+                                return add_entry(tx, entries, entry);
+                              });
 }
 
 }  // namespace driftgate::pipeline

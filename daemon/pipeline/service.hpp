@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/pipeline/request.hpp"
+#include "daemon/pipeline/requests/request.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::pipeline {

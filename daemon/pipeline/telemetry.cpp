@@ -1,19 +1,18 @@
+#include "daemon/pipeline/telemetry.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "daemon/pipeline/core.hpp"
-#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/machine/endings.hpp"
+#include "daemon/pipeline/stages/canary_stage.hpp"
 #include "daemon/store/promotions/router_windows.hpp"
 #include "daemon/store/promotions/stream_states.hpp"
 
 namespace driftgate::pipeline {
 namespace {
 
-using store::PromotionState;
-
-constexpr std::size_t kWindowsPerRead = 16;
-/// By the promotion's row: while it stumbles its run may not be loaded.
+/// By the promotion's row: while it waits for a retry its run may not be loaded.
 bool is_of_running_stage(const route::Window& window, const Live& live) {
   const store::StageKey key{live.row.id, live.row.stage, live.row.attempt};
   const bool ended = live.run.key == key && live.run.state != store::StageRunState::running;
@@ -28,112 +27,111 @@ schema::EntryValue::Object replaced_body(const route::Window& window) {
           {"figures", schema::EntryValue::Object{{"router", window.router_id}, {"window", window.number}}}};
 }
 
+/// How far windows were consumed before this one.
+struct Consumed {
+  std::uint64_t watermark = 0;            ///< of the router
+  std::optional<std::uint64_t> of_model;  ///< nothing: the first window of this router and model
+};
+
+schema::Result<Consumed> read_consumed(Context& context, const route::Window& window) {
+  return context.world.store.read([&](store::Reader& reader) -> schema::Result<Consumed> {
+    auto watermark = store::window_watermark(reader, window.router_id);
+    if (!watermark) return std::unexpected(watermark.error());
+    auto of_model = store::model_window(reader, window.router_id, window.model);
+    if (!of_model) return std::unexpected(of_model.error());
+    return Consumed{*watermark, *of_model};
+  });
+}
+
+/// The rows that say that the window was taken.
+Work consume(const route::Window& window, std::int64_t now_us) {
+  return [router = window.router_id, model = window.model, number = window.number, now_us](
+             store::Tx& tx, Entries&) -> schema::Result<void> {
+    if (auto skipped = store::skip_windows(tx, router, number - 1, now_us); !skipped) return skipped;
+    auto taken = store::consume_window(tx, router, number, now_us);
+    if (!taken) return std::unexpected(taken.error());
+    return store::note_model_window(tx, router, model, number);
+  };
+}
+
+/// What of the telemetry never arrived; "" = nothing.
+std::string lost_text(const route::Window& window, const Consumed& before) {
+  // A router that says nothing of the window before is believed; its `dropped` counts what it lost itself.
+  if (window.previous != 0 && window.previous > before.of_model.value_or(before.watermark))
+    return fmt::format("the window before number {}", window.number);
+  return window.dropped > 0 ? fmt::format("{} observations", window.dropped) : std::string();
+}
+
+schema::Result<void> shadow_window(Context& context, Live& live, const route::Window& window, Change change) {
+  if (auto recalled = recall_incumbent(context, live); !recalled) return recalled;
+  // Moved, for it may hold many keys: where the window cannot be stored, the stored counts are gone on from.
+  ShadowTally tally = live.tally ? std::move(*live.tally) : ShadowTally(live.progress.shadow_keys);
+  live.tally.reset();
+  tally.add(window, live.contract->slices.critical);
+  change.name = "shadow window";
+  change.progress = live.progress;
+  change.progress->shadow_keys = tally.text();
+  change.progress->pairs += window.mirrored;
+  change.progress->mirror_failed += window.mirror_failed;
+  change.progress->mirror_skipped += window.mirror_skipped;
+  change.progress->last_window_us = context.now();
+  change.run = live.run;
+  change.run->watermark += 1;
+  const store::StreamStateRow history{live.run.key, std::string(kIncumbentStream), "", change.run->watermark,
+                                      context.model_of(live)->incumbent.text()};
+  change.rows.emplace_back(
+      [history](store::Tx& tx, Entries&) { return store::put_stream_state(tx, history); });
+  if (change.progress->phase == "mirroring" && live.row.state == store::PromotionState::running)
+    change.effects.emplace_back(EnterStage{live.row.id});
+  auto done = context.commit_change(live, std::move(change));
+  if (done) live.tally = std::move(tally);
+  return done;
+}
+
+schema::Result<void> stage_window(Context& context, Live& live, const route::Window& window, Change change) {
+  if (live.run.key.stage != schema::to_string(schema::Stage::canary))
+    return shadow_window(context, live, window, std::move(change));
+  auto decided = canary_window(context, live, window, std::move(change));
+  if (decided) return context.commit_or_retry(live, std::move(*decided));
+  context.schedule_retry(live, decided.error());
+  return std::unexpected(decided.error());
+}
+
+schema::Result<void> end_unmeasured(Context& context, Live& live, const std::string& lost, Change change) {
+  context.warn(fmt::format("telemetry of {} was lost: {}", live.row.model, lost));
+  const Withdrawal end{.target = store::PromotionState::errored,
+                       .run_state = store::StageRunState::error,
+                       .reason = fmt::format("telemetry was lost ({}): the measurement is broken", lost),
+                       .hold = live.row.traffic == store::Traffic::live};
+  return context.commit_or_retry(live, machine::withdraw(context.facts(live), end, std::move(change)));
+}
+
 }  // namespace
 
-void Core::heartbeat() {
-  auto beaten = world_.driver.heartbeat();
-  if (!beaten) warn(fmt::format("the data plane did not take the heartbeat: {}", beaten.error().describe()));
-  check_routes();
-}
-
-/// Reads closed windows, each consumed in one transaction, and acknowledges what is stored.
-void Core::read_telemetry() {
-  while (true) {
-    auto windows = world_.driver.windows(last_window_, kWindowsPerRead);
-    if (!windows) return warn(fmt::format("telemetry cannot be read: {}", windows.error().describe()));
-    if (windows->empty()) return;
-    for (const auto& window : *windows) {
-      auto taken = take_window(window);
-      if (!taken)
-        return warn(fmt::format("window {} of router {} is not stored yet: {}", window.number,
-                                window.router_id, taken.error().describe()));
-      last_window_ = {window.router_id, window.number};
-      ++windows_seen_;
-    }
-    (void)world_.driver.acknowledge(last_window_);
-    if (windows->size() < kWindowsPerRead) return;
-  }
-}
-
-/// One window: idempotent by its number. What a gap or a dropped observation breaks is the measurement.
-schema::Result<void> Core::take_window(const route::Window& window) {
-  auto watermark = world_.store.read(
-      [&](store::Reader& reader) { return store::window_watermark(reader, window.router_id); });
-  if (!watermark) return std::unexpected(watermark.error());
-  if (window.number <= *watermark) return {};
-  auto before = world_.store.read(
-      [&](store::Reader& reader) { return store::model_window(reader, window.router_id, window.model); });
+schema::Result<void> take_window(Context& context, const route::Window& window) {
+  const auto before = read_consumed(context, window);
   if (!before) return std::unexpected(before.error());
-  // A router that says nothing of the window before is believed; its `dropped` counts what it lost itself.
-  const bool missing = window.previous != 0 && window.previous > before->value_or(*watermark);
-  if (const auto model = models_.find(window.model); model != models_.end()) {
-    model->second.last_window_us = now();  // ages are by this clock, never by the router's
+  if (window.number <= before->watermark) return {};
+  if (const auto model = context.models.find(window.model); model != context.models.end()) {
+    model->second.last_window_us = context.now();  // ages are by this clock, never by the router's
     model->second.rate.add(window);
     model->second.incumbent.add(window, model->second.desired);
   }
-  auto* live = holder(window.model);
-  const bool own = live != nullptr && is_of_running_stage(window, *live);
-  const bool counts = own && live->retry_at_us == 0;
-  // What the router before this one had seen and not delivered died with it.
-  std::optional<schema::EntryDraft> replaced;
-  if (counts && !before->has_value() && live->run.watermark > 0)
-    replaced = draft(*live, schema::EvidenceKind::escalation_decided, {}, replaced_body(window));
-  const Work consume = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    if (replaced) {
-      auto added = entries.add(tx, *replaced);
-      if (!added) return std::unexpected(added.error());
-    }
-    auto skipped = store::skip_windows(tx, window.router_id, window.number - 1, now());
-    if (!skipped) return skipped;
-    auto taken = store::consume_window(tx, window.router_id, window.number, now());
-    if (!taken) return std::unexpected(taken.error());
-    return store::note_model_window(tx, window.router_id, window.model, window.number);
-  };
-  if (own && !counts) {
+  auto* const live = context.holder(window.model);
+  if (live == nullptr || !is_of_running_stage(window, *live))
+    return context.commit_rows("consume window", consume(window, context.now()));
+  if (live->retry_at_us != 0) {
     return schema::fail(schema::ErrorCode::unavailable,
                         fmt::format("promotion {} is being read again first", live->row.id));
   }
-  if (!counts) return commit("consume window", consume);
-  if (missing || window.dropped > 0) {
-    const auto lost = missing ? fmt::format("the window before number {}", window.number)
-                              : fmt::format("{} observations", window.dropped);
-    warn(fmt::format("telemetry of {} was lost: {}", window.model, lost));
-    const auto reason = fmt::format("telemetry was lost ({}): the measurement is broken", lost);
-    return withdraw(*live, {.target = PromotionState::errored,
-                            .run_state = store::StageRunState::error,
-                            .reason = reason,
-                            .hold = live->row.traffic == store::Traffic::live,
-                            .also = consume});
-  }
-  if (live->run.key.stage == schema::to_string(schema::Stage::canary)) {
-    if (canary_window(*live, window, consume)) return {};
-    return schema::fail(schema::ErrorCode::unavailable, "its decision was not committed");
-  }
-  auto run = live->run;
-  auto progress = live->progress;
-  // Moved, for it may hold many keys: where the window cannot be stored, the stored counts are gone on from.
-  ShadowTally tally = live->tally ? std::move(*live->tally) : ShadowTally(live->progress.shadow_keys);
-  live->tally.reset();
-  shadow_window(*live, progress, tally, window);
-  run.watermark += 1;
-  run.progress = to_json(progress);
-  auto recalled = recall_incumbent(*live);
-  if (!recalled) return recalled;
-  const store::StreamStateRow history{
-      run.key, std::string(kIncumbentStream), "", run.watermark, models_.at(window.model).incumbent.text()};
-  auto done = commit("shadow window", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    auto consumed = consume(tx, entries);
-    if (!consumed) return consumed;
-    auto kept = store::put_stream_state(tx, history);
-    if (!kept) return kept;
-    return store::update_stage_run(tx, run);
-  });
-  if (!done) return done;
-  live->run = run;
-  live->progress = progress;
-  live->tally = std::move(tally);
-  check_shadow_end(*live);
-  return {};
+  Change change{.rows = {consume(window, context.now())}};
+  // What the router before this one had seen and not delivered died with it.
+  if (!before->of_model && live->run.watermark > 0)
+    change.orders.push_back(
+        draft(context.facts(*live), schema::EvidenceKind::escalation_decided, {}, replaced_body(window)));
+  const auto lost = lost_text(window, *before);
+  return lost.empty() ? stage_window(context, *live, window, std::move(change))
+                      : end_unmeasured(context, *live, lost, std::move(change));
 }
 
 }  // namespace driftgate::pipeline

@@ -7,7 +7,7 @@
 
 namespace driftgate::store {
 
-/// States of a promotion (pipeline.md, section 3).
+/// States of a promotion (docs/design/pipeline.md, "States of a promotion").
 enum class PromotionState : std::uint8_t {
   queued,
   running,

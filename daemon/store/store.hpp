@@ -48,8 +48,9 @@ class CommitHook {
   virtual Result<void> before_commit(Tx& tx) = 0;
 };
 
-/// The daemon's only door to its database (evidence.md, section 2): one writer thread with the only writing
-/// connection, a bounded queue before it, group commit, and a few read-only connections. Thread-safe.
+/// The daemon's only door to its database (docs/design/evidence.md, "Durability"): one writer thread with the
+/// only writing connection, a bounded queue before it, group commit, and a few read-only connections.
+/// Thread-safe.
 class Store {
  public:
   /// Locks the folder, opens or creates the database and migrates it. `conflict` when another process holds

@@ -1,8 +1,8 @@
-/* Parts of rows: a vocabulary split over several engines (measurement.md, section 3). Each engine holds the
- * columns [first_column, first_column + batch.vocabulary) of every row. It writes the partial sums of pass 1;
- * the caller exchanges those of all engines and merges them in rank order; the engine then writes its terms
- * of pass 2 under the merged sums; the caller adds the terms of all engines in rank order. Included by
- * gpu/backend/backend.h. */
+/* Parts of rows: a vocabulary split over several engines (docs/design/measurement.md, "Rows split over
+ * several engines"). Each engine holds the columns [first_column, first_column + batch.vocabulary) of every
+ * row. It writes the partial sums of pass 1; the caller exchanges those of all engines and merges them in
+ * rank order; the engine then writes its terms of pass 2 under the merged sums; the caller adds the terms of
+ * all engines in rank order. Included by gpu/backend/backend.h. */
 #ifndef DRIFTGATE_GPU_BACKEND_SHARD_H
 #define DRIFTGATE_GPU_BACKEND_SHARD_H
 
@@ -30,8 +30,9 @@ typedef struct driftgate_shard {
   uint32_t slot;
 } driftgate_shard;
 
-/** Sums of pass 1 over some columns that are not masked, with d' = (z - y) - c (measurement.md, section 2).
- *  m_q may be any reference within e^1 of the largest y. With n = 0 the rest means nothing. */
+/** Sums of pass 1 over some columns that are not masked, with d' = (z - y) - c (docs/design/measurement.md,
+ *  "Pass 1: sums about a pivot"). m_q may be any reference within e^1 of the largest y. With n = 0 the rest
+ *  means nothing. */
 typedef struct driftgate_pass1 {
   double m_p, l_p, s, g, a_p; /**< largest z, sums of e = e^(z - m_p): e, e*d', e*phi(-d'), e*(z - m_p) */
   double m_q, l_q, t, h, a_q; /**< sums of f = e^(y - m_q): f, f*d', f*phi(d'), f*(y - m_q); t + h must be

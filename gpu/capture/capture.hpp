@@ -16,7 +16,7 @@ namespace driftgate::gpu {
 
 inline constexpr std::size_t kMaxCaptureFiles = 10'000;
 
-/// What a capture holds of each row's distribution (measurement.md, sections 5 and 7).
+/// What a capture holds of each row's distribution (docs/design/measurement.md, "Captures").
 enum class CaptureMode : std::uint8_t {
   full,     ///< `logits`: all of it
   hidden,   ///< `hidden` and a head: all of it, once multiplied
@@ -25,7 +25,8 @@ enum class CaptureMode : std::uint8_t {
   realised  ///< `token_ids`, `logprobs`: the realised token alone
 };
 [[nodiscard]] std::string_view to_string(CaptureMode mode);  ///< "full" …
-/// Only a part of each distribution is known, so that figures have bounds (measurement.md, section 5).
+/// Only a part of each distribution is known, so that figures have bounds (docs/design/measurement.md,
+/// "Partly known distributions").
 [[nodiscard]] constexpr bool is_partial(CaptureMode mode) {
   return mode == CaptureMode::topk || mode == CaptureMode::matched || mode == CaptureMode::realised;
 }
@@ -56,7 +57,7 @@ struct ListedToken {
   float logprob = 0;  ///< NaN where the engine gave NaN or +inf
 };
 
-/// What one kernel produced on one corpus (measurement.md, section 7).
+/// What one kernel produced on one corpus (docs/design/measurement.md, "Captures").
 class Capture {
  public:
   /// Opens a file, or a directory's *.safetensors in name order. Errors: not_found and io from the

@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxCorpusSequences = 10'000'000;
 inline constexpr std::size_t kMaxSliceKeys = 32;
 inline constexpr std::size_t kMaxSliceTextBytes = 256;  ///< of a slice's key or value
 
-/// What the corpus says of its sequences (measurement.md, section 7), in file order.
+/// What the corpus says of its sequences (docs/design/measurement.md, "Corpus"), in file order.
 struct Corpus {
   std::vector<SequenceInfo> sequences;
   std::unordered_map<std::int64_t, std::size_t> by_sequence;

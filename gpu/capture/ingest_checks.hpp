@@ -11,7 +11,8 @@ namespace driftgate::gpu {
 /// A log-probability over this is no rounding of 0: it is not a natural logarithm of a probability.
 inline constexpr double kPositiveLogprob = 1e-6;
 
-/// Names of the checks of measurement.md, section 5, as they stand in CaptureFinding::name.
+/// Names of the checks of docs/design/measurement.md, "Checks of captures", as they stand in
+/// CaptureFinding::name.
 inline constexpr const char* kRoundedToBf16 = "rounded_to_bf16";
 inline constexpr const char* kPositiveLogprobs = "positive_logprobs";
 inline constexpr const char* kOffByOne = "off_by_one";

@@ -15,7 +15,8 @@
 
 namespace driftgate::gpu {
 
-inline constexpr std::size_t kMaxSafetensorsHeaderBytes = 16'000'000;  ///< measurement.md, section 7
+/// Limits of docs/design/measurement.md, "Safetensors rules".
+inline constexpr std::size_t kMaxSafetensorsHeaderBytes = 16'000'000;
 inline constexpr std::size_t kMaxSafetensorsTensors = 200'000;
 inline constexpr std::size_t kMaxSafetensorsRank = 8;
 inline constexpr std::size_t kMaxSafetensorsNameBytes = 4'096;  ///< of a tensor's name or a metadata key
@@ -55,9 +56,9 @@ struct SafetensorsHeader {
   std::uint64_t data_offset = 0;  ///< of the first tensor byte in the file
 };
 
-/// Checks the first bytes of a file against every rule of measurement.md, section 7. `bytes` starts at
-/// the file's start and holds at least the header; `file_bytes` is the size of the whole file. Errors are
-/// invalid_capture and read `rule "…": …` with the tensor's name where there is one.
+/// Checks the first bytes of a file against every rule of docs/design/measurement.md, "Safetensors rules".
+/// `bytes` starts at the file's start and holds at least the header; `file_bytes` is the size of the whole
+/// file. Errors are invalid_capture and read `rule "…": …` with the tensor's name where there is one.
 [[nodiscard]] schema::Result<SafetensorsHeader> parse_safetensors_header(std::string_view bytes,
                                                                          std::uint64_t file_bytes);
 

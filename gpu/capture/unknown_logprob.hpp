@@ -8,8 +8,8 @@ namespace driftgate::gpu {
 /// near it.
 inline constexpr double kUnknownLogprob = -9999.0;
 
-/// Whether an engine's figure stands for "not known": −9999 and below, −inf. NaN is not: it is a fault of the
-/// engine.
+/// Whether an engine's figure stands for "not known": −9999 and below, −inf (docs/design/measurement.md, "Partly
+/// known distributions"). NaN is not: it is a fault of the engine.
 [[nodiscard]] constexpr bool is_unknown_logprob(double value) {
   return value <= kUnknownLogprob;
 }

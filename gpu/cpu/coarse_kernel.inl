@@ -1,5 +1,6 @@
 // Pass 2 of the float32 tile kernels for rows whose kernels differ so much that no term needs more than p, q
-// and d: about half the work of far_kernel.inl, after which it is included.
+// and d: about half the work of far_kernel.inl, after which it is included. See gpu/cpu/README.md, "Tiles in
+// float32".
 //
 // Every sum here has an error of about 1e-7 of the whole mass, from the exponentials and from products that
 // are rounded once: 8e-8 in js at worst, if all errors agree. What that is of a figure the caller must judge

@@ -1,5 +1,5 @@
 // The float32 form of tiles with drifts of more than kLargestDrift: two exponentials for each pair. Included
-// by narrow_kernel.inl, whose pieces it uses.
+// by narrow_kernel.inl, whose pieces it uses. See gpu/cpu/README.md, "Tiles in float32".
 //
 // d' of 20 nats is uncertain by 1e-6 as a float, and so would be e^−d'. Here both e^z and e^y come from their
 // logits, to 1e-7, and where |d| > kJsFar every term is a sum of p, q, p·d and q·d, of which the largest is

@@ -6,7 +6,8 @@
 #include "gpu/cpu/tile_kernel.hpp"
 
 /// The float32 code for rows that drift little: one exponential for each pair, and sums of e·d'^k from which
-/// every divergence follows as a series. Where a series does not hold, the row takes the tile kernels.
+/// every divergence follows as a series. Where a series does not hold, the row takes the tile kernels. See
+/// gpu/cpu/README.md, "Moments".
 namespace driftgate::gpu::cpu {
 
 inline constexpr std::size_t kMomentForms = 3;

@@ -1,4 +1,5 @@
-// Sums of powers in float32 (moment_kernel.hpp), included after narrow_kernel.inl, whose pieces it uses.
+// Sums of powers in float32 (moment_kernel.hpp), included after narrow_kernel.inl, whose pieces it uses. See
+// gpu/cpu/README.md, "Moments".
 
 #include "gpu/cpu/moment_kernel.hpp"
 

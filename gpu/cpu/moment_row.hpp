@@ -31,7 +31,7 @@ struct MomentState {
 };
 
 /// Measures the rows whose drift is small enough for sums of powers (moment_kernel.hpp), or parts of them,
-/// and leaves the others.
+/// and leaves the others. See gpu/cpu/README.md, "Moments".
 class MomentRow {
  public:
   MomentRow(const MomentKernel& kernel, std::uint32_t top_k, bool core)

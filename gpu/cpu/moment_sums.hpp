@@ -15,7 +15,8 @@ void add_column(MomentSums& sums, const MomentColumn& column);
 /// Multiplies every e by `factor`.
 void scale(MomentSums& sums, double factor);
 
-/// Figures of a row from its sums and the column that stands alone. Shares of e, d about offset.
+/// Figures of a row from its sums and the column that stands alone. Shares of e, d about offset. See
+/// gpu/cpu/README.md, "Moments".
 struct MomentFigures {
   double rest;     ///< Σe over the e of that column, − 1
   double log_sum;  ///< log Σe, e being 1 where x = top

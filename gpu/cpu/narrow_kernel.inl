@@ -1,6 +1,6 @@
 // The float32 form of tile_kernel.inl, included after it: one exponential for each pair, and a second where
 // drifts are large. A tile takes it when its figures allow (see `narrow_pass1`), else the float64 form; both
-// give the same sums.
+// give the same sums. See gpu/cpu/README.md, "Tiles in float32".
 
 #include "gpu/cpu/float_vector.inl"
 #include "gpu/cpu/ratio_math.inl"

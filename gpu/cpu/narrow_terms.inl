@@ -1,4 +1,5 @@
 // Pass 2 of the float32 tile kernels: what each column adds to the figures. Included by narrow_kernel.inl.
+// See docs/design/measurement.md, "Pass 2: sums of non-negative terms".
 
 namespace driftgate::gpu::cpu {
 

@@ -1,5 +1,6 @@
 // e^x, e^x − 1 and φ(x) = e^x − 1 − x of one argument without cancellation, and the Jensen–Shannon term of
-// any log-ratio, in float32. Included by narrow_kernel.inl after float_vector.inl.
+// any log-ratio, in float32. Included by narrow_kernel.inl after float_vector.inl. See gpu/cpu/README.md,
+// "Tiles in float32".
 
 namespace driftgate::gpu::cpu {
 

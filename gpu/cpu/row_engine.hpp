@@ -18,14 +18,15 @@ using gpu::kMaxVocabulary;  ///< a row's scratch is up to 40 bytes for each colu
 [[nodiscard]] double phi(double x);
 
 /// Adds the columns of `other`, which follow those of `into`: rescales both to the larger maximum and
-/// moves the pivot of the lesser exactly (measurement.md, section 2).
+/// moves the pivot of the lesser exactly (docs/design/measurement.md, "Merging partial sums").
 void merge(Pass1& into, const Pass1& other);
 
 /// o in log p − log q = ((z − y) − c) + o: log E_p[e^{−d'}], never a difference of two log-sum-exps as
 /// long as a double holds the alternative.
 [[nodiscard]] double offset_of(const Pass1& sums);
 
-/// Evaluates rows of one shape with one thread. Owns the scratch of a row.
+/// Evaluates rows of one shape with one thread. Owns the scratch of a row. See gpu/cpu/README.md, "The
+/// decision, in order" and "Checks and fallbacks".
 class RowEngine {
  public:
   RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k,

@@ -39,8 +39,8 @@ void clear_figures(driftgate_row& out);
 void keep_core(driftgate_row& out);
 /// log Σ e^z of the row.
 [[nodiscard]] double log_sum(const Pass1& sums);
-/// Chooses the head sets of link 2 (measurement.md, section 6) from the sums of pass 1; `out` is otherwise
-/// zeros.
+/// Chooses the head sets (docs/design/measurement.md, "Link 2: head and tail") from the sums of pass 1; `out`
+/// is otherwise zeros.
 void choose_heads(const Pass1& sums, Pass2& out);
 /// Writes the figures into `out`, which is cleared and has its `nonfinite`.
 void finish_row(const SummedRow& row, driftgate_row& out);

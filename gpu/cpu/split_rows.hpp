@@ -20,7 +20,8 @@ inline constexpr std::uint32_t kPartColumns = 65'536;
 /// Measures long rows part by part, by the passes and the merge of a vocabulary that is split over ranks. The
 /// parts follow from the vocabulary alone and are merged in their order, so that the figures are the same
 /// bits whatever the threads and the other rows of a batch. Where there are fewer rows than threads, all
-/// threads work on the parts of one batch; else each works on rows of its own.
+/// threads work on the parts of one batch; else each works on rows of its own. See gpu/cpu/README.md, "Long
+/// rows".
 class SplitRows {
  public:
   SplitRows(const TileKernel& kernel, std::uint32_t threads, std::uint32_t vocabulary, std::uint32_t top_k,

@@ -32,8 +32,9 @@ struct TopList {
   std::uint32_t size;
 };
 
-/// Pass 1 over some columns (measurement.md, section 2), mergeable. With pivot c and d' = (z − y) − c:
-/// sums over e^{z−m_p} and e^{y−m_q}. `m_q` is a reference within e^1 of the true maximum, not always it.
+/// Pass 1 over some columns (docs/design/measurement.md, "Pass 1: sums about a pivot"), mergeable. With pivot
+/// c and d' = (z − y) − c: sums over e^{z−m_p} and e^{y−m_q}. `m_q` is a reference within e^1 of the true
+/// maximum, not always it.
 struct Pass1 {
   double m_p, l_p, s, g, a_p;  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m_p)
   double m_q, l_q, t, h, a_q;  ///< Σe, Σe·d', Σe·φ(d'),  Σe·(y − m_q)
@@ -42,7 +43,7 @@ struct Pass1 {
   double n, mean_drift, m2;     ///< of z − y: count, mean, centred sum of squares
 };
 
-/// Span and tail of the head set {v: p_v > least_p} (measurement.md, section 6, link 2).
+/// Span and tail of the head set {v: p_v > least_p} (docs/design/measurement.md, "Link 2: head and tail").
 struct HeadSums {
   double least_p;
   double min_d, max_d;    ///< over the head

@@ -1,6 +1,7 @@
 // The tile kernel of one instruction set. The including file defines DRIFTGATE_KERNEL (the table's
 // identifier) and DRIFTGATE_KERNEL_NAME. Only built-in operations are used: an inline function of the
-// standard library, compiled here for a newer instruction set, could be the copy that the linker keeps.
+// standard library, compiled here for a newer instruction set, could be the copy that the linker keeps. See
+// docs/design/measurement.md, "The divergences in floating point".
 
 #include "gpu/backend/backend.h"
 #include "gpu/cpu/tile_kernel.hpp"

@@ -6,7 +6,8 @@
 
 /// The float32 kernel: one cluster of blocks measures a row that it reads from device memory once. For rows
 /// at temperature 1 whose logits are finite and of one type, with |d| ≤ 1; the others are left to the
-/// float64 form (wide_row.hpp), as are rows whose figures show that they need it (finish.hpp).
+/// float64 form (wide_row.hpp), as are rows whose figures show that they need it (finish.hpp). See
+/// docs/design/measurement.md, "The divergences in floating point".
 namespace driftgate::gpu::cuda {
 
 constexpr float kLargestLogit = 1e30F;  ///< differences of logits must stay finite

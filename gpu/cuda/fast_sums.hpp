@@ -2,7 +2,8 @@
 
 #include "gpu/cuda/fast_shared.hpp"
 
-/// The two summing sweeps of the float32 kernel over columns that are on chip (or in L2).
+/// The two summing sweeps of the float32 kernel over columns that are on chip (or in L2). See
+/// docs/design/measurement.md, "Pass 1: sums about a pivot" and "Sums of powers".
 namespace driftgate::gpu::cuda {
 
 /// d' = (z − y) − c. For float32 logits what the subtraction z − y rounded off is added (Knuth's two-sum), so

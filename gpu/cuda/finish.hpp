@@ -3,7 +3,8 @@
 #include "gpu/cuda/pass_math.hpp"
 #include "gpu/cuda/terms.hpp"
 
-/// From a row's sums to its figures: one thread for each row.
+/// From a row's sums to its figures: one thread for each row. See docs/design/measurement.md, "Figures of one
+/// row".
 namespace driftgate::gpu::cuda {
 
 /// Indices of driftgate_row::values, which are those of schema::Metric (the tests compare them).

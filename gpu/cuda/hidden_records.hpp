@@ -3,7 +3,8 @@
 #include "gpu/cuda/records.hpp"
 
 /// What the kernels of hidden states share: logits are formed tile by tile from products of 8-bit digits,
-/// summed in exact integers, and never stored. The plan of a batch of rows:
+/// summed in exact integers, and never stored (docs/design/measurement.md, "Hidden states"). The plan of a
+/// batch of rows:
 ///
 ///   pack     hidden states become digits, as the heads did before
 ///   sample   some of the tokens: how much mass there is, and how likely a likely token is

@@ -5,7 +5,8 @@
 #include "gpu/cuda/terms.hpp"
 
 /// What one column adds to its row's sums, in float32. Columns that weigh much are not among these: they are
-/// formed in float64, so that the rounding of the others averages out.
+/// formed in float64, so that the rounding of the others averages out. See docs/design/measurement.md, "Pass
+/// 2: sums of non-negative terms".
 namespace driftgate::gpu::cuda {
 
 constexpr float kHugeFloat = HUGE_VALF;

@@ -3,7 +3,8 @@
 #include "gpu/backend/backend_input.hpp"
 #include "gpu/cuda/records.hpp"
 
-/// Scalar float64 arithmetic between and after the passes (measurement.md, section 2), for one thread.
+/// Scalar float64 arithmetic between and after the passes (docs/design/measurement.md, "The divergences in
+/// floating point"), for one thread.
 namespace driftgate::gpu::cuda {
 
 /// o in log p − log q = ((z − y) − c) + o: log E_p[e^{−d'}], never a difference of two log-sum-exps as long
@@ -79,7 +80,8 @@ DRIFTGATE_HD double minus_log1p(double u) {
 }
 
 /// Both divergences of one pass, from the moments of d' (Σe·d^k, k = 2 … 11) and Σe·d'; fills row.sums and
-/// row.kl_*. False when float32 sums may leave an error beyond the permitted (measurement.md, section 2).
+/// row.kl_*. False when float32 sums may leave an error beyond the permitted (docs/design/measurement.md,
+/// "Error bounds").
 DRIFTGATE_HD bool one_pass(const double* moments, double rest, double s, FastRow& row) {
   constexpr double kRounding = 8 * 5.9604644775390625e-08;
   double g = 0, h = 0;

@@ -15,8 +15,8 @@ struct TopEntry {
   std::uint32_t id;
 };
 
-/// Pass 1 over a row in float64 (measurement.md, section 2): sums over e^{z−m_p} and e^{y−m_q} with pivot c
-/// and d' = (z − y) − c. The form is that of the CPU engine.
+/// Pass 1 over a row in float64 (docs/design/measurement.md, "Pass 1: sums about a pivot"): sums over
+/// e^{z−m_p} and e^{y−m_q} with pivot c and d' = (z − y) − c. The form is that of the CPU engine.
 struct PassSums {
   double m_p, l_p, s, g, a_p;  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m_p)
   double m_q, l_q, t, h, a_q;  ///< Σe, Σe·d', Σe·φ(d'),  Σe·(y − m_q)

@@ -2,7 +2,8 @@
 
 #include "gpu/cuda/records.hpp"
 
-/// The terms of one entry in float64, of pass 1 and of pass 2, for any drift (measurement.md, section 2).
+/// The terms of one entry in float64, of pass 1 and of pass 2, for any drift (docs/design/measurement.md,
+/// "Large drifts" and "Pass 2: sums of non-negative terms").
 namespace driftgate::gpu::cuda {
 
 /// Pass 1's sums of one entry, in the order l_p, s, g, a_p, l_q, t, h, a_q, Σd', Σd'².

@@ -5,7 +5,8 @@
 #include "gpu/cuda/terms.hpp"
 
 /// The float64 form: one block measures a row in several sweeps through L2. For every row: masked and
-/// nonfinite logits, any drift and temperature, element types that differ, long top lists, ties.
+/// nonfinite logits, any drift and temperature, element types that differ, long top lists, ties. See
+/// docs/design/measurement.md, "The divergences in floating point".
 namespace driftgate::gpu::cuda {
 
 constexpr unsigned kWideThreads = 256;

@@ -22,7 +22,8 @@ inline constexpr std::size_t kMaxThreadBytes = kPackedBytes + (std::size_t{4} <<
 /// Products of a block of rows and a tile of tokens: W_train·h_train and the drift
 /// scale_inf·W_inf·(h_train − h_inf) + (scale_train·W_train − scale_inf·W_inf)·h_train, whose first term
 /// alone is left under one head. Float32 products in steps of kDepth, summed in float64; each element's
-/// order of summation depends on nothing but the width. Of bf16 numbers by pairs (heads.pairs).
+/// order of summation depends on nothing but the width. Of bf16 numbers by pairs (heads.pairs). See
+/// docs/design/measurement.md, "Hidden states".
 class BlockProduct {
  public:
   BlockProduct(const ProductKernel& kernel, const HeadPair& heads, std::size_t most_rows);

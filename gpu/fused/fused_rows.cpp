@@ -22,7 +22,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kExactShare = 1.0 / 512;
 /// Logits so close to the k-th largest may be among the k in float64.
 constexpr double kTieMargin = 1e-5;
-/// Permitted errors of divergences (measurement.md, section 2).
+/// Permitted errors of divergences (docs/design/measurement.md, "Error bounds").
 constexpr double kRelativeError = 1e-6, kAbsoluteError = 1e-15;
 
 double& at(driftgate_row& row, Metric metric) {

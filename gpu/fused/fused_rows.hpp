@@ -12,7 +12,7 @@
 namespace driftgate::gpu::fused {
 
 /// KL(p‖q) and KL(q‖p) of a row from pass 1 alone, and whether their error estimates stay below the permitted
-/// error (measurement.md, section 2).
+/// error (docs/design/measurement.md, "One pass only").
 struct OnePassKl {
   double train_inf, inf_train;
   bool accurate;

@@ -20,9 +20,9 @@ struct HeadSource {
   std::filesystem::path checkpoint;  ///< a folder of *.safetensors, or one such file
 };
 
-/// The head of a capture of hidden states (measurement.md, section 7). Its logits are
-/// x = scale·(W·h + bias), then soft_cap·tanh(x / soft_cap) where there is one. The metadata of the capture
-/// is untrusted; of the keys
+/// The head of a capture of hidden states (docs/design/measurement.md, "Tensors and metadata"). Its logits
+/// are x = scale·(W·h + bias), then soft_cap·tanh(x / soft_cap) where there is one. The metadata of the
+/// capture is untrusted; of the keys
 ///
 ///   lm_head             TENSOR of the checkpoint, or FILE#TENSOR with FILE in the folder of the capture;
 ///                       absent: lm_head.weight

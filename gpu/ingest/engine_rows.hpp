@@ -76,7 +76,7 @@ struct EngineRows {
 [[nodiscard]] schema::Result<EngineRows> read_saved_logits(std::string_view bytes, const ReadOptions& options,
                                                            const std::string& name);
 
-/// Metadata of the capture to write (measurement.md, section 7).
+/// Metadata of the capture to write (docs/design/measurement.md, "Tensors and metadata").
 struct CaptureLabels {
   std::string kernel, checkpoint_digest, corpus_digest, token_source, sampling_filter;
   std::string temperature = "1";

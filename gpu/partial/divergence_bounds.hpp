@@ -14,7 +14,7 @@ struct MassPair {
   Interval p, q;
 };
 
-/// What is known of two distributions of which only parts are known (measurement.md, section 5).
+/// What is known of two distributions of which only parts are known (docs/design/measurement.md, "Bounds").
 struct Support {
   /// Tokens whose probability both kernels told: the set H.
   std::vector<MassPair> shared;

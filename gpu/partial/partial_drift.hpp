@@ -6,9 +6,9 @@
 
 namespace driftgate::gpu {
 
-/// `measure` for comparable captures that hold only a part of each distribution (measurement.md, section 5).
-/// `wants_rows`: the caller asked for figures of single rows, which are bounds here: an `unsupported` error,
-/// as is a device other than the CPU.
+/// `measure` for comparable captures that hold only a part of each distribution (docs/design/measurement.md,
+/// "Partly known distributions"). `wants_rows`: the caller asked for figures of single rows, which are bounds
+/// here: an `unsupported` error, as is a device other than the CPU.
 [[nodiscard]] schema::Result<MeasurementTable> measure_partial(const Capture& train, const Capture& inf,
                                                                const Corpus* corpus,
                                                                const MeasureOptions& options,

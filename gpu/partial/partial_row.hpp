@@ -61,9 +61,9 @@ struct PartialRow {
 /// The metrics whose figures are bounds in a mode, in the order of Metric.
 [[nodiscard]] std::vector<Metric> bounded_metrics(CaptureMode mode);
 
-/// Bounds of every metric of measurement.md, section 5, for one row. In mode topk a token that is not listed
-/// is no more likely than the least listed one. The realised token may have been appended to the list by the
-/// engine: when it is the least of its list it is known and not counted as listed.
+/// Bounds of the figures of one row (docs/design/measurement.md, "Bounds"). In mode topk a token that is not
+/// listed is no more likely than the least listed one. The realised token may have been appended to the list
+/// by the engine: when it is the least of its list it is known and not counted as listed.
 [[nodiscard]] PartialRow measure_partial_row(const PartialInput& input);
 
 }  // namespace driftgate::gpu

@@ -16,7 +16,7 @@ namespace driftgate::gpu {
 /// How the work is split over ranks.
 enum class Shard : std::uint8_t {
   rows,  ///< each rank measures whole sequences; aggregates are merged at the end
-  vocab  ///< each rank holds columns of every row (measurement.md, section 3)
+  vocab  ///< each rank holds columns of every row; see vocabulary_split.hpp
 };
 
 struct RankOptions {

@@ -8,9 +8,10 @@
 
 namespace driftgate::gpu {
 
-/// Makes whole rows of what several engines say of their columns (measurement.md, section 3). A message of
-/// pass 1 holds the partials of a batch's rows and then their top entries; one of pass 2 holds their terms.
-/// Messages of all ranks stand one after another, in rank order, which is the order of the columns.
+/// Makes whole rows of what several engines say of their columns (docs/design/measurement.md, "Rows split
+/// over several engines"). A message of pass 1 holds the partials of a batch's rows and then their top
+/// entries; one of pass 2 holds their terms. Messages of all ranks stand one after another, in rank order,
+/// which is the order of the columns.
 class ShardMerger {
  public:
   ShardMerger(std::uint32_t ranks, std::uint32_t top_k, double temperature)

@@ -11,7 +11,8 @@
 
 namespace driftgate::gpu {
 
-/// One rank's share of a measurement whose vocabulary is split (measurement.md, section 3).
+/// One rank's share of a measurement whose vocabulary is split (docs/design/measurement.md, "Rows split over
+/// several engines").
 struct SplitJob {
   const Capture& train;
   const Capture& inf;

@@ -28,7 +28,7 @@ struct Moments {
   [[nodiscard]] double mean() const;
 };
 
-/// A threshold beyond which rows are counted for quantile clauses (statistics.md, section 1).
+/// A threshold beyond which rows are counted for quantile clauses (docs/design/statistics.md, "Quantiles").
 struct Threshold {
   Metric metric{};
   double value = 0;
@@ -36,7 +36,8 @@ struct Threshold {
   bool operator==(const Threshold&) const = default;
 };
 
-/// Realised-token sums of one sequence (measurement.md, section 4). `w = exp(log_ratio)`.
+/// Realised-token sums of one sequence (docs/design/measurement.md, "Figures of target tokens").
+/// `w = exp(log_ratio)`.
 struct RealisedSums {
   std::uint64_t n = 0;
   double log_w = 0, w = 0, w_squares = 0;
@@ -57,7 +58,8 @@ struct BoundMoments {
   Moments lower, upper;
 };
 
-/// What one sequence adds where only a part of each distribution is known (measurement.md, section 5).
+/// What one sequence adds where only a part of each distribution is known (docs/design/measurement.md,
+/// "Bounds").
 struct SequenceBounds {
   std::vector<BoundMoments> metrics;        ///< by index of PartialInfo::metrics
   /// Rows that may be beyond each threshold, by their worse bound; SequenceRow::beyond counts those that
@@ -66,7 +68,7 @@ struct SequenceBounds {
   Moments tail_train, tail_inf;  ///< mass outside the tokens that both kernels named
 };
 
-/// Something about the captures that a person must know (measurement.md, section 5, "Ingest checks").
+/// Something about the captures that a person must know (docs/design/measurement.md, "Checks of captures").
 struct CaptureFinding {
   std::string name;  ///< "rounded_to_bf16", "positive_logprobs", "off_by_one" …
   std::string side;  ///< "train", "inf" or "both"
@@ -122,7 +124,8 @@ struct WorstRow {
 };
 
 /// Log-binned histogram with relative accuracy 1% (Masson et al., DDSketch, VLDB 2019), mirrored for
-/// negative values, with a zero bin. Merges by addition. For display only (statistics.md).
+/// negative values, with a zero bin. Merges by addition. For display only (docs/design/statistics.md,
+/// "Quantiles").
 struct Histogram {
   std::map<std::int32_t, std::uint64_t> positive, negative;
   std::uint64_t zero = 0, overflow = 0, underflow = 0;
@@ -145,8 +148,8 @@ struct CaptureIdentity {
   std::string file_digest;  ///< "sha256:…" over the capture's files; empty when not asked for
 };
 
-/// The engine's result (measurement.md, section 4). Stages see only this; its bytes are a blob whose
-/// digest stands in each verdict's evidence.
+/// The engine's result (docs/design/measurement.md, "The measurement table"). Stages see only this; its bytes
+/// are a blob whose digest stands in each verdict's evidence.
 struct MeasurementTable {
   CaptureIdentity train, inf;
   std::uint64_t rows = 0;

@@ -31,8 +31,8 @@ struct BoundSummary {
   double max_lower, max_upper;  ///< the largest figure is at least and at most
 };
 
-/// A metric of measurement.md, section 4, from realised tokens. One figure has the path "value"; several
-/// have paths such as "tokens.0_1pct".
+/// A metric of docs/design/measurement.md, "Figures of target tokens". One figure has the path "value";
+/// several have paths such as "tokens.0_1pct".
 struct DerivedSummary {
   Metric metric{};
   std::vector<std::pair<std::string, double>> figures;

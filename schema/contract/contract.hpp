@@ -55,7 +55,8 @@ struct ExactSubject {
 };
 using Subject = std::variant<MetricSubject, BoundSubject, OutcomeSubject, SignalSubject, ExactSubject>;
 
-/// The limits that a clause states; contract.md, "Rules". Only `max` and `max_ratio` may stand together.
+/// The limits that a clause states; docs/design/contract.md, "A clause". Only `max` and `max_ratio` may stand
+/// together.
 struct Limits {
   std::optional<double> max, min, max_ratio, max_delta, non_inferiority_margin, min_coverage;
   std::optional<std::uint64_t> min_count;
@@ -72,7 +73,7 @@ struct Clause {
   bool over_sequences = false;  ///< `over: sequences`: a quantile of sequences' means, not of rows
   std::optional<std::uint32_t> min_sequences;  ///< of a slice, for this clause; else slices.min_sequences
   Severity severity = Severity::hard;
-  std::optional<Requirement> require;  ///< as written; default by family and metric (contract.md)
+  std::optional<Requirement> require;  ///< as written; else by metric (stages/canary/traffic_rules.hpp)
   std::vector<SliceRole> slices;       ///< critical, monitored
   StageSet stages = 0;                 ///< where it is decided, defaults filled in
   bool stages_stated = false;          ///< `stages` was written, not filled in
@@ -135,14 +136,14 @@ struct CanaryPlan {
   std::int64_t approval_valid_ms = 86'400'000;  ///< an approval older than this counts no more
 };
 
-/// How means of fixed data are decided (statistics.md, section 1).
+/// How means of fixed data are decided (docs/design/statistics.md, "Means").
 enum class Means : std::uint8_t { exact, approximate };
 struct Confidence {
   double alpha = 0.05, alpha_harm = 0.01, alpha_advance = 0.05;
   Means means = Means::exact;
 };
 
-/// Escalation actions, weakest first (pipeline.md, section 4).
+/// Escalation actions, weakest first (docs/design/pipeline.md, "Escalation ladder").
 enum class Action : std::uint8_t {
   log,
   notify,
@@ -192,15 +193,17 @@ struct Contract {
   std::string canonical_json;  ///< RFC 8785 of the parsed document, no defaults filled in
 };
 
-/// What parsing found: a contract when `faults` is empty. Warnings never block (contract.md: lint).
+/// What parsing found: a contract when `faults` is empty. Warnings never block (docs/design/contract.md,
+/// "Rules at registration").
 struct ContractReport {
   std::optional<Contract> contract;
   std::vector<Fault> faults;
   std::vector<Fault> warnings;
 };
 
-/// Parses YAML or JSON (told apart by the first character `{`) under the limits of evidence.md,
-/// section 4, and checks every rule of contract.md. `name` is used in messages.
+/// Parses YAML or JSON (told apart by the first character `{`) under the limits of docs/design/contract.md,
+/// "Limits of the document", and checks every rule of "Rules at registration" there. `name` is used in
+/// messages.
 [[nodiscard]] ContractReport parse_contract(std::string_view text, std::string_view name);
 
 /// "FILE:line:column: message" for each fault, one a line.

@@ -8,8 +8,8 @@
 
 namespace driftgate::schema {
 
-/// A canary compares failure rates of two kernels over blocks of time, longer than a stall (statistics.md,
-/// section 2, "Bursts"): nothing is said of a `max_ratio` before this many blocks.
+/// A canary compares failure rates of two kernels over blocks of time, longer than a stall
+/// (docs/design/statistics.md, "Blocks of time"): nothing is said of a `max_ratio` before this many blocks.
 inline constexpr std::uint32_t kLeastBlocks = 30;
 /// The shortest block where `burst` is not stated; longer where the incumbent showed longer stalls.
 inline constexpr std::int64_t kLeastBlockMs = 12'000;

@@ -276,7 +276,7 @@ void check_signal_stages(const Cursor& at, const Clause& clause) {
                   to_string(signal->signal)));
 }
 
-// A ratio of rates can show harm and never prove its absence (statistics.md, section 2).
+// A ratio of rates can show harm and never prove its absence (docs/design/statistics.md, "Single failures").
 void check_requirement(const Cursor& at, const Clause& clause) {
   const auto* metric = std::get_if<MetricSubject>(&clause.subject);
   const bool rate = metric != nullptr && metric->metric == Metric::error_rate;

@@ -68,7 +68,7 @@ void read_values(Fields& fields, const Subject& subject, const Contract& contrac
   const auto in_range = [&](const Cursor& c) { return read_number(c, range); };
   fields.take("max", limits.max, in_range);
   fields.take("min", limits.min, in_range);
-  // r_0 ≥ 1: the label process only shows harm (statistics.md, section 2).
+  // r_0 ≥ 1: the label process only shows harm (docs/design/statistics.md, "Single failures").
   fields.take("max_ratio", limits.max_ratio, [](const Cursor& c) { return read_number(c, {1, 1'000}); });
   fields.take("max_delta", limits.max_delta, [&](const Cursor& c) {
     return read_number(c, {0, largest_delta(subject)});

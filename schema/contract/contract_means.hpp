@@ -5,7 +5,7 @@
 #include "schema/contract/contract.hpp"
 
 /// What a contract says of the means and quantiles of captures: `aggregate`, `clip`, `over` and
-/// `confidence.means` together (docs/statistics.md, "Fixed data").
+/// `confidence.means` together (docs/design/statistics.md, "Means").
 namespace driftgate::schema {
 
 /// Whether an end of the metric's values is known before any data: [low, high] of the registry, and [0, ln V]

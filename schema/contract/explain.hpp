@@ -24,11 +24,11 @@ struct StageDemands {
   std::vector<Demand> demands;    ///< empty: nothing demanded
 };
 
-/// What a contract demands, for a person (contract.md, `contract explain`).
+/// What a contract demands, for a person (docs/design/contract.md, "Explain").
 struct Explanation {
   std::string name, digest, train_kernel, inf_kernel;
   std::vector<StageDemands> stages;
-  /// Link 7 of measurement.md, section 6: the largest span that keeps the reward tolerance over
+  /// docs/design/measurement.md, "Link 7: inversion": the largest span that keeps the reward tolerance over
   /// max_tokens, 4ρ/((R_max − R_min)√T); only when reward, a reward clause and max_tokens are stated.
   std::optional<double> largest_span;
   /// Link 6: min(log(1 + c), −log(1 − c)), and what is left of it at the span the contract allows.

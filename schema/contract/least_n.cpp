@@ -11,7 +11,7 @@
 namespace driftgate::schema {
 namespace {
 
-// Thresholds of statistics.md, section 1.
+// Thresholds of docs/design/statistics.md, "Means" and "Calibration".
 constexpr std::uint64_t kClustersForBootstrap = 50;
 constexpr std::uint64_t kOutcomesForCalibration = 150;  ///< ten for each of 15 bins
 constexpr double kBetCap = 0.99;
@@ -136,7 +136,8 @@ LeastN bound_needs(const Setting& setting, const BoundSubject& subject, const Cl
   return bounded_mean(setting, tau, "betting on sequences over the whole range");
 }
 
-// In the canary a process starts with each step and with the bake (statistics.md, section 2, "Starts").
+// In the canary a process starts with each step and with the bake (docs/design/statistics.md, "Planned
+// starts").
 std::uint32_t planned_starts(const Contract& contract) {
   return contract.canary ? static_cast<std::uint32_t>(contract.canary->steps.size()) + 1 : 1;
 }

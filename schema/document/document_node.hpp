@@ -39,8 +39,8 @@ struct DocumentNode::Member {
 
 /// Reads YAML, or JSON when the first character is `{`. Size, depth and number of nodes are limited;
 /// anchors, aliases, tags, merge keys, duplicate keys, a second document, control characters and
-/// invalid UTF-8 are refused with their place before any tree grows (evidence.md, section 4).
-/// Nothing is returned when there are faults.
+/// invalid UTF-8 are refused with their place before any tree grows (docs/design/evidence.md, "Limits on what
+/// comes in"). Nothing is returned when there are faults.
 [[nodiscard]] std::optional<DocumentNode> read_document(std::string_view text, std::vector<Fault>& faults);
 
 /// The tree as JSON, for the canonical form.

@@ -20,10 +20,10 @@ inline constexpr std::size_t kMaxEntryBytes = 65'535;
 inline constexpr std::size_t kMaxEntryDepth = 32;  ///< nested arrays and objects, the outermost included
 inline constexpr std::int64_t kMaxEntryInteger = 9'007'199'254'740'991;  ///< 2^53 − 1
 
-/// A value of an evidence entry (evidence.md, section 1): null, boolean, integer, UTF-8 string, array or
-/// object. There is no floating-point value on purpose: a measured number is `EntryValue::measured(x)`,
-/// the object {"dec": shortest decimal, "hex": IEEE-754 bits}. Seeds and hashes of 64 bits do not fit
-/// an integer of an entry: write them as hex strings.
+/// A value of an evidence entry (docs/design/evidence.md, "Canonical form"): null, boolean, integer, UTF-8
+/// string, array or object. There is no floating-point value on purpose: a measured number is
+/// `EntryValue::measured(x)`, the object {"dec": shortest decimal, "hex": IEEE-754 bits}. Seeds and hashes of
+/// 64 bits do not fit an integer of an entry: write them as hex strings.
 class EntryValue {
  public:
   using Array = std::vector<EntryValue>;

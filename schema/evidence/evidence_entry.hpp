@@ -11,7 +11,7 @@
 
 namespace driftgate::schema {
 
-/// What an entry of the log records (evidence.md, section 1). A kind is versioned, never changed.
+/// What an entry of the log records (docs/design/evidence.md, "The log"). A kind is versioned, never changed.
 enum class EvidenceKind : std::uint8_t {
   contract_registered,
   kernel_registered,
@@ -51,10 +51,10 @@ inline constexpr std::size_t kEvidenceKinds = 30;
 /// `invalid_argument` with the name for an unknown kind.
 [[nodiscard]] Result<EvidenceKind> parse_evidence_kind(std::string_view name);
 
-/// What an entry is about: the parts that are present. `stage` is a name of pipeline.md section 2
-/// ("offline-numeric"), `checkpoint` and `contract` are digests ("sha256:…"), `attempt` counts from 1.
-/// `prior` is the seq of the newest earlier entry about the same promotion: the log writes it, so that who
-/// has some entries of a promotion sees whether one between them is missing.
+/// What an entry is about: the parts that are present. `stage` is a name of docs/design/pipeline.md, "The
+/// four stages" ("offline-numeric"), `checkpoint` and `contract` are digests ("sha256:…"), `attempt` counts
+/// from 1. `prior` is the seq of the newest earlier entry about the same promotion: the log writes it, so
+/// that who has some entries of a promotion sees whether one between them is missing.
 struct EvidenceSubject {
   std::optional<std::string> model{};
   std::optional<std::string> promotion{};

@@ -24,9 +24,9 @@ enum class AssumptionStatus : std::uint8_t {
 /// Parts of an assumption are parted by "; "; one that was checked by itself ends with this.
 inline constexpr std::string_view kCheckedPart = " (checked)";
 
-/// One link of the bound chain (measurement.md, section 6).
+/// One link of the chain (docs/design/measurement.md, "The bound chain").
 struct BoundLink {
-  std::uint32_t number = 0;            ///< link of section 6
+  std::uint32_t number = 0;            ///< of the link in that section
   std::string name;                    ///< "reward", "sequence_kl" …
   std::optional<schema::Bound> bound;  ///< the clause subject that this link can serve
   schema::Horizon horizon = schema::Horizon::token;

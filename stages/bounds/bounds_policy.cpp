@@ -4,7 +4,7 @@
 #include "stages/bounds/bound_builder.hpp"
 #include "stages/clauses/metric_test.hpp"
 
-// Links 5 and 6 of the bound chain: policy gradients and the clip budget (measurement.md, section 6).
+// docs/design/measurement.md, "Link 5: policy gradients" and "Link 6: clip budget".
 
 namespace driftgate::stages {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "stages/bounds/bound_builder.hpp"
 
-// Links 3, 4 and 7 of the bound chain: rewards and whole sequences (measurement.md, section 6).
+// docs/design/measurement.md, "Link 3: rewards", "Link 4: whole sequences" and "Link 7: inversion".
 
 namespace driftgate::stages {
 namespace {

@@ -111,8 +111,8 @@ struct CanaryDecision {
 };
 
 /// The stream state of one canary attempt: log-wealths, counts and the hashed keys already seen
-/// (statistics.md, section 2, "State"). Serialise it in the transaction of the decision; a restart
-/// deserialises it and goes on, with identical decisions. Not thread-safe.
+/// (docs/design/statistics.md, "State of a stream"). Serialise it in the transaction of the decision; a
+/// restart deserialises it and goes on, with identical decisions. Not thread-safe.
 class CanaryState {
  public:
   /// Fails when the contract has no canary plan or a clause that a canary cannot evaluate.

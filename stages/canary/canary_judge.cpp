@@ -151,7 +151,7 @@ void CanaryState::Impl::judge_together(std::vector<Judged>& judged) const {
 }
 
 /// Slices that are routed away need no more than e-Holm over all tests on slices: once one is rejected, the
-/// next needs less (statistics.md, section 2, "Many tests").
+/// next needs less (docs/design/statistics.md, "Many tests in one canary").
 void CanaryState::Impl::judge_slices(std::vector<Judged>& judged) const {
   std::vector<double> e_values;
   std::vector<Judged*> tests;

@@ -16,7 +16,8 @@ namespace driftgate::stages {
 [[nodiscard]] bool is_latency(schema::Metric metric);
 /// The value of that latency metric; NaN where the answer has none.
 [[nodiscard]] double latency_value(schema::Metric metric, const Latencies& latencies);
-/// As written, else proof; latency and every max_ratio on a rate: no_harm (contract.md, statistics.md).
+/// As written, else proof; latency and every max_ratio on a rate: no_harm (docs/design/contract.md, "A
+/// clause").
 [[nodiscard]] schema::Requirement requirement(const schema::Clause& clause);
 
 /// The clause once for each of `max` and `max_ratio`, each of which must hold by itself; as it is when it

@@ -19,9 +19,9 @@ struct MetricQuestion {
   MeanRules rules;
 };
 
-/// Decides a clause on a metric of which the table has bounds (measurement.md, section 5): it passes only
-/// when the bound that is worse for it passes, is violated only when the better one is, and is inconclusive
-/// otherwise, with the reason.
+/// Decides a clause on a metric of which the table has bounds (docs/design/measurement.md, "Bounds"): it
+/// passes only when the bound that is worse for it passes, is violated only when the better one is, and is
+/// inconclusive otherwise, with the reason.
 [[nodiscard]] schema::ClauseVerdict decide_bounded(const ClauseData& data, const MetricQuestion& question,
                                                    const Selection& selection, schema::ClauseVerdict verdict);
 

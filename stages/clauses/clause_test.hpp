@@ -24,10 +24,10 @@ struct ClauseData {
 /// clip, k) and were measured at another one. Empty when they are.
 [[nodiscard]] std::string parameter_fault(const ClauseData& data, schema::Metric metric);
 
-/// Decides one clause on the sequences that match `where`, at level alpha in each direction, by the
-/// method that statistics.md names for its subject. `p_value` is that of harm, for Holm. Critical and
-/// monitored slices below `min_sequences` are inconclusive and say how many sequences are missing; a row
-/// that is not finite makes a numerical clause over it violated.
+/// Decides one clause on the sequences that match `where`, at level alpha in each direction, by the method of
+/// docs/design/statistics.md, "Fixed data". `p_value` is that of harm, for Holm. Critical and monitored
+/// slices below `min_sequences` are inconclusive and say how many sequences are missing; a row that is not
+/// finite makes a numerical clause over it violated.
 [[nodiscard]] schema::ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause,
                                                   const schema::SliceWhere& where, schema::SliceRole role);
 

@@ -20,7 +20,7 @@ inline constexpr FloorSide kFloorSides[] = {FloorSide::train, FloorSide::inf};
 /// "train", "inf".
 [[nodiscard]] std::string_view to_string(FloorSide side);
 
-/// The drift between two runs of one kernel on one corpus (statistics.md, "Noise floor").
+/// The drift between two runs of one kernel on one corpus (docs/design/statistics.md, "Noise floor").
 struct Floor {
   const gpu::MeasurementTable* table = nullptr;  ///< not owned; nothing = not measured
   std::string digest;  ///< "sha256:…" of the table's bytes; empty when it is not kept

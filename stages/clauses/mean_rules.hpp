@@ -12,7 +12,7 @@
 
 namespace driftgate::stages {
 
-/// What a contract says of how one clause's mean or quantile is decided (docs/statistics.md, "Fixed data").
+/// What a contract says of how one clause's mean or quantile is decided (docs/design/statistics.md, "Means").
 struct MeanRules {
   schema::Means means = schema::Means::exact;
   std::optional<double> clip{};  ///< each sequence's mean counts as at most this

@@ -41,7 +41,7 @@ double sequence_figure(Metric metric, const RealisedSums& r) {
   return metric == Metric::log_ppl_diff ? (r.log_q - r.log_p) / n : r.log_w;
 }
 
-/// |w − 1| of the three bands of band_retention (measurement.md, section 4).
+/// |w − 1| of the three bands of band_retention (docs/design/measurement.md, "Figures of target tokens").
 constexpr std::array<double, 3> kBandWidths{0.001, 0.01, 0.05};
 
 /// What one sequence adds to the retention of `band`: its tokens within it, or itself.

@@ -19,7 +19,8 @@ struct MetricLimit {
   bool is_max = true;
 };
 
-/// `ratio_mean` is judged only where ess_fraction is above this (measurement.md, section 4).
+/// `ratio_mean` is judged only where ess_fraction is above this (docs/design/measurement.md, "Figures of
+/// target tokens").
 inline constexpr double kLeastEssFraction = 0.5;
 
 /// The MeanTest of a metric's mean, sequence mean or derived figure on the selected sequences, against

@@ -15,7 +15,8 @@ namespace driftgate::stages {
 /// What a fixed-data stage needs beside its contract and its data.
 struct StageInputs {
   /// k: how many times these kernels and this checkpoint were measured afresh under this contract,
-  /// this time included. The stage spends α_k = 6α/(π²k²) of the contract's α (statistics.md, "Spending").
+  /// this time included. The stage spends α_k = 6α/(π²k²) of the contract's α (docs/design/statistics.md,
+  /// "Spending").
   std::uint32_t attempt = 1;
   /// Spends exactly this α instead, for a look that is not a stage (`driftgate drift --contract`).
   std::optional<double> alpha;

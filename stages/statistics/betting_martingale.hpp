@@ -54,8 +54,8 @@ class BettingMartingale {
 };
 
 /// Paired differences D in [−1,1] = candidate − incumbent, higher is better, against the margin δ ≥ 0:
-/// `e_proof` grows against "mean D ≤ −δ", `e_harm` against "mean D ≥ −δ" (statistics.md, section 2). Both
-/// exact when every conditional mean respects its H0.
+/// `e_proof` grows against "mean D ≤ −δ", `e_harm` against "mean D ≥ −δ" (docs/design/statistics.md, "Paired
+/// differences"). Both exact when every conditional mean respects its H0.
 class NonInferiorityProcess {
  public:
   NonInferiorityProcess(double margin, double alpha) : margin_(margin), proof_(alpha), harm_(alpha) {}

@@ -16,8 +16,9 @@ struct BlockCounts {
 };
 
 /// Harm of a candidate against the incumbent where failures of one arm come together, as in a stall of its
-/// engine (statistics.md, section 2, "Bursts"): what is independent then is a block of time that is longer
-/// than a stall, never a failure. With n requests and f failures of each arm in a block and r = max_ratio,
+/// engine (docs/design/statistics.md, "Blocks of time"): what is independent then is a block of time that is
+/// longer than a stall, never a failure. With n requests and f failures of each arm in a block and r =
+/// max_ratio,
 ///   X = (n_i·f_c − r·n_c·f_i)/(r·n_c + n_i),
 /// the difference of the arms' rates, candidate − r·incumbent, weighted as Mantel and Haenszel do (J. Natl.
 /// Cancer Inst. 1959), has a mean of at most 0 when the candidate fails at most r times as often, stalls of

@@ -39,7 +39,7 @@ inline constexpr std::size_t kLeastCalibrationOutcomes = 10 * kCalibrationBins;
 /// kernels' gaps in bins of their mean confidence, which the drift does not exceed (triangle inequality) and
 /// which is next to nothing for kernels that are alike. Each of the two has half of the level. Approximate,
 /// seeded; undecidable with fewer than 150 outcomes or 50 clusters. details: ece_train, ece_inf,
-/// gap_difference, replicates (those that resolve the p-value).
+/// gap_difference, replicates (those that resolve the p-value). See docs/design/statistics.md, "Calibration".
 [[nodiscard]] MeanTest calibration_drift(std::span<const CalibrationOutcome> outcomes, double tau,
                                          double alpha, std::uint64_t seed);
 

@@ -15,7 +15,8 @@ namespace driftgate::stages {
 /// change detector: M ← max(M, 1)·L at the end of a group, which bets afresh after quiet time, however long
 /// (Page, Biometrika 1954; Shin, Ramdas & Rinaldo, "E-detectors", 2022: at level A a false alarm comes after
 /// A groups at the earliest in the mean). Given k, nothing is assumed about the rate, nor about how it moves
-/// from group to group. The last group is looked at before it ends, so that a stall shows while it lasts.
+/// from group to group. The last group is looked at before it ends, so that a stall shows while it lasts. See
+/// docs/design/statistics.md, "Dispersion of failures".
 class DispersionProcess {
  public:
   static constexpr std::size_t kBins = 16;

@@ -6,7 +6,7 @@
 namespace driftgate::stages {
 
 /// The mean over `planned` starts of which `begun` run: those that have not begun count as 1, so that the
-/// plan and not the data chooses the weights (statistics.md, section 2, "Starts"). The arithmetic mean of
+/// plan and not the data chooses the weights (docs/design/statistics.md, "Planned starts"). The arithmetic mean of
 /// e-values is an e-value for any dependence, and that of e-processes on one filtration an e-process; no other
 /// symmetric rule does better without further assumptions (Vovk & Wang, Ann. Statist. 2021, section 3).
 [[nodiscard]] double mean_over_starts(std::span<const double> begun, std::uint32_t planned);

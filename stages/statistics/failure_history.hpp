@@ -12,7 +12,7 @@ namespace driftgate::stages {
 /// What is remembered of one arm's failures: whether they come together in time, its longest stall, and over
 /// how much time that was seen. Times are the router's clock of routing. Of each sticky key the first failure
 /// counts, so that one user whose requests all fail is no stall. What is older than two days of traffic is
-/// forgotten.
+/// forgotten. See docs/design/statistics.md, "Dispersion of failures".
 class FailureHistory {
  public:
   /// Where the e-value of dispersion reaches this, failures are dependent.

@@ -9,7 +9,8 @@ namespace driftgate::stages {
 /// The candidate's failure rate against `max`, one request of each sticky key, by betting (Waudby-Smith &
 /// Ramdas, JRSS-B 2024): an equal mixture over bet caps ½ and 0.99, bets from past data only. `e_proof`
 /// tests H0 "rate ≥ max" and grows while nothing fails, which is what lets a step advance; `e_harm` is
-/// its mirror, H0 "rate ≤ max". Exact under continuous looking when every conditional rate respects H0.
+/// its mirror, H0 "rate ≤ max". Exact under continuous looking when every conditional rate respects H0. See
+/// docs/design/statistics.md, "Absolute failure rate".
 class FailureRateProcess {
  public:
   explicit FailureRateProcess(double max) : max_(max) {}

@@ -7,10 +7,10 @@
 
 namespace driftgate::stages {
 
-/// Harm of a candidate against the incumbent: an e-process on the labels of failures (statistics.md,
-/// section 2). Each observation is the first failure of a sticky key, y = 1 if the candidate served it,
-/// π the configured share when it was routed. H0: the candidate fails at most r_0 times as often. An
-/// equal-weight mixture over r_k = r_0·16^{k/16}, k = 1…16, of likelihood ratios of
+/// Harm of a candidate against the incumbent: an e-process on the labels of failures
+/// (docs/design/statistics.md, "Single failures"). Each observation is the first failure of a sticky key, y =
+/// 1 if the candidate served it, π the configured share when it was routed. H0: the candidate fails at most
+/// r_0 times as often. An equal-weight mixture over r_k = r_0·16^{k/16}, k = 1…16, of likelihood ratios of
 /// f_r(1) = π r/(π r + 1 − π). Exact under continuous looking (Ville). Harm only: never mirrored.
 class LabelProcess {
  public:

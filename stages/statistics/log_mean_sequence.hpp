@@ -12,7 +12,8 @@ namespace driftgate::stages {
 /// asymptotic confidence sequence of the mean of logarithms (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas,
 /// Ann. Statist. 2024), width σ̂√(2(tρ²+1)/(t²ρ²)·ln(1 + √(tρ²+1)/(2α))). Assumes independent values with a
 /// finite variance of the logarithm; approximate, and therefore silent before `kLeastLook` values [looks
-/// from the first on were wrong 51–70% of the time at a nominal 5%].
+/// from the first on were wrong 51–70% of the time at a nominal 5%]. See docs/design/statistics.md,
+/// "Latency".
 class LogMeanSequence {
  public:
   static constexpr std::uint64_t kLeastLook = 500;

@@ -17,7 +17,7 @@ struct ClusterSum {
 };
 
 /// What a sample says of a mean beside a threshold τ. The four verdicts follow from it: the mean is
-/// proven at or under τ when `p_low ≤ α`, over τ when `p_high ≤ α`.
+/// proven at or under τ when `p_low ≤ α`, over τ when `p_high ≤ α`. See docs/design/statistics.md, "Means".
 struct MeanTest {
   std::uint64_t n = 0, clusters = 0;
   double estimate = std::numeric_limits<double>::quiet_NaN();

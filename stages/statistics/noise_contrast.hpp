@@ -17,9 +17,9 @@ struct NoiseTriple {
 };
 
 /// The mean of 1{candidate ≠ primary} − 1{secondary ≠ primary} against `max_excess`: how much more often the
-/// candidate's answers differ than the incumbent's own noise makes them differ (statistics.md, section 2,
-/// "Noise arm"). Each key counts once: betting, exact. The noise of two copies may hide a
-/// difference as well as make one, so a value at or under 0 is no evidence that the kernels are equal:
+/// candidate's answers differ than the incumbent's own noise makes them differ (docs/design/statistics.md,
+/// "Noise arm"). Each key counts once: betting, exact. The noise of two copies may hide a difference as well
+/// as make one, so a value at or under 0 is no evidence that the kernels are equal:
 /// details.no_evidence_of_equality is then 1. Assumes that both copies of the incumbent are alike.
 [[nodiscard]] MeanTest noise_contrast(std::span<const NoiseTriple> triples, double max_excess, double alpha,
                                       std::uint64_t seed);

@@ -18,7 +18,8 @@ struct PairedOutcome {
 /// each (after Agresti & Min, Biometrics 2005); with fewer than 25 discordant pairs the difference of two
 /// Clopper–Pearson limits at α/2: level about α. When outcomes share a cluster, betting on each cluster's mean
 /// difference in [−1, 1]: exact, and each cluster counts once.
-/// details: b (only train right), c (only inf right), harm_p (p-value of "δ ≥ 0").
+/// details: b (only train right), c (only inf right), harm_p (p-value of "δ ≥ 0"). See
+/// docs/design/statistics.md, "Paired outcomes".
 [[nodiscard]] MeanTest paired_outcomes(std::span<const PairedOutcome> outcomes, double margin, double alpha,
                                        std::uint64_t seed);
 

@@ -19,6 +19,7 @@ struct QuantileLimits {
 /// Positive values of one arm, kept as counts in bins of 1% relative width, with limits of a quantile that
 /// hold at every time at once: the beta-binomial mixture boundary for counts of 1{x ≤ q} (Howard &
 /// Ramdas, Bernoulli 2022). Two-sided at level 1 − alpha; limits are moved out to the edges of their bins.
+/// See docs/design/statistics.md, "Latency".
 class QuantileSequence {
  public:
   void add(double value);

@@ -11,7 +11,8 @@ namespace driftgate::stages {
 /// one arm only: betting on X = y/π for a key that the candidate served and −y/(1 − π) for one of the
 /// incumbent's, π the configured share when it was routed, whose conditional mean is the difference of the
 /// rates (Horvitz & Thompson, JASA 1952). X is bounded by the shares and scaled to [0,1] for each key by its
-/// own share. Exact under continuous looking when keys are assigned with the configured share.
+/// own share. Exact under continuous looking when keys are assigned with the configured share. See
+/// docs/design/statistics.md, "Differences of failure rates".
 class RateDifferenceProcess {
  public:
   /// Where an arm has less than this share one failure would count for more than this process can bear.

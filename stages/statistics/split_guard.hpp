@@ -10,7 +10,8 @@ namespace driftgate::stages {
 /// Is traffic split as configured? A Beta(½,½) mixture e-process over keys seen for the first time, each
 /// against the share in force when it was routed; one mixture for each share, multiplied, since each
 /// factor bets on its own keys with a predictive that uses only the past. Runs on through weight changes.
-/// An alarm means that the measurement is broken, not that the candidate is.
+/// An alarm means that the measurement is broken, not that the candidate is. See docs/design/statistics.md,
+/// "Traffic split".
 class SplitGuard {
  public:
   /// Distinct shares that are told apart; keys of further ones are not counted.

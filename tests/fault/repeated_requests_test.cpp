@@ -9,7 +9,7 @@
 #include "daemon/api/stored_ports.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/net/request.hpp"
-#include "daemon/pipeline/schedule_desk.hpp"
+#include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "tests/daemon/api/fakes.hpp"
 #include "tests/fault/column.hpp"
 #include "tests/fault/failpoints.hpp"

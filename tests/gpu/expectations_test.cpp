@@ -17,7 +17,8 @@ nlohmann::json read_json(const std::string& path) {
   return nlohmann::json::parse(file);
 }
 
-/// The accuracy of measurement.md, section 2, which means, maxima and minima of rows inherit.
+/// The accuracy of docs/design/measurement.md, "Error bounds", which means, maxima and minima of rows
+/// inherit.
 double permitted(Metric metric, double value) {
   const bool tight = metric == Metric::tv || metric == Metric::kl_train_inf ||
                      metric == Metric::kl_inf_train || metric == Metric::js;

@@ -116,7 +116,7 @@ inline Row oracle(const Pair& pair) {
   return out;
 }
 
-/// The error that measurement.md, section 2, permits.
+/// The error that docs/design/measurement.md, "Error bounds", permits.
 inline long double permitted(std::size_t metric, long double value) {
   switch (static_cast<Metric>(metric)) {
     case Metric::tv:

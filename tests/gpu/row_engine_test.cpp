@@ -227,7 +227,8 @@ TEST_CASE("merging in any grouping gives the same sums up to rounding") {
   };
   const Row wanted = oracle({a.values, b.values, 1.0, std::nullopt, 10});
   const auto kl_wanted = static_cast<double>(wanted[static_cast<std::size_t>(Metric::kl_train_inf)]);
-  // 5e-12 is the figure of measurement.md for 8 shards in float64; u − log1p u costs the rest here.
+  // 5e-12 is the error of 8 parts in float64 (docs/design/measurement.md, "Merging partial sums"); u − log1p
+  // u costs the rest here.
   CHECK(kl(forward) == doctest::Approx(kl_wanted).epsilon(1e-8));
   CHECK(kl(backward) == doctest::Approx(kl_wanted).epsilon(1e-8));
   CHECK(backward.m2 == doctest::Approx(forward.m2).epsilon(1e-10));

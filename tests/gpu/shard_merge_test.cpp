@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::uint64_t kSeed = 4'711;
 
-/// The first figure of which two layouts say something else, beyond what measurement.md allows.
+/// The first figure of which two layouts say something else, beyond what docs/design/measurement.md, "Error
+/// bounds", allows.
 std::string difference(const driftgate_row& whole, const driftgate_row& split) {
   for (std::size_t i = 0; i < kRowMetricCount; ++i) {
     const double a = whole.values[i], b = split.values[i];

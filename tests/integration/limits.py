@@ -1,4 +1,4 @@
-"""The limits on what comes in (evidence.md, section 4), each against the running daemon and its router."""
+"""docs/design/evidence.md, "Limits on what comes in": each limit against the running daemon and its router."""
 import http.server
 import json
 import os

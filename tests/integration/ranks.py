@@ -126,7 +126,8 @@ def running(pid):
 
 
 def compare(one, many, where=""):
-    """Every number of the reports agrees to 1e-6; a quantile may be one bin of 1% (measurement.md) away."""
+    """Every number of the reports agrees to 1e-6; a quantile may be one bin of 1% away
+    (docs/design/measurement.md, "Error bounds")."""
     check(type(one) is type(many) or {type(one), type(many)} == {int, float}, f"{where}: {one} and {many}")
     if isinstance(one, dict):
         check(one.keys() == many.keys(), f"{where}: {sorted(one)} and {sorted(many)}")

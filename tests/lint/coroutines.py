@@ -1,4 +1,4 @@
-"""g++ 12.2 miscompiles some co_await uses (architecture.md, section 2): await into a named local first."""
+"""g++ 12.2 miscompiles some co_await uses: await into a named local first (docs/architecture.md)."""
 import re
 import sys
 

@@ -1,4 +1,4 @@
-"""Dependencies point one way (architecture.md, section 1): checked over every #include."""
+"""Dependencies point one way (docs/architecture.md): checked over every #include."""
 import re
 import sys
 

@@ -9,7 +9,8 @@
 #include "tests/simulation/figure.hpp"
 #include "tests/stages/make.hpp"
 
-// Slices against the rest of the corpus, by the stage that decides them (statistics.md, "Many slices").
+// Slices against the rest of the corpus, by the stage that decides them (docs/design/statistics.md, "Many
+// slices").
 
 namespace driftgate::simulation {
 namespace {

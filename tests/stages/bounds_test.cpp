@@ -142,7 +142,7 @@ TEST_CASE("each link shows what it would be at the noise floor") {
   CHECK(floor_at(1, "span_tv") == doctest::Approx(std::tanh(0.01 / 4)));
 }
 
-TEST_CASE("a chain names every link of section 6, and what one that is not computed needs") {
+TEST_CASE("a chain names every link, and what one that is not computed needs") {
   const BoundChain chain = bound_chain(corpus(), {}, {}, 0.05, 1);
   std::uint32_t last = 0;
   for (const BoundLink& link : chain.links) {

@@ -5,7 +5,7 @@
 #include "daemon/api/handlers/handlers.hpp"
 #include "daemon/api/preconditions.hpp"
 #include "daemon/api/problem.hpp"
-#include "daemon/pipeline/schedule_desk.hpp"
+#include "daemon/pipeline/requests/schedule_admin.hpp"
 
 namespace driftgate::api {
 namespace {

@@ -53,8 +53,8 @@ struct DriftReport {
 };
 
 /// The report as JSON: `rows`, `sequences`, `metrics`, `slices[]`, `floors[]`, `bounds[]`, `verdicts[]`,
-/// `ranking[]`, `diagnosis`, `worst_rows[]`. Numbers that are not finite are the strings of measurement.md,
-/// section 8.
+/// `ranking[]`, `diagnosis`, `worst_rows[]`. Numbers that are not finite are the strings of
+/// docs/design/measurement.md, "Numbers that are not finite".
 [[nodiscard]] std::string drift_json(const DriftReport& report);
 
 /// The report for people.

@@ -6,7 +6,7 @@
 
 namespace driftgate::route {
 
-/// How a request ended (measurement.md, section 8, `error_rate`).
+/// How a request ended (`error_rate` of docs/design/measurement.md, "Registry of names").
 enum class Outcome : std::uint8_t {
   ok,
   failed,    ///< connect error, 5xx, 429, timeout, stream without its end, body not as the API promises
@@ -14,7 +14,7 @@ enum class Outcome : std::uint8_t {
 };
 
 /// One request, reported in routing order once every request routed before it has ended or timed out,
-/// so that slow failures of one arm do not count late (statistics.md, section 2).
+/// so that slow failures of one arm do not count late (docs/design/statistics.md, "Single failures").
 struct Observation {
   std::uint64_t order = 0;     ///< routing order within the router process, from 1
   std::uint64_t key_hash = 0;  ///< xxh64 of the sticky key; random for keyless requests

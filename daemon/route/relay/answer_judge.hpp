@@ -9,7 +9,8 @@
 namespace driftgate::route {
 
 /// Follows the answer of an engine to a completion request and says how it ended, by the definition of
-/// `error_rate` in measurement.md, section 8. The same judge for users' and for mirrored requests.
+/// `error_rate` in docs/design/measurement.md, "Registry of names". The same judge for users' and for
+/// mirrored requests.
 class AnswerJudge {
  public:
   /// Larger plain answers are passed on without being read as JSON.

@@ -26,8 +26,8 @@ struct SliceWeight {
   bool operator==(const SliceWeight&) const = default;
 };
 
-/// What the data plane is told for one model (pipeline.md, section 5). A route is replaced as a
-/// whole; the driver refuses an epoch older than the one it holds.
+/// What the data plane is told for one model (docs/design/pipeline.md, "Routes and epochs"). A route is
+/// replaced as a whole; the driver refuses an epoch older than the one it holds.
 struct ModelRoute {
   std::string model;
   std::uint64_t epoch = 0;     ///< fencing epoch; a newer daemon holds a larger one

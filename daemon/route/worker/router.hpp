@@ -13,7 +13,8 @@
 
 namespace driftgate::route {
 
-/// The embedded router (pipeline.md, section 5): threads for users' traffic and one for the daemon.
+/// The embedded router (docs/design/pipeline.md, "The data plane and its lease"): threads for users' traffic
+/// and one for the daemon.
 class Router {
  public:
   /// Restores the last routes, candidates at share 0, listens, and opens the control socket last: who

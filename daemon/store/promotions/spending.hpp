@@ -9,7 +9,7 @@
 
 namespace driftgate::store {
 
-/// What α is spent on (statistics.md, "Spending").
+/// What α is spent on (docs/design/statistics.md, "Spending").
 struct SpendingKey {
   std::string checkpoint{};  ///< digest
   std::string kernel{};      ///< digest of K_inf

@@ -9,8 +9,8 @@
 
 namespace driftgate::store {
 
-/// A streaming test's memory (statistics.md, section 2, "State"): written in the transaction of the window's
-/// decision.
+/// A streaming test's memory (docs/design/statistics.md, "State of a stream"): written in the transaction of
+/// the window's decision.
 struct StreamStateRow {
   StageKey stage{};
   std::string clause{};  ///< "family.id", with the test's name after "#" when a clause has several

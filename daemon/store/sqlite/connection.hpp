@@ -22,7 +22,7 @@ class Connection {
  public:
   enum class Mode : std::uint8_t { read_write, read_only };
 
-  /// Opens and applies the PRAGMAs of evidence.md, section 2. `vfs` may be empty.
+  /// Opens and applies the PRAGMAs of docs/design/evidence.md, "Durability". `vfs` may be empty.
   [[nodiscard]] static Result<std::unique_ptr<Connection>> open(const std::string& path, Mode mode,
                                                                 const std::string& vfs);
   ~Connection();

@@ -11,7 +11,7 @@
 
 #include "daemon/api/ports.hpp"
 #include "daemon/notify/desk.hpp"
-#include "daemon/pipeline/schedule_desk.hpp"
+#include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/pipeline/service.hpp"
 
 namespace driftgate::api::test {
@@ -122,7 +122,7 @@ class FakeDesk final : public notify::Desk {
 };
 
 /// One schedule, "nightly" at revision 3.
-class FakeSchedules final : public pipeline::ScheduleDesk {
+class FakeSchedules final : public pipeline::ScheduleAdmin {
  public:
   using View = pipeline::View;
   template <typename T>

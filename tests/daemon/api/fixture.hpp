@@ -34,7 +34,7 @@ struct Fixture {
                   [](const std::string& name) { return evidence::Backup{"/backups/" + name, 7, "a note"}; }};
   Api api{with(context, schedules)};
 
-  static Context& with(Context& context, pipeline::ScheduleDesk& schedules) {
+  static Context& with(Context& context, pipeline::ScheduleAdmin& schedules) {
     context.schedules = &schedules;
     context.redact = [](const std::string&, const std::string&, const std::string&) {
       return schema::Result<void>{};

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/pipeline/people.hpp"
+#include "daemon/pipeline/people/quorum.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
 using namespace driftgate;

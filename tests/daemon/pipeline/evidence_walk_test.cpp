@@ -14,7 +14,7 @@
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/query.hpp"
 #include "daemon/evidence/verify/derivation.hpp"
-#include "daemon/pipeline/redact.hpp"
+#include "daemon/pipeline/people/redact.hpp"
 #include "daemon/store/promotions/approvals.hpp"
 #include "daemon/store/promotions/verdicts.hpp"
 #include "schema/verdict_rule.hpp"

@@ -1,8 +1,8 @@
-#include "daemon/pipeline/fallback.hpp"
+#include "daemon/pipeline/requests/fallback.hpp"
 
 #include <doctest/doctest.h>
 
-#include "daemon/pipeline/traffic_rate.hpp"
+#include "daemon/pipeline/stages/traffic_rate.hpp"
 
 using namespace driftgate;
 using namespace driftgate::pipeline;

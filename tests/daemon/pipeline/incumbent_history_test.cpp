@@ -1,4 +1,4 @@
-#include "daemon/pipeline/incumbent_history.hpp"
+#include "daemon/pipeline/stages/incumbent_history.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,8 +5,8 @@
 
 #include "daemon/auth/tokens.hpp"
 #include "daemon/evidence/log/query.hpp"
-#include "daemon/pipeline/redact.hpp"
-#include "daemon/pipeline/schedule_desk.hpp"
+#include "daemon/pipeline/people/redact.hpp"
+#include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
 using namespace driftgate;

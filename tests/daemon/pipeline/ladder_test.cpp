@@ -4,7 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "daemon/pipeline/redact.hpp"
+#include "daemon/pipeline/people/redact.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/outbox.hpp"
 #include "schema/sha256.hpp"

@@ -1,4 +1,4 @@
-#include "daemon/pipeline/report_json.hpp"
+#include "daemon/pipeline/stages/report_json.hpp"
 
 #include <doctest/doctest.h>
 

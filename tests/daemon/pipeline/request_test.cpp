@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "daemon/pipeline/progress.hpp"
-#include "daemon/pipeline/request.hpp"
+#include "daemon/pipeline/requests/request.hpp"
+#include "daemon/pipeline/stages/progress.hpp"
 
 using namespace driftgate::pipeline;
 

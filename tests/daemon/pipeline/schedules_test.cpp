@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/auth/tokens.hpp"
-#include "daemon/pipeline/schedule_desk.hpp"
+#include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/store/registry/schedules.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 
@@ -18,7 +18,7 @@ constexpr std::int64_t kHourMs = 3'600'000;
 
 /// The desk beside the pipeline, as in the daemon.
 struct Scheduled : Harness {
-  std::unique_ptr<pipeline::ScheduleDesk> desk;
+  std::unique_ptr<pipeline::ScheduleAdmin> desk;
   pipeline::ScheduleRequest wanted{
       .name = "hourly",
       .cron = "0 * * * *",

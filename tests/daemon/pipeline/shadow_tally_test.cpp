@@ -1,4 +1,4 @@
-#include "daemon/pipeline/shadow_tally.hpp"
+#include "daemon/pipeline/stages/shadow_tally.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include "daemon/auth/tokens.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/verify/table_checks.hpp"
-#include "daemon/pipeline/schedule_desk.hpp"
+#include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/store/sqlite/connection.hpp"
 #include "tests/daemon/pipeline/harness.hpp"
 

@@ -1,4 +1,4 @@
-#include "daemon/pipeline/what_if.hpp"
+#include "daemon/pipeline/read/what_if.hpp"
 
 #include <doctest/doctest.h>
 

@@ -265,9 +265,9 @@ inline std::vector<driftgate_row> evaluate(const HiddenCase& test, const fused::
   return out;
 }
 
-/// How a row differs from what is wanted, to the accuracy of measurement.md, section 2; the log-ratio of a
-/// token whose own is a small part of the row's drift to 1e-6 of tv, since the row's normalisers carry the
-/// rounding of all tokens.
+/// How a row differs from what is wanted, to the accuracy of docs/design/measurement.md, "Error bounds"; the
+/// log-ratio of a token whose own is a small part of the row's drift to 1e-6 of tv, since the row's
+/// normalisers carry the rounding of all tokens.
 inline std::string fault_of(Row wanted, const driftgate_row& row) {
   const auto ratio = static_cast<std::size_t>(Metric::log_ratio);
   const auto tv = static_cast<double>(wanted[static_cast<std::size_t>(Metric::tv)]);

@@ -1,0 +1,152 @@
+#include "daemon/pipeline/change.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/route/table/route_json.hpp"
+#include "daemon/store/promotions/stream_states.hpp"
+#include "daemon/store/registry/models.hpp"
+#include "daemon/store/registry/routes.hpp"
+#include "schema/sha256.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using schema::EvidenceKind;
+
+/// The memory of the canary's tests and the run's row.
+schema::Result<void> put_run(store::Tx& tx, Change& change) {
+  auto& run = *change.run;
+  if (change.progress) run.progress = to_json(*change.progress);
+  if (change.canary) {
+    run.watermark += 1;
+    auto put =
+        store::put_stream_state(tx, {run.key, std::string(kCanaryStream), "", run.watermark, *change.canary});
+    if (!put) return put;
+  }
+  return store::update_stage_run(tx, run);
+}
+
+schema::Result<void> put_hold(store::Tx& tx, Entries& entries, const Facts& facts, const Change& change) {
+  const auto& row = facts.live.row;
+  const auto by = change.actor.empty() ? std::string(kDaemonActor) : change.actor;
+  if (auto held = store::set_hold(tx, row.model, *change.hold, by, facts.now_us, row.id); !held) return held;
+  auto seq = entries.add(tx, draft(facts, EvidenceKind::hold_set, change.actor, {{"reason", *change.hold}}));
+  if (!seq) return std::unexpected(seq.error());
+  return store::set_model_evidence(tx, row.model, *seq);
+}
+
+/// The promotion's row with the entry that says what state it is in; `row.reason` is the entry's reason.
+schema::Result<void> put_row(store::Tx& tx, Entries& entries, const Facts& facts, Change& change) {
+  auto& row = *change.row;
+  row.updated_us = facts.now_us;
+  row.evidence_seq = entries.last();
+  if (!change.state_entry) return store::update_promotion(tx, row);
+  auto body =
+      state_body(store::to_string(facts.live.row.state), store::to_string(row.state), row.stage, row.reason);
+  body["attempt"] = row.attempt;
+  body["traffic"] = store::to_string(row.traffic);
+  body["baseline"] = row.baseline;
+  body["resume"] = row.resume_state ? store::to_string(*row.resume_state) : std::string_view();
+  body["deadline_us"] = row.deadline_us.value_or(-1);
+  body["outcome_digest"] = row.outcome.empty() ? std::string() : schema::sha256_digest(row.outcome);
+  auto entry = draft(facts, EvidenceKind::state_changed, change.actor, std::move(body));
+  const auto& run = change.next ? *change.next : change.run ? *change.run : facts.live.run;
+  entry.subject = subject_of(row, facts.live.candidate.checkpoint, &run.key);
+  auto seq = entries.add(tx, entry);
+  if (!seq) return std::unexpected(seq.error());
+  row.evidence_seq = *seq;
+  return store::update_promotion(tx, row);
+}
+
+schema::Result<void> put_decisions(store::Tx& tx, Entries& entries, const Facts& facts,
+                                   const Change& change) {
+  for (const auto& work : change.rows) {
+    if (auto done = work(tx, entries); !done) return done;
+  }
+  for (const auto& entry : change.orders) {
+    if (auto added = add_entry(tx, entries, entry); !added) return added;
+  }
+  if (change.verdicts) {
+    if (auto put = put_verdicts(tx, entries, facts, *change.verdicts); !put) return put;
+  }
+  for (const auto& entry : change.entries) {
+    if (auto added = add_entry(tx, entries, entry); !added) return added;
+  }
+  return change.block ? put_block(tx, entries, facts, *change.block) : schema::Result<void>{};
+}
+
+}  // namespace
+
+bool Change::is_empty() const {
+  return rows.empty() && orders.empty() && !verdicts && entries.empty() && !block && !run && !next &&
+         !route && !incumbent && !hold && !row;
+}
+
+schema::EntryDraft draft(const Facts& facts, EvidenceKind kind, std::string_view actor,
+                         schema::EntryValue::Object body) {
+  return {.time_us = facts.now_us,
+          .kind = kind,
+          .actor = std::string(actor.empty() ? std::string_view(kDaemonActor) : actor),
+          .subject = subject_of(facts.live.row, facts.live.candidate.checkpoint, &facts.live.run.key),
+          .body = std::move(body)};
+}
+
+schema::Result<void> add_entry(store::Tx& tx, Entries& entries, const schema::EntryDraft& entry) {
+  auto seq = entries.add(tx, entry);
+  if (!seq) return std::unexpected(seq.error());
+  return {};
+}
+
+schema::Result<void> put_route(store::Tx& tx, Entries& entries, const schema::EvidenceSubject& subject,
+                               const route::ModelRoute& route, std::string_view reason, std::int64_t now_us) {
+  auto put = store::put_desired_route(
+      tx, {route.model, route.epoch, route.revision, route::to_json(route).dump(), now_us});
+  if (!put) return put;
+  return add_entry(tx, entries,
+                   {.time_us = now_us,
+                    .kind = EvidenceKind::route_desired,
+                    .actor = kDaemonActor,
+                    .subject = subject,
+                    .body = route_body(route, reason)});
+}
+
+schema::Result<void> write_change(store::Tx& tx, Entries& entries, const Facts& facts, Change& change) {
+  auto done = put_decisions(tx, entries, facts, change);
+  if (done && change.run) done = put_run(tx, change);
+  if (done && change.next) done = store::insert_stage_run(tx, *change.next);
+  if (done && change.route) {
+    const auto& row = change.row ? *change.row : facts.live.row;
+    const auto* const stage = change.route->of_stage ? &facts.live.run.key : nullptr;
+    const auto subject = subject_of(row, facts.live.candidate.checkpoint, stage);
+    done = put_route(tx, entries, subject, change.route->route, change.route->reason, facts.now_us);
+  }
+  if (done && change.incumbent)
+    done =
+        store::set_incumbent(tx, facts.live.row.model, facts.model->epoch, *change.incumbent, facts.now_us);
+  if (done && change.hold) done = put_hold(tx, entries, facts, change);
+  if (done && change.row) done = put_row(tx, entries, facts, change);
+  if (done && change.incumbent && !change.hold)
+    done = store::set_model_evidence(tx, facts.live.row.model, entries.last());
+  return done;
+}
+
+void copy_back(Change&& change, Live& live, ModelState* model) {
+  if (change.row) live.row = std::move(*change.row);
+  if (change.run) live.run = std::move(*change.run);
+  if (change.progress) live.progress = std::move(*change.progress);
+  if (change.next) {
+    live.run = std::move(*change.next);
+    live.progress = {};
+    live.canary.reset();
+    live.tally.reset();
+  }
+  if (change.route && model != nullptr) {
+    model->desired = std::move(change.route->route);
+    model->agreed = false;
+    model->kept_safe = false;
+    model->retry_at_us = 0;
+  }
+}
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,279 @@
+#include "daemon/pipeline/context.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <ranges>
+
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/stages/spending_key.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
+#include "schema/contract/stored_contract.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using schema::ErrorCode;
+
+constexpr std::int64_t kFirstRetryUs = 1'000'000;
+constexpr std::int64_t kMaxRetryUs = 60'000'000;
+constexpr std::uint64_t kSeedMask = (std::uint64_t{1} << 53) - 1;  // JSON carries it exactly
+
+/// The version as stored; an empty one for an empty id.
+schema::Result<store::VersionRow> read_version(store::Reader& reader, const std::string& id) {
+  if (id.empty()) return store::VersionRow{};
+  auto version = store::find_version(reader, id);
+  if (!version) return std::unexpected(version.error());
+  return version->value_or(store::VersionRow{});
+}
+
+schema::Result<std::shared_ptr<const schema::Contract>> read_contract(store::Reader& reader,
+                                                                      const std::string& digest) {
+  auto stored = store::find_contract(reader, digest);
+  if (!stored) return std::unexpected(stored.error());
+  if (!*stored) return schema::fail(ErrorCode::corrupt, fmt::format("contract {} is not stored", digest));
+  return parse_contract_row(**stored);
+}
+
+}  // namespace
+
+std::string Context::new_id(std::string_view prefix) const {
+  return store::make_id(prefix, now(), world.random());
+}
+
+std::uint64_t Context::new_seed() const {
+  std::uint64_t seed = 0;
+  for (const auto byte : world.random()) seed = (seed << 8) ^ (seed >> 56) ^ byte;
+  return seed & kSeedMask;
+}
+
+Live* Context::lookup(std::string_view id) {
+  const auto found = promotions.find(id);
+  return found == promotions.end() ? nullptr : found->second.get();
+}
+
+Live* Context::holder(std::string_view model) {
+  for (auto& [id, live] : promotions) {
+    if (live->row.model == model && store::holds_model(live->row.state)) return live.get();
+  }
+  return nullptr;
+}
+
+schema::Result<Live*> Context::open_promotion(const std::string& id) {
+  if (auto* live = lookup(id)) return live;
+  auto row = world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
+  if (!row) return std::unexpected(row.error());
+  return schema::fail(ErrorCode::conflict,
+                      fmt::format("promotion {} has ended: it is {}", id, store::to_string(row->state)));
+}
+
+ModelState* Context::model_of(const Live& live) {
+  const auto found = models.find(live.row.model);
+  return found == models.end() ? nullptr : &found->second;
+}
+
+Facts Context::facts(const Live& live) {
+  return {live, model_of(live), now(), world.settings};
+}
+
+schema::Result<void> Context::load(Live& live, const store::PromotionRow& row) {
+  return world.store.read([&](store::Reader& reader) -> schema::Result<void> {
+    auto contract = read_contract(reader, row.contract);
+    if (!contract) return std::unexpected(contract.error());
+    auto candidate = read_version(reader, row.candidate);
+    auto baseline = candidate ? read_version(reader, row.baseline) : candidate;
+    auto fallback = baseline ? read_version(reader, row.fallback) : baseline;
+    if (!fallback) return std::unexpected(fallback.error());
+    if (candidate->id.empty())
+      return schema::fail(ErrorCode::corrupt,
+                          fmt::format("the candidate of promotion {} is not stored", row.id));
+    live.row = row;
+    live.contract = std::move(*contract);
+    live.candidate = std::move(*candidate);
+    live.baseline = std::move(*baseline);
+    live.fallback = std::move(*fallback);
+    live.canary.reset();
+    live.run = {};
+    live.progress = {};
+    if (row.stage.empty()) return {};
+    auto run = store::find_stage_run(reader, {row.id, row.stage, row.attempt});
+    if (!run) return std::unexpected(run.error());
+    if (!*run)
+      return schema::fail(ErrorCode::corrupt,
+                          fmt::format("stage {} of promotion {} is not stored", row.stage, row.id));
+    live.run = **run;
+    live.progress = progress_from_json(live.run.progress);
+    // The wall clock may have been set back since: silence must not be hidden by times in the future.
+    live.progress.last_window_us = std::min(live.progress.last_window_us, now());
+    live.run.step_started_us = std::min(live.run.step_started_us, now());
+    return {};
+  });
+}
+
+const schedule::Blackout* Context::blackout_of(const std::string& model) const {
+  return schedule::find_blackout(blackouts, model, now() / 1'000'000);
+}
+
+void Context::tell_listeners(const std::vector<Event>& events) {
+  for (const auto& event : events) world.publish(event);
+}
+
+/// `work`, and in the same transaction the messages to webhooks about its entries.
+Work Context::with_messages(const Work& work) const {
+  if (world.outbox.empty()) return work;
+  return [this, &work](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    if (auto done = work(tx, entries); !done) return done;
+    for (const auto& event : entries.events()) {
+      if (auto put = world.outbox.put(tx, event.json, now()); !put) return put;
+    }
+    return {};
+  };
+}
+
+/// A command has one deciding transaction, its first: what the loop writes after it follows from what was
+/// allowed then, and is not asked about again.
+schema::Result<void> Context::commit_rows(std::string_view what, const Work& work) {
+  auto done = world.committer.commit(what, with_messages(work));
+  if (!done) return std::unexpected(done.error());
+  store::leave_write_scope();
+  tell_listeners(*done);
+  return {};
+}
+
+void Context::adopt(Live& live, Change&& change) {
+  std::ranges::move(change.effects, std::back_inserter(effects));
+  copy_back(std::move(change), live, model_of(live));
+}
+
+schema::Result<void> Context::commit_change(Live& live, Change change) {
+  if (!change.is_empty()) {
+    const auto known = facts(live);
+    const Work work = [&](store::Tx& tx, Entries& entries) {
+      return write_change(tx, entries, known, change);
+    };
+    auto done = world.committer.commit(change.name, with_messages(work));
+    if (!done) return std::unexpected(done.error());
+    store::leave_write_scope();
+    tell_listeners(*done);
+  }
+  adopt(live, std::move(change));
+  return {};
+}
+
+schema::Result<void> Context::commit_or_retry(Live& live, Change change) {
+  if (change.ends) return commit_end(live, std::move(change));
+  auto done = commit_change(live, std::move(change));
+  if (!done) schedule_retry(live, done.error());
+  return done;
+}
+
+schema::Result<void> Context::commit_end(Live& live, Change change) {
+  const bool routed = change.route.has_value();
+  auto wanted = change.wanted_end;
+  auto done = routed ? commit_urgent(live, std::move(change)) : commit_change(live, std::move(change));
+  if (done) {
+    live.wanted_end.reset();
+    live.retry_at_us = 0;
+    live.failures = 0;
+    return done;
+  }
+  if (done.error().code == ErrorCode::unauthenticated) return done;  // nothing ends
+  if (routed) model_of(live)->kept_safe = true;
+  if (wanted) live.wanted_end = std::move(wanted);
+  schedule_retry(live, done.error());
+  return done;
+}
+
+schema::Result<void> Context::commit_urgent(Live& live, Change change) {
+  auto* const scope = store::current_write_scope();
+  if (scope != nullptr) {
+    // Asked before as well, since a route may go out before the transaction says no.
+    auto allowed = world.store.read([&](store::Reader& reader) { return scope->allow(reader); });
+    if (!allowed) return allowed;
+  }
+  const auto known = facts(live);
+  const auto& safe = change.route->route;
+  bool ahead = false;
+  const Work work = [&](store::Tx& tx, Entries& entries) { return write_change(tx, entries, known, change); };
+  auto future = std::async(std::launch::async, [&] {
+    const store::EnterWriteScope entered(scope);
+    return world.committer.commit(change.name, with_messages(work));
+  });
+  const auto patience = std::chrono::milliseconds(world.settings.commit_patience_ms);
+  if (future.wait_for(patience) != std::future_status::ready) {
+    ahead = true;
+    auto applied = apply_and_read_back(safe);
+    if (!applied)
+      warn(fmt::format("weight 0 of {} could not be applied before its record: {}", safe.model,
+                       applied.error().describe()));
+  }
+  auto done = future.get();
+  if (!done) {
+    // Nothing is recorded, so the data plane keeps the safe route until the record succeeds; unless the token
+    // of who asked for it has ended.
+    const bool refused = done.error().code == ErrorCode::unauthenticated;
+    if (!refused) (void)apply_and_read_back(safe);
+    if (refused && ahead) take_back(known, *change.route);
+    return std::unexpected(done.error());
+  }
+  store::leave_write_scope();
+  tell_listeners(*done);
+  adopt(live, std::move(change));
+  return {};
+}
+
+/// The desired route comes back, as a newer revision than the safe one that went out.
+void Context::take_back(const Facts& facts, const Change::Route& refused) {
+  store::leave_write_scope();
+  auto& model = *model_of(facts.live);
+  auto back = model.desired;
+  back.epoch = refused.route.epoch;
+  back.revision = refused.route.revision + 1;
+  const auto* const stage = refused.of_stage ? &facts.live.run.key : nullptr;
+  const auto subject = subject_of(facts.live.row, facts.live.candidate.checkpoint, stage);
+  auto done = commit_rows("take a route back", [&](store::Tx& tx, Entries& entries) {
+    return put_route(tx, entries, subject, back, "what replaced it was asked for with a token that had ended",
+                     now());
+  });
+  if (done)
+    model.desired = back;
+  else
+    warn(fmt::format("the route of {} stays safe: {}", back.model, done.error().describe()));
+  model.agreed = false;
+  effects.emplace_back(ApplyRoute{back.model});
+}
+
+void Context::schedule_retry(Live& live, const schema::Error& error) {
+  const auto wait = std::min(kFirstRetryUs << std::min(live.failures, 6U), kMaxRetryUs);
+  live.failures += 1;
+  live.retry_at_us = now() + wait;
+  warn(fmt::format("promotion {}: {}; trying again in {} ms", live.row.id, error.describe(), wait / 1'000));
+}
+
+schema::Result<bool> Context::apply_and_read_back(const route::ModelRoute& route) {
+  auto applied = world.driver.apply(route);
+  if (!applied) return std::unexpected(applied.error());
+  auto observed = world.driver.observe();
+  if (!observed) return std::unexpected(observed.error());
+  return std::ranges::any_of(
+      *observed, [&](const route::ObservedRoute& held) { return !held.reverted && held.route == route; });
+}
+
+schema::Result<store::SpendingRow> Context::spend_alpha(const Live& live, const std::string& inputs_digest) {
+  auto key = spending_key(world.store, live.candidate, live.row.contract, live.run.key.stage);
+  if (!key) return std::unexpected(key.error());
+  store::SpendingRow row;
+  auto done = commit_rows("spend alpha", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
+    auto found = store::spend(tx, *key, inputs_digest, live.run.key, now());
+    if (!found) return std::unexpected(found.error());
+    row = found->row;
+    return {};
+  });
+  if (!done) return std::unexpected(done.error());
+  return row;
+}
+
+}  // namespace driftgate::pipeline

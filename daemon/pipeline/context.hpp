@@ -1,0 +1,109 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/jobs/job.hpp"
+#include "daemon/notify/outbox.hpp"
+#include "daemon/pipeline/change.hpp"
+#include "daemon/pipeline/clock.hpp"
+#include "daemon/pipeline/committer.hpp"
+#include "daemon/pipeline/effects.hpp"
+#include "daemon/pipeline/requests/checked_request.hpp"
+#include "daemon/pipeline/state.hpp"
+#include "daemon/route/control/driver.hpp"
+#include "daemon/schedule/blackout.hpp"
+#include "daemon/store/id.hpp"
+#include "daemon/store/promotions/spending.hpp"
+#include "daemon/store/store.hpp"
+
+namespace driftgate::pipeline {
+
+/// Everything the pipeline touches, passed in.
+struct World {
+  Settings settings;
+  store::Store& store;
+  Committer& committer;
+  route::Driver& driver;
+  jobs::JobRunner& runner;
+  Clock& clock;
+  std::function<store::IdRandom()> random;
+  std::string instance;  ///< of this process: owner of the models' locks
+  std::function<void(std::string_view level, const std::string& text)> log;
+  std::function<void(const Event&)> publish;
+  /// Checks a request against one snapshot of what is registered; safe from any thread.
+  std::function<schema::Result<CheckedRequest>(const std::string& actor, const PromotionRequest&)> check;
+  /// Whether an engine's checkpoint was looked at and found to be the registered one; takes its time; safe
+  /// from any thread.
+  std::function<schema::Result<bool>(const store::EngineRow&)> verify;
+  /// Runs `work` beside the loop, then `then` on it.
+  std::function<void(std::function<void()> work, std::function<void()> then)> offload;
+  /// Whether the engine at a base URL is healthy now; blocks for about a second at most.
+  std::function<schema::Result<void>(const std::string& base_url)> health;
+  notify::Outbox outbox;  ///< who is told of what is committed
+};
+
+/// What every part of the pipeline works with: the world outside, the promotions and models in memory, the
+/// only ways to commit, and the queue of effects. Belongs to the loop's thread.
+class Context {
+ public:
+  explicit Context(World outside) : world(std::move(outside)) {}
+
+  [[nodiscard]] std::int64_t now() const { return world.clock.now_us(); }
+  void warn(const std::string& text) const { world.log("warning", text); }
+  [[nodiscard]] std::string new_id(std::string_view prefix) const;
+  [[nodiscard]] std::uint64_t new_seed() const;
+
+  /// Null when there is none, or it has ended.
+  [[nodiscard]] Live* lookup(std::string_view id);
+  /// The promotion that holds the model; there is at most one.
+  [[nodiscard]] Live* holder(std::string_view model);
+  /// `conflict` when it has ended, `not_found` when there never was one.
+  [[nodiscard]] schema::Result<Live*> open_promotion(const std::string& id);
+  [[nodiscard]] ModelState* model_of(const Live& live);
+  [[nodiscard]] Facts facts(const Live& live);
+  /// Reads a promotion with all that it names; used at a start of the daemon and after a failed COMMIT.
+  [[nodiscard]] schema::Result<void> load(Live& live, const store::PromotionRow& row);
+  [[nodiscard]] const schedule::Blackout* blackout_of(const std::string& model) const;
+
+  /// Commits rows and entries that belong to no change of a promotion.
+  [[nodiscard]] schema::Result<void> commit_rows(std::string_view what, const Work& work);
+  /// Commits a change: it is copied into memory and its effects are queued when the COMMIT succeeded. An
+  /// error leaves memory as it was.
+  [[nodiscard]] schema::Result<void> commit_change(Live& live, Change change);
+  /// As commit_change; after an error the promotion is read from the store again after a while and goes on
+  /// from there. The end of a promotion that has traffic does not wait for its COMMIT (commit_urgent).
+  schema::Result<void> commit_or_retry(Live& live, Change change);
+  /// As commit_change, for a route that is safer than the one that stands: past the patience of the settings
+  /// it is applied before the COMMIT is through. When the record is refused after that, the desired route
+  /// comes back.
+  [[nodiscard]] schema::Result<void> commit_urgent(Live& live, Change change);
+
+  /// What is in memory of the promotion is forgotten and read again, later each time.
+  void schedule_retry(Live& live, const schema::Error& error);
+  /// The data plane holds exactly this route when true.
+  [[nodiscard]] schema::Result<bool> apply_and_read_back(const route::ModelRoute& route);
+  /// Spends the α of a stage run for these inputs, or finds the run that had spent it for the same inputs.
+  [[nodiscard]] schema::Result<store::SpendingRow> spend_alpha(const Live& live,
+                                                               const std::string& inputs_digest);
+
+  World world;
+  std::map<std::string, ModelState, std::less<>> models;
+  std::map<std::string, std::unique_ptr<Live>, std::less<>> promotions;
+  std::deque<Effect> effects;
+  std::vector<schedule::Blackout> blackouts;
+
+ private:
+  [[nodiscard]] Work with_messages(const Work& work) const;
+  void tell_listeners(const std::vector<Event>& events);
+  void take_back(const Facts& facts, const Change::Route& refused);
+  void adopt(Live& live, Change&& change);
+  schema::Result<void> commit_end(Live& live, Change change);
+};
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,221 @@
+#include "daemon/pipeline/coordinator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/machine/endings.hpp"
+#include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/stages/canary_stage.hpp"
+#include "daemon/pipeline/stages/jobs.hpp"
+#include "daemon/pipeline/stages/rescoring.hpp"
+#include "daemon/pipeline/telemetry.hpp"
+#include "daemon/store/jobs.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using schema::Stage;
+using store::PromotionState;
+
+constexpr std::size_t kWindowsPerRead = 16;
+/// Steps of the wall clock that are recorded within an hour; later ones add up until the next.
+constexpr int kMaxClockEntries = 120;
+constexpr std::int64_t kHourUs = 3'600'000'000;
+
+}  // namespace
+
+/// The daemon's own time goes on by the monotonic clock; that the system's wall clock left it is recorded, at
+/// most kMaxClockEntries times in an hour.
+void Coordinator::note_clock() {
+  const auto offset = context_.world.clock.wall_offset_us();
+  const auto step = offset - wall_offset_us_;
+  if (std::abs(step) <= context_.world.settings.clock_step_ms * 1'000) return;
+  if (context_.now() - clock_hour_us_ >= kHourUs) {
+    clock_hour_us_ = context_.now();
+    clock_entries_ = 0;
+  }
+  if (clock_entries_ >= kMaxClockEntries) return;
+  auto done =
+      context_.commit_rows("clock step", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+        return add_entry(tx, entries,
+                         {.time_us = context_.now(),
+                          .kind = schema::EvidenceKind::clock_stepped,
+                          .actor = kDaemonActor,
+                          .body = {{"step_us", step}, {"offset_us", offset}}});
+      });
+  if (!done)
+    return context_.warn(fmt::format("a step of the clock is not recorded yet: {}", done.error().describe()));
+  wall_offset_us_ = offset;
+  ++clock_entries_;
+}
+
+void Coordinator::send_heartbeat() {
+  const auto time = context_.now();
+  if (time < next_heartbeat_us_) return;
+  next_heartbeat_us_ = time + context_.world.settings.heartbeat_ms * 1'000;
+  auto beaten = context_.world.driver.heartbeat();
+  if (!beaten)
+    context_.warn(fmt::format("the data plane did not take the heartbeat: {}", beaten.error().describe()));
+  routes_.check_held();
+}
+
+/// Applies what the data plane does not hold, once its time has come; then what waited for it goes on.
+void Coordinator::restore_routes() {
+  for (const auto& name : routes_.due()) {
+    context_.effects.emplace_back(ApplyRoute{name});
+    settle();
+    const auto* const live = context_.holder(name);
+    if (live != nullptr && context_.models.at(name).agreed)
+      context_.effects.emplace_back(EnterStage{live->row.id});
+    settle();
+  }
+}
+
+/// Reads closed windows, each consumed in one transaction, and acknowledges what is stored.
+void Coordinator::read_telemetry() {
+  const auto time = context_.now();
+  if (time < next_telemetry_us_) return;
+  next_telemetry_us_ = time + context_.world.settings.telemetry_ms * 1'000;
+  for (bool more = true; more;) {
+    auto windows = context_.world.driver.windows(last_window_, kWindowsPerRead);
+    if (!windows)
+      return context_.warn(fmt::format("telemetry cannot be read: {}", windows.error().describe()));
+    if (windows->empty()) return;
+    for (const auto& window : *windows) {
+      auto taken = take_window(context_, window);
+      settle();
+      if (!taken) {
+        return context_.warn(fmt::format("window {} of router {} is not stored yet: {}", window.number,
+                                         window.router_id, taken.error().describe()));
+      }
+      last_window_ = {window.router_id, window.number};
+      ++windows_seen_;
+    }
+    (void)context_.world.driver.acknowledge(last_window_);
+    more = windows->size() == kWindowsPerRead;
+  }
+}
+
+std::int64_t Coordinator::tick() {
+  note_clock();
+  send_heartbeat();
+  restore_routes();
+  losses_.record_all();
+  read_telemetry();
+  std::vector<std::string> ids;
+  for (const auto& [id, live] : context_.promotions) ids.push_back(id);
+  for (const auto& id : ids) {
+    tick_promotion(id);
+    settle();
+  }
+  schedules_.fire_due();
+  settle();
+  return std::max<std::int64_t>(std::min(next_heartbeat_us_, next_telemetry_us_) - context_.now(), 0);
+}
+
+/// Retries, deadlines and what a stage does when time passes.
+void Coordinator::tick_promotion(const std::string& id) {
+  auto* const live = context_.lookup(id);
+  if (live == nullptr) return;
+  if (live->retry_at_us != 0) {
+    if (context_.now() >= live->retry_at_us) retry(*live);
+    return;
+  }
+  live->failures = 0;
+  if (auto expired = machine::expire(context_.facts(*live))) {
+    (void)context_.commit_or_retry(*live, std::move(*expired));
+    return;
+  }
+  const auto state = live->row.state;
+  const bool stage_runs = live->run.state == store::StageRunState::running &&
+                          (state == PromotionState::running || state == PromotionState::paused ||
+                           state == PromotionState::awaiting_approval);
+  if (!stage_runs) return;
+  if (live->run.key.stage == schema::to_string(Stage::shadow_runtime)) {
+    if (live->progress.phase == "mirroring") context_.effects.emplace_back(EnterStage{id});
+  } else if (live->run.key.stage == schema::to_string(Stage::canary) && live->canary) {
+    follow_sampling(context_, *live);
+    if (is_silent(context_, *live)) commit_decided(*live, canary_decision(context_, *live));
+  }
+}
+
+/// Reads the promotion again and goes on from what is stored.
+void Coordinator::retry(Live& live) {
+  const auto id = live.row.id;
+  auto row =
+      context_.world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
+  if (!row) return context_.schedule_retry(live, row.error());
+  if (store::is_terminal(row->state)) {
+    live.row = *row;
+    context_.effects.emplace_back(End{id});
+    return;
+  }
+  auto loaded = context_.load(live, *row);
+  if (!loaded) return context_.schedule_retry(live, loaded.error());
+  live.evaluating = false;
+  live.retry_at_us = 0;
+  if (const auto wanted = live.wanted_end) {
+    (void)context_.commit_or_retry(live, machine::withdraw(context_.facts(live), *wanted));
+  } else if (row->state == PromotionState::queued) {
+    context_.effects.emplace_back(StartNext{row->model});
+  } else {
+    context_.effects.emplace_back(EnterStage{id});
+  }
+}
+
+/// The end of a job is one transaction; then its stage goes on.
+void Coordinator::job_done(const jobs::JobDone& done) {
+  for (auto& [id, live] : context_.promotions) {
+    const auto prefix = job_key(live->run.key, "");
+    if (live->run.key.stage.empty() || !done.key.starts_with(prefix)) continue;
+    auto listed = context_.world.store.read(
+        [&](store::Reader& reader) { return store::list_jobs(reader, live->run.key); });
+    if (!listed) return context_.schedule_retry(*live, listed.error());
+    const auto job = std::ranges::find(*listed, done.key.substr(prefix.size()), &store::JobRow::name);
+    if (job != listed->end() && job->state == store::JobState::running) {
+      Change change{.name = "finish job"};
+      change.rows.emplace_back([&](store::Tx& tx, Entries& entries) {
+        return put_ended_job(tx, entries, context_.facts(*live), *job, done,
+                             context_.world.runner.folder(done.key));
+      });
+      if (!context_.commit_or_retry(*live, std::move(change))) return;
+    }
+    if (live->row.state == PromotionState::running) context_.effects.emplace_back(EnterStage{id});
+    return;
+  }
+}
+
+void Coordinator::router_replaced(route::RouterLoss loss, std::function<void()> recorded) {
+  losses_.add(std::move(loss), std::move(recorded));
+  losses_.record_all();
+  routes_.check_held();
+  restore_routes();
+}
+
+schema::Result<void> Coordinator::rollback(const std::string& actor, const std::string& id,
+                                           const std::string& reason) {
+  const auto why = reason.empty() ? std::string("rolled back") : reason;
+  if (auto* const live = context_.lookup(id)) return people::roll_back(context_, *live, actor, why);
+  auto served = people::serving_promotion(context_, id);
+  if (!served) return std::unexpected(served.error());
+  if (!*served) return {};
+  auto done = people::end_successor(context_, **served, actor);
+  settle();
+  if (done) done = people::revert(context_, **served, actor, why);
+  settle();
+  if (!done || context_.models.at((*served)->row.model).agreed) return done;
+  return schema::fail(
+      schema::ErrorCode::unavailable,
+      "the rollback is recorded, but the data plane could not be read back yet; it is being retried");
+}
+
+std::int64_t Coordinator::telemetry_age_ms() const {
+  std::int64_t newest = 0;
+  for (const auto& [name, model] : context_.models) newest = std::max(newest, model.last_window_us);
+  return newest == 0 ? -1 : std::max<std::int64_t>(0, (context_.now() - newest) / 1'000);
+}
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "daemon/jobs/job.hpp"
+#include "daemon/pipeline/stages/conclusion.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
+
+namespace driftgate::pipeline {
+
+// What follows from a change, once it is committed. Effects are data: they name promotions and models by id,
+// wait in one queue, and are carried out by the coordinator one after another, so that no function that
+// commits a change is re-entered while it runs. Each may be carried out twice with the result of once.
+
+/// The data plane is given the desired route; what waits for it goes on once it was read back and recorded.
+struct ApplyRoute {
+  std::string model;
+};
+/// The promotion continues from its rows: with its stage, or with the route that its end waits for.
+struct EnterStage {
+  std::string promotion;
+};
+struct StartJob {
+  store::StageKey stage;
+  jobs::JobSpec spec;
+  /// What the attempt was about when the job cannot be started and the attempt fails for it; "" = try again
+  /// later.
+  std::string what;
+};
+/// Folders of all jobs whose key starts with `prefix`.
+struct ForgetJobs {
+  std::string prefix;
+};
+struct DropSpool {
+  std::string stage_key;
+};
+/// The stage's evidence is evaluated beside the loop; UseEvaluation brings the result back.
+struct Evaluate {
+  store::StageKey stage;
+  std::string what;  ///< for the error when it fails
+  std::function<Evaluated()> work;
+};
+struct UseEvaluation {
+  store::StageKey stage;
+  std::string what;
+  std::shared_ptr<const Evaluated> result;
+};
+/// An approval may let the canary advance at once.
+struct DecideCanary {
+  std::string promotion;
+};
+/// The promotion is terminal: its jobs and its spool go, and the model is free for the next one.
+struct End {
+  std::string promotion;
+};
+struct StartNext {
+  std::string model;
+};
+
+using Effect = std::variant<ApplyRoute, EnterStage, StartJob, ForgetJobs, DropSpool, Evaluate, UseEvaluation,
+                            DecideCanary, End, StartNext>;
+
+}  // namespace driftgate::pipeline

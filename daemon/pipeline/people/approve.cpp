@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/people/quorum.hpp"
+#include "schema/names.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+/// The approvals of the step that waits which count now.
+schema::Result<std::vector<store::ApprovalRow>> approvals_of(Context& context, const Live& live) {
+  auto all = context.world.store.read(
+      [&](store::Reader& reader) { return store::list_approvals(reader, live.row.id); });
+  if (!all) return all;
+  return counted_approvals(*all, live.run, live.progress.approval_digest,
+                           quorum_of(*live.contract, live.run.step), context.now());
+}
+
+}  // namespace
+
+schema::Result<bool> is_approved(Context& context, const Live& live) {
+  if (live.progress.approval_digest.empty()) return false;
+  auto given = approvals_of(context, live);
+  if (!given) return std::unexpected(given.error());
+  return given->size() >= quorum_of(*live.contract, live.run.step).needed;
+}
+
+}  // namespace driftgate::pipeline
+
+namespace driftgate::pipeline::people {
+
+using schema::ErrorCode;
+using schema::EvidenceKind;
+using store::PromotionState;
+
+namespace {
+
+/// The approval with its entry; `enough`: it is the last that the step needs.
+Change approval_change(const Facts& facts, const store::ApprovalRow& approval,
+                       schema::EntryValue::Object body, bool enough) {
+  Change change{.name = "approve", .actor = approval.who, .row = facts.live.row, .state_entry = enough};
+  if (enough) {
+    change.row->state = PromotionState::running;
+    change.row->deadline_us.reset();
+    change.row->reason = fmt::format("step {} was approved by {}", approval.step + 1, approval.who);
+    change.effects.emplace_back(DecideCanary{facts.live.row.id});
+  } else {
+    change.row->reason = fmt::format("step {} has {} of {} approvals", approval.step + 1,
+                                     *body["given"].integer(), *body["needed"].integer());
+  }
+  change.rows.emplace_back([approval](store::Tx& tx, Entries&) { return store::put_approval(tx, approval); });
+  change.entries.push_back(draft(facts, EvidenceKind::approval_given, approval.who, std::move(body)));
+  return change;
+}
+
+}  // namespace
+
+/// Who asked may not decide. That somebody tried is itself evidence.
+Done refuse_own(Context& context, const Live& live, const std::string& actor, EvidenceKind kind,
+                schema::EntryValue::Object body) {
+  auto own =
+      context.world.store.read([&](store::Reader& reader) { return asked_for(reader, live.row, actor); });
+  if (!own) return std::unexpected(own.error());
+  if (!*own) return {};
+  body["decision"] = "refused_self";
+  body["people_rule"] = schema::kPeopleByIdentity;
+  const auto entry = draft(context.facts(live), kind, actor, std::move(body));
+  auto noted = context.commit_rows(
+      "refuse own decision", [&](store::Tx& tx, Entries& entries) { return add_entry(tx, entries, entry); });
+  if (!noted) return noted;
+  return schema::fail(
+      ErrorCode::forbidden,
+      fmt::format("{} asked for promotion {} and may not {} it; another person must. That it "
+                  "was tried is recorded",
+                  actor, live.row.id, kind == EvidenceKind::waiver_given ? "waive a clause of" : "approve"));
+}
+
+Done approve(Context& context, const std::string& actor, const std::string& id, const std::string& digest,
+             const std::string& reason) {
+  auto found = context.open_promotion(id);
+  if (!found) return std::unexpected(found.error());
+  auto& live = **found;
+  if (live.row.state != PromotionState::awaiting_approval) {
+    return schema::fail(ErrorCode::conflict, fmt::format("promotion {} waits for no approval: it is {}", id,
+                                                         store::to_string(live.row.state)));
+  }
+  const auto& wanted = live.progress.approval_digest;
+  schema::EntryValue::Object body{{"step", live.run.step}, {"evidence_digest", wanted}, {"reason", reason}};
+  if (auto other = refuse_own(context, live, actor, EvidenceKind::approval_given, body); !other) return other;
+  if (digest != wanted) {
+    return schema::fail(
+        ErrorCode::conflict,
+        fmt::format("the evidence is {} now, not {}: read it again and approve that", wanted, digest));
+  }
+  auto given = approvals_of(context, live);
+  if (!given) return std::unexpected(given.error());
+  const auto needed = quorum_of(*live.contract, live.run.step).needed;
+  if (std::ranges::any_of(*given,
+                          [&](const auto& one) { return schema::is_same_identity(one.who, actor); })) {
+    return schema::fail(ErrorCode::conflict,
+                        fmt::format("{} has approved this step already; {} of {} people have, another must",
+                                    actor, given->size(), needed));
+  }
+  const store::ApprovalRow approval{.id = context.new_id("ap"),
+                                    .stage = live.run.key,
+                                    .step = live.run.step,
+                                    .who = actor,
+                                    .evidence_digest = digest,
+                                    .reason = reason,
+                                    .given_us = context.now()};
+  const auto count = given->size() + 1;
+  body["approval"] = approval.id;
+  body["decision"] = store::to_string(approval.decision);
+  body["people_rule"] = schema::kPeopleByIdentity;
+  body["given"] = count;
+  body["needed"] = needed;
+  return context.commit_change(
+      live, approval_change(context.facts(live), approval, std::move(body), count >= needed));
+}
+
+}  // namespace driftgate::pipeline::people

@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/machine/endings.hpp"
+#include "daemon/pipeline/machine/lifecycle.hpp"
+#include "daemon/pipeline/people/people.hpp"
+#include "daemon/store/registry/models.hpp"
+
+namespace driftgate::pipeline::people {
+
+using schema::ErrorCode;
+using store::PromotionState;
+
+namespace {
+
+/// A person asks for an end. While the promotion rolls back already, a failed COMMIT changes nothing about
+/// that.
+Done end(Context& context, Live& live, const Withdrawal& withdrawal) {
+  auto change = machine::withdraw(context.facts(live), withdrawal);
+  return change.ends ? context.commit_or_retry(live, std::move(change))
+                     : context.commit_change(live, std::move(change));
+}
+
+}  // namespace
+
+Done abort(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
+  auto live = context.open_promotion(id);
+  if (!live) return std::unexpected(live.error());
+  return end(
+      context, **live,
+      {.target = PromotionState::aborted, .actor = actor, .reason = reason.empty() ? "aborted" : reason});
+}
+
+Done roll_back(Context& context, Live& live, const std::string& actor, const std::string& reason) {
+  return end(context, live,
+             {.target = PromotionState::rejected, .actor = actor, .reason = reason, .hold = true});
+}
+
+schema::Result<std::optional<Live>> serving_promotion(Context& context, const std::string& id) {
+  auto row =
+      context.world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
+  if (!row) return std::unexpected(row.error());
+  if (row->state != PromotionState::succeeded) {
+    return schema::fail(ErrorCode::conflict, fmt::format("promotion {} is {}: its candidate serves nothing",
+                                                         id, store::to_string(row->state)));
+  }
+  if (row->traffic == store::Traffic::reverted) return std::nullopt;
+  if (!context.models.contains(row->model))
+    return schema::fail(ErrorCode::not_found, fmt::format("there is no model {}", row->model));
+  Live live;
+  auto loaded = context.load(live, *row);
+  if (!loaded) return std::unexpected(loaded.error());
+  auto model =
+      context.world.store.read([&](store::Reader& reader) { return store::get_model(reader, row->model); });
+  if (!model) return std::unexpected(model.error());
+  if (model->incumbent != row->candidate) {
+    return schema::fail(
+        ErrorCode::conflict,
+        fmt::format("promotion {} does not serve {} any more; roll back the newest one", id, row->model));
+  }
+  return live;
+}
+
+Done end_successor(Context& context, const Live& served, const std::string& actor) {
+  auto* const other = context.holder(served.row.model);
+  if (other == nullptr) return {};
+  return end(context, *other,
+             {.target = PromotionState::aborted,
+              .actor = actor,
+              .reason = fmt::format("its baseline {} is rolled back", served.row.id),
+              .hold = true});
+}
+
+Done revert(Context& context, Live& served, const std::string& actor, const std::string& reason) {
+  return context.commit_urgent(served, machine::revert_success(context.facts(served), actor, reason));
+}
+
+Done pause(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
+  auto live = context.open_promotion(id);
+  if (!live) return std::unexpected(live.error());
+  auto change = machine::pause(context.facts(**live), actor, reason);
+  if (!change) return std::unexpected(change.error());
+  return context.commit_change(**live, std::move(*change));
+}
+
+Done resume(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
+  auto live = context.open_promotion(id);
+  if (!live) return std::unexpected(live.error());
+  auto change = machine::resume(context.facts(**live), actor, reason);
+  if (!change) return std::unexpected(change.error());
+  return context.commit_change(**live, std::move(*change));
+}
+
+Done lift_hold(Context& context, const std::string& actor, const std::string& model,
+               const std::string& reason) {
+  auto done = context.commit_rows("lift hold", [&](store::Tx& tx, Entries& entries) -> Done {
+    if (auto lifted = store::lift_hold(tx, model, context.now()); !lifted) return lifted;
+    schema::EntryDraft entry{.time_us = context.now(),
+                             .kind = schema::EvidenceKind::hold_lifted,
+                             .actor = actor,
+                             .body = {{"reason", reason}}};
+    entry.subject.model = model;
+    auto added = add_entry(tx, entries, entry);
+    return added ? store::set_model_evidence(tx, model, entries.last()) : added;
+  });
+  if (done) context.effects.emplace_back(StartNext{model});
+  return done;
+}
+
+}  // namespace driftgate::pipeline::people

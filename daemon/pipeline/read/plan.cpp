@@ -1,0 +1,112 @@
+#include "daemon/pipeline/read/plan.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/pipeline/read/plan_data.hpp"
+#include "schema/contract/least_n.hpp"
+#include "schema/json.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using nlohmann::json;
+using schema::Stage;
+
+constexpr std::uint64_t kPowerSeed = 1;
+
+json clauses_json(const schema::Contract& contract, Stage stage) {
+  json list = json::array();
+  for (const auto& clause : contract.clauses) {
+    if ((clause.stages & schema::stage_bit(stage)) == 0) continue;
+    json needs = json::array();
+    for (const auto& need : schema::least_n(clause, contract)) {
+      if (need.stage != stage) continue;
+      needs.push_back({{"n", need.n ? json(*need.n) : json(nullptr)},
+                       {"unit", need.unit},
+                       {"alpha", need.alpha},
+                       {"why", need.why}});
+    }
+    list.push_back({{"clause", clause.address()},
+                    {"severity", schema::to_string(clause.severity)},
+                    {"needs", std::move(needs)}});
+  }
+  return list;
+}
+
+json stage_plan(const schema::Contract& contract, Stage stage) {
+  if (stage == Stage::shadow_runtime) {
+    return {{"mirror_bp", contract.shadow.mirror_bp},
+            {"min_duration_ms", contract.shadow.min_duration_ms},
+            {"max_duration_ms", contract.shadow.max_duration_ms}};
+  }
+  if (stage != Stage::canary || !contract.canary) return nullptr;
+  json steps = json::array();
+  for (const auto& step : contract.canary->steps)
+    steps.push_back({{"share_bp", step.share_bp},
+                     {"approval", step.approval},
+                     {"approvals", step.approval ? step.approvals : 0}});
+  return {{"steps", std::move(steps)},
+          {"soak_ms", contract.canary->soak_ms},
+          {"bake_ms", contract.canary->bake_ms},
+          {"min_keys", contract.canary->min_keys},
+          {"holdback_bp", contract.canary->holdback_bp}};
+}
+
+/// Who holds the model, and what waits for it and would be superseded.
+struct Queue {
+  json holder = nullptr;
+  json superseded = json::array();
+};
+
+schema::Result<Queue> queue_of(store::Reader& reader, const std::string& model) {
+  auto newest = store::list_promotions(
+      reader, {.model = model, .state = std::nullopt, .before = std::nullopt, .limit = 50});
+  if (!newest) return std::unexpected(newest.error());
+  Queue queue;
+  for (const auto& other : *newest) {
+    if (store::holds_model(other.state)) queue.holder = other.id;
+    if (other.state == store::PromotionState::queued) queue.superseded.push_back(other.id);
+  }
+  return queue;
+}
+
+json unfit_json(const CheckedRequest& checked, const Settings& settings) {
+  json unfit = json::array();
+  for (const auto& fit : unfit_data(*checked.contract, checked.request, settings.roots, kPowerSeed)) {
+    unfit.push_back({{"stage", schema::to_string(fit.stage)},
+                     {"clause", fit.clause},
+                     {"slice", fit.slice},
+                     {"have", fit.have},
+                     {"least", fit.least},
+                     {"at_half", fit.at_half ? json(*fit.at_half) : json(nullptr)},
+                     {"message", fit.sentence}});
+  }
+  return unfit;
+}
+
+}  // namespace
+
+schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checked, const Settings& settings) {
+  const auto& row = checked.row;
+  auto queue = store.read([&](store::Reader& reader) { return queue_of(reader, row.model); });
+  if (!queue) return std::unexpected(queue.error());
+  json stages = json::array();
+  for (const auto stage :
+       {Stage::offline_numeric, Stage::statistical_slice, Stage::shadow_runtime, Stage::canary}) {
+    stages.push_back({{"stage", schema::to_string(stage)},
+                      {"clauses", clauses_json(*checked.contract, stage)},
+                      {"plan", stage_plan(*checked.contract, stage)}});
+  }
+  const json value{{"model", row.model},
+                   {"engine", row.engine},
+                   {"contract", row.contract},
+                   {"contract_name", checked.contract_name},
+                   {"starts_now", queue->holder.is_null()},
+                   {"locks", {{"model", row.model}, {"held_by", queue->holder}}},
+                   {"supersedes", queue->superseded},
+                   {"stages", std::move(stages)},
+                   {"unfit", unfit_json(checked, settings)}};
+  return View{row.model, 0, false, schema::canonical_json(value)};
+}
+
+}  // namespace driftgate::pipeline

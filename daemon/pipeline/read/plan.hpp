@@ -1,0 +1,16 @@
+#pragma once
+
+#include "daemon/pipeline/requests/checked_request.hpp"
+#include "daemon/pipeline/service.hpp"
+
+namespace driftgate::pipeline {
+
+/// What a promotion would do: {"model", "engine", "contract", "starts_now", "locks": {"model", "held_by"},
+/// "supersedes", "stages": [{"stage", "clauses": [{"clause", "severity", "needs": [{"n", "unit", "alpha",
+/// "why"}]}], "plan"}], "unfit": [{"stage", "clause", "slice", "have", "least", "at_half", "message"}]}.
+/// Sample sizes are at the α that would be spent by the first run; "unfit" says which clauses the corpora of
+/// the request cannot decide, or seldom would.
+[[nodiscard]] schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checked,
+                                             const Settings& settings);
+
+}  // namespace driftgate::pipeline

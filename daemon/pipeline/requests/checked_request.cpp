@@ -1,0 +1,238 @@
+#include "daemon/pipeline/requests/checked_request.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/jobs/rooted_path.hpp"
+#include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/requests/fallback.hpp"
+#include "daemon/store/registry/versions.hpp"
+#include "schema/contract/stored_contract.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using schema::ErrorCode;
+
+bool demands(const schema::Contract& contract, schema::Stage stage) {
+  return std::ranges::any_of(contract.clauses, [&](const schema::Clause& clause) {
+    return (clause.stages & schema::stage_bit(stage)) != 0;
+  });
+}
+
+schema::Result<store::ContractRow> find_contract(store::Reader& reader, const std::string& name) {
+  auto found = name.starts_with("sha256:") ? store::find_contract(reader, name)
+                                           : store::find_contract_by_name(reader, name);
+  if (!found) return std::unexpected(found.error());
+  if (!*found)
+    return schema::fail(ErrorCode::not_found, fmt::format("there is no contract {}; register it first", name),
+                        "/contract");
+  return **found;
+}
+
+schema::Result<void> check_source(const CaptureSource& source, const Settings& settings,
+                                  const std::string& where) {
+  if (!source.adapter.empty()) {
+    if (settings.adapters.contains(source.adapter)) return {};
+    std::string names;
+    for (const auto& [name, adapter] : settings.adapters) names += (names.empty() ? "" : ", ") + name;
+    return schema::fail(ErrorCode::not_found,
+                        fmt::format("there is no adapter '{}' in the settings; there are: {}", source.adapter,
+                                    names.empty() ? "none" : names),
+                        where);
+  }
+  auto opened = jobs::open_below(source.uri, settings.roots);
+  if (opened) return {};
+  return std::unexpected(schema::Error{opened.error().code, opened.error().message, where, nullptr});
+}
+
+/// The first clause of the stage that needs a floor that was not given.
+schema::Result<void> check_floors(const StageCaptures& captures, const Settings& settings,
+                                  const schema::Contract& contract, schema::Stage stage,
+                                  const std::string& where) {
+  for (const auto& [floor, name] :
+       {std::pair{&captures.floor_train, "train"}, {&captures.floor_inf, "inf"}}) {
+    if (!*floor) continue;
+    if (auto second = check_source((*floor)->second, settings, where + "/" + name); !second) return second;
+    if (!(*floor)->first) continue;
+    if (auto first = check_source(*(*floor)->first, settings, where + "/" + name); !first) return first;
+  }
+  for (const schema::Clause& clause : contract.clauses) {
+    if ((clause.stages & schema::stage_bit(stage)) == 0 || clause.severity == schema::Severity::soft)
+      continue;
+    const auto* metric = std::get_if<schema::MetricSubject>(&clause.subject);
+    const bool batch = metric != nullptr && metric->metric == schema::Metric::batch_variant_rate;
+    const bool wants_any = clause.limits.floor_multiple && !captures.floor_train && !captures.floor_inf;
+    if (!wants_any && !(batch && !captures.floor_inf)) continue;
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "{} needs a noise floor: capture the rows of this stage once more with another batch size{} "
+            "and give that capture as floor.{} (`driftgate promote`: --{}-floor-{})",
+            clause.address(), batch ? ", by the inference kernel," : "", batch ? "inf" : "train or floor.inf",
+            stage == schema::Stage::offline_numeric ? "numeric" : "slice", batch ? "inf" : "train or -inf"),
+        where);
+  }
+  return {};
+}
+
+schema::Result<void> check_captures(const std::optional<StageCaptures>& captures, const Settings& settings,
+                                    const schema::Contract& contract, schema::Stage stage,
+                                    const std::string& name) {
+  const auto where = "/captures/" + name;
+  if (!captures) {
+    if (!demands(contract, stage)) return {};
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "the contract has clauses for {}, so captures.{} is needed: {{\"train\", \"inf\", \"corpus\"}}",
+            schema::to_string(stage), name),
+        where);
+  }
+  if (auto train = check_source(captures->train, settings, where + "/train"); !train) return train;
+  if (auto inf = check_source(captures->inf, settings, where + "/inf"); !inf) return inf;
+  auto floors = check_floors(*captures, settings, contract, stage, where + "/floor");
+  if (!floors || captures->corpus.empty()) return floors;
+  return check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus");
+}
+
+schema::Result<void> check_driver(const route::Capabilities& can, const schema::Escalation& policy) {
+  const auto lacks = [](const char* what) {
+    return schema::fail(ErrorCode::unsupported,
+                        fmt::format("the data plane cannot do this: {}; a promotion needs it", what));
+  };
+  if (!can.basis_points) return lacks("weights in basis points");
+  if (!can.sticky) return lacks("sticky keys");
+  if (!can.mirror) return lacks("mirroring requests to the candidate");
+  const bool slices = std::ranges::any_of(
+      policy.rules, [](const auto& rule) { return rule.action == schema::Action::route_slice; });
+  if (slices && !can.slice) return lacks("routes for slices");
+  return {};
+}
+
+/// The engine of the candidate; it must not be what serves the model already.
+schema::Result<store::EngineRow> candidate_engine(store::Reader& reader, const store::ModelRow& model,
+                                                  const PromotionRequest& request) {
+  auto engine = store::find_engine(reader, request.engine);
+  if (!engine) return std::unexpected(engine.error());
+  if (!*engine)
+    return schema::fail(ErrorCode::not_found,
+                        fmt::format("there is no engine {}; register it first", request.engine), "/engine");
+  auto incumbent = store::find_version(reader, model.incumbent);
+  if (!incumbent) return std::unexpected(incumbent.error());
+  if (*incumbent && (*incumbent)->engine == (*engine)->name &&
+      (*incumbent)->base_url == (*engine)->base_url) {
+    return schema::fail(
+        ErrorCode::conflict,
+        fmt::format("engine {} is the incumbent of {} already", request.engine, request.model), "/engine");
+  }
+  return **engine;
+}
+
+/// Whether the contract is one for this kernel, with a canary that the data plane can do.
+schema::Result<void> check_contract(const schema::Contract& contract, const store::EngineRow& engine,
+                                    const route::Capabilities& data_plane) {
+  if (contract.inf_kernel != engine.kernel) {
+    return schema::fail(ErrorCode::invalid_argument,
+                        fmt::format("contract {} is for the kernel {}, engine {} serves {}", contract.name,
+                                    contract.inf_kernel, engine.name, engine.kernel),
+                        "/contract");
+  }
+  if (!contract.canary) {
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format("contract {} has no stages.canary, so nothing can be promoted under it", contract.name),
+        "/contract");
+  }
+  return check_driver(data_plane, contract.escalation);
+}
+
+/// What the store answers to a request, all of one snapshot. Whether the pair is blocked and which engine is
+/// the fallback are told after the checks of files, which need no store.
+struct Snapshot {
+  CheckedRequest checked;
+  schema::Result<void> unblocked{};
+  schema::Result<std::optional<store::EngineRow>> fallback{};
+};
+
+schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string& actor,
+                                       const PromotionRequest& request) {
+  auto model = promotable_model(reader, request.model);
+  if (!model) return std::unexpected(model.error());
+  auto engine = candidate_engine(reader, *model, request);
+  if (!engine) return std::unexpected(engine.error());
+  auto stored = find_contract(reader, request.contract);
+  if (!stored) return std::unexpected(stored.error());
+  auto contract = parse_contract_row(*stored);
+  if (!contract) return std::unexpected(contract.error());
+  Snapshot snapshot{.checked = {.row = {},
+                                .request = request,
+                                .contract_name = stored->name,
+                                .contract = std::move(*contract),
+                                .engine = std::move(*engine)}};
+  auto& row = snapshot.checked.row;
+  row.model = request.model;
+  row.engine = request.engine;
+  row.contract = stored->digest;
+  row.request = to_json(request);
+  row.requester = actor;
+  const auto& candidate = snapshot.checked.engine;
+  snapshot.unblocked = people::refuse_blocked(reader, candidate.checkpoint, candidate.kernel, row.contract);
+  snapshot.fallback =
+      resolve_fallback(reader, *snapshot.checked.contract, request.fallback_engine, candidate);
+  return snapshot;
+}
+
+}  // namespace
+
+schema::Result<std::shared_ptr<const schema::Contract>> parse_contract_row(const store::ContractRow& row) {
+  auto report = schema::parse_stored_contract(row.canonical, row.name);
+  if (!report.contract) {
+    return schema::fail(ErrorCode::corrupt,
+                        fmt::format("the stored contract {} cannot be read: {}", row.digest,
+                                    schema::format_faults(report.faults, row.name)));
+  }
+  return std::make_shared<const schema::Contract>(std::move(*report.contract));
+}
+
+schema::Result<store::ModelRow> promotable_model(store::Reader& reader, const std::string& name) {
+  auto model = store::find_model(reader, name);
+  if (!model) return std::unexpected(model.error());
+  if (!*model) {
+    return schema::fail(ErrorCode::conflict,
+                        fmt::format("{} has no incumbent, so there is nothing to promote against. A "
+                                    "model's first version is installed by "
+                                    "`driftgate model create {} --engine E --reason …`",
+                                    name, name),
+                        "/model");
+  }
+  if ((*model)->hold) {
+    return schema::fail(ErrorCode::conflict,
+                        fmt::format("{} is on hold since a rollback: {}. An operator lifts it by "
+                                    "`driftgate model lift-hold {} --reason …`",
+                                    name, *(*model)->hold, name),
+                        "/model");
+  }
+  return **model;
+}
+
+schema::Result<CheckedRequest> check_request(store::Store& store, const Settings& settings,
+                                             const route::Capabilities& data_plane, const std::string& actor,
+                                             const PromotionRequest& request) {
+  auto snapshot = store.read([&](store::Reader& reader) { return read_snapshot(reader, actor, request); });
+  if (!snapshot) return std::unexpected(snapshot.error());
+  auto& checked = snapshot->checked;
+  const auto& contract = *checked.contract;
+  auto fit = check_contract(contract, checked.engine, data_plane);
+  if (fit)
+    fit = check_captures(request.numeric, settings, contract, schema::Stage::offline_numeric, "numeric");
+  if (fit) fit = check_captures(request.slice, settings, contract, schema::Stage::statistical_slice, "slice");
+  if (fit) fit = snapshot->unblocked;
+  if (!fit) return std::unexpected(fit.error());
+  if (!snapshot->fallback) return std::unexpected(snapshot->fallback.error());
+  checked.fallback = std::move(*snapshot->fallback);
+  return std::move(checked);
+}
+
+}  // namespace driftgate::pipeline

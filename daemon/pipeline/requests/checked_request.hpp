@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/pipeline/requests/request.hpp"
+#include "daemon/pipeline/settings.hpp"
+#include "daemon/route/control/driver.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/engines.hpp"
+#include "daemon/store/registry/models.hpp"
+#include "daemon/store/store.hpp"
+#include "schema/contract/contract.hpp"
+
+namespace driftgate::pipeline {
+
+/// A promotion request with everything that it names, read from one snapshot of the store and found fit.
+struct CheckedRequest {
+  store::PromotionRow row;  ///< as it would be inserted, without id, seed and versions
+  PromotionRequest request;
+  std::string contract_name;
+  std::shared_ptr<const schema::Contract> contract;
+  store::EngineRow engine;                     ///< of the candidate
+  std::optional<store::EngineRow> fallback{};  ///< see resolve_fallback
+};
+
+/// The contract of a stored row: the only place where the pipeline parses one.
+[[nodiscard]] schema::Result<std::shared_ptr<const schema::Contract>> parse_contract_row(
+    const store::ContractRow& row);
+
+/// Checks everything that a request needs. Safe from any thread.
+[[nodiscard]] schema::Result<CheckedRequest> check_request(store::Store& store, const Settings& settings,
+                                                           const route::Capabilities& data_plane,
+                                                           const std::string& actor,
+                                                           const PromotionRequest& request);
+/// The model's row when a promotion of it may be asked for; `conflict` when it has no incumbent or is on
+/// hold.
+[[nodiscard]] schema::Result<store::ModelRow> promotable_model(store::Reader& reader,
+                                                               const std::string& model);
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,252 @@
+#include "daemon/pipeline/requests/promotions.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/machine/endings.hpp"
+#include "daemon/pipeline/machine/lifecycle.hpp"
+#include "daemon/pipeline/machine/routes.hpp"
+#include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/read/views.hpp"
+#include "daemon/store/registry/kernels.hpp"
+#include "daemon/store/registry/models.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
+#include "schema/names.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using schema::ErrorCode;
+using store::PromotionState;
+
+/// How often a scheduled promotion that waits in a blackout is looked at.
+constexpr std::int64_t kBlackoutLookUs = 60'000'000;
+
+store::VersionRow version_of(const store::EngineRow& engine, std::string id, std::int64_t now_us) {
+  store::VersionRow version;
+  version.id = std::move(id);
+  version.checkpoint = engine.checkpoint;
+  version.kernel = engine.kernel;
+  version.engine = engine.name;
+  version.base_url = engine.base_url;
+  version.created_us = now_us;
+  return version;
+}
+
+/// What is asked for is answered with the promotion as it is committed here.
+schema::Result<void> note_promotion(store::Tx& tx, const store::PromotionRow& row, jobs::JobRunner& runner,
+                                    std::int64_t now_us) {
+  if (store::current_write_scope() == nullptr) return {};
+  return note_made(tx, promotion_view(tx, row, runner, now_us));
+}
+
+schema::Result<void> note_model(store::Tx& tx, const std::string& name) {
+  if (store::current_write_scope() == nullptr) return {};
+  auto row = store::get_model(tx, name);
+  if (!row) return std::unexpected(row.error());
+  return note_made(tx, model_view(tx, *row));
+}
+
+schema::EntryValue::Object version_body(const store::VersionRow& version) {
+  return {{"version", version.id},
+          {"engine", version.engine},
+          {"kernel", version.kernel},
+          {"url", version.base_url}};
+}
+
+/// The engine's version as stored, with a new id when it is not.
+schema::Result<void> ensure(store::Tx& tx, store::VersionRow& version) {
+  auto ensured = store::ensure_version(tx, version);
+  if (!ensured) return std::unexpected(ensured.error());
+  version = std::move(*ensured);
+  return {};
+}
+
+/// The rows and the entry of a request; what is in `live` then is as stored.
+schema::Result<void> put_request(store::Tx& tx, Entries& entries, const CheckedRequest& checked,
+                                 bool verified, Live& live) {
+  auto done = ensure(tx, live.candidate);
+  if (done && checked.fallback) done = ensure(tx, live.fallback);
+  if (!done) return done;
+  auto& row = live.row;
+  row.candidate = live.candidate.id;
+  if (checked.fallback) row.fallback = live.fallback.id;
+  schema::EntryDraft entry{
+      .time_us = row.created_us,
+      .kind = schema::EvidenceKind::promotion_requested,
+      .actor = row.requester,
+      .subject = subject_of(row, live.candidate.checkpoint),
+      .body = {{"engine", row.engine},
+               {"kernel", live.candidate.kernel},
+               {"candidate", row.candidate},
+               {"url", live.candidate.base_url},
+               {"seed", row.seed},
+               {"fallback", checked.fallback ? schema::EntryValue(version_body(live.fallback)) : nullptr},
+               {"checkpoint_verified", verified},
+               {"request", entry_value(nlohmann::json::parse(row.request))}}};
+  auto kernel = store::find_kernel(tx, live.candidate.kernel);
+  if (!kernel) return std::unexpected(kernel.error());
+  if (*kernel) entry.body["kernel_digest"] = (*kernel)->digest;
+  auto seq = entries.add(tx, entry);
+  if (!seq) return std::unexpected(seq.error());
+  row.evidence_seq = *seq;
+  return store::insert_promotion(tx, row);
+}
+
+/// Ends a queued promotion: it has nothing to take back.
+void end_queued(Context& context, Live& live, const Withdrawal& withdrawal) {
+  (void)context.commit_or_retry(live, machine::withdraw(context.facts(live), withdrawal));
+}
+
+std::vector<std::string> queued_of(const Context& context, std::string_view model) {
+  std::vector<std::string> queued;  // by id, which is by age
+  for (const auto& [id, live] : context.promotions) {
+    if (live->row.model == model && live->row.state == PromotionState::queued) queued.push_back(id);
+  }
+  return queued;
+}
+
+/// What a start depends on, of one snapshot. The candidate and the contract are in memory since the request.
+struct Start {
+  store::ModelRow model;
+  store::VersionRow baseline;
+  schema::Result<void> unblocked{};
+};
+
+schema::Result<Start> read_start(Context& context, const Live& live) {
+  return context.world.store.read([&](store::Reader& reader) -> schema::Result<Start> {
+    auto model = store::get_model(reader, live.row.model);
+    if (!model) return std::unexpected(model.error());
+    auto baseline = store::find_version(reader, model->incumbent);
+    if (!baseline) return std::unexpected(baseline.error());
+    return Start{.model = *model,
+                 .baseline = baseline->value_or(store::VersionRow{}),
+                 .unblocked = people::refuse_blocked(reader, live.candidate.checkpoint, live.candidate.kernel,
+                                                     live.row.contract)};
+  });
+}
+
+void start_promotion(Context& context, Live& live, Start start) {
+  if (start.model.incumbent == live.row.candidate) {
+    return end_queued(
+        context, live,
+        {.target = PromotionState::superseded, .reason = "the candidate is the incumbent already"});
+  }
+  if (!start.unblocked && start.unblocked.error().code == ErrorCode::conflict) {
+    return end_queued(context, live,
+                      {.target = PromotionState::rejected, .reason = start.unblocked.error().message});
+  }
+  live.baseline = std::move(start.baseline);
+  (void)context.commit_or_retry(live, machine::begin_promotion(context.facts(live), start.model.incumbent));
+}
+
+}  // namespace
+
+schema::Result<std::string> create_model(Context& context, const std::string& actor,
+                                         const ModelRequest& request) {
+  auto named = schema::check_name(request.name, "a model's name", "/name");
+  if (!named) return std::unexpected(named.error());
+  auto engine = context.world.store.read(
+      [&](store::Reader& reader) { return store::find_engine(reader, request.engine); });
+  if (!engine) return std::unexpected(engine.error());
+  if (!*engine)
+    return schema::fail(ErrorCode::not_found,
+                        fmt::format("there is no engine {}; register it first", request.engine), "/engine");
+  const auto now = context.now();
+  auto version = version_of(**engine, context.new_id("ve"), now);
+  store::ModelRow model;
+  model.name = request.name;
+  model.epoch = 1;
+  model.lock_owner = context.world.instance;
+  model.created_us = model.updated_us = now;
+  ModelState state;
+  state.epoch = 1;
+  auto done =
+      context.commit_rows("create model", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+        if (auto ensured = ensure(tx, version); !ensured) return ensured;
+        model.incumbent = version.id;
+        if (auto inserted = store::insert_model(tx, model); !inserted) return inserted;
+        auto body = version_body(version);
+        body["reason"] = request.reason;
+        body["claim"] = "none: installed without a promotion";
+        schema::EntryDraft entry{.time_us = now,
+                                 .kind = schema::EvidenceKind::model_bootstrapped,
+                                 .actor = actor,
+                                 .body = std::move(body)};
+        entry.subject.model = request.name;
+        if (!version.checkpoint.empty()) entry.subject.checkpoint = version.checkpoint;
+        auto seq = entries.add(tx, entry);
+        if (!seq) return std::unexpected(seq.error());
+        if (auto noted = store::set_model_evidence(tx, request.name, *seq); !noted) return noted;
+        state.desired.model = request.name;
+        state.desired.epoch = 1;
+        state.desired.revision = 1;
+        state.desired.incumbent = machine::arm(version);
+        auto put = put_route(tx, entries, entry.subject, state.desired, "the model's first version", now);
+        return put ? note_model(tx, request.name) : put;
+      });
+  if (!done) return std::unexpected(done.error());
+  context.models[request.name] = state;
+  context.effects.emplace_back(ApplyRoute{request.name});
+  return request.name;
+}
+
+schema::Result<std::string> request_promotion(Context& context, const std::string& actor,
+                                              const CheckedRequest& checked, bool verified,
+                                              const AlsoRequested& also) {
+  const auto now = context.now();
+  auto live = std::make_unique<Live>();
+  live->contract = checked.contract;
+  live->candidate = version_of(checked.engine, context.new_id("ve"), now);
+  if (checked.fallback) live->fallback = version_of(*checked.fallback, context.new_id("ve"), now);
+  auto& row = live->row;
+  row = checked.row;
+  row.id = context.new_id("pr");
+  row.seed = context.new_seed();
+  row.created_us = row.updated_us = now;
+  row.reason = "asked for";
+  auto done =
+      context.commit_rows("request promotion", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+        // A checkpoint takes its time to hash: what may have changed since the request was checked.
+        auto model = promotable_model(tx, row.model);
+        if (!model) return std::unexpected(model.error());
+        auto put = people::refuse_blocked(tx, checked.engine.checkpoint, checked.engine.kernel, row.contract);
+        if (put) put = put_request(tx, entries, checked, verified, *live);
+        if (put) put = note_promotion(tx, row, context.world.runner, now);
+        return put && also ? also(tx, entries, row) : put;
+      });
+  if (!done) return std::unexpected(done.error());
+  const auto older = queued_of(context, row.model);
+  const auto id = row.id;
+  const auto name = row.model;
+  context.promotions[id] = std::move(live);
+  for (const auto& queued : older) {
+    end_queued(
+        context, *context.lookup(queued),
+        {.target = PromotionState::superseded, .actor = actor, .reason = fmt::format("{} is newer", id)});
+  }
+  context.effects.emplace_back(StartNext{name});
+  return id;
+}
+
+void start_next(Context& context, const std::string& model) {
+  if (context.holder(model) != nullptr) return;
+  const auto queued = queued_of(context, model);
+  if (queued.empty()) return;
+  auto& next = *context.lookup(queued.back());
+  auto start = read_start(context, next);
+  if (!start || start->model.hold) return;
+  for (std::size_t i = 0; i + 1 < queued.size(); ++i) {
+    end_queued(context, *context.lookup(queued[i]),
+               {.target = PromotionState::superseded, .reason = fmt::format("{} is newer", queued.back())});
+  }
+  if (next.row.requester.starts_with("schedule/") && context.blackout_of(model) != nullptr) {
+    next.retry_at_us = context.now() + kBlackoutLookUs;
+    return;
+  }
+  start_promotion(context, next, std::move(*start));
+}
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "schema/error.hpp"
+
+namespace driftgate::pipeline {
+
+/// Where a capture comes from: a path below a configured root, or an adapter of the daemon's settings
+/// that produces it in a job. Exactly one of the two is set.
+struct CaptureSource {
+  std::string uri;      ///< path, or "file://" and a path
+  std::string adapter;  ///< name in the settings; the API only names it
+  bool operator==(const CaptureSource&) const = default;
+};
+
+/// A noise floor: two runs of one kernel on the stage's corpus, batched differently.
+struct FloorCaptures {
+  std::optional<CaptureSource> first;  ///< absent = the stage's own capture of that kernel
+  CaptureSource second{};
+  bool operator==(const FloorCaptures&) const = default;
+};
+
+/// The captures of one fixed-data stage.
+struct StageCaptures {
+  CaptureSource train{}, inf{};
+  std::string corpus{};  ///< JSON Lines below a configured root; empty = none
+  std::optional<FloorCaptures> floor_train{}, floor_inf{};
+  bool operator==(const StageCaptures&) const = default;
+};
+
+/// What `POST /v1/promotions` carries (docs/design/pipeline.md, "Asking for a promotion").
+struct PromotionRequest {
+  std::string model;     ///< the name that clients send
+  std::string engine;    ///< name of a registered engine: the candidate
+  std::string contract;  ///< digest "sha256:…", or a contract's name = its newest registration
+  std::optional<StageCaptures> numeric, slice;
+  std::string note;  ///< free text, kept in evidence
+  /// Registered engine of the contract's fallback kernel; empty = the only one that serves the candidate's
+  /// checkpoint with it.
+  std::string fallback_engine{};
+  bool operator==(const PromotionRequest&) const = default;
+};
+
+/// Reads {"model", "engine", "contract", "captures": {"numeric": {"train": SOURCE, "inf": SOURCE, "corpus":
+/// URI, "floor": {"train": FLOOR, "inf": FLOOR}}, "slice": {…}}, "fallback_engine", "note"}. A SOURCE is a
+/// URI or {"adapter": NAME}. A FLOOR is a SOURCE, held against the stage's own capture of that kernel, or a
+/// list of two that are held against each other. Unknown members are refused; `invalid_document` with the
+/// JSON pointer in `where`.
+[[nodiscard]] schema::Result<PromotionRequest> parse_promotion_request(std::string_view json);
+[[nodiscard]] std::string to_json(const PromotionRequest& request);
+
+/// An engine to register: a base URL that serves exactly one (checkpoint, kernel).
+struct EngineRequest {
+  std::string name;
+  std::string url;                ///< "http://host:port[/path]"; the host must be allowed in the settings
+  std::string kernel;             ///< name of a registered kernel
+  std::string checkpoint_uri;     ///< folder below a configured root, hashed at registration; or empty
+  std::string checkpoint_digest;  ///< "sha256:…", when the folder cannot be read here; or empty
+  std::int64_t max_requests_per_second = 0;  ///< what it can serve; 0 = not stated
+};
+
+/// Reads {"name", "url", "kernel", "checkpoint": {"uri"?, "digest"?}, "max_requests_per_second"?}; errors as
+/// above.
+[[nodiscard]] schema::Result<EngineRequest> parse_engine_request(std::string_view json);
+
+/// Reads {"name", "engine", "reason"}: installs a model's first version.
+struct ModelRequest {
+  std::string name, engine, reason;
+};
+[[nodiscard]] schema::Result<ModelRequest> parse_model_request(std::string_view json);
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,291 @@
+#include "daemon/pipeline/requests/schedule_admin.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "daemon/evidence/log/log.hpp"
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/requests/request.hpp"
+#include "daemon/schedule/fire_times.hpp"
+#include "daemon/store/registry/schedules.hpp"
+#include "daemon/store/sqlite/write_scope.hpp"
+#include "schema/json.hpp"
+#include "schema/names.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using nlohmann::json;
+using schema::ErrorCode;
+
+constexpr std::int64_t kShownFires = 20;
+constexpr std::int64_t kSecond = 1'000'000;
+
+template <typename T>
+json maybe(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+schema::Result<View> view_of(store::Reader& reader, const store::ScheduleRow& row) {
+  auto fires = store::list_schedule_fires(reader, row.name, kShownFires);
+  if (!fires) return std::unexpected(fires.error());
+  json list = json::array();
+  for (const auto& fire : *fires) {
+    list.push_back({{"fire_us", fire.fire_us},
+                    {"outcome", fire.outcome},
+                    {"why", fire.why},
+                    {"promotion", maybe(fire.promotion)},
+                    {"evidence", fire.evidence_seq}});
+  }
+  const json value{{"name", row.name},
+                   {"cron", row.cron},
+                   {"timezone", row.zone},
+                   {"model", row.model},
+                   {"promotion", json::parse(row.request, nullptr, false)},
+                   {"misfire", row.misfire},
+                   {"grace_s", row.grace_s},
+                   {"if_running", row.if_running},
+                   {"paused", row.paused},
+                   {"owner", row.owner},
+                   {"created_us", row.created_us},
+                   {"updated_us", row.updated_us},
+                   {"revision", row.revision},
+                   {"next_us", row.paused ? json(nullptr) : maybe(row.next_us)},
+                   {"fires", std::move(list)}};
+  return View{row.name, row.revision, false, schema::canonical_json(value)};
+}
+
+std::unexpected<schema::Error> at(ErrorCode code, std::string message, std::string where) {
+  return schema::fail(code, std::move(message), std::move(where));
+}
+
+/// The row that a request stands for; next_us after `now_us`.
+schema::Result<store::ScheduleRow> row_of(const ScheduleRequest& request, const std::string& actor,
+                                          std::int64_t now_us) {
+  auto cron = schedule::parse_cron(request.cron);
+  if (!cron) return at(cron.error().code, cron.error().message, "/cron");
+  auto zone = schedule::Zone::find(request.zone);
+  if (!zone) return at(zone.error().code, zone.error().message, "/timezone");
+  if (request.misfire != "skip" && request.misfire != "run_once")
+    return at(ErrorCode::invalid_argument, "misfire is skip or run_once", "/misfire");
+  if (request.if_running != "skip" && request.if_running != "queue")
+    return at(ErrorCode::invalid_argument, "if_running is skip or queue", "/if_running");
+  if (request.grace_s < 0 || request.grace_s > kMaxGraceSeconds)
+    return at(ErrorCode::invalid_argument, fmt::format("grace_s is 0 to {}", kMaxGraceSeconds), "/grace_s");
+  auto promotion = parse_promotion_request(request.request);
+  if (!promotion) return at(promotion.error().code, promotion.error().message, "/promotion");
+  store::ScheduleRow row;
+  row.name = request.name;
+  row.cron = cron->text;
+  row.zone = zone->name();
+  row.model = promotion->model;
+  row.request = to_json(*promotion);
+  row.misfire = request.misfire;
+  row.grace_s = request.grace_s;
+  row.if_running = request.if_running;
+  row.owner = actor;
+  row.created_us = row.updated_us = now_us;
+  const auto next = schedule::next_fire(*cron, *zone, now_us / kSecond);
+  if (next) row.next_us = *next * kSecond;
+  return row;
+}
+
+/// The entry of a change, about the model that the schedule promotes.
+schema::Result<void> record(store::Tx& tx, schema::EvidenceKind kind, const std::string& actor,
+                            const store::ScheduleRow& row, std::int64_t now_us,
+                            schema::EntryValue::Object body) {
+  body.insert_or_assign("schedule", row.name);
+  body.insert_or_assign("revision", row.revision);
+  schema::EntryDraft entry{.time_us = now_us, .kind = kind, .actor = actor, .body = std::move(body)};
+  entry.subject.model = row.model;
+  auto appended = evidence::append(tx, entry);
+  if (!appended) return std::unexpected(appended.error());
+  return {};
+}
+
+schema::Result<void> record_set(store::Tx& tx, const std::string& actor, const store::ScheduleRow& row,
+                                std::int64_t now_us, const char* change) {
+  return record(tx, schema::EvidenceKind::schedule_set, actor, row, now_us,
+                {{"change", change},
+                 {"cron", row.cron},
+                 {"timezone", row.zone},
+                 {"request", entry_value(json::parse(row.request, nullptr, false))},
+                 {"misfire", row.misfire},
+                 {"grace_s", row.grace_s},
+                 {"if_running", row.if_running},
+                 {"paused", row.paused},
+                 {"owner", row.owner}});
+}
+
+class StoredSchedules final : public ScheduleAdmin {
+ public:
+  StoredSchedules(store::Store& store, std::function<std::int64_t()> now_us)
+      : store_(store), now_us_(std::move(now_us)) {}
+
+  schema::Result<View> create(const std::string& actor, const ScheduleRequest& request) override {
+    auto named = schema::check_name(request.name, "a schedule's name", "/name");
+    if (!named) return std::unexpected(named.error());
+    auto row = row_of(request, actor, now_us_());
+    if (!row) return std::unexpected(row.error());
+    auto made = store_.write("create schedule", [&](store::Tx& tx) -> schema::Result<void> {
+      auto all = store::list_schedules(tx, "", kMaxSchedules);
+      if (!all) return std::unexpected(all.error());
+      if (all->size() >= kMaxSchedules)
+        return schema::fail(ErrorCode::limit_exceeded,
+                            fmt::format("there are {} schedules already", kMaxSchedules));
+      if (auto inserted = store::insert_schedule(tx, *row); !inserted) return inserted;
+      if (auto recorded = record_set(tx, actor, *row, row->created_us, "created"); !recorded) return recorded;
+      auto view = view_of(tx, *row);
+      if (!view) return std::unexpected(view.error());
+      return store::note_made(tx, {.id = view->id, .json = view->json, .revision = view->seq});
+    });
+    if (!made) return std::unexpected(made.error());
+    auto view = get(request.name);
+    if (view) view->created = true;
+    return view;
+  }
+
+  schema::Result<View> replace(const std::string& actor, const ScheduleRequest& request,
+                               std::uint64_t revision) override {
+    auto row = row_of(request, actor, now_us_());
+    if (!row) return std::unexpected(row.error());
+    return change(actor, request.name, revision, "replaced", [&](store::ScheduleRow& stored) {
+      row->paused = stored.paused;
+      row->revision = stored.revision;
+      stored = *row;
+    });
+  }
+
+  schema::Result<View> set_paused(const std::string& actor, const std::string& name, bool paused,
+                                  std::uint64_t revision) override {
+    return change(actor, name, revision, paused ? "paused" : "resumed", [&](store::ScheduleRow& stored) {
+      stored.paused = paused;
+      // What would have fired while it was paused is not missed.
+      const auto cron = schedule::parse_cron(stored.cron);
+      const auto zone = schedule::Zone::find(stored.zone);
+      if (!cron || !zone) return;
+      const auto next = schedule::next_fire(*cron, *zone, now_us_() / kSecond);
+      stored.next_us = next ? std::optional(*next * kSecond) : std::nullopt;
+    });
+  }
+
+  schema::Result<void> remove(const std::string& actor, const std::string& name,
+                              std::uint64_t revision) override {
+    return store_.write("delete schedule", [&](store::Tx& tx) -> schema::Result<void> {
+      auto row = store::get_schedule(tx, name);
+      if (!row) return std::unexpected(row.error());
+      if (auto deleted = store::delete_schedule(tx, name, revision); !deleted) return deleted;
+      return record(tx, schema::EvidenceKind::schedule_deleted, actor, *row, now_us_(), {});
+    });
+  }
+
+  schema::Result<View> get(const std::string& name) override {
+    return store_.read([&](store::Reader& reader) -> schema::Result<View> {
+      auto row = store::get_schedule(reader, name);
+      if (!row) return std::unexpected(row.error());
+      return view_of(reader, *row);
+    });
+  }
+
+  schema::Result<Page> list(const PageRequest& request) override {
+    return store_.read([&](store::Reader& reader) -> schema::Result<Page> {
+      const auto limit = std::clamp<std::size_t>(request.limit, 1, kMaxPageItems);
+      auto rows = store::list_schedules(reader, request.after, static_cast<std::int64_t>(limit) + 1);
+      if (!rows) return std::unexpected(rows.error());
+      Page page;
+      for (std::size_t i = 0; i < std::min(rows->size(), limit); ++i) {
+        auto view = view_of(reader, (*rows)[i]);
+        if (!view) return std::unexpected(view.error());
+        page.items.push_back(std::move(*view));
+      }
+      if (rows->size() > limit) page.next = (*rows)[limit - 1].name;
+      return page;
+    });
+  }
+
+  schema::Result<View> next(const std::string& name, std::size_t count) override {
+    auto row = store_.read([&](store::Reader& reader) { return store::get_schedule(reader, name); });
+    if (!row) return std::unexpected(row.error());
+    auto cron = schedule::parse_cron(row->cron);
+    if (!cron) return std::unexpected(cron.error());
+    auto zone = schedule::Zone::find(row->zone);
+    if (!zone) return std::unexpected(zone.error());
+    json items = json::array();
+    const auto wanted = std::clamp<std::size_t>(count, 1, kMaxNextFires);
+    for (const auto fire : schedule::next_fires(*cron, *zone, now_us_() / kSecond, wanted))
+      items.push_back({{"fire_us", fire * kSecond}, {"local", zone->format(fire)}});
+    return View{name, row->revision, false, schema::canonical_json(json{{"items", std::move(items)}})};
+  }
+
+ private:
+  template <typename F>
+  schema::Result<View> change(const std::string& actor, const std::string& name, std::uint64_t revision,
+                              const char* what, F edit) {
+    auto done = store_.write("change schedule", [&](store::Tx& tx) -> schema::Result<void> {
+      auto row = store::get_schedule(tx, name);
+      if (!row) return std::unexpected(row.error());
+      const auto created_us = row->created_us;
+      row->revision = revision;
+      edit(*row);
+      row->created_us = created_us;
+      row->updated_us = now_us_();
+      auto updated = store::update_schedule(tx, *row);
+      return updated ? record_set(tx, actor, *row, row->updated_us, what) : updated;
+    });
+    if (!done) return std::unexpected(done.error());
+    return get(name);
+  }
+
+  store::Store& store_;
+  std::function<std::int64_t()> now_us_;
+};
+
+}  // namespace
+
+schema::Result<ScheduleRequest> parse_schedule_request(std::string_view text, const std::string& name) {
+  const auto body = schema::parse_json(text, {}, "the schedule");
+  if (!body) return std::unexpected(body.error());
+  if (!body->is_object()) return schema::fail(ErrorCode::invalid_document, "a schedule is a JSON object");
+  ScheduleRequest request;
+  request.name = name;
+  const std::pair<const char*, std::string*> texts[] = {{"name", &request.name},
+                                                        {"cron", &request.cron},
+                                                        {"timezone", &request.zone},
+                                                        {"misfire", &request.misfire},
+                                                        {"if_running", &request.if_running}};
+  for (const auto& [key, value] : body->items()) {
+    const auto pointer = "/" + schema::pointer_token(key);
+    const auto* const known =
+        std::ranges::find_if(texts, [&](const auto& item) { return key == item.first; });
+    if (known != std::end(texts)) {
+      if (!value.is_string())
+        return at(ErrorCode::invalid_document, fmt::format("'{}' must be a string", key), pointer);
+      if (key == "name" && !name.empty() && value != name)
+        return at(ErrorCode::invalid_document, "the name is not the one in the path", pointer);
+      *known->second = value.get<std::string>();
+    } else if (key == "grace_s" && value.is_number_integer()) {
+      request.grace_s = value.get<std::int64_t>();
+    } else if (key == "promotion" && value.is_object()) {
+      request.request = value.dump();
+    } else {
+      return at(
+          ErrorCode::invalid_document,
+          fmt::format("'{}' is no member of a schedule, or of another kind; it has name, cron, timezone, "
+                      "promotion, misfire, grace_s and if_running",
+                      key),
+          pointer);
+    }
+  }
+  if (request.cron.empty()) return at(ErrorCode::invalid_document, "'cron' is missing", "/cron");
+  if (request.request.empty())
+    return at(ErrorCode::invalid_document, "'promotion', the request that is made, is missing", "/promotion");
+  return request;
+}
+
+std::unique_ptr<ScheduleAdmin> stored_schedules(store::Store& store, std::function<std::int64_t()> now_us) {
+  return std::make_unique<StoredSchedules>(store, std::move(now_us));
+}
+
+}  // namespace driftgate::pipeline

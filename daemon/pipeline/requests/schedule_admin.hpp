@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/pipeline/service.hpp"
+#include "daemon/store/store.hpp"
+
+namespace driftgate::pipeline {
+
+/// What a person says of a schedule.
+struct ScheduleRequest {
+  std::string name;  ///< 1 … 64 of [A-Za-z0-9._-]
+  std::string cron, zone = "UTC";
+  std::string request;              ///< JSON of a promotion request (request.hpp)
+  std::string misfire = "skip";     ///< or "run_once"
+  std::int64_t grace_s = 3'600;     ///< of run_once
+  std::string if_running = "skip";  ///< or "queue"
+};
+inline constexpr std::int64_t kMaxGraceSeconds = 7 * 86'400;
+inline constexpr std::size_t kMaxSchedules = 1'000;
+inline constexpr std::size_t kMaxNextFires = 100;
+
+/// Reads {"name", "cron", "timezone"?, "promotion": {…}, "misfire"?, "grace_s"?, "if_running"?}; the name may
+/// be left out where the path has it. Unknown members are refused; `invalid_document` with the pointer.
+[[nodiscard]] schema::Result<ScheduleRequest> parse_schedule_request(std::string_view json,
+                                                                     const std::string& name_in_path);
+
+/// Where people keep schedules; each change is an entry, in the same transaction. Safe from any thread.
+/// `revision` is the ETag that was read: `conflict` when the schedule was changed since.
+class ScheduleAdmin {
+ public:
+  virtual ~ScheduleAdmin() = default;
+  virtual schema::Result<View> create(const std::string& actor, const ScheduleRequest& request) = 0;
+  virtual schema::Result<View> replace(const std::string& actor, const ScheduleRequest& request,
+                                       std::uint64_t revision) = 0;
+  virtual schema::Result<View> set_paused(const std::string& actor, const std::string& name, bool paused,
+                                          std::uint64_t revision) = 0;
+  virtual schema::Result<void> remove(const std::string& actor, const std::string& name,
+                                      std::uint64_t revision) = 0;
+  /// {"name", "cron", "timezone", "promotion", "misfire", "grace_s", "if_running", "paused", "owner",
+  /// "created_us", "updated_us", "revision", "next_us" | null, "fires": [{"fire_us", "outcome", "why",
+  /// "promotion" | null, "evidence"}]}; View::seq is the revision.
+  virtual schema::Result<View> get(const std::string& name) = 0;
+  virtual schema::Result<Page> list(const PageRequest& page) = 0;
+  /// {"items": [{"fire_us", "local"}]} of the next fire times.
+  virtual schema::Result<View> next(const std::string& name, std::size_t count) = 0;
+};
+
+/// Over the daemon's store, which must outlive it; `now_us` is the pipeline's clock.
+[[nodiscard]] std::unique_ptr<ScheduleAdmin> stored_schedules(store::Store& store,
+                                                             std::function<std::int64_t()> now_us);
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,251 @@
+#include "daemon/pipeline/stages/canary_stage.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/pipeline/machine/ladder.hpp"
+#include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/stages/carried_signals.hpp"
+#include "daemon/pipeline/stages/spending_key.hpp"
+#include "daemon/pipeline/stages/step.hpp"
+#include "daemon/route/table/route_table.hpp"
+#include "daemon/store/promotions/stream_states.hpp"
+#include "daemon/store/registry/engines.hpp"
+#include "schema/sha256.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+stages::RequestOutcome outcome_of(route::Outcome outcome) {
+  switch (outcome) {
+    case route::Outcome::ok:
+      return stages::RequestOutcome::ok;
+    case route::Outcome::failed:
+      return stages::RequestOutcome::failed;
+    case route::Outcome::excluded:
+      return stages::RequestOutcome::excluded;
+  }
+  return stages::RequestOutcome::excluded;
+}
+
+stages::CanaryObservation observation_of(const route::Observation& seen) {
+  stages::CanaryObservation observation;
+  observation.key_hash = seen.key_hash;
+  observation.keyless = seen.keyless;
+  observation.pinned = seen.pinned;
+  observation.candidate = seen.candidate;
+  observation.candidate_bp = seen.candidate_bp;
+  observation.slice = seen.slice;
+  observation.outcome = outcome_of(seen.outcome);
+  observation.routed_us = seen.routed_us;
+  if (seen.outcome == route::Outcome::ok)
+    observation.latency = {seen.ttft_ms, seen.inter_token_ms, seen.total_ms};
+  observation.prompt_chars = seen.prompt_chars;
+  return observation;
+}
+
+/// α of the run, spent with the run's row; then nothing is spent again for this run.
+schema::Result<void> spend(Context& context, Live& live) {
+  auto key = spending_key(context.world.store, live.candidate, live.row.contract, live.run.key.stage);
+  if (!key) return std::unexpected(key.error());
+  auto progress = live.progress;
+  auto run = live.run;
+  auto spent = context.commit_rows("spend alpha", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
+    auto found = store::spend(tx, *key, schema::sha256_digest(run.key.text()), run.key, context.now());
+    if (!found) return std::unexpected(found.error());
+    progress.spent_k = static_cast<std::uint32_t>(found->row.k);
+    run.progress = to_json(progress);
+    return store::update_stage_run(tx, run);
+  });
+  if (!spent) return spent;
+  live.run = run;
+  live.progress = progress;
+  return {};
+}
+
+/// Loads the tests' memory, or makes it when the stage begins.
+schema::Result<void> open_tests(Context& context, Live& live) {
+  if (live.canary) return {};
+  auto stored = context.world.store.read([&](store::Reader& reader) {
+    return store::find_stream_state(reader, live.run.key, kCanaryStream, "");
+  });
+  if (!stored) return std::unexpected(stored.error());
+  if (*stored) {
+    auto state = stages::CanaryState::deserialise(*live.contract, (*stored)->state);
+    if (!state) return std::unexpected(state.error());
+    live.canary.emplace(std::move(*state));
+    return {};
+  }
+  if (auto spent = spend(context, live); !spent) return spent;
+  if (auto recalled = recall_incumbent(context, live); !recalled) return recalled;
+  stages::CanarySettings settings;
+  settings.attempt = live.progress.spent_k;
+  settings.seed = live.row.seed;
+  settings.incumbent = context.model_of(live)->incumbent.seen();
+  auto state = stages::CanaryState::create(*live.contract, settings);
+  if (!state) return std::unexpected(state.error());
+  live.canary.emplace(std::move(*state));
+  return {};
+}
+
+std::uint32_t share_of(const Live& live, std::uint32_t step) {
+  const auto steps = static_cast<std::uint32_t>(live.contract->canary->steps.size());
+  return live.canary->share_of_step(std::min(step, steps - 1));
+}
+
+/// When the candidate's telemetry was last heard of.
+std::int64_t newest_us(const Live& live, const StageProgress& progress) {
+  return std::max(progress.last_window_us, live.run.step_started_us);
+}
+
+/// What the tests are asked with. Ages are by the daemon's clock.
+schema::Result<stages::CanaryContext> context_of(Context& context, const Live& live,
+                                                 const StageProgress& progress) {
+  auto approved = is_approved(context, live);
+  if (!approved) return std::unexpected(approved.error());
+  const auto now = context.now();
+  stages::CanaryContext asked;
+  asked.now_ms = now / 1'000;
+  asked.step = static_cast<std::uint32_t>(live.run.step);
+  asked.step_started_ms = live.run.step_started_us / 1'000;
+  asked.telemetry_age_ms = std::max<std::int64_t>(0, (now - newest_us(live, progress)) / 1'000);
+  asked.paused = live.row.state == store::PromotionState::paused || progress.phase == "applying" ||
+                 !context.model_of(live)->agreed || context.blackout_of(live.row.model) != nullptr;
+  asked.approved = *approved;
+  auto carried = carry_signals(context.world.store, *live.contract, live.row.id, now, asked);
+  if (!carried) return std::unexpected(carried.error());
+  return asked;
+}
+
+/// A recovery action can hurt too: traffic moves to the fallback engine only when that can take it.
+std::optional<Capacity> check_capacity(Context& context, const Live& live, stages::CanaryDecision& decision) {
+  auto facts = machine::asked_of_fallback(context.facts(live), decision);
+  if (!facts) return std::nullopt;
+  if (!facts->engine.empty()) {
+    auto engine = context.world.store.read(
+        [&](store::Reader& reader) { return store::find_engine(reader, live.fallback.engine); });
+    if (engine && *engine) facts->max_requests_per_second = (*engine)->max_requests_per_second;
+    if (auto healthy = context.world.health(live.fallback.base_url); !healthy)
+      facts->unhealthy = healthy.error();
+  }
+  auto capacity = judge_capacity(*facts);
+  if (capacity.enough && decision.fallback_slices.size() > route::kMaxRouteSlices) {
+    capacity.enough = false;
+    capacity.text = fmt::format("a route has at most {} slices", route::kMaxRouteSlices);
+  }
+  if (!capacity.enough) machine::roll_back_instead(decision, capacity);
+  return capacity;
+}
+
+}  // namespace
+
+schema::Result<void> recall_incumbent(Context& context, const Live& live) {
+  auto& remembered = context.model_of(live)->incumbent;
+  if (remembered.recalled_for(live.row.id)) return {};
+  auto kept =
+      context.world.store.read([&](store::Reader& reader) -> schema::Result<std::vector<std::string>> {
+        auto runs = store::list_stage_runs(reader, live.row.id);
+        if (!runs) return std::unexpected(runs.error());
+        std::vector<std::string> texts;
+        for (const auto& run : *runs) {
+          auto state = store::find_stream_state(reader, run.key, kIncumbentStream, "");
+          if (!state) return std::unexpected(state.error());
+          if (*state) texts.push_back((*state)->state);
+        }
+        return texts;
+      });
+  if (!kept) return std::unexpected(kept.error());
+  for (const std::string& text : *kept) {
+    if (auto adopted = remembered.adopt(text, live.baseline.id); !adopted) return adopted;
+  }
+  remembered.mark_recalled(live.row.id);
+  return {};
+}
+
+StageStep canary_step(Context& context, Live& live) {
+  auto opened = open_tests(context, live);
+  if (!opened) {
+    // A store that cannot write now is tried again: it spends no further attempt.
+    const auto code = opened.error().code;
+    const bool passes = code == schema::ErrorCode::storage_full || code == schema::ErrorCode::io ||
+                        code == schema::ErrorCode::unavailable;
+    if (passes) return Retry{opened.error()};
+    return AttemptFailed{opened.error(), "the canary's tests"};
+  }
+  const auto step = static_cast<std::uint32_t>(live.run.step);
+  const auto share = share_of(live, step);
+  const auto& desired = context.model_of(live)->desired;
+  const bool routed = desired.candidate && desired.candidate->version == live.row.candidate &&
+                      desired.stage_key == live.run.key.text() && desired.candidate_bp == share;
+  const bool begins = live.progress.phase.empty();
+  if (begins || !routed) {
+    // The first step, or the share that a restart held back until the data plane could be read.
+    return machine::go_to_step(
+        context.facts(live),
+        {step, share, begins ? "the canary begins" : "the route was read back; the step goes on"});
+  }
+  Change change;
+  change.effects.emplace_back(ApplyRoute{live.row.model});
+  return change;
+}
+
+schema::Result<Change> canary_route_applied(Context& context, Live& live) {
+  auto opened = open_tests(context, live);
+  if (!opened) return std::unexpected(opened.error());
+  const auto step = static_cast<std::uint32_t>(live.run.step);
+  const auto wanted = live.progress.share_bp;
+  const auto& desired = context.model_of(live)->desired;
+  if (desired.candidate_bp < std::min(share_of(live, step), wanted)) {
+    // A restart held the share back: the step begins when all of it was read back.
+    return machine::go_to_step(context.facts(live),
+                               {step, wanted, "the route was read back; the step goes on"});
+  }
+  live.canary->begin_step(step);
+  return machine::begin_step(context.facts(live), live.canary->serialise());
+}
+
+schema::Result<Change> canary_window(Context& context, Live& live, const route::Window& window,
+                                     Change change) {
+  auto opened = open_tests(context, live);
+  if (!opened) return std::unexpected(opened.error());
+  if (live.canary->begin_window(window.router_id, window.number)) {
+    for (const auto& seen : window.observations) live.canary->observe(observation_of(seen));
+  }
+  change.progress = live.progress;
+  change.progress->last_window_us = context.now();
+  return canary_decision(context, live, std::move(change));
+}
+
+bool is_silent(const Context& context, const Live& live) {
+  const auto& plan = *live.contract->canary;
+  const auto& progress = live.progress;
+  const auto age_ms = (context.now() - newest_us(live, progress)) / 1'000;
+  if (progress.phase == "applying" || progress.phase.empty() || age_ms < plan.freeze_after_ms) return false;
+  const bool frozen = progress.last_action == stages::to_string(stages::CanaryAction::freeze);
+  return !frozen || age_ms >= plan.revert_after_ms;
+}
+
+schema::Result<Change> canary_decision(Context& context, Live& live, Change change) {
+  if (!change.progress) change.progress = live.progress;
+  auto& progress = *change.progress;
+  auto asked = context_of(context, live, progress);
+  if (!asked) return std::unexpected(asked.error());
+  auto decision = live.canary->decide(*asked);
+  progress.advance_proven = decision.advance_proven;
+  progress.keys_in_step = decision.keys_in_step;
+  progress.exposed_requests = decision.exposed_requests;
+  progress.exposed_keys = decision.exposed_keys;
+  progress.failed_requests_candidate = decision.failed_requests_candidate;
+  progress.failed_requests_incumbent = decision.failed_requests_incumbent;
+  progress.first_failure_us = decision.first_failure_us.value_or(0);
+  for (const auto& verdict : decision.verdicts)
+    progress.max_e_value = std::max(progress.max_e_value, verdict.e_value.value_or(1));
+  const auto capacity = check_capacity(context, live, decision);
+  const auto facts = context.facts(live);
+  for (auto& entry : machine::order_entries(facts, decision, capacity))
+    change.orders.push_back(std::move(entry));
+  return machine::decide(facts, decision, context.new_id("bl"), std::move(change));
+}
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/pipeline/context.hpp"
+#include "daemon/store/jobs.hpp"
+
+namespace driftgate::pipeline {
+
+/// "promotion/stage/attempt/name".
+[[nodiscard]] std::string job_key(const store::StageKey& stage, std::string_view name);
+
+/// A job of the stage that runs, as stored.
+struct StageJob {
+  store::JobRow row;
+  jobs::JobSpec spec;
+  bool is_new = false;                      ///< its row is not stored yet
+  std::optional<jobs::JobResult> result{};  ///< once it has ended
+};
+[[nodiscard]] schema::Result<StageJob> look_at_job(Context& context, const Live& live, std::string_view name,
+                                                   jobs::JobKind kind, const jobs::JobLimits& limits,
+                                                   const std::string& payload);
+/// `change` stores the row of a new job and starts it. A job that runs is started again, which adopts it when
+/// this process has not seen it yet. `what` as in StartJob.
+void dispatch(Change& change, const StageJob& job, std::string what);
+/// The job has ended: its row, its entry, and what is kept of it.
+[[nodiscard]] schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts& facts,
+                                                 store::JobRow& job, const jobs::JobDone& done,
+                                                 const std::string& folder);
+
+}  // namespace driftgate::pipeline

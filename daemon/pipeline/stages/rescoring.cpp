@@ -1,0 +1,110 @@
+#include "daemon/pipeline/stages/rescoring.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/jobs/engine_client.hpp"
+#include "daemon/pipeline/stages/jobs.hpp"
+#include "daemon/store/registry/engines.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using schema::ErrorCode;
+
+constexpr const char* kMirroring = "mirroring";
+constexpr const char* kStopping = "stopping";
+constexpr std::uint32_t kBatchPrompts = 256;
+
+/// Prompts to ask alone and in a batch: none unless a clause of this stage is about it.
+std::uint32_t batch_prompts(const schema::Contract& contract) {
+  const bool wanted = std::ranges::any_of(contract.clauses, [](const schema::Clause& clause) {
+    const auto* subject = std::get_if<schema::MetricSubject>(&clause.subject);
+    return subject != nullptr && subject->metric == schema::Metric::batch_variant_rate &&
+           (clause.stages & schema::stage_bit(schema::Stage::shadow_runtime)) != 0;
+  });
+  return wanted ? kBatchPrompts : 0;
+}
+
+schema::Result<jobs::RescorePayload::Side> side_of(store::Reader& reader, const Live& live,
+                                                   const store::VersionRow& version) {
+  auto engine = store::find_engine(reader, version.engine);
+  if (!engine) return std::unexpected(engine.error());
+  if (!*engine)
+    return schema::fail(ErrorCode::corrupt, fmt::format("engine {} is not stored", version.engine));
+  auto abilities = jobs::abilities_from_json((*engine)->abilities);
+  if (!abilities) return std::unexpected(abilities.error());
+  return jobs::RescorePayload::Side{version.base_url,
+                                    abilities->models.empty() ? live.row.model : abilities->models.front(),
+                                    version.kernel, abilities->echo_rescoring, abilities->token_ids};
+}
+
+/// Stores the job that scores a sample, and starts it. It belongs to no transition, so nothing waits for it.
+schema::Result<void> score_sample(Context& context, Live& live, const std::string& spool) {
+  auto payload = rescore_payload(context, live, spool);
+  if (!payload) return std::unexpected(payload.error());
+  auto job =
+      look_at_job(context, live, fmt::format("sample-{}", live.progress.samples + 1), jobs::JobKind::rescore,
+                  context.world.settings.rescore_limits, jobs::to_json(*payload));
+  if (!job) return std::unexpected(job.error());
+  if (job->result) return {};
+  Change change;
+  dispatch(change, *job, {});
+  change.effects.clear();
+  auto stored = context.commit_change(live, std::move(change));
+  return stored ? context.world.runner.start(job->spec) : stored;
+}
+
+}  // namespace
+
+schema::Result<jobs::RescorePayload> rescore_payload(Context& context, const Live& live,
+                                                     const std::string& spool) {
+  // In a canary the candidate serves users: it is asked for nothing that no clause there is decided on.
+  const bool shadow = live.run.key.stage == schema::to_string(schema::Stage::shadow_runtime);
+  jobs::RescorePayload payload{.spool = spool,
+                               .incumbent = {},
+                               .candidate = {},
+                               .checkpoint = live.candidate.checkpoint,
+                               .contract = live.contract->canonical_json,
+                               .max_rescored = context.world.settings.max_rescored,
+                               .batch_prompts = shadow ? batch_prompts(*live.contract) : 0,
+                               .seed = live.row.seed,
+                               .outgoing = context.world.settings.outgoing};
+  auto read = context.world.store.read([&](store::Reader& reader) -> schema::Result<void> {
+    auto incumbent = side_of(reader, live, live.baseline);
+    if (!incumbent) return std::unexpected(incumbent.error());
+    auto candidate = side_of(reader, live, live.candidate);
+    if (!candidate) return std::unexpected(candidate.error());
+    payload.incumbent = std::move(*incumbent);
+    payload.candidate = std::move(*candidate);
+    return {};
+  });
+  if (!read) return std::unexpected(read.error());
+  return payload;
+}
+
+void follow_sampling(Context& context, Live& live) {
+  const auto& model = *context.model_of(live);
+  auto& progress = live.progress;
+  if (!model.agreed || live.retry_at_us != 0) return;
+  if (model.desired.mirror_bp > 0) {
+    progress.sample = kMirroring;  // kept with the next window
+    return;
+  }
+  if (progress.sample.empty()) return;
+  progress.sample = kStopping;
+  const auto spool = context.world.driver.spool_path(live.run.key.text());
+  if (!spool && spool.error().code == ErrorCode::conflict) return;
+  if (spool) {
+    auto scored = score_sample(context, live, *spool);
+    if (!scored) {
+      return context.warn(fmt::format("the sampled requests of {} are not scored yet: {}",
+                                      live.run.key.text(), scored.error().describe()));
+    }
+  }
+  progress.samples += 1;
+  progress.sample.clear();
+}
+
+}  // namespace driftgate::pipeline

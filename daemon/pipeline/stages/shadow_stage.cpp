@@ -1,0 +1,209 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "daemon/jobs/shadow_pairs.hpp"
+#include "daemon/jobs/worker.hpp"
+#include "daemon/pipeline/machine/routes.hpp"
+#include "daemon/pipeline/stages/jobs.hpp"
+#include "daemon/pipeline/stages/report_json.hpp"
+#include "daemon/pipeline/stages/rescoring.hpp"
+#include "daemon/pipeline/stages/spending_key.hpp"
+#include "daemon/pipeline/stages/step.hpp"
+#include "daemon/store/promotions/spending.hpp"
+#include "schema/json.hpp"
+#include "schema/sha256.hpp"
+
+namespace driftgate::pipeline {
+namespace {
+
+using schema::ErrorCode;
+
+/// Pairs that the O clauses ask for: the stage lasts until they are there or max_duration.
+std::uint64_t wanted_pairs(const schema::Contract& contract) {
+  std::uint64_t wanted = 1;
+  for (const auto& clause : contract.clauses) {
+    const auto* signal = std::get_if<schema::SignalSubject>(&clause.subject);
+    if (signal == nullptr || signal->signal != schema::Metric::shadow_pairs || !clause.limits.min_count)
+      continue;
+    wanted = std::max(wanted, *clause.limits.min_count);
+  }
+  return wanted;
+}
+
+schema::Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return schema::fail(ErrorCode::io, fmt::format("cannot open {}", path));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+/// Files of the rescore job, checked against the digests that it stated.
+schema::Result<std::string> read_checked(const jobs::JobResult& result, const std::string& folder,
+                                         const char* name) {
+  const auto file = result.files.find(name);
+  if (file == result.files.end()) return std::string();
+  auto bytes = read_file(folder + "/" + file->second);
+  if (bytes && schema::sha256_digest(*bytes) != result.digests.at(name)) {
+    return schema::fail(ErrorCode::corrupt, fmt::format("{} of the rescore job is not what it wrote", name));
+  }
+  return bytes;
+}
+
+/// Adds to the report what was decided on beside the table, so that it can be decided again.
+std::string with_inputs(const std::string& report, const stages::ShadowInputs& inputs,
+                        const std::string& pairs_digest) {
+  auto value = nlohmann::json::parse(report);
+  value["pairs_digest"] = pairs_digest;
+  value["shadow"] = {{"reference", inputs.reference == stages::Reference::train ? "train" : "incumbent"},
+                     {"logprobs_wanted", inputs.logprobs_wanted},
+                     {"telemetry_age_ms", inputs.telemetry_age_ms},
+                     {"mirror_skipped", inputs.mirror_skipped},
+                     {"can_rescore", inputs.can_rescore}};
+  return schema::canonical_json(value);
+}
+
+Evaluated evaluate(const schema::Contract& contract, stages::ShadowInputs inputs,
+                   const jobs::JobResult& result, const std::string& folder) {
+  auto pairs = read_checked(result, folder, "pairs");
+  auto bytes = pairs ? read_checked(result, folder, "table") : pairs;
+  if (!bytes) return {.conclusion = {}, .error = bytes.error()};
+  auto parsed = jobs::pairs_from_jsonl(*pairs);
+  if (!parsed) return {.conclusion = {}, .error = parsed.error()};
+  inputs.pairs = std::move(*parsed);
+  std::ranges::sort(inputs.pairs, {}, &stages::ShadowPair::order);
+  if (!bytes->empty()) {
+    auto realised = gpu::deserialise(*bytes);
+    if (!realised) return {.conclusion = {}, .error = realised.error()};
+    inputs.realised = std::move(*realised);
+  }
+  const auto summary = nlohmann::json::parse(result.summary);
+  inputs.logprobs_wanted = summary.value("wanted", std::uint64_t{0});
+  inputs.can_rescore = summary.value("can_rescore", true);
+  Evaluated done;
+  done.conclusion.pairs = std::move(*pairs);
+  done.conclusion.report = stages::evaluate_shadow_runtime(contract, inputs);
+  for (const auto& note : summary.value("notes", std::vector<std::string>{}))
+    done.conclusion.report.notes.push_back(note);
+  done.conclusion.report_json =
+      report_json(done.conclusion.report, inputs.realised ? &*inputs.realised : nullptr, contract);
+  done.conclusion.inputs_digest = schema::sha256_digest(done.conclusion.pairs);
+  done.conclusion.report_json =
+      with_inputs(done.conclusion.report_json, inputs, done.conclusion.inputs_digest);
+  done.conclusion.table = std::move(*bytes);
+  done.conclusion.run = inputs.stage.attempt;
+  return done;
+}
+
+/// The data plane copies requests to the candidate.
+Change start_mirroring(const Facts& facts) {
+  const auto& live = facts.live;
+  Change change{.name = "start shadow", .progress = live.progress, .run = live.run};
+  change.progress->phase = "applying";
+  auto route = machine::next_route(*facts.model);
+  route.stage_key = live.run.key.text();
+  route.seed = live.row.seed;
+  route.candidate = machine::arm(live.candidate);
+  route.candidate_bp = 0;
+  route.mirror_bp = live.contract->shadow.mirror_bp;
+  route.mirror_token_budget = live.contract->shadow.mirror_token_budget;
+  machine::set_route(change, std::move(route), "mirror requests to the candidate");
+  return change;
+}
+
+Change stop_mirroring(const Facts& facts) {
+  const auto& live = facts.live;
+  Change change{.name = "stop mirroring", .progress = live.progress, .run = live.run};
+  change.progress->phase = "stopping";
+  const auto newest = std::max(live.progress.last_window_us, live.run.step_started_us);
+  change.progress->telemetry_age_ms = std::max<std::int64_t>(0, (facts.now_us - newest) / 1'000);
+  auto route = machine::next_route(*facts.model);
+  route.mirror_bp = 0;
+  machine::set_route(change, std::move(route), "the shadow stage has reached its planned end");
+  return change;
+}
+
+/// Whether each clause has as many pairs as it could pass with, at the α that will be spent.
+bool has_needed_pairs(Context& context, const Live& live) {
+  auto key = spending_key(context.world.store, live.candidate, live.row.contract, live.run.key.stage);
+  if (!key) return false;
+  const auto runs =
+      context.world.store.read([&](store::Reader& reader) { return store::runs_spent(reader, *key); });
+  if (!runs) return false;
+  const auto needs = stages::shadow_needs(*live.contract, static_cast<std::uint32_t>(*runs) + 1);
+  if (live.tally) return live.tally->enough(needs, live.progress.pairs);
+  return ShadowTally(live.progress.shadow_keys).enough(needs, live.progress.pairs);
+}
+
+/// The planned end: min_duration, the pairs wanted and the keys that every clause needs, or max_duration.
+/// Nothing is decided before it, and no outcome moves it.
+StageStep at_planned_end(Context& context, const Live& live) {
+  const auto lasted_ms = (context.now() - live.run.step_started_us) / 1'000;
+  const auto& plan = live.contract->shadow;
+  const bool enough = lasted_ms >= plan.min_duration_ms &&
+                      live.progress.pairs >= wanted_pairs(*live.contract) && has_needed_pairs(context, live);
+  if (!enough && lasted_ms < plan.max_duration_ms) return Wait{};
+  return stop_mirroring(context.facts(live));
+}
+
+StageStep decide_on(Context& context, const Live& live, const jobs::JobResult& rescored) {
+  auto spent = context.spend_alpha(live, schema::sha256_digest(live.run.key.text()));
+  if (!spent) return Retry{spent.error()};
+  stages::ShadowInputs inputs;
+  inputs.stage = {.attempt = static_cast<std::uint32_t>(spent->k),
+                  .alpha = std::nullopt,
+                  .seed = live.row.seed,
+                  .code_version = context.world.settings.code_version};
+  const bool against_train = live.baseline.kernel == live.contract->train_kernel;
+  inputs.reference = against_train ? stages::Reference::train : stages::Reference::incumbent;
+  inputs.telemetry_age_ms = live.progress.telemetry_age_ms;
+  inputs.mirror_skipped = live.progress.mirror_skipped;
+  Change change;
+  change.effects.emplace_back(
+      Evaluate{live.run.key, "the shadow evaluation",
+               [inputs, rescored, contract = live.contract,
+                folder = context.world.runner.folder(job_key(live.run.key, "rescore"))] {
+                 return evaluate(*contract, inputs, rescored, folder);
+               }});
+  return change;
+}
+
+/// Teacher forcing of the pairs on both engines, in a job.
+StageStep rescore(Context& context, const Live& live) {
+  auto spool = context.world.driver.spool_path(live.run.key.text());
+  // Mirrored requests are still in flight: the slowest answers belong to the evidence too.
+  if (!spool && spool.error().code == ErrorCode::conflict) return Retry{spool.error()};
+  if (!spool && spool.error().code != ErrorCode::not_found)
+    return AttemptFailed{spool.error(), "the spool of mirrored requests"};
+  auto payload = rescore_payload(context, live, spool ? *spool : std::string());
+  if (!payload) return AttemptFailed{payload.error(), "the engines' abilities"};
+  auto job = look_at_job(context, live, "rescore", jobs::JobKind::rescore,
+                         context.world.settings.rescore_limits, jobs::to_json(*payload));
+  if (!job) return Retry{job.error()};
+  if (!job->result) {
+    Change change;
+    dispatch(change, *job, {});
+    return change;
+  }
+  if (!job->result->ok)
+    return AttemptFailed{job->result->error.value_or(schema::Error{}), "rescoring the mirrored requests"};
+  return decide_on(context, live, *job->result);
+}
+
+}  // namespace
+
+StageStep shadow_step(Context& context, const Live& live) {
+  if (live.evaluating) return Wait{};
+  const auto& phase = live.progress.phase;
+  if (phase == "rescoring") return rescore(context, live);
+  if (phase == "mirroring")
+    return live.row.state == store::PromotionState::running ? at_planned_end(context, live) : Wait{};
+  if (phase.empty()) return start_mirroring(context.facts(live));
+  Change change;
+  change.effects.emplace_back(ApplyRoute{live.row.model});
+  return change;
+}
+
+}  // namespace driftgate::pipeline

@@ -1,0 +1,126 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "daemon/pipeline/coordinator.hpp"
+#include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/machine/routes.hpp"
+#include "daemon/route/table/route_json.hpp"
+#include "daemon/store/registry/models.hpp"
+#include "daemon/store/registry/routes.hpp"
+
+// How a daemon takes over what is stored and what the data plane holds.
+namespace driftgate::pipeline {
+namespace {
+
+constexpr std::int64_t kMaxModels = 10'000;
+
+/// The candidate's share as the data plane has it, 0 when it cannot be read or is another candidate.
+std::uint32_t observed_share(const std::vector<route::ObservedRoute>& observed,
+                             const route::ModelRoute& desired) {
+  const auto found =
+      std::ranges::find_if(observed, [&](const auto& held) { return held.route.model == desired.model; });
+  if (found == observed.end() || found->reverted || !desired.candidate ||
+      found->route.candidate != desired.candidate)
+    return 0;
+  return found->route.candidate_bp;
+}
+
+/// Takes one model's lock; its desired share becomes the smaller of what was desired and what is held.
+schema::Result<ModelState> take_lock(store::Tx& tx, Entries& entries, const std::string& name,
+                                     const std::string& owner,
+                                     const std::vector<route::ObservedRoute>& observed, std::int64_t now_us) {
+  auto epoch = store::take_model_lock(tx, name, owner, now_us);
+  if (!epoch) return std::unexpected(epoch.error());
+  auto stored = store::find_desired_route(tx, name);
+  if (!stored) return std::unexpected(stored.error());
+  if (!*stored)
+    return schema::fail(schema::ErrorCode::corrupt, fmt::format("model {} has no stored route", name));
+  auto desired = route::route_from_json(nlohmann::json::parse((*stored)->route));
+  if (!desired) return std::unexpected(desired.error());
+  ModelState state;
+  state.epoch = *epoch;
+  state.desired = *desired;
+  state.desired = machine::next_route(state);
+  state.desired.candidate_bp = std::min(desired->candidate_bp, observed_share(observed, *desired));
+  schema::EvidenceSubject subject;
+  subject.model = name;
+  auto put = put_route(tx, entries, subject, state.desired,
+                       "the daemon started: the smaller of the desired and the observed share", now_us);
+  if (!put) return std::unexpected(put.error());
+  return state;
+}
+
+}  // namespace
+
+schema::Result<void> Coordinator::read_blackouts() {
+  for (const auto& text : context_.world.settings.blackouts) {
+    auto parsed = schedule::parse_blackout(text);
+    if (!parsed) return schema::wrap(parsed.error(), "the setting schedule.blackouts");
+    context_.blackouts.push_back(std::move(*parsed));
+  }
+  return {};
+}
+
+schema::Result<void> Coordinator::take_locks() {
+  auto& world = context_.world;
+  auto names =
+      world.store.read([&](store::Reader& reader) { return store::list_models(reader, "", kMaxModels); });
+  if (!names) return std::unexpected(names.error());
+  const auto held = world.driver.observe();
+  if (!held) {
+    context_.warn(
+        fmt::format("the data plane cannot be read at the start: {}; candidates get no traffic until it can",
+                    held.error().describe()));
+  }
+  const auto observed = held ? *held : std::vector<route::ObservedRoute>{};
+  std::map<std::string, ModelState, std::less<>> models;
+  auto done =
+      context_.commit_rows("start daemon", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+        auto added = add_entry(tx, entries,
+                               {.time_us = context_.now(),
+                                .kind = schema::EvidenceKind::daemon_started,
+                                .actor = kDaemonActor,
+                                .body = {{"instance", world.instance},
+                                         {"code_version", world.settings.code_version},
+                                         {"models", names->size()}}});
+        if (!added) return added;
+        for (const auto& model : *names) {
+          auto state = take_lock(tx, entries, model.name, world.instance, observed, context_.now());
+          if (!state) return std::unexpected(state.error());
+          models[model.name] = std::move(*state);
+        }
+        return {};
+      });
+  if (done) context_.models = std::move(models);
+  return done;
+}
+
+schema::Result<void> Coordinator::load_open_promotions() {
+  auto open =
+      context_.world.store.read([&](store::Reader& reader) { return store::open_promotions(reader); });
+  if (!open) return std::unexpected(open.error());
+  for (const auto& row : *open) {
+    auto live = std::make_unique<Live>();
+    if (auto loaded = context_.load(*live, row); !loaded) return loaded;
+    context_.promotions[row.id] = std::move(live);
+  }
+  return {};
+}
+
+schema::Result<void> Coordinator::start() {
+  auto done = read_blackouts();
+  if (done) done = take_locks();
+  if (done) done = load_open_promotions();
+  if (!done) return done;
+  // A stage goes on (and may raise its share again) only once this route was read back: see restore_routes().
+  restore_routes();
+  for (const auto& [name, model] : context_.models) {
+    context_.effects.emplace_back(StartNext{name});
+    settle();
+  }
+  return {};
+}
+
+}  // namespace driftgate::pipeline

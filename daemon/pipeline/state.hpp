@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/pipeline/settings.hpp"
+#include "daemon/pipeline/stages/incumbent_history.hpp"
+#include "daemon/pipeline/stages/progress.hpp"
+#include "daemon/pipeline/stages/shadow_tally.hpp"
+#include "daemon/pipeline/stages/traffic_rate.hpp"
+#include "daemon/route/table/route.hpp"
+#include "daemon/store/promotions/promotions.hpp"
+#include "daemon/store/promotions/stage_runs.hpp"
+#include "daemon/store/registry/versions.hpp"
+#include "schema/contract/contract.hpp"
+#include "stages/canary/canary.hpp"
+
+namespace driftgate::pipeline {
+
+/// The stream state that holds the memory of all tests of a canary.
+inline constexpr const char* kCanaryStream = "canary";
+
+/// Why and how a promotion ends before success.
+struct Withdrawal {
+  store::PromotionState target = store::PromotionState::aborted;
+  store::StageRunState run_state = store::StageRunState::stopped;
+  std::string actor{}, reason{};
+  bool hold = false;      ///< set a hold on the model
+  std::string report{};   ///< digest of the run's report; "" = none
+  std::string outcome{};  ///< JSON object with figures; "" = none
+};
+
+/// A promotion that has not ended, as the loop holds it; everything in it can be rebuilt from the store.
+struct Live {
+  store::PromotionRow row;
+  store::StageRunRow run;  ///< key.stage is empty while queued
+  StageProgress progress;
+  std::shared_ptr<const schema::Contract> contract;
+  store::VersionRow candidate, baseline, fallback;  ///< fallback.id is empty when there is none
+  std::optional<stages::CanaryState> canary;
+  std::optional<ShadowTally> tally;                ///< of a shadow stage, from its first window on
+  std::shared_ptr<const Withdrawal> wanted_end{};  ///< asked for by a person, not committed yet
+  bool evaluating = false;                         ///< an evaluation beside the loop will come back
+  std::int64_t retry_at_us = 0;  ///< reload from the store and go on then; 0 = nothing failed
+  std::uint32_t failures = 0;    ///< in a row, of steps that could not be committed
+};
+
+/// A model's route as wanted and as read back.
+struct ModelState {
+  std::uint64_t epoch = 0;
+  route::ModelRoute desired;
+  bool agreed = false;  ///< read back as desired
+  /// The data plane was given weight 0 ahead of a record that failed: it keeps it until one succeeds.
+  bool kept_safe = false;
+  std::int64_t retry_at_us = 0;
+  std::uint32_t failures = 0;
+  std::int64_t last_window_us = 0;
+  TrafficRate rate;
+  IncumbentHistory incumbent;
+};
+
+/// Everything that a decision about a promotion may depend on. Deciding reads this and changes nothing.
+struct Facts {
+  const Live& live;
+  const ModelState* model = nullptr;  ///< null when the model is not known yet
+  std::int64_t now_us = 0;
+  const Settings& settings;
+};
+
+}  // namespace driftgate::pipeline
