@@ -31,7 +31,7 @@ def table(figures, columns):
     for figure in figures:
         level = figure.get("ceiling") if figure["claim"] == "approximate" else None
         level = figure.get("nominal") if level is None else level
-        nominal = percent(level) if level is not None and is_share(figure) else ""
+        nominal = "" if level is None else percent(level) if is_share(figure) else f"{level:,.0f}"
         claim = {"exact": "at most", "at_least": "at least", "approximate": "approximate, at most",
                  "figure": ""}[figure["claim"]]
         row = {"method": figure["method"], "scenario": figure["scenario"], "what": figure["quantity"],
