@@ -257,7 +257,7 @@ TEST_CASE("a new address waits until the router is stopped on purpose: a crash d
   ::kill(kept.pid(), SIGKILL);
   CHECK(kept.loss(1).why == "killed");
   CHECK(kept.port() == port);
-  const_cast<base::UniqueFd&>(other->front()).reset();
+  const_cast<driftgate::base::UniqueFd&>(other->front()).reset();
   REQUIRE(RouterDriver(kept.control()).shutdown());
   CHECK(kept.loss(2).why == "exited");
   CHECK(kept.port() == wanted);

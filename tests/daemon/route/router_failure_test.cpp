@@ -26,7 +26,7 @@ class ClosedPort {
   }
 
  private:
-  base::UniqueFd socket_;
+  driftgate::base::UniqueFd socket_;
   sockaddr_in address_{};
 };
 
