@@ -169,13 +169,13 @@ class Restore {
     auto next = next_key();
     if (!next) return std::unexpected(std::move(next.error()));
     published_ = read_note(options_.head_file);
-    const std::string old_origin = options_.origin;
+    old_origin_ = options_.origin;
     auto signed_head = store.write("begin an epoch", [&](store::Tx& tx) -> Result<StoredHead> {
       auto epoch = log_epoch(tx);
       auto root = root_at(tx, restored_.tree_size);
       if (!epoch) return std::unexpected(epoch.error());
       if (!root) return std::unexpected(root.error());
-      auto kept = sign_checkpoint({old_origin, restored_.tree_size, *root}, *key_);
+      auto kept = sign_checkpoint({old_origin_, restored_.tree_size, *root}, *key_);
       if (!kept) return std::unexpected(kept.error());
       restored_.epoch = *epoch + 1;
       options_.origin = origin_of(request_.head.origin, restored_.epoch);
@@ -190,7 +190,7 @@ class Restore {
       entry.kind = schema::EvidenceKind::key_rotated;
       entry.body = {{"use", to_string(KeyUse::head)},
                     {"name", options_.origin},
-                    {"old_key", verifier_key_text(old_origin, key_->public_key())},
+                    {"old_key", verifier_key_text(old_origin_, key_->public_key())},
                     {"new_key", verifier_key_text(options_.origin, next->public_key())},
                     {"from_size", 0},
                     {"reason", "each epoch has a key of its own"}};
@@ -201,7 +201,7 @@ class Restore {
     if (!signed_head) return std::unexpected(std::move(signed_head.error()));
     restored_.tree_size = signed_head->size;
     new_head_ = std::move(signed_head->note);
-    return end_old_keys(old_origin);
+    return {};
   }
 
   /// The key of the new epoch. It takes its place when the daemon starts next: see finish_rotation.
@@ -216,16 +216,17 @@ class Restore {
     return key;
   }
 
-  Result<void> end_old_keys(const std::string& old_origin) const {
+  [[nodiscard]] Result<void> end_old_keys() const {
     auto trust = load_trust(request_.data_dir);
     if (!trust) return std::unexpected(std::move(trust.error()));
     for (TrustedKey& key : trust->keys) {
-      if (key.use == KeyUse::head && key.name == old_origin && !key.until_us) key.until_us = request_.now_us;
+      if (key.use == KeyUse::head && key.name == old_origin_ && !key.until_us) key.until_us = request_.now_us;
     }
     return save_trust(request_.data_dir, *trust);
   }
 
-  /// Sets the old database aside, puts the new one in its place, and then, in a new epoch, its head.
+  /// Sets the old database aside, puts the new one in its place, and then, in a new epoch, ends the keys of the
+  /// one before and puts its head in its place.
   Result<void> place() {
     std::error_code error;
     if (fs::exists(request_.data_dir / kBackupDatabase, error)) {
@@ -242,6 +243,8 @@ class Restore {
     if (error) return failed("place", kBackupDatabase, error);
     auto synced = base::sync_folder(request_.data_dir);
     if (!synced || new_head_.empty()) return synced;
+    auto ended = end_old_keys();
+    if (!ended) return ended;
     if (!published_.empty() && !restored_.set_aside.empty()) {
       auto kept = base::write_file_durably(restored_.set_aside / kBackupHead, published_, 0600,
                                            base::IfPresent::replace);
@@ -262,7 +265,7 @@ class Restore {
   TrustFile keys_;
   bool is_signed_ = false;  ///< the backup's database keeps a signed head
   Restored restored_;
-  std::string published_, new_head_;
+  std::string old_origin_, published_, new_head_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "schema/utf8.hpp"
 
 namespace driftgate::store {
 
@@ -102,12 +103,12 @@ Result<std::optional<std::int64_t>> next_outbox(Reader& reader, std::string_view
 }
 
 Result<void> retry_outbox(Tx& tx, std::int64_t id, std::int64_t due_us, std::string_view error) {
-  return must_change(tx.run(kRetry, {id, due_us, error.substr(0, kMaxErrorBytes)}), ErrorCode::not_found,
+  return must_change(tx.run(kRetry, {id, due_us, schema::utf8_text(error, kMaxErrorBytes)}), ErrorCode::not_found,
                      no_message(id));
 }
 
 Result<void> end_outbox(Tx& tx, std::int64_t id, OutboxEnd end, std::int64_t now_us, std::string_view error) {
-  return must_change(tx.run(kEnd, {id, to_string(end), now_us, error.substr(0, kMaxErrorBytes)}),
+  return must_change(tx.run(kEnd, {id, to_string(end), now_us, schema::utf8_text(error, kMaxErrorBytes)}),
                      ErrorCode::not_found, no_message(id));
 }
 
@@ -145,7 +146,7 @@ Result<void> ensure_webhook(Tx& tx, std::string_view name, std::string_view url)
 }
 
 Result<void> disable_webhook(Tx& tx, std::string_view name, std::int64_t now_us, std::string_view reason) {
-  return must_change(tx.run(kDisable, {name, now_us, reason.substr(0, kMaxErrorBytes)}), ErrorCode::not_found,
+  return must_change(tx.run(kDisable, {name, now_us, schema::utf8_text(reason, kMaxErrorBytes)}), ErrorCode::not_found,
                      no_webhook(name));
 }
 

@@ -121,6 +121,10 @@ class BundleExport::Impl {
     if (request_.to_us < request_.from_us) {
       return schema::fail(ErrorCode::invalid_argument, "the time range ends before it begins");
     }
+    if (request_.from_us < 0 || request_.to_us > schema::kMaxEntryInteger) {
+      return schema::fail(ErrorCode::invalid_argument,
+                          "the times of a bundle lie between 0 and 2^53 − 1 microseconds since the epoch");
+    }
     auto since = bound(reader, {.from_us = request_.from_us, .newest_first = false, .limit = 1});
     if (!since) return std::unexpected(std::move(since.error()));
     auto before = bound(reader, {.to_us = request_.to_us, .newest_first = true, .limit = 1});

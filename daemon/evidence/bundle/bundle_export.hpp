@@ -26,7 +26,7 @@ struct BundleRequest {
 class BundleExport {
  public:
   /// `not_found` for a promotion without entries and for an older size beyond the log, `invalid_argument` for
-  /// a time range that ends before it begins.
+  /// a time range that ends before it begins, or that no bundle can state: from 0 to 2^53 − 1.
   [[nodiscard]] static Result<std::unique_ptr<BundleExport>> open(store::Store& store, HeadPublisher& heads,
                                                                   const AttestationSigner& signer,
                                                                   BundleRequest request);

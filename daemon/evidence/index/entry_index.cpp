@@ -69,13 +69,16 @@ Result<Places> decode_places(std::string_view bytes) {
   };
   if (bytes.size() == kBitmapBytes) {
     for (std::size_t i = 0; i < places.size(); ++i) places[i] = (byte(i / 8) >> (i % 8) & 1) != 0;
+    if (places.count() < kMaxListed) return bad_places();
     return places;
   }
   if (bytes.empty() || bytes.size() % 2 != 0 || bytes.size() > kBitmapBytes) return bad_places();
+  std::size_t least = 0;  // the places of a list rise
   for (std::size_t i = 0; i < bytes.size(); i += 2) {
     const std::size_t place = byte(i) | byte(i + 1) << 8;
-    if (place >= places.size()) return bad_places();
+    if (place < least || place >= places.size()) return bad_places();
     places.set(place);
+    least = place + 1;
   }
   return places;
 }

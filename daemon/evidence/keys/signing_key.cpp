@@ -57,6 +57,11 @@ Result<std::string> read_secret(const std::string& path) {
   return text;
 }
 
+/// Answers for whoever would be asked for a password on the terminal: there is none.
+int no_password(char*, int, int, void*) {
+  return -1;
+}
+
 }  // namespace
 
 struct SigningKey::Key {
@@ -78,7 +83,7 @@ Result<SigningKey> SigningKey::load(const std::string& path) {
   auto pem = read_secret(path);
   if (!pem) return std::unexpected(std::move(pem.error()));
   const Bio bio(BIO_new_mem_buf(pem->data(), static_cast<int>(pem->size())));
-  Pkey pkey(bio ? PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr) : nullptr);
+  Pkey pkey(bio ? PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr) : nullptr);
   OPENSSL_cleanse(pem->data(), pem->size());
   if (!pkey || EVP_PKEY_is_a(pkey.get(), "ED25519") != 1) {
     return schema::fail(ErrorCode::corrupt, fmt::format("{} is no PKCS #8 PEM file of an Ed25519 key", path));
