@@ -21,6 +21,9 @@ namespace {
 
 using Action = std::function<int()>;
 
+/// Of counts and seconds: what JSON carries whole. Without a least one "-1" would be read as 2^64 - 1.
+constexpr std::int64_t kMostOfAny = (std::int64_t{1} << 53) - 1;
+
 /// The words of every command; values live here until the chosen action runs.
 class CommandLine {
  public:
@@ -264,7 +267,8 @@ void CommandLine::add_registry_commands() {
                    "Digest of the weights, when the folder cannot be read here")
       ->excludes(uri);
   engine->add_option("--max-requests-per-second", engine_.max_requests_per_second,
-                     "What it can serve; checked before it gets traffic as a fallback");
+                     "What it can serve; checked before it gets traffic as a fallback")
+      ->check(CLI::Range(std::int64_t{1}, kMostOfAny));
   client(engines, "list", "List engines", [this] { return list_resources(connection_, "engines"); });
 }
 
@@ -317,13 +321,21 @@ void CommandLine::add_promote() {
   sub->add_option("--note", promote_.note, "Kept as evidence");
   sub->add_option("--fallback-engine", promote_.fallback_engine,
                   "Registered engine of the contract's fallback kernel, when several serve it");
-  sub->add_option("--request", promote_.request_file, "The request as a JSON file");
+  auto* request = sub->add_option("--request", promote_.request_file, "The request as a JSON file");
   sub->add_option("--idempotency-key", promote_.idempotency_key,
                   "The same key and request start one promotion");
-  sub->add_flag("--wait", promote_.wait, "Follow it and exit with its outcome");
-  sub->add_flag("--dry-run", promote_.dry_run, "Print the plan, change nothing");
+  auto* wait = sub->add_flag("--wait", promote_.wait, "Follow it and exit with its outcome");
+  sub->add_flag("--dry-run", promote_.dry_run, "Print the plan, change nothing")->excludes(wait);
   add_stage_capture_options(*sub, "numeric", promote_.numeric);
   add_stage_capture_options(*sub, "slice", promote_.slice);
+  // The file says all of this: what stood beside it would be ignored.
+  for (CLI::Option* option : sub->get_options()) {
+    const std::string name = option->get_name();
+    const bool said_there = name == "model" || name == "--engine" || name == "--contract" || name == "--note" ||
+                            name == "--fallback-engine" || name.starts_with("--numeric-") ||
+                            name.starts_with("--slice-");
+    if (said_there) request->excludes(option);
+  }
 }
 
 void CommandLine::add_following_commands() {
@@ -383,7 +395,8 @@ void CommandLine::add_schedule_set(CLI::App& schedules, const char* name, const 
   set->add_option("--misfire", schedule_.misfire,
                   "What was missed while the daemon was away: skip or run_once")
       ->check(CLI::IsMember({"skip", "run_once"}));
-  set->add_option("--grace", schedule_.grace_s, "Seconds that run_once may be late");
+  set->add_option("--grace", schedule_.grace_s, "Seconds that run_once may be late")
+      ->check(CLI::Range(std::int64_t{0}, kMostOfAny));
   set->add_option("--if-running", schedule_.if_running,
                   "While a promotion of the model is on its way: skip or queue")
       ->check(CLI::IsMember({"skip", "queue"}));
@@ -418,7 +431,7 @@ void CommandLine::add_schedules() {
 void CommandLine::add_evidence() {
   CLI::App* sub =
       client(app_, "evidence", "Read the log", [this] { return evidence(connection_, evidence_); });
-  sub->add_option("seq", evidence_.seq, "One entry: its exact bytes");
+  auto* seq = sub->add_option("seq", evidence_.seq, "One entry: its exact bytes");
   sub->add_option("--promotion", evidence_.promotion, "About this promotion");
   sub->add_option("--model", evidence_.model, "About this model");
   sub->add_option("--stage", evidence_.stage, "Of this stage");
@@ -428,6 +441,9 @@ void CommandLine::add_evidence() {
   sub->add_option("--verdict", evidence_.verdict, "With this verdict");
   sub->add_option("--limit", evidence_.limit, "At most so many entries")->check(CLI::Range(1, 1'000'000));
   sub->add_flag("--newest", evidence_.newest, "Newest first");
+  for (const char* filter :
+       {"--promotion", "--model", "--stage", "--kind", "--actor", "--clause", "--verdict", "--limit", "--newest"})
+    seq->excludes(sub->get_option(filter));
 }
 
 CLI::App* CommandLine::audit(const std::string& name, const std::string& text,
@@ -474,7 +490,8 @@ void CommandLine::add_audit_queries() {
   audit_filters(sample);
   sample->add_option("--seed", audit_args_.seed, "Any text; choose it before you look")->required();
   sample->add_option("--count", audit_args_.count, "Entries")->check(CLI::Range(1, 1'000));
-  sample->add_option("--size", audit_args_.size, "Draw from the first so many entries of the log");
+  sample->add_option("--size", audit_args_.size, "Draw from the first so many entries of the log")
+      ->check(CLI::Range(std::int64_t{1}, kMostOfAny));
   CLI::App* exceptions = limited(
       audit("exceptions", "Where people went around the usual way", audit_exceptions));
   audit_times(exceptions);
@@ -485,12 +502,13 @@ void CommandLine::add_audit_queries() {
 void CommandLine::add_audit_bundles() {
   CLI::App* write = client(*audit_, "export", "Write a bundle that anyone can verify",
                            [this] { return audit_export(connection_, audit_export_); });
-  write->add_option("--promotion", audit_export_.promotion, "Of this promotion (pr-…)");
-  write->add_option("--from", audit_export_.from, "Of all entries from this time on, UTC");
-  write->add_option("--to", audit_export_.to, "And before this time");
+  auto* promotion = write->add_option("--promotion", audit_export_.promotion, "Of this promotion (pr-…)");
+  write->add_option("--from", audit_export_.from, "Of all entries from this time on, UTC")->excludes(promotion);
+  write->add_option("--to", audit_export_.to, "And before this time")->excludes(promotion);
   write->add_option("--older-head", audit_export_.older_head, "A head that you kept: adds the proof that it is continued");
   write->add_option("--out", audit_export_.out, "New file; -: standard output")->required();
-  write->add_flag("--with-tables", audit_export_.with_tables, "Add measurement tables and reports of a promotion");
+  write->add_flag("--with-tables", audit_export_.with_tables, "Add measurement tables and reports of a promotion")
+      ->needs(promotion);
   CLI::App* verify = command(*audit_, "verify",
                              "Check bundles, or a stopped daemon's data folder, by the keys that you trust",
                              [this] { return audit_verify(audit_verify_, offline_, hooks_.verify_folder); });
@@ -558,7 +576,8 @@ void CommandLine::add_tokens() {
                    "viewer, promoter, approver, operator, auditor, admin; several are possible")
       ->required()
       ->delimiter(',');
-  issue->add_option("--expires-in", token_.expires_in_s, "Seconds until it ends; without, never");
+  issue->add_option("--expires-in", token_.expires_in_s, "Seconds until it ends; without, never")
+      ->check(CLI::Range(std::int64_t{1}, kMostOfAny));
   issue->add_option("--out", token_.out, "Write the bearer into this new file (0600) instead of printing it");
   client(tokens, "list", "List tokens", [this] { return token_list(connection_); });
   CLI::App* revoke =

@@ -5,6 +5,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string>
+
+#include "daemon/cli/output.hpp"
 
 namespace driftgate::cli {
 
@@ -45,7 +48,17 @@ int exit_code_of_state(std::string_view state) {
 }
 
 int report(const schema::Error& error) {
-  fmt::print(stderr, "driftgate: {}\n", error.describe());
+  // Faults stand on lines of their own; what else steers a terminal may come from outside.
+  const std::string text = error.describe();
+  std::string shown;
+  for (std::string_view rest = text;;) {
+    const auto end = rest.find('\n');
+    shown += printable(rest.substr(0, end));
+    if (end == rest.npos) break;
+    shown += '\n';
+    rest.remove_prefix(end + 1);
+  }
+  fmt::print(stderr, "driftgate: {}\n", shown);
   return exit_code_of(error.code);
 }
 

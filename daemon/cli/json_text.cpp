@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include "daemon/cli/output.hpp"
+#include "schema/json.hpp"
+#include "schema/utf8.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -24,7 +26,7 @@ std::string summary_text(const json& run) {
   if (const json* verdicts = base::member(*summary, "verdicts"); verdicts != nullptr && verdicts->is_object())
     for (const auto& [name, count] : verdicts->items())
       if (count.is_number_integer() && count.get<std::int64_t>() > 0)
-        out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count.get<std::int64_t>(), name);
+        out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count.get<std::int64_t>(), printable(name));
   if (const json* open = base::member(*summary, "open"); open != nullptr && open->is_array())
     for (const json& item : *open)
       out += fmt::format("\n    {} {}: {}", text_of(item, "verdict"), text_of(item, "clause"),
@@ -78,9 +80,9 @@ std::string plain_text(const json& value) {
   if (value.is_string()) return printable(value.get<std::string>());
   if (value.is_null()) return "";
   if (value.is_object() && value.contains("dec") && value["dec"].is_string())
-    return value["dec"].get<std::string>();
+    return printable(value["dec"].get<std::string>());
   std::string text = printable(value.dump(-1, ' ', false, json::error_handler_t::replace));
-  if (text.size() > kMaxValueWidth) text = text.substr(0, kMaxValueWidth) + "…";
+  if (text.size() > kMaxValueWidth) text = schema::utf8_text(text, kMaxValueWidth) + "…";
   return text;
 }
 
@@ -89,12 +91,27 @@ std::string text_of(const json& object, std::string_view member) {
   return found == nullptr ? "" : plain_text(*found);
 }
 
+double number_of(const json& object, std::string_view member, double fallback) {
+  const json* found = base::member(object, member);
+  return found == nullptr ? fallback : schema::number_from_json(*found).value_or(fallback);
+}
+
+bool is_true(const json& object, std::string_view member) {
+  const json* found = base::member(object, member);
+  return found != nullptr && *found == true;
+}
+
+json member_of(const json& object, std::string_view member) {
+  const json* found = base::member(object, member);
+  return found == nullptr ? json() : *found;
+}
+
 schema::Result<json> parse_answer(const schema::Result<std::string>& answer) {
   if (!answer) return std::unexpected(answer.error());
   json parsed = json::parse(*answer, nullptr, false);
-  if (parsed.is_discarded())
+  if (!parsed.is_object())
     return schema::fail(schema::ErrorCode::invalid_document,
-                        "the daemon's answer is not JSON: is the URL right?");
+                        "the daemon's answer is no JSON object: is the URL right?");
   return parsed;
 }
 
@@ -113,7 +130,7 @@ std::string progress_line(const json& promotion) {
   if (canary != nullptr && stage == "canary" && !ended) {
     const double share = static_cast<double>(base::integer_at(*canary, "share_bp")) / 100.0;
     out += fmt::format("; share {}%, {}", share, text_of(*canary, "phase"));
-    out += fmt::format(", e-value {:.4g}", canary->value("e_value", 1.0));
+    out += fmt::format(", e-value {:.4g}", number_of(*canary, "e_value", 1));
   }
   return out;
 }

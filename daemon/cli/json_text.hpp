@@ -14,7 +14,14 @@ namespace driftgate::cli {
 /// A value as text for people; objects and lists as JSON.
 [[nodiscard]] std::string plain_text(const nlohmann::json& value);
 
-/// Parses what the daemon answered.
+/// A member that is a number, or one of the words for numbers that are not finite, or `fallback`.
+[[nodiscard]] double number_of(const nlohmann::json& object, std::string_view member, double fallback);
+/// A member that is true; false for everything else.
+[[nodiscard]] bool is_true(const nlohmann::json& object, std::string_view member);
+/// A copy of a member; null when it is absent, or when `object` is none: what answers may be no daemon.
+[[nodiscard]] nlohmann::json member_of(const nlohmann::json& object, std::string_view member);
+
+/// Parses what the daemon answered: always an object. `invalid_document` for anything else.
 [[nodiscard]] schema::Result<nlohmann::json> parse_answer(const schema::Result<std::string>& answer);
 
 /// "2026-01-31 12:00:05  verdict_reached  offline-numeric  pass numerical.kl — …" for an evidence entry.

@@ -15,7 +15,7 @@ schema::Result<std::string> find_promotion(Client& client, const std::string& su
   if (is_promotion_id(subject)) return subject;
   const auto page = parse_answer(client.get("/v1/promotions?limit=1&model=" + net::percent_encode(subject)));
   if (!page) return std::unexpected(page.error());
-  const auto items = page->value("items", nlohmann::json::array());
+  const auto items = member_of(*page, "items");
   if (items.empty())
     return schema::fail(
         schema::ErrorCode::not_found,

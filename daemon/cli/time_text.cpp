@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 
@@ -12,9 +13,11 @@ using schema::ErrorCode;
 
 /// Reads exactly `digits` digits from the front of `text`, and `after` if it is not 0.
 bool take(std::string_view& text, std::size_t digits, char after, int& value) {
-  if (text.size() < digits) return false;
+  // from_chars reads a sign too.
+  const auto is_digit = [](char c) { return '0' <= c && c <= '9'; };
+  if (text.size() < digits || !std::ranges::all_of(text.substr(0, digits), is_digit)) return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + digits, value);
-  if (error != std::errc{} || end != text.data() + digits || value < 0) return false;
+  if (error != std::errc{} || end != text.data() + digits) return false;
   text.remove_prefix(digits);
   if (after == 0) return true;
   if (text.empty() || text.front() != after) return false;

@@ -50,7 +50,10 @@ JobResult run_capture(const CapturePayload& payload, const JobLimits& limits, co
                               ended->signal != 0 ? "signal" : "exit code",
                               ended->signal != 0 ? ended->signal : ended->exit_code, tail(ended->output)));
   }
-  auto digest = file_digest(out);
+  // By a link the capture would be a file that others can change, and on a pipe the digest would wait.
+  std::error_code none;
+  const bool regular = std::filesystem::is_regular_file(std::filesystem::symlink_status(out, none));
+  auto digest = regular ? file_digest(out) : schema::fail(ErrorCode::not_found, "no regular file");
   if (!digest) {
     return failed(ErrorCode::not_found,
                   fmt::format("adapter {} ended well but wrote no {}", payload.adapter, kCaptureFile));

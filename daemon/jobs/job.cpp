@@ -104,8 +104,11 @@ std::string to_json(const JobResult& result) {
              {"digests", result.digests},
              {"wall_ms", result.wall_ms}};
   if (result.error) {
+    // The place is a member of its own: in the message too, it would be told twice.
+    auto told = *result.error;
+    told.where.clear();
     value["error"] = {{"code", schema::to_string(result.error->code)},
-                      {"message", schema::utf8_text(result.error->describe(), kMaxMessageBytes)},
+                      {"message", schema::utf8_text(told.describe(), kMaxMessageBytes)},
                       {"where", schema::utf8_text(result.error->where, kMaxMessageBytes)}};
   }
   return schema::canonical_json(value);
@@ -115,6 +118,11 @@ schema::Result<JobResult> job_result_from_json(std::string_view text) {
   auto parsed = schema::parse_json(text, kLimits, "result.json");
   if (!parsed) return std::unexpected(parsed.error());
   try {
+    for (const char* name : {"summary", "files", "digests"}) {
+      if (parsed->is_object() && parsed->contains(name) && !parsed->at(name).is_object())
+        return schema::fail(ErrorCode::invalid_document, fmt::format("result.json: {} is no object", name),
+                            fmt::format("/{}", name));
+    }
     JobResult result;
     result.ok = parsed->at("ok").get<bool>();
     if (parsed->contains("error")) result.error = error_from_json(parsed->at("error"));

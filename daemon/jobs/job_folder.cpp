@@ -25,6 +25,16 @@ std::unexpected<schema::Error> io_error(std::string_view what, const std::string
                       fmt::format("cannot {} {}: {}", what, path, std::strerror(error)));
 }
 
+/// Opens a file of a job only if it is a regular one: an adapter runs in the folder, and a pipe that it
+/// leaves would be waited on for ever.
+base::UniqueFd open_regular(const std::string& path, int flags) {
+  base::UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  struct stat status {};
+  if (!fd || (::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode))) return fd;
+  errno = S_ISDIR(status.st_mode) ? EISDIR : EMEDIUMTYPE;
+  return {};
+}
+
 }  // namespace
 
 schema::Result<void> JobFolder::put(std::string_view name, std::string_view bytes) const {
@@ -33,7 +43,9 @@ schema::Result<void> JobFolder::put(std::string_view name, std::string_view byte
 
 schema::Result<std::string> JobFolder::get(std::string_view name) const {
   const auto path = file(name);
-  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const base::UniqueFd fd = open_regular(path, O_RDONLY);
+  if (!fd && errno == EMEDIUMTYPE)
+    return schema::fail(ErrorCode::io, fmt::format("cannot read {}: it is no regular file", path));
   if (!fd && errno == ENOENT) return schema::fail(ErrorCode::not_found, fmt::format("{} is not there", path));
   if (!fd) return io_error("open", path);
   std::string bytes;
@@ -50,17 +62,16 @@ schema::Result<std::string> JobFolder::get(std::string_view name) const {
 }
 
 void JobFolder::report(const JobProgress& progress) const {
-  const base::UniqueFd fd(
-      ::open(file("progress.jsonl").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const base::UniqueFd fd = open_regular(file("progress.jsonl"), O_WRONLY | O_CREAT | O_APPEND);
   if (!fd) return;
   const json line{
       {"done", progress.done}, {"total", progress.total}, {"unit", progress.unit}, {"text", progress.text}};
-  (void)base::write_all(fd.get(), line.dump() + "\n");
+  (void)base::write_all(fd.get(), line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 std::optional<JobProgress> JobFolder::progress() const {
   constexpr off_t kTailBytes = 4'096;
-  const base::UniqueFd fd(::open(file("progress.jsonl").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const base::UniqueFd fd = open_regular(file("progress.jsonl"), O_RDONLY);
   if (!fd) return std::nullopt;
   const off_t size = ::lseek(fd.get(), 0, SEEK_END);
   const off_t from = size > kTailBytes ? size - kTailBytes : 0;
@@ -74,8 +85,12 @@ std::optional<JobProgress> JobFolder::progress() const {
                                 end - (start == std::string::npos ? 0 : start + 1));
   const auto value = json::parse(line, nullptr, false);
   if (!value.is_object()) return std::nullopt;
-  return JobProgress{value.value("done", std::uint64_t{0}), value.value("total", std::uint64_t{0}),
-                     value.value("unit", ""), value.value("text", "")};
+  try {
+    return JobProgress{value.value("done", std::uint64_t{0}), value.value("total", std::uint64_t{0}),
+                       value.value("unit", ""), value.value("text", "")};
+  } catch (const json::exception&) {  // a member of another type: not our line
+    return std::nullopt;
+  }
 }
 
 schema::Result<base::UniqueFd> JobFolder::lock() const {
@@ -97,8 +112,9 @@ int JobFolder::number_in(std::string_view name) const {
   const auto text = get(name);
   int number = 0;
   if (!text) return 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  return error == std::errc{} && number > 0 ? number : 0;
+  const char* const last = text->data() + text->size() - (text->ends_with('\n') ? 1 : 0);
+  const auto [end, error] = std::from_chars(text->data(), last, number);
+  return error == std::errc{} && end == last && number > 0 ? number : 0;
 }
 
 }  // namespace driftgate::jobs

@@ -163,6 +163,8 @@ class LocalRunner::Impl {
 
   JobResult read_result(const JobFolder& job) const {
     auto text = job.get("result.json");
+    if (!text && text.error().code != ErrorCode::not_found)
+      return failed(text.error().code, text.error().describe());
     if (!text) {
       return failed(ErrorCode::internal,
                     fmt::format("the worker ended without a result; its log is {}", job.file("log")));

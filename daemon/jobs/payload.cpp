@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/worker.hpp"
@@ -103,7 +104,8 @@ std::string to_json(const RescorePayload& payload) {
 }
 
 schema::Result<RescorePayload> rescore_payload_from_json(std::string_view text) {
-  return parse<RescorePayload>(text, [](const json& value, RescorePayload& payload) {
+  std::string seed;
+  auto read = parse<RescorePayload>(text, [&](const json& value, RescorePayload& payload) {
     value.at("spool").get_to(payload.spool);
     read_side(value.at("incumbent"), payload.incumbent);
     read_side(value.at("candidate"), payload.candidate);
@@ -111,10 +113,18 @@ schema::Result<RescorePayload> rescore_payload_from_json(std::string_view text) 
     value.at("contract").get_to(payload.contract);
     value.at("max_rescored").get_to(payload.max_rescored);
     value.at("batch_prompts").get_to(payload.batch_prompts);
-    payload.seed = std::strtoull(value.at("seed").get<std::string>().c_str(), nullptr, 16);
     value.at("allowed_hosts").get_to(payload.outgoing.allowed_hosts);
     value.at("public_hosts").get_to(payload.outgoing.public_hosts);
+    value.at("seed").get_to(seed);
   });
+  if (!read) return read;
+  const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), read->seed, 16);
+  if (error != std::errc{} || end != seed.data() + seed.size()) {
+    return schema::fail(
+        ErrorCode::invalid_document,
+        fmt::format("the job's payload: '{}' is no number of at most 16 hexadecimal digits", seed), "/seed");
+  }
+  return read;
 }
 
 }  // namespace driftgate::jobs

@@ -140,8 +140,8 @@ class Probe {
     const auto scored = parse_logprobs(answer->body);
     if (!scored) return note("texts cannot be rescored: {}", scored.error().message);
     const auto parsed = json::parse(answer->body);
-    const auto text = parsed["choices"][0].value("text", "");
-    if (text != kProbeText)
+    const json& choice = parsed["choices"][0];
+    if (!choice.contains("text") || choice["text"] != kProbeText)
       return note("texts cannot be rescored: the echoed text is not the prompt that was sent");
     const auto known = std::ranges::count_if(scored->logprobs, [](double x) { return std::isfinite(x); });
     found_.echo_rescoring =

@@ -59,6 +59,7 @@ Result<void> download(Client& client, const std::string& target, const std::stri
   }
   const std::string partial = path + ".part";
   std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  if (!file) return fail(ErrorCode::io, fmt::format("cannot write '{}'", partial));
   auto done = client.download(target, [&](std::string_view bytes) {
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return file.good();

@@ -60,11 +60,13 @@ int walk(const ConnectionArgs& connection, const std::string& path, std::string 
     auto page = parse_answer(client->get(target));
     if (!page) return report(page.error());
     last = std::move(*page);
-    const json items = last.value("items", json::array());
+    const json items = member_of(last, "items");
     for (const json& item : items) print_line(connection.json ? item.dump() : on_item(item));
     left -= std::min<std::uint64_t>(left, items.size());
-    after = text_of(last, "next");
-    if (after.empty()) break;
+    // A page may be empty and not the last; one that leads to itself would be asked for for ever.
+    const std::string next = text_of(last, "next");
+    if (next.empty() || next == after) break;
+    after = next;
   }
   if (!connection.json)
     print_line(fmt::format("of a log with {} entries", base::integer_at(last, "tree_size")));
@@ -109,14 +111,13 @@ std::string origin_text(const json& origin) {
                        text_of(origin, "actor"), base::integer_at(origin, "seq"), text_of(origin, "reason"),
                        text_of(origin, "checkpoint"));
   }
-  std::string out =
-      fmt::format("    promotion {}, requested by {} on {}\n    contract {}\n    checkpoint {}\n",
-                  text_of(origin, "promotion"), text_of(origin, "requester"),
-                  place_text(origin.value("requested", json())), text_of(origin, "contract"),
-                  text_of(origin, "checkpoint"));
-  const json state = origin.value("state", json());
+  std::string out = fmt::format(
+      "    promotion {}, requested by {} on {}\n    contract {}\n    checkpoint {}\n",
+      text_of(origin, "promotion"), text_of(origin, "requester"), place_text(member_of(origin, "requested")),
+      text_of(origin, "contract"), text_of(origin, "checkpoint"));
+  const json state = member_of(origin, "state");
   if (state.is_object()) out += fmt::format("    {} on {}\n", text_of(state, "state"), place_text(state));
-  for (const json& verdict : origin.value("verdicts", json::array())) {
+  for (const json& verdict : member_of(origin, "verdicts")) {
     const bool whole = text_of(verdict, "scope") == "stage";
     out +=
         fmt::format("    {:>6}  {}  {} {}{}{}\n", base::integer_at(verdict, "seq"), text_of(verdict, "stage"),
@@ -124,22 +125,22 @@ std::string origin_text(const json& origin) {
                     text_of(verdict, "slice").empty() ? "" : " on ", text_of(verdict, "slice"));
   }
   return out + fmt::format("    approvals: entries {}; waivers: entries {}\n",
-                           list_of_seqs(origin.value("approvals", json::array())),
-                           list_of_seqs(origin.value("waivers", json::array())));
+                           list_of_seqs(member_of(origin, "approvals")),
+                           list_of_seqs(member_of(origin, "waivers")));
 }
 
 std::string served_text(const json& answer) {
-  std::string out =
-      fmt::format("{} at {}: route applied {}, of a log with {} entries\n", text_of(answer, "model"),
-                  format_time(base::integer_at(answer, "time_us")),
-                  place_text(answer.value("applied", json())), base::integer_at(answer, "tree_size"));
-  for (const json& arm : answer.value("served", json::array())) {
+  std::string out = fmt::format("{} at {}: route applied {}, of a log with {} entries\n",
+                                text_of(answer, "model"), format_time(base::integer_at(answer, "time_us")),
+                                place_text(member_of(answer, "applied")), base::integer_at(answer, "tree_size"));
+  for (const json& arm : member_of(answer, "served")) {
+    if (!arm.is_object()) continue;
     out += fmt::format("  {} {} on kernel {}: {}% of requests, since {}\n", text_of(arm, "role"),
                        text_of(arm, "version"), text_of(arm, "kernel"),
                        static_cast<double>(base::integer_at(arm, "share_bp")) / 100.0,
-                       place_text(arm.value("since", json())));
-    if (!arm.value("allowed", true)) out += "    WITHOUT a promotion that allowed it\n";
-    out += origin_text(arm.value("origin", json()));
+                       place_text(member_of(arm, "since")));
+    if (!is_true(arm, "allowed")) out += "    WITHOUT a promotion that allowed it\n";
+    out += origin_text(member_of(arm, "origin"));
   }
   return out;
 }
@@ -200,8 +201,7 @@ int audit_sample(const ConnectionArgs& connection, const AuditArgs& args) {
     print_line(*text);
     return kExitOk;
   }
-  for (const json& item : answer->value("items", json::array()))
-    print_line(line_of(item.value("entry", json())));
+  for (const json& item : member_of(*answer, "items")) print_line(line_of(member_of(item, "entry")));
   print_line(fmt::format("drawn from {} of the first {} entries by SHA-256(\"{}:\" seq)",
                          base::integer_at(*answer, "population"), base::integer_at(*answer, "size"),
                          args.seed));

@@ -49,7 +49,7 @@ std::string members_text(const json& body) {
     const bool measured = value.is_object() && value.contains("dec");
     const bool left_out = std::ranges::find(kLeftOut, name) != kLeftOut.end();
     if (left_out || value.is_null() || ((value.is_object() || value.is_array()) && !measured)) continue;
-    line += fmt::format("{}{}={}", line.empty() ? "" : " ", name, plain_text(value));
+    line += fmt::format("{}{}={}", line.empty() ? "" : " ", printable(name), plain_text(value));
   }
   const std::string reason = text_of(body, "reason");
   return with_text(std::move(line), reason.empty() ? text_of(body, "message") : reason);
@@ -66,10 +66,10 @@ std::string body_text(const std::string& kind, const json& body) {
 
 std::string entry_line(const json& entry) {
   const std::string kind = text_of(entry, "kind");
-  const json subject = entry.value("subject", json::object());
-  const json body = entry.value("body", json::object());
+  const json subject = member_of(entry, "subject");
+  const json body = member_of(entry, "body");
   std::string line = fmt::format("{}  {:<19}", format_time(base::integer_at(entry, "time_us")), kind);
-  if (subject.is_object()) line += fmt::format("  {:<17}", text_of(subject, "stage"));
+  line += fmt::format("  {:<17}", text_of(subject, "stage"));
   if (body.is_object()) line += "  " + body_text(kind, body);
   while (line.ends_with(' ')) line.pop_back();
   return line;

@@ -44,7 +44,7 @@ int evidence(const ConnectionArgs& connection, const EvidenceArgs& args) {
     if (!after.empty()) target += "&after=" + net::percent_encode(after);
     const auto page = parse_answer(client->get(target));
     if (!page) return report(page.error());
-    const json items = page->value("items", json::array());
+    const json items = member_of(*page, "items");
     for (const json& entry : items)
       print_line(connection.json
                      ? entry.dump()

@@ -37,7 +37,8 @@ schema::Result<schema::Contract> read_contract_file(const std::string& path) {
 
 int report_offline(const schema::Error& error) {
   const int code = report(error);
-  return error.code == ErrorCode::invalid_argument ? kExitUsage : code;
+  if (error.code == ErrorCode::invalid_argument) return kExitUsage;
+  return error.code == ErrorCode::not_found ? kExitIo : code;
 }
 
 gpu::MeasureOptions options_for(const schema::Contract& contract,

@@ -16,7 +16,8 @@ namespace driftgate::cli {
 /// Reads and parses a contract. `invalid_document` lists its faults as PATH:line:column.
 [[nodiscard]] schema::Result<schema::Contract> read_contract_file(const std::string& path);
 
-/// Prints an error of a command without a daemon. 64 for an argument that makes no sense, else `report`'s.
+/// Prints an error of a command without a daemon. 64 for an argument that makes no sense, 74 for a
+/// file that is not there, else `report`'s.
 [[nodiscard]] int report_offline(const schema::Error& error);
 
 /// What a table must hold so that the clauses of `contract` can be decided on it.

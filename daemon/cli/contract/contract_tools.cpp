@@ -7,6 +7,7 @@
 
 #include "daemon/cli/contract/contract_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
+#include "daemon/cli/output_files.hpp"
 #include "gpu/capture/capture.hpp"
 #include "gpu/capture/corpus.hpp"
 #include "gpu/drift.hpp"
@@ -57,6 +58,11 @@ int contract_diff_command(const std::string& before, const std::string& after, b
 }
 
 int contract_suggest(const SuggestArgs& args) {
+  std::vector<std::string> inputs{args.train, args.inf, args.corpus};
+  inputs.insert(inputs.end(), args.floors.train.begin(), args.floors.train.end());
+  inputs.insert(inputs.end(), args.floors.inf.begin(), args.floors.inf.end());
+  auto writable = check_outputs({{"--out", args.out == "-" ? "" : args.out}}, inputs);
+  if (!writable) return report_offline(writable.error());
   const auto text = suggestion(args);
   if (!text) return report_offline(text.error());
   if (args.out.empty() || args.out == "-") {

@@ -8,7 +8,7 @@
 namespace driftgate::cli {
 
 /// `driftgate contract diff A B`: what became stricter, looser, new or gone. Exit status: 0 no difference,
-/// 1 some, 64 a contract has faults, 74 unreadable.
+/// 1 some, 4 a contract has faults, 74 unreadable.
 [[nodiscard]] int contract_diff_command(const std::string& before, const std::string& after, bool json);
 
 struct SuggestArgs {

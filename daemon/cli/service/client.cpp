@@ -43,7 +43,11 @@ Result<std::string> find_token(const ConnectionArgs& args) {
   const std::string fallback = environment("HOME") + "/.config/driftgate/token";
   const std::string path = args.token_file.empty() ? fallback : args.token_file;
   auto token = read_file(path, kMaxTokenBytes);
-  if (token) return trimmed(std::move(*token));
+  if (token) {
+    *token = trimmed(std::move(*token));
+    if (!token->empty()) return token;
+    return fail(ErrorCode::unauthenticated, fmt::format("'{}' holds no token", path));
+  }
   if (!args.token_file.empty()) return token;
   return fail(
       ErrorCode::unauthenticated,
@@ -82,6 +86,7 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   std::string text(limit + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad()) return fail(ErrorCode::io, fmt::format("cannot read '{}'", path));  // a folder
   if (text.size() > limit)
     return fail(ErrorCode::limit_exceeded, fmt::format("'{}' is larger than {} bytes", path, limit));
   return text;

@@ -29,7 +29,7 @@ std::vector<ClauseVerdict> verdicts_of(Client& client, const std::string& id, co
   const auto answer =
       parse_answer(client.get(promotion_path(id) + "/stages/" + net::percent_encode(stage) + "/report"));
   if (!answer) return verdicts;
-  for (const json& item : answer->value("verdicts", json::array())) {
+  for (const json& item : member_of(*answer, "verdicts")) {
     auto verdict = schema::clause_verdict_from_json(item.dump());
     if (verdict) verdicts.push_back(std::move(*verdict));
   }
@@ -67,7 +67,7 @@ std::string stage_text(const json& run, const std::vector<ClauseVerdict>& verdic
   if (counts[Verdict::pass] > 0) text += fmt::format("  {} clauses pass\n", counts[Verdict::pass]);
   if (!verdicts.empty()) return text;
   // Without a report the summary of the promotion's view is what there is.
-  for (const json& open : run.value("summary", json::object()).value("open", json::array())) {
+  for (const json& open : member_of(member_of(run, "summary"), "open")) {
     text += fmt::format("  {} {}: {}\n", text_of(open, "verdict"), text_of(open, "clause"),
                         text_of(open, "message"));
   }
@@ -75,7 +75,7 @@ std::string stage_text(const json& run, const std::vector<ClauseVerdict>& verdic
 }
 
 std::string head_text(const json& promotion) {
-  const json candidate = promotion.value("candidate", json::object());
+  const json candidate = member_of(promotion, "candidate");
   std::string text =
       fmt::format("Promotion {} asks whether {} may serve {} under the contract {}.\nIt is {}",
                   text_of(promotion, "id"), text_of(candidate, "engine"), text_of(promotion, "model"),
@@ -98,7 +98,7 @@ int explain(const ConnectionArgs& connection, const std::string& id) {
   if (!promotion) return report(promotion.error());
   std::string text = head_text(*promotion);
   json stages = json::array();
-  for (const json& run : promotion->value("stages", json::array())) {
+  for (const json& run : member_of(*promotion, "stages")) {
     const auto verdicts = verdicts_of(*client, id, text_of(run, "stage"));
     text += stage_text(run, verdicts);
     json clauses = json::array();
@@ -123,8 +123,7 @@ namespace {
 
 /// The version of the rules by which a stage was decided, or is now.
 std::int64_t rules_of(const json& stage, const char* when) {
-  return stage.contains("rules") ? base::integer_at(stage["rules"], when, schema::kFirstRules)
-                                 : schema::kFirstRules;
+  return base::integer_at(member_of(stage, "rules"), when, schema::kFirstRules);
 }
 
 }  // namespace
@@ -144,11 +143,10 @@ int what_if(const ConnectionArgs& connection, const std::string& promotion, cons
     print_line(*answer);
   } else {
     std::string out;
-    for (const json& stage : value->value("stages", json::array())) {
+    for (const json& stage : member_of(*value, "stages")) {
       out += fmt::format("{} (attempt {}): {} → {}\n", text_of(stage, "stage"),
-                         base::integer_at(stage, "attempt", 1), text_of(stage, "before"),
-                         text_of(stage, "after"));
-      for (const json& change : stage.value("changes", json::array())) {
+                         base::integer_at(stage, "attempt", 1), text_of(stage, "before"), text_of(stage, "after"));
+      for (const json& change : member_of(stage, "changes")) {
         const std::string slice = text_of(change, "slice");
         const std::string before = text_of(change, "before");
         const std::string after = text_of(change, "after");
@@ -160,8 +158,8 @@ int what_if(const ConnectionArgs& connection, const std::string& promotion, cons
           "  {} verdicts are the same; decided by version {} of the rules, before by version {}\n",
           base::integer_at(stage, "same"), rules_of(stage, "after"), rules_of(stage, "before"));
     }
-    for (const json& stage : value->value("not_begun", json::array()))
-      out += fmt::format("{}: demanded, and the promotion did not come to it\n", stage.get<std::string>());
+    for (const json& stage : member_of(*value, "not_begun"))
+      out += fmt::format("{}: demanded, and the promotion did not come to it\n", plain_text(stage));
     print(out + fmt::format("Under this contract: {}. Nothing was run and nothing has changed.\n",
                             text_of(*value, "verdict")));
   }

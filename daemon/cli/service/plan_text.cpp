@@ -25,7 +25,7 @@ std::string schedule_text(const json& plan) {
                        seconds_of(plan, "min_duration_ms"), seconds_of(plan, "max_duration_ms"));
   }
   std::string steps;
-  for (const json& step : plan.value("steps", json::array())) {
+  for (const json& step : member_of(plan, "steps")) {
     const auto approvals = base::integer_at(step, "approvals");
     steps += (steps.empty() ? "" : " → ") + percent_of(step, "share_bp");
     if (approvals > 0) steps += fmt::format(" (after {} approval{})", approvals, approvals > 1 ? "s" : "");
@@ -38,11 +38,11 @@ std::string schedule_text(const json& plan) {
 std::string clause_text(const json& clause) {
   std::string text = fmt::format("  {}{}\n", text_of(clause, "clause"),
                                  text_of(clause, "severity") == "soft" ? " (soft, does not block)" : "");
-  for (const json& need : clause.value("needs", json::array())) {
-    const json n = need.value("n", json());
+  for (const json& need : member_of(clause, "needs")) {
+    const json n = member_of(need, "n");
     if (n.is_number()) {
       text += fmt::format("      at least {} {} at α = {:.4g}: {}\n", plain_text(n), text_of(need, "unit"),
-                          need.value("alpha", 0.0), text_of(need, "why"));
+                          number_of(need, "alpha", 0), text_of(need, "why"));
     } else {
       text += fmt::format("      {}\n", text_of(need, "why"));
     }
@@ -51,10 +51,10 @@ std::string clause_text(const json& clause) {
 }
 
 std::string start_text(const json& plan) {
-  const std::string holder = text_of(plan.value("locks", json::object()), "held_by");
+  const std::string holder = text_of(member_of(plan, "locks"), "held_by");
   std::string text =
       holder.empty() ? "It would start at once.\n" : fmt::format("It would wait for {} to end.\n", holder);
-  for (const json& queued : plan.value("supersedes", json::array()))
+  for (const json& queued : member_of(plan, "supersedes"))
     text += fmt::format("It would take the place of {}, which is queued.\n", plain_text(queued));
   return text;
 }
@@ -66,13 +66,13 @@ std::string plan_text(const json& plan) {
       fmt::format("{} for {} under the contract {}: a plan, nothing was changed.\n", text_of(plan, "engine"),
                   text_of(plan, "model"), text_of(plan, "contract_name"));
   text += start_text(plan);
-  for (const json& stage : plan.value("stages", json::array())) {
-    text += "\n" + text_of(stage, "stage") + "\n" + schedule_text(stage.value("plan", json()));
-    const json clauses = stage.value("clauses", json::array());
+  for (const json& stage : member_of(plan, "stages")) {
+    text += "\n" + text_of(stage, "stage") + "\n" + schedule_text(member_of(stage, "plan"));
+    const json clauses = member_of(stage, "clauses");
     for (const json& clause : clauses) text += clause_text(clause);
     if (clauses.empty()) text += "  nothing is demanded here\n";
   }
-  const json unfit = plan.value("unfit", json::array());
+  const json unfit = member_of(plan, "unfit");
   text += unfit.empty() ? "\nThe corpora given are large enough for every clause that captures decide.\n"
                         : "\nClauses that the corpora given cannot decide, or seldom would\n";
   for (const json& one : unfit)

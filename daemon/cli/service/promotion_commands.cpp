@@ -96,7 +96,7 @@ int approve(const ConnectionArgs& connection, const std::string& promotion,
   if (digest.empty()) {
     const auto seen = parse_answer(client->get(promotion_path(promotion)));
     if (!seen) return report(seen.error());
-    digest = text_of(seen->value("approval", json::object()), "evidence_digest");
+    digest = text_of(member_of(*seen, "approval"), "evidence_digest");
     if (digest.empty())
       return report(
           {ErrorCode::conflict,
@@ -114,8 +114,8 @@ int waive(const ConnectionArgs& connection, const WaiveArgs& args) {
   if (!client) return report(client.error());
   const auto seen = parse_answer(client->get(promotion_path(args.promotion)));
   if (!seen) return report(seen.error());
-  const json waiver = seen->value("waiver", json());
-  const json clauses = waiver.is_object() ? waiver.value("clauses", json::array()) : json::array();
+  const json waiver = member_of(*seen, "waiver");
+  const json clauses = member_of(waiver, "clauses");
   std::string clause = args.clause;
   if (clause.empty() && clauses.size() == 1) clause = text_of(clauses.front(), "clause");
   std::string names;

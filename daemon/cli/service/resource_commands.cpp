@@ -56,7 +56,7 @@ Result<json> all_items(Client& client, const std::string& collection) {
     if (!after.empty()) target += "&after=" + net::percent_encode(after);
     const auto page = parse_answer(client.get(target));
     if (!page) return page;
-    for (const json& item : page->value("items", json::array())) items.push_back(item);
+    for (const json& item : member_of(*page, "items")) items.push_back(item);
     after = text_of(*page, "next");
     if (after.empty()) break;
   }
@@ -86,8 +86,8 @@ int engine_register(const ConnectionArgs& connection, const EngineArgs& args) {
   return create(connection, "/v1/engines", body.dump(), "application/json", [](const json& made) {
     std::string out =
         fmt::format("engine {} at {} is registered", text_of(made, "name"), text_of(made, "url"));
-    const json abilities = made.value("abilities", json::object());
-    for (const json& note : abilities.value("notes", json::array())) out += "\n  " + plain_text(note);
+    const json abilities = member_of(made, "abilities");
+    for (const json& note : member_of(abilities, "notes")) out += "\n  " + plain_text(note);
     return out;
   });
 }
@@ -96,7 +96,7 @@ int model_create(const ConnectionArgs& connection, const ModelArgs& args) {
   const json body{{"name", args.name}, {"engine", args.engine}, {"reason", args.reason}};
   return create(connection, "/v1/models", body.dump(), "application/json", [](const json& made) {
     return fmt::format("model {} is served by engine {} (no claim of conformity)", text_of(made, "name"),
-                       text_of(made.value("incumbent", json::object()), "engine"));
+                       text_of(member_of(made, "incumbent"), "engine"));
   });
 }
 

@@ -18,7 +18,7 @@ std::string path_of(const std::string& name) {
 }
 
 std::string next_text(const json& schedule) {
-  if (schedule.value("paused", false)) return "paused";
+  if (is_true(schedule, "paused")) return "paused";
   const auto next_us = base::integer_at(schedule, "next_us");
   return next_us == 0 ? "never" : format_time(next_us);
 }
@@ -29,7 +29,7 @@ std::string schedule_text(const json& schedule) {
        {"name", "cron", "timezone", "misfire", "grace_s", "if_running", "owner", "promotion"})
     out += fmt::format("{:<11} {}\n", member, text_of(schedule, member));
   out += fmt::format("{:<11} {}\n", "next", next_text(schedule));
-  for (const json& fire : schedule.value("fires", json::array()))
+  for (const json& fire : member_of(schedule, "fires"))
     out += fmt::format("  {}  {:<8} {} {}\n", format_time(base::integer_at(fire, "fire_us")),
                        text_of(fire, "outcome"), text_of(fire, "why"), text_of(fire, "promotion"));
   return out;
@@ -76,7 +76,7 @@ int schedule_list(const ConnectionArgs& connection) {
     return kExitOk;
   }
   std::vector<std::vector<std::string>> rows;
-  for (const json& item : page->value("items", json::array()))
+  for (const json& item : member_of(*page, "items"))
     rows.push_back({text_of(item, "name"), text_of(item, "model"), text_of(item, "cron"),
                     text_of(item, "timezone"), next_text(item), text_of(item, "owner")});
   print(rows.empty() ? "There are no schedules yet.\n"
@@ -114,9 +114,8 @@ int schedule_next(const ConnectionArgs& connection, const std::string& name, std
     print_line(*answer);
     return kExitOk;
   }
-  for (const json& item : times->value("items", json::array()))
-    print_line(
-        fmt::format("{} UTC  {}", format_time(base::integer_at(item, "fire_us")), text_of(item, "local")));
+  for (const json& item : member_of(*times, "items"))
+    print_line(fmt::format("{} UTC  {}", format_time(base::integer_at(item, "fire_us")), text_of(item, "local")));
   return kExitOk;
 }
 

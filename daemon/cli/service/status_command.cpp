@@ -13,9 +13,10 @@ namespace {
 using nlohmann::json;
 
 std::string share_text(const json& model) {
-  const json route = model.value("route", json(nullptr));
-  if (!route.is_object() || !route.contains("observed") || !route["observed"].is_object()) return "-";
-  const json observed = route["observed"].value("route", route["observed"]);
+  const json route = member_of(model, "route");
+  json observed = member_of(route, "observed");
+  if (!observed.is_object()) return "-";
+  if (observed.contains("route")) observed = member_of(observed, "route");
   return fmt::format("{}%", static_cast<double>(base::integer_at(observed, "candidate_bp")) / 100.0);
 }
 
@@ -28,15 +29,15 @@ int all_models(const ConnectionArgs& connection, Client& client) {
     return kExitOk;
   }
   std::vector<std::vector<std::string>> rows;
-  for (const json& model : page->value("items", json::array())) {
+  for (const json& model : member_of(*page, "items")) {
     const std::string id = text_of(model, "promotion");
     std::string standing = "-";
     if (!id.empty()) {
       const auto promotion = parse_answer(client.get("/v1/promotions/" + net::percent_encode(id)));
       if (promotion) standing = progress_line(*promotion);
     }
-    const json hold = model.value("hold", json(nullptr));
-    rows.push_back({text_of(model, "name"), text_of(model.value("incumbent", json::object()), "engine"),
+    const json hold = member_of(model, "hold");
+    rows.push_back({text_of(model, "name"), text_of(member_of(model, "incumbent"), "engine"),
                     id.empty() ? "-" : id, standing, share_text(model),
                     hold.is_object() ? text_of(hold, "reason") : "-"});
   }
@@ -48,19 +49,19 @@ int all_models(const ConnectionArgs& connection, Client& client) {
 
 std::string model_text(const json& model) {
   std::string out = fmt::format("model {}\n", text_of(model, "name"));
-  const json incumbent = model.value("incumbent", json::object());
+  const json incumbent = member_of(model, "incumbent");
   out += fmt::format("  incumbent   {} (kernel {}, {})\n", text_of(incumbent, "engine"),
                      text_of(incumbent, "kernel"), text_of(incumbent, "url"));
   const std::string promotion = text_of(model, "promotion");
   out += fmt::format("  promotion   {}\n", promotion.empty() ? "none" : promotion);
-  const json hold = model.value("hold", json(nullptr));
+  const json hold = member_of(model, "hold");
   if (hold.is_object())
     out += fmt::format("  hold        {} (lift it: driftgate model lift-hold {} --reason …)\n",
                        text_of(hold, "reason"), text_of(model, "name"));
-  const json route = model.value("route", json(nullptr));
+  const json route = member_of(model, "route");
   if (route.is_object())
     out += fmt::format("  route       candidate {}, {}\n", share_text(model),
-                       route.value("agree", false) ? "read back as desired" : "NOT read back as desired yet");
+                       is_true(route, "agree") ? "read back as desired" : "NOT read back as desired yet");
   return out;
 }
 

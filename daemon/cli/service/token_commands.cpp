@@ -74,9 +74,9 @@ int token_list(const ConnectionArgs& connection) {
     return kExitOk;
   }
   std::vector<std::vector<std::string>> rows;
-  for (const json& token : page->value("items", json::array())) {
+  for (const json& token : member_of(*page, "items")) {
     std::string scopes;
-    for (const json& scope : token.value("scopes", json::array()))
+    for (const json& scope : member_of(token, "scopes"))
       scopes += (scopes.empty() ? "" : ",") + plain_text(scope);
     rows.push_back({text_of(token, "id"), text_of(token, "name"), scopes, text_of(token, "granted_by"),
                     time_or_dash(token, "created_us"), time_or_dash(token, "expires_us"),

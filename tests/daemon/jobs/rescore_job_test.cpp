@@ -1,0 +1,302 @@
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "daemon/jobs/shadow_pairs.hpp"
+#include "daemon/jobs/worker.hpp"
+#include "daemon/route/control/telemetry_json.hpp"
+#include "gpu/table/measurement.hpp"
+#include "tests/daemon/jobs/scripted_engine.hpp"
+#include "tests/daemon/jobs/temp_folder.hpp"
+
+using namespace driftgate;
+using namespace driftgate::jobs;
+using driftgate::jobs::testing::ScriptedEngine;
+using driftgate::jobs::testing::TempFolder;
+using nlohmann::json;
+using schema::ErrorCode;
+
+namespace {
+
+constexpr const char* kContract =
+    R"({"apiVersion":"driftgate/v1","kind":"KernelContract","metadata":{"name":"t"},"kernels":{"train":{"ref":"a"},"inf":{"ref":"b"}},"numerical":[{"id":"tv","metric":"tv","aggregate":"mean","max":0.1}]})";
+
+route::MirroredPair pair_of(std::uint64_t order, const std::string& prompt, const json& answer) {
+  route::MirroredPair pair;
+  pair.order = order;
+  pair.key_hash = order;
+  pair.slice = "language=de";
+  pair.path = "/v1/completions";
+  pair.request_body = json{{"prompt", prompt}}.dump();
+  pair.incumbent.status = pair.candidate.status = 200;
+  pair.incumbent.body = pair.candidate.body = json{{"choices", json::array({answer})}}.dump();
+  return pair;
+}
+
+/// A rescore job between two engines on loopback and a spool of its own.
+struct World {
+  TempFolder folder;
+  JobFolder job{folder.path / "job"};
+  ScriptedEngine incumbent, candidate;
+  RescorePayload payload;
+  std::vector<std::string> lines;
+
+  explicit World(ScriptedEngine::Twist incumbent_twist = {}, ScriptedEngine::Twist candidate_twist = {})
+      : incumbent(std::move(incumbent_twist)), candidate(std::move(candidate_twist)) {
+    std::filesystem::create_directories(job.path());
+    candidate.logprob = -0.75;
+    payload.incumbent = {incumbent.url(), "m", "a", true, false};
+    payload.candidate = {candidate.url(), "m", "b", true, false};
+    payload.contract = kContract;
+    payload.checkpoint = "sha256:c";
+  }
+  void add(const route::MirroredPair& pair) { lines.push_back(route::pair_to_line(pair)); }
+  void add(int pairs) {
+    for (int i = 1; i <= pairs; ++i)
+      add(pair_of(static_cast<std::uint64_t>(i), "ask " + std::to_string(i), {{"text", " yes"}}));
+  }
+  JobResult run() {
+    std::string text;
+    for (const auto& line : lines) text += line + "\n";
+    payload.spool = folder.file("spool.jsonl", text);
+    return run_rescore(payload, job);
+  }
+  [[nodiscard]] std::vector<stages::ShadowPair> pairs() const {
+    const auto text = job.get("pairs.jsonl");
+    REQUIRE(text);
+    auto pairs = pairs_from_jsonl(*text);
+    REQUIRE(pairs);
+    return *pairs;
+  }
+};
+
+json summary_of(const JobResult& result) {
+  REQUIRE_MESSAGE(result.ok, (result.error ? result.error->describe() : ""));
+  return json::parse(result.summary);
+}
+
+bool noted(const json& summary, const std::string& words) {
+  return summary["notes"].dump().find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("the candidate's answers are scored by both engines, and only the tokens that it generated count") {
+  World world;
+  world.add(2);
+  auto failed = pair_of(3, "ask", {{"text", "a"}});
+  failed.candidate.status = 500;
+  world.add(failed);
+  auto chat = pair_of(4, "ask", {{"message", {{"content", "a"}}}});
+  chat.path = "/v1/chat/completions";
+  world.add(chat);
+  world.add(pair_of(5, "ask", {{"text", ""}}));
+  const auto result = world.run();
+  const auto summary = summary_of(result);
+  CHECK(summary["pairs"] == 5);
+  CHECK(summary["wanted"] == 2);
+  CHECK(summary["rescored"] == 2);
+  CHECK(summary["can_rescore"] == true);
+  CHECK(summary["notes"].empty());
+  const auto table = gpu::deserialise(world.job.get("table.bin").value());
+  REQUIRE(table);
+  CHECK(table->rows == 2 * std::string(" yes").size());
+  CHECK(table->train.kernel == "a");
+  CHECK(table->inf.kernel == "b");
+  CHECK(table->inf.checkpoint_digest == "sha256:c");
+  CHECK(result.digests.at("table") == file_digest(world.job.file("table.bin")).value());
+  CHECK(result.digests.at("pairs") == file_digest(world.job.file("pairs.jsonl")).value());
+  const auto pairs = world.pairs();
+  REQUIRE(pairs.size() == 5);
+  CHECK(pairs[0].has_logprobs);
+  CHECK_FALSE(pairs[2].has_logprobs);
+  CHECK(world.job.get("pairs.jsonl")->find("ask") == std::string::npos);
+}
+
+TEST_CASE("the same spool gives pair records of another digest each time, and the same pairs") {
+  World world;
+  world.add(2);
+  const auto first = world.run();
+  const auto pairs = world.pairs();
+  const auto second = world.run();
+  CHECK(first.digests.at("pairs") != second.digests.at("pairs"));
+  CHECK(pairs_to_jsonl(world.pairs()) == pairs_to_jsonl(pairs));
+  CHECK(first.digests.at("table") == second.digests.at("table"));
+}
+
+TEST_CASE("lines of the spool that cannot be read are counted, and what is left is used") {
+  World world;
+  world.add(1);
+  const std::string whole = world.lines[0];
+  world.lines.insert(world.lines.end(), {"", "no json", whole.substr(0, whole.size() / 2), "{}", "[]"});
+  world.add(pair_of(9, "ask", {{"text", "a"}}));
+  const auto summary = summary_of(world.run());
+  CHECK(summary["pairs"] == 2);
+  CHECK(noted(summary, "5 lines of the spool could not be read"));
+}
+
+TEST_CASE("a spool that is gone is an error by its name, and none at all is a stage without pairs") {
+  World world;
+  world.payload.spool = (world.folder.path / "gone.jsonl").string();
+  const auto gone = run_rescore(world.payload, world.job);
+  REQUIRE_FALSE(gone.ok);
+  CHECK(gone.error->code == ErrorCode::not_found);
+  CHECK(gone.error->message.find("gone.jsonl cannot be opened") != std::string::npos);
+  world.payload.spool.clear();
+  const auto none = run_rescore(world.payload, world.job);
+  CHECK(summary_of(none)["pairs"] == 0);
+  CHECK_FALSE(none.files.contains("table"));
+  CHECK(world.job.get("pairs.jsonl").value().empty());
+}
+
+TEST_CASE("a seed chooses the same pairs each time, and another seed others") {
+  World world;
+  world.add(40);
+  world.payload.max_rescored = 8;
+  const auto chosen = [&](std::uint64_t seed) {
+    world.payload.seed = seed;
+    CHECK(summary_of(world.run())["rescored"] == 8);
+    std::set<std::uint64_t> orders;
+    for (const auto& pair : world.pairs())
+      if (pair.has_logprobs) orders.insert(pair.order);
+    return orders;
+  };
+  const auto once = chosen(7);
+  CHECK(once.size() == 8);
+  CHECK(chosen(7) == once);
+  CHECK(chosen(8) != once);
+}
+
+TEST_CASE("where an engine cannot rescore, answers are compared and the note says whose engine it is") {
+  for (const bool incumbent : {true, false}) {
+    World world;
+    (incumbent ? world.payload.incumbent : world.payload.candidate).can_rescore = false;
+    auto pair = pair_of(1, "ask", {{"text", "same start"}});
+    pair.candidate.body = R"({"choices":[{"text":"same end"}]})";
+    world.add(pair);
+    auto failed = pair;
+    failed.order = failed.key_hash = 2;
+    failed.incumbent.status = 503;
+    world.add(failed);
+    const auto result = world.run();
+    const auto summary = summary_of(result);
+    CHECK(noted(summary, incumbent ? "the incumbent's engine" : "the candidate's engine"));
+    CHECK(summary["can_rescore"] == false);
+    CHECK_FALSE(result.files.contains("table"));
+    const auto pairs = world.pairs();
+    CHECK(pairs[0].equal_tokens == 5U);
+    CHECK(pairs[0].compared_tokens == 6U);
+    CHECK_FALSE(pairs[1].equal_tokens.has_value());
+    CHECK(world.incumbent.asked().empty());
+    CHECK(world.candidate.asked().empty());
+  }
+}
+
+TEST_CASE("engines that split a text differently, refuse it or answer nonsense yield notes and no figures") {
+  const auto answering = [](net::Response response) {
+    return [=](const net::Request&, const json&) -> std::optional<net::Response> { return response; };
+  };
+  const std::pair<ScriptedEngine::Twist, const char*> twists[] = {
+      {answering(
+           ScriptedEngine::of(ScriptedEngine::choice("x", {{"tokens", {"x"}}, {"token_logprobs", {-1}}}))),
+       "the engines split a text into different tokens"},
+      {answering(ScriptedEngine::of(503, "")), "answered 503 to a request for scores"},
+      {answering(ScriptedEngine::of(200, "nonsense")), "is not valid JSON"},
+      {answering(ScriptedEngine::of(200, R"({"choices":[]})")), "it has no choices"},
+  };
+  for (const auto& [twist, note] : twists) {
+    CAPTURE(note);
+    World world(twist);
+    world.add(3);
+    const auto result = world.run();
+    const auto summary = summary_of(result);
+    CHECK(summary["wanted"] == 3);
+    CHECK(summary["rescored"] == 0);
+    CAPTURE(summary["notes"].dump());
+    CHECK(summary["notes"].size() == 1);  // once, however often
+    CHECK(noted(summary, note));
+    CHECK_FALSE(result.files.contains("table"));
+  }
+}
+
+TEST_CASE("an engine that fails again and again is not asked for every pair") {
+  World world({}, [](const net::Request&, const json&) { return ScriptedEngine::of(500, ""); });
+  world.add(60);
+  const auto summary = summary_of(world.run());
+  CHECK(noted(summary, "rescoring stopped: an engine failed many times in a row"));
+  CHECK(world.candidate.asked().size() == 20);
+  CHECK(summary["rescored"] == 0);
+}
+
+TEST_CASE("one failure in between does not stop the rescoring") {
+  World world({}, [](const net::Request&, const json& body) -> std::optional<net::Response> {
+    const auto prompt = body["prompt"].get<std::string>();
+    if (prompt.starts_with("ask 1")) return ScriptedEngine::of(500, "");
+    return std::nullopt;
+  });
+  world.add(30);
+  CHECK(summary_of(world.run())["rescored"] == 30 - 11);  // 1 and 10 to 19
+}
+
+TEST_CASE("answers with token ids are scored by their ids, where both engines take them") {
+  const json answer{{"text", "ab"}, {"prompt_token_ids", {7, 8, 9}}, {"token_ids", {1, 2}}};
+  World world;
+  world.payload.incumbent.token_ids = world.payload.candidate.token_ids = true;
+  world.add(pair_of(1, "ask", answer));
+  CHECK(summary_of(world.run())["rescored"] == 1);
+  for (ScriptedEngine* engine : {&world.incumbent, &world.candidate})
+    CHECK(json::parse(engine->asked().at(0).body)["prompt"] == json({7, 8, 9, 1, 2}));
+  CHECK(gpu::deserialise(world.job.get("table.bin").value())->rows == 2);
+  World other;
+  other.payload.candidate.token_ids = true;
+  other.add(pair_of(1, "ask", answer));
+  CHECK(summary_of(other.run())["rescored"] == 1);
+  CHECK(json::parse(other.candidate.asked().at(0).body)["prompt"] == "askab");
+}
+
+TEST_CASE("an answer that is not UTF-8 is not rescored as the text that it never was") {
+  World world;
+  world.add(pair_of(1, "ask", {{"text", "a\xEF\xBF\xBD"}}));
+  const auto summary = summary_of(world.run());
+  CHECK(summary["wanted"] == 1);
+  CHECK(summary["rescored"] == 0);
+  CHECK(noted(summary, "not valid UTF-8"));
+  CHECK(world.candidate.asked().empty());
+}
+
+TEST_CASE(
+    "what cannot be decided with is an error of the job: a contract with faults, an engine out of bounds") {
+  World world;
+  world.add(1);
+  world.payload.contract = R"({"kind":"KernelContract"})";
+  const auto faults = world.run();
+  REQUIRE_FALSE(faults.ok);
+  CHECK(faults.error->code == ErrorCode::invalid_document);
+  CHECK(faults.error->message.find("the contract") != std::string::npos);
+  world.payload.contract = kContract;
+  world.payload.candidate.url = "http://192.0.2.1:80";
+  const auto forbidden = world.run();
+  REQUIRE_FALSE(forbidden.ok);
+  CHECK(forbidden.error->code == ErrorCode::forbidden);
+  world.payload.candidate.url = "engine";
+  CHECK(world.run().error->code == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("one prompt of each key is asked alone and in a batch, and no more prompts than were wanted") {
+  World world;
+  world.payload.incumbent.can_rescore = false;
+  world.payload.batch_prompts = 3;
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    auto pair = pair_of(i, "ask", {{"text", "a"}});
+    pair.key_hash = i / 2;
+    if (i == 1) pair.candidate.status = 404;  // excluded: it was no request that an engine could answer
+    world.add(pair);
+  }
+  (void)summary_of(world.run());
+  std::set<std::uint64_t> keys;
+  for (const auto& pair : world.pairs())
+    if (pair.batch_variant) CHECK(keys.insert(pair.key_hash).second);
+  CHECK(keys.size() == 3);
+  CHECK_FALSE(keys.contains(0));
+  CHECK(world.candidate.asked().size() == 2 * 3);
+}
