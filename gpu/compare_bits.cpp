@@ -199,7 +199,7 @@ Result<Count> count(const Capture& train, const Capture& inf, Plan& plan) {
   for (std::uint64_t row = 0; row < train.rows(); ++row) {
     if (row % kRowsBetweenChecks == 0) {
       for (const Capture* capture : {&train, &inf}) {
-        if (auto ok = capture->check_unchanged(); !ok) return std::unexpected(ok.error());
+        TRY(capture->check_unchanged());
       }
     }
     for (Pair& pair : plan.pairs) {
@@ -254,11 +254,10 @@ Result<void> compare_bits(const Capture& train, const Capture& inf, const std::v
                                      : plan_tokens(train, inf);
     CaptureFinding finding{bits_finding(what), "both", false, 0, 0, plan.refused};
     if (plan.refused.empty()) {
-      const auto found = count(train, inf, plan);
-      if (!found) return std::unexpected(found.error());
-      finding.count = found->differing;
+      const auto found = TRY(count(train, inf, plan));
+      finding.count = found.differing;
       finding.of = train.rows();
-      finding.text = text_of(train, what, plan, *found, table.infos);
+      finding.text = text_of(train, what, plan, found, table.infos);
     }
     table.partial.findings.push_back(std::move(finding));
   }
@@ -288,7 +287,7 @@ Result<std::optional<MeasurementTable>> measure_other_tokens(const Capture& trai
            a - train.token_ids().begin(), *a, *b)});
   Accumulator accumulator(std::move(empty), train.sequence_ids());
   if (corpus != nullptr) {
-    if (auto ok = attach_corpus(*corpus, accumulator.infos()); !ok) return std::unexpected(ok.error());
+    TRY(attach_corpus(*corpus, accumulator.infos()));
   }
   accumulator.set_slices(options.slices ? *options.slices : described_slices(accumulator.infos()));
   driftgate_row unknown{};
@@ -296,7 +295,7 @@ Result<std::optional<MeasurementTable>> measure_other_tokens(const Capture& trai
   unknown.head_tail_tv = unknown.top_train = unknown.top_inf = std::numeric_limits<double>::quiet_NaN();
   for (const std::int64_t position : train.positions()) accumulator.add(position, -1, unknown);
   MeasurementTable table = accumulator.finish();
-  if (auto ok = compare_bits(train, inf, wanted, table); !ok) return std::unexpected(ok.error());
+  TRY(compare_bits(train, inf, wanted, table));
   return std::optional(std::move(table));
 }
 
@@ -304,12 +303,11 @@ Result<MeasurementTable> measure_with_bits(const Capture& train, const Capture& 
                                            const MeasureOptions& options,
                                            const std::vector<std::string>& wanted, const Progress& progress,
                                            const RowSink& sink) {
-  auto other = measure_other_tokens(train, inf, corpus, options, wanted);
-  if (!other) return std::unexpected(other.error());
-  if (*other) return std::move(**other);
+  auto other = TRY(measure_other_tokens(train, inf, corpus, options, wanted));
+  if (other) return std::move(*other);
   auto table = measure(train, inf, corpus, options, progress, sink);
   if (!table) return table;
-  if (auto ok = compare_bits(train, inf, wanted, *table); !ok) return std::unexpected(ok.error());
+  TRY(compare_bits(train, inf, wanted, *table));
   return table;
 }
 

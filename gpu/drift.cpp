@@ -34,14 +34,14 @@ Result<void> run(const Job& job, const Progress& progress, const RowSink& sink) 
     const std::uint64_t count = job.source.available(row);
     if (results.size() < count) results.resize(static_cast<std::size_t>(count));
     const std::span<driftgate_row> out(results.data(), static_cast<std::size_t>(count));
-    if (auto ok = job.source.measure(row, out); !ok) return ok;
+    TRY(job.source.measure(row, out));
     for (std::uint64_t i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(row + i);
-      if (auto ok = check_row(job.train, row + i, out[i]); !ok) return ok;
+      TRY(check_row(job.train, row + i, out[i]));
       job.accumulator.add(job.train.positions()[at], tokens ? job.train.token_ids()[at] : -1, out[i]);
     }
     if (sink) {
-      if (auto ok = sink(row, out); !ok) return ok;
+      TRY(sink(row, out));
     }
     row += count;
     if (progress) progress(row, total);
@@ -54,24 +54,23 @@ Result<void> run(const Job& job, const Progress& progress, const RowSink& sink) 
 Result<MeasurementTable> measure(const Capture& train, const Capture& inf, const Corpus* corpus,
                                  const MeasureOptions& options, const Progress& progress,
                                  const RowSink& sink) {
-  if (auto ok = check_comparable(train, inf); !ok) return std::unexpected(ok.error());
+  TRY(check_comparable(train, inf));
   if (options.top_rows > kMaxWorstRows) {
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
   }
   if (is_partial(train.mode())) {
     return measure_partial(train, inf, corpus, options, progress, static_cast<bool>(sink));
   }
-  auto source = open_rows(train, inf, options);
-  if (!source) return std::unexpected(source.error());
+  auto source = TRY(open_rows(train, inf, options));
   Accumulator accumulator(empty_table(train, inf, options), train.sequence_ids());
   if (corpus != nullptr) {
-    if (auto ok = attach_corpus(*corpus, accumulator.infos()); !ok) return std::unexpected(ok.error());
+    TRY(attach_corpus(*corpus, accumulator.infos()));
   }
   accumulator.set_slices(options.slices ? *options.slices : described_slices(accumulator.infos()));
   accumulator.set_top_rows(options.top_rows);
-  if (auto ok = run({train, **source, accumulator}, progress, sink); !ok) return std::unexpected(ok.error());
+  TRY(run({train, *source, accumulator}, progress, sink));
   MeasurementTable table = accumulator.finish();
-  if (options.device != "cpu") table.rows_on_cpu = (*source)->rows_on_cpu();
+  if (options.device != "cpu") table.rows_on_cpu = source->rows_on_cpu();
   return table;
 }
 

@@ -31,7 +31,7 @@ class LogitRows : public RowSource {
   }
   Result<void> measure(std::uint64_t row, std::span<driftgate_row> out) override {
     for (const Capture* capture : captures_) {
-      if (auto ok = capture->check_unchanged(); !ok) return ok;
+      TRY(capture->check_unchanged());
     }
     const Capture& train = *captures_[0];
     const driftgate_batch batch{sizeof(driftgate_batch),
@@ -63,9 +63,8 @@ Result<std::unique_ptr<RowSource>> open_rows(const Capture& train, const Capture
                         fmt::format("{} is a capture in {} mode, which this build does not evaluate",
                                     train.name(), to_string(train.mode())));
   }
-  auto backend = Backend::open(options.device, threads, options.top_k, kCudaLibrary, options.metrics);
-  if (!backend) return std::unexpected(backend.error());
-  return std::make_unique<LogitRows>(train, inf, std::move(*backend));
+  auto backend = TRY(Backend::open(options.device, threads, options.top_k, kCudaLibrary, options.metrics));
+  return std::make_unique<LogitRows>(train, inf, std::move(backend));
 }
 
 }  // namespace driftgate::gpu

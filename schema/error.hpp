@@ -7,6 +7,20 @@
 #include <string_view>
 #include <utility>
 
+/// The value of an `expected`; an error is returned from the calling function instead:
+///
+///     const auto head = TRY(read_head(store));
+///
+/// It stands only as a whole initialiser or a whole statement, and never in a coroutine. It uses statement
+/// expressions, an extension that g++ and clang share.
+#define TRY(...)                                             \
+  __extension__({                                            \
+    auto try_result = (__VA_ARGS__);                         \
+    if (!try_result) [[unlikely]]                            \
+      return std::unexpected(std::move(try_result).error()); \
+    *std::move(try_result);                                  \
+  })
+
 namespace driftgate::schema {
 
 /// What kind of failure this is. Stable: the names are the `code` of HTTP problems (RFC 9457)

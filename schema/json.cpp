@@ -146,7 +146,7 @@ Result<void> check_json(std::string_view text, const JsonLimits& limits, std::st
 }
 
 Result<nlohmann::json> parse_json(std::string_view text, const JsonLimits& limits, std::string_view what) {
-  if (auto checked = check_json(text, limits, what); !checked) return std::unexpected(checked.error());
+  TRY(check_json(text, limits, what));
   return nlohmann::json::parse(text);
 }
 

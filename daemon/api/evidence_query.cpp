@@ -15,17 +15,15 @@ std::optional<std::string> text_of(const Call& call, std::string_view name) {
 }
 
 schema::Result<void> read_number(const Call& call, std::string_view name, std::optional<std::int64_t>& into) {
-  const auto number = number_of(call.query(name), name);
-  if (!number) return std::unexpected(number.error());
-  if (*number) into = static_cast<std::int64_t>(**number);
+  const auto number = TRY(number_of(call.query(name), name));
+  if (number) into = static_cast<std::int64_t>(*number);
   return {};
 }
 
 schema::Result<std::uint64_t> required_number(std::string_view text, std::string_view name) {
-  const auto number = number_of(text, name);
-  if (!number) return std::unexpected(number.error());
-  if (!*number) return fail(ErrorCode::invalid_argument, fmt::format("'{}' must be given", name));
-  return **number;
+  const auto number = TRY(number_of(text, name));
+  if (!number) return fail(ErrorCode::invalid_argument, fmt::format("'{}' must be given", name));
+  return *number;
 }
 
 schema::Result<evidence::EntryFilter> filter_of(const Call& call) {
@@ -40,9 +38,8 @@ schema::Result<evidence::EntryFilter> filter_of(const Call& call) {
   filter.clause = text_of(call, "clause");
   filter.verdict = text_of(call, "verdict");
   if (const auto kind = text_of(call, "kind")) {
-    const auto parsed = schema::parse_evidence_kind(*kind);
-    if (!parsed) return std::unexpected(parsed.error());
-    filter.kind = *parsed;
+    const auto parsed = TRY(schema::parse_evidence_kind(*kind));
+    filter.kind = parsed;
   }
   const std::string order = call.query("order");
   if (!order.empty() && order != "oldest" && order != "newest")
@@ -51,8 +48,7 @@ schema::Result<evidence::EntryFilter> filter_of(const Call& call) {
   std::optional<std::int64_t> limit;
   for (const auto& [name, into] : {std::pair{"from_us", &filter.from_us}, std::pair{"to_us", &filter.to_us},
                                    std::pair{"after", &filter.cursor}, std::pair{"limit", &limit}}) {
-    const auto read = read_number(call, name, *into);
-    if (!read) return std::unexpected(read.error());
+    TRY(read_number(call, name, *into));
   }
   if (limit) filter.limit = *limit;
   return filter;

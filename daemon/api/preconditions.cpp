@@ -74,9 +74,8 @@ schema::Result<std::optional<IfMatch>> if_match_of(const net::RequestHead& head)
     value = value ? *value + "," + header.value : header.value;
   }
   if (!value) return std::nullopt;
-  auto wanted = parse(*value);
-  if (!wanted) return std::unexpected(std::move(wanted.error()));
-  return std::move(*wanted);
+  auto wanted = TRY(parse(*value));
+  return std::move(wanted);
 }
 
 bool holds(const IfMatch& wanted, std::string_view etag) {

@@ -42,21 +42,18 @@ schema::Result<std::vector<std::string>> read_strings(std::string_view text,
 }  // namespace
 
 schema::Result<std::string> parse_reason(std::string_view json) {
-  auto values = read_strings(json, {"reason"});
-  if (!values) return std::unexpected(values.error());
-  return std::move((*values)[0]);
+  auto values = TRY(read_strings(json, {"reason"}));
+  return std::move(values[0]);
 }
 
 schema::Result<ApprovalBody> parse_approval(std::string_view json) {
-  auto values = read_strings(json, {"evidence_digest", "reason"});
-  if (!values) return std::unexpected(values.error());
-  return ApprovalBody{std::move((*values)[0]), std::move((*values)[1])};
+  auto values = TRY(read_strings(json, {"evidence_digest", "reason"}));
+  return ApprovalBody{std::move(values[0]), std::move(values[1])};
 }
 
 schema::Result<WaiverBody> parse_waiver(std::string_view json) {
-  auto values = read_strings(json, {"clause", "evidence_digest", "reason"});
-  if (!values) return std::unexpected(values.error());
-  return WaiverBody{std::move((*values)[0]), std::move((*values)[1]), std::move((*values)[2])};
+  auto values = TRY(read_strings(json, {"clause", "evidence_digest", "reason"}));
+  return WaiverBody{std::move(values[0]), std::move(values[1]), std::move(values[2])};
 }
 
 }  // namespace driftgate::api

@@ -48,8 +48,7 @@ class GuardedBody final : public net::BodySource {
   GuardedBody(std::shared_ptr<net::BodySource> body, TokenPort& tokens, auth::Principal principal)
       : body_(std::move(body)), tokens_(tokens), principal_(std::move(principal)) {}
   schema::Result<std::string> next() override {
-    auto allowed = tokens_.check(principal_);
-    if (!allowed) return std::unexpected(std::move(allowed.error()));
+    TRY(tokens_.check(principal_));
     return body_->next();
   }
 

@@ -86,37 +86,33 @@ class StoredEvidence final : public EvidencePort {
     return store_.read([&](Reader& reader) { return evidence::query_entries(reader, filter); });
   }
   Result<std::string> entry(std::uint64_t seq) override {
-    auto found = store_.read(
-        [&](Reader& reader) { return evidence::find_entry(reader, static_cast<std::int64_t>(seq)); });
-    if (!found) return std::unexpected(found.error());
-    if (!*found) return fail(ErrorCode::not_found, fmt::format("the log has no entry {}", seq));
-    return std::move((*found)->bytes);
+    auto found = TRY(store_.read(
+        [&](Reader& reader) { return evidence::find_entry(reader, static_cast<std::int64_t>(seq)); }));
+    if (!found) return fail(ErrorCode::not_found, fmt::format("the log has no entry {}", seq));
+    return std::move(found->bytes);
   }
   Result<std::string> checkpoint() override { return heads_.signed_head(); }
 
   Result<EntryProof> proof(std::uint64_t seq) override {
     auto proof = store_.read([&](Reader& reader) { return proof_of(reader, seq); });
     if (!proof) return proof;
-    auto note = heads_.signed_head_at(proof->tree_size);
-    if (!note) return std::unexpected(note.error());
-    proof->checkpoint = std::move(*note);
+    auto note = TRY(heads_.signed_head_at(proof->tree_size));
+    proof->checkpoint = std::move(note);
     return proof;
   }
   Result<ConsistencyProof> consistency(std::uint64_t from, std::uint64_t to) override {
     const auto path =
         store_.read([&](Reader& reader) { return evidence::consistency_proof(reader, from, to); });
     if (!path) return std::unexpected(path.error());
-    auto head = signed_root(to);
-    if (!head) return std::unexpected(head.error());
-    return ConsistencyProof{from, to, hex(*path), std::move(*head)};
+    auto head = TRY(signed_root(to));
+    return ConsistencyProof{from, to, hex(*path), std::move(head)};
   }
   std::string verifier_key() override { return heads_.verifier_key(); }
 
   Result<void> find_bundle(const evidence::BundleRequest& request) override { return bundles_.find(request); }
   Result<std::shared_ptr<net::BodySource>> bundle(const evidence::BundleRequest& request) override {
-    auto opened = bundles_.open(request);
-    if (!opened) return std::unexpected(opened.error());
-    return std::make_shared<BundleBody>(std::move(*opened));
+    auto opened = TRY(bundles_.open(request));
+    return std::make_shared<BundleBody>(std::move(opened));
   }
 
   Result<std::string> served_at(const std::string& model, std::int64_t time_us) override {
@@ -124,11 +120,9 @@ class StoredEvidence final : public EvidencePort {
   }
   Result<AuditedPopulation> population(const evidence::PopulationRequest& request) override {
     auto audited = store_.read([&](Reader& reader) -> Result<AuditedPopulation> {
-      auto found = evidence::population(reader, request);
-      if (!found) return std::unexpected(found.error());
-      auto path = evidence::consistency_proof(reader, found->span.from_size, found->span.to_size);
-      if (!path) return std::unexpected(path.error());
-      return AuditedPopulation{std::move(*found), {}, {}, hex(*path)};
+      auto found = TRY(evidence::population(reader, request));
+      auto path = TRY(evidence::consistency_proof(reader, found.span.from_size, found.span.to_size));
+      return AuditedPopulation{std::move(found), {}, {}, hex(path)};
     });
     if (!audited) return audited;
     auto from = signed_root(audited->found.span.from_size);
@@ -164,23 +158,19 @@ class StoredEvidence final : public EvidencePort {
 
  private:
   Result<SignedRoot> signed_root(std::uint64_t size) {
-    auto head = heads_.head_of(size);
-    if (!head) return std::unexpected(head.error());
-    return SignedRoot{hex(head->root), std::move(head->note), hex(head->continuation)};
+    auto head = TRY(heads_.head_of(size));
+    return SignedRoot{hex(head.root), std::move(head.note), hex(head.continuation)};
   }
 
   static Result<EntryProof> proof_of(Reader& reader, std::uint64_t seq) {
-    const auto size = evidence::tree_size(reader);
-    if (!size) return std::unexpected(size.error());
-    if (seq >= *size) return fail(ErrorCode::not_found, fmt::format("the log has no entry {}", seq));
+    const auto size = TRY(evidence::tree_size(reader));
+    if (seq >= size) return fail(ErrorCode::not_found, fmt::format("the log has no entry {}", seq));
     const auto entry = evidence::find_entry(reader, static_cast<std::int64_t>(seq));
     if (!entry) return std::unexpected(entry.error());
     if (!*entry) return fail(ErrorCode::corrupt, fmt::format("entry {} is missing from the log", seq));
-    const auto root = evidence::root_at(reader, *size);
-    if (!root) return std::unexpected(root.error());
-    const auto path = evidence::inclusion_proof(reader, seq, *size);
-    if (!path) return std::unexpected(path.error());
-    return EntryProof{seq, *size, hex(evidence::leaf_hash((*entry)->bytes)), hex(*root), hex(*path), {}};
+    const auto root = TRY(evidence::root_at(reader, size));
+    const auto path = TRY(evidence::inclusion_proof(reader, seq, size));
+    return EntryProof{seq, size, hex(evidence::leaf_hash((*entry)->bytes)), hex(root), hex(path), {}};
   }
 
   /// One entry for each person; `uncounted` are the reads beside the one that it names.
@@ -193,8 +183,7 @@ class StoredEvidence final : public EvidencePort {
         draft.actor = actor;
         draft.body.emplace("what", schema::EntryValue(read.what));
         if (read.reads > 1) draft.body.emplace("uncounted", schema::EntryValue(read.reads - 1));
-        auto appended = evidence::append(tx, draft);
-        if (!appended) return std::unexpected(appended.error());
+        TRY(evidence::append(tx, draft));
       }
       return {};
     });

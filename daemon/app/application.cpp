@@ -37,9 +37,9 @@ Result<void> Application::Parts::open_store() {
   auto opened = store::Store::open({.data_dir = data_dir_of(settings), .opened_us = base::wall_clock_us()});
   const auto kept = keep(store, std::move(opened));
   if (!kept) return kept;
-  const auto newest = store->read([](store::Reader& reader) { return evidence::newest_time_us(reader); });
-  if (!newest) return std::unexpected(newest.error());
-  clock.emplace(*newest);
+  const auto newest =
+      TRY(store->read([](store::Reader& reader) { return evidence::newest_time_us(reader); }));
+  clock.emplace(newest);
   return {};
 }
 
@@ -48,9 +48,8 @@ Result<void> Application::Parts::open_store() {
 Result<void> Application::Parts::open_log() {
   auto kept = keep(heads, evidence::HeadPublisher::start(*store, head_options(settings)));
   if (!kept) return kept;
-  auto signer = open_attestations(*store, settings, base::wall_clock_us());
-  if (!signer) return std::unexpected(std::move(signer.error()));
-  attestations.emplace(std::move(*signer));
+  auto signer = TRY(open_attestations(*store, settings, base::wall_clock_us()));
+  attestations.emplace(std::move(signer));
   evidence = api::stored_evidence(
       *store, *heads, *attestations, now_us, [this](std::string_view text) { log.warn(text); },
       [this](std::string_view text) { log.error(text); });
@@ -88,10 +87,9 @@ Result<void> Application::Parts::open_jobs() {
 Result<void> Application::Parts::open_webhooks() {
   const auto configured = webhook_settings(settings);
   const auto policy = webhook_policy(settings);
-  auto endpoints = notify::load_endpoints(configured, policy);
-  if (!endpoints) return std::unexpected(std::move(endpoints.error()));
+  auto endpoints = TRY(notify::load_endpoints(configured, policy));
   notify::SenderOptions options{.policy = policy, .now_us = base::wall_clock_us, .log = write_log};
-  const auto kept = keep(sender, notify::Sender::start(*store, std::move(*endpoints), std::move(options)));
+  const auto kept = keep(sender, notify::Sender::start(*store, std::move(endpoints), std::move(options)));
   if (!kept) return kept;
   webhooks = notify::stored_desk(*store, configured, base::wall_clock_us, [this] { sender->wake(); });
   return {};
@@ -127,10 +125,9 @@ Result<void> Application::Parts::check_entries() {
 Result<void> Application::Parts::serve_api() {
   backups.emplace(*store, *heads, backup_dir_of(settings), log);
   api = std::make_unique<api::Api>(api_context());
-  auto options = server_options(settings);
-  if (!options) return std::unexpected(std::move(options.error()));
-  options->log = [this](std::string_view message) { log.warn(message); };
-  const auto kept = keep(server, net::Server::start(std::move(*options), *api));
+  auto options = TRY(server_options(settings));
+  options.log = [this](std::string_view message) { log.warn(message); };
+  const auto kept = keep(server, net::Server::start(std::move(options), *api));
   if (!kept) return kept;
   streams = server.get();
   subscription = pipeline->subscribe([this](const pipeline::Event&) {
@@ -181,8 +178,7 @@ Result<std::unique_ptr<Application>> Application::start(const Settings& settings
   for (const auto step : {&Parts::open_store, &Parts::open_log, &Parts::admit_people, &Parts::find_router,
                           &Parts::open_jobs, &Parts::open_webhooks, &Parts::start_pipeline,
                           &Parts::check_entries, &Parts::serve_api, &Parts::announce}) {
-    const auto done = (parts.*step)();
-    if (!done) return std::unexpected(done.error());
+    TRY((parts.*step)());
   }
   return application;
 }

@@ -11,16 +11,12 @@ Result<evidence::AttestationSigner> open_attestations(store::Store& store, const
                                                       std::int64_t now_us) {
   const evidence::KeyFile file{evidence::KeyUse::attestation, attestation_key_file(settings),
                                settings.evidence_origin};
-  const auto finished = evidence::finish_rotation(store, file);
-  if (!finished) return std::unexpected(finished.error());
+  TRY(evidence::finish_rotation(store, file));
   auto signer = evidence::AttestationSigner::open(file.path.string(), file.name);
   if (!signer) return signer;
-  const auto trust = evidence::load_trust(store.data_dir());
-  if (!trust) return std::unexpected(trust.error());
-  const auto in_force = evidence::check_key(*trust, file, signer->public_key());
-  if (!in_force) return std::unexpected(in_force.error());
-  const auto noted = evidence::note_key(store.data_dir(), file, signer->public_key(), 0, now_us);
-  if (!noted) return std::unexpected(noted.error());
+  const auto trust = TRY(evidence::load_trust(store.data_dir()));
+  TRY(evidence::check_key(trust, file, signer->public_key()));
+  TRY(evidence::note_key(store.data_dir(), file, signer->public_key(), 0, now_us));
   return signer;
 }
 

@@ -57,22 +57,18 @@ Result<evidence::KeyFile> key_file_of(const Settings& settings, const std::strin
 Result<std::string> generate(const cli::OfflineArgs& args) {
   if (args.out.empty()) return schema::fail(ErrorCode::invalid_argument, "--out must name the new file");
   if (args.use == "webhook") {
-    auto written = base::write_file_durably(args.out, webhook_secret(), 0600, base::IfPresent::refuse);
-    if (!written) return std::unexpected(written.error());
+    TRY(base::write_file_durably(args.out, webhook_secret(), 0600, base::IfPresent::refuse));
     return json{{"file", args.out}, {"use", args.use}}.dump();
   }
   if (args.use != "head" && args.use != "attestation") {
     return schema::fail(ErrorCode::invalid_argument, "--use is head, attestation or webhook");
   }
-  auto settings = settings_of(args);
-  if (!settings) return std::unexpected(settings.error());
-  auto key = evidence::SigningKey::generate();
-  if (!key) return std::unexpected(key.error());
-  auto saved = key->save(args.out);
-  if (!saved) return std::unexpected(saved.error());
+  auto settings = TRY(settings_of(args));
+  auto key = TRY(evidence::SigningKey::generate());
+  TRY(key.save(args.out));
   return json{{"file", args.out},
               {"use", args.use},
-              {"public", evidence::verifier_key_text(settings->evidence_origin, key->public_key())}}
+              {"public", evidence::verifier_key_text(settings.evidence_origin, key.public_key())}}
       .dump();
 }
 
@@ -80,27 +76,23 @@ Result<std::string> generate(const cli::OfflineArgs& args) {
 Result<std::unique_ptr<store::Store>> open_idle(const Settings& settings) {
   auto store = store::Store::open({.data_dir = data_dir_of(settings), .opened_us = base::wall_clock_us()});
   if (!store) return store;
-  auto heads = evidence::HeadPublisher::start(**store, head_options(settings));
-  if (!heads) return std::unexpected(heads.error());
-  (*heads)->stop();
+  auto heads = TRY(evidence::HeadPublisher::start(**store, head_options(settings)));
+  heads->stop();
   return store;
 }
 
 Result<std::string> rotate(const cli::OfflineArgs& args) {
-  auto settings = settings_of(args);
-  if (!settings) return std::unexpected(settings.error());
-  auto store = open_idle(*settings);
+  auto settings = TRY(settings_of(args));
+  auto store = open_idle(settings);
   if (!store) return std::unexpected(store.error());
-  auto epoch = (*store)->read([](store::Reader& reader) { return evidence::log_epoch(reader); });
-  if (!epoch) return std::unexpected(epoch.error());
-  auto file = key_file_of(*settings, args.use, *epoch);
+  auto epoch = TRY((*store)->read([](store::Reader& reader) { return evidence::log_epoch(reader); }));
+  auto file = key_file_of(settings, args.use, epoch);
   if (!file) return std::unexpected(file.error());
   auto key = evidence::rotate_key(**store, *file, args.reason, base::wall_clock_us());
   if (!key) return std::unexpected(key.error());
   // The head that holds the rotation's entry is published at once, by the key that is in force now.
-  auto heads = evidence::HeadPublisher::start(**store, head_options(*settings));
-  if (!heads) return std::unexpected(heads.error());
-  (*heads)->stop();
+  auto heads = TRY(evidence::HeadPublisher::start(**store, head_options(settings)));
+  heads->stop();
   return json{{"file", file->path.string()},
               {"use", args.use},
               {"public", evidence::verifier_key_text(file->name, *key)}}
@@ -108,13 +100,11 @@ Result<std::string> rotate(const cli::OfflineArgs& args) {
 }
 
 Result<std::string> list(const cli::OfflineArgs& args) {
-  auto settings = settings_of(args);
-  if (!settings) return std::unexpected(settings.error());
-  auto trust = evidence::load_trust(data_dir_of(*settings));
-  if (!trust) return std::unexpected(trust.error());
-  if (args.json) return evidence::trust_json(*trust);
+  auto settings = TRY(settings_of(args));
+  auto trust = TRY(evidence::load_trust(data_dir_of(settings)));
+  if (args.json) return evidence::trust_json(trust);
   std::vector<std::vector<std::string>> rows;
-  for (const auto& key : trust->keys) {
+  for (const auto& key : trust.keys) {
     rows.push_back({std::string(evidence::to_string(key.use)), evidence::key_id_text(key.name, key.key),
                     std::to_string(key.from_size), cli::format_time(key.from_us),
                     key.until_us ? cli::format_time(*key.until_us) : "in force"});
@@ -123,15 +113,13 @@ Result<std::string> list(const cli::OfflineArgs& args) {
 }
 
 Result<std::string> trust(const cli::OfflineArgs& args) {
-  auto settings = settings_of(args);
-  if (!settings) return std::unexpected(settings.error());
-  auto keys = evidence::load_trust(data_dir_of(*settings));
-  if (!keys) return std::unexpected(keys.error());
-  if (keys->keys.empty()) {
+  auto settings = TRY(settings_of(args));
+  auto keys = TRY(evidence::load_trust(data_dir_of(settings)));
+  if (keys.keys.empty()) {
     return schema::fail(ErrorCode::not_found,
                         "the data folder has no record of keys: a daemon must have run there");
   }
-  return evidence::trust_json(*keys);
+  return evidence::trust_json(keys);
 }
 
 struct Recovered {
@@ -140,21 +128,18 @@ struct Recovered {
 };
 
 Result<Recovered> recover(const cli::OfflineArgs& args) {
-  auto settings = settings_of(args);
-  if (!settings) return std::unexpected(settings.error());
-  auto store = open_idle(*settings);
+  auto settings = TRY(settings_of(args));
+  auto store = open_idle(settings);
   if (!store) return std::unexpected(store.error());
-  auto newest = (*store)->read([](store::Reader& reader) { return evidence::newest_time_us(reader); });
-  if (!newest) return std::unexpected(newest.error());
-  const auto file = args.out.empty() ? data_dir_of(*settings) / "recovered.token" : std::filesystem::path(args.out);
-  auto token = auth::recover_admin(**store, {.name = args.name, .reason = args.reason, .file = file},
-                                   std::max(base::wall_clock_us(), *newest));
-  if (!token) return std::unexpected(token.error());
+  auto newest = TRY((*store)->read([](store::Reader& reader) { return evidence::newest_time_us(reader); }));
+  const auto file =
+      args.out.empty() ? data_dir_of(settings) / "recovered.token" : std::filesystem::path(args.out);
+  auto token = TRY(auth::recover_admin(**store, {.name = args.name, .reason = args.reason, .file = file},
+                                       std::max(base::wall_clock_us(), newest)));
   // The head that holds the recovery's entry is published at once.
-  auto heads = evidence::HeadPublisher::start(**store, head_options(*settings));
-  if (!heads) return std::unexpected(heads.error());
-  (*heads)->stop();
-  return Recovered{std::move(*token), file.string()};
+  auto heads = TRY(evidence::HeadPublisher::start(**store, head_options(settings)));
+  heads->stop();
+  return Recovered{std::move(token), file.string()};
 }
 
 }  // namespace

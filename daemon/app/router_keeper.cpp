@@ -45,7 +45,7 @@ schema::Result<std::unique_ptr<RouterKeeper>> RouterKeeper::start(route::SpawnOp
     return schema::fail(schema::ErrorCode::io, "cannot make an eventfd for the router's keeper");
   for (auto& loss : route::kept_notes(keeper->options_.router.control_path))
     keeper->untold_.push_back(std::move(loss));
-  if (auto found = keeper->find(); !found) return std::unexpected(found.error());
+  TRY(keeper->find());
   for (auto& loss : keeper->untold_) {
     if (!loss.replacement_id.empty()) continue;
     loss.replacement_id = keeper->router_.info.router_id;
@@ -158,15 +158,14 @@ schema::Result<void> RouterKeeper::listen(bool old_address) {
   const bool kept = !options_.listeners.empty() &&
                     (old_address || route::serves(options_.listeners, options_.router.listen));
   if (kept) return {};
-  auto bound = route::bind_listeners(options_.router.listen, options_.router.threads);
-  if (!bound) return std::unexpected(bound.error());
-  options_.listeners = std::move(*bound);
+  auto bound = TRY(route::bind_listeners(options_.router.listen, options_.router.threads));
+  options_.listeners = std::move(bound);
   return {};
 }
 
 schema::Result<void> RouterKeeper::launch(bool old_address) {
   watch_.reset();
-  if (auto listening = listen(old_address); !listening) return listening;
+  TRY(listen(old_address));
   auto router = route::spawn_router(options_);
   if (!router) return std::unexpected(router.error());
   if (router->adopted) return adopt(std::move(*router));

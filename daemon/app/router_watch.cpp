@@ -17,12 +17,10 @@ constexpr std::size_t kReadBytes = 4'096;
 }  // namespace
 
 schema::Result<RouterWatch> RouterWatch::attach(const std::string& control_path, route::HangLimits limits) {
-  auto connected = route::connect_unix(control_path);
-  if (!connected) return std::unexpected(connected.error());
-  base::UniqueFd socket(*connected);
-  auto process = route::ProcessHandle::of_peer(socket.get());
-  if (!process) return std::unexpected(process.error());
-  return RouterWatch(control_path, limits, std::move(socket), std::move(*process));
+  auto connected = TRY(route::connect_unix(control_path));
+  base::UniqueFd socket(connected);
+  auto process = TRY(route::ProcessHandle::of_peer(socket.get()));
+  return RouterWatch(control_path, limits, std::move(socket), std::move(process));
 }
 
 RouterWatch::RouterWatch(std::string control_path, route::HangLimits limits, base::UniqueFd socket,

@@ -19,17 +19,16 @@ constexpr std::int64_t kRequestsKept_us = 7LL * 86'400 * 1'000'000;
 }  // namespace
 
 Result<void> compare_tables(store::Store& store, const Log& log) {
-  const auto found = evidence::compare_live_tables(store);
-  if (!found) return std::unexpected(found.error());
-  if (found->empty()) return {};
-  for (const auto& difference : *found)
+  const auto found = TRY(evidence::compare_live_tables(store));
+  if (found.empty()) return {};
+  for (const auto& difference : found)
     log.error(fmt::format("differs from the log: {}", to_text(difference)));
   return schema::fail(
       schema::ErrorCode::corrupt,
       fmt::format(
           "the database differs from the signed log in {} places, the first is {}. Somebody changed it: "
           "restore a backup",
-          found->size(), to_text(found->front())));
+          found.size(), to_text(found.front())));
 }
 
 Result<void> admit_first_admin(store::Store& store, const Settings& settings, const Log& log,
@@ -42,22 +41,19 @@ Result<void> admit_first_admin(store::Store& store, const Settings& settings, co
 }
 
 Result<void> forget_requests(store::Store& store, std::int64_t now_us) {
-  const auto forgotten = store.write("forget old requests", [now_us](store::Tx& tx) {
+  TRY(store.write("forget old requests", [now_us](store::Tx& tx) {
     return store::idempotency_forget(tx, now_us - kRequestsKept_us, true);
-  });
-  if (!forgotten) return std::unexpected(forgotten.error());
+  }));
   return {};
 }
 
 Result<std::unique_ptr<evidence::BackgroundCheck>> check_record(store::Store& store,
                                                                 evidence::HeadPublisher& heads,
                                                                 const Log& log) {
-  const auto note = heads.signed_head();
-  if (!note) return std::unexpected(note.error());
-  const auto head = evidence::read_checkpoint(*note);
-  if (!head) return std::unexpected(head.error());
+  const auto note = TRY(heads.signed_head());
+  const auto head = TRY(evidence::read_checkpoint(note));
   return std::make_unique<evidence::BackgroundCheck>(
-      store, head->checkpoint, [&log](const evidence::Difference& difference) {
+      store, head.checkpoint, [&log](const evidence::Difference& difference) {
         log.error(fmt::format("differs from the signed log: {}", to_text(difference)));
       });
 }

@@ -20,26 +20,21 @@ using schema::Result;
 /// The keys that heads are believed by: those of the auditor's file, or of the folder's own record.
 Result<evidence::TrustFile> trust_of(const cli::OfflineArgs& args, const std::filesystem::path& data_dir) {
   if (args.trust.empty()) return evidence::load_trust(data_dir);
-  auto text = cli::read_file(args.trust, evidence::kMaxTrustBytes);
-  if (!text) return std::unexpected(text.error());
-  return evidence::parse_trust(*text);
+  auto text = TRY(cli::read_file(args.trust, evidence::kMaxTrustBytes));
+  return evidence::parse_trust(text);
 }
 
 Result<evidence::FolderReport> verify(const cli::OfflineArgs& args) {
-  auto settings = args.config.empty() ? Result<Settings>(Settings{}) : load_settings(args.config);
-  if (!settings) return std::unexpected(settings.error());
-  if (!args.data_dir.empty()) settings->data_dir = args.data_dir;
-  auto trust = trust_of(args, data_dir_of(*settings));
-  if (!trust) return std::unexpected(trust.error());
-  evidence::FolderRequest request{head_options(*settings), std::move(*trust), std::nullopt};
+  auto settings = TRY(args.config.empty() ? Result<Settings>(Settings{}) : load_settings(args.config));
+  if (!args.data_dir.empty()) settings.data_dir = args.data_dir;
+  auto trust = TRY(trust_of(args, data_dir_of(settings)));
+  evidence::FolderRequest request{head_options(settings), std::move(trust), std::nullopt};
   if (!args.older_head.empty()) {
-    auto note = cli::read_file(args.older_head, evidence::kMaxNoteBytes);
-    if (!note) return std::unexpected(note.error());
-    request.older_head = std::move(*note);
+    auto note = TRY(cli::read_file(args.older_head, evidence::kMaxNoteBytes));
+    request.older_head = std::move(note);
   }
-  auto store = store::Store::open({.data_dir = data_dir_of(*settings), .read_only = true});
-  if (!store) return std::unexpected(store.error());
-  return evidence::verify_folder(**store, request);
+  auto store = TRY(store::Store::open({.data_dir = data_dir_of(settings), .read_only = true}));
+  return evidence::verify_folder(*store, request);
 }
 
 std::string report_json(const evidence::FolderReport& report) {

@@ -65,8 +65,7 @@ Result<void> check_request(const TokenRequest& request, std::int64_t now_us) {
                                     request.name),
                         "/name");
   }
-  auto scopes = parse_scopes(request.scopes.text());
-  if (!scopes) return std::unexpected(std::move(scopes.error()));
+  TRY(parse_scopes(request.scopes.text()));
   if (request.expires_us && *request.expires_us <= now_us) {
     return schema::fail(ErrorCode::invalid_argument,
                         "the token would have expired already: choose a later time");
@@ -86,21 +85,20 @@ bool has_admin_and_approver(const Scopes& one, const Scopes& other) {
 /// One person is one name: no name is issued that could be taken for another's, and who has an admin token gets no
 /// approver token beside it, nor the other way round. A name of before this rule keeps being renewed.
 Result<void> check_other_tokens(store::Tx& tx, const TokenRequest& request, std::int64_t now_us) {
-  auto all = tx.all(kList, {}, read_token);
-  if (!all) return std::unexpected(std::move(all.error()));
-  std::erase_if(*all, [&](const TokenInfo& other) {
-    return !schema::is_same_identity(other.name, request.name);
-  });
-  const bool known = std::ranges::any_of(
-      *all, [&](const TokenInfo& other) { return other.name == request.name; });
-  if (!known && !all->empty()) {
+  auto all = TRY(tx.all(kList, {}, read_token));
+  std::erase_if(all,
+                [&](const TokenInfo& other) { return !schema::is_same_identity(other.name, request.name); });
+  const bool known =
+      std::ranges::any_of(all, [&](const TokenInfo& other) { return other.name == request.name; });
+  if (!known && !all.empty()) {
     return schema::fail(
         ErrorCode::conflict,
-        fmt::format("'{}' differs from '{}', which has had the token {}, only in case or in characters that look "
-                    "alike: give that name if it is the same person, and a clearly different one if not",
-                    request.name, all->front().name, all->front().id));
+        fmt::format(
+            "'{}' differs from '{}', which has had the token {}, only in case or in characters that look "
+            "alike: give that name if it is the same person, and a clearly different one if not",
+            request.name, all.front().name, all.front().id));
   }
-  for (const auto& other : *all) {
+  for (const auto& other : all) {
     if (!is_live(other, now_us) || !has_admin_and_approver(other.scopes, request.scopes)) continue;
     return schema::fail(ErrorCode::conflict,
                         fmt::format("'{}' has the token {} with {}: an admin cannot approve, so revoke that "
@@ -120,9 +118,8 @@ std::int64_t end_of(const TokenInfo& token) {
 /// one that lasts longest stays.
 Result<void> check_admin_stays(store::Tx& tx, const TokenInfo& token, std::int64_t now_us) {
   if (!token.scopes.has(Scope::admin) || !is_live(token, now_us)) return {};
-  auto all = tx.all(kList, {}, read_token);
-  if (!all) return std::unexpected(std::move(all.error()));
-  const bool stays = std::ranges::any_of(*all, [&](const TokenInfo& other) {
+  auto all = TRY(tx.all(kList, {}, read_token));
+  const bool stays = std::ranges::any_of(all, [&](const TokenInfo& other) {
     return other.id != token.id && other.scopes.has(Scope::admin) && is_live(other, now_us) &&
            !schema::is_reserved_name(other.name) && end_of(other) >= end_of(token);
   });
@@ -168,10 +165,8 @@ TokenSecret random_secret() {
 
 Result<IssuedToken> issue_token(store::Tx& tx, const TokenRequest& request, const TokenSecret& secret,
                                 std::int64_t now_us) {
-  auto valid = check_request(request, now_us);
-  if (!valid) return std::unexpected(std::move(valid.error()));
-  auto alone = check_other_tokens(tx, request, now_us);
-  if (!alone) return std::unexpected(std::move(alone.error()));
+  TRY(check_request(request, now_us));
+  TRY(check_other_tokens(tx, request, now_us));
   IssuedToken issued{.info = {.id = store::make_id("tok", now_us, store::secure_id_random()),
                               .name = request.name,
                               .scopes = request.scopes,
@@ -180,15 +175,13 @@ Result<IssuedToken> issue_token(store::Tx& tx, const TokenRequest& request, cons
                               .expires_us = request.expires_us},
                      .bearer = std::string(kBearerPrefix) + schema::to_hex(secret)};
   const auto hash = schema::sha256(issued.bearer);
-  auto inserted = tx.run(kInsert, {issued.info.id, store::Blob{schema::as_chars(hash)}, request.name,
-                                   request.scopes.text(), request.granted_by, now_us, request.expires_us});
-  if (!inserted) return std::unexpected(std::move(inserted.error()));
+  TRY(tx.run(kInsert, {issued.info.id, store::Blob{schema::as_chars(hash)}, request.name,
+                       request.scopes.text(), request.granted_by, now_us, request.expires_us}));
   auto draft = token_entry(schema::EvidenceKind::token_granted, issued.info, request.granted_by, now_us);
   // What the bearer must hash to, without saying it.
   draft.body.emplace("hash_digest", schema::sha256_digest(schema::as_chars(hash)));
   if (!request.recovery.empty()) draft.body.emplace("recovery", request.recovery);
-  auto entry = evidence::append(tx, draft);
-  if (!entry) return std::unexpected(std::move(entry.error()));
+  TRY(evidence::append(tx, draft));
   return issued;
 }
 
@@ -214,9 +207,8 @@ Result<void> revoke_token(store::Tx& tx, std::string_view id, std::string_view r
 }
 
 Result<bool> is_withdrawn(store::Reader& reader, std::string_view name, Scope scope) {
-  const auto tokens = reader.all(kOfName, {name}, read_token);
-  if (!tokens) return std::unexpected(tokens.error());
-  for (const TokenInfo& token : *tokens) {
+  const auto tokens = TRY(reader.all(kOfName, {name}, read_token));
+  for (const TokenInfo& token : tokens) {
     if (require({token.id, token.name, token.scopes}, scope)) return token.revoked_us.has_value();
   }
   return false;
@@ -244,9 +236,8 @@ Result<Principal> authenticate(store::Reader& reader, std::string_view bearer, s
 }
 
 Result<void> check_token(store::Reader& reader, std::string_view id, std::int64_t now_us) {
-  auto token = reader.one(kFind, {id}, read_token);
-  if (!token) return std::unexpected(std::move(token.error()));
-  if (!*token || !is_live(**token, now_us)) return unknown_token();
+  auto token = TRY(reader.one(kFind, {id}, read_token));
+  if (!token || !is_live(*token, now_us)) return unknown_token();
   return {};
 }
 
@@ -257,18 +248,17 @@ Result<TokenInfo> recover_admin(store::Store& store, const RecoveryRequest& requ
   }
   bool wrote = false;
   auto recovered = store.write("recover an admin token", [&](store::Tx& tx) -> Result<TokenInfo> {
-    auto issued = issue_token(tx,
-                              {.name = request.name,
-                               .scopes = {Scope::admin},
-                               .granted_by = request.name,
-                               .recovery = request.reason},
-                              random_secret(), now_us);
-    if (!issued) return std::unexpected(std::move(issued.error()));
+    auto issued = TRY(issue_token(tx,
+                                  {.name = request.name,
+                                   .scopes = {Scope::admin},
+                                   .granted_by = request.name,
+                                   .recovery = request.reason},
+                                  random_secret(), now_us));
     auto written =
-        base::write_file_durably(request.file, issued->bearer + "\n", 0600, base::IfPresent::refuse);
+        base::write_file_durably(request.file, issued.bearer + "\n", 0600, base::IfPresent::refuse);
     if (!written) return std::unexpected(std::move(written.error()));
     wrote = true;
-    return issued->info;
+    return issued.info;
   });
   std::error_code ignored;
   if (!recovered && wrote) std::filesystem::remove(request.file, ignored);
@@ -277,15 +267,12 @@ Result<TokenInfo> recover_admin(store::Store& store, const RecoveryRequest& requ
 
 Result<bool> ensure_first_admin(store::Store& store, const std::filesystem::path& file, std::int64_t now_us) {
   return store.write("issue the first admin token", [&](store::Tx& tx) -> Result<bool> {
-    auto count = tx.one(kCount, {}, [](const Row& row) { return row.integer(0); });
-    if (!count) return std::unexpected(std::move(count.error()));
-    if (count->value_or(0) != 0) return false;
+    auto count = TRY(tx.one(kCount, {}, [](const Row& row) { return row.integer(0); }));
+    if (count.value_or(0) != 0) return false;
     const TokenRequest request{.name = "admin", .scopes = {Scope::admin}, .granted_by = "driftgate"};
-    auto issued = issue_token(tx, request, random_secret(), now_us);
-    if (!issued) return std::unexpected(std::move(issued.error()));
+    auto issued = TRY(issue_token(tx, request, random_secret(), now_us));
     // Before the COMMIT: a crash in between leaves a file without a token, which the next start replaces.
-    auto written = base::write_file_durably(file, issued->bearer + "\n", 0600, base::IfPresent::replace);
-    if (!written) return std::unexpected(std::move(written.error()));
+    TRY(base::write_file_durably(file, issued.bearer + "\n", 0600, base::IfPresent::replace));
     return true;
   });
 }

@@ -70,7 +70,7 @@ Result<void> check_outputs(const std::vector<OutputFile>& outputs, const std::ve
           ErrorCode::invalid_argument,
           fmt::format("{} and {} name the same file, {}", other->option, output->option, output->path));
     }
-    if (auto ok = check_writable(*output); !ok) return ok;
+    TRY(check_writable(*output));
   }
   return {};
 }

@@ -13,9 +13,9 @@ bool is_promotion_id(std::string_view subject) {
 
 schema::Result<std::string> find_promotion(Client& client, const std::string& subject) {
   if (is_promotion_id(subject)) return subject;
-  const auto page = parse_answer(client.get("/v1/promotions?limit=1&model=" + net::percent_encode(subject)));
-  if (!page) return std::unexpected(page.error());
-  const auto items = member_of(*page, "items");
+  const auto page =
+      TRY(parse_answer(client.get("/v1/promotions?limit=1&model=" + net::percent_encode(subject))));
+  const auto items = member_of(page, "items");
   if (items.empty())
     return schema::fail(
         schema::ErrorCode::not_found,

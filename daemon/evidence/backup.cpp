@@ -60,15 +60,11 @@ std::string read_note(const fs::path& path) {
 }
 
 Result<Backup> fill(store::Store& store, HeadPublisher& heads, const fs::path& folder) {
-  auto copied = store::copy_database(store.data_dir(), folder / kBackupDatabase);
-  if (!copied) return std::unexpected(std::move(copied.error()));
-  auto size = size_of(folder);
-  if (!size) return std::unexpected(std::move(size.error()));
-  auto head = heads.signed_head_at(*size);
-  if (!head) return std::unexpected(std::move(head.error()));
-  auto written = base::write_file_durably(folder / kBackupHead, *head, 0600, base::IfPresent::refuse);
-  if (!written) return std::unexpected(std::move(written.error()));
-  return Backup{folder, *size, std::move(*head)};
+  TRY(store::copy_database(store.data_dir(), folder / kBackupDatabase));
+  auto size = TRY(size_of(folder));
+  auto head = TRY(heads.signed_head_at(size));
+  TRY(base::write_file_durably(folder / kBackupHead, head, 0600, base::IfPresent::refuse));
+  return Backup{folder, size, std::move(head)};
 }
 
 /// One restore, step by step. What goes wrong before `place` leaves the data folder as it was.
@@ -78,8 +74,7 @@ class Restore {
       : request_(request), trial_(request.data_dir / "restore.tmp") {}
 
   Result<Restored> run() {
-    auto lock = store::FolderLock::take(request_.data_dir);
-    if (!lock) return std::unexpected(std::move(lock.error()));
+    TRY(store::FolderLock::take(request_.data_dir));
     std::error_code ignored;
     fs::remove_all(trial_, ignored);  // of a restore that was interrupted
     auto done = prepare();
@@ -101,42 +96,37 @@ class Restore {
 
   /// Migrates the copy and checks it as a whole, and against what was published outside.
   Result<void> check() {
-    auto store = store::Store::open({.data_dir = trial_, .opened_us = request_.now_us});
-    if (!store) return std::unexpected(std::move(store.error()));
-    auto renewed = renew_derived(**store);
+    auto store = TRY(store::Store::open({.data_dir = trial_, .opened_us = request_.now_us}));
+    auto renewed = renew_derived(*store);
     if (!renewed) return renewed;
-    auto verified = verify_log(**store);
-    if (!verified) return std::unexpected(std::move(verified.error()));
-    auto found = verify_search(**store);
+    auto verified = TRY(verify_log(*store));
+    auto found = verify_search(*store);
     if (!found) return found;
-    restored_.tree_size = *verified;
+    restored_.tree_size = verified;
     auto options = request_.head;
     if (options.key_file.empty()) options.key_file = request_.data_dir / "log.key";
     if (options.head_file.empty()) options.head_file = request_.data_dir / "head.note";
-    auto in_force = options_in_force(**store, std::move(options));
-    if (!in_force) return std::unexpected(std::move(in_force.error()));
-    options_ = std::move(*in_force);
-    auto covered = check_signed(**store);
+    auto in_force = TRY(options_in_force(*store, std::move(options)));
+    options_ = std::move(in_force);
+    auto covered = check_signed(*store);
     if (!covered) return covered;
-    auto extends = extends_published(**store);
+    auto extends = extends_published(*store);
     if (extends) return {};
     if (!request_.accept_loss) {
       return schema::wrap(extends.error(),
                           "the backup is not restored. If nothing newer is left, accept the loss with "
                           "--accept-loss and a reason: it begins a new epoch of the log");
     }
-    return begin_epoch(**store, extends.error());
+    return begin_epoch(*store, extends.error());
   }
 
   /// Loads the key and the record of keys, and compares the log with the signed head in its own database:
   /// entries without a signature are not restored, whatever loss is accepted.
   Result<void> check_signed(store::Store& store) {
-    auto key = SigningKey::load(options_.key_file.string());
-    if (!key) return std::unexpected(std::move(key.error()));
-    key_.emplace(std::move(*key));
-    auto keys = load_trust(request_.data_dir);
-    if (!keys) return std::unexpected(std::move(keys.error()));
-    keys_ = std::move(*keys);
+    auto key = TRY(SigningKey::load(options_.key_file.string()));
+    key_.emplace(std::move(key));
+    auto keys = TRY(load_trust(request_.data_dir));
+    keys_ = std::move(keys);
     auto known = store.read([&](store::Reader& reader) {
       return check_stored(reader, options_.origin, key_->public_key(), keys_);
     });
@@ -155,8 +145,7 @@ class Restore {
     // head must cover all of it.
     if (head->size != restored_.tree_size) return emptied_head(options_);
     return store.write("sign the head of an older backup", [&](store::Tx& tx) -> Result<void> {
-      auto signed_head = sign_and_store(tx, options_.origin, *key_);
-      if (!signed_head) return std::unexpected(std::move(signed_head.error()));
+      TRY(sign_and_store(tx, options_.origin, *key_));
       return {};
     });
   }
@@ -166,23 +155,21 @@ class Restore {
     if (request_.reason.empty()) {
       return schema::fail(ErrorCode::invalid_argument, "a loss is accepted with a reason (--reason)");
     }
-    auto next = next_key();
-    if (!next) return std::unexpected(std::move(next.error()));
+    auto next = TRY(next_key());
     published_ = read_note(options_.head_file);
     old_origin_ = options_.origin;
-    auto signed_head = store.write("begin an epoch", [&](store::Tx& tx) -> Result<StoredHead> {
+    auto signed_head = TRY(store.write("begin an epoch", [&](store::Tx& tx) -> Result<StoredHead> {
       auto epoch = log_epoch(tx);
       auto root = root_at(tx, restored_.tree_size);
       if (!epoch) return std::unexpected(epoch.error());
       if (!root) return std::unexpected(root.error());
-      auto kept = sign_checkpoint({old_origin_, restored_.tree_size, *root}, *key_);
-      if (!kept) return std::unexpected(kept.error());
+      auto kept = TRY(sign_checkpoint({old_origin_, restored_.tree_size, *root}, *key_));
       restored_.epoch = *epoch + 1;
       options_.origin = origin_of(request_.head.origin, restored_.epoch);
       schema::EntryDraft entry{
           .time_us = request_.now_us, .kind = schema::EvidenceKind::epoch_changed, .actor = kActor};
       entry.body = {{"epoch", restored_.epoch},         {"origin", options_.origin},
-                    {"kept_size", restored_.tree_size}, {"kept_head", *kept},
+                    {"kept_size", restored_.tree_size}, {"kept_head", kept},
                     {"published_head", published_},     {"loss", loss.message},
                     {"reason", request_.reason}};
       auto noted = append(tx, entry);
@@ -191,16 +178,15 @@ class Restore {
       entry.body = {{"use", to_string(KeyUse::head)},
                     {"name", options_.origin},
                     {"old_key", verifier_key_text(old_origin_, key_->public_key())},
-                    {"new_key", verifier_key_text(options_.origin, next->public_key())},
+                    {"new_key", verifier_key_text(options_.origin, next.public_key())},
                     {"from_size", 0},
                     {"reason", "each epoch has a key of its own"}};
       noted = append(tx, entry);
       if (!noted) return std::unexpected(noted.error());
-      return sign_and_store(tx, options_.origin, *next);
-    });
-    if (!signed_head) return std::unexpected(std::move(signed_head.error()));
-    restored_.tree_size = signed_head->size;
-    new_head_ = std::move(signed_head->note);
+      return sign_and_store(tx, options_.origin, next);
+    }));
+    restored_.tree_size = signed_head.size;
+    new_head_ = std::move(signed_head.note);
     return {};
   }
 
@@ -211,18 +197,16 @@ class Restore {
     fs::remove(path, ignored);  // of a restore that was interrupted
     auto key = SigningKey::generate();
     if (!key) return key;
-    auto saved = key->save(path);
-    if (!saved) return std::unexpected(std::move(saved.error()));
+    TRY(key->save(path));
     return key;
   }
 
   [[nodiscard]] Result<void> end_old_keys() const {
-    auto trust = load_trust(request_.data_dir);
-    if (!trust) return std::unexpected(std::move(trust.error()));
-    for (TrustedKey& key : trust->keys) {
+    auto trust = TRY(load_trust(request_.data_dir));
+    for (TrustedKey& key : trust.keys) {
       if (key.use == KeyUse::head && key.name == old_origin_ && !key.until_us) key.until_us = request_.now_us;
     }
-    return save_trust(request_.data_dir, *trust);
+    return save_trust(request_.data_dir, trust);
   }
 
   /// Sets the old database aside, puts the new one in its place, and then, in a new epoch, ends the keys of the
@@ -276,16 +260,14 @@ Result<Backup> make_backup(store::Store& store, HeadPublisher& heads, const fs::
     return schema::fail(ErrorCode::invalid_argument, fmt::format("'{}' cannot name a backup", name));
   }
   const fs::path folder = parent / name;
-  auto made = make_private_folder(folder);
-  if (!made) return std::unexpected(std::move(made.error()));
+  TRY(make_private_folder(folder));
   auto backup = fill(store, heads, folder);
   if (!backup) {
     std::error_code ignored;
     fs::remove_all(folder, ignored);
     return backup;
   }
-  auto synced = base::sync_folder(parent);
-  if (!synced) return std::unexpected(std::move(synced.error()));
+  TRY(base::sync_folder(parent));
   return backup;
 }
 

@@ -24,15 +24,14 @@ constexpr std::size_t kMaxNotes = 5;
 schema::Result<Generated> greedy(net::HttpClient& client, const std::string& model,
                                  const std::string& prompt) {
   const json body{{"model", model}, {"prompt", prompt}, {"max_tokens", kProbeTokens}, {"temperature", 0}};
-  auto answer = client.send(engine_post(client, "/v1/completions", body));
-  if (!answer) return std::unexpected(answer.error());
-  if (answer->status != 200) {
-    return schema::fail(ErrorCode::unavailable,
-                        fmt::format("the engine {} answered {} to a greedy completion", client.base().base(),
-                                    answer->status));
+  auto answer = TRY(client.send(engine_post(client, "/v1/completions", body)));
+  if (answer.status != 200) {
+    return schema::fail(
+        ErrorCode::unavailable,
+        fmt::format("the engine {} answered {} to a greedy completion", client.base().base(), answer.status));
   }
   route::MirroredPair::Side side;
-  side.body = std::move(answer->body);
+  side.body = std::move(answer.body);
   auto generated = generated_of(side);
   if (generated.has_choice) return generated;
   return schema::fail(
@@ -93,9 +92,8 @@ schema::Result<std::vector<net::HttpClient>> clients_of(const std::string& url,
                                                         std::size_t count) {
   std::vector<net::HttpClient> clients;
   for (std::size_t i = 0; i < count; ++i) {
-    auto client = engine_http(url, policy, true);
-    if (!client) return std::unexpected(client.error());
-    clients.push_back(std::move(*client));
+    auto client = TRY(engine_http(url, policy, true));
+    clients.push_back(std::move(client));
   }
   return clients;
 }
@@ -111,10 +109,9 @@ schema::Result<BatchProbe> probe_batches(const std::string& base_url, const std:
   BatchProbe probe;
   std::vector<Answers> passes;
   for (const std::size_t in_flight : {std::size_t{1}, kProbeBatch}) {
-    auto clients = clients_of(base_url, policy, in_flight);
-    if (!clients) return std::unexpected(clients.error());
+    auto clients = TRY(clients_of(base_url, policy, in_flight));
     Pass pass(model, prompts, answered);
-    passes.push_back(pass.run(std::move(*clients)));
+    passes.push_back(pass.run(std::move(clients)));
     for (const std::string& note : pass.notes()) probe.notes.push_back("batch invariance: " + note);
   }
   for (std::size_t i = 0; i < prompts.size(); ++i) {

@@ -47,8 +47,7 @@ class Teller {
 
 schema::Result<JobResult> finished(const gpu::MeasurementTable& table, const JobFolder& folder) {
   const auto bytes = gpu::serialise(table);
-  auto written = folder.put(kTableFile, bytes);
-  if (!written) return std::unexpected(written.error());
+  TRY(folder.put(kTableFile, bytes));
   JobResult result;
   result.ok = true;
   result.files["table"] = kTableFile;
@@ -85,25 +84,23 @@ schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& 
   const auto* known = corpus ? &*corpus : nullptr;
   Teller teller(folder);
   const auto options = measure_options(*report.contract, known, payload);
-  auto table = gpu::measure_with_bits(*train, *inf, known, options, stages::required_bits(*report.contract),
-                                      [&](std::uint64_t done, std::uint64_t total) { teller(done, total); });
-  if (!table) return std::unexpected(table.error());
+  auto table =
+      TRY(gpu::measure_with_bits(*train, *inf, known, options, stages::required_bits(*report.contract),
+                                 [&](std::uint64_t done, std::uint64_t total) { teller(done, total); }));
   auto train_digest = gpu::capture_digest(*train);
-  auto inf_digest = train_digest ? gpu::capture_digest(*inf) : train_digest;
-  if (!inf_digest) return std::unexpected(inf_digest.error());
-  table->train.file_digest = *train_digest;
-  table->inf.file_digest = *inf_digest;
-  auto result = finished(*table, folder);
+  auto inf_digest = TRY(train_digest ? gpu::capture_digest(*inf) : train_digest);
+  table.train.file_digest = *train_digest;
+  table.inf.file_digest = inf_digest;
+  auto result = finished(table, folder);
   if (!result) return result;
   result->digests["train"] = *train_digest;
-  result->digests["inf"] = *inf_digest;
+  result->digests["inf"] = inf_digest;
   if (!corpus_digest.empty()) result->digests["corpus"] = corpus_digest;
-  const FloorContext context{payload, *report.contract, known, *table};
+  const FloorContext context{payload, *report.contract, known, table};
   for (const auto& [side, pair] : {std::pair{stages::FloorSide::train, &payload.floor_train},
                                    {stages::FloorSide::inf, &payload.floor_inf}}) {
     if (!*pair) continue;
-    auto measured = measure_floor(context, side, **pair, folder, *result);
-    if (!measured) return std::unexpected(measured.error());
+    TRY(measure_floor(context, side, **pair, folder, *result));
   }
   return result;
 }

@@ -16,14 +16,12 @@ using schema::ErrorCode;
 
 schema::Result<net::HttpClient> engine_http(const std::string& base_url, const net::OutgoingPolicy& policy,
                                             bool keep_alive) {
-  auto url = net::parse_url(base_url);
-  if (!url) return std::unexpected(url.error());
-  auto allowed = net::check_outgoing(*url, policy);
-  if (!allowed) return std::unexpected(allowed.error());
+  auto url = TRY(net::parse_url(base_url));
+  TRY(net::check_outgoing(url, policy));
   net::ClientOptions options;
   options.total_timeout = kEngineTimeout;
   options.keep_alive = keep_alive;
-  return net::HttpClient(*url, net::with_policy(options, *url, policy));
+  return net::HttpClient(url, net::with_policy(options, url, policy));
 }
 
 net::ClientRequest engine_get(const net::HttpClient& client, std::string_view path) {
@@ -48,9 +46,8 @@ EngineClient& EngineClient::operator=(EngineClient&&) noexcept = default;
 
 schema::Result<EngineClient> EngineClient::connect(const std::string& base_url, std::string model,
                                                    const net::OutgoingPolicy& policy) {
-  auto client = engine_http(base_url, policy, true);
-  if (!client) return std::unexpected(client.error());
-  return EngineClient(std::move(*client), std::move(model));
+  auto client = TRY(engine_http(base_url, policy, true));
+  return EngineClient(std::move(client), std::move(model));
 }
 
 net::ClientRequest EngineClient::request_for(const json& prompt) const {
@@ -74,14 +71,13 @@ schema::Result<ScoredText> EngineClient::score(const std::vector<std::int64_t>& 
 }
 
 schema::Result<ScoredText> EngineClient::send(const net::ClientRequest& request) {
-  auto answer = client_->send(request);
-  if (!answer) return std::unexpected(answer.error());
-  if (answer->status != 200) {
+  auto answer = TRY(client_->send(request));
+  if (answer.status != 200) {
     return schema::fail(ErrorCode::unavailable,
                         fmt::format("the engine {} answered {} to a request for scores",
-                                    client_->base().base(), answer->status));
+                                    client_->base().base(), answer.status));
   }
-  return parse_logprobs(answer->body);
+  return parse_logprobs(answer.body);
 }
 
 }  // namespace driftgate::jobs

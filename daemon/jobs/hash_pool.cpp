@@ -47,8 +47,7 @@ schema::Result<std::string> hash_file(const std::string& path, const base::Uniqu
     return schema::fail(ErrorCode::conflict,
                         fmt::format("{} changed while it was hashed: try again when nobody writes it", path));
   }
-  auto allowed = refuse_pickle(path, head, last);
-  if (!allowed) return std::unexpected(allowed.error());
+  TRY(refuse_pickle(path, head, last));
   return schema::to_hex(hash.finish());
 }
 

@@ -74,23 +74,22 @@ std::string to_json(const JobSpec& spec) {
 }
 
 schema::Result<JobSpec> job_spec_from_json(std::string_view text) {
-  auto parsed = schema::parse_json(text, kLimits, "spec.json");
-  if (!parsed) return std::unexpected(parsed.error());
+  auto parsed = TRY(schema::parse_json(text, kLimits, "spec.json"));
   try {
     JobSpec spec;
-    spec.key = parsed->at("key").get<std::string>();
-    const auto name = parsed->at("kind").get<std::string>();
+    spec.key = parsed.at("key").get<std::string>();
+    const auto name = parsed.at("kind").get<std::string>();
     const auto kind = kind_from_name(name);
     if (!kind)
       return schema::fail(ErrorCode::invalid_document, fmt::format("spec.json: unknown kind '{}'", name),
                           "/kind");
     spec.kind = *kind;
-    const auto& limits = parsed->at("limits");
+    const auto& limits = parsed.at("limits");
     limits.at("address_space_bytes").get_to(spec.limits.address_space_bytes);
     limits.at("cpu_seconds").get_to(spec.limits.cpu_seconds);
     limits.at("wall_ms").get_to(spec.limits.wall_ms);
     limits.at("output_bytes").get_to(spec.limits.output_bytes);
-    spec.payload = parsed->at("payload").dump();
+    spec.payload = parsed.at("payload").dump();
     return spec;
   } catch (const json::exception& fault) {
     return schema::fail(ErrorCode::invalid_document, fmt::format("spec.json: {}", fault.what()));
@@ -115,21 +114,20 @@ std::string to_json(const JobResult& result) {
 }
 
 schema::Result<JobResult> job_result_from_json(std::string_view text) {
-  auto parsed = schema::parse_json(text, kLimits, "result.json");
-  if (!parsed) return std::unexpected(parsed.error());
+  auto parsed = TRY(schema::parse_json(text, kLimits, "result.json"));
   try {
     for (const char* name : {"summary", "files", "digests"}) {
-      if (parsed->is_object() && parsed->contains(name) && !parsed->at(name).is_object())
+      if (parsed.is_object() && parsed.contains(name) && !parsed.at(name).is_object())
         return schema::fail(ErrorCode::invalid_document, fmt::format("result.json: {} is no object", name),
                             fmt::format("/{}", name));
     }
     JobResult result;
-    result.ok = parsed->at("ok").get<bool>();
-    if (parsed->contains("error")) result.error = error_from_json(parsed->at("error"));
-    result.summary = schema::canonical_json(parsed->value("summary", json::object()));
-    result.files = texts(*parsed, "files");
-    result.digests = texts(*parsed, "digests");
-    result.wall_ms = parsed->value("wall_ms", std::int64_t{0});
+    result.ok = parsed.at("ok").get<bool>();
+    if (parsed.contains("error")) result.error = error_from_json(parsed.at("error"));
+    result.summary = schema::canonical_json(parsed.value("summary", json::object()));
+    result.files = texts(parsed, "files");
+    result.digests = texts(parsed, "digests");
+    result.wall_ms = parsed.value("wall_ms", std::int64_t{0});
     if (!result.ok && !result.error) {
       return schema::fail(ErrorCode::invalid_document, "result.json says that the job failed but not why",
                           "/error");

@@ -30,10 +30,9 @@ std::unexpected<schema::Error> bad_shape(std::string what, std::string where) {
 }  // namespace
 
 schema::Result<ScoredText> parse_logprobs(std::string_view completion_json) {
-  auto parsed = schema::parse_json(completion_json, kAnswerLimits, "the engine's answer");
-  if (!parsed) return std::unexpected(parsed.error());
-  const auto choices = parsed->find("choices");
-  if (!parsed->is_object() || choices == parsed->end() || !choices->is_array() || choices->empty()) {
+  auto parsed = TRY(schema::parse_json(completion_json, kAnswerLimits, "the engine's answer"));
+  const auto choices = parsed.find("choices");
+  if (!parsed.is_object() || choices == parsed.end() || !choices->is_array() || choices->empty()) {
     return bad_shape("it has no choices", "/choices");
   }
   const auto& choice = choices->front();

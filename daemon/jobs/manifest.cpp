@@ -125,23 +125,21 @@ schema::Result<void> remember(const std::deque<Found>& found, const ManifestOpti
 
 schema::Result<Manifest> checkpoint_manifest(const std::string& path, const std::vector<std::string>& roots,
                                              const ManifestOptions& options) {
-  auto opened = open_below(path, roots);
-  if (!opened) return std::unexpected(opened.error());
+  auto opened = TRY(open_below(path, roots));
   struct stat status {};
-  if (::fstat(opened->get(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+  if (::fstat(opened.get(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     return schema::fail(ErrorCode::invalid_argument, fmt::format("{} is not a folder", path));
   }
   std::deque<Found> found;
   HashPool pool(threads_of(options));
-  auto walked = Walk(found, options.cache, pool).folder(std::move(*opened), "", 0);
+  auto walked = Walk(found, options.cache, pool).folder(std::move(opened), "", 0);
   auto hashed = pool.finish();
   if (!walked) return std::unexpected(walked.error());
   if (!hashed) return std::unexpected(hashed.error());
   if (found.empty()) {
     return schema::fail(ErrorCode::invalid_argument, fmt::format("the checkpoint folder {} is empty", path));
   }
-  auto remembered = remember(found, options);
-  if (!remembered) return std::unexpected(remembered.error());
+  TRY(remember(found, options));
   Manifest manifest;
   for (auto& item : found) {
     manifest.read += item.cached ? 0 : 1;

@@ -17,11 +17,10 @@ constexpr schema::JsonLimits kLimits{.bytes = 4u << 20, .depth = 32, .values = 1
 /// Runs `read` on the parsed payload and turns a missing or mistyped member into an error.
 template <typename T, typename F>
 schema::Result<T> parse(std::string_view text, F read) {
-  auto parsed = schema::parse_json(text, kLimits, "the job's payload");
-  if (!parsed) return std::unexpected(parsed.error());
+  auto parsed = TRY(schema::parse_json(text, kLimits, "the job's payload"));
   try {
     T payload;
-    read(*parsed, payload);
+    read(parsed, payload);
     return payload;
   } catch (const json::exception& fault) {
     return schema::fail(ErrorCode::invalid_document, fmt::format("the job's payload: {}", fault.what()));

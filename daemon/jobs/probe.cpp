@@ -35,8 +35,7 @@ class Probe {
     if (health->status == kLoopDetected) return leads_back();
     found_.health = health->status / 100 == 2;
     if (!found_.health) note("GET /health answered {}", health->status);
-    auto listed = models();
-    if (!listed) return std::unexpected(listed.error());
+    TRY(models());
     completions();
     if (came_back_) return leads_back();
     if (!found_.completions) {
@@ -180,9 +179,8 @@ class Probe {
 schema::Result<EngineAbilities> probe_engine(const std::string& base_url, const std::string& model,
                                              const net::OutgoingPolicy& policy,
                                              const std::string& router_mark) {
-  auto client = engine_http(base_url, policy, false);
-  if (!client) return std::unexpected(client.error());
-  return Probe(std::move(*client), model, router_mark).run();
+  auto client = TRY(engine_http(base_url, policy, false));
+  return Probe(std::move(client), model, router_mark).run();
 }
 
 std::string to_json(const EngineAbilities& abilities) {
@@ -199,20 +197,19 @@ std::string to_json(const EngineAbilities& abilities) {
 }
 
 schema::Result<EngineAbilities> abilities_from_json(std::string_view text) {
-  auto parsed = schema::parse_json(text, {}, "an engine's abilities");
-  if (!parsed) return std::unexpected(parsed.error());
+  auto parsed = TRY(schema::parse_json(text, {}, "an engine's abilities"));
   try {
     EngineAbilities found;
-    parsed->at("models").get_to(found.models);
-    parsed->at("stated_checkpoint").get_to(found.stated_checkpoint);
-    parsed->at("stated_kernel").get_to(found.stated_kernel);
-    parsed->at("health").get_to(found.health);
-    parsed->at("completions").get_to(found.completions);
-    parsed->at("logprobs").get_to(found.logprobs);
-    parsed->at("echo_rescoring").get_to(found.echo_rescoring);
-    parsed->at("stream").get_to(found.stream);
-    parsed->at("token_ids").get_to(found.token_ids);
-    parsed->at("notes").get_to(found.notes);
+    parsed.at("models").get_to(found.models);
+    parsed.at("stated_checkpoint").get_to(found.stated_checkpoint);
+    parsed.at("stated_kernel").get_to(found.stated_kernel);
+    parsed.at("health").get_to(found.health);
+    parsed.at("completions").get_to(found.completions);
+    parsed.at("logprobs").get_to(found.logprobs);
+    parsed.at("echo_rescoring").get_to(found.echo_rescoring);
+    parsed.at("stream").get_to(found.stream);
+    parsed.at("token_ids").get_to(found.token_ids);
+    parsed.at("notes").get_to(found.notes);
     return found;
   } catch (const json::exception& fault) {
     return schema::fail(ErrorCode::corrupt,

@@ -74,13 +74,11 @@ class Rescore {
   Rescore(const RescorePayload& payload, const JobFolder& folder) : payload_(payload), folder_(folder) {}
 
   schema::Result<JobResult> run() {
-    auto read = read_spool();
-    if (!read) return std::unexpected(read.error());
+    TRY(read_spool());
     choose();
     const bool both = payload_.incumbent.can_rescore && payload_.candidate.can_rescore;
     if (both) {
-      auto scored = score_chosen();
-      if (!scored) return std::unexpected(scored.error());
+      TRY(score_chosen());
     } else {
       notes_.push_back(fmt::format(
           "the {} engine cannot rescore texts, so answers are compared by their generated tokens up to "
@@ -88,8 +86,7 @@ class Rescore {
           payload_.candidate.can_rescore ? "incumbent's" : "candidate's"));
       for (std::size_t i = 0; i < pairs_.size(); ++i) compare(i);
     }
-    auto probed = probe();
-    if (!probed) return std::unexpected(probed.error());
+    TRY(probe());
     return result();
   }
 
@@ -204,13 +201,12 @@ class Rescore {
     if (asked.size() > payload_.batch_prompts) asked.resize(payload_.batch_prompts);
     std::vector<std::string> prompts;
     for (const std::size_t i : asked) prompts.push_back(prompt_of(mirrored_[i]));
-    auto found = probe_batches(payload_.candidate.url, payload_.candidate.model, prompts, payload_.outgoing,
-                               [&](std::size_t done, std::size_t total) {
-                                 folder_.report({done, total, "prompts", "batch invariance"});
-                               });
-    if (!found) return std::unexpected(found.error());
-    for (std::size_t n = 0; n < asked.size(); ++n) pairs_[asked[n]].batch_variant = found->variant[n];
-    std::ranges::move(found->notes, std::back_inserter(notes_));
+    auto found = TRY(probe_batches(payload_.candidate.url, payload_.candidate.model, prompts,
+                                   payload_.outgoing, [&](std::size_t done, std::size_t total) {
+                                     folder_.report({done, total, "prompts", "batch invariance"});
+                                   }));
+    for (std::size_t n = 0; n < asked.size(); ++n) pairs_[asked[n]].batch_variant = found.variant[n];
+    std::ranges::move(found.notes, std::back_inserter(notes_));
     return {};
   }
 
@@ -252,27 +248,22 @@ class Rescore {
       corpus.sequences.push_back(std::move(info));
     }
     context.corpus = &corpus;
-    auto measured = gpu::measure_realised(realised_, context);
-    if (!measured) return std::unexpected(measured.error());
-    return gpu::serialise(*measured);
+    auto measured = TRY(gpu::measure_realised(realised_, context));
+    return gpu::serialise(measured);
   }
 
   schema::Result<JobResult> result() {
     JobResult result;
-    const auto salt = random_salt();
-    if (!salt) return std::unexpected(salt.error());
-    const auto lines = pairs_to_jsonl(pairs_, pairs_.empty() ? std::string() : *salt);
-    auto written = folder_.put(kPairsFile, lines);
-    if (!written) return std::unexpected(written.error());
+    const auto salt = TRY(random_salt());
+    const auto lines = pairs_to_jsonl(pairs_, pairs_.empty() ? std::string() : salt);
+    TRY(folder_.put(kPairsFile, lines));
     result.files["pairs"] = kPairsFile;
     result.digests["pairs"] = schema::sha256_digest(lines);
     if (!realised_.empty()) {
-      auto bytes = table();
-      if (!bytes) return std::unexpected(bytes.error());
-      auto put = folder_.put(kTableFile, *bytes);
-      if (!put) return std::unexpected(put.error());
+      auto bytes = TRY(table());
+      TRY(folder_.put(kTableFile, bytes));
       result.files["table"] = kTableFile;
-      result.digests["table"] = schema::sha256_digest(*bytes);
+      result.digests["table"] = schema::sha256_digest(bytes);
     }
     const auto rescored = std::ranges::count_if(pairs_, &stages::ShadowPair::has_logprobs);
     const nlohmann::json summary{

@@ -83,15 +83,14 @@ schema::Result<base::UniqueFd> open_below(std::string_view uri, const std::vecto
 
 schema::Result<std::string> read_below(std::string_view uri, const std::vector<std::string>& roots,
                                        std::size_t limit) {
-  auto opened = open_below(uri, roots);
-  if (!opened) return std::unexpected(opened.error());
+  auto opened = TRY(open_below(uri, roots));
   struct stat status {};
-  if (::fstat(opened->get(), &status) != 0 || !S_ISREG(status.st_mode))
+  if (::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode))
     return schema::fail(ErrorCode::invalid_argument, fmt::format("{} is no regular file", uri));
   std::string text;
   std::string block(std::size_t{1} << 20, '\0');
   while (true) {
-    const auto got = ::read(opened->get(), block.data(), block.size());
+    const auto got = ::read(opened.get(), block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
       return schema::fail(ErrorCode::io, fmt::format("cannot read {}: {}", uri, std::strerror(errno)));
@@ -103,10 +102,9 @@ schema::Result<std::string> read_below(std::string_view uri, const std::vector<s
 }
 
 schema::Result<std::string> resolve_below(std::string_view uri, const std::vector<std::string>& roots) {
-  auto opened = open_below(uri, roots);
-  if (!opened) return std::unexpected(opened.error());
+  auto opened = TRY(open_below(uri, roots));
   std::array<char, 4096> target{};
-  const auto link = fmt::format("/proc/self/fd/{}", opened->get());
+  const auto link = fmt::format("/proc/self/fd/{}", opened.get());
   const auto length = ::readlink(link.c_str(), target.data(), target.size());
   if (length <= 0 || static_cast<std::size_t>(length) == target.size()) {
     return schema::fail(ErrorCode::io, fmt::format("cannot tell the path of {}", uri));

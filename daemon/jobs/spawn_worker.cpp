@@ -58,8 +58,7 @@ base::UniqueFd create(const std::string& path) {
 }  // namespace
 
 schema::Result<WorkerProcess> spawn_worker(const JobFolder& folder, std::vector<std::string> argv) {
-  auto lock = folder.lock();
-  if (!lock) return std::unexpected(lock.error());
+  auto lock = TRY(folder.lock());
   const auto pid_file = create(folder.file("pid"));
   const auto log = create(folder.file("log"));
   if (!pid_file || !log) {
@@ -73,7 +72,7 @@ schema::Result<WorkerProcess> spawn_worker(const JobFolder& folder, std::vector<
   const pid_t child = ::fork();
   if (child < 0)
     return schema::fail(ErrorCode::unavailable, fmt::format("cannot fork: {}", std::strerror(errno)));
-  if (child == 0) become(words.data(), lock->get(), pid_file.get(), log.get());
+  if (child == 0) become(words.data(), lock.get(), pid_file.get(), log.get());
   ::setpgid(child, child);
   return WorkerProcess{child, base::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0U)))};
 }

@@ -33,8 +33,7 @@ schema::Result<void> StoredHashes::put(const std::vector<std::pair<FileIdentity,
       auto put = store::put_file_hash(tx, row);
       if (!put) return put;
     }
-    auto trimmed = store::trim_file_hashes(tx);
-    if (!trimmed) return std::unexpected(trimmed.error());
+    TRY(store::trim_file_hashes(tx));
     return {};
   });
 }

@@ -80,8 +80,7 @@ schema::Result<base::UniqueFd> hold_lock(const JobFolder& folder) {
   }
   auto lock = folder.lock();
   if (!lock) return lock;
-  auto written = folder.put("pid", std::to_string(::getpid()));
-  if (!written) return std::unexpected(written.error());
+  TRY(folder.put("pid", std::to_string(::getpid())));
   return lock;
 }
 

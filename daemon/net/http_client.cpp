@@ -162,8 +162,7 @@ struct HttpClient::Impl {
     for (int interim = 0; interim < kMaxInterimResponses; ++interim) {
       ResponseParser parser(options, on_body);
       if (head_only) parser.skip(true);
-      const auto done = read(parser, deadline);
-      if (!done) return std::unexpected(done.error());
+      TRY(read(parser, deadline));
       if (parser.response.status >= 100 && parser.response.status < 200) continue;
       if (!options.keep_alive || parser.stopped || !parser.keep_alive()) socket.close();
       return std::move(parser.response);

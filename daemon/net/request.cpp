@@ -55,11 +55,9 @@ Result<void> parse_query(std::string_view text, RequestHead& head) {
     if (head.query.size() == kMaxQueryPairs)
       return refuse(fmt::format("the query has more than {} parameters", kMaxQueryPairs));
     const std::size_t equals = item.find('=');
-    auto name = percent_decode(item.substr(0, equals), true);
-    if (!name) return std::unexpected(name.error());
-    auto value = percent_decode(equals == std::string_view::npos ? "" : item.substr(equals + 1), true);
-    if (!value) return std::unexpected(value.error());
-    head.query.emplace_back(std::move(*name), std::move(*value));
+    auto name = TRY(percent_decode(item.substr(0, equals), true));
+    auto value = TRY(percent_decode(equals == std::string_view::npos ? "" : item.substr(equals + 1), true));
+    head.query.emplace_back(std::move(name), std::move(value));
   }
   return {};
 }

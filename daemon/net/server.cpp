@@ -159,14 +159,12 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 schema::Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler& handler) {
   std::shared_ptr<TlsServer> tls;
   if (options.tls.any()) {
-    auto loaded = TlsServer::load(options.tls);
-    if (!loaded) return std::unexpected(loaded.error());
-    tls = std::move(*loaded);
+    auto loaded = TRY(TlsServer::load(options.tls));
+    tls = std::move(loaded);
   }
   auto impl = std::make_unique<Impl>(std::move(options), handler);
   impl->tls = std::move(tls);
-  const auto listening = impl->listen();
-  if (!listening) return std::unexpected(listening.error());
+  TRY(impl->listen());
   Impl& server = *impl;
   const auto on_end = [&server](const std::exception_ptr& failure) {
     if (failure) server.state.log("a loop of the HTTP server ended by an exception");

@@ -93,8 +93,7 @@ schema::Result<void> Socket::wait(short events, const Deadline& deadline) const 
 
 schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t port,
                                        const AcceptAddress& accept, const Deadline& deadline) {
-  const auto list = resolve(host, port);
-  if (!list) return std::unexpected(list.error());
+  const auto list = TRY(resolve(host, port));
   schema::Error last{
       ErrorCode::forbidden,
       fmt::format("no address of host '{}' is allowed: loopback, private and link-local addresses "
@@ -102,15 +101,14 @@ schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t po
                   host),
       {},
       nullptr};
-  for (const addrinfo* address = list->get(); address != nullptr; address = address->ai_next) {
+  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
     if (accept && !accept(numeric(*address))) continue;
     Socket socket(::socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     int error = socket.open() ? 0 : errno;
     if (error == 0 && ::connect(socket.fd_.get(), address->ai_addr, address->ai_addrlen) != 0) {
       error = errno;
       if (error == EINPROGRESS) {
-        const auto ready = socket.wait(POLLOUT, deadline);
-        if (!ready) return std::unexpected(ready.error());
+        TRY(socket.wait(POLLOUT, deadline));
         socklen_t size = sizeof error;
         getsockopt(socket.fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
       }
@@ -130,9 +128,8 @@ schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t po
 
 schema::Result<void> Socket::start_tls(const std::string& host, const TlsClientFiles& files,
                                        const Deadline& deadline) {
-  auto tls = TlsClient::connect(fd_.get(), host, files, deadline);
-  if (!tls) return std::unexpected(tls.error());
-  tls_ = std::move(*tls);
+  auto tls = TRY(TlsClient::connect(fd_.get(), host, files, deadline));
+  tls_ = std::move(tls);
   return {};
 }
 
@@ -163,8 +160,7 @@ schema::Result<std::size_t> Socket::read(char* buffer, std::size_t size, const D
     if (errno != EAGAIN && errno != EWOULDBLOCK)
       return fail(ErrorCode::unavailable,
                   fmt::format("connection lost while reading: {}", std::strerror(errno)));
-    const auto ready = wait(POLLIN, deadline);
-    if (!ready) return std::unexpected(ready.error());
+    TRY(wait(POLLIN, deadline));
   }
 }
 

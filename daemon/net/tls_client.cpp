@@ -163,8 +163,7 @@ schema::Result<std::size_t> TlsClient::read(char* buffer, std::size_t size, cons
     const int rc = SSL_read(impl_->ssl.get(), buffer, static_cast<int>(std::min<std::size_t>(size, INT_MAX)));
     if (rc > 0) return static_cast<std::size_t>(rc);
     if (SSL_get_error(impl_->ssl.get(), rc) == SSL_ERROR_ZERO_RETURN) return std::size_t{0};
-    const auto ready = impl_->retry(rc, deadline);
-    if (!ready) return std::unexpected(ready.error());
+    TRY(impl_->retry(rc, deadline));
   }
 }
 

@@ -41,13 +41,12 @@ schema::Result<void> check_characters(std::string_view text) {
 /// Reads what follows the scheme into `url`.
 schema::Result<Url> parse_rest(std::string_view rest, std::string_view text, Url url) {
   const std::size_t slash = rest.find_first_of("/?");
-  auto authority = base::parse_authority(rest.substr(0, slash), text);
-  if (!authority) return std::unexpected(std::move(authority.error()));
-  if (authority->port == 0)
+  auto authority = TRY(base::parse_authority(rest.substr(0, slash), text));
+  if (authority.port == 0)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("bad port in '{}': write a number from 1 to 65535", text));
-  url.host = std::move(authority->host);
-  url.port = authority->port.value_or(url.port);
+  url.host = std::move(authority.host);
+  url.port = authority.port.value_or(url.port);
   if (slash != std::string_view::npos) {
     url.target = rest.substr(slash);
     if (url.target.starts_with('?')) url.target.insert(0, "/");
@@ -67,8 +66,7 @@ std::string Url::base() const {
 }
 
 schema::Result<Url> parse_url(std::string_view text) {
-  const auto clean = check_characters(text);
-  if (!clean) return std::unexpected(clean.error());
+  TRY(check_characters(text));
   if (text.starts_with(kTlsScheme))
     return fail(
         ErrorCode::unsupported,
@@ -82,8 +80,7 @@ schema::Result<Url> parse_url(std::string_view text) {
 
 schema::Result<Url> parse_daemon_url(std::string_view text) {
   if (!text.starts_with(kTlsScheme)) return parse_url(text);
-  const auto clean = check_characters(text);
-  if (!clean) return std::unexpected(clean.error());
+  TRY(check_characters(text));
   Url url;
   url.tls = true;
   url.port = kTlsPort;

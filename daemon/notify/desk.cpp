@@ -21,9 +21,8 @@ class StoredDesk final : public Desk {
   schema::Result<std::string> list() override {
     json items = json::array();
     for (const auto& endpoint : endpoints_) {
-      auto item = view(endpoint);
-      if (!item) return std::unexpected(item.error());
-      items.push_back(std::move(*item));
+      auto item = TRY(view(endpoint));
+      items.push_back(std::move(item));
     }
     return schema::canonical_json(json{{"items", std::move(items)}, {"next", nullptr}});
   }
@@ -40,20 +39,18 @@ class StoredDesk final : public Desk {
                                .due_us = now,
                                .created_us = now};
     return changed(**endpoint, [&](store::Tx& tx) -> schema::Result<void> {
-      auto known = store::find_webhook(tx, name);
-      if (!known) return std::unexpected(known.error());
-      if (*known && (*known)->disabled_us)
+      auto known = TRY(store::find_webhook(tx, name));
+      if (known && known->disabled_us)
         return schema::fail(
             schema::ErrorCode::conflict,
-            fmt::format("webhook '{}' is disabled: {}; enable it first", name, (*known)->reason));
+            fmt::format("webhook '{}' is disabled: {}; enable it first", name, known->reason));
       return store::put_outbox(tx, row);
     });
   }
 
   schema::Result<std::string> enable(const std::string& name) override {
-    const auto endpoint = find(name);
-    if (!endpoint) return std::unexpected(endpoint.error());
-    return changed(**endpoint, [&](store::Tx& tx) { return store::enable_webhook(tx, name); });
+    const auto endpoint = TRY(find(name));
+    return changed(*endpoint, [&](store::Tx& tx) { return store::enable_webhook(tx, name); });
   }
 
  private:
@@ -66,28 +63,23 @@ class StoredDesk final : public Desk {
 
   template <typename Change>
   schema::Result<std::string> changed(const EndpointSettings& endpoint, Change change) {
-    auto done = store_.write("change webhook", change);
-    if (!done) return std::unexpected(done.error());
+    TRY(store_.write("change webhook", change));
     wake_();
-    auto now = view(endpoint);
-    if (!now) return std::unexpected(now.error());
-    return schema::canonical_json(*now);
+    auto now = TRY(view(endpoint));
+    return schema::canonical_json(now);
   }
 
   schema::Result<json> view(const EndpointSettings& endpoint) {
     return store_.read([&](store::Reader& reader) -> schema::Result<json> {
-      auto counts = store::count_outbox(reader, endpoint.name);
-      if (!counts) return std::unexpected(counts.error());
-      auto known = store::find_webhook(reader, endpoint.name);
-      if (!known) return std::unexpected(known.error());
+      auto counts = TRY(store::count_outbox(reader, endpoint.name));
+      auto known = TRY(store::find_webhook(reader, endpoint.name));
       json disabled = nullptr;
-      if (*known && (*known)->disabled_us)
-        disabled = {{"since_us", *(*known)->disabled_us}, {"reason", (*known)->reason}};
-      return json{{"name", endpoint.name},           {"url", endpoint.url},
-                  {"events", endpoint.events},       {"disabled", std::move(disabled)},
-                  {"pending", counts->pending},      {"delivered", counts->delivered},
-                  {"failed", counts->failed},        {"dropped", counts->dropped},
-                  {"last_error", counts->last_error}};
+      if (known && known->disabled_us)
+        disabled = {{"since_us", *known->disabled_us}, {"reason", known->reason}};
+      return json{
+          {"name", endpoint.name},           {"url", endpoint.url},       {"events", endpoint.events},
+          {"disabled", std::move(disabled)}, {"pending", counts.pending}, {"delivered", counts.delivered},
+          {"failed", counts.failed},         {"dropped", counts.dropped}, {"last_error", counts.last_error}};
     });
   }
 

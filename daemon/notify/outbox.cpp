@@ -82,25 +82,22 @@ std::string message_id(std::string_view entry) {
 
 schema::Result<void> Outbox::put(store::Tx& tx, std::string_view entry, std::int64_t now_us) const {
   if (subscribers_.empty()) return {};
-  const auto decoded = schema::decode_entry(entry);
-  if (!decoded) return std::unexpected(decoded.error());
-  const auto type = event_type(decoded->draft);
+  const auto decoded = TRY(schema::decode_entry(entry));
+  const auto type = event_type(decoded.draft);
   if (!type) return {};
   store::OutboxRow row{.message = message_id(entry),
                        .type = *type,
-                       .payload = payload_of(*type, decoded->draft.time_us, entry),
+                       .payload = payload_of(*type, decoded.draft.time_us, entry),
                        .due_us = now_us,
                        .created_us = now_us};
   for (const auto& subscriber : subscribers_) {
     if (!wants(subscriber, *type)) continue;
-    const auto known = store::find_webhook(tx, subscriber.name);
-    if (!known) return std::unexpected(known.error());
-    if (*known && (*known)->disabled_us) continue;
+    const auto known = TRY(store::find_webhook(tx, subscriber.name));
+    if (known && known->disabled_us) continue;
     row.endpoint = subscriber.name;
     auto put = store::put_outbox(tx, row);
     if (!put) return put;
-    auto dropped = store::drop_outbox(tx, subscriber.name, kMaxPending, now_us, "the outbox was full");
-    if (!dropped) return std::unexpected(dropped.error());
+    TRY(store::drop_outbox(tx, subscriber.name, kMaxPending, now_us, "the outbox was full"));
   }
   return {};
 }

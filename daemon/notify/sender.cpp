@@ -119,23 +119,20 @@ class Sender::Impl {
   /// How many messages were tried.
   schema::Result<std::size_t> send_due(const Endpoint& endpoint) {
     const auto now = options_.now_us();
-    auto due = store_.read([&](store::Reader& reader) -> schema::Result<std::vector<store::OutboxRow>> {
-      auto known = store::find_webhook(reader, endpoint.name);
-      if (!known) return std::unexpected(known.error());
-      if (*known && (*known)->disabled_us) return std::vector<store::OutboxRow>{};
+    auto due = TRY(store_.read([&](store::Reader& reader) -> schema::Result<std::vector<store::OutboxRow>> {
+      auto known = TRY(store::find_webhook(reader, endpoint.name));
+      if (known && known->disabled_us) return std::vector<store::OutboxRow>{};
       return store::due_outbox(reader, endpoint.name, now, kBatch);
-    });
-    if (!due) return std::unexpected(due.error());
-    for (const auto& row : *due) {
+    }));
+    for (const auto& row : due) {
       {
         const std::lock_guard lock(mutex_);
-        if (stopping_) return due->size();
+        if (stopping_) return due.size();
       }
-      auto recorded = record(endpoint, row, attempt(endpoint, row));
-      if (!recorded) return std::unexpected(recorded.error());
-      if (*recorded) break;
+      auto recorded = TRY(record(endpoint, row, attempt(endpoint, row)));
+      if (recorded) break;
     }
-    return due->size();
+    return due.size();
   }
 
   /// The status, or why there is none.
@@ -155,9 +152,8 @@ class Sender::Impl {
                        {"webhook-timestamp", std::to_string(timestamp)},
                        {"webhook-signature", endpoint.secret.sign(row.message, timestamp, row.payload)}};
     request.body = row.payload;
-    auto answer = client.send(request);
-    if (!answer) return std::unexpected(answer.error());
-    return answer->status;
+    auto answer = TRY(client.send(request));
+    return answer.status;
   }
 
   /// Commits what came of an attempt; true when the endpoint takes no more.
@@ -169,12 +165,11 @@ class Sender::Impl {
     const auto attempts = row.attempts + 1;
     const bool given_up = attempts >= options_.max_attempts;
     const auto why = status ? fmt::format("answered {}", *status) : status.error().describe();
-    auto done = store_.write("record webhook attempt", [&](store::Tx& tx) -> schema::Result<void> {
+    TRY(store_.write("record webhook attempt", [&](store::Tx& tx) -> schema::Result<void> {
       if (gone) {
         auto disabled = store::disable_webhook(tx, endpoint.name, now, "it answered 410 Gone");
         if (!disabled) return disabled;
-        auto dropped = store::drop_outbox(tx, endpoint.name, 0, now, "the endpoint answered 410 Gone");
-        if (!dropped) return std::unexpected(dropped.error());
+        TRY(store::drop_outbox(tx, endpoint.name, 0, now, "the endpoint answered 410 Gone"));
         return {};
       }
       if (!delivered && !given_up)
@@ -184,8 +179,7 @@ class Sender::Impl {
                             now, delivered ? std::string_view() : std::string_view(why));
       if (!ended) return ended;
       return store::prune_outbox(tx, endpoint.name, kKeptEnded);
-    });
-    if (!done) return std::unexpected(done.error());
+    }));
     if (gone) {
       options_.log("warning",
                    fmt::format("webhook '{}' answered 410 Gone: it is disabled until its URL changes or "
@@ -219,14 +213,13 @@ void Sender::stop() {
 
 schema::Result<std::unique_ptr<Sender>> Sender::start(store::Store& store, std::vector<Endpoint> endpoints,
                                                       SenderOptions options) {
-  auto noted = store.write("note webhooks", [&](store::Tx& tx) -> schema::Result<void> {
+  TRY(store.write("note webhooks", [&](store::Tx& tx) -> schema::Result<void> {
     for (const auto& endpoint : endpoints) {
       auto ensured = store::ensure_webhook(tx, endpoint.name, endpoint.url_text);
       if (!ensured) return ensured;
     }
     return {};
-  });
-  if (!noted) return std::unexpected(noted.error());
+  }));
   return std::unique_ptr<Sender>(
       new Sender(std::make_unique<Impl>(store, std::move(endpoints), std::move(options))));
 }

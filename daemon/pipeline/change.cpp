@@ -30,10 +30,10 @@ schema::Result<void> put_run(store::Tx& tx, Change& change) {
 schema::Result<void> put_hold(store::Tx& tx, Entries& entries, const Facts& facts, const Change& change) {
   const auto& row = facts.live.row;
   const auto by = change.actor.empty() ? std::string(kDaemonActor) : change.actor;
-  if (auto held = store::set_hold(tx, row.model, *change.hold, by, facts.now_us, row.id); !held) return held;
-  auto seq = entries.add(tx, draft(facts, EvidenceKind::hold_set, change.actor, {{"reason", *change.hold}}));
-  if (!seq) return std::unexpected(seq.error());
-  return store::set_model_evidence(tx, row.model, *seq);
+  TRY(store::set_hold(tx, row.model, *change.hold, by, facts.now_us, row.id));
+  auto seq =
+      TRY(entries.add(tx, draft(facts, EvidenceKind::hold_set, change.actor, {{"reason", *change.hold}})));
+  return store::set_model_evidence(tx, row.model, seq);
 }
 
 /// The promotion's row with the entry that says what state it is in; `row.reason` is the entry's reason.
@@ -53,25 +53,24 @@ schema::Result<void> put_row(store::Tx& tx, Entries& entries, const Facts& facts
   auto entry = draft(facts, EvidenceKind::state_changed, change.actor, std::move(body));
   const auto& run = change.next ? *change.next : change.run ? *change.run : facts.live.run;
   entry.subject = subject_of(row, facts.live.candidate.checkpoint, &run.key);
-  auto seq = entries.add(tx, entry);
-  if (!seq) return std::unexpected(seq.error());
-  row.evidence_seq = *seq;
+  auto seq = TRY(entries.add(tx, entry));
+  row.evidence_seq = seq;
   return store::update_promotion(tx, row);
 }
 
 schema::Result<void> put_decisions(store::Tx& tx, Entries& entries, const Facts& facts,
                                    const Change& change) {
   for (const auto& work : change.rows) {
-    if (auto done = work(tx, entries); !done) return done;
+    TRY(work(tx, entries));
   }
   for (const auto& entry : change.orders) {
-    if (auto added = add_entry(tx, entries, entry); !added) return added;
+    TRY(add_entry(tx, entries, entry));
   }
   if (change.verdicts) {
-    if (auto put = put_verdicts(tx, entries, facts, *change.verdicts); !put) return put;
+    TRY(put_verdicts(tx, entries, facts, *change.verdicts));
   }
   for (const auto& entry : change.entries) {
-    if (auto added = add_entry(tx, entries, entry); !added) return added;
+    TRY(add_entry(tx, entries, entry));
   }
   return change.block ? put_block(tx, entries, facts, *change.block) : schema::Result<void>{};
 }
@@ -93,8 +92,7 @@ schema::EntryDraft draft(const Facts& facts, EvidenceKind kind, std::string_view
 }
 
 schema::Result<void> add_entry(store::Tx& tx, Entries& entries, const schema::EntryDraft& entry) {
-  auto seq = entries.add(tx, entry);
-  if (!seq) return std::unexpected(seq.error());
+  TRY(entries.add(tx, entry));
   return {};
 }
 

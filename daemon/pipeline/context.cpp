@@ -25,9 +25,8 @@ constexpr std::uint64_t kSeedMask = (std::uint64_t{1} << 53) - 1;  // JSON carri
 /// The version as stored; an empty one for an empty id.
 schema::Result<store::VersionRow> read_version(store::Reader& reader, const std::string& id) {
   if (id.empty()) return store::VersionRow{};
-  auto version = store::find_version(reader, id);
-  if (!version) return std::unexpected(version.error());
-  return version->value_or(store::VersionRow{});
+  auto version = TRY(store::find_version(reader, id));
+  return version.value_or(store::VersionRow{});
 }
 
 schema::Result<std::shared_ptr<const schema::Contract>> read_contract(store::Reader& reader,
@@ -64,10 +63,9 @@ Live* Context::holder(std::string_view model) {
 
 schema::Result<Live*> Context::open_promotion(const std::string& id) {
   if (auto* live = lookup(id)) return live;
-  auto row = world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
-  if (!row) return std::unexpected(row.error());
+  auto row = TRY(world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); }));
   return schema::fail(ErrorCode::conflict,
-                      fmt::format("promotion {} has ended: it is {}", id, store::to_string(row->state)));
+                      fmt::format("promotion {} has ended: it is {}", id, store::to_string(row.state)));
 }
 
 ModelState* Context::model_of(const Live& live) {
@@ -81,30 +79,27 @@ Facts Context::facts(const Live& live) {
 
 schema::Result<void> Context::load(Live& live, const store::PromotionRow& row) {
   return world.store.read([&](store::Reader& reader) -> schema::Result<void> {
-    auto contract = read_contract(reader, row.contract);
-    if (!contract) return std::unexpected(contract.error());
+    auto contract = TRY(read_contract(reader, row.contract));
     auto candidate = read_version(reader, row.candidate);
     auto baseline = candidate ? read_version(reader, row.baseline) : candidate;
-    auto fallback = baseline ? read_version(reader, row.fallback) : baseline;
-    if (!fallback) return std::unexpected(fallback.error());
+    auto fallback = TRY(baseline ? read_version(reader, row.fallback) : baseline);
     if (candidate->id.empty())
       return schema::fail(ErrorCode::corrupt,
                           fmt::format("the candidate of promotion {} is not stored", row.id));
     live.row = row;
-    live.contract = std::move(*contract);
+    live.contract = std::move(contract);
     live.candidate = std::move(*candidate);
     live.baseline = std::move(*baseline);
-    live.fallback = std::move(*fallback);
+    live.fallback = std::move(fallback);
     live.canary.reset();
     live.run = {};
     live.progress = {};
     if (row.stage.empty()) return {};
-    auto run = store::find_stage_run(reader, {row.id, row.stage, row.attempt});
-    if (!run) return std::unexpected(run.error());
-    if (!*run)
+    auto run = TRY(store::find_stage_run(reader, {row.id, row.stage, row.attempt}));
+    if (!run)
       return schema::fail(ErrorCode::corrupt,
                           fmt::format("stage {} of promotion {} is not stored", row.stage, row.id));
-    live.run = **run;
+    live.run = *run;
     live.progress = progress_from_json(live.run.progress);
     // The wall clock may have been set back since: silence must not be hidden by times in the future.
     live.progress.last_window_us = std::min(live.progress.last_window_us, now());
@@ -125,9 +120,9 @@ void Context::tell_listeners(const std::vector<Event>& events) {
 Work Context::with_messages(const Work& work) const {
   if (world.outbox.empty()) return work;
   return [this, &work](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    if (auto done = work(tx, entries); !done) return done;
+    TRY(work(tx, entries));
     for (const auto& event : entries.events()) {
-      if (auto put = world.outbox.put(tx, event.json, now()); !put) return put;
+      TRY(world.outbox.put(tx, event.json, now()));
     }
     return {};
   };
@@ -136,10 +131,9 @@ Work Context::with_messages(const Work& work) const {
 /// A command has one deciding transaction, its first: what the loop writes after it follows from what was
 /// allowed then, and is not asked about again.
 schema::Result<void> Context::commit_rows(std::string_view what, const Work& work) {
-  auto done = world.committer.commit(what, with_messages(work));
-  if (!done) return std::unexpected(done.error());
+  auto done = TRY(world.committer.commit(what, with_messages(work)));
   store::leave_write_scope();
-  tell_listeners(*done);
+  tell_listeners(done);
   return {};
 }
 
@@ -154,10 +148,9 @@ schema::Result<void> Context::commit_change(Live& live, Change change) {
     const Work work = [&](store::Tx& tx, Entries& entries) {
       return write_change(tx, entries, known, change);
     };
-    auto done = world.committer.commit(change.name, with_messages(work));
-    if (!done) return std::unexpected(done.error());
+    auto done = TRY(world.committer.commit(change.name, with_messages(work)));
     store::leave_write_scope();
-    tell_listeners(*done);
+    tell_listeners(done);
   }
   adopt(live, std::move(change));
   return {};
@@ -254,25 +247,20 @@ void Context::schedule_retry(Live& live, const schema::Error& error) {
 }
 
 schema::Result<bool> Context::apply_and_read_back(const route::ModelRoute& route) {
-  auto applied = world.driver.apply(route);
-  if (!applied) return std::unexpected(applied.error());
-  auto observed = world.driver.observe();
-  if (!observed) return std::unexpected(observed.error());
+  TRY(world.driver.apply(route));
+  auto observed = TRY(world.driver.observe());
   return std::ranges::any_of(
-      *observed, [&](const route::ObservedRoute& held) { return !held.reverted && held.route == route; });
+      observed, [&](const route::ObservedRoute& held) { return !held.reverted && held.route == route; });
 }
 
 schema::Result<store::SpendingRow> Context::spend_alpha(const Live& live, const std::string& inputs_digest) {
-  auto key = spending_key(world.store, live.candidate, live.row.contract, live.run.key.stage);
-  if (!key) return std::unexpected(key.error());
+  auto key = TRY(spending_key(world.store, live.candidate, live.row.contract, live.run.key.stage));
   store::SpendingRow row;
-  auto done = commit_rows("spend alpha", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
-    auto found = store::spend(tx, *key, inputs_digest, live.run.key, now());
-    if (!found) return std::unexpected(found.error());
-    row = found->row;
+  TRY(commit_rows("spend alpha", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
+    auto found = TRY(store::spend(tx, key, inputs_digest, live.run.key, now()));
+    row = found.row;
     return {};
-  });
-  if (!done) return std::unexpected(done.error());
+  }));
   return row;
 }
 

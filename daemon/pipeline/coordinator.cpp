@@ -199,14 +199,13 @@ schema::Result<void> Coordinator::rollback(const std::string& actor, const std::
                                            const std::string& reason) {
   const auto why = reason.empty() ? std::string("rolled back") : reason;
   if (auto* const live = context_.lookup(id)) return people::roll_back(context_, *live, actor, why);
-  auto served = people::serving_promotion(context_, id);
-  if (!served) return std::unexpected(served.error());
-  if (!*served) return {};
-  auto done = people::end_successor(context_, **served, actor);
+  auto served = TRY(people::serving_promotion(context_, id));
+  if (!served) return {};
+  auto done = people::end_successor(context_, *served, actor);
   settle();
-  if (done) done = people::revert(context_, **served, actor, why);
+  if (done) done = people::revert(context_, *served, actor, why);
   settle();
-  if (!done || context_.models.at((*served)->row.model).agreed) return done;
+  if (!done || context_.models.at(served->row.model).agreed) return done;
   return schema::fail(
       schema::ErrorCode::unavailable,
       "the rollback is recorded, but the data plane could not be read back yet; it is being retried");

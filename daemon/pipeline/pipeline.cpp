@@ -115,28 +115,23 @@ class PipelineImpl final : public Pipeline {
   }
 
   schema::Result<View> create_model(const std::string& actor, const ModelRequest& request) override {
-    auto made = on_loop<std::string>([&] { return pipeline::create_model(context(), actor, request); });
-    if (!made) return std::unexpected(made.error());
-    auto view = model(*made);
+    auto made = TRY(on_loop<std::string>([&] { return pipeline::create_model(context(), actor, request); }));
+    auto view = model(made);
     if (view) view->created = true;
     return view;
   }
 
   schema::Result<View> plan_promotion(const std::string& actor, const PromotionRequest& request) override {
-    auto checked = check(actor, request);
-    if (!checked) return std::unexpected(checked.error());
-    return plan_view(store_, *checked, settings_);
+    auto checked = TRY(check(actor, request));
+    return plan_view(store_, checked, settings_);
   }
 
   schema::Result<View> request_promotion(const std::string& actor, const PromotionRequest& request) override {
-    auto checked = check(actor, request);
-    if (!checked) return std::unexpected(checked.error());
-    auto verified = registry_.verify_checkpoint(checked->engine);
-    if (!verified) return std::unexpected(verified.error());
-    auto id = on_loop<std::string>(
-        [&] { return pipeline::request_promotion(context(), actor, *checked, *verified); });
-    if (!id) return std::unexpected(id.error());
-    auto view = promotion(*id);
+    auto checked = TRY(check(actor, request));
+    auto verified = TRY(registry_.verify_checkpoint(checked.engine));
+    auto id = TRY(on_loop<std::string>(
+        [&] { return pipeline::request_promotion(context(), actor, checked, verified); }));
+    auto view = promotion(id);
     if (view) view->created = true;
     return view;
   }
@@ -167,15 +162,13 @@ class PipelineImpl final : public Pipeline {
   }
   schema::Result<View> lift_hold(const std::string& actor, const std::string& name,
                                  const std::string& reason) override {
-    auto done = on_loop<void>([&] { return people::lift_hold(context(), actor, name, reason); });
-    if (!done) return std::unexpected(done.error());
+    TRY(on_loop<void>([&] { return people::lift_hold(context(), actor, name, reason); }));
     return model(name);
   }
 
   schema::Result<View> lift_block(const std::string& actor, const std::string& id,
                                   const std::string& reason) override {
-    auto done = on_loop<void>([&] { return people::lift_block(context(), actor, id, reason); });
-    if (!done) return std::unexpected(done.error());
+    TRY(on_loop<void>([&] { return people::lift_block(context(), actor, id, reason); }));
     return view_found(store_, "block", id, store::find_block, block_view);
   }
 
@@ -192,16 +185,14 @@ class PipelineImpl final : public Pipeline {
   }
   schema::Result<View> model(const std::string& name) override {
     return store_.read([&](store::Reader& reader) -> schema::Result<View> {
-      auto row = store::get_model(reader, name);
-      if (!row) return std::unexpected(row.error());
-      return model_view(reader, *row);
+      auto row = TRY(store::get_model(reader, name));
+      return model_view(reader, row);
     });
   }
   schema::Result<View> promotion(const std::string& id) override {
     return store_.read([&](store::Reader& reader) -> schema::Result<View> {
-      auto row = store::get_promotion(reader, id);
-      if (!row) return std::unexpected(row.error());
-      return promotion_view(reader, *row, runner_, clock_.now_us());
+      auto row = TRY(store::get_promotion(reader, id));
+      return promotion_view(reader, row, runner_, clock_.now_us());
     });
   }
   schema::Result<View> report(const std::string& id, const std::string& stage) override {
@@ -235,9 +226,8 @@ class PipelineImpl final : public Pipeline {
     store::PromotionFilter wanted;
     if (!filter.model.empty()) wanted.model = filter.model;
     if (!filter.state.empty()) {
-      auto state = store::parse_promotion_state(filter.state);
-      if (!state) return std::unexpected(state.error());
-      wanted.state = *state;
+      auto state = TRY(store::parse_promotion_state(filter.state));
+      wanted.state = state;
     }
     const auto list = [&](store::Reader& reader, const std::string& after, std::int64_t limit) {
       wanted.before = after.empty() ? std::nullopt : std::optional(after);
@@ -255,9 +245,8 @@ class PipelineImpl final : public Pipeline {
   }
 
   schema::Result<Outcome> outcome(const std::string& id) override {
-    auto row = store_.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
-    if (!row) return std::unexpected(row.error());
-    return Outcome{std::string(store::to_string(row->state)), store::is_terminal(row->state)};
+    auto row = TRY(store_.read([&](store::Reader& reader) { return store::get_promotion(reader, id); }));
+    return Outcome{std::string(store::to_string(row.state)), store::is_terminal(row.state)};
   }
 
   ServiceFigures figures() override;
@@ -332,8 +321,7 @@ class PipelineImpl final : public Pipeline {
 
   template <typename F>
   schema::Result<View> changed(const std::string& id, F change) {
-    auto done = on_loop<void>([&]() -> schema::Result<void> { return change(); });
-    if (!done) return std::unexpected(done.error());
+    TRY(on_loop<void>([&]() -> schema::Result<void> { return change(); }));
     return promotion(id);
   }
 
@@ -358,12 +346,10 @@ class PipelineImpl final : public Pipeline {
 ServiceFigures PipelineImpl::figures() {
   ServiceFigures figures;
   (void)store_.read([&](store::Reader& reader) -> schema::Result<void> {
-    auto open = store::open_promotions(reader);
-    if (!open) return std::unexpected(open.error());
-    for (const auto& row : *open) figures.promotions_by_state[std::string(store::to_string(row.state))] += 1;
-    auto names = store::list_models(reader, "", 10'000);
-    if (!names) return std::unexpected(names.error());
-    figures.models = names->size();
+    auto open = TRY(store::open_promotions(reader));
+    for (const auto& row : open) figures.promotions_by_state[std::string(store::to_string(row.state))] += 1;
+    auto names = TRY(store::list_models(reader, "", 10'000));
+    figures.models = names.size();
     return {};
   });
   figures.jobs_running = runner_.running();

@@ -95,10 +95,9 @@ void RouterLosses::record_all() {
 schema::Result<void> RouterLosses::record(const route::RouterLoss& loss) {
   std::map<std::string, std::uint64_t> consumed;
   for (const auto& model : loss.page ? loss.page->models : std::vector<route::PageModel>{}) {
-    auto newest = context_.world.store.read(
-        [&](store::Reader& reader) { return store::model_window(reader, loss.router_id, model.model); });
-    if (!newest) return std::unexpected(newest.error());
-    consumed[model.model] = newest->value_or(0);
+    auto newest = TRY(context_.world.store.read(
+        [&](store::Reader& reader) { return store::model_window(reader, loss.router_id, model.model); }));
+    consumed[model.model] = newest.value_or(0);
   }
   schema::EntryDraft entry;
   entry.time_us = context_.now();
@@ -120,9 +119,8 @@ schema::Result<void> RouterLosses::record(const route::RouterLoss& loss) {
   return context_.commit_rows("router replaced",
                               [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
                                 if (!loss.router_id.empty()) {
-                                  auto first = store::end_router(tx, loss.router_id, context_.now());
-                                  if (!first) return std::unexpected(first.error());
-                                  if (!*first) return {};  // a daemon before this one recorded it and died
+                                  auto first = TRY(store::end_router(tx, loss.router_id, context_.now()));
+                                  if (!first) return {};  // a daemon before this one recorded it and died
                                 }
                                 return add_entry(tx, entries, entry);
                               });

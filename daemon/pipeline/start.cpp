@@ -31,8 +31,7 @@ std::uint32_t observed_share(const std::vector<route::ObservedRoute>& observed,
 schema::Result<ModelState> take_lock(store::Tx& tx, Entries& entries, const std::string& name,
                                      const std::string& owner,
                                      const std::vector<route::ObservedRoute>& observed, std::int64_t now_us) {
-  auto epoch = store::take_model_lock(tx, name, owner, now_us);
-  if (!epoch) return std::unexpected(epoch.error());
+  auto epoch = TRY(store::take_model_lock(tx, name, owner, now_us));
   auto stored = store::find_desired_route(tx, name);
   if (!stored) return std::unexpected(stored.error());
   if (!*stored)
@@ -40,15 +39,14 @@ schema::Result<ModelState> take_lock(store::Tx& tx, Entries& entries, const std:
   auto desired = route::route_from_json(nlohmann::json::parse((*stored)->route));
   if (!desired) return std::unexpected(desired.error());
   ModelState state;
-  state.epoch = *epoch;
+  state.epoch = epoch;
   state.desired = *desired;
   state.desired = machine::next_route(state);
   state.desired.candidate_bp = std::min(desired->candidate_bp, observed_share(observed, *desired));
   schema::EvidenceSubject subject;
   subject.model = name;
-  auto put = put_route(tx, entries, subject, state.desired,
-                       "the daemon started: the smaller of the desired and the observed share", now_us);
-  if (!put) return std::unexpected(put.error());
+  TRY(put_route(tx, entries, subject, state.desired,
+                "the daemon started: the smaller of the desired and the observed share", now_us));
   return state;
 }
 
@@ -87,9 +85,8 @@ schema::Result<void> Coordinator::take_locks() {
                                          {"models", names->size()}}});
         if (!added) return added;
         for (const auto& model : *names) {
-          auto state = take_lock(tx, entries, model.name, world.instance, observed, context_.now());
-          if (!state) return std::unexpected(state.error());
-          models[model.name] = std::move(*state);
+          auto state = TRY(take_lock(tx, entries, model.name, world.instance, observed, context_.now()));
+          models[model.name] = std::move(state);
         }
         return {};
       });
@@ -103,7 +100,7 @@ schema::Result<void> Coordinator::load_open_promotions() {
   if (!open) return std::unexpected(open.error());
   for (const auto& row : *open) {
     auto live = std::make_unique<Live>();
-    if (auto loaded = context_.load(*live, row); !loaded) return loaded;
+    TRY(context_.load(*live, row));
     context_.promotions[row.id] = std::move(live);
   }
   return {};

@@ -35,11 +35,9 @@ struct Consumed {
 
 schema::Result<Consumed> read_consumed(Context& context, const route::Window& window) {
   return context.world.store.read([&](store::Reader& reader) -> schema::Result<Consumed> {
-    auto watermark = store::window_watermark(reader, window.router_id);
-    if (!watermark) return std::unexpected(watermark.error());
-    auto of_model = store::model_window(reader, window.router_id, window.model);
-    if (!of_model) return std::unexpected(of_model.error());
-    return Consumed{*watermark, *of_model};
+    auto watermark = TRY(store::window_watermark(reader, window.router_id));
+    auto of_model = TRY(store::model_window(reader, window.router_id, window.model));
+    return Consumed{watermark, of_model};
   });
 }
 
@@ -47,9 +45,8 @@ schema::Result<Consumed> read_consumed(Context& context, const route::Window& wi
 Work consume(const route::Window& window, std::int64_t now_us) {
   return [router = window.router_id, model = window.model, number = window.number, now_us](
              store::Tx& tx, Entries&) -> schema::Result<void> {
-    if (auto skipped = store::skip_windows(tx, router, number - 1, now_us); !skipped) return skipped;
-    auto taken = store::consume_window(tx, router, number, now_us);
-    if (!taken) return std::unexpected(taken.error());
+    TRY(store::skip_windows(tx, router, number - 1, now_us));
+    TRY(store::consume_window(tx, router, number, now_us));
     return store::note_model_window(tx, router, model, number);
   };
 }
@@ -63,7 +60,7 @@ std::string lost_text(const route::Window& window, const Consumed& before) {
 }
 
 schema::Result<void> shadow_window(Context& context, Live& live, const route::Window& window, Change change) {
-  if (auto recalled = recall_incumbent(context, live); !recalled) return recalled;
+  TRY(recall_incumbent(context, live));
   // Moved, for it may hold many keys: where the window cannot be stored, the stored counts are gone on from.
   ShadowTally tally = live.tally ? std::move(*live.tally) : ShadowTally(live.progress.shadow_keys);
   live.tally.reset();

@@ -54,17 +54,15 @@ schema::Result<Blackout> parse_blackout(std::string_view text) {
   }
   std::string expression;
   for (std::size_t i = 0; i < kCronFields; ++i) expression += (i == 0 ? "" : " ") + words[i];
-  auto cron = parse_cron(expression);
-  if (!cron) return std::unexpected(cron.error());
+  auto cron = TRY(parse_cron(expression));
   const auto lasts = duration_of(words[kCronFields]);
   if (lasts <= 0) {
     return schema::fail(
         ErrorCode::invalid_argument,
         fmt::format("a blackout lasts 1m to 31d, such as 62h or 1d12h, not '{}'", words[kCronFields]));
   }
-  auto zone = Zone::find(words[kCronFields + 1]);
-  if (!zone) return std::unexpected(zone.error());
-  return Blackout{std::string(text), std::move(*cron), lasts, std::move(*zone),
+  auto zone = TRY(Zone::find(words[kCronFields + 1]));
+  return Blackout{std::string(text), std::move(cron), lasts, std::move(zone),
                   words.size() > kCronFields + 2 ? words.back() : std::string()};
 }
 

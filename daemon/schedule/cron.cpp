@@ -64,13 +64,11 @@ schema::Result<std::uint64_t> read_item(std::string_view item, const Field& fiel
   if (!is_range) {
     const auto dash = range.find('-');
     is_range = dash != range.npos;
-    auto first = read_number(range.substr(0, dash), field);
-    if (!first) return std::unexpected(first.error());
-    low = high = *first;
+    auto first = TRY(read_number(range.substr(0, dash), field));
+    low = high = first;
     if (is_range) {
-      auto last = read_number(range.substr(dash + 1), field);
-      if (!last) return std::unexpected(last.error());
-      high = *last;
+      auto last = TRY(read_number(range.substr(dash + 1), field));
+      high = last;
       if (high < low) return fault(field, item, "the range ends before it begins");
     }
   }
@@ -143,9 +141,8 @@ schema::Result<Cron> parse_cron(std::string_view text) {
   }
   std::array<std::uint64_t, 5> bits{};
   for (std::size_t i = 0; i < words.size(); ++i) {
-    auto field = read_field(words[i], kFields.at(i));
-    if (!field) return std::unexpected(field.error());
-    bits.at(i) = *field;
+    auto field = TRY(read_field(words[i], kFields.at(i)));
+    bits.at(i) = field;
   }
   Cron cron;
   for (const auto word : words) cron.text += (cron.text.empty() ? "" : " ") + std::string(word);

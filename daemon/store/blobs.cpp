@@ -22,8 +22,7 @@ Result<std::string> put_blob(Tx& tx, std::string_view bytes, std::string_view me
                                                                bytes.size(), kMaxBlobBytes));
   }
   std::string digest = schema::sha256_digest(bytes);
-  auto changed = tx.run(kPut, {digest, media_type, Blob{bytes}, now_us});
-  if (!changed) return std::unexpected(std::move(changed.error()));
+  TRY(tx.run(kPut, {digest, media_type, Blob{bytes}, now_us}));
   return digest;
 }
 

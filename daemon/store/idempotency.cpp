@@ -38,15 +38,14 @@ Result<std::optional<StoredResponse>> idempotency_find(Reader& reader, const Key
   if (request.key.empty() || request.key.size() > kMaxIdempotencyKeyBytes) {
     return schema::fail(ErrorCode::limit_exceeded, "an Idempotency-Key has 1 to 255 characters");
   }
-  auto stored = reader.one(kFind, {request.principal, request.key}, read_stored);
-  if (!stored) return std::unexpected(std::move(stored.error()));
-  if (!*stored) return std::optional<StoredResponse>();
-  if ((*stored)->request_digest != request.digest) {
+  auto stored = TRY(reader.one(kFind, {request.principal, request.key}, read_stored));
+  if (!stored) return std::optional<StoredResponse>();
+  if (stored->request_digest != request.digest) {
     return schema::fail(
         ErrorCode::invalid_argument,
         fmt::format("the Idempotency-Key '{}' was used with another request: use a new key", request.key));
   }
-  return std::move((*stored)->response);
+  return std::move(stored->response);
 }
 
 Result<void> idempotency_keep(Tx& tx, const KeyedRequest& request, const StoredResponse& response,
@@ -58,8 +57,7 @@ Result<void> idempotency_keep(Tx& tx, const KeyedRequest& request, const StoredR
 
 Result<std::int64_t> idempotency_forget(Tx& tx, std::int64_t before_us, bool in_flight_too) {
   if (in_flight_too) {
-    auto ended = tx.run(kEndBound, {});
-    if (!ended) return std::unexpected(std::move(ended.error()));
+    TRY(tx.run(kEndBound, {}));
   }
   return tx.run(kForget, {before_us, in_flight_too});
 }

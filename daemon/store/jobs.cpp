@@ -46,11 +46,10 @@ JobRow read_job(const Row& row) {
 }  // namespace
 
 Result<JobRow> ensure_job(Tx& tx, const JobRow& job) {
-  auto inserted = explain(tx.run(kInsert, {job.id, job.stage.promotion, job.stage.stage, job.stage.attempt,
-                                           job.name, job.kind, job.dir, to_string(job.state), job.remote,
-                                           job.spec_digest, job.result, job.created_us, job.ended_us}),
-                          fmt::format("job '{}' of {} cannot be stored", job.name, job.stage.text()));
-  if (!inserted) return std::unexpected(std::move(inserted.error()));
+  TRY(explain(tx.run(kInsert, {job.id, job.stage.promotion, job.stage.stage, job.stage.attempt, job.name,
+                               job.kind, job.dir, to_string(job.state), job.remote, job.spec_digest,
+                               job.result, job.created_us, job.ended_us}),
+              fmt::format("job '{}' of {} cannot be stored", job.name, job.stage.text())));
   return must_exist(
       tx.one(kFindSame, {job.stage.promotion, job.stage.stage, job.stage.attempt, job.name}, read_job),
       "the job just stored is missing");

@@ -97,9 +97,8 @@ Result<std::vector<OutboxRow>> due_outbox(Reader& reader, std::string_view endpo
 }
 
 Result<std::optional<std::int64_t>> next_outbox(Reader& reader, std::string_view endpoint) {
-  auto found = reader.one(kNext, {endpoint}, [](const Row& row) { return row.maybe_integer(0); });
-  if (!found) return std::unexpected(std::move(found.error()));
-  return found->value_or(std::nullopt);
+  auto found = TRY(reader.one(kNext, {endpoint}, [](const Row& row) { return row.maybe_integer(0); }));
+  return found.value_or(std::nullopt);
 }
 
 Result<void> retry_outbox(Tx& tx, std::int64_t id, std::int64_t due_us, std::string_view error) {
@@ -118,14 +117,13 @@ Result<std::int64_t> drop_outbox(Tx& tx, std::string_view endpoint, std::int64_t
 }
 
 Result<void> prune_outbox(Tx& tx, std::string_view endpoint, std::int64_t keep) {
-  auto changed = tx.run(kPrune, {endpoint, keep});
-  if (!changed) return std::unexpected(std::move(changed.error()));
+  TRY(tx.run(kPrune, {endpoint, keep}));
   return {};
 }
 
 Result<OutboxCounts> count_outbox(Reader& reader, std::string_view endpoint) {
   OutboxCounts counts;
-  auto done = reader.each(kCount, {endpoint}, [&](const Row& row) {
+  TRY(reader.each(kCount, {endpoint}, [&](const Row& row) {
     const auto state = row.text(0);
     const auto count = row.integer(1);
     if (state == "pending") counts.pending = count;
@@ -133,11 +131,9 @@ Result<OutboxCounts> count_outbox(Reader& reader, std::string_view endpoint) {
     if (state == "failed") counts.failed = count;
     if (state == "dropped") counts.dropped = count;
     return true;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
-  auto error = reader.one(kLastError, {endpoint}, [](const Row& row) { return row.text(0); });
-  if (!error) return std::unexpected(std::move(error.error()));
-  counts.last_error = error->value_or("");
+  }));
+  auto error = TRY(reader.one(kLastError, {endpoint}, [](const Row& row) { return row.text(0); }));
+  counts.last_error = error.value_or("");
   return counts;
 }
 

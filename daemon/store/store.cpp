@@ -57,9 +57,8 @@ Result<std::vector<std::unique_ptr<Connection>>> open_readers(const std::string&
                                                               const StoreOptions& options) {
   std::vector<std::unique_ptr<Connection>> readers;
   for (std::size_t i = 0; i < options.readers; ++i) {
-    auto reader = Connection::open(path, Connection::Mode::read_only, options.vfs);
-    if (!reader) return std::unexpected(std::move(reader.error()));
-    readers.push_back(std::move(*reader));
+    auto reader = TRY(Connection::open(path, Connection::Mode::read_only, options.vfs));
+    readers.push_back(std::move(reader));
   }
   return readers;
 }
@@ -70,17 +69,15 @@ Result<void> check_existing(const std::string& path, const StoreOptions& options
   if (!std::filesystem::is_regular_file(path, ignored)) {
     return schema::fail(ErrorCode::not_found, fmt::format("there is no database {}", path));
   }
-  auto reader = Connection::open(path, Connection::Mode::read_only, options.vfs);
-  if (!reader) return std::unexpected(std::move(reader.error()));
-  auto current = check_schema(**reader, embedded_migrations());
+  auto reader = TRY(Connection::open(path, Connection::Mode::read_only, options.vfs));
+  auto current = check_schema(*reader, embedded_migrations());
   if (!current) return schema::wrap(current.error(), "cannot use the database " + path);
   return {};
 }
 
 /// The only connection that writes, to a database that is made and migrated as needed.
 Result<std::unique_ptr<Connection>> open_writer(const std::string& path, const StoreOptions& options) {
-  auto made = make_private_file(path);
-  if (!made) return std::unexpected(std::move(made.error()));
+  TRY(make_private_file(path));
   auto writer = Connection::open(path, Connection::Mode::read_write, options.vfs);
   if (!writer) return writer;
   auto migrated = migrate(**writer, embedded_migrations(), options.opened_us);
@@ -112,17 +109,13 @@ Result<std::unique_ptr<Store>> Store::open(StoreOptions options) {
     return schema::fail(ErrorCode::invalid_argument, "the store needs a queue and at least one reader");
   }
   const std::string path = (options.data_dir / "driftgate.db").string();
-  auto ready = options.read_only ? check_existing(path, options) : make_folder(options.data_dir);
-  if (!ready) return std::unexpected(std::move(ready.error()));
-  auto lock = FolderLock::take(options.data_dir);
-  if (!lock) return std::unexpected(std::move(lock.error()));
-  auto writer = options.read_only ? Result<std::unique_ptr<Connection>>() : open_writer(path, options);
-  if (!writer) return std::unexpected(std::move(writer.error()));
-  auto readers = open_readers(path, options);
-  if (!readers) return std::unexpected(std::move(readers.error()));
+  TRY(options.read_only ? check_existing(path, options) : make_folder(options.data_dir));
+  auto lock = TRY(FolderLock::take(options.data_dir));
+  auto writer = TRY(options.read_only ? Result<std::unique_ptr<Connection>>() : open_writer(path, options));
+  auto readers = TRY(open_readers(path, options));
   auto data_dir = options.data_dir;
   return std::unique_ptr<Store>(new Store(std::make_unique<Impl>(
-      std::move(*lock), std::move(data_dir), std::move(*writer), std::move(*readers), options)));
+      std::move(lock), std::move(data_dir), std::move(writer), std::move(readers), options)));
 }
 
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

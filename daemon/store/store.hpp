@@ -73,9 +73,8 @@ class Store {
       if (!*answer) return std::unexpected(answer->error());
       return {};
     };
-    auto done = submit(
-        what, [](void* context, Tx& tx) { return (*static_cast<decltype(work)*>(context))(tx); }, &work);
-    if (!done) return std::unexpected(std::move(done.error()));
+    TRY(submit(
+        what, [](void* context, Tx& tx) { return (*static_cast<decltype(work)*>(context))(tx); }, &work));
     return std::move(*answer);
   }
 
@@ -85,9 +84,8 @@ class Store {
   auto read(F&& f) -> std::invoke_result_t<F&, Reader&> {
     std::optional<std::invoke_result_t<F&, Reader&>> answer;
     auto work = [&](Reader& reader) { answer.emplace(f(reader)); };
-    auto done = with_reader(
-        [](void* context, Reader& reader) { (*static_cast<decltype(work)*>(context))(reader); }, &work);
-    if (!done) return std::unexpected(std::move(done.error()));
+    TRY(with_reader([](void* context, Reader& reader) { (*static_cast<decltype(work)*>(context))(reader); },
+                    &work));
     return std::move(*answer);
   }
 

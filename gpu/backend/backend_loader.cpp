@@ -95,12 +95,10 @@ Result<Backend> Backend::open(std::string_view device, std::uint32_t threads, st
   if (device == "cpu") {
     state->table = cpu::backend_table();
   } else {
-    auto index = device_index(device);
-    if (!index) return std::unexpected(index.error());
-    auto table = load_table(library, state->library);
-    if (!table) return std::unexpected(table.error());
-    state->table = *table;
-    config.device = *index;
+    auto index = TRY(device_index(device));
+    auto table = TRY(load_table(library, state->library));
+    state->table = table;
+    config.device = index;
   }
   Message message{};
   const std::int32_t status = state->table->open(&config, &state->engine, message.data(), message.size());

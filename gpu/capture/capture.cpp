@@ -146,12 +146,11 @@ Result<void> compare_rows(std::string_view name, std::span<const std::int64_t> t
 }  // namespace
 
 Result<Capture> Capture::open(const std::filesystem::path& path, const fused::HeadSource& source) {
-  auto files = files_of(path);
-  if (!files) return std::unexpected(files.error());
+  auto files = TRY(files_of(path));
   Capture capture;
   capture.name_ = path.string();
-  for (const auto& file : *files) {
-    if (auto added = capture.add_file(file, source); !added) return std::unexpected(added.error());
+  for (const auto& file : files) {
+    TRY(capture.add_file(file, source));
   }
   if (capture.rows() == 0) return schema::fail(ErrorCode::invalid_capture, path.string() + " has no rows");
   if (capture.positions_.empty()) capture.number_positions();
@@ -159,28 +158,25 @@ Result<Capture> Capture::open(const std::filesystem::path& path, const fused::He
 }
 
 Result<void> Capture::add_file(const std::filesystem::path& path, const fused::HeadSource& source) {
-  auto opened = SafetensorsFile::open(path);
-  if (!opened) return std::unexpected(opened.error());
-  CaptureSegment segment{.file = std::move(*opened), .first_row = rows()};
+  auto opened = TRY(SafetensorsFile::open(path));
+  CaptureSegment segment{.file = std::move(opened), .first_row = rows()};
   const SafetensorsFile& file = segment.file;
-  auto layout = read_mode(segment, source, head_);
-  if (!layout) return std::unexpected(layout.error());
-  auto identity = read_identity(file);
-  if (!identity) return std::unexpected(identity.error());
+  auto layout = TRY(read_mode(segment, source, head_));
+  auto identity = TRY(read_identity(file));
   if (segments_.empty()) {
-    identity_ = std::move(*identity);
-    layout_ = *layout;
+    identity_ = std::move(identity);
+    layout_ = layout;
   } else {
-    std::string other = difference(identity_, *identity);
-    if (identity_.kernel != identity->kernel) other = "kernel differs";
-    if (layout_.columns != layout->columns) other = "the width of the tensors differs";
-    if (layout_.vocabulary != layout->vocabulary) other = "the vocabulary differs";
-    if (layout_.mode != layout->mode) other = "the mode differs";
+    std::string other = difference(identity_, identity);
+    if (identity_.kernel != identity.kernel) other = "kernel differs";
+    if (layout_.columns != layout.columns) other = "the width of the tensors differs";
+    if (layout_.vocabulary != layout.vocabulary) other = "the vocabulary differs";
+    if (layout_.mode != layout.mode) other = "the mode differs";
     if (other.empty() && head_ != nullptr) other = fused::head_difference(segments_.front().file, file);
     if (!other.empty())
       return invalid(file, "does not belong to the files before it in the capture: " + other);
   }
-  if (auto ok = add_columns(file, segment.rows); !ok) return ok;
+  TRY(add_columns(file, segment.rows));
   segments_.push_back(std::move(segment));
   return {};
 }
@@ -199,12 +195,11 @@ Result<void> Capture::add_columns(const SafetensorsFile& file, std::uint64_t cou
     }
     return tensor;
   };
-  if (auto ok = append_integers(file, *sequences, count, sequence_ids_); !ok) return ok;
+  TRY(append_integers(file, *sequences, count, sequence_ids_));
   for (auto [name, values] : {std::pair{"positions", &positions_}, std::pair{"token_ids", &token_ids_}}) {
-    auto tensor = in_all_files(name, values->size());
-    if (!tensor) return std::unexpected(tensor.error());
-    if (*tensor == nullptr) continue;
-    if (auto ok = append_integers(file, **tensor, count, *values); !ok) return ok;
+    auto tensor = TRY(in_all_files(name, values->size()));
+    if (tensor == nullptr) continue;
+    TRY(append_integers(file, *tensor, count, *values));
   }
   auto logprobs = in_all_files("logprobs", logprobs_.size());
   if (!logprobs) return std::unexpected(logprobs.error());
@@ -212,7 +207,7 @@ Result<void> Capture::add_columns(const SafetensorsFile& file, std::uint64_t cou
     if (token_ids_.empty() && count != 0) {
       return invalid(file, "tensor 'logprobs' is of realised tokens and there is no tensor 'token_ids' [N]");
     }
-    if (auto ok = append_logprobs(file, **logprobs, count, logprobs_); !ok) return ok;
+    TRY(append_logprobs(file, **logprobs, count, logprobs_));
   }
   for (auto row = static_cast<std::size_t>(before); row < token_ids_.size(); ++row) {
     const std::int64_t token = token_ids_[row];
@@ -231,7 +226,7 @@ void Capture::number_positions() {
 
 Result<void> Capture::check_unchanged() const {
   for (const CaptureSegment& segment : segments_) {
-    if (auto ok = segment.file.check_unchanged(); !ok) return ok;
+    TRY(segment.file.check_unchanged());
   }
   return head_ == nullptr ? Result<void>{} : head_->check_unchanged();
 }
@@ -260,9 +255,9 @@ Result<void> check_comparable(const Capture& train, const Capture& inf) {
   if (train.has_tokens() != inf.has_tokens()) {
     return refuse(fmt::format("only the capture of {} has token_ids", train.has_tokens() ? "train" : "inf"));
   }
-  if (auto ok = compare_rows("sequence_ids", train.sequence_ids(), inf.sequence_ids()); !ok) return ok;
-  if (auto ok = compare_rows("positions", train.positions(), inf.positions()); !ok) return ok;
-  if (auto ok = compare_rows("token_ids", train.token_ids(), inf.token_ids()); !ok) return ok;
+  TRY(compare_rows("sequence_ids", train.sequence_ids(), inf.sequence_ids()));
+  TRY(compare_rows("positions", train.positions(), inf.positions()));
+  TRY(compare_rows("token_ids", train.token_ids(), inf.token_ids()));
   return train.mode() == CaptureMode::matched ? compare_lists(train, inf) : Result<void>{};
 }
 

@@ -15,7 +15,7 @@ schema::Result<std::string> capture_digest(const Capture& capture) {
     digests.push_back(schema::sha256_digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
   }
   if (capture.head() != nullptr) digests.push_back(capture.head()->digest());
-  if (auto unchanged = capture.check_unchanged(); !unchanged) return std::unexpected(unchanged.error());
+  TRY(capture.check_unchanged());
   if (digests.size() == 1) return digests.front();
   return schema::document_digest(schema::canonical_json(nlohmann::json(digests)));
 }

@@ -136,16 +136,14 @@ Result<CaptureLayout> read_lists(CaptureSegment& segment) {
                                      "the same for topk_ids and topk_logprobs",
                                      tensor->name, shape_text(*tensor), kMaxListed));
   }
-  auto mode = read_support(file);
-  if (!mode) return std::unexpected(mode.error());
-  auto vocabulary = read_vocabulary(file);
-  if (!vocabulary) return std::unexpected(vocabulary.error());
+  auto mode = TRY(read_support(file));
+  auto vocabulary = TRY(read_vocabulary(file));
   segment.rows = ids->shape[0];
   segment.id_dtype = ids->dtype;
   segment.list_ids = file.bytes(*ids).data();
   segment.list_logprobs = file.bytes(*logprobs).data();
-  const CaptureLayout layout{*mode, *vocabulary, static_cast<std::uint32_t>(ids->shape[1])};
-  if (auto ok = check_ids(segment, layout); !ok) return std::unexpected(ok.error());
+  const CaptureLayout layout{mode, vocabulary, static_cast<std::uint32_t>(ids->shape[1])};
+  TRY(check_ids(segment, layout));
   return layout;
 }
 
@@ -158,10 +156,9 @@ Result<CaptureLayout> read_realised(CaptureSegment& segment) {
   if (file.find("token_ids") == nullptr) {
     return invalid(file, "tensor 'logprobs' is of realised tokens and there is no tensor 'token_ids' [N]");
   }
-  auto vocabulary = read_vocabulary(file);
-  if (!vocabulary) return std::unexpected(vocabulary.error());
+  auto vocabulary = TRY(read_vocabulary(file));
   segment.rows = logprobs.shape[0];
-  return CaptureLayout{CaptureMode::realised, *vocabulary, 0};
+  return CaptureLayout{CaptureMode::realised, vocabulary, 0};
 }
 
 void Capture::list(std::uint64_t row, std::vector<ListedToken>& out) const {

@@ -287,15 +287,14 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view bytes, std::
   if (!parsed) return broken("header is JSON", "the header is not valid JSON");
   auto& tensors = sax.header.tensors;
   for (const TensorInfo& tensor : tensors) {
-    if (auto ok = check_size(tensor); !ok) return std::unexpected(ok.error());
+    TRY(check_size(tensor));
   }
   // JSON objects have no order, so writers may list tensors in any; their bytes may not.
   std::ranges::stable_sort(tensors, [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
   sax.header.data_offset = kPrefixBytes + size;
-  if (auto ok = check_layout(tensors, file_bytes - sax.header.data_offset); !ok)
-    return std::unexpected(ok.error());
+  TRY(check_layout(tensors, file_bytes - sax.header.data_offset));
   return std::move(sax.header);
 }
 

@@ -20,9 +20,8 @@ schema::Result<CaptureLayout> read_hidden(CaptureSegment& segment, const HeadSou
                                shape_text(hidden), kMaxHiddenWidth));
   }
   if (head == nullptr) {
-    auto opened = LmHead::open(file, source);
-    if (!opened) return std::unexpected(opened.error());
-    head = std::move(*opened);
+    auto opened = TRY(LmHead::open(file, source));
+    head = std::move(opened);
   }
   if (hidden.shape[1] != head->width()) {
     return invalid(file, fmt::format("tensor 'hidden' is {} wide and the rows of its head are {}",

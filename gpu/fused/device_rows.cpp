@@ -40,12 +40,12 @@ class DeviceRows : public RowSource {
 
   Result<void> measure(std::uint64_t row, std::span<driftgate_row> out) override {
     for (const Capture* capture : {&train_, &inf_}) {
-      if (auto ok = capture->check_unchanged(); !ok) return ok;
+      TRY(capture->check_unchanged());
     }
     const std::int64_t* tokens = train_.has_tokens() ? train_.token_ids().data() + row : nullptr;
     const driftgate_logits train = view(train_rows_.at(row)), inf = view(inf_rows_.at(row));
     const driftgate_hidden_batch batch{sizeof(driftgate_hidden_batch), 0, out.size(), train, inf, tokens};
-    if (auto ok = backend_.measure_hidden(batch, out); !ok) return ok;
+    TRY(backend_.measure_hidden(batch, out));
     measure_the_rest(batch, out);
     return {};
   }
@@ -106,7 +106,7 @@ Result<std::unique_ptr<RowSource>> device_rows(const Capture& train, const Captu
                                                     "capture logits");
   }
   auto rows = std::make_unique<DeviceRows>(train, inf, options, threads, std::move(backend));
-  if (auto ok = rows->bring_heads(); !ok) return std::unexpected(ok.error());
+  TRY(rows->bring_heads());
   return rows;
 }
 

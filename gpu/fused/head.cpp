@@ -72,17 +72,15 @@ std::string head_difference(const SafetensorsFile& a, const SafetensorsFile& b) 
 }
 
 Result<std::shared_ptr<const LmHead>> LmHead::open(const SafetensorsFile& capture, const HeadSource& source) {
-  auto name = parse_head_name(capture);
-  if (!name) return std::unexpected(name.error());
-  auto file = open_head_file(capture, *name, source);
-  if (!file) return std::unexpected(file.error());
-  const std::shared_ptr<LmHead> head(new LmHead(std::move(file->file)));
-  head->name_ = std::move(file->name);
-  if (auto ok = head->read_weight(name->tensor); !ok) return std::unexpected(ok.error());
-  if (auto ok = head->read_shape(capture); !ok) return std::unexpected(ok.error());
+  auto name = TRY(parse_head_name(capture));
+  auto file = TRY(open_head_file(capture, name, source));
+  const std::shared_ptr<LmHead> head(new LmHead(std::move(file.file)));
+  head->name_ = std::move(file.name);
+  TRY(head->read_weight(name.tensor));
+  TRY(head->read_shape(capture));
   const std::string* bias = find_text(capture, "lm_head.bias");
-  if (auto ok = head->read_bias(bias == nullptr ? "" : *bias); !ok) return std::unexpected(ok.error());
-  if (auto ok = head->check_digest(capture); !ok) return std::unexpected(ok.error());
+  TRY(head->read_bias(bias == nullptr ? "" : *bias));
+  TRY(head->check_digest(capture));
   return std::shared_ptr<const LmHead>(head);
 }
 
@@ -115,12 +113,10 @@ Result<void> LmHead::read_weight(const std::string& tensor) {
 }
 
 Result<void> LmHead::read_shape(const SafetensorsFile& capture) {
-  auto scale = read_positive(capture, "lm_head.scale", 1);
-  if (!scale) return std::unexpected(scale.error());
-  auto cap = read_positive(capture, "lm_head.soft_cap", 0);
-  if (!cap) return std::unexpected(cap.error());
-  scale_ = *scale;
-  soft_cap_ = *cap;
+  auto scale = TRY(read_positive(capture, "lm_head.scale", 1));
+  auto cap = TRY(read_positive(capture, "lm_head.soft_cap", 0));
+  scale_ = scale;
+  soft_cap_ = cap;
   const std::string* text = find_text(capture, "lm_head.vocabulary");
   if (text == nullptr) return {};
   std::uint32_t count = 0;

@@ -96,9 +96,8 @@ Result<HeadFile> open_of_checkpoint(const SafetensorsFile& capture, const std::s
                                     "give it with --checkpoint DIR or --lm-head FILE",
                                     capture.path().string(), tensor));
   }
-  auto files = checkpoint_files(checkpoint);
-  if (!files) return std::unexpected(files.error());
-  for (const auto& path : *files) {
+  auto files = TRY(checkpoint_files(checkpoint));
+  for (const auto& path : files) {
     auto opened = open_given(path);
     if (!opened) return opened;
     if (opened->file.find(tensor) != nullptr) return opened;

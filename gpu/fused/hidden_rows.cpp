@@ -41,7 +41,7 @@ class HiddenRows : public RowSource {
 
   Result<void> measure(std::uint64_t row, std::span<driftgate_row> out) override {
     for (const Capture* capture : {&train_, &inf_}) {
-      if (auto ok = capture->check_unchanged(); !ok) return ok;
+      TRY(capture->check_unchanged());
     }
     rows_.clear();
     for (std::uint64_t i = 0; i < out.size(); ++i) {
@@ -78,9 +78,8 @@ Result<std::unique_ptr<RowSource>> hidden_rows(const Capture& train, const Captu
                                     train.columns(), inf.columns()));
   }
   if (options.device == "cpu") return std::make_unique<HiddenRows>(train, inf, options, threads);
-  auto backend = Backend::open(options.device, threads, options.top_k, kCudaLibrary, options.metrics);
-  if (!backend) return std::unexpected(backend.error());
-  return device_rows(train, inf, options, threads, std::move(*backend));
+  auto backend = TRY(Backend::open(options.device, threads, options.top_k, kCudaLibrary, options.metrics));
+  return device_rows(train, inf, options, threads, std::move(backend));
 }
 
 }  // namespace driftgate::gpu::fused

@@ -29,17 +29,16 @@ Result<void> read_vllm_row(const Place& entries, Reading& reading, EngineRow row
     const auto logprob = entry.find("logprob");
     if (!logprob) continue;
     if (*id != row.token) {
-      if (auto ok = reading.list(*id, *logprob, row); !ok) return ok;
+      TRY(reading.list(*id, *logprob, row));
       continue;
     }
-    const auto known = reading.logprob(*logprob);
-    if (!known) return std::unexpected(known.error());
-    row.logprob = *known;
+    const auto known = TRY(reading.logprob(*logprob));
+    row.logprob = known;
     const auto rank = entry.find("rank");
     const bool ranked = rank && rank->value.is_number_unsigned();
     const std::size_t others = entries.size() - 1;
     if (ranked && rank->value.get<std::uint64_t>() <= others + 1) {
-      if (auto ok = reading.list(*id, *logprob, row); !ok) return ok;
+      TRY(reading.list(*id, *logprob, row));
     }
   }
   return reading.keep(std::move(row));
@@ -56,10 +55,9 @@ Result<void> read_vllm_prompt(const Place& prompt, const std::optional<Place>& i
   const std::int64_t sequence = reading.next_sequence();
   for (std::size_t i = 0; i < prompt.size(); ++i) {
     if (prompt.at(i).is_null()) continue;
-    const auto token = reading.id(ids->at(i));
-    if (!token) return std::unexpected(token.error());
-    EngineRow row{sequence, static_cast<std::int64_t>(i), *token, {}, {}};
-    if (auto ok = read_vllm_row(prompt.at(i), reading, std::move(row)); !ok) return ok;
+    const auto token = TRY(reading.id(ids->at(i)));
+    EngineRow row{sequence, static_cast<std::int64_t>(i), token, {}, {}};
+    TRY(read_vllm_row(prompt.at(i), reading, std::move(row)));
   }
   return {};
 }
@@ -75,22 +73,17 @@ Result<Triple> triple(const Place& place, const Reading& reading) {
 
 Result<void> read_sglang_row(const Place& realised, const std::optional<Place>& list, Reading& reading,
                              EngineRow row) {
-  const auto own = triple(realised, reading);
-  if (!own) return std::unexpected(own.error());
-  const auto id = reading.id(own->id);
-  if (!id) return std::unexpected(id.error());
-  row.token = *id;
-  const auto known = reading.logprob(own->logprob);
-  if (!known) return std::unexpected(known.error());
-  row.logprob = *known;
+  const auto own = TRY(triple(realised, reading));
+  const auto id = TRY(reading.id(own.id));
+  row.token = id;
+  const auto known = TRY(reading.logprob(own.logprob));
+  row.logprob = known;
   if (list && !list->is_null()) {
     if (!list->is_array()) return reading.fail(*list, "is no list");
     for (std::size_t i = 0; i < list->size(); ++i) {
-      const auto entry = triple(list->at(i), reading);
-      if (!entry) return std::unexpected(entry.error());
-      const auto listed = reading.id(entry->id);
-      if (!listed) return std::unexpected(listed.error());
-      if (auto ok = reading.list(*listed, entry->logprob, row); !ok) return ok;
+      const auto entry = TRY(triple(list->at(i), reading));
+      const auto listed = TRY(reading.id(entry.id));
+      TRY(reading.list(listed, entry.logprob, row));
     }
   }
   return reading.keep(std::move(row));
@@ -133,7 +126,7 @@ Result<void> read_vllm(const Place& response, Reading& reading) {
     if (!prompt) continue;
     any = true;
     const auto own = choice.find("prompt_token_ids");
-    if (auto ok = read_vllm_prompt(*prompt, own ? own : ids, reading); !ok) return ok;
+    TRY(read_vllm_prompt(*prompt, own ? own : ids, reading));
   }
   if (any) return {};
   return reading.fail(response, "has no 'prompt_logprobs': ask vLLM for prompt_logprobs in the request");
@@ -157,10 +150,8 @@ Result<void> read_sglang(const Place& response, Reading& reading) {
                                    "': ask SGLang for token_ids_logprob, or leave --matched out");
   }
   const std::int64_t sequence = reading.next_sequence();
-  const auto end = read_sglang_part(*meta, input, sequence, 0, reading);
-  if (!end) return std::unexpected(end.error());
-  const auto last = read_sglang_part(*meta, output, sequence, *end, reading);
-  if (!last) return std::unexpected(last.error());
+  const auto end = TRY(read_sglang_part(*meta, input, sequence, 0, reading));
+  TRY(read_sglang_part(*meta, output, sequence, end, reading));
   return {};
 }
 
@@ -183,19 +174,17 @@ Result<void> read_llamacpp(const Place& response, Reading& reading) {
     const auto id = reading.id(*token);
     if (!id) return std::unexpected(id.error());
     row.token = *id;
-    const auto known = reading.logprob(*value);
-    if (!known) return std::unexpected(known.error());
-    row.logprob = *known;
+    const auto known = TRY(reading.logprob(*value));
+    row.logprob = known;
     const auto tops = item.find("top_logprobs");
     for (std::size_t k = 0; tops && tops->is_array() && k < tops->size(); ++k) {
       const Place top = tops->at(k);
       const auto top_id = top.find("id"), top_value = top.find("logprob");
       if (!top_id || !top_value) return reading.fail(top, "needs 'id' and 'logprob'");
-      const auto listed = reading.id(*top_id);
-      if (!listed) return std::unexpected(listed.error());
-      if (auto ok = reading.list(*listed, *top_value, row); !ok) return ok;
+      const auto listed = TRY(reading.id(*top_id));
+      TRY(reading.list(listed, *top_value, row));
     }
-    if (auto ok = reading.keep(std::move(row)); !ok) return ok;
+    TRY(reading.keep(std::move(row)));
   }
   return {};
 }

@@ -22,7 +22,7 @@ Result<void> each_choice(const Place& response, Reading& reading, const char* hi
     const Place choice = choices->at(i);
     const auto logprobs = choice.find("logprobs");
     if (!logprobs) return reading.fail(choice, std::string("has no 'logprobs': ") + hint);
-    if (auto ok = read(*logprobs); !ok) return ok;
+    TRY(read(*logprobs));
   }
   return {};
 }
@@ -31,9 +31,8 @@ Result<void> read_top(const Place& top, Reading& reading, EngineRow& row) {
   if (!top.value.is_object()) return reading.fail(top, "is no object from tokens to log-probabilities");
   for (const auto& [text, value] : top.value.items()) {
     const Place place{value, top.pointer + "/" + schema::pointer_token(text)};
-    const auto id = reading.id_of_text(text, place);
-    if (!id) return std::unexpected(id.error());
-    if (auto ok = reading.list(*id, place, row); !ok) return ok;
+    const auto id = TRY(reading.id_of_text(text, place));
+    TRY(reading.list(id, place, row));
   }
   return {};
 }
@@ -50,17 +49,15 @@ Result<void> read_completion(const Place& logprobs, Reading& reading) {
   const std::int64_t sequence = reading.next_sequence();
   for (std::size_t i = 0; i < tokens->size(); ++i) {
     EngineRow row{sequence, static_cast<std::int64_t>(i), 0, {}, {}};
-    const auto value = reading.logprob(values->at(i));
-    if (!value) return std::unexpected(value.error());
-    row.logprob = *value;
+    const auto value = TRY(reading.logprob(values->at(i)));
+    row.logprob = value;
     if (tops && !tops->at(i).is_null()) {
-      if (auto ok = read_top(tops->at(i), reading, row); !ok) return ok;
+      TRY(read_top(tops->at(i), reading, row));
     }
     if (!row.logprob && row.list.empty()) continue;  // the first token of a prompt
-    const auto token = reading.id_of_text(tokens->at(i));
-    if (!token) return std::unexpected(token.error());
-    row.token = *token;
-    if (auto ok = reading.keep(std::move(row)); !ok) return ok;
+    const auto token = TRY(reading.id_of_text(tokens->at(i)));
+    row.token = token;
+    TRY(reading.keep(std::move(row)));
   }
   return {};
 }
@@ -68,13 +65,11 @@ Result<void> read_completion(const Place& logprobs, Reading& reading) {
 Result<void> read_chat_token(const Place& item, Reading& reading, EngineRow row) {
   const auto token = item.find("token"), value = item.find("logprob");
   if (!token) return reading.fail(item, "has no 'token'");
-  const auto id = reading.id_of_text(*token);
-  if (!id) return std::unexpected(id.error());
-  row.token = *id;
+  const auto id = TRY(reading.id_of_text(*token));
+  row.token = id;
   if (value) {
-    const auto known = reading.logprob(*value);
-    if (!known) return std::unexpected(known.error());
-    row.logprob = *known;
+    const auto known = TRY(reading.logprob(*value));
+    row.logprob = known;
   }
   const auto tops = item.find("top_logprobs");
   for (std::size_t i = 0; tops && i < tops->size(); ++i) {
@@ -83,9 +78,8 @@ Result<void> read_chat_token(const Place& item, Reading& reading, EngineRow row)
     const auto text = top.find("token"), logprob = top.find("logprob");
     if (!text) return reading.fail(top, "has no 'token'");
     if (!logprob) continue;
-    const auto listed = reading.id_of_text(*text);
-    if (!listed) return std::unexpected(listed.error());
-    if (auto ok = reading.list(*listed, *logprob, row); !ok) return ok;
+    const auto listed = TRY(reading.id_of_text(*text));
+    TRY(reading.list(listed, *logprob, row));
   }
   return reading.keep(std::move(row));
 }
@@ -105,7 +99,7 @@ Result<void> read_chat(const Place& response, Reading& reading) {
     const std::int64_t sequence = reading.next_sequence();
     for (std::size_t i = 0; i < content->size(); ++i) {
       EngineRow row{sequence, static_cast<std::int64_t>(i), 0, {}, {}};
-      if (auto ok = read_chat_token(content->at(i), reading, std::move(row)); !ok) return ok;
+      TRY(read_chat_token(content->at(i), reading, std::move(row)));
     }
     return {};
   });

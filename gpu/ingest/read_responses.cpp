@@ -38,11 +38,10 @@ Result<void> read_response(Format format, const Place& response, Reading& readin
 }
 
 Result<void> read_document(Format format, std::string_view text, Reading& reading, const std::string& name) {
-  const auto document = schema::parse_json(text, kLimits, name);
-  if (!document) return std::unexpected(document.error());
-  if (!document->is_array()) return read_response(format, {*document, ""}, reading);
-  for (std::size_t i = 0; i < document->size(); ++i) {
-    if (auto ok = read_response(format, {(*document)[i], fmt::format("/{}", i)}, reading); !ok) return ok;
+  const auto document = TRY(schema::parse_json(text, kLimits, name));
+  if (!document.is_array()) return read_response(format, {document, ""}, reading);
+  for (std::size_t i = 0; i < document.size(); ++i) {
+    TRY(read_response(format, {document[i], fmt::format("/{}", i)}, reading));
   }
   return {};
 }
@@ -78,14 +77,13 @@ Result<TokenMap> TokenMap::read(const std::string& path) {
         fmt::format("the token map {} is no file of at most {} bytes", path, kMaxDocumentBytes));
   }
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const auto document = schema::parse_json(text, kLimits, "the token map " + path);
-  if (!document) return std::unexpected(document.error());
+  const auto document = TRY(schema::parse_json(text, kLimits, "the token map " + path));
   TokenMap out;
-  if (!document->is_object()) {
+  if (!document.is_object()) {
     return schema::fail(ErrorCode::invalid_document,
                         "the token map " + path + " is no object from token text to token id");
   }
-  for (const auto& [token, id] : document->items()) {
+  for (const auto& [token, id] : document.items()) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= std::uint64_t{kEndOfIds}) {
       return schema::fail(ErrorCode::invalid_document,
                           fmt::format("the token map {} gives no id for {}: a whole number from 0 to "
@@ -102,7 +100,7 @@ Result<EngineRows> read_responses(Format format, std::string_view text, const Re
   EngineRows out;
   Reading reading(options, out, name);
   if (!is_lines(text)) {
-    if (auto ok = read_document(format, text, reading, name); !ok) return std::unexpected(ok.error());
+    TRY(read_document(format, text, reading, name));
     return out;
   }
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -111,7 +109,7 @@ Result<EngineRows> read_responses(Format format, std::string_view text, const Re
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string place = fmt::format("{}, line {}", name, number);
     Reading of_line(options, out, place);
-    if (auto ok = read_document(format, line, of_line, place); !ok) return std::unexpected(ok.error());
+    TRY(read_document(format, line, of_line, place));
   }
   return out;
 }

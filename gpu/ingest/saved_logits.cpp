@@ -108,34 +108,33 @@ void keep_likeliest(const Codes& codes, std::uint32_t vocabulary, std::size_t co
 Result<EngineRows> read_saved_logits(std::string_view bytes, const ReadOptions& options,
                                      const std::string& name) {
   const std::size_t count = std::clamp<std::size_t>(options.listed, 1, kMaxListed);
-  const auto header = read_header(bytes, count, name);
-  if (!header) return std::unexpected(header.error());
+  const auto header = TRY(read_header(bytes, count, name));
   EngineRows out;
-  out.vocabulary = header->vocabulary;
-  out.sequences = header->chunks;
+  out.vocabulary = header.vocabulary;
+  out.sequences = header.chunks;
   std::vector<std::uint32_t> scratch;
-  std::size_t at = kHeaderBytes + 4 * static_cast<std::size_t>(header->tokens());
-  for (std::uint32_t chunk = 0; chunk < header->chunks; ++chunk) {
-    for (std::uint32_t i = 0; i < header->rows(); ++i) {
-      const std::string_view row_bytes = bytes.substr(at, static_cast<std::size_t>(header->row_bytes()));
+  std::size_t at = kHeaderBytes + 4 * static_cast<std::size_t>(header.tokens());
+  for (std::uint32_t chunk = 0; chunk < header.chunks; ++chunk) {
+    for (std::uint32_t i = 0; i < header.rows(); ++i) {
+      const std::string_view row_bytes = bytes.substr(at, static_cast<std::size_t>(header.row_bytes()));
       at += row_bytes.size();
       const Codes codes{row_bytes, number_at<float>(row_bytes, 0), number_at<float>(row_bytes, 4)};
-      const std::uint32_t position = header->first() + i + 1;
+      const std::uint32_t position = header.first() + i + 1;
       const std::string where = fmt::format("row {} of chunk {}", i, chunk);
       if (!(codes.scale >= 0 && codes.scale <= kMaxScale * 1.001F) || !std::isfinite(codes.least) ||
           codes.least > 0) {
         return refuse(name, where + " has a scale or a least log-probability that can not be");
       }
       EngineRow row{options.first_sequence + chunk, position, 0, {}, {}};
-      const std::size_t token_at = kHeaderBytes + 4 * (std::size_t{chunk} * header->context + position);
+      const std::size_t token_at = kHeaderBytes + 4 * (std::size_t{chunk} * header.context + position);
       row.token = number_at<std::int32_t>(bytes, token_at);
-      if (row.token < 0 || row.token >= header->vocabulary) {
+      if (row.token < 0 || row.token >= header.vocabulary) {
         return refuse(name, fmt::format("{} is followed by token {}, outside the vocabulary of {}", where,
-                                        row.token, header->vocabulary));
+                                        row.token, header.vocabulary));
       }
       const auto token = static_cast<std::uint32_t>(row.token);
       if (codes.known(token)) row.logprob = codes.logprob(token);
-      keep_likeliest(codes, header->vocabulary, count, scratch, row);
+      keep_likeliest(codes, header.vocabulary, count, scratch, row);
       if (row.list.empty()) return refuse(name, where + " says of no token how likely it is");
       out.logprob_error = std::max(out.logprob_error, static_cast<double>(codes.scale) / 2);
       out.rows.push_back(std::move(row));

@@ -118,11 +118,10 @@ Result<std::int64_t> Reading::id_of_text(std::string_view text, const Place& pla
 }
 
 Result<void> Reading::list(std::int64_t id, const Place& logprob_place, EngineRow& row) const {
-  const auto value = logprob(logprob_place);
-  if (!value) return std::unexpected(value.error());
-  if (!*value) return {};
+  const auto value = TRY(logprob(logprob_place));
+  if (!value) return {};
   if (row.list.size() == kMaxListed) return fail(logprob_place, "is one token too many of its list");
-  row.list.push_back({id, **value});
+  row.list.push_back({id, *value});
   return {};
 }
 

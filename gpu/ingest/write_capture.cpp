@@ -73,8 +73,8 @@ Result<void> write_lists(SafetensorsWriter& writer, const EngineRows& rows, std:
       }
     }
     const std::uint64_t offset = std::uint64_t{first} * columns * 4;
-    if (auto ok = writer.write(0, offset, std::as_bytes(std::span<const std::int32_t>(ids))); !ok) return ok;
-    if (auto ok = writer.write(1, offset, std::as_bytes(std::span<const float>(values))); !ok) return ok;
+    TRY(writer.write(0, offset, std::as_bytes(std::span<const std::int32_t>(ids))));
+    TRY(writer.write(1, offset, std::as_bytes(std::span<const float>(values))));
   }
   return {};
 }
@@ -82,7 +82,7 @@ Result<void> write_lists(SafetensorsWriter& writer, const EngineRows& rows, std:
 }  // namespace
 
 Result<void> write_capture(const EngineRows& rows, const CaptureLabels& labels, const std::string& path) {
-  if (auto ok = check_rows(rows, labels); !ok) return ok;
+  TRY(check_rows(rows, labels));
   std::size_t columns = 0;
   for (const EngineRow& row : rows.rows) columns = std::max(columns, row.list.size());
   const std::uint64_t count = rows.rows.size();
@@ -102,22 +102,20 @@ Result<void> write_capture(const EngineRows& rows, const CaptureLabels& labels, 
   for (const char* name : {"sequence_ids", "positions", "token_ids"})
     tensors.push_back({name, DType::i64, {count}});
   tensors.push_back({"logprobs", DType::f32, {count}});
-  auto writer = SafetensorsWriter::create(path, tensors, metadata_of(rows, labels));
-  if (!writer) return std::unexpected(writer.error());
+  auto writer = TRY(SafetensorsWriter::create(path, tensors, metadata_of(rows, labels)));
   if (columns > 0) {
-    if (auto ok = write_lists(*writer, rows, columns); !ok) return ok;
+    TRY(write_lists(writer, rows, columns));
   }
   Result<void> ok =
-      write_column<std::int64_t>(*writer, next, rows, [](const EngineRow& r) { return r.sequence; });
+      write_column<std::int64_t>(writer, next, rows, [](const EngineRow& r) { return r.sequence; });
   if (ok)
-    ok = write_column<std::int64_t>(*writer, next + 1, rows, [](const EngineRow& r) { return r.position; });
+    ok = write_column<std::int64_t>(writer, next + 1, rows, [](const EngineRow& r) { return r.position; });
+  if (ok) ok = write_column<std::int64_t>(writer, next + 2, rows, [](const EngineRow& r) { return r.token; });
   if (ok)
-    ok = write_column<std::int64_t>(*writer, next + 2, rows, [](const EngineRow& r) { return r.token; });
-  if (ok)
-    ok = write_column<float>(*writer, next + 3, rows,
+    ok = write_column<float>(writer, next + 3, rows,
                              [](const EngineRow& r) { return r.logprob.value_or(kUnknown); });
   if (!ok) return ok;
-  return writer->finish();
+  return writer.finish();
 }
 
 }  // namespace driftgate::gpu::ingest

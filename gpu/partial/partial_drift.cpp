@@ -74,14 +74,13 @@ Result<PartialInfo> partial_info(const Capture& train, const Capture& inf, const
 /// Adds every row to the accumulator, whose table holds the PartialInfo.
 Result<void> run_partial(const Capture& train, const Capture& inf, std::uint32_t top_k,
                          Accumulator& accumulator, const Progress& progress) {
-  const auto train_error = logprob_error(train), inf_error = logprob_error(inf);
-  if (!train_error) return std::unexpected(train_error.error());
+  const auto train_error = TRY(logprob_error(train), inf_error = logprob_error(inf));
   if (!inf_error) return std::unexpected(inf_error.error());
   ReadSide a, b;
   for (std::uint64_t row = 0; row < train.rows(); ++row) {
     if (row % kRowsBetweenChecks == 0) {
       for (const Capture* capture : {&train, &inf}) {
-        if (auto ok = capture->check_unchanged(); !ok) return ok;
+        TRY(capture->check_unchanged());
       }
       if (progress) progress(row, train.rows());
     }
@@ -94,7 +93,7 @@ Result<void> run_partial(const Capture& train, const Capture& inf, std::uint32_t
     input.vocabulary = train.vocabulary();
     input.top_k = top_k;
     if (train.has_tokens()) input.token = train.token_ids()[at];
-    input.train = {a.list, a.realised, *train_error};
+    input.train = {a.list, a.realised, train_error};
     input.inf = {b.list, b.realised, *inf_error};
     const std::uint64_t nonfinite = a.nonfinite + b.nonfinite;
     const PartialRow figures = nonfinite == 0 ? measure_partial_row(input) : PartialRow{};
@@ -119,13 +118,12 @@ void note_unknown_rows(MeasurementTable& table) {
 Result<MeasurementTable> measure_partial(const Capture& train, const Capture& inf, const Corpus* corpus,
                                          const MeasureOptions& options, const Progress& progress,
                                          bool wants_rows) {
-  auto known = partial_info(train, inf, options.device, options.top_k, wants_rows);
-  if (!known) return std::unexpected(known.error());
+  auto known = TRY(partial_info(train, inf, options.device, options.top_k, wants_rows));
   MeasurementTable table = empty_table(train, inf, options);
-  table.partial = std::move(*known);
+  table.partial = std::move(known);
   Accumulator accumulator(std::move(table), train.sequence_ids());
   if (corpus != nullptr) {
-    if (auto ok = attach_corpus(*corpus, accumulator.infos()); !ok) return std::unexpected(ok.error());
+    TRY(attach_corpus(*corpus, accumulator.infos()));
   }
   accumulator.set_slices(options.slices ? *options.slices : described_slices(accumulator.infos()));
   accumulator.set_top_rows(options.top_rows);

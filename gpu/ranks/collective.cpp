@@ -68,8 +68,7 @@ Result<std::vector<std::string>> Collective::gather_text(const Wait& wait, const
   std::string padded = mine;
   padded.resize(longest);
   std::string all(rank() == 0 ? longest * size() : 0, '\0');
-  if (auto ok = gather(wait, std::as_bytes(std::span(padded)), std::as_writable_bytes(std::span(all))); !ok)
-    return std::unexpected(ok.error());
+  TRY(gather(wait, std::as_bytes(std::span(padded)), std::as_writable_bytes(std::span(all))));
   std::vector<std::string> out;
   for (std::size_t from = 0; from < size() && rank() == 0; ++from) {
     out.push_back(all.substr(from * longest, static_cast<std::size_t>(sizes[from])));

@@ -174,20 +174,18 @@ std::uint32_t local_size() {
 }
 
 Result<std::unique_ptr<Collective>> open_mpi(milliseconds timeout, const std::string& library) {
-  auto plugin = load(library, "ranks over MPI were asked for",
-                     "build it with libopenmpi-dev installed, or start one process with --ranks N");
-  if (!plugin) return std::unexpected(plugin.error());
+  auto plugin = TRY(load(library, "ranks over MPI were asked for",
+                         "build it with libopenmpi-dev installed, or start one process with --ranks N"));
   driftgate_collective_config config{};
   config.struct_size = sizeof(config);
   config.timeout_ms = milliseconds_of(timeout);
-  return start(std::move(*plugin), config, timeout);
+  return start(std::move(plugin), config, timeout);
 }
 
 Result<std::unique_ptr<Collective>> open_nccl(Collective& bootstrap, std::int32_t device,
                                               milliseconds timeout, const std::string& library) {
-  auto plugin = load(library, "an exchange over NCCL was asked for",
-                     "build it with NCCL installed, or exchange over MPI or threads");
-  if (!plugin) return std::unexpected(plugin.error());
+  auto plugin = TRY(load(library, "an exchange over NCCL was asked for",
+                         "build it with NCCL installed, or exchange over MPI or threads"));
   driftgate_collective_config config{};
   config.struct_size = sizeof(config);
   config.rank = bootstrap.rank();
@@ -195,14 +193,14 @@ Result<std::unique_ptr<Collective>> open_nccl(Collective& bootstrap, std::int32_
   config.device = device;
   config.timeout_ms = milliseconds_of(timeout);
   driftgate_fault fault{};
-  if (bootstrap.rank() == 0 && plugin->table->make_id(config.id, &fault) != DRIFTGATE_FAULT_NONE)
+  if (bootstrap.rank() == 0 && plugin.table->make_id(config.id, &fault) != DRIFTGATE_FAULT_NONE)
     return std::unexpected(error_of(fault, "nccl", {"an id for the ranks", timeout}, 0, config.size));
   if (auto ok = bootstrap.broadcast({"the id of NCCL's ranks", timeout},
                                     std::as_writable_bytes(std::span(config.id)));
       !ok) {
     return std::unexpected(ok.error());
   }
-  return start(std::move(*plugin), config, timeout);
+  return start(std::move(plugin), config, timeout);
 }
 
 }  // namespace driftgate::gpu

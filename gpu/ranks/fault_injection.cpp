@@ -119,7 +119,7 @@ Result<SafetensorsWriter> begin_copy(const Capture& inf, const std::filesystem::
   auto writer = SafetensorsWriter::create(path, tensors, inf.segments().front().file.header().metadata);
   if (!writer) return writer;
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    if (auto ok = writer->write(i + 1, 0, std::as_bytes(columns[i])); !ok) return std::unexpected(ok.error());
+    TRY(writer->write(i + 1, 0, std::as_bytes(columns[i])));
   }
   return writer;
 }
@@ -149,15 +149,14 @@ Result<void> write_faulty_capture(const Capture& inf, const Corpus* corpus, Faul
                                     "capture; name another slice or another corpus",
                                     to_string(fault)));
   }
-  auto writer = begin_copy(inf, path);
-  if (!writer) return std::unexpected(writer.error());
+  auto writer = TRY(begin_copy(inf, path));
   std::vector<float> logits(inf.vocabulary());
   for (std::uint64_t row = 0; row < inf.rows(); ++row) {
     injector.fill(row, logits);
     const auto bytes = std::as_bytes(std::span<const float>(logits));
-    if (auto ok = writer->write(0, row * bytes.size(), bytes); !ok) return ok;
+    TRY(writer.write(0, row * bytes.size(), bytes));
   }
-  return writer->finish();
+  return writer.finish();
 }
 
 }  // namespace driftgate::gpu

@@ -75,14 +75,13 @@ Result<std::vector<std::string>> devices_of_ranks(const std::string& text, std::
 
 Result<std::string> device_of_process(const std::string& text, std::uint32_t local) {
   if (text == "cuda:all") return fmt::format("cuda:{}", local);
-  const auto devices = parse_devices(text);
-  if (!devices) return std::unexpected(devices.error());
+  const auto devices = TRY(parse_devices(text));
   if (text == "cpu") return text;
-  if (local < devices->size()) return (*devices)[local];
+  if (local < devices.size()) return devices[local];
   return schema::fail(
       ErrorCode::invalid_argument,
       fmt::format("process {} of this host has no device: '{}' are {}; start one process for each device",
-                  local, text, devices->size()));
+                  local, text, devices.size()));
 }
 
 }  // namespace driftgate::gpu

@@ -76,7 +76,7 @@ Result<std::vector<SliceAttributes>> all_slices(const Parts& parts) {
   if (parts.options.slices) return *parts.options.slices;
   Accumulator accumulator(empty_table(parts.train, parts.inf, parts.options), parts.train.sequence_ids());
   if (parts.corpus != nullptr) {
-    if (auto ok = attach_corpus(*parts.corpus, accumulator.infos()); !ok) return std::unexpected(ok.error());
+    TRY(attach_corpus(*parts.corpus, accumulator.infos()));
   }
   return described_slices(accumulator.infos());
 }
@@ -85,11 +85,10 @@ Result<Table> merged(const std::vector<std::string>& texts, std::size_t top_rows
   Table out;
   for (const std::string& text : texts) {
     if (text.empty()) continue;  // a rank without rows
-    auto table = deserialise(text);
-    if (!table) return std::unexpected(table.error());
+    auto table = TRY(deserialise(text));
     if (!out) {
-      out = std::move(*table);
-    } else if (auto ok = merge(*out, std::move(*table), top_rows); !ok) {
+      out = std::move(table);
+    } else if (auto ok = merge(*out, std::move(table), top_rows); !ok) {
       return std::unexpected(ok.error());
     }
   }
@@ -100,10 +99,9 @@ Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
   const auto ranges = row_ranges(parts.train.sequence_ids(), parts.collective.size());
   const Range own = ranges[parts.collective.rank()];
   const std::uint64_t longest = std::ranges::max(ranges, {}, &Range::count).count();
-  auto slices = all_slices(parts);
-  if (!slices) return std::unexpected(slices.error());
+  auto slices = TRY(all_slices(parts));
   MeasureOptions options = parts.options;
-  options.slices = std::move(*slices);
+  options.slices = std::move(slices);
 
   std::string text;
   {
@@ -121,24 +119,21 @@ Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
       }
       text = serialise(*table);
     }
-    if (auto ok = pulse.finish(); !ok) return std::unexpected(ok.error());
+    TRY(pulse.finish());
   }
-  auto texts = parts.collective.gather_text({"the ranks' tables", parts.ranks.timeout}, text);
-  if (!texts) return std::unexpected(texts.error());
-  return merged(*texts, options.top_rows);
+  auto texts = TRY(parts.collective.gather_text({"the ranks' tables", parts.ranks.timeout}, text));
+  return merged(texts, options.top_rows);
 }
 
 Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, const RowSink& sink) {
   const MeasureOptions& options = parts.options;
   const std::uint32_t threads = threads_of_rank(options.threads, 1);
-  auto backend = Backend::open(options.device, threads, options.top_k, kCudaLibrary, options.metrics);
-  if (!backend) return std::unexpected(backend.error());
+  auto backend = TRY(Backend::open(options.device, threads, options.top_k, kCudaLibrary, options.metrics));
   std::optional<Accumulator> accumulator;
   if (parts.collective.rank() == 0) {
     accumulator.emplace(empty_table(parts.train, parts.inf, options), parts.train.sequence_ids());
     if (parts.corpus != nullptr) {
-      if (auto ok = attach_corpus(*parts.corpus, accumulator->infos()); !ok)
-        return std::unexpected(ok.error());
+      TRY(attach_corpus(*parts.corpus, accumulator->infos()));
     }
     accumulator->set_slices(options.slices ? *options.slices : described_slices(accumulator->infos()));
     accumulator->set_top_rows(options.top_rows);
@@ -146,15 +141,14 @@ Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, 
   const bool root = accumulator.has_value();
   const SplitJob job{parts.train,
                      parts.inf,
-                     *backend,
+                     backend,
                      parts.collective,
                      root ? &*accumulator : nullptr,
                      options.top_k,
                      options.metrics,
                      parts.ranks.timeout,
                      threads};
-  if (auto ok = measure_split(job, root ? progress : Progress{}, sink); !ok)
-    return std::unexpected(ok.error());
+  TRY(measure_split(job, root ? progress : Progress{}, sink));
   if (!root) return Table();
   Table table = accumulator->finish();
   if (options.device != "cpu") table->rows_on_cpu = 0;  // a device leaves no parts of rows to others
@@ -162,8 +156,8 @@ Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, 
 }
 
 Result<Table> measure_part(const Parts& parts, const Progress& progress, const RowSink& sink) {
-  if (auto ok = check_agreement(parts); !ok) return std::unexpected(ok.error());
-  if (auto ok = check_comparable(parts.train, parts.inf); !ok) return std::unexpected(ok.error());
+  TRY(check_agreement(parts));
+  TRY(check_comparable(parts.train, parts.inf));
   if (parts.options.top_rows > kMaxWorstRows)
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
   if (is_partial(parts.train.mode())) {

@@ -71,8 +71,7 @@ std::uint64_t rows_of_batch(const SplitJob& job, const ShardMerger& merger, std:
 Result<std::uint64_t> agreed(const SplitJob& job, std::uint64_t rows) {
   std::vector<std::uint64_t> all(job.collective.size());
   const Wait wait{"the rows of a batch", job.timeout};
-  if (auto ok = job.collective.all_gather(wait, std::as_bytes(std::span(&rows, 1)), bytes_of(all)); !ok)
-    return std::unexpected(ok.error());
+  TRY(job.collective.all_gather(wait, std::as_bytes(std::span(&rows, 1)), bytes_of(all)));
   return std::ranges::min(all);
 }
 
@@ -95,19 +94,19 @@ class Split {
     std::size_t number = 0;
     for (std::uint64_t row = 0; row < total; ++number) {
       Batch& batch = batches_[number % kInFlight];
-      if (auto ok = complete(batch); !ok) return ok;
-      if (auto ok = first_pass(batch, row, number); !ok) return ok;
+      TRY(complete(batch));
+      TRY(first_pass(batch, row, number));
       if (before != nullptr) {
-        if (auto ok = second_pass(*before); !ok) return ok;
+        TRY(second_pass(*before));
       }
       before = &batch;
       row += batch.logits.rows;
       if (progress) progress(row, total);
     }
     if (before == nullptr) return {};
-    if (auto ok = second_pass(*before); !ok) return ok;
+    TRY(second_pass(*before));
     for (std::size_t i = 0; i < kInFlight; ++i) {
-      if (auto ok = complete(batches_[(number + i) % kInFlight]); !ok) return ok;
+      TRY(complete(batches_[(number + i) % kInFlight]));
     }
     return {};
   }
@@ -133,7 +132,7 @@ class Split {
 
   Result<void> first_pass(Batch& batch, std::uint64_t row, std::size_t number) {
     for (const Capture* capture : {&job_.train, &job_.inf}) {
-      if (auto ok = capture->check_unchanged(); !ok) return ok;
+      TRY(capture->check_unchanged());
     }
     cut(batch, row);
     batch.shard = {sizeof(driftgate_shard), static_cast<std::uint32_t>(columns_.begin),
@@ -152,9 +151,8 @@ class Split {
 
   Result<void> begin(Collective::Gathering gathering, const Wait& wait, std::span<const std::byte> mine,
                      std::uint64_t& number) {
-    const auto begun = job_.collective.begin(gathering, wait, mine);
-    if (!begun) return std::unexpected(begun.error());
-    number = *begun;
+    const auto begun = TRY(job_.collective.begin(gathering, wait, mine));
+    number = begun;
     return {};
   }
 
@@ -176,10 +174,9 @@ class Split {
   }
 
   Result<void> second_pass(Batch& batch) {
-    if (auto ok = exchanges_ ? exchanges_->wait(batch.merging) : merge(batch); !ok) return ok;
+    TRY(exchanges_ ? exchanges_->wait(batch.merging) : merge(batch));
     batch.terms.resize(static_cast<std::size_t>(batch.logits.rows));
-    if (auto ok = job_.backend.shard_pass2(batch.logits, batch.shard, batch.merged, batch.terms); !ok)
-      return ok;
+    TRY(job_.backend.shard_pass2(batch.logits, batch.shard, batch.merged, batch.terms));
     batch.pending = true;
     const auto terms = bytes_of(std::as_const(batch.terms));
     if (!exchanges_) return begin(Collective::Gathering::at_root, pass2_of(batch), terms, batch.finishing);
@@ -206,7 +203,7 @@ class Split {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const auto at = static_cast<std::size_t>(batch.first_row) + i;
       if (job_.metrics == DRIFTGATE_METRICS_CORE) cpu::keep_core(rows_[i]);
-      if (auto ok = check_row(job_.train, batch.first_row + i, rows_[i]); !ok) return ok;
+      TRY(check_row(job_.train, batch.first_row + i, rows_[i]));
       job_.accumulator->add(job_.train.positions()[at],
                             job_.train.has_tokens() ? job_.train.token_ids()[at] : -1, rows_[i]);
     }
@@ -241,13 +238,11 @@ Result<void> measure_split(const SplitJob& job, const Progress& progress, const 
                     job.backend.describe()));
   }
   const std::uint32_t ranks = job.collective.size();
-  const auto columns = column_ranges(job.train.vocabulary(), ranks);
-  if (!columns) return std::unexpected(columns.error());
-  const std::uint64_t widest = std::ranges::max(*columns, {}, &Range::count).count();
+  const auto columns = TRY(column_ranges(job.train.vocabulary(), ranks));
+  const std::uint64_t widest = std::ranges::max(columns, {}, &Range::count).count();
   const ShardMerger merger(ranks, job.top_k, job.train.identity().temperature);
-  const auto rows = agreed(job, rows_of_batch(job, merger, widest));
-  if (!rows) return std::unexpected(rows.error());
-  Split split(job, (*columns)[job.collective.rank()], *rows, merger, sink);
+  const auto rows = TRY(agreed(job, rows_of_batch(job, merger, widest)));
+  Split split(job, columns[job.collective.rank()], rows, merger, sink);
   auto result = split.run(progress);
   // Before the exchanges' thread is joined, which may wait for the others.
   if (!result) job.collective.leave(at_rank(result.error(), job.collective.rank(), ranks));

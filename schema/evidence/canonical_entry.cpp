@@ -286,8 +286,7 @@ class Parser {
     ++at_;
     bool more = !take('}');
     while (more) {
-      auto done = member(members, depth);
-      if (!done) return std::unexpected(done.error());
+      TRY(member(members, depth));
       more = !take('}');
       if (more && !take(',')) return refuse("an object without ',' or '}'");
     }
@@ -308,9 +307,8 @@ class Parser {
     }
     at_ = end + 1;
     if (!take(':')) return refuse("a key without ':'");
-    auto parsed = value(depth + 1);
-    if (!parsed) return std::unexpected(parsed.error());
-    members.emplace(key, std::move(*parsed));
+    auto parsed = TRY(value(depth + 1));
+    members.emplace(key, std::move(parsed));
     return {};
   }
 

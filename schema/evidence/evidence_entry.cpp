@@ -142,16 +142,15 @@ Result<std::string> encode_entry(std::int64_t seq, const EntryDraft& draft,
 }
 
 Result<Entry> decode_entry(std::string_view bytes) {
-  auto parsed = parse_canonical(bytes);
-  if (!parsed) return std::unexpected(std::move(parsed.error()));
+  auto parsed = TRY(parse_canonical(bytes));
   constexpr std::size_t kMembers = 7;
-  const EntryValue::Object* object = parsed->object();
+  const EntryValue::Object* object = parsed.object();
   if (object == nullptr || object->size() != kMembers) {
     return malformed("it must be an object with actor, body, kind, seq, subject, time_us and v");
   }
   const auto member = [&](std::string_view key) -> const EntryValue& {
     static const EntryValue kAbsent;
-    const EntryValue* found = parsed->find(key);
+    const EntryValue* found = parsed.find(key);
     return found == nullptr ? kAbsent : *found;
   };
   const std::int64_t* version = member("v").integer();
@@ -170,9 +169,8 @@ Result<Entry> decode_entry(std::string_view bytes) {
   const EntryValue::Object* subject = member("subject").object();
   const EntryValue::Object* body = member("body").object();
   if (subject == nullptr || body == nullptr) return malformed("subject and body must be objects");
-  auto read = read_subject(*subject);
-  if (!read) return std::unexpected(std::move(read.error()));
-  return Entry{*seq, EntryDraft{*time, *kind, *actor, std::move(*read), *body}};
+  auto read = TRY(read_subject(*subject));
+  return Entry{*seq, EntryDraft{*time, *kind, *actor, std::move(read), *body}};
 }
 
 }  // namespace driftgate::schema

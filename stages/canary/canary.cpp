@@ -45,8 +45,7 @@ schema::Result<CanaryState> CanaryState::make(const schema::Contract& contract,
     return schema::fail(schema::ErrorCode::invalid_argument,
                         "contract " + contract.name + " has no canary steps: add stages.canary.steps");
   }
-  auto scopes = canary_scopes(contract);
-  if (!scopes) return std::unexpected(scopes.error());
+  auto scopes = TRY(canary_scopes(contract));
   auto impl = std::make_unique<Impl>();
   impl->contract_digest = contract.digest;
   impl->plan = *contract.canary;
@@ -58,12 +57,12 @@ schema::Result<CanaryState> CanaryState::make(const schema::Contract& contract,
       std::min(LatencyStream::kMaxStrata, static_cast<std::uint32_t>(impl->prompt_bounds.size()) + 1);
   impl->levels = {streaming_alpha(contract.confidence.alpha_harm, settings.attempt),
                   streaming_alpha(contract.confidence.alpha_advance, settings.attempt),
-                  scopes->whole_parts,
-                  scopes->slice_tests,
+                  scopes.whole_parts,
+                  scopes.slice_tests,
                   impl->plan.min_keys,
                   block_us};
   impl->incumbent = settings.incumbent;
-  impl->scopes = std::move(*scopes);
+  impl->scopes = std::move(scopes);
   for (const CanaryScope& scope : impl->scopes.planned)
     impl->add_stream(scope.clause, scope.where, scope.role, scope.yields);
   for (const schema::Clause& clause : impl->scopes.signals) {

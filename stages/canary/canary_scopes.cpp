@@ -82,7 +82,7 @@ schema::Result<CanaryScopes> canary_scopes(const schema::Contract& contract) {
       scopes.signals.push_back(clause);
       continue;
     }
-    if (auto checked = check_clause(clause); !checked) return std::unexpected(checked.error());
+    TRY(check_clause(clause));
     if (names(clause, SliceRole::critical) && !contract.slices.critical.empty()) {
       for (const auto& where : contract.slices.critical) add(scopes, clause, where, SliceRole::critical);
     } else {

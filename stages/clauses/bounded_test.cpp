@@ -315,9 +315,8 @@ schema::Result<BoundedFigures> harm_figures(const gpu::MeasurementTable& table,
   if (is_quantile(subject)) {
     std::optional<std::size_t> column;
     if (!rules.over_sequences) {
-      const auto found = threshold_column(table, subject, limit);
-      if (!found) return std::unexpected(found.error());
-      column = *found;
+      const auto found = TRY(threshold_column(table, subject, limit));
+      column = found;
     }
     for (const gpu::SequenceRow& row : table.sequences) {
       out.parts.push_back(count_part(row, index, column, limit, true));

@@ -67,10 +67,9 @@ schema::Result<void> quantile_floor(const Look& look, const schema::SliceWhere& 
                               look.rules.over_sequences ? "sequences" : "rows");
   for (const double limit : floor_limit_grid(look.clause.limits)) {
     const double level = limit / *look.clause.limits.floor_multiple;
-    auto test = test_metric(look.table, look.selection, look.subject, {level, true}, look.rules, look.alpha,
-                            look.seed);
-    if (!test) return std::unexpected(test.error());
-    if (!test->undecidable.empty() || test->p_high > look.alpha) break;
+    auto test = TRY(test_metric(look.table, look.selection, look.subject, {level, true}, look.rules,
+                                look.alpha, look.seed));
+    if (!test.undecidable.empty() || test.p_high > look.alpha) break;
     figure.lower = level;
   }
   return {};
@@ -91,12 +90,12 @@ void largest_floor(const Look& look, FloorFigure& figure) {
 
 schema::Result<void> mean_floor(const Look& look, FloorFigure& figure) {
   const double tau = *look.clause.limits.max / *look.clause.limits.floor_multiple;
-  auto test = test_metric(look.table, look.selection, look.subject, {tau, true}, look.rules, look.alpha, look.seed);
-  if (!test) return std::unexpected(test.error());
-  figure.method = test->method;
-  figure.undecidable = test->undecidable;
-  if (test->n > 0) figure.estimate = test->estimate;
-  if (test->undecidable.empty()) figure.lower = std::max(0.0, test->lower.value_or(0));
+  auto test = TRY(
+      test_metric(look.table, look.selection, look.subject, {tau, true}, look.rules, look.alpha, look.seed));
+  figure.method = test.method;
+  figure.undecidable = test.undecidable;
+  if (test.n > 0) figure.estimate = test.estimate;
+  if (test.undecidable.empty()) figure.lower = std::max(0.0, test.lower.value_or(0));
   return {};
 }
 
@@ -190,9 +189,9 @@ schema::Result<FloorLimit> floor_limit(const Floors& floors, const schema::Claus
   limit.floor_alpha = both ? alpha / 4 : alpha / 2;
   for (const FloorSide side : kFloorSides) {
     if (floors.of(side).table == nullptr) continue;
-    auto figure = figure_of(floors.of(side), side, clause, subject, where, rules, limit.floor_alpha, seed);
-    if (!figure) return std::unexpected(figure.error());
-    limit.floors.push_back(std::move(*figure));
+    auto figure =
+        TRY(figure_of(floors.of(side), side, clause, subject, where, rules, limit.floor_alpha, seed));
+    limit.floors.push_back(std::move(figure));
   }
   // A quantile's steps are limits of the grid: rounding must not move a limit off its threshold.
   const double raised = limit.multiple * largest(limit).lower;

@@ -126,9 +126,8 @@ schema::Result<std::optional<std::size_t>> quantile_column(const gpu::Measuremen
                             " is known once for each sequence and has no quantiles over rows: write over: "
                             "sequences");
   }
-  const auto column = threshold_column(table, subject, limit);
-  if (!column) return std::unexpected(column.error());
-  return std::optional(*column);
+  const auto column = TRY(threshold_column(table, subject, limit));
+  return std::optional(column);
 }
 
 MeanQuestion question_of(const gpu::MeasurementTable& table, const schema::MetricSubject& subject,
@@ -229,13 +228,11 @@ std::optional<double> sequence_value(Metric metric, const SequenceRow& row) {
 schema::Result<MeanTest> test_metric(const gpu::MeasurementTable& table, const Selection& selection,
                                      const schema::MetricSubject& subject, const MetricLimit& limit,
                                      const MeanRules& rules, double alpha, std::uint64_t seed) {
-  if (auto supplied = check_supply(table, subject.metric); !supplied)
-    return std::unexpected(supplied.error());
+  TRY(check_supply(table, subject.metric));
   if (is_quantile(subject)) {
-    const auto column = quantile_column(table, subject, limit, rules);
-    if (!column) return std::unexpected(column.error());
+    const auto column = TRY(quantile_column(table, subject, limit, rules));
     const auto clusters = collect(table, selection, [&](const SequenceRow& row) {
-      return quantile_part(subject.metric, *column, limit, row);
+      return quantile_part(subject.metric, column, limit, row);
     });
     return exceedance(clusters, tolerated_fraction(*subject.aggregate, limit.is_max), alpha, seed);
   }
@@ -264,15 +261,13 @@ schema::Result<BoundedFigures> bounded_figures(const gpu::MeasurementTable& tabl
                                                const schema::MetricSubject& subject, const MetricLimit& limit,
                                                const MeanRules& rules) {
   if (table.bounded(subject.metric)) return harm_figures(table, subject, limit, rules);
-  if (auto supplied = check_supply(table, subject.metric); !supplied)
-    return std::unexpected(supplied.error());
+  TRY(check_supply(table, subject.metric));
   BoundedFigures out;
   out.parts.reserve(table.sequences.size());
   if (is_quantile(subject)) {
-    const auto column = quantile_column(table, subject, limit, rules);
-    if (!column) return std::unexpected(column.error());
+    const auto column = TRY(quantile_column(table, subject, limit, rules));
     for (const SequenceRow& row : table.sequences) {
-      out.parts.push_back(quantile_part(subject.metric, *column, limit, row));
+      out.parts.push_back(quantile_part(subject.metric, column, limit, row));
     }
     out.tau = tolerated_fraction(*subject.aggregate, limit.is_max);
     return out;

@@ -15,12 +15,10 @@ using schema::fail;
 
 schema::Result<evidence::PopulationRequest> population_request(const Call& call) {
   evidence::PopulationRequest request;
-  const auto from = required_number(call.query("from_us"), "from_us");
-  if (!from) return std::unexpected(from.error());
-  const auto to = required_number(call.query("to_us"), "to_us");
-  if (!to) return std::unexpected(to.error());
-  request.from_us = static_cast<std::int64_t>(*from);
-  request.to_us = static_cast<std::int64_t>(*to);
+  const auto from = TRY(required_number(call.query("from_us"), "from_us"));
+  const auto to = TRY(required_number(call.query("to_us"), "to_us"));
+  request.from_us = static_cast<std::int64_t>(from);
+  request.to_us = static_cast<std::int64_t>(to);
   request.model = text_of(call, "model");
   std::optional<std::int64_t> limit;
   auto read = read_number(call, "limit", limit);
@@ -40,17 +38,15 @@ schema::Result<evidence::SampleRequest> sample_request(const Call& call) {
   if (!read) return std::unexpected(read.error());
   if (count) request.count = static_cast<std::size_t>(*count);
   if (size) request.size = static_cast<std::uint64_t>(*size);
-  const auto filter = filter_of(call);
-  if (!filter) return std::unexpected(filter.error());
-  request.filter = *filter;
+  const auto filter = TRY(filter_of(call));
+  request.filter = filter;
   return request;
 }
 
 schema::Result<evidence::ExceptionsRequest> exceptions_request(const Call& call) {
-  const auto filter = filter_of(call);
-  if (!filter) return std::unexpected(filter.error());
-  return evidence::ExceptionsRequest{filter->model, filter->promotion, filter->from_us,
-                                     filter->to_us, filter->cursor,    filter->limit};
+  const auto filter = TRY(filter_of(call));
+  return evidence::ExceptionsRequest{filter.model, filter.promotion, filter.from_us,
+                                     filter.to_us, filter.cursor,    filter.limit};
 }
 
 }  // namespace

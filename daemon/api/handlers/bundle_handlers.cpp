@@ -10,10 +10,9 @@ using schema::ErrorCode;
 using schema::fail;
 
 schema::Result<std::int64_t> required_time(const Call& call, std::string_view name) {
-  const auto number = number_of(call.query(name), name);
-  if (!number) return std::unexpected(number.error());
-  if (!*number) return fail(ErrorCode::invalid_argument, fmt::format("'{}' must be given", name));
-  return static_cast<std::int64_t>(**number);
+  const auto number = TRY(number_of(call.query(name), name));
+  if (!number) return fail(ErrorCode::invalid_argument, fmt::format("'{}' must be given", name));
+  return static_cast<std::int64_t>(*number);
 }
 
 /// Records that the bundle is read, then verifies and makes it: its head covers that entry too.

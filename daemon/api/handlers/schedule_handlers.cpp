@@ -83,11 +83,11 @@ net::Response put_schedule(Context& context, const Call& call) {
 }
 
 net::Response delete_schedule(Context& context, const Call& call) {
-  net::Response response = change_at(context, call, [&](std::uint64_t revision) -> schema::Result<pipeline::View> {
-    const auto removed = context.schedules->remove(call.principal.name, call.path[0], revision);
-    if (!removed) return std::unexpected(removed.error());
-    return pipeline::View{};
-  });
+  net::Response response =
+      change_at(context, call, [&](std::uint64_t revision) -> schema::Result<pipeline::View> {
+        TRY(context.schedules->remove(call.principal.name, call.path[0], revision));
+        return pipeline::View{};
+      });
   if (response.status != 200) return response;
   net::Response done;
   done.status = 204;

@@ -54,9 +54,8 @@ schema::Result<auth::TokenRequest> token_request(std::string_view text, std::int
     return fail(ErrorCode::invalid_document, "'name' must be given as a string", "/name");
   auth::TokenRequest request;
   request.name = name->get<std::string>();
-  auto scopes = scopes_of(*body);
-  if (!scopes) return std::unexpected(scopes.error());
-  request.scopes = *scopes;
+  auto scopes = TRY(scopes_of(*body));
+  request.scopes = scopes;
   if (const auto expires = body->find("expires_in_s"); expires != body->end()) {
     if (!expires->is_number_integer() || expires->get<std::int64_t>() < 1 ||
         expires->get<std::int64_t>() > kMaxExpiry_s)

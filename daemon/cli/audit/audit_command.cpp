@@ -32,18 +32,14 @@ Result<std::string> export_target(const AuditExportArgs& args) {
     target = fmt::format("/v1/promotions/{}/bundle?tables={}", net::percent_encode(args.promotion),
                          args.with_tables ? "true" : "false");
   } else {
-    const auto from = parse_time(args.from);
-    if (!from) return std::unexpected(from.error());
-    const auto to = parse_time(args.to);
-    if (!to) return std::unexpected(to.error());
-    target = fmt::format("/v1/evidence/export?from_us={}&to_us={}", *from, *to);
+    const auto from = TRY(parse_time(args.from));
+    const auto to = TRY(parse_time(args.to));
+    target = fmt::format("/v1/evidence/export?from_us={}&to_us={}", from, to);
   }
   if (args.older_head.empty()) return target;
-  const auto note = read_file(args.older_head, evidence::kMaxNoteBytes);
-  if (!note) return std::unexpected(note.error());
-  const auto head = evidence::read_checkpoint(*note);
-  if (!head) return std::unexpected(head.error());
-  return target + fmt::format("&older={}", head->checkpoint.size);
+  const auto note = TRY(read_file(args.older_head, evidence::kMaxNoteBytes));
+  const auto head = TRY(evidence::read_checkpoint(note));
+  return target + fmt::format("&older={}", head.checkpoint.size);
 }
 
 /// The answer goes into `path`.part, which takes the name when all of it is there.

@@ -35,9 +35,8 @@ std::string query_of(const AuditArgs& args) {
 schema::Result<void> add_times(std::string& query, const AuditArgs& args) {
   for (const auto& [name, text] : {std::pair{"from_us", &args.from}, std::pair{"to_us", &args.to}}) {
     if (text->empty()) continue;
-    const auto time_us = parse_time(*text);
-    if (!time_us) return std::unexpected(time_us.error());
-    query += fmt::format("{}={}&", name, *time_us);
+    const auto time_us = TRY(parse_time(*text));
+    query += fmt::format("{}={}&", name, time_us);
   }
   return {};
 }

@@ -35,8 +35,7 @@ schema::Result<std::vector<schema::ClauseVerdict>> decide_again(const std::strin
   if (more) return schema::fail(ErrorCode::unsupported, "its limits rest on a noise floor's tables");
   auto parsed = schema::parse_stored_contract(contract, "the contract");
   if (!parsed.contract) return schema::fail(ErrorCode::invalid_document, "the contract cannot be read");
-  auto measured = gpu::deserialise(table);
-  if (!measured) return std::unexpected(std::move(measured.error()));
+  auto measured = TRY(gpu::deserialise(table));
   stages::StageInputs inputs;
   inputs.attempt = static_cast<std::uint32_t>(decision.run);
   inputs.code_version = decision.code_version;
@@ -46,8 +45,8 @@ schema::Result<std::vector<schema::ClauseVerdict>> decide_again(const std::strin
     return schema::fail(ErrorCode::invalid_document, "body/seed or body/run of the decision is missing");
   }
   auto report = stage == Stage::offline_numeric
-                    ? stages::evaluate_offline_numeric(*parsed.contract, *measured, inputs)
-                    : stages::evaluate_statistical_slice(*parsed.contract, *measured, inputs);
+                    ? stages::evaluate_offline_numeric(*parsed.contract, measured, inputs)
+                    : stages::evaluate_statistical_slice(*parsed.contract, measured, inputs);
   return std::move(report.clauses);
 }
 

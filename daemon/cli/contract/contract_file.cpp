@@ -27,9 +27,8 @@ schema::Result<std::string> read_contract_text(const std::string& path) {
 }
 
 schema::Result<schema::Contract> read_contract_file(const std::string& path) {
-  const auto text = read_contract_text(path);
-  if (!text) return std::unexpected(text.error());
-  schema::ContractReport report = schema::parse_contract(*text, path);
+  const auto text = TRY(read_contract_text(path));
+  schema::ContractReport report = schema::parse_contract(text, path);
   if (report.contract) return std::move(*report.contract);
   return schema::fail(ErrorCode::invalid_document,
                       "the contract has faults:\n" + schema::format_faults(report.faults, path));

@@ -91,40 +91,34 @@ struct Bench {
 };
 
 Result<Bench> open_bench(const ContractTestArgs& args) {
-  auto contract = read_contract_file(args.contract);
-  if (!contract) return std::unexpected(contract.error());
+  auto contract = TRY(read_contract_file(args.contract));
   std::optional<gpu::Corpus> corpus;
   if (!args.corpus.empty()) {
-    auto read = gpu::read_corpus(args.corpus);
-    if (!read) return std::unexpected(read.error());
-    corpus = std::move(*read);
+    auto read = TRY(gpu::read_corpus(args.corpus));
+    corpus = std::move(read);
   }
-  auto train = gpu::Capture::open(args.train);
-  if (!train) return std::unexpected(train.error());
-  auto inf = gpu::Capture::open(args.inf);
-  if (!inf) return std::unexpected(inf.error());
+  auto train = TRY(gpu::Capture::open(args.train));
+  auto inf = TRY(gpu::Capture::open(args.inf));
   const gpu::Corpus* slices = corpus ? &*corpus : nullptr;
-  auto floors = measure_floors(args.floors, *train, *inf, slices, &*contract);
-  if (!floors) return std::unexpected(floors.error());
-  return Bench{std::move(*contract), std::move(*train), std::move(*inf), std::move(corpus),
-               std::move(*floors)};
+  auto floors = TRY(measure_floors(args.floors, train, inf, slices, &contract));
+  return Bench{std::move(contract), std::move(train), std::move(inf), std::move(corpus), std::move(floors)};
 }
 
 /// What the two stages of captures make of one capture of K_inf, together: a clause that only traffic can
 /// decide plays no part.
 Result<Case> judge(const Bench& bench, const gpu::Capture& inf, std::string name, bool good) {
   const auto infos = bench.corpus ? bench.corpus->sequences : std::vector<gpu::SequenceInfo>{};
-  const auto table = gpu::measure_with_bits(bench.train, inf, bench.slices(), options_for(bench.contract, infos),
-                                            stages::required_bits(bench.contract));
-  if (!table) return std::unexpected(table.error());
+  const auto table =
+      TRY(gpu::measure_with_bits(bench.train, inf, bench.slices(), options_for(bench.contract, infos),
+                                 stages::required_bits(bench.contract)));
   stages::StageInputs inputs;
   inputs.alpha = bench.contract.confidence.alpha;  // a look, not a stage: nothing is spent
   inputs.seed = kSeed;
   inputs.floors = bench.floors.view();
   Case out{std::move(name), good, Verdict::pass, {}};
   for (stages::StageReport& report :
-       std::array{stages::evaluate_offline_numeric(bench.contract, *table, inputs),
-                  stages::evaluate_statistical_slice(bench.contract, *table, inputs)}) {
+       std::array{stages::evaluate_offline_numeric(bench.contract, table, inputs),
+                  stages::evaluate_statistical_slice(bench.contract, table, inputs)}) {
     std::ranges::move(report.clauses, std::back_inserter(out.clauses));
   }
   out.verdict = schema::combine(out.clauses);
@@ -161,16 +155,13 @@ Result<schema::SliceWhere> slice_to_corrupt(const Bench& bench, const std::strin
 Result<std::vector<Case>> known_cases(const Bench& bench, const ContractTestArgs& args) {
   std::vector<Case> cases;
   const auto add = [&](const std::string& path, std::string name, bool good) -> Result<void> {
-    const auto capture = gpu::Capture::open(path);
-    if (!capture) return std::unexpected(capture.error());
-    auto judged = judge(bench, *capture, std::move(name), good);
-    if (!judged) return std::unexpected(judged.error());
-    cases.push_back(std::move(*judged));
+    const auto capture = TRY(gpu::Capture::open(path));
+    auto judged = TRY(judge(bench, capture, std::move(name), good));
+    cases.push_back(std::move(judged));
     return {};
   };
-  if (auto ok = add(args.inf, "as given", true); !ok) return std::unexpected(ok.error());
-  for (const std::string& path : args.good)
-    if (auto ok = add(path, "good: " + path, true); !ok) return std::unexpected(ok.error());
+  TRY(add(args.inf, "as given", true));
+  for (const std::string& path : args.good) TRY(add(path, "good: " + path, true));
   for (const std::string& fault : args.faults) {
     const auto equals = fault.find('=');
     if (equals == 0 || equals == std::string::npos) {
@@ -179,36 +170,31 @@ Result<std::vector<Case>> known_cases(const Bench& bench, const ContractTestArgs
                                       "a name, as in --fault \"stale weights=stale.safetensors\"",
                                       fault));
     }
-    if (auto ok = add(fault.substr(equals + 1), fault.substr(0, equals), false); !ok)
-      return std::unexpected(ok.error());
+    TRY(add(fault.substr(equals + 1), fault.substr(0, equals), false));
   }
   return cases;
 }
 
 Result<void> injected_cases(const Bench& bench, const ContractTestArgs& args, std::vector<Case>& cases,
                             std::vector<std::string>& notes) {
-  const auto where = slice_to_corrupt(bench, args.slice);
-  if (!where) return std::unexpected(where.error());
-  const auto folder = WorkFolder::make(args.work_dir);
-  if (!folder) return std::unexpected(folder.error());
-  const auto path = folder->path() / "faulty.safetensors";
+  const auto where = TRY(slice_to_corrupt(bench, args.slice));
+  const auto folder = TRY(WorkFolder::make(args.work_dir));
+  const auto path = folder.path() / "faulty.safetensors";
   for (std::size_t i = 0; i < gpu::kFaultCount; ++i) {
     const auto fault = static_cast<gpu::Fault>(i);
     std::string name(gpu::to_string(fault));
     if (fault == gpu::Fault::corrupted_slice) {
-      if (where->empty()) {
+      if (where.empty()) {
         notes.emplace_back("corrupted-slice was not injected: the corpus has no slice of min_sequences.");
         continue;
       }
-      name += " " + schema::slice_text(*where);
+      name += " " + schema::slice_text(where);
     }
-    auto written = gpu::write_faulty_capture(bench.inf, bench.slices(), fault, *where, kSeed, path);
+    auto written = gpu::write_faulty_capture(bench.inf, bench.slices(), fault, where, kSeed, path);
     if (!written) return written;
-    const auto capture = gpu::Capture::open(path);
-    if (!capture) return std::unexpected(capture.error());
-    auto judged = judge(bench, *capture, std::move(name), false);
-    if (!judged) return std::unexpected(judged.error());
-    cases.push_back(std::move(*judged));
+    const auto capture = TRY(gpu::Capture::open(path));
+    auto judged = TRY(judge(bench, capture, std::move(name), false));
+    cases.push_back(std::move(judged));
   }
   return {};
 }

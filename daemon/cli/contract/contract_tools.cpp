@@ -22,21 +22,17 @@ using schema::Result;
 Result<std::string> suggestion(const SuggestArgs& args) {
   std::optional<gpu::Corpus> corpus;
   if (!args.corpus.empty()) {
-    auto read = gpu::read_corpus(args.corpus);
-    if (!read) return std::unexpected(read.error());
-    corpus = std::move(*read);
+    auto read = TRY(gpu::read_corpus(args.corpus));
+    corpus = std::move(read);
   }
   const gpu::Corpus* slices = corpus ? &*corpus : nullptr;
-  const auto train = gpu::Capture::open(args.train);
-  if (!train) return std::unexpected(train.error());
-  const auto inf = gpu::Capture::open(args.inf);
-  if (!inf) return std::unexpected(inf.error());
-  const auto table = gpu::measure(*train, *inf, slices, {});
-  if (!table) return std::unexpected(table.error());
-  const auto floors = measure_floors(args.floors, *train, *inf, slices, nullptr);
+  const auto train = TRY(gpu::Capture::open(args.train));
+  const auto inf = TRY(gpu::Capture::open(args.inf));
+  const auto table = TRY(gpu::measure(train, inf, slices, {}));
+  const auto floors = measure_floors(args.floors, train, inf, slices, nullptr);
   if (!floors) return std::unexpected(floors.error());
   stages::SuggestInputs inputs;
-  inputs.table = &*table;
+  inputs.table = &table;
   inputs.floor_train = floors->train ? &*floors->train : nullptr;
   inputs.floor_inf = floors->inf ? &*floors->inf : nullptr;
   inputs.name = args.name;

@@ -61,32 +61,29 @@ Result<EngineRows> read_all(const CaptureImportArgs& args, Format format) {
   if (args.listed) options.listed = *args.listed;
   options.first_sequence = args.first_sequence;
   if (!args.token_map.empty()) {
-    auto tokens = gpu::ingest::TokenMap::read(args.token_map);
-    if (!tokens) return std::unexpected(tokens.error());
-    options.tokens = std::move(*tokens);
+    auto tokens = TRY(gpu::ingest::TokenMap::read(args.token_map));
+    options.tokens = std::move(tokens);
   }
   EngineRows all;
   for (const std::string& path : args.files) {
-    const auto bytes = read_file(path, format);
-    if (!bytes) return std::unexpected(bytes.error());
-    auto part = format == Format::llamacpp_logits
-                    ? gpu::ingest::read_saved_logits(*bytes, options, path)
-                    : gpu::ingest::read_responses(format, *bytes, options, path);
-    if (!part) return std::unexpected(part.error());
-    options.first_sequence += part->sequences;
-    all.sequences += part->sequences;
-    if (all.vocabulary != 0 && part->vocabulary != all.vocabulary) {
+    const auto bytes = TRY(read_file(path, format));
+    auto part =
+        TRY(format == Format::llamacpp_logits ? gpu::ingest::read_saved_logits(bytes, options, path)
+                                              : gpu::ingest::read_responses(format, bytes, options, path));
+    options.first_sequence += part.sequences;
+    all.sequences += part.sequences;
+    if (all.vocabulary != 0 && part.vocabulary != all.vocabulary) {
       return schema::fail(ErrorCode::invalid_argument,
                           path + " is of another vocabulary than the files before it");
     }
-    all.vocabulary = part->vocabulary;
-    all.logprob_error = std::max(all.logprob_error, part->logprob_error);
-    if (all.rows.size() + part->rows.size() > gpu::ingest::kMaxRows) {
+    all.vocabulary = part.vocabulary;
+    all.logprob_error = std::max(all.logprob_error, part.logprob_error);
+    if (all.rows.size() + part.rows.size() > gpu::ingest::kMaxRows) {
       return schema::fail(
           ErrorCode::limit_exceeded,
           fmt::format("up to {} there are more than {} rows; import in parts", path, gpu::ingest::kMaxRows));
     }
-    std::ranges::move(part->rows, std::back_inserter(all.rows));
+    std::ranges::move(part.rows, std::back_inserter(all.rows));
   }
   return all;
 }

@@ -62,9 +62,8 @@ Result<void> write_certificate(const DriftArgs& args, const DriftReport& report,
                                const gpu::Capture& inf) {
   gpu::MeasurementTable table = *report.table;
   for (const auto& [capture, identity] : {std::pair(&train, &table.train), std::pair(&inf, &table.inf)}) {
-    auto digest = gpu::capture_digest(*capture);
-    if (!digest) return std::unexpected(digest.error());
-    identity->file_digest = *digest;
+    auto digest = TRY(gpu::capture_digest(*capture));
+    identity->file_digest = digest;
   }
   stages::CertificateInputs inputs;
   inputs.table = &table;
@@ -76,9 +75,8 @@ Result<void> write_certificate(const DriftArgs& args, const DriftReport& report,
   if (report.has_contract) inputs.verdict = report.verdict;
   inputs.table_digest = schema::sha256_digest(gpu::serialise(*report.table));
   if (!args.corpus.empty()) {
-    auto digest = digest_of_file(args.corpus);
-    if (!digest) return std::unexpected(digest.error());
-    inputs.corpus_digest = *digest;
+    auto digest = TRY(digest_of_file(args.corpus));
+    inputs.corpus_digest = digest;
   }
   inputs.device = report.device;
   inputs.code_version = args.version;

@@ -80,22 +80,18 @@ Result<schema::Contract> read_contract(const std::string& path) {
 Result<Inputs> read_inputs(const DriftArgs& args) {
   std::optional<schema::Contract> contract;
   if (!args.contract.empty()) {
-    auto read = read_contract(args.contract);
-    if (!read) return std::unexpected(read.error());
-    contract = std::move(*read);
+    auto read = TRY(read_contract(args.contract));
+    contract = std::move(read);
   }
   std::optional<gpu::Corpus> corpus;
   if (!args.corpus.empty()) {
-    auto read = gpu::read_corpus(args.corpus);
-    if (!read) return std::unexpected(read.error());
-    corpus = std::move(*read);
+    auto read = TRY(gpu::read_corpus(args.corpus));
+    corpus = std::move(read);
   }
   const gpu::fused::HeadSource heads{args.lm_head, args.checkpoint};
-  auto train = gpu::Capture::open(args.train, heads);
-  if (!train) return std::unexpected(train.error());
-  auto inf = gpu::Capture::open(args.inf, heads);
-  if (!inf) return std::unexpected(inf.error());
-  const bool hidden = train->mode() == gpu::CaptureMode::hidden || inf->mode() == gpu::CaptureMode::hidden;
+  auto train = TRY(gpu::Capture::open(args.train, heads));
+  auto inf = TRY(gpu::Capture::open(args.inf, heads));
+  const bool hidden = train.mode() == gpu::CaptureMode::hidden || inf.mode() == gpu::CaptureMode::hidden;
   if (!hidden && !(args.lm_head.empty() && args.checkpoint.empty())) {
     return schema::fail(
         ErrorCode::invalid_argument,
@@ -106,10 +102,9 @@ Result<Inputs> read_inputs(const DriftArgs& args) {
   floor_args.heads = heads;
   floor_args.digests = !args.certificate.empty();
   auto floors =
-      measure_floors(floor_args, *train, *inf, corpus ? &*corpus : nullptr, contract ? &*contract : nullptr);
+      measure_floors(floor_args, train, inf, corpus ? &*corpus : nullptr, contract ? &*contract : nullptr);
   if (!floors) return std::unexpected(floors.error());
-  return Inputs{std::move(*train), std::move(*inf), std::move(corpus), std::move(contract),
-                std::move(*floors)};
+  return Inputs{std::move(train), std::move(inf), std::move(corpus), std::move(contract), std::move(*floors)};
 }
 
 gpu::MeasureOptions options_of(const DriftArgs& args, const Inputs& inputs) {
@@ -138,9 +133,8 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
                                                      DriftRanks& ranks) {
   std::optional<RowsFile> rows;
   if (!args.rows_out.empty() && ranks.root()) {
-    auto created = RowsFile::create(args.rows_out, inputs.train, inputs.inf);
-    if (!created) return std::unexpected(created.error());
-    rows.emplace(std::move(*created));
+    auto created = TRY(RowsFile::create(args.rows_out, inputs.train, inputs.inf));
+    rows.emplace(std::move(created));
   }
   DriftProgress progress;
   gpu::RowSink sink;
@@ -154,7 +148,7 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
       inputs.contract ? stages::required_bits(*inputs.contract) : std::vector<std::string>{},
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }, sink);
   if (!table || !rows) return table;
-  if (auto ok = rows->finish(); !ok) return std::unexpected(ok.error());
+  TRY(rows->finish());
   return table;
 }
 

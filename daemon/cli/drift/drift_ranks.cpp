@@ -57,7 +57,7 @@ Result<std::optional<gpu::MeasurementTable>> with_bits(const gpu::Capture& train
                                                        const std::vector<std::string>& exact,
                                                        Result<std::optional<gpu::MeasurementTable>> table) {
   if (!table || !*table) return table;
-  if (auto ok = gpu::compare_bits(train, inf, exact, **table); !ok) return std::unexpected(ok.error());
+  TRY(gpu::compare_bits(train, inf, exact, **table));
   return table;
 }
 
@@ -104,15 +104,13 @@ DriftRanks::~DriftRanks() = default;
 
 Result<DriftRanks> DriftRanks::start(const DriftArgs& args) {
   DriftRanks out;
-  auto options = options_of(args);
-  if (!options) return std::unexpected(options.error());
-  out.options_ = *options;
+  auto options = TRY(options_of(args));
+  out.options_ = options;
   out.asked_ = args.device;
   const bool launched = gpu::started_by_mpi() && args.exchange != "threads";
   if (args.exchange != "mpi" && !launched) {
-    auto devices = gpu::devices_of_ranks(args.device, args.ranks);
-    if (!devices) return std::unexpected(devices.error());
-    out.devices_ = std::move(*devices);
+    auto devices = TRY(gpu::devices_of_ranks(args.device, args.ranks));
+    out.devices_ = std::move(devices);
     return out;
   }
   auto job = gpu::open_mpi(out.options_.timeout);
@@ -158,9 +156,8 @@ Result<std::optional<gpu::MeasurementTable>> DriftRanks::measure(
     return with_bits(train, inf, exact, std::move(table));
   }
   if (devices_.size() == 1) {
-    auto table = gpu::measure_with_bits(train, inf, corpus, options, exact, progress, sink);
-    if (!table) return std::unexpected(table.error());
-    return std::optional(std::move(*table));
+    auto table = TRY(gpu::measure_with_bits(train, inf, corpus, options, exact, progress, sink));
+    return std::optional(std::move(table));
   }
   auto ranks = gpu::measure_in_threads(train, inf, corpus, options, options_, devices_, progress, sink);
   abandoned_ = ranks.abandoned;

@@ -22,15 +22,13 @@ Result<RowsFile> RowsFile::create(const std::filesystem::path& path, const gpu::
   std::vector<Column> columns = {{"sequence_ids", train.sequence_ids()}, {"positions", train.positions()}};
   if (train.has_tokens()) columns.push_back({"token_ids", train.token_ids()});
   for (const Column& column : columns) tensors.push_back({column.name, gpu::DType::i64, {train.rows()}});
-  auto writer = gpu::SafetensorsWriter::create(
-      path, tensors, {{"train.kernel", train.identity().kernel}, {"inf.kernel", inf.identity().kernel}});
-  if (!writer) return std::unexpected(writer.error());
+  auto writer = TRY(gpu::SafetensorsWriter::create(
+      path, tensors, {{"train.kernel", train.identity().kernel}, {"inf.kernel", inf.identity().kernel}}));
   std::size_t at = gpu::kRowMetricCount;
   for (const Column& column : columns) {
-    if (auto ok = writer->write(at++, 0, std::as_bytes(column.values)); !ok)
-      return std::unexpected(ok.error());
+    TRY(writer.write(at++, 0, std::as_bytes(column.values)));
   }
-  return RowsFile(std::move(*writer));
+  return RowsFile(std::move(writer));
 }
 
 Result<void> RowsFile::write(std::uint64_t first_row, std::span<const driftgate_row> rows) {
@@ -38,7 +36,7 @@ Result<void> RowsFile::write(std::uint64_t first_row, std::span<const driftgate_
   for (std::size_t metric = 0; metric < gpu::kRowMetricCount; ++metric) {
     for (std::size_t i = 0; i < rows.size(); ++i) column[i] = rows[i].values[metric];
     const auto bytes = std::as_bytes(std::span<const double>(column));
-    if (auto ok = writer_.write(metric, first_row * sizeof(double), bytes); !ok) return ok;
+    TRY(writer_.write(metric, first_row * sizeof(double), bytes));
   }
   return {};
 }

@@ -14,9 +14,8 @@ using schema::Result;
 Result<void> add_digests(gpu::MeasurementTable& table, const gpu::Capture& first,
                          const gpu::Capture& second) {
   for (const auto& [capture, identity] : {std::pair(&first, &table.train), std::pair(&second, &table.inf)}) {
-    auto digest = gpu::capture_digest(*capture);
-    if (!digest) return std::unexpected(digest.error());
-    identity->file_digest = std::move(*digest);
+    auto digest = TRY(gpu::capture_digest(*capture));
+    identity->file_digest = std::move(digest);
   }
   return {};
 }
@@ -50,8 +49,7 @@ Result<std::optional<gpu::MeasurementTable>> measure_floor(const FloorArgs& args
                     "a second time with another batch size",
                     name, a.name()));
   }
-  auto same = stages::check_floor_identity(a.identity(), second->identity(), own.identity(), name);
-  if (!same) return std::unexpected(same.error());
+  TRY(stages::check_floor_identity(a.identity(), second->identity(), own.identity(), name));
   auto table = gpu::measure(a, *second, corpus, options);
   if (!table) return schema::wrap(table.error(), name);
   if (args.digests) {
@@ -73,12 +71,10 @@ Result<MeasuredFloors> measure_floors(const FloorArgs& args, const gpu::Capture&
   }
   options.top_rows = 0;
   MeasuredFloors floors;
-  auto of_train = measure_floor(args, stages::FloorSide::train, train, corpus, options);
-  if (!of_train) return std::unexpected(of_train.error());
-  floors.train = std::move(*of_train);
-  auto of_inf = measure_floor(args, stages::FloorSide::inf, inf, corpus, options);
-  if (!of_inf) return std::unexpected(of_inf.error());
-  floors.inf = std::move(*of_inf);
+  auto of_train = TRY(measure_floor(args, stages::FloorSide::train, train, corpus, options));
+  floors.train = std::move(of_train);
+  auto of_inf = TRY(measure_floor(args, stages::FloorSide::inf, inf, corpus, options));
+  floors.inf = std::move(of_inf);
   return floors;
 }
 

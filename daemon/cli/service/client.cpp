@@ -102,14 +102,12 @@ std::string fresh_idempotency_key() {
 Result<Client> Client::open(const ConnectionArgs& args) {
   std::string text = args.url.empty() ? environment("DRIFTGATE_URL") : args.url;
   if (text.empty()) text = kDefaultUrl;
-  auto url = net::parse_daemon_url(text);
-  if (!url) return std::unexpected(url.error());
-  auto token = find_token(args);
-  if (!token) return std::unexpected(token.error());
+  auto url = TRY(net::parse_daemon_url(text));
+  auto token = TRY(find_token(args));
   net::TlsClientFiles tls = args.tls;
   if (tls.ca.empty()) tls.ca = environment("DRIFTGATE_CA");
-  if (url->tls) std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to the socket without MSG_NOSIGNAL
-  return Client(std::move(*url), std::move(*token), std::move(tls));
+  if (url.tls) std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to the socket without MSG_NOSIGNAL
+  return Client(std::move(url), std::move(token), std::move(tls));
 }
 
 Result<std::string> Client::exchange(net::ClientRequest request) {

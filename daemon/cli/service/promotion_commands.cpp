@@ -38,10 +38,8 @@ Result<std::string> request_body(const PromoteArgs& args) {
   json request{{"model", args.model}, {"engine", args.engine}, {"contract", args.contract}};
   if (!args.note.empty()) request["note"] = args.note;
   if (!args.fallback_engine.empty()) request["fallback_engine"] = args.fallback_engine;
-  const auto numeric = add_captures(request, "numeric", args.numeric);
-  if (!numeric) return std::unexpected(numeric.error());
-  const auto slice = add_captures(request, "slice", args.slice);
-  if (!slice) return std::unexpected(slice.error());
+  TRY(add_captures(request, "numeric", args.numeric));
+  TRY(add_captures(request, "slice", args.slice));
   return request.dump();
 }
 

@@ -34,9 +34,8 @@ json item_of(const json& entry) {
 /// What an applied route gave traffic to without leave and the route before it did not: an item each.
 Result<std::vector<json>> items_of_route(Reader& reader, ServingLeaves& leaves, const json& applied) {
   std::vector<json> items;
-  auto without = leaves.without_leave(applied);
-  if (!without) return std::unexpected(std::move(without.error()));
-  if (without->empty()) return items;
+  auto without = TRY(leaves.without_leave(applied));
+  if (without.empty()) return items;
   const json subject = object_at(applied, "subject");
   EntryFilter filter;
   filter.model = text_at(subject, "model");
@@ -44,15 +43,13 @@ Result<std::vector<json>> items_of_route(Reader& reader, ServingLeaves& leaves, 
   filter.newest_first = true;
   filter.cursor = applied.value("seq", std::int64_t{0});
   filter.limit = 1;
-  auto page = query_entries(reader, filter);
-  if (!page) return std::unexpected(std::move(page.error()));
+  auto page = TRY(query_entries(reader, filter));
   json before = json::object();
-  if (!page->entries.empty()) {
-    auto entry = entry_json(page->entries.front());
-    if (!entry) return std::unexpected(std::move(entry.error()));
-    before = object_at(object_at(*entry, "body"), "route");
+  if (!page.entries.empty()) {
+    auto entry = TRY(entry_json(page.entries.front()));
+    before = object_at(object_at(entry, "body"), "route");
   }
-  for (const ServedArm& arm : *without) {
+  for (const ServedArm& arm : without) {
     const auto version = text_at(arm.version, "version");
     if (serves(before, version)) continue;
     items.push_back({{"seq", applied["seq"]},
@@ -74,10 +71,9 @@ Result<std::vector<json>> items_of(Reader& reader, ServingLeaves& leaves, const 
 
 Result<std::optional<std::int64_t>> edge(Reader& reader, EntryFilter filter) {
   filter.limit = 1;
-  auto page = query_entries(reader, filter);
-  if (!page) return std::unexpected(std::move(page.error()));
-  if (page->entries.empty()) return std::nullopt;
-  return page->entries.front().seq;
+  auto page = TRY(query_entries(reader, filter));
+  if (page.entries.empty()) return std::nullopt;
+  return page.entries.front().seq;
 }
 
 }  // namespace
@@ -101,8 +97,7 @@ Result<Population> population(Reader& reader, const PopulationRequest& request) 
   if (request.limit < 1 || request.limit > kMaxPage) {
     return schema::fail(schema::ErrorCode::invalid_argument, "a page of a population has 1 to 1,000 items");
   }
-  auto span = span_of(reader, request.from_us, request.to_us);
-  if (!span) return std::unexpected(std::move(span.error()));
+  auto span = TRY(span_of(reader, request.from_us, request.to_us));
   EntryFilter filter;
   filter.model = request.model;
   filter.kinds = {EvidenceKind::state_changed, EvidenceKind::model_bootstrapped, EvidenceKind::route_applied};
@@ -110,27 +105,24 @@ Result<Population> population(Reader& reader, const PopulationRequest& request) 
   filter.to_us = request.to_us;
   filter.cursor = request.cursor;
   filter.limit = kMaxPage;
-  Population found{.span = *span};
+  Population found{.span = span};
   ServingLeaves leaves(reader);
   json items = json::array();
   for (int scanned = 0; scanned < kMaxScannedPages; ++scanned) {
-    auto page = query_entries(reader, filter);
-    if (!page) return std::unexpected(std::move(page.error()));
-    found.tree_size = page->tree_size;
-    found.next = page->next;
-    for (const StoredEntry& stored : page->entries) {
-      auto entry = entry_json(stored);
-      if (!entry) return std::unexpected(std::move(entry.error()));
-      auto said = items_of(reader, leaves, *entry);
-      if (!said) return std::unexpected(std::move(said.error()));
-      for (json& item : *said) items.push_back(std::move(item));
+    auto page = TRY(query_entries(reader, filter));
+    found.tree_size = page.tree_size;
+    found.next = page.next;
+    for (const StoredEntry& stored : page.entries) {
+      auto entry = TRY(entry_json(stored));
+      auto said = TRY(items_of(reader, leaves, entry));
+      for (json& item : said) items.push_back(std::move(item));
       if (items.size() < static_cast<std::size_t>(request.limit)) continue;
-      if (page->next || stored.seq != page->entries.back().seq) found.next = stored.seq;
+      if (page.next || stored.seq != page.entries.back().seq) found.next = stored.seq;
       found.items = items.dump();
       return found;
     }
-    if (!page->next) break;
-    filter.cursor = page->next;
+    if (!page.next) break;
+    filter.cursor = page.next;
   }
   found.items = items.dump();
   return found;
@@ -148,9 +140,8 @@ Result<bool> is_usual(ServingLeaves& leaves, const json& entry) {
     return to != "rolling_back" && to != "aborted" && to != "rejected";
   }
   if (kind != "route_applied") return false;
-  auto without = leaves.without_leave(entry);
-  if (!without) return std::unexpected(std::move(without.error()));
-  return without->empty();
+  auto without = TRY(leaves.without_leave(entry));
+  return without.empty();
 }
 
 }  // namespace
@@ -186,11 +177,9 @@ Result<EntryPage> exceptions(Reader& reader, const ExceptionsRequest& request) {
   for (auto* part : {&*decided, &*by_hand, &*applied}) {
     for (StoredEntry& stored : part->entries) {
       if (read_to && stored.seq > *read_to) continue;
-      auto entry = entry_json(stored);
-      if (!entry) return std::unexpected(std::move(entry.error()));
-      auto usual = is_usual(leaves, *entry);
-      if (!usual) return std::unexpected(std::move(usual.error()));
-      if (!*usual) page.entries.push_back(std::move(stored));
+      auto entry = TRY(entry_json(stored));
+      auto usual = TRY(is_usual(leaves, entry));
+      if (!usual) page.entries.push_back(std::move(stored));
     }
   }
   std::ranges::sort(page.entries, {}, &StoredEntry::seq);

@@ -53,8 +53,7 @@ void draw(std::vector<Drawn>& kept, std::size_t count, const std::string& seed, 
 }  // namespace
 
 Result<std::string> sample(Reader& reader, const SampleRequest& request) {
-  auto valid = check(request);
-  if (!valid) return std::unexpected(std::move(valid.error()));
+  TRY(check(request));
   auto size = tree_size(reader);
   if (!size) return std::unexpected(std::move(size.error()));
   if (request.size && *request.size > *size) {

@@ -21,13 +21,11 @@ constexpr int kMaxRoutePages = 100;  ///< how far back "since when" looks
 
 /// Decoded entries of a filter, oldest or newest first.
 Result<std::vector<json>> entries_of(Reader& reader, const EntryFilter& filter) {
-  auto page = query_entries(reader, filter);
-  if (!page) return std::unexpected(std::move(page.error()));
+  auto page = TRY(query_entries(reader, filter));
   std::vector<json> entries;
-  for (const StoredEntry& stored : page->entries) {
-    auto entry = entry_json(stored);
-    if (!entry) return std::unexpected(std::move(entry.error()));
-    entries.push_back(std::move(*entry));
+  for (const StoredEntry& stored : page.entries) {
+    auto entry = TRY(entry_json(stored));
+    entries.push_back(std::move(entry));
   }
   return entries;
 }
@@ -39,8 +37,7 @@ class Served {
       : reader_(reader), model_(model), end_us_(time_us + 1) {}
 
   Result<std::string> answer() {
-    auto size = tree_size(reader_);
-    if (!size) return std::unexpected(std::move(size.error()));
+    auto size = TRY(tree_size(reader_));
     auto applied = newest(EvidenceKind::route_applied);
     if (!applied) return std::unexpected(std::move(applied.error()));
     if (applied->is_null()) {
@@ -52,7 +49,7 @@ class Served {
     const json route = object_at(object_at(*applied, "body"), "route");
     json out{{"model", model_},
              {"time_us", end_us_ - 1},
-             {"tree_size", *size},
+             {"tree_size", size},
              {"applied", {{"seq", (*applied)["seq"]}, {"time_us", (*applied)["time_us"]}}},
              {"desired", nullptr},
              {"slices", route.value("slices", json::array())},
@@ -60,14 +57,12 @@ class Served {
              {"served", json::array()}};
     if (!desired->is_null())
       out["desired"] = {{"seq", (*desired)["seq"]}, {"time_us", (*desired)["time_us"]}};
-    auto without = ServingLeave(reader_, model_).without_leave(*applied);
-    if (!without) return std::unexpected(std::move(without.error()));
+    auto without = TRY(ServingLeave(reader_, model_).without_leave(*applied));
     for (const ServedArm& arm : arms_of(route)) {
       if (!serves(route, text_at(arm.version, "version"))) continue;
-      auto described = describe(arm);
-      if (!described) return std::unexpected(std::move(described.error()));
-      (*described)["allowed"] = std::ranges::find(*without, arm.role, &ServedArm::role) == without->end();
-      out["served"].push_back(std::move(*described));
+      auto described = TRY(describe(arm));
+      described["allowed"] = std::ranges::find(without, arm.role, &ServedArm::role) == without.end();
+      out["served"].push_back(std::move(described));
     }
     return out.dump();
   }
@@ -86,9 +81,8 @@ class Served {
   Result<json> newest(EvidenceKind kind) {
     EntryFilter filter = of_model(kind);
     filter.limit = 1;
-    auto found = entries_of(reader_, filter);
-    if (!found) return std::unexpected(std::move(found.error()));
-    return found->empty() ? json() : std::move(found->front());
+    auto found = TRY(entries_of(reader_, filter));
+    return found.empty() ? json() : std::move(found.front());
   }
 
   Result<json> describe(const ServedArm& arm) {
@@ -111,9 +105,8 @@ class Served {
     filter.limit = kRoutePage;
     json since;
     for (int i = 0; i < kMaxRoutePages; ++i) {
-      auto page = query_entries(reader_, filter);
-      if (!page) return std::unexpected(std::move(page.error()));
-      for (const StoredEntry& stored : page->entries) {
+      auto page = TRY(query_entries(reader_, filter));
+      for (const StoredEntry& stored : page.entries) {
         auto entry = entry_json(stored);
         if (!entry) return entry;
         const json body = object_at(*entry, "body");
@@ -123,8 +116,8 @@ class Served {
                  {"reason", text_at(body, "reason")},
                  {"complete", true}};
       }
-      if (!page->next) return since;
-      filter.cursor = page->next;
+      if (!page.next) return since;
+      filter.cursor = page.next;
     }
     since["complete"] = false;  // longer than was looked back
     return since;
@@ -136,9 +129,8 @@ class Served {
     filter.kinds = {EvidenceKind::model_bootstrapped};
     filter.limit = kMaxPage;
     for (int i = 0; i < kMaxRoutePages; ++i) {
-      auto page = query_entries(reader_, filter);
-      if (!page) return std::unexpected(std::move(page.error()));
-      for (const StoredEntry& stored : page->entries) {
+      auto page = TRY(query_entries(reader_, filter));
+      for (const StoredEntry& stored : page.entries) {
         auto entry = entry_json(stored);
         if (!entry) return entry;
         const json body = object_at(*entry, "body");
@@ -146,8 +138,8 @@ class Served {
         if (text_at(body, "candidate") != version) continue;
         return promotion(*entry);
       }
-      if (!page->next) break;
-      filter.cursor = page->next;
+      if (!page.next) break;
+      filter.cursor = page.next;
     }
     return json();
   }
@@ -180,15 +172,14 @@ class Served {
     filter.to_us = end_us_;
     filter.limit = kMaxPage;
     for (int i = 0; i < kMaxRoutePages; ++i) {
-      auto page = query_entries(reader_, filter);
-      if (!page) return std::unexpected(std::move(page.error()));
-      for (const StoredEntry& stored : page->entries) {
+      auto page = TRY(query_entries(reader_, filter));
+      for (const StoredEntry& stored : page.entries) {
         auto entry = entry_json(stored);
         if (!entry) return entry;
         add_to(out, *entry);
       }
-      if (!page->next) break;
-      filter.cursor = page->next;
+      if (!page.next) break;
+      filter.cursor = page.next;
     }
     return out;
   }

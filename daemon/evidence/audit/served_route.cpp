@@ -24,25 +24,22 @@ template <typename F>
 Result<void> each_entry(Reader& reader, EntryFilter filter, F&& take) {
   filter.limit = kMaxPage;
   for (;;) {
-    auto page = query_entries(reader, filter);
-    if (!page) return std::unexpected(std::move(page.error()));
-    for (const StoredEntry& stored : page->entries) {
-      auto entry = entry_json(stored);
-      if (!entry) return std::unexpected(std::move(entry.error()));
-      auto taken = take(*entry);
+    auto page = TRY(query_entries(reader, filter));
+    for (const StoredEntry& stored : page.entries) {
+      auto entry = TRY(entry_json(stored));
+      auto taken = take(entry);
       if (!taken) return taken;
     }
-    if (!page->next) return {};
-    filter.cursor = page->next;
+    if (!page.next) return {};
+    filter.cursor = page.next;
   }
 }
 
 /// The first entry of a filter, or null.
 Result<json> first_of(Reader& reader, EntryFilter filter) {
   filter.limit = 1;
-  auto page = query_entries(reader, filter);
-  if (!page) return std::unexpected(std::move(page.error()));
-  return page->entries.empty() ? Result<json>(json()) : entry_json(page->entries.front());
+  auto page = TRY(query_entries(reader, filter));
+  return page.entries.empty() ? Result<json>(json()) : entry_json(page.entries.front());
 }
 
 }  // namespace
@@ -91,10 +88,9 @@ Result<void> ServingLeave::note_change(const json& change) {
   const auto to = text_at(body, "to");
   const auto promotion = text_at(object_at(change, "subject"), "promotion");
   if (to == "finalizing" && from != to) {
-    auto request = request_of(promotion);
-    if (!request) return std::unexpected(std::move(request.error()));
+    auto request = TRY(request_of(promotion));
     if (!incumbents_.empty()) before_[promotion] = incumbents_.back();
-    incumbents_.push_back({seq_of(change), text_at(object_at(*request, "body"), "candidate"), promotion});
+    incumbents_.push_back({seq_of(change), text_at(object_at(request, "body"), "candidate"), promotion});
   } else if ((from == "finalizing" && to != "succeeded") || (from == "succeeded" && to == from)) {
     const auto before = before_.find(promotion);
     if (before != before_.end()) incumbents_.push_back({seq_of(change), before->second.version, ""});
@@ -133,9 +129,8 @@ Result<bool> ServingLeave::is_under_way(const std::string& promotion, std::int64
   filter.kind = EvidenceKind::state_changed;
   filter.newest_first = true;
   filter.cursor = seq;
-  auto entry = first_of(reader_, filter);
-  if (!entry) return std::unexpected(std::move(entry.error()));
-  const auto state = store::parse_promotion_state(text_at(object_at(*entry, "body"), "to"));
+  auto entry = TRY(first_of(reader_, filter));
+  const auto state = store::parse_promotion_state(text_at(object_at(entry, "body"), "to"));
   return state && store::holds_model(*state);
 }
 
@@ -147,25 +142,22 @@ Result<bool> ServingLeave::has_leave(const ServedArm& arm, const json& route, st
   promotion = promotion.substr(0, promotion.find('/'));
   // What the ladder routed away stays so after the promotion's end.
   if (promotion.empty() && arm.role == "fallback" && incumbent != nullptr) promotion = incumbent->promotion;
-  auto request = request_of(promotion);
-  if (!request) return std::unexpected(std::move(request.error()));
-  if (!request->is_object() || seq_of(*request) >= seq) return false;
-  const json body = object_at(*request, "body");
+  auto request = TRY(request_of(promotion));
+  if (!request.is_object() || seq_of(request) >= seq) return false;
+  const json body = object_at(request, "body");
   if (arm.role == "fallback") return text_at(object_at(body, "fallback"), "version") == version;
   if (text_at(body, "candidate") != version) return false;
   return is_under_way(promotion, seq);
 }
 
 Result<std::vector<ServedArm>> ServingLeave::without_leave(const json& applied) {
-  auto read = read_incumbents();
-  if (!read) return std::unexpected(std::move(read.error()));
+  TRY(read_incumbents());
   const json route = object_at(object_at(applied, "body"), "route");
   std::vector<ServedArm> found;
   for (const ServedArm& arm : arms_of(route)) {
     if (!serves(route, text_at(arm.version, "version"))) continue;
-    auto leave = has_leave(arm, route, seq_of(applied));
-    if (!leave) return std::unexpected(std::move(leave.error()));
-    if (!*leave) found.push_back(arm);
+    auto leave = TRY(has_leave(arm, route, seq_of(applied)));
+    if (!leave) found.push_back(arm);
   }
   return found;
 }

@@ -54,9 +54,8 @@ class BundleExport::Impl {
   Result<void> begin(HeadPublisher& heads) {
     auto done = store_.read([&](Reader& reader) { return find_bounds(reader); });
     if (!done) return done;
-    auto note = heads.signed_head_at(size_);
-    if (!note) return std::unexpected(std::move(note.error()));
-    note_ = std::move(*note);
+    auto note = TRY(heads.signed_head_at(size_));
+    note_ = std::move(note);
     origin_ = note_.substr(0, note_.find('\n'));
     return {};
   }
@@ -91,9 +90,8 @@ class BundleExport::Impl {
   [[nodiscard]] bool of_promotion() const { return !request_.promotion.empty(); }
 
   Result<void> find_bounds(Reader& reader) {
-    auto size = tree_size(reader);
-    if (!size) return std::unexpected(std::move(size.error()));
-    size_ = *size;
+    auto size = TRY(tree_size(reader));
+    size_ = size;
     if (request_.older_size && *request_.older_size > size_) {
       return schema::fail(ErrorCode::not_found, fmt::format("the evidence log has {} entries, not {}", size_,
                                                             *request_.older_size));
@@ -102,15 +100,13 @@ class BundleExport::Impl {
   }
 
   Result<void> find_promotion(Reader& reader) {
-    auto found = reader.one(kOfPromotion, {request_.promotion, 0, size_, 1},
-                            [](const Row& row) { return row.text(1); });
-    if (!found) return std::unexpected(std::move(found.error()));
-    if (!*found) {
+    auto found = TRY(reader.one(kOfPromotion, {request_.promotion, 0, size_, 1},
+                                [](const Row& row) { return row.text(1); }));
+    if (!found) {
       return schema::fail(ErrorCode::not_found, fmt::format("there is no promotion {}", request_.promotion));
     }
-    auto entry = schema::decode_entry(**found);
-    if (!entry) return std::unexpected(std::move(entry.error()));
-    contract_ = entry->draft.subject.contract.value_or("");
+    auto entry = TRY(schema::decode_entry(*found));
+    contract_ = entry.draft.subject.contract.value_or("");
     end_ = size_;
     return {};
   }
@@ -125,22 +121,19 @@ class BundleExport::Impl {
       return schema::fail(ErrorCode::invalid_argument,
                           "the times of a bundle lie between 0 and 2^53 − 1 microseconds since the epoch");
     }
-    auto since = bound(reader, {.from_us = request_.from_us, .newest_first = false, .limit = 1});
-    if (!since) return std::unexpected(std::move(since.error()));
-    auto before = bound(reader, {.to_us = request_.to_us, .newest_first = true, .limit = 1});
-    if (!before) return std::unexpected(std::move(before.error()));
-    const std::uint64_t first = since->value_or(size_);
-    const std::uint64_t end = *before ? **before + 1 : 0;
+    auto since = TRY(bound(reader, {.from_us = request_.from_us, .newest_first = false, .limit = 1}));
+    auto before = TRY(bound(reader, {.to_us = request_.to_us, .newest_first = true, .limit = 1}));
+    const std::uint64_t first = since.value_or(size_);
+    const std::uint64_t end = before ? *before + 1 : 0;
     first_ = at_ = first > 0 ? first - 1 : 0;
     end_ = std::max(first_, std::min(std::max(first, end) + 1, size_));
     return {};
   }
 
   static Result<std::optional<std::uint64_t>> bound(Reader& reader, const EntryFilter& filter) {
-    auto page = query_entries(reader, filter);
-    if (!page) return std::unexpected(std::move(page.error()));
-    if (page->entries.empty()) return std::nullopt;
-    return static_cast<std::uint64_t>(page->entries.front().seq);
+    auto page = TRY(query_entries(reader, filter));
+    if (page.entries.empty()) return std::nullopt;
+    return static_cast<std::uint64_t>(page.entries.front().seq);
   }
 
   Result<std::string> step() {
@@ -201,9 +194,8 @@ class BundleExport::Impl {
   static Result<json> subtrees(Reader& reader, std::uint64_t begin, std::uint64_t end) {
     json list = json::array();
     for (const Subtree& part : subtrees_of(begin, end)) {
-      auto hash = subtree(reader, part.level, part.index);
-      if (!hash) return std::unexpected(std::move(hash.error()));
-      list.push_back(hex(*hash));
+      auto hash = TRY(subtree(reader, part.level, part.index));
+      list.push_back(hex(hash));
     }
     return list;
   }
@@ -223,12 +215,11 @@ class BundleExport::Impl {
 
   Result<std::string> entry_lines(Reader& reader) {
     const auto make = [](const Row& row) { return StoredEntry{row.integer(0), row.text(1)}; };
-    auto found = of_promotion()
-                     ? reader.all(kOfPromotion, {request_.promotion, at_, end_, kEntriesAtOnce}, make)
-                     : reader.all(kInOrder, {at_, end_, kEntriesAtOnce}, make);
-    if (!found) return std::unexpected(std::move(found.error()));
+    auto found =
+        TRY(of_promotion() ? reader.all(kOfPromotion, {request_.promotion, at_, end_, kEntriesAtOnce}, make)
+                           : reader.all(kInOrder, {at_, end_, kEntriesAtOnce}, make));
     std::string lines;
-    for (const StoredEntry& entry : *found) {
+    for (const StoredEntry& entry : found) {
       json line{{"t", "entry"}, {"seq", entry.seq}, {"entry", entry.bytes}};
       at_ = static_cast<std::uint64_t>(entry.seq) + 1;
       ++entries_;
@@ -236,13 +227,12 @@ class BundleExport::Impl {
         auto proof = inclusion_proof(reader, static_cast<std::uint64_t>(entry.seq), size_);
         if (!proof) return std::unexpected(std::move(proof.error()));
         line["proof"] = hex_list(*proof);
-        auto decoded = schema::decode_entry(entry.bytes);
-        if (!decoded) return std::unexpected(std::move(decoded.error()));
-        promotion_.follow(*decoded);
+        auto decoded = TRY(schema::decode_entry(entry.bytes));
+        promotion_.follow(decoded);
       }
       lines += line.dump() + "\n";
     }
-    if (found->size() < static_cast<std::size_t>(kEntriesAtOnce)) {
+    if (found.size() < static_cast<std::size_t>(kEntriesAtOnce)) {
       phase_ = of_promotion() ? Phase::attestations : Phase::end;
     }
     return lines;
@@ -267,9 +257,8 @@ class BundleExport::Impl {
     while (!wanted_.empty()) {
       const std::string digest = std::move(wanted_.back());
       wanted_.pop_back();
-      auto blob = store::find_blob(reader, digest);
-      if (!blob) return std::unexpected(std::move(blob.error()));
-      if (*blob) return blob_text(digest, (*blob)->bytes);
+      auto blob = TRY(store::find_blob(reader, digest));
+      if (blob) return blob_text(digest, blob->bytes);
     }
     phase_ = Phase::end;
     return std::string();
@@ -310,8 +299,7 @@ Result<std::unique_ptr<BundleExport>> BundleExport::open(store::Store& store, He
                                                          const AttestationSigner& signer,
                                                          BundleRequest request) {
   auto impl = std::make_unique<Impl>(store, signer, std::move(request));
-  auto begun = impl->begin(heads);
-  if (!begun) return std::unexpected(std::move(begun.error()));
+  TRY(impl->begin(heads));
   return std::unique_ptr<BundleExport>(new BundleExport(std::move(impl)));
 }
 

@@ -32,16 +32,15 @@ Result<Hash> hash_of(const json& value, std::string_view name) {
 }  // namespace
 
 Result<BundleRecord> BundleRecord::parse(std::string_view line) {
-  auto parsed = schema::parse_json(line, kLineLimits, "the line");
-  if (!parsed) return std::unexpected(std::move(parsed.error()));
-  if (!parsed->is_object() || !parsed->contains("t") || !parsed->at("t").is_string()) {
+  auto parsed = TRY(schema::parse_json(line, kLineLimits, "the line"));
+  if (!parsed.is_object() || !parsed.contains("t") || !parsed.at("t").is_string()) {
     return schema::fail(ErrorCode::invalid_document, "it must be an object with t");
   }
-  if (schema::canonical_json(*parsed) != line) {
+  if (schema::canonical_json(parsed) != line) {
     return schema::fail(ErrorCode::invalid_document, "it is spelled in another way than the canonical one");
   }
-  std::string kind = parsed->at("t").get<std::string>();
-  return BundleRecord(std::move(kind), std::move(*parsed));
+  std::string kind = parsed.at("t").get<std::string>();
+  return BundleRecord(std::move(kind), std::move(parsed));
 }
 
 Result<void> BundleRecord::expect(std::initializer_list<std::string_view> names) const {
@@ -76,9 +75,8 @@ Result<std::vector<Hash>> BundleRecord::hashes(const char* name) const {
   if (!value.is_array()) return wrong(name, "a list");
   std::vector<Hash> list;
   for (const json& item : value) {
-    auto hash = hash_of(item, name);
-    if (!hash) return std::unexpected(std::move(hash.error()));
-    list.push_back(*hash);
+    auto hash = TRY(hash_of(item, name));
+    list.push_back(hash);
   }
   return list;
 }

@@ -174,12 +174,11 @@ Result<void> BundleVerifier::attestation(const BundleRecord& record) {
   if (!of_promotion()) return misplaced("attestations stand in the bundle of a promotion");
   auto moved = move_to(Place::attestations);
   if (!moved) return moved;
-  auto envelope = parse_envelope(record.member("envelope").dump());
-  if (!envelope) return std::unexpected(std::move(envelope.error()));
-  if (envelope->payload_type != kInTotoPayloadType) return misplaced("payloadType must be that of in-toto");
+  auto envelope = TRY(parse_envelope(record.member("envelope").dump()));
+  if (envelope.payload_type != kInTotoPayloadType) return misplaced("payloadType must be that of in-toto");
   ++report_.attestations;
-  check_signature(*envelope);
-  payloads_.push_back(std::move(envelope->payload));
+  check_signature(envelope);
+  payloads_.push_back(std::move(envelope.payload));
   return {};
 }
 

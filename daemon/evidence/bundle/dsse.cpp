@@ -37,46 +37,41 @@ std::string envelope_json(const Envelope& envelope) {
 }
 
 Result<Envelope> parse_envelope(std::string_view text) {
-  auto parsed = schema::parse_json(text, {.bytes = kMaxEnvelopeBytes}, "the envelope");
-  if (!parsed) return std::unexpected(parsed.error());
+  auto parsed = TRY(schema::parse_json(text, {.bytes = kMaxEnvelopeBytes}, "the envelope"));
   const auto is_text = [](const json& object, const char* name) {
     return object.contains(name) && object.at(name).is_string();
   };
-  if (!parsed->is_object() || parsed->size() != 3 || !is_text(*parsed, "payload") ||
-      !is_text(*parsed, "payloadType") || !parsed->contains("signatures")) {
+  if (!parsed.is_object() || parsed.size() != 3 || !is_text(parsed, "payload") ||
+      !is_text(parsed, "payloadType") || !parsed.contains("signatures")) {
     return malformed("it must have payload, payloadType and signatures");
   }
-  const json& signatures = parsed->at("signatures");
+  const json& signatures = parsed.at("signatures");
   if (!signatures.is_array() || signatures.size() != 1 || !signatures[0].is_object() ||
       signatures[0].size() != 2 || !is_text(signatures[0], "keyid") || !is_text(signatures[0], "sig")) {
     return malformed("it must have one signature with keyid and sig");
   }
-  auto payload = base::from_base64(parsed->at("payload").get<std::string>());
+  auto payload = base::from_base64(parsed.at("payload").get<std::string>());
   auto signature = base::from_base64(signatures[0].at("sig").get<std::string>());
   if (!payload || !signature) return malformed("its payload or signature is no base 64");
-  return Envelope{parsed->at("payloadType").get<std::string>(), std::move(*payload),
+  return Envelope{parsed.at("payloadType").get<std::string>(), std::move(*payload),
                   signatures[0].at("keyid").get<std::string>(), std::move(*signature)};
 }
 
 Result<AttestationSigner> AttestationSigner::open(const std::string& key_file, std::string_view origin) {
   std::error_code ignored;
   if (std::filesystem::exists(key_file, ignored)) {
-    auto loaded = SigningKey::load(key_file);
-    if (!loaded) return std::unexpected(std::move(loaded.error()));
-    return AttestationSigner(std::string(origin), std::move(*loaded));
+    auto loaded = TRY(SigningKey::load(key_file));
+    return AttestationSigner(std::string(origin), std::move(loaded));
   }
-  auto key = SigningKey::generate();
-  if (!key) return std::unexpected(std::move(key.error()));
-  auto saved = key->save(key_file);
-  if (!saved) return std::unexpected(std::move(saved.error()));
-  return AttestationSigner(std::string(origin), std::move(*key));
+  auto key = TRY(SigningKey::generate());
+  TRY(key.save(key_file));
+  return AttestationSigner(std::string(origin), std::move(key));
 }
 
 Result<Envelope> AttestationSigner::seal(std::string payload) const {
-  auto signature = key_.sign(pre_authentication_encoding(kInTotoPayloadType, payload));
-  if (!signature) return std::unexpected(std::move(signature.error()));
+  auto signature = TRY(key_.sign(pre_authentication_encoding(kInTotoPayloadType, payload)));
   return Envelope{std::string(kInTotoPayloadType), std::move(payload),
-                  attestation_key_id(name_, key_.public_key()), std::move(*signature)};
+                  attestation_key_id(name_, key_.public_key()), std::move(signature)};
 }
 
 }  // namespace driftgate::evidence

@@ -57,8 +57,7 @@ VerifiedBundles::VerifiedBundles(store::Store& store, HeadPublisher& heads, cons
     : store_(store), heads_(heads), signer_(signer), log_error_(std::move(log_error)) {}
 
 Result<void> VerifiedBundles::find(const BundleRequest& request) const {
-  const auto opened = BundleExport::open(store_, heads_, signer_, request);
-  if (!opened) return std::unexpected(opened.error());
+  TRY(BundleExport::open(store_, heads_, signer_, request));
   return {};
 }
 
@@ -80,17 +79,15 @@ Result<std::unique_ptr<BundleExport>> VerifiedBundles::open(const BundleRequest&
 }
 
 Result<void> VerifiedBundles::verify(BundleExport& bundle) const {
-  auto head = head_key(heads_.verifier_key());
-  if (!head) return std::unexpected(std::move(head.error()));
+  auto head = TRY(head_key(heads_.verifier_key()));
   VerifyOptions options;
   options.running = true;
-  options.trust.keys = {std::move(*head),
+  options.trust.keys = {std::move(head),
                         {.use = KeyUse::attestation, .name = signer_.name(), .key = signer_.public_key()}};
   BundleVerifier verifier(options);
   for (bool more = true; more;) {
-    auto piece = bundle.next();
-    if (!piece) return std::unexpected(std::move(piece.error()));
-    more = !piece->empty() && take_lines(verifier, *piece);
+    auto piece = TRY(bundle.next());
+    more = !piece.empty() && take_lines(verifier, piece);
   }
   const BundleReport report = verifier.finish();
   if (report.result == BundleResult::ok) return {};

@@ -84,16 +84,14 @@ Result<Places> decode_places(std::string_view bytes) {
 }
 
 Result<std::int64_t> indexed_size(Reader& reader) {
-  auto blocks = reader.one(kIndexed, {}, [](const Row& row) { return row.integer(0); });
-  if (!blocks) return std::unexpected(std::move(blocks.error()));
-  return blocks->value_or(0) * kIndexBlock;
+  auto blocks = TRY(reader.one(kIndexed, {}, [](const Row& row) { return row.integer(0); }));
+  return blocks.value_or(0) * kIndexBlock;
 }
 
 Result<void> index_next_block(Tx& tx) {
-  auto indexed = indexed_size(tx);
-  if (!indexed) return std::unexpected(std::move(indexed.error()));
-  IndexBlock block(*indexed / kIndexBlock);
-  auto done = tx.each(kEntries, {*indexed, *indexed + kIndexBlock}, [&](const Row& row) {
+  auto indexed = TRY(indexed_size(tx));
+  IndexBlock block(indexed / kIndexBlock);
+  auto done = tx.each(kEntries, {indexed, indexed + kIndexBlock}, [&](const Row& row) {
     block.add(entry_of(row));
     return true;
   });

@@ -66,9 +66,8 @@ void IndexBlock::add(const IndexedEntry& entry) {
 
 Result<void> IndexBlock::resolve_kernels(Reader& reader) {
   for (const auto& [promotion, places] : unnamed_) {
-    auto kernel = reader.one(kKernelOf, {promotion}, [](const Row& row) { return row.text(0); });
-    if (!kernel) return std::unexpected(std::move(kernel.error()));
-    if (*kernel) values_[kKernel][**kernel] |= places;
+    auto kernel = TRY(reader.one(kKernelOf, {promotion}, [](const Row& row) { return row.text(0); }));
+    if (kernel) values_[kKernel][*kernel] |= places;
   }
   return {};
 }
@@ -83,29 +82,25 @@ Result<void> IndexBlock::write(Tx& tx) {
   const std::int64_t number = first_ / kIndexBlock;
   for (std::size_t field = 0; field < kIndexFields; ++field) {
     for (const auto& [value, places] : values_[field]) {
-      auto key = key_of(tx, field + 1, value);
-      if (!key) return std::unexpected(std::move(key.error()));
-      auto added = tx.run(kAddPlaces, {*key, number, Blob{encode_places(places)}});
-      if (!added) return std::unexpected(std::move(added.error()));
+      auto key = TRY(key_of(tx, field + 1, value));
+      TRY(tx.run(kAddPlaces, {key, number, Blob{encode_places(places)}}));
     }
   }
-  auto added = tx.run(kAddBlock, {number, min_us_, max_us_});
-  if (!added) return std::unexpected(std::move(added.error()));
+  TRY(tx.run(kAddBlock, {number, min_us_, max_us_}));
   return {};
 }
 
 Result<std::int64_t> IndexBlock::compare(Reader& reader,
                                          const std::function<void(const std::string&)>& differs) {
-  auto resolved = resolve_kernels(reader);
-  if (!resolved) return std::unexpected(std::move(resolved.error()));
+  TRY(resolve_kernels(reader));
   const std::int64_t number = first_ / kIndexBlock;
   std::int64_t postings = 0;
   for (std::size_t field = 0; field < kIndexFields; ++field) {
     for (const auto& [value, places] : values_[field]) {
       ++postings;
-      auto stored = reader.one(kPlacesOf, {field + 1, value, number}, [](const Row& row) { return row.text(0); });
-      if (!stored) return std::unexpected(std::move(stored.error()));
-      if (*stored != encode_places(places)) differs(std::string(kFieldNames[field]) + " " + value);
+      auto stored =
+          TRY(reader.one(kPlacesOf, {field + 1, value, number}, [](const Row& row) { return row.text(0); }));
+      if (stored != encode_places(places)) differs(std::string(kFieldNames[field]) + " " + value);
     }
   }
   auto times = reader.one(kTimes, {number}, [&](const Row& row) {

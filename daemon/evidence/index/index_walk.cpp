@@ -46,12 +46,11 @@ Result<void> IndexWalk::choose_driver(Reader& reader) {
   std::int64_t fewest = 0;
   for (auto condition = conditions_.begin(); condition != conditions_.end(); ++condition) {
     if (condition->keys.size() != 1 || condition->none) continue;
-    auto blocks = reader.one(kHowMany, {condition->keys.front(), first_, last_, kCounted},
-                             [](const Row& row) { return row.integer(0); });
-    if (!blocks) return std::unexpected(std::move(blocks.error()));
-    if (driver != conditions_.end() && blocks->value_or(0) >= fewest) continue;
+    auto blocks = TRY(reader.one(kHowMany, {condition->keys.front(), first_, last_, kCounted},
+                                 [](const Row& row) { return row.integer(0); }));
+    if (driver != conditions_.end() && blocks.value_or(0) >= fewest) continue;
     driver = condition;
-    fewest = blocks->value_or(0);
+    fewest = blocks.value_or(0);
   }
   if (driver != conditions_.end()) std::rotate(conditions_.begin(), driver, driver + 1);
   return {};
@@ -60,10 +59,9 @@ Result<void> IndexWalk::choose_driver(Reader& reader) {
 Result<Places> IndexWalk::places_of(Reader& reader, const Condition& condition, std::int64_t block) const {
   Places places;
   for (const std::int64_t key : condition.keys) {
-    auto bytes = reader.one(kPlaces, {key, block}, [](const Row& row) { return row.text(0); });
-    if (!bytes) return std::unexpected(std::move(bytes.error()));
-    if (!*bytes) continue;
-    auto decoded = decode_places(**bytes);
+    auto bytes = TRY(reader.one(kPlaces, {key, block}, [](const Row& row) { return row.text(0); }));
+    if (!bytes) continue;
+    auto decoded = decode_places(*bytes);
     if (!decoded) return decoded;
     places |= *decoded;
   }
@@ -77,27 +75,24 @@ Result<std::vector<BlockPlaces>> IndexWalk::candidates(Reader& reader) {
     const std::int64_t count = std::min(chunk_, last_ - first_ + 1);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t block = newest_first_ ? last_ - i : first_ + i;
-      auto places = places_of(reader, conditions_.front(), block);
-      if (!places) return std::unexpected(std::move(places.error()));
-      blocks.push_back({block, *places});
+      auto places = TRY(places_of(reader, conditions_.front(), block));
+      blocks.push_back({block, places});
     }
     return blocks;
   }
   Result<Places> decoded;
-  auto done = reader.each(newest_first_ ? kNewestBlocks : kBlocks,
-                          {conditions_.front().keys.front(), first_, last_, chunk_}, [&](const Row& row) {
-                            decoded = decode_places(row.text(1));
-                            if (decoded) blocks.push_back({row.integer(0), *decoded});
-                            return decoded.has_value();
-                          });
-  if (!done) return std::unexpected(std::move(done.error()));
+  TRY(reader.each(newest_first_ ? kNewestBlocks : kBlocks,
+                  {conditions_.front().keys.front(), first_, last_, chunk_}, [&](const Row& row) {
+                    decoded = decode_places(row.text(1));
+                    if (decoded) blocks.push_back({row.integer(0), *decoded});
+                    return decoded.has_value();
+                  }));
   if (!decoded) return std::unexpected(std::move(decoded.error()));
   return blocks;
 }
 
 Result<std::vector<BlockPlaces>> IndexWalk::next(Reader& reader) {
-  auto chosen = choose_driver(reader);
-  if (!chosen) return std::unexpected(std::move(chosen.error()));
+  TRY(choose_driver(reader));
   std::vector<BlockPlaces> found;
   while (found.empty() && first_ <= last_) {
     auto blocks = candidates(reader);
@@ -111,9 +106,8 @@ Result<std::vector<BlockPlaces>> IndexWalk::next(Reader& reader) {
     chunk_ = std::min(2 * chunk_, kLastChunk);
     for (BlockPlaces& block : *blocks) {
       for (std::size_t i = 1; i < conditions_.size() && block.places.any(); ++i) {
-        auto also = places_of(reader, conditions_[i], block.block);
-        if (!also) return std::unexpected(std::move(also.error()));
-        block.places &= *also;
+        auto also = TRY(places_of(reader, conditions_[i], block.block));
+        block.places &= also;
       }
       if (block.places.any()) found.push_back(block);
     }

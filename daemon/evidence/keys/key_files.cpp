@@ -41,18 +41,16 @@ Result<std::optional<schema::Entry>> newest_rotation(store::Store& store, KeyUse
   return store.read([&](store::Reader& reader) -> Result<std::optional<schema::Entry>> {
     EntryFilter filter{.kind = EvidenceKind::key_rotated, .newest_first = true};
     for (;;) {
-      auto page = query_entries(reader, filter);
-      if (!page) return std::unexpected(page.error());
-      for (const StoredEntry& stored : page->entries) {
-        auto entry = schema::decode_entry(stored.bytes);
-        if (!entry) return std::unexpected(entry.error());
-        const auto found = entry->draft.body.find("use");
-        if (found != entry->draft.body.end() && found->second == schema::EntryValue(to_string(use))) {
-          return std::optional(std::move(*entry));
+      auto page = TRY(query_entries(reader, filter));
+      for (const StoredEntry& stored : page.entries) {
+        auto entry = TRY(schema::decode_entry(stored.bytes));
+        const auto found = entry.draft.body.find("use");
+        if (found != entry.draft.body.end() && found->second == schema::EntryValue(to_string(use))) {
+          return std::optional(std::move(entry));
         }
       }
-      if (!page->next) return std::nullopt;
-      filter.cursor = page->next;
+      if (!page.next) return std::nullopt;
+      filter.cursor = page.next;
     }
   });
 }
@@ -61,10 +59,9 @@ Result<std::optional<schema::Entry>> newest_rotation(store::Store& store, KeyUse
 Result<void> swap_files(const KeyFile& file) {
   std::error_code ignored;
   if (fs::exists(file.path, ignored)) {
-    auto old = SigningKey::load(file.path.string());
-    if (!old) return std::unexpected(std::move(old.error()));
+    auto old = TRY(SigningKey::load(file.path.string()));
     const auto retired =
-        with_suffix(file.path, fmt::format(".retired-{:08x}", key_id(file.name, old->public_key())));
+        with_suffix(file.path, fmt::format(".retired-{:08x}", key_id(file.name, old.public_key())));
     auto done = rename_durably(file.path, retired);
     if (!done) return done;
   }
@@ -109,14 +106,13 @@ Result<void> check_key(const TrustFile& trust, const KeyFile& file, const Public
 
 Result<void> note_key(const fs::path& data_dir, const KeyFile& file, const PublicKey& key,
                       std::uint64_t from_size, std::int64_t now_us) {
-  auto trust = load_trust(data_dir);
-  if (!trust) return std::unexpected(std::move(trust.error()));
-  if (std::ranges::find(trust->keys, key, &TrustedKey::key) != trust->keys.end()) return {};
-  for (TrustedKey& known : trust->keys) {
+  auto trust = TRY(load_trust(data_dir));
+  if (std::ranges::find(trust.keys, key, &TrustedKey::key) != trust.keys.end()) return {};
+  for (TrustedKey& known : trust.keys) {
     if (known.use == file.use && known.name == file.name && !known.until_us) known.until_us = now_us;
   }
-  trust->keys.push_back({file.use, file.name, key, from_size, now_us, std::nullopt});
-  return save_trust(data_dir, *trust);
+  trust.keys.push_back({file.use, file.name, key, from_size, now_us, std::nullopt});
+  return save_trust(data_dir, trust);
 }
 
 Result<PublicKey> rotate_key(store::Store& store, const KeyFile& file, const std::string& reason,
@@ -124,28 +120,23 @@ Result<PublicKey> rotate_key(store::Store& store, const KeyFile& file, const std
   if (reason.empty()) return schema::fail(ErrorCode::invalid_argument, "a rotation needs a reason");
   auto finished = finish_rotation(store, file);
   if (!finished) return std::unexpected(std::move(finished.error()));
-  auto old = SigningKey::load(file.path.string());
-  if (!old) return std::unexpected(std::move(old.error()));
-  auto next = SigningKey::generate();
-  if (!next) return std::unexpected(std::move(next.error()));
-  auto saved = next->save(with_suffix(file.path, ".next").string());
-  if (!saved) return std::unexpected(std::move(saved.error()));
-  auto appended = store.write("rotate a key", [&](store::Tx& tx) -> Result<Appended> {
-    auto size = tree_size(tx);
-    if (!size) return std::unexpected(size.error());
+  auto old = TRY(SigningKey::load(file.path.string()));
+  auto next = TRY(SigningKey::generate());
+  TRY(next.save(with_suffix(file.path, ".next").string()));
+  TRY(store.write("rotate a key", [&](store::Tx& tx) -> Result<Appended> {
+    auto size = TRY(tree_size(tx));
     schema::EntryDraft entry{.time_us = now_us, .kind = EvidenceKind::key_rotated, .actor = kActor};
     entry.body = {{"use", to_string(file.use)},
                   {"name", file.name},
-                  {"old_key", verifier_key_text(file.name, old->public_key())},
-                  {"new_key", verifier_key_text(file.name, next->public_key())},
-                  {"from_size", *size + 1},
+                  {"old_key", verifier_key_text(file.name, old.public_key())},
+                  {"new_key", verifier_key_text(file.name, next.public_key())},
+                  {"from_size", size + 1},
                   {"reason", reason}};
     return append(tx, entry);
-  });
-  if (!appended) return std::unexpected(std::move(appended.error()));
+  }));
   finished = finish_rotation(store, file);
   if (!finished) return std::unexpected(std::move(finished.error()));
-  return next->public_key();
+  return next.public_key();
 }
 
 Result<void> finish_rotation(store::Store& store, const KeyFile& file) {
@@ -153,20 +144,19 @@ Result<void> finish_rotation(store::Store& store, const KeyFile& file) {
   std::error_code ignored;
   if (!fs::exists(next_path, ignored)) return {};
   auto next = SigningKey::load(next_path.string());
-  auto rotation = newest_rotation(store, file.use);
-  if (!rotation) return std::unexpected(std::move(rotation.error()));
+  auto rotation = TRY(newest_rotation(store, file.use));
   const schema::EntryValue new_key(next ? verifier_key_text(file.name, next->public_key()) : std::string());
-  if (!next || !*rotation || (*rotation)->draft.body.find("new_key")->second != new_key) {
+  if (!next || !rotation || rotation->draft.body.find("new_key")->second != new_key) {
     fs::remove(next_path, ignored);  // its entry was never written
     return base::sync_folder(next_path.parent_path());
   }
-  const auto from_size = static_cast<std::uint64_t>(base::integer_at((*rotation)->draft.body, "from_size"));
+  const auto from_size = static_cast<std::uint64_t>(base::integer_at(rotation->draft.body, "from_size"));
   if (auto old = SigningKey::load(file.path.string())) {
     auto noted = note_key(store.data_dir(), file, old->public_key(), 0, 0);
     if (!noted) return noted;
   }
   auto noted = note_key(store.data_dir(), file, next->public_key(), file.use == KeyUse::head ? from_size : 0,
-                        (*rotation)->draft.time_us);
+                        rotation->draft.time_us);
   if (!noted) return noted;
   return swap_files(file);
 }

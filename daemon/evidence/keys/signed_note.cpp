@@ -184,13 +184,12 @@ Result<std::string> sign_checkpoint(const Checkpoint& checkpoint, const SigningK
 }
 
 Result<Checkpoint> open_checkpoint(std::string_view note, std::string_view name, const PublicKey& key) {
-  const auto parsed = parse_note(note);
-  if (!parsed) return std::unexpected(parsed.error());
-  auto checkpoint = parse_text(parsed->text);
+  const auto parsed = TRY(parse_note(note));
+  auto checkpoint = parse_text(parsed.text);
   if (!checkpoint) return checkpoint;
   const std::uint32_t id = key_id(name, key);
-  const bool verifies = std::ranges::any_of(parsed->signatures, [&](const SignatureLine& line) {
-    return line.name == name && line.id == id && verify_signature(key, parsed->text, line.signature);
+  const bool verifies = std::ranges::any_of(parsed.signatures, [&](const SignatureLine& line) {
+    return line.name == name && line.id == id && verify_signature(key, parsed.text, line.signature);
   });
   if (!verifies) {
     return schema::fail(
@@ -202,12 +201,10 @@ Result<Checkpoint> open_checkpoint(std::string_view note, std::string_view name,
 }
 
 Result<UnverifiedCheckpoint> read_checkpoint(std::string_view note) {
-  const auto parsed = parse_note(note);
-  if (!parsed) return std::unexpected(parsed.error());
-  auto checkpoint = parse_text(parsed->text);
-  if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
-  UnverifiedCheckpoint read{std::move(*checkpoint), {}};
-  for (const SignatureLine& line : parsed->signatures) {
+  const auto parsed = TRY(parse_note(note));
+  auto checkpoint = TRY(parse_text(parsed.text));
+  UnverifiedCheckpoint read{std::move(checkpoint), {}};
+  for (const SignatureLine& line : parsed.signatures) {
     if (line.name == read.checkpoint.origin) read.key_ids.push_back(line.id);
   }
   return read;

@@ -80,11 +80,10 @@ Result<SigningKey> SigningKey::generate() {
 }
 
 Result<SigningKey> SigningKey::load(const std::string& path) {
-  auto pem = read_secret(path);
-  if (!pem) return std::unexpected(std::move(pem.error()));
-  const Bio bio(BIO_new_mem_buf(pem->data(), static_cast<int>(pem->size())));
+  auto pem = TRY(read_secret(path));
+  const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   Pkey pkey(bio ? PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr) : nullptr);
-  OPENSSL_cleanse(pem->data(), pem->size());
+  OPENSSL_cleanse(pem.data(), pem.size());
   if (!pkey || EVP_PKEY_is_a(pkey.get(), "ED25519") != 1) {
     return schema::fail(ErrorCode::corrupt, fmt::format("{} is no PKCS #8 PEM file of an Ed25519 key", path));
   }

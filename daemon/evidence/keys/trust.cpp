@@ -32,14 +32,13 @@ Result<std::uint64_t> read_number(const json& value, const std::string& where) {
 Result<void> read_times(const json& item, const std::string& at, TrustedKey& key) {
   for (const char* name : {"from_size", "from_us", "until_us"}) {
     if (!item.contains(name)) continue;
-    const auto number = read_number(item.at(name), at + "/" + name);
-    if (!number) return std::unexpected(number.error());
+    const auto number = TRY(read_number(item.at(name), at + "/" + name));
     if (std::string_view(name) == "from_size") {
-      key.from_size = *number;
+      key.from_size = number;
     } else if (std::string_view(name) == "from_us") {
-      key.from_us = static_cast<std::int64_t>(*number);
+      key.from_us = static_cast<std::int64_t>(number);
     } else {
-      key.until_us = static_cast<std::int64_t>(*number);
+      key.until_us = static_cast<std::int64_t>(number);
     }
   }
   if (!item.contains("from_us")) return refuse("from_us is missing", at);
@@ -72,8 +71,7 @@ Result<TrustedKey> read_key(const json& item, const std::string& at) {
     return refuse("key must be the base 64 of the 32 bytes of an Ed25519 public key", at + "/key");
   }
   std::ranges::copy(*bytes, reinterpret_cast<char*>(key.key.data()));
-  auto times = read_times(item, at, key);
-  if (!times) return std::unexpected(times.error());
+  TRY(read_times(item, at, key));
   return key;
 }
 
@@ -84,13 +82,12 @@ std::string_view to_string(KeyUse use) {
 }
 
 Result<TrustFile> parse_trust(std::string_view text) {
-  auto parsed = schema::parse_json(text, {.bytes = kMaxTrustBytes}, "the trust file");
-  if (!parsed) return std::unexpected(parsed.error());
-  if (!parsed->is_object() || parsed->size() != 2 || parsed->value("v", json()) != 1 ||
-      !parsed->value("keys", json()).is_array()) {
+  auto parsed = TRY(schema::parse_json(text, {.bytes = kMaxTrustBytes}, "the trust file"));
+  if (!parsed.is_object() || parsed.size() != 2 || parsed.value("v", json()) != 1 ||
+      !parsed.value("keys", json()).is_array()) {
     return refuse("it must be {\"v\": 1, \"keys\": [...]}", "");
   }
-  const json& list = parsed->at("keys");
+  const json& list = parsed.at("keys");
   if (list.empty() || list.size() > kMaxTrustedKeys) {
     return refuse(fmt::format("it must hold 1 to {} keys", kMaxTrustedKeys), "/keys");
   }

@@ -90,21 +90,18 @@ std::unexpected<schema::Error> rollback(const std::string& what, const std::file
 
 Result<Checkpoint> check_published(store::Reader& reader, const HeadOptions& options,
                                    const std::optional<PublicKey>& key, const TrustFile& known) {
-  auto note = read_head(options.head_file);
-  if (!note) return std::unexpected(std::move(note.error()));
-  auto head = open_published(*note, options, key, known);
+  auto note = TRY(read_head(options.head_file));
+  auto head = open_published(note, options, key, known);
   if (!head) {
     return rollback("the published head cannot be trusted: " + head.error().message, options.head_file);
   }
-  auto size = tree_size(reader);
-  if (!size) return std::unexpected(std::move(size.error()));
-  if (*size < head->size) {
-    return rollback(fmt::format("the log has {} entries and {} were published", *size, head->size),
+  auto size = TRY(tree_size(reader));
+  if (size < head->size) {
+    return rollback(fmt::format("the log has {} entries and {} were published", size, head->size),
                     options.head_file);
   }
-  auto root = root_at(reader, head->size);
-  if (!root) return std::unexpected(std::move(root.error()));
-  if (*root != head->root) {
+  auto root = TRY(root_at(reader, head->size));
+  if (root != head->root) {
     return rollback(fmt::format("the first {} entries are not those that were published", head->size),
                     options.head_file);
   }
@@ -113,32 +110,28 @@ Result<Checkpoint> check_published(store::Reader& reader, const HeadOptions& opt
 
 Result<std::optional<CheckedHead>> check_stored(store::Reader& reader, const std::string& origin,
                                                 const std::optional<PublicKey>& key, const TrustFile& trust) {
-  auto stored = stored_head(reader);
-  if (!stored) return std::unexpected(std::move(stored.error()));
-  if (stored->note.empty()) return std::nullopt;
-  auto opened = open_stored(*stored, origin, key, trust);
-  if (!opened) return std::unexpected(std::move(opened.error()));
-  auto size = tree_size(reader);
-  if (!size) return std::unexpected(std::move(size.error()));
-  if (*size > stored->size) {
+  auto stored = TRY(stored_head(reader));
+  if (stored.note.empty()) return std::nullopt;
+  auto opened = TRY(open_stored(stored, origin, key, trust));
+  auto size = TRY(tree_size(reader));
+  if (size > stored.size) {
     return forged(
         fmt::format("entries {} to {} have no signature, so that somebody without the log's key appended "
                     "them",
-                    stored->size, *size - 1));
+                    stored.size, size - 1));
   }
-  if (*size < stored->size) {
+  if (size < stored.size) {
     return forged(fmt::format("it has {} entries and {} were signed, so that somebody removed the last ones",
-                              *size, stored->size));
+                              size, stored.size));
   }
-  auto root = root_at(reader, *size);
-  if (!root) return std::unexpected(std::move(root.error()));
-  if (*root != opened->first.root) {
+  auto root = TRY(root_at(reader, size));
+  if (root != opened.first.root) {
     return forged(
         fmt::format("its tree of {} entries is not the one that was signed, so that somebody changed "
                     "entries or nodes",
-                    *size));
+                    size));
   }
-  return CheckedHead{std::move(*stored), *root, opened->second};
+  return CheckedHead{std::move(stored), root, opened.second};
 }
 
 std::filesystem::path signed_commits_file(const HeadOptions& options) {

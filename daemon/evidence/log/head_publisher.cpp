@@ -36,19 +36,17 @@ Result<SigningKey> load_or_generate(const std::filesystem::path& path, bool may_
   }
   auto key = SigningKey::generate();
   if (!key) return key;
-  auto saved = key->save(path.string());
-  if (!saved) return std::unexpected(std::move(saved.error()));
+  TRY(key->save(path.string()));
   return key;
 }
 
 /// Whether there is a published head; `corrupt` when there is none of a log that has entries.
 Result<bool> is_published(store::Store& store, const HeadOptions& options) {
-  auto size = store.read([](store::Reader& reader) { return tree_size(reader); });
-  if (!size) return std::unexpected(std::move(size.error()));
+  auto size = TRY(store.read([](store::Reader& reader) { return tree_size(reader); }));
   std::error_code ignored;
   if (std::filesystem::exists(options.head_file, ignored)) return true;
-  if (*size == 0) return false;
-  return rollback(fmt::format("the log has {} entries and no head was published", *size), options.head_file);
+  if (size == 0) return false;
+  return rollback(fmt::format("the log has {} entries and no head was published", size), options.head_file);
 }
 
 /// Compares the log with the published head and with the one that the database keeps. Nothing when no head
@@ -58,8 +56,7 @@ Result<std::optional<CheckedHead>> check_heads(store::Store& store, const HeadOp
                                                const PublicKey& key, const TrustFile& keys, bool published) {
   return store.read([&](store::Reader& reader) -> Result<std::optional<CheckedHead>> {
     if (published) {
-      auto extends = check_published(reader, options, key, keys);
-      if (!extends) return std::unexpected(std::move(extends.error()));
+      TRY(check_published(reader, options, key, keys));
     }
     auto known = check_stored(reader, options.origin, key, keys);
     if (!known && known.error().code == ErrorCode::forbidden) known.error().code = ErrorCode::corrupt;
@@ -82,15 +79,13 @@ Result<CheckedHead> renew_head(store::Store& store, const HeadOptions& options, 
                                std::optional<CheckedHead> known) {
   if (known && known->signer == key.public_key()) return std::move(*known);
   return store.write("sign the log's head", [&](store::Tx& tx) -> Result<CheckedHead> {
-    auto head = sign_and_store(tx, options.origin, key);
-    if (!head) return std::unexpected(std::move(head.error()));
-    auto root = root_at(tx, head->size);
-    if (!root) return std::unexpected(std::move(root.error()));
-    if (known && (head->size != known->stored.size || *root != known->root)) {
+    auto head = TRY(sign_and_store(tx, options.origin, key));
+    auto root = TRY(root_at(tx, head.size));
+    if (known && (head.size != known->stored.size || root != known->root)) {
       return schema::fail(ErrorCode::corrupt,
                           "the evidence log was changed while it was opened: start again");
     }
-    return CheckedHead{std::move(*head), *root, key.public_key()};
+    return CheckedHead{std::move(head), root, key.public_key()};
   });
 }
 
@@ -99,9 +94,8 @@ Result<CheckedHead> renew_head(store::Store& store, const HeadOptions& options, 
 Result<HeadOptions> options_in_force(store::Store& store, HeadOptions options) {
   if (options.key_file.empty()) options.key_file = store.data_dir() / "log.key";
   if (options.head_file.empty()) options.head_file = store.data_dir() / "head.note";
-  auto epoch = store.read([](store::Reader& reader) { return log_epoch(reader); });
-  if (!epoch) return std::unexpected(std::move(epoch.error()));
-  options.origin = origin_of(options.origin, *epoch);
+  auto epoch = TRY(store.read([](store::Reader& reader) { return log_epoch(reader); }));
+  options.origin = origin_of(options.origin, epoch);
   return options;
 }
 
@@ -116,38 +110,33 @@ class HeadPublisher::Impl {
 
   /// The newest head that the database keeps, its signature checked.
   Result<std::pair<std::string, Checkpoint>> newest(store::Reader& reader) const {
-    auto stored = stored_head(reader);
-    if (!stored) return std::unexpected(std::move(stored.error()));
-    auto opened = open_checkpoint(stored->note, options_.origin, public_key_);
+    auto stored = TRY(stored_head(reader));
+    auto opened = open_checkpoint(stored.note, options_.origin, public_key_);
     if (!opened) return schema::wrap(opened.error(), "the signed head in the database was changed");
-    return std::pair(std::move(stored->note), std::move(*opened));
+    return std::pair(std::move(stored.note), std::move(*opened));
   }
 
   Result<HeadOf> head_of(std::uint64_t size) const {
     return store_.read([&](store::Reader& reader) -> Result<HeadOf> {
-      auto head = newest(reader);
-      if (!head) return std::unexpected(std::move(head.error()));
-      auto& [note, checkpoint] = *head;
+      auto head = TRY(newest(reader));
+      auto& [note, checkpoint] = head;
       if (size == checkpoint.size) return HeadOf{size, checkpoint.root, std::move(note), size, {}};
       if (size > checkpoint.size) {
         return schema::fail(ErrorCode::not_found,
                             fmt::format("the evidence log has {} entries, not {}", checkpoint.size, size));
       }
-      auto root = root_at(reader, size);
-      if (!root) return std::unexpected(std::move(root.error()));
-      auto proof = consistency_proof(reader, size, checkpoint.size);
-      if (!proof) return std::unexpected(std::move(proof.error()));
-      if (!verify_consistency(size, checkpoint.size, *root, checkpoint.root, *proof)) {
+      auto root = TRY(root_at(reader, size));
+      auto proof = TRY(consistency_proof(reader, size, checkpoint.size));
+      if (!verify_consistency(size, checkpoint.size, root, checkpoint.root, proof)) {
         return schema::fail(
             ErrorCode::corrupt,
             fmt::format("the tree of the first {} entries does not belong to the signed head: the "
                         "database was changed",
                         size));
       }
-      if (size < key_from_) return HeadOf{size, *root, std::move(note), checkpoint.size, std::move(*proof)};
-      auto older = sign_checkpoint({options_.origin, size, *root}, signer_->key());
-      if (!older) return std::unexpected(std::move(older.error()));
-      return HeadOf{size, *root, std::move(*older), size, {}};
+      if (size < key_from_) return HeadOf{size, root, std::move(note), checkpoint.size, std::move(proof)};
+      auto older = TRY(sign_checkpoint({options_.origin, size, root}, signer_->key()));
+      return HeadOf{size, root, std::move(older), size, {}};
     });
   }
 
@@ -225,34 +214,27 @@ class HeadPublisher::Impl {
 };
 
 Result<std::unique_ptr<HeadPublisher>> HeadPublisher::start(store::Store& store, HeadOptions configured) {
-  auto renewed = renew_derived(store);
-  if (!renewed) return std::unexpected(std::move(renewed.error()));
-  auto in_force = options_in_force(store, std::move(configured));
-  if (!in_force) return std::unexpected(std::move(in_force.error()));
-  HeadOptions& options = *in_force;
+  TRY(renew_derived(store));
+  auto in_force = TRY(options_in_force(store, std::move(configured)));
+  HeadOptions& options = in_force;
   const KeyFile key_file{KeyUse::head, options.key_file, options.origin};
-  auto finished = finish_rotation(store, key_file);
-  if (!finished) return std::unexpected(std::move(finished.error()));
+  TRY(finish_rotation(store, key_file));
   auto published = is_published(store, options);
   if (!published) return std::unexpected(std::move(published.error()));
-  auto key = load_or_generate(options.key_file, !*published);
-  if (!key) return std::unexpected(std::move(key.error()));
-  const PublicKey public_key = key->public_key();
-  auto keys = load_trust(store.data_dir());
-  if (!keys) return std::unexpected(std::move(keys.error()));
-  auto in_charge = check_key(*keys, key_file, public_key);
-  if (!in_charge) return std::unexpected(std::move(in_charge.error()));
-  auto known = check_heads(store, options, public_key, *keys, *published);
-  if (!known) return std::unexpected(std::move(known.error()));
+  auto key = TRY(load_or_generate(options.key_file, !*published));
+  const PublicKey public_key = key.public_key();
+  auto keys = TRY(load_trust(store.data_dir()));
+  TRY(check_key(keys, key_file, public_key));
+  auto known = TRY(check_heads(store, options, public_key, keys, *published));
   auto noted = note_key(store.data_dir(), key_file, public_key, 0, options.now_us);
   if (!noted) return std::unexpected(std::move(noted.error()));
-  auto head = renew_head(store, options, *key, std::move(*known));
+  auto head = renew_head(store, options, key, std::move(known));
   if (!head) return std::unexpected(std::move(head.error()));
   noted = note_signed_commits(options, head->stored.size);
   if (!noted) return std::unexpected(std::move(noted.error()));
-  const auto from = in_force_from(*keys, options.origin, public_key);
+  const auto from = in_force_from(keys, options.origin, public_key);
   auto signer =
-      std::make_shared<HeadSigner>(options.origin, std::move(*key), std::move(head->stored), head->root);
+      std::make_shared<HeadSigner>(options.origin, std::move(key), std::move(head->stored), head->root);
   store.set_commit_hook(signer);
   auto impl = std::make_unique<Impl>(store, std::move(options), std::move(signer), from);
   auto done = impl->publish();
@@ -270,9 +252,8 @@ void HeadPublisher::stop() {
 }
 
 Result<std::string> HeadPublisher::signed_head() {
-  auto head = impl_->store_.read([&](store::Reader& reader) { return impl_->newest(reader); });
-  if (!head) return std::unexpected(std::move(head.error()));
-  return std::move(head->first);
+  auto head = TRY(impl_->store_.read([&](store::Reader& reader) { return impl_->newest(reader); }));
+  return std::move(head.first);
 }
 
 Result<HeadOf> HeadPublisher::head_of(std::uint64_t size) {
@@ -280,9 +261,8 @@ Result<HeadOf> HeadPublisher::head_of(std::uint64_t size) {
 }
 
 Result<std::string> HeadPublisher::signed_head_at(std::uint64_t size) {
-  auto head = impl_->head_of(size);
-  if (!head) return std::unexpected(std::move(head.error()));
-  if (head->note_size == size) return std::move(head->note);
+  auto head = TRY(impl_->head_of(size));
+  if (head.note_size == size) return std::move(head.note);
   return schema::fail(
       ErrorCode::unsupported,
       fmt::format("the key that signed heads of {} entries is retired: the key in force signs heads "

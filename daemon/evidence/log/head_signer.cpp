@@ -51,24 +51,19 @@ Result<StoredHead> stored_head(Reader& reader) {
 }
 
 Result<void> store_head(Tx& tx, const StoredHead& head) {
-  auto changed = tx.run(kStore, {head.size, head.note});
-  if (!changed) return std::unexpected(std::move(changed.error()));
-  if (*changed != 1) return gone();
+  auto changed = TRY(tx.run(kStore, {head.size, head.note}));
+  if (changed != 1) return gone();
   return {};
 }
 
 Result<StoredHead> sign_and_store(Tx& tx, const std::string& origin, const SigningKey& key) {
   auto& tail = tx.beside<LogTail>();
-  auto size = tail.next(tx);
-  if (!size) return std::unexpected(std::move(size.error()));
-  auto root = tail.root(tx);
-  if (!root) return std::unexpected(std::move(root.error()));
-  StoredHead head{static_cast<std::uint64_t>(*size), {}};
-  auto note = sign_checkpoint({origin, head.size, *root}, key);
-  if (!note) return std::unexpected(std::move(note.error()));
-  head.note = std::move(*note);
-  auto stored = store_head(tx, head);
-  if (!stored) return std::unexpected(std::move(stored.error()));
+  auto size = TRY(tail.next(tx));
+  auto root = TRY(tail.root(tx));
+  StoredHead head{static_cast<std::uint64_t>(size), {}};
+  auto note = TRY(sign_checkpoint({origin, head.size, root}, key));
+  head.note = std::move(note);
+  TRY(store_head(tx, head));
   return head;
 }
 
@@ -104,27 +99,23 @@ Result<void> HeadSigner::begun(Tx& tx) {
 
 Result<void> HeadSigner::before_commit(Tx& tx) {
   auto& tail = tx.beside<LogTail>();
-  auto size = tail.next(tx);
-  if (!size) return std::unexpected(std::move(size.error()));
-  if (static_cast<std::uint64_t>(*size) == committed_.stored.size) return {};
-  auto root = tail.root(tx);
-  if (!root) return std::unexpected(std::move(root.error()));
+  auto size = TRY(tail.next(tx));
+  if (static_cast<std::uint64_t>(size) == committed_.stored.size) return {};
+  auto root = TRY(tail.root(tx));
   if (tail.is_unchecked()) {
-    auto extends = check_extends(tx, static_cast<std::uint64_t>(*size), *root);
+    auto extends = check_extends(tx, static_cast<std::uint64_t>(size), root);
     if (!extends) return extends;
     tail.mark_checked();
   }
-  auto head = sign_and_store(tx, origin_, key_);
-  if (!head) return std::unexpected(std::move(head.error()));
-  pending_ = Head{std::move(*head), *root};
+  auto head = TRY(sign_and_store(tx, origin_, key_));
+  pending_ = Head{std::move(head), root};
   return {};
 }
 
 /// What was read back from the database is signed only if it continues what was signed before.
 Result<void> HeadSigner::check_extends(Tx& tx, std::uint64_t size, const Hash& root) const {
-  auto proof = consistency_proof(tx, committed_.stored.size, size);
-  if (!proof) return std::unexpected(std::move(proof.error()));
-  if (verify_consistency(committed_.stored.size, size, committed_.root, root, *proof)) return {};
+  auto proof = TRY(consistency_proof(tx, committed_.stored.size, size));
+  if (verify_consistency(committed_.stored.size, size, committed_.root, root, proof)) return {};
   return schema::fail(
       ErrorCode::corrupt,
       fmt::format("the first {} entries of the evidence log are not those that were signed: the database was "

@@ -29,56 +29,48 @@ NodeSource nodes_of(Reader& reader) {
 }
 
 Result<void> check_size(Reader& reader, std::uint64_t size) {
-  auto now = tree_size(reader);
-  if (!now) return std::unexpected(std::move(now.error()));
-  if (size <= *now) return {};
+  auto now = TRY(tree_size(reader));
+  if (size <= now) return {};
   return schema::fail(schema::ErrorCode::not_found,
-                      fmt::format("the evidence log has {} entries, not {}", *now, size));
+                      fmt::format("the evidence log has {} entries, not {}", now, size));
 }
 
 }  // namespace
 
 Result<Appended> append(store::Tx& tx, const schema::EntryDraft& draft) {
   auto& tail = tx.beside<LogTail>();
-  auto seq = tail.next(tx);
-  if (!seq) return std::unexpected(std::move(seq.error()));
+  auto seq = TRY(tail.next(tx));
   const auto& subject = draft.subject;
   auto prior = Result<std::optional<std::int64_t>>(subject.prior);
   if (subject.promotion && !subject.prior) prior = tail.newest_of(tx, *subject.promotion);
   if (!prior) return std::unexpected(std::move(prior.error()));
-  auto bytes = schema::encode_entry(*seq, draft, *prior);
-  if (!bytes) return std::unexpected(std::move(bytes.error()));
+  auto bytes = TRY(schema::encode_entry(seq, draft, *prior));
   auto inserted =
-      tx.run(kInsertEntry, {*seq, draft.time_us, schema::to_string(draft.kind), draft.actor, subject.model,
+      tx.run(kInsertEntry, {seq, draft.time_us, schema::to_string(draft.kind), draft.actor, subject.model,
                             subject.promotion, subject.stage, subject.checkpoint, subject.contract,
-                            body_text(draft, "clause"), body_text(draft, "verdict"), Blob{*bytes}});
+                            body_text(draft, "clause"), body_text(draft, "verdict"), Blob{bytes}});
   if (!inserted) return std::unexpected(std::move(inserted.error()));
-  auto kept = tail.add(tx, *seq, draft, *bytes);
-  if (!kept) return std::unexpected(std::move(kept.error()));
-  return Appended{*seq, std::move(*bytes)};
+  TRY(tail.add(tx, seq, draft, bytes));
+  return Appended{seq, std::move(bytes)};
 }
 
 Result<std::uint64_t> tree_size(Reader& reader) {
-  auto size = reader.one(kSize, {}, [](const Row& row) { return row.unsigned_integer(0); });
-  if (!size) return std::unexpected(std::move(size.error()));
-  return size->value_or(0);
+  auto size = TRY(reader.one(kSize, {}, [](const Row& row) { return row.unsigned_integer(0); }));
+  return size.value_or(0);
 }
 
 Result<Hash> root_at(Reader& reader, std::uint64_t size) {
-  auto enough = check_size(reader, size);
-  if (!enough) return std::unexpected(std::move(enough.error()));
+  TRY(check_size(reader, size));
   return root_at(size, nodes_of(reader));
 }
 
 Result<std::vector<Hash>> inclusion_proof(Reader& reader, std::uint64_t seq, std::uint64_t size) {
-  auto enough = check_size(reader, size);
-  if (!enough) return std::unexpected(std::move(enough.error()));
+  TRY(check_size(reader, size));
   return inclusion_proof(seq, size, nodes_of(reader));
 }
 
 Result<std::vector<Hash>> consistency_proof(Reader& reader, std::uint64_t from, std::uint64_t to) {
-  auto enough = check_size(reader, to);
-  if (!enough) return std::unexpected(std::move(enough.error()));
+  TRY(check_size(reader, to));
   return consistency_proof(from, to, nodes_of(reader));
 }
 

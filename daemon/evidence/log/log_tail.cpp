@@ -60,9 +60,8 @@ std::optional<std::string_view> body_text(const schema::EntryDraft& draft, std::
 
 Result<std::int64_t> LogTail::next(Reader& reader) {
   if (!next_) {
-    auto size = tree_size(reader);
-    if (!size) return std::unexpected(std::move(size.error()));
-    next_ = static_cast<std::int64_t>(*size);
+    auto size = TRY(tree_size(reader));
+    next_ = static_cast<std::int64_t>(size);
   }
   return *next_;
 }
@@ -85,10 +84,8 @@ Result<void> LogTail::add(Tx& tx, std::int64_t seq, const schema::EntryDraft& dr
 }
 
 Result<Hash> LogTail::root(Reader& reader) {
-  auto size = next(reader);
-  if (!size) return std::unexpected(std::move(size.error()));
-  auto read = read_edge(reader, static_cast<std::uint64_t>(*size));
-  if (!read) return std::unexpected(std::move(read.error()));
+  auto size = TRY(next(reader));
+  TRY(read_edge(reader, static_cast<std::uint64_t>(size)));
   return root_of_edge(*edge_);
 }
 
@@ -96,9 +93,8 @@ Result<void> LogTail::read_edge(Reader& reader, std::uint64_t size) {
   if (edge_) return {};
   std::vector<Hash> edge;
   for (const Subtree& part : subtrees_of(0, size)) {
-    auto hash = subtree(reader, part.level, part.index);
-    if (!hash) return std::unexpected(std::move(hash.error()));
-    edge.push_back(*hash);
+    auto hash = TRY(subtree(reader, part.level, part.index));
+    edge.push_back(hash);
   }
   edge_ = std::move(edge);
   unchecked_ = true;

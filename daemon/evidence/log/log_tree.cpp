@@ -24,14 +24,13 @@ constexpr Sql kLeaves{"entries of a subtree",
                       "SELECT bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"};
 
 Result<Hash> read_node(Reader& reader, std::int64_t position) {
-  auto found = reader.one(kNode, {position}, [](const Row& row) { return row.text(0); });
-  if (!found) return std::unexpected(std::move(found.error()));
-  if (!*found || (*found)->size() != sizeof(Hash)) {
+  auto found = TRY(reader.one(kNode, {position}, [](const Row& row) { return row.text(0); }));
+  if (!found || found->size() != sizeof(Hash)) {
     return schema::fail(schema::ErrorCode::corrupt,
                         fmt::format("node {} of the evidence log is missing", position));
   }
   Hash hash;
-  std::copy((*found)->begin(), (*found)->end(), reinterpret_cast<char*>(hash.data()));
+  std::copy(found->begin(), found->end(), reinterpret_cast<char*>(hash.data()));
   return hash;
 }
 
@@ -50,11 +49,10 @@ Result<Hash> subtree_of_entries(Reader& reader, unsigned level, std::uint64_t in
   const std::uint64_t first = index << level;
   const std::uint64_t end = (index + 1) << level;
   hashes.reserve(end - first);
-  auto done = reader.each(kLeaves, {first, end}, [&](const Row& row) {
+  TRY(reader.each(kLeaves, {first, end}, [&](const Row& row) {
     hashes.push_back(leaf_hash(row.bytes(0)));
     return true;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
+  }));
   if (hashes.size() != end - first) {
     return schema::fail(schema::ErrorCode::corrupt,
                         fmt::format("of the evidence entries {} to {} some are missing", first, end - 1));
@@ -63,8 +61,7 @@ Result<Hash> subtree_of_entries(Reader& reader, unsigned level, std::uint64_t in
 }
 
 Result<void> add_node(Tx& tx, std::int64_t position, const Hash& hash) {
-  auto stored = tx.run(kInsertNode, {position, Blob{schema::as_chars(hash)}});
-  if (!stored) return std::unexpected(std::move(stored.error()));
+  TRY(tx.run(kInsertNode, {position, Blob{schema::as_chars(hash)}}));
   return {};
 }
 
@@ -72,9 +69,8 @@ Result<void> add_node(Tx& tx, std::int64_t position, const Hash& hash) {
 Result<void> store_group(Tx& tx, std::uint64_t group, Hash hash) {
   auto done = add_node(tx, node_position(0, group), hash);
   for (unsigned level = 0; done && (group >> level & 1) != 0; ++level) {
-    auto left = read_node(tx, node_position(level, (group >> level) - 1));
-    if (!left) return std::unexpected(std::move(left.error()));
-    hash = node_hash(*left, hash);
+    auto left = TRY(read_node(tx, node_position(level, (group >> level) - 1)));
+    hash = node_hash(left, hash);
     done = add_node(tx, node_position(level + 1, group >> (level + 1)), hash);
   }
   return done;
@@ -102,11 +98,9 @@ Result<std::uint64_t> stored_groups(Reader& reader) {
 }
 
 Result<void> store_next_group(Tx& tx) {
-  auto group = stored_groups(tx);
-  if (!group) return std::unexpected(std::move(group.error()));
-  auto hash = subtree_of_entries(tx, kStoredLevel, *group);
-  if (!hash) return std::unexpected(std::move(hash.error()));
-  return store_group(tx, *group, *hash);
+  auto group = TRY(stored_groups(tx));
+  auto hash = TRY(subtree_of_entries(tx, kStoredLevel, group));
+  return store_group(tx, group, hash);
 }
 
 Result<void> store_node(Tx& tx, unsigned level, std::uint64_t index, const Hash& hash) {

@@ -31,9 +31,8 @@ Result<Hash> subtree_root(std::uint64_t start, std::uint64_t size, const NodeSou
 
 Result<void> add_root(std::vector<Hash>& proof, std::uint64_t start, std::uint64_t size,
                       const NodeSource& nodes) {
-  auto root = subtree_root(start, size, nodes);
-  if (!root) return std::unexpected(std::move(root.error()));
-  proof.push_back(*root);
+  auto root = TRY(subtree_root(start, size, nodes));
+  proof.push_back(root);
   return {};
 }
 
@@ -95,8 +94,7 @@ Result<std::vector<Hash>> inclusion_proof(std::uint64_t index, std::uint64_t siz
         "entry " + std::to_string(index) + " is not in the tree of " + std::to_string(size) + " entries");
   }
   std::vector<Hash> proof;
-  auto done = add_path(proof, index, 0, size, nodes);
-  if (!done) return std::unexpected(std::move(done.error()));
+  TRY(add_path(proof, index, 0, size, nodes));
   return proof;
 }
 
@@ -108,8 +106,7 @@ Result<std::vector<Hash>> consistency_proof(std::uint64_t from, std::uint64_t to
   }
   std::vector<Hash> proof;
   if (from == 0 || from == to) return proof;
-  auto done = add_subproof(proof, from, 0, to, true, nodes);
-  if (!done) return std::unexpected(std::move(done.error()));
+  TRY(add_subproof(proof, from, 0, to, true, nodes));
   return proof;
 }
 

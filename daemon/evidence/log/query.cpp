@@ -88,11 +88,10 @@ class Query {
     if (filter_.cursor && filter_.newest_first) all.last = std::min(all.last, *filter_.cursor - 1);
     if (filter_.cursor && !filter_.newest_first) all.first = *filter_.cursor + 1;
     if (filter_.promotion) return filtered(kOfPromotion, all);  // its own index, and few entries
-    auto indexed = indexed_size(reader_);
-    if (!indexed) return std::unexpected(std::move(indexed.error()));
-    const Span newer{std::max(all.first, *indexed), all.last};
+    auto indexed = TRY(indexed_size(reader_));
+    const Span newer{std::max(all.first, indexed), all.last};
     auto done = filter_.newest_first ? filtered(kFiltered, newer) : Result<void>();
-    if (done) done = by_index({all.first, std::min(all.last, *indexed - 1)});
+    if (done) done = by_index({all.first, std::min(all.last, indexed - 1)});
     if (done && !filter_.newest_first) done = filtered(kFiltered, newer);
     return done;
   }
@@ -135,16 +134,14 @@ class Query {
   Result<Span> in_time(Span span) {
     const auto number = [](const Row& row) { return row.integer(0); };
     if (filter_.from_us) {
-      auto block = reader_.one(kFirstBlock, {filter_.from_us}, number);
-      if (!block) return std::unexpected(std::move(block.error()));
-      if (!*block) return Span{};
-      span.first = std::max(span.first, **block * kIndexBlock);
+      auto block = TRY(reader_.one(kFirstBlock, {filter_.from_us}, number));
+      if (!block) return Span{};
+      span.first = std::max(span.first, *block * kIndexBlock);
     }
     if (filter_.to_us) {
-      auto block = reader_.one(kLastBlock, {filter_.to_us}, number);
-      if (!block) return std::unexpected(std::move(block.error()));
-      if (!*block) return Span{};
-      span.last = std::min(span.last, (**block + 1) * kIndexBlock - 1);
+      auto block = TRY(reader_.one(kLastBlock, {filter_.to_us}, number));
+      if (!block) return Span{};
+      span.last = std::min(span.last, (*block + 1) * kIndexBlock - 1);
     }
     return span;
   }
@@ -168,8 +165,7 @@ class Query {
         {IndexField::verdict, &filter_.verdict},       {IndexField::stage, &filter_.stage}};
     for (const auto& [field, value] : wanted) {
       if (!*value) continue;
-      auto added = add_keys(all.emplace_back(), field, **value);
-      if (!added) return std::unexpected(std::move(added.error()));
+      TRY(add_keys(all.emplace_back(), field, **value));
     }
     if (!kinds_.empty()) {
       Condition& kinds = all.emplace_back();
@@ -184,29 +180,25 @@ class Query {
       return std::nullopt;
     if (filter_.by_people) {
       all.push_back({.none = true});
-      auto added = add_keys(all.back(), IndexField::actor, kDaemonActor);
-      if (!added) return std::unexpected(std::move(added.error()));
+      TRY(add_keys(all.back(), IndexField::actor, kDaemonActor));
     }
     return all;
   }
 
   Result<void> by_index(Span span) {
     if (span.empty() || missing() <= 0) return {};
-    auto timely = in_time(span);
-    if (!timely) return std::unexpected(std::move(timely.error()));
-    if (timely->empty()) return {};
-    auto wanted = conditions();
-    if (!wanted) return std::unexpected(std::move(wanted.error()));
-    if (!*wanted) return {};
-    if ((*wanted)->empty()) return range(*timely);
-    IndexWalk walk(std::move(**wanted), timely->first / kIndexBlock, timely->last / kIndexBlock,
+    auto timely = TRY(in_time(span));
+    if (timely.empty()) return {};
+    auto wanted = TRY(conditions());
+    if (!wanted) return {};
+    if (wanted->empty()) return range(timely);
+    IndexWalk walk(std::move(*wanted), timely.first / kIndexBlock, timely.last / kIndexBlock,
                    filter_.newest_first);
     while (missing() > 0) {
-      auto blocks = walk.next(reader_);
-      if (!blocks) return std::unexpected(std::move(blocks.error()));
-      if (blocks->empty()) return {};
-      for (const BlockPlaces& block : *blocks) {
-        auto done = entries_of(block, *timely);
+      auto blocks = TRY(walk.next(reader_));
+      if (blocks.empty()) return {};
+      for (const BlockPlaces& block : blocks) {
+        auto done = entries_of(block, timely);
         if (!done) return done;
       }
     }
@@ -246,12 +238,10 @@ Result<EntryPage> query_entries(Reader& reader, const EntryFilter& filter) {
   if (filter.limit < 1 || filter.limit > kMaxPage) {
     return schema::fail(schema::ErrorCode::invalid_argument, "a page of evidence has 1 to 1,000 entries");
   }
-  auto size = tree_size(reader);
-  if (!size) return std::unexpected(std::move(size.error()));
+  auto size = TRY(tree_size(reader));
   Query query(reader, filter);
-  auto done = query.run(static_cast<std::int64_t>(*size));
-  if (!done) return std::unexpected(std::move(done.error()));
-  EntryPage page{.tree_size = *size, .entries = std::move(query.found())};
+  TRY(query.run(static_cast<std::int64_t>(size)));
+  EntryPage page{.tree_size = size, .entries = std::move(query.found())};
   if (page.entries.size() > static_cast<std::size_t>(filter.limit)) {
     page.entries.pop_back();
     page.next = page.entries.back().seq;
@@ -262,9 +252,8 @@ Result<EntryPage> query_entries(Reader& reader, const EntryFilter& filter) {
 Result<std::int64_t> newest_time_us(store::Reader& reader) {
   static constexpr store::Sql kNewest{"newest entry's time",
                                       "SELECT time_us FROM entries ORDER BY seq DESC LIMIT 1"};
-  auto found = reader.one(kNewest, {}, [](const store::Row& row) { return row.integer(0); });
-  if (!found) return std::unexpected(std::move(found.error()));
-  return found->value_or(0);
+  auto found = TRY(reader.one(kNewest, {}, [](const store::Row& row) { return row.integer(0); }));
+  return found.value_or(0);
 }
 
 }  // namespace driftgate::evidence

@@ -88,7 +88,7 @@ Result<std::int64_t> check_block(LogView& log, std::int64_t block) {
   const std::int64_t first = block * kIndexBlock;
   IndexBlock index(block);
   std::int64_t entries = 0;
-  auto done = log.reader().each(kEntries, {first, first + kIndexBlock}, [&](const Row& row) {
+  TRY(log.reader().each(kEntries, {first, first + kIndexBlock}, [&](const Row& row) {
     auto entry = decode({row.integer(0), std::string(row.bytes(1))});
     if (!entry) {
       // Its bytes are checked against the tree elsewhere.
@@ -100,12 +100,10 @@ Result<std::int64_t> check_block(LogView& log, std::int64_t block) {
     compare_columns(log.findings(), row, said);
     index.add(indexed(said));
     return true;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
+  }));
   if (entries != kIndexBlock) return 0;
-  auto stored = indexed_size(log.reader());
-  if (!stored) return std::unexpected(std::move(stored.error()));
-  if (*stored <= first) {
+  auto stored = TRY(indexed_size(log.reader()));
+  if (stored <= first) {
     log.findings().add(fmt::format("the index of entries {} to {}", first, first + kIndexBlock - 1),
                        "it is not there");
     return 0;
@@ -117,11 +115,11 @@ Result<std::int64_t> check_block(LogView& log, std::int64_t block) {
 }
 
 Result<void> check_index_size(LogView& log, std::int64_t blocks, std::int64_t postings) {
-  auto stored = log.reader().one(kPostings, {blocks}, [](const Row& row) { return row.integer(0); });
-  if (!stored) return std::unexpected(std::move(stored.error()));
-  if (stored->value_or(0) != postings)
-    log.findings().add(fmt::format("the index of the first {} blocks", blocks),
-                       fmt::format("it has {} postings, but the entries make {}", stored->value_or(0), postings));
+  auto stored = TRY(log.reader().one(kPostings, {blocks}, [](const Row& row) { return row.integer(0); }));
+  if (stored.value_or(0) != postings)
+    log.findings().add(
+        fmt::format("the index of the first {} blocks", blocks),
+        fmt::format("it has {} postings, but the entries make {}", stored.value_or(0), postings));
   return {};
 }
 

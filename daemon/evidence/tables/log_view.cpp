@@ -17,14 +17,13 @@ constexpr std::int64_t kPage = 256;
 }  // namespace
 
 Result<LogEntry> decode(const StoredEntry& stored) {
-  auto json = entry_json(stored);
-  if (!json) return std::unexpected(std::move(json.error()));
-  LogEntry entry{.seq = integer_at(*json, "seq", -1),
-                 .time_us = integer_at(*json, "time_us", -1),
-                 .kind = text_at(*json, "kind"),
-                 .actor = text_at(*json, "actor"),
-                 .subject = object_at(*json, "subject"),
-                 .body = object_at(*json, "body")};
+  auto json = TRY(entry_json(stored));
+  LogEntry entry{.seq = integer_at(json, "seq", -1),
+                 .time_us = integer_at(json, "time_us", -1),
+                 .kind = text_at(json, "kind"),
+                 .actor = text_at(json, "actor"),
+                 .subject = object_at(json, "subject"),
+                 .body = object_at(json, "body")};
   if (entry.seq == stored.seq) return entry;
   return schema::fail(schema::ErrorCode::corrupt,
                       fmt::format("evidence entry {} says that it is entry {}: restore a backup", stored.seq,
@@ -51,15 +50,13 @@ bool LogView::found_rightly(const EntryFilter& filter, const LogEntry& entry) {
 Result<void> LogView::each(EntryFilter filter, const std::function<bool(const LogEntry&)>& take) {
   if (filter.limit > kPage) filter.limit = kPage;
   for (;;) {
-    auto page = query_entries(reader_, filter);
-    if (!page) return std::unexpected(std::move(page.error()));
-    for (const auto& stored : page->entries) {
-      auto entry = decode(stored);
-      if (!entry) return std::unexpected(std::move(entry.error()));
-      if (found_rightly(filter, *entry) && !take(*entry)) return {};
+    auto page = TRY(query_entries(reader_, filter));
+    for (const auto& stored : page.entries) {
+      auto entry = TRY(decode(stored));
+      if (found_rightly(filter, entry) && !take(entry)) return {};
     }
-    if (!page->next) return {};
-    filter.cursor = page->next;
+    if (!page.next) return {};
+    filter.cursor = page.next;
     filter.limit = kPage;
   }
 }
@@ -67,11 +64,10 @@ Result<void> LogView::each(EntryFilter filter, const std::function<bool(const Lo
 Result<std::optional<LogEntry>> LogView::only(EntryFilter filter) {
   filter.limit = 1;
   std::optional<LogEntry> found;
-  auto done = each(std::move(filter), [&](const LogEntry& entry) {
+  TRY(each(std::move(filter), [&](const LogEntry& entry) {
     found = entry;
     return false;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
+  }));
   return found;
 }
 
@@ -86,12 +82,10 @@ Result<std::optional<LogEntry>> LogView::oldest(EntryFilter filter) {
 }
 
 Result<std::optional<LogEntry>> LogView::at(std::int64_t seq) {
-  auto stored = find_entry(reader_, seq);
-  if (!stored) return std::unexpected(std::move(stored.error()));
-  if (!*stored) return std::nullopt;
-  auto entry = decode(**stored);
-  if (!entry) return std::unexpected(std::move(entry.error()));
-  return std::move(*entry);
+  auto stored = TRY(find_entry(reader_, seq));
+  if (!stored) return std::nullopt;
+  auto entry = TRY(decode(*stored));
+  return std::move(entry);
 }
 
 }  // namespace driftgate::evidence::tables

@@ -54,14 +54,13 @@ Result<void> compare_arms(LogView& log, const LogEntry& entry) {
     const auto id = text_at(arm, "version");
     if (id.empty()) continue;
     const auto where = fmt::format("version {}", id);
-    auto version = store::find_version(log.reader(), id);
-    if (!version) return std::unexpected(std::move(version.error()));
-    if (!*version) {
+    auto version = TRY(store::find_version(log.reader(), id));
+    if (!version) {
       log.findings().add(where, fmt::format("it is not in the table, but {} routes to it", entry.name()));
       continue;
     }
-    log.findings().column(where, "the URL", (*version)->base_url, text_at(arm, "url"), entry);
-    log.findings().column(where, "the kernel", (*version)->kernel, text_at(arm, "kernel"), entry);
+    log.findings().column(where, "the URL", version->base_url, text_at(arm, "url"), entry);
+    log.findings().column(where, "the kernel", version->kernel, text_at(arm, "kernel"), entry);
   }
   return {};
 }
@@ -75,12 +74,11 @@ Result<std::optional<LogEntry>> newest_change(LogView& log, const std::string& m
     filter.stage = std::string(schema::to_string(static_cast<schema::Stage>(stage)));
     filter.newest_first = true;
     filter.limit = 4;
-    auto done = log.each(filter, [&](const LogEntry& change) {
+    TRY(log.each(filter, [&](const LogEntry& change) {
       if (text_at(change.body, "from") == "succeeded") return true;
       if (!newest || change.seq > newest->seq) newest = change;
       return false;
-    });
-    if (!done) return std::unexpected(std::move(done.error()));
+    }));
   }
   return newest;
 }
@@ -146,9 +144,8 @@ Result<void> compare_hold(LogView& log, const store::ModelRow& row) {
 Result<void> compare_under_way(LogView& log, const std::string& model, const std::optional<LogEntry>& holder) {
   std::set<std::string> promotions;
   if (holder) promotions.insert(text_at(holder->subject, "promotion"));
-  auto requested = log.newest(of_model(model, EvidenceKind::promotion_requested));
-  if (!requested) return std::unexpected(std::move(requested.error()));
-  if (*requested) promotions.insert(text_at((*requested)->subject, "promotion"));
+  auto requested = TRY(log.newest(of_model(model, EvidenceKind::promotion_requested)));
+  if (requested) promotions.insert(text_at(requested->subject, "promotion"));
   for (const auto& id : promotions) {
     auto done = check_promotion(log, id);
     if (!done) return done;
@@ -160,15 +157,14 @@ Result<void> compare_under_way(LogView& log, const std::string& model, const std
 
 Result<void> check_model(LogView& log, const std::string& model) {
   const auto where = fmt::format("model '{}'", model);
-  auto row = store::find_model(log.reader(), model);
-  if (!row) return std::unexpected(std::move(row.error()));
+  auto row = TRY(store::find_model(log.reader(), model));
   auto installed = log.newest(of_model(model, EvidenceKind::model_bootstrapped));
   if (!installed) return std::unexpected(std::move(installed.error()));
   if (!*installed) {
     log.findings().add(where, "it is in the table, but no entry of the log installed it");
     return {};
   }
-  if (!*row) {
+  if (!row) {
     log.findings().add(where, fmt::format("it is not in the table, but {} installed it", (*installed)->name()));
     return {};
   }
@@ -184,19 +180,18 @@ Result<void> check_model(LogView& log, const std::string& model) {
     if (!*read) return std::unexpected(read->error());
   compare_route(log.findings(), fmt::format("the desired route of model '{}'", model), *desired_row, *desired);
   compare_route(log.findings(), fmt::format("the applied route of model '{}'", model), *applied_row, *applied);
-  auto holder = holder_of(log, model);
-  if (!holder) return std::unexpected(std::move(holder.error()));
+  auto holder = TRY(holder_of(log, model));
   if (*desired) {
     const auto epoch = route_of(**desired).value("epoch", std::int64_t{0});
-    log.findings().column(where, "epoch", static_cast<std::int64_t>((*row)->epoch), epoch, **desired);
+    log.findings().column(where, "epoch", static_cast<std::int64_t>(row->epoch), epoch, **desired);
     auto arms = compare_arms(log, **desired);
     if (!arms) return arms;
-    auto incumbent = compare_incumbent(log, **row, **desired, *holder);
+    auto incumbent = compare_incumbent(log, *row, **desired, holder);
     if (!incumbent) return incumbent;
   }
-  auto hold = compare_hold(log, **row);
+  auto hold = compare_hold(log, *row);
   if (!hold) return hold;
-  return compare_under_way(log, model, *holder);
+  return compare_under_way(log, model, holder);
 }
 
 }  // namespace driftgate::evidence::tables

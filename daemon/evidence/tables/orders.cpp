@@ -34,7 +34,7 @@ Result<std::map<std::string, Blocked>> blocks_of(LogView& log) {
   for (const auto kind : {EvidenceKind::block_set, EvidenceKind::block_lifted}) {
     EntryFilter filter;
     filter.kind = kind;
-    auto read = log.each(filter, [&](const LogEntry& entry) {
+    TRY(log.each(filter, [&](const LogEntry& entry) {
       auto& block = blocks[text_at(entry.body, "block")];
       if (kind == EvidenceKind::block_set) {
         block.set = entry;
@@ -42,8 +42,7 @@ Result<std::map<std::string, Blocked>> blocks_of(LogView& log) {
         block.lifted = entry;
       }
       return true;
-    });
-    if (!read) return std::unexpected(std::move(read.error()));
+    }));
   }
   return blocks;
 }
@@ -83,25 +82,23 @@ void compare_schedule(Findings& findings, const store::ScheduleRow& row, const L
 }  // namespace
 
 Result<void> check_blocks(LogView& log) {
-  auto blocks = blocks_of(log);
-  if (!blocks) return std::unexpected(std::move(blocks.error()));
+  auto blocks = TRY(blocks_of(log));
   std::string after;
   for (bool more = true; more;) {
-    auto rows = store::list_blocks(log.reader(), after, kRows);
-    if (!rows) return std::unexpected(std::move(rows.error()));
-    for (const auto& row : *rows) {
-      const auto found = blocks->find(row.id);
-      if (found == blocks->end()) {
+    auto rows = TRY(store::list_blocks(log.reader(), after, kRows));
+    for (const auto& row : rows) {
+      const auto found = blocks.find(row.id);
+      if (found == blocks.end()) {
         log.findings().add(fmt::format("block {}", row.id), "it is in the table, but no entry of the log set it");
         continue;
       }
       compare_block(log.findings(), row, found->second);
-      blocks->erase(found);
+      blocks.erase(found);
     }
-    more = !rows->empty();
-    if (more) after = rows->back().id;
+    more = !rows.empty();
+    if (more) after = rows.back().id;
   }
-  for (const auto& [id, block] : *blocks)
+  for (const auto& [id, block] : blocks)
     log.findings().add(fmt::format("block {}", id),
                        fmt::format("it is not in the table, but {} set it", block.set.name()));
   return {};
@@ -123,9 +120,8 @@ Result<void> check_schedules(LogView& log) {
   if (!read) return read;
   std::string after;
   for (bool more = true; more;) {
-    auto rows = store::list_schedules(log.reader(), after, kRows);
-    if (!rows) return std::unexpected(std::move(rows.error()));
-    for (const auto& row : *rows) {
+    auto rows = TRY(store::list_schedules(log.reader(), after, kRows));
+    for (const auto& row : rows) {
       const auto found = newest.find(row.name);
       if (found == newest.end()) {
         log.findings().add(fmt::format("schedule '{}'", row.name),
@@ -135,8 +131,8 @@ Result<void> check_schedules(LogView& log) {
       compare_schedule(log.findings(), row, found->second);
       newest.erase(found);
     }
-    more = !rows->empty();
-    if (more) after = rows->back().name;
+    more = !rows.empty();
+    if (more) after = rows.back().name;
   }
   for (const auto& [name, entry] : newest)
     log.findings().add(fmt::format("schedule '{}'", name),

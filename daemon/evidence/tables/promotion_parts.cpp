@@ -107,10 +107,9 @@ void compare_run(Findings& findings, const store::StageRunRow& run, const Expect
 }
 
 Result<void> compare_runs(LogView& log, const std::string& promotion, const Expected& expected) {
-  auto runs = store::list_stage_runs(log.reader(), promotion);
-  if (!runs) return std::unexpected(std::move(runs.error()));
+  auto runs = TRY(store::list_stage_runs(log.reader(), promotion));
   std::set<Attempt> stored;
-  for (const auto& run : *runs) {
+  for (const auto& run : runs) {
     stored.insert({run.key.stage, run.key.attempt});
     compare_run(log.findings(), run, expected);
   }
@@ -137,14 +136,13 @@ void compare_detail(Findings& findings, const std::string& where, const store::V
 }
 
 Result<void> compare_verdicts(LogView& log, const std::string& promotion, Expected& expected) {
-  auto rows = store::list_promotion_verdicts(log.reader(), promotion);
-  if (!rows) return std::unexpected(std::move(rows.error()));
+  auto rows = TRY(store::list_promotion_verdicts(log.reader(), promotion));
   const auto named = [&](const VerdictKey& key) {
     const auto& [stage, attempt, clause, slice] = key;
     return fmt::format("verdict of {}{}{} in {}", clause, slice.empty() ? "" : " on ", slice,
                        attempt_text(promotion, {stage, attempt}));
   };
-  for (const auto& row : *rows) {
+  for (const auto& row : rows) {
     const VerdictKey key{row.stage.stage, row.stage.attempt, row.clause, row.slice};
     const auto found = expected.verdicts.find(key);
     if (found == expected.verdicts.end()) {
@@ -169,10 +167,9 @@ void compare_given(Findings& findings, const std::string& where, std::int64_t gi
 }
 
 Result<void> compare_approvals(LogView& log, const std::string& promotion, Expected& expected) {
-  auto rows = store::list_approvals(log.reader(), promotion);
-  if (!rows) return std::unexpected(std::move(rows.error()));
+  auto rows = TRY(store::list_approvals(log.reader(), promotion));
   auto& findings = log.findings();
-  for (const auto& row : *rows) {
+  for (const auto& row : rows) {
     const auto where = fmt::format("approval {} of {}", row.id, promotion);
     const auto found = expected.approvals.find(
         {row.stage.stage, row.stage.attempt, row.step, row.who, row.evidence_digest});
@@ -194,10 +191,9 @@ Result<void> compare_approvals(LogView& log, const std::string& promotion, Expec
 }
 
 Result<void> compare_waivers(LogView& log, const std::string& promotion, Expected& expected) {
-  auto rows = store::list_waivers(log.reader(), promotion);
-  if (!rows) return std::unexpected(std::move(rows.error()));
+  auto rows = TRY(store::list_waivers(log.reader(), promotion));
   auto& findings = log.findings();
-  for (const auto& row : *rows) {
+  for (const auto& row : rows) {
     const auto where = fmt::format("waiver {} of {}", row.id, promotion);
     const auto found = expected.waivers.find(row.id);
     if (found == expected.waivers.end()) {

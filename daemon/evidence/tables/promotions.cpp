@@ -79,13 +79,12 @@ void compare_queued(Findings& findings, const std::string& where, const store::P
 
 /// Entries of older programs name the baseline in the reason of the change that locked it.
 Result<void> compare_baseline(LogView& log, const std::string& where, const store::PromotionRow& row) {
-  auto first = log.oldest(of_promotion(row.id, {EvidenceKind::state_changed}));
-  if (!first) return std::unexpected(std::move(first.error()));
-  if (!*first) return {};
-  const auto reason = text_at((*first)->body, "reason");
-  const bool locked = text_at((*first)->body, "to") == "running" && reason.starts_with(kBaselineReason);
+  auto first = TRY(log.oldest(of_promotion(row.id, {EvidenceKind::state_changed})));
+  if (!first) return {};
+  const auto reason = text_at(first->body, "reason");
+  const bool locked = text_at(first->body, "to") == "running" && reason.starts_with(kBaselineReason);
   log.findings().column(where, "the baseline", row.baseline,
-                        locked ? reason.substr(kBaselineReason.size()) : std::string(), **first);
+                        locked ? reason.substr(kBaselineReason.size()) : std::string(), *first);
   return {};
 }
 
@@ -96,12 +95,11 @@ Result<std::optional<LogEntry>> last_change(LogView& log, const std::string& pro
   filter.newest_first = true;
   filter.limit = 4;
   std::optional<LogEntry> found;
-  auto done = log.each(filter, [&](const LogEntry& entry) {
+  TRY(log.each(filter, [&](const LogEntry& entry) {
     if (!changes_the_row(entry)) return true;
     found = entry;
     return false;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
+  }));
   return found;
 }
 
@@ -129,11 +127,10 @@ Result<bool> had_url(LogView& log, const store::VersionRow& version, std::int64_
   filter.newest_first = true;
   filter.cursor = before;
   bool found = false;
-  auto done = log.each(filter, [&](const LogEntry& engine) {
+  TRY(log.each(filter, [&](const LogEntry& engine) {
     found = text_at(engine.body, "name") == version.engine && text_at(engine.body, "url") == version.base_url;
     return !found;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
+  }));
   return found;
 }
 
@@ -142,15 +139,14 @@ Result<void> compare_fallback(LogView& log, const LogEntry& requested) {
   if (fallback.empty()) return {};
   const auto id = text_at(fallback, "version");
   const auto where = fmt::format("version {}", id);
-  auto version = store::find_version(log.reader(), id);
-  if (!version) return std::unexpected(std::move(version.error()));
-  if (!*version) {
+  auto version = TRY(store::find_version(log.reader(), id));
+  if (!version) {
     log.findings().add(where, fmt::format("it is not in the table, but {} names it", requested.name()));
     return {};
   }
-  log.findings().column(where, "the URL", (*version)->base_url, text_at(fallback, "url"), requested);
-  log.findings().column(where, "the engine", (*version)->engine, text_at(fallback, "engine"), requested);
-  log.findings().column(where, "the kernel", (*version)->kernel, text_at(fallback, "kernel"), requested);
+  log.findings().column(where, "the URL", version->base_url, text_at(fallback, "url"), requested);
+  log.findings().column(where, "the engine", version->engine, text_at(fallback, "engine"), requested);
+  log.findings().column(where, "the kernel", version->kernel, text_at(fallback, "kernel"), requested);
   return {};
 }
 
@@ -158,21 +154,19 @@ Result<void> compare_fallback(LogView& log, const LogEntry& requested) {
 
 Result<void> check_version(LogView& log, const std::string& id, const LogEntry& entry) {
   const auto where = fmt::format("version {}", id);
-  auto version = store::find_version(log.reader(), id);
-  if (!version) return std::unexpected(std::move(version.error()));
-  if (!*version) {
+  auto version = TRY(store::find_version(log.reader(), id));
+  if (!version) {
     log.findings().add(where, fmt::format("it is not in the table, but {} names it", entry.name()));
     return {};
   }
-  const auto& row = **version;
+  const auto& row = *version;
   log.findings().column(where, "the checkpoint", row.checkpoint, text_at(entry.subject, "checkpoint"), entry);
   log.findings().member(where, "the engine", row.engine, entry, "engine");
   log.findings().member(where, "the kernel", row.kernel, entry, "kernel");
   log.findings().member(where, "the URL", row.base_url, entry, "url");
   if (entry.body.contains("url")) return {};
-  auto known = had_url(log, row, entry.seq);
-  if (!known) return std::unexpected(std::move(known.error()));
-  if (!*known)
+  auto known = TRY(had_url(log, row, entry.seq));
+  if (!known)
     log.findings().add(where, fmt::format("the URL is '{}' in the table, but no entry before {} registers engine "
                                           "'{}' with it",
                                           row.base_url, entry.name(), row.engine));
@@ -181,38 +175,36 @@ Result<void> check_version(LogView& log, const std::string& id, const LogEntry& 
 
 Result<void> check_promotion(LogView& log, const std::string& promotion) {
   const auto where = fmt::format("promotion {}", promotion);
-  auto row = store::find_promotion(log.reader(), promotion);
-  if (!row) return std::unexpected(std::move(row.error()));
-  auto requested = log.oldest(of_promotion(promotion, {EvidenceKind::promotion_requested}));
-  if (!requested) return std::unexpected(std::move(requested.error()));
+  auto row = TRY(store::find_promotion(log.reader(), promotion));
+  auto requested = TRY(log.oldest(of_promotion(promotion, {EvidenceKind::promotion_requested})));
   auto& findings = log.findings();
-  if (!*requested) {
+  if (!requested) {
     findings.add(where, "it is in the table, but no entry of the log asked for it");
     return {};
   }
-  if (!*row) {
-    findings.add(where, fmt::format("it is not in the table, but {} asked for it", (*requested)->name()));
+  if (!row) {
+    findings.add(where, fmt::format("it is not in the table, but {} asked for it", requested->name()));
     return {};
   }
-  compare_request(findings, where, **row, **requested);
-  auto state = log.newest(of_promotion(promotion, {EvidenceKind::state_changed}));
-  if (!state) return std::unexpected(std::move(state.error()));
+  compare_request(findings, where, *row, *requested);
+  auto state = TRY(log.newest(of_promotion(promotion, {EvidenceKind::state_changed})));
   auto last = last_change(log, promotion);
   if (!last) return std::unexpected(std::move(last.error()));
-  if (*last) findings.column(where, "the entry of its last change", (*row)->evidence_seq, (*last)->seq, **last);
-  if (*state) {
-    compare_state(findings, where, **row, **state);
-    if (*last && (*last)->kind == "state_changed") findings.member(where, "the reason", (*row)->reason, **last, "reason");
-    auto baseline = compare_baseline(log, where, **row);
+  if (*last) findings.column(where, "the entry of its last change", row->evidence_seq, (*last)->seq, **last);
+  if (state) {
+    compare_state(findings, where, *row, *state);
+    if (*last && (*last)->kind == "state_changed")
+      findings.member(where, "the reason", row->reason, **last, "reason");
+    auto baseline = compare_baseline(log, where, *row);
     if (!baseline) return baseline;
   } else {
-    compare_queued(findings, where, **row, **requested);
+    compare_queued(findings, where, *row, *requested);
   }
-  auto contract = compare_contract(log, **requested);
+  auto contract = compare_contract(log, *requested);
   if (!contract) return contract;
-  auto candidate = check_version(log, text_at((*requested)->body, "candidate"), **requested);
+  auto candidate = check_version(log, text_at(requested->body, "candidate"), *requested);
   if (!candidate) return candidate;
-  return compare_fallback(log, **requested);
+  return compare_fallback(log, *requested);
 }
 
 }  // namespace driftgate::evidence::tables

@@ -55,23 +55,21 @@ Result<void> check_documents(LogView& log, EvidenceKind kind, std::string_view w
   std::set<std::int64_t> stored;
   std::string after;
   for (bool more = true; more;) {
-    auto rows = list(log.reader(), after, kRows);
-    if (!rows) return std::unexpected(std::move(rows.error()));
-    for (const auto& row : *rows) {
+    auto rows = TRY(list(log.reader(), after, kRows));
+    for (const auto& row : rows) {
       const auto where = fmt::format("{} '{}'", what, row.name);
-      auto entry = entry_of(log, where, row.evidence_seq, to_string(kind));
-      if (!entry) return std::unexpected(std::move(entry.error()));
+      auto entry = TRY(entry_of(log, where, row.evidence_seq, to_string(kind)));
       stored.insert(row.evidence_seq);
-      if (!*entry) continue;
+      if (!entry) continue;
       auto& findings = log.findings();
-      findings.member(where, "the name", row.name, **entry, "name");
-      findings.member(where, "the digest", row.digest, **entry, "digest");
-      findings.column(where, "who registered it", row.registrant, (*entry)->actor, **entry);
-      findings.member(where, "the digest of its document", schema::document_digest(row.canonical), **entry,
+      findings.member(where, "the name", row.name, *entry, "name");
+      findings.member(where, "the digest", row.digest, *entry, "digest");
+      findings.column(where, "who registered it", row.registrant, entry->actor, *entry);
+      findings.member(where, "the digest of its document", schema::document_digest(row.canonical), *entry,
                       "digest");
     }
-    more = !rows->empty();
-    if (more) after = rows->back().*place;
+    more = !rows.empty();
+    if (more) after = rows.back().*place;
   }
   return find_missing(log, kind, stored, what);
 }
@@ -91,14 +89,13 @@ void compare_engine(Findings& findings, const store::EngineRow& row, const LogEn
 /// Two that registered the same new engine at once have two entries, and the row is that of the first.
 Result<LogEntry> written_by(LogView& log, const store::EngineRow& row, const LogEntry& newest) {
   if (row.evidence_seq == newest.seq) return newest;
-  auto entry = log.at(row.evidence_seq);
-  if (!entry) return std::unexpected(std::move(entry.error()));
+  auto entry = TRY(log.at(row.evidence_seq));
   const auto same = [&](std::string_view member) {
-    return text_at((*entry)->body, member) == text_at(newest.body, member);
+    return text_at(entry->body, member) == text_at(newest.body, member);
   };
-  const bool twin = *entry && (*entry)->kind == newest.kind && same("name") && same("url") && same("kernel") &&
-                    (*entry)->subject == newest.subject;
-  return twin ? **entry : newest;
+  const bool twin = entry && entry->kind == newest.kind && same("name") && same("url") && same("kernel") &&
+                    entry->subject == newest.subject;
+  return twin ? *entry : newest;
 }
 
 }  // namespace
@@ -126,22 +123,20 @@ Result<void> check_engines(LogView& log) {
   auto& findings = log.findings();
   std::string after;
   for (bool more = true; more;) {
-    auto rows = store::list_engines(log.reader(), after, kRows);
-    if (!rows) return std::unexpected(std::move(rows.error()));
-    for (const auto& row : *rows) {
+    auto rows = TRY(store::list_engines(log.reader(), after, kRows));
+    for (const auto& row : rows) {
       const auto where = fmt::format("engine '{}'", row.name);
       const auto found = newest.find(row.name);
       if (found == newest.end()) {
         findings.add(where, "it is in the table, but no entry of the log registered it");
         continue;
       }
-      auto entry = written_by(log, row, found->second);
-      if (!entry) return std::unexpected(std::move(entry.error()));
-      compare_engine(findings, row, *entry);
+      auto entry = TRY(written_by(log, row, found->second));
+      compare_engine(findings, row, entry);
       newest.erase(found);
     }
-    more = !rows->empty();
-    if (more) after = rows->back().name;
+    more = !rows.empty();
+    if (more) after = rows.back().name;
   }
   for (const auto& [name, entry] : newest)
     findings.add(fmt::format("engine '{}'", name),

@@ -85,14 +85,13 @@ bool role_fits(const schema::ClauseVerdict& verdict, bool is_critical, std::stri
 }  // namespace
 
 schema::Result<ContractTerms> ContractTerms::read(std::string_view text) {
-  auto parsed = schema::parse_json(text, {}, "the contract");
-  if (!parsed) return std::unexpected(std::move(parsed.error()));
+  auto parsed = TRY(schema::parse_json(text, {}, "the contract"));
   ContractTerms terms;
-  bool good = parsed->is_object();
-  if (good && parsed->contains("slices")) good = read_slices(parsed->at("slices"), terms);
+  bool good = parsed.is_object();
+  if (good && parsed.contains("slices")) good = read_slices(parsed.at("slices"), terms);
   for (const std::string_view family : kFamilies) {
-    const auto clauses = good ? parsed->find(family) : parsed->end();
-    if (!good || clauses == parsed->end()) continue;
+    const auto clauses = good ? parsed.find(family) : parsed.end();
+    if (!good || clauses == parsed.end()) continue;
     good = clauses->is_array() && std::ranges::all_of(*clauses, [&](const json& clause) {
              return read_clause(clause, family, terms);
            });

@@ -34,11 +34,10 @@ std::string entries_text(std::uint64_t first, std::uint64_t end) {
 Result<std::vector<Hash>> read_leaves(Reader& reader, std::uint64_t first, std::uint64_t end,
                                       std::vector<Difference>& found) {
   std::vector<std::optional<Hash>> leaves(end - first);
-  auto done = reader.each(kEntries, {first, end}, [&](const Row& row) {
+  TRY(reader.each(kEntries, {first, end}, [&](const Row& row) {
     leaves[row.unsigned_integer(0) - first] = leaf_hash(row.bytes(1));
     return true;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
+  }));
   std::vector<Hash> hashes;
   for (std::uint64_t i = 0; i < leaves.size(); ++i) {
     if (!leaves[i]) found.push_back({entries_text(first + i, first + i + 1), "it is missing"});
@@ -50,13 +49,12 @@ Result<std::vector<Hash>> read_leaves(Reader& reader, std::uint64_t first, std::
 /// The stored nodes [first, end) by their position; a missing one has the hash of nothing, which no node has.
 Result<std::vector<Hash>> read_nodes(Reader& reader, std::int64_t first, std::int64_t end) {
   std::vector<Hash> nodes(static_cast<std::size_t>(end - first));
-  auto done = reader.each(kNodes, {first, end}, [&](const Row& row) {
+  TRY(reader.each(kNodes, {first, end}, [&](const Row& row) {
     const auto bytes = row.bytes(1);
     auto& node = nodes[static_cast<std::size_t>(row.integer(0) - first)];
     if (bytes.size() == node.size()) std::ranges::copy(bytes, reinterpret_cast<char*>(node.data()));
     return true;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
+  }));
   return nodes;
 }
 
@@ -69,16 +67,14 @@ Result<bool> EntryCheck::step(Reader& reader, std::vector<Difference>& found) {
   const std::uint64_t groups = end / kGroup;
   const std::int64_t first_node = stored_position(kStoredLevel, first_group);
   std::vector<Difference> differences;
-  auto leaves = read_leaves(reader, done_, end, differences);
-  if (!leaves) return std::unexpected(std::move(leaves.error()));
-  auto nodes = read_nodes(reader, first_node, stored_position(kStoredLevel, groups));
-  if (!nodes) return std::unexpected(std::move(nodes.error()));
+  auto leaves = TRY(read_leaves(reader, done_, end, differences));
+  auto nodes = TRY(read_nodes(reader, first_node, stored_position(kStoredLevel, groups)));
   for (std::uint64_t group = first_group; group < groups; ++group) {
-    const auto at = leaves->begin() + static_cast<std::ptrdiff_t>((group - first_group) * kGroup);
-    check_group(group, {at, at + kGroup}, *nodes, first_node, differences);
+    const auto at = leaves.begin() + static_cast<std::ptrdiff_t>((group - first_group) * kGroup);
+    check_group(group, {at, at + kGroup}, nodes, first_node, differences);
   }
   for (std::uint64_t seq = std::max(groups * kGroup, done_); seq < end; ++seq) {
-    grow(rest_, seq % kGroup, (*leaves)[seq - done_], kStoredLevel, [](unsigned, const Hash&) {});
+    grow(rest_, seq % kGroup, leaves[seq - done_], kStoredLevel, [](unsigned, const Hash&) {});
   }
   done_ = end;
   if (done_ == size_) finish(differences);

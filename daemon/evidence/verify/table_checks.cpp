@@ -89,16 +89,15 @@ class Comparison {
   Result<void> each_of(const Sql& sql, F&& compare) {
     std::string after;
     while (!stopped_) {
-      auto names = store_.read([&](store::Reader& reader) {
+      auto names = TRY(store_.read([&](store::Reader& reader) {
         return reader.all(sql, {after, kNames}, [](const Row& row) { return row.text(0); });
-      });
-      if (!names) return std::unexpected(std::move(names.error()));
-      if (names->empty()) return {};
-      for (const auto& name : *names) {
+      }));
+      if (names.empty()) return {};
+      for (const auto& name : names) {
         auto done = part(fmt::format("the row of {}", name), [&](LogView& log) { return compare(log, name); });
         if (!done) return done;
       }
-      after = names->back();
+      after = names.back();
     }
     return {};
   }
@@ -141,9 +140,8 @@ class Comparison {
         });
         for (const auto& id : ids) {
           if (!read) break;
-          auto row = log.reader().one(kPromotion, {id}, [](const Row&) { return true; });
-          if (!row) return std::unexpected(std::move(row.error()));
-          if (!*row) read = tables::check_promotion(log, id);
+          auto row = TRY(log.reader().one(kPromotion, {id}, [](const Row&) { return true; }));
+          if (!row) read = tables::check_promotion(log, id);
         }
         return read;
       });
@@ -157,9 +155,8 @@ class Comparison {
       std::int64_t after = compare == &tables::check_fires ? 0 : -1;
       for (bool more = true; more && !stopped_;) {
         auto done = part("the table of fire times", [&](LogView& log) -> Result<void> {
-          auto any = compare(log, after);
-          if (!any) return std::unexpected(std::move(any.error()));
-          more = *any;
+          auto any = TRY(compare(log, after));
+          more = any;
           return {};
         });
         if (!done) return done;
@@ -179,15 +176,13 @@ class Comparison {
 
   /// Only the blocks that are full when it begins: later ones are of the daemon that compares.
   Result<void> columns() {
-    auto size = store_.read([](store::Reader& reader) { return tree_size(reader); });
-    if (!size) return std::unexpected(std::move(size.error()));
-    const auto full = static_cast<std::int64_t>(*size) / kIndexBlock;
+    auto size = TRY(store_.read([](store::Reader& reader) { return tree_size(reader); }));
+    const auto full = static_cast<std::int64_t>(size) / kIndexBlock;
     std::int64_t postings = 0;
     for (std::int64_t block = 0; block <= full && !stopped_; ++block) {
       auto done = part("the log's columns", [&](LogView& log) -> Result<void> {
-        auto made = tables::check_block(log, block);
-        if (!made) return std::unexpected(std::move(made.error()));
-        if (block < full) postings += *made;
+        auto made = TRY(tables::check_block(log, block));
+        if (block < full) postings += made;
         return {};
       });
       if (!done) return done;
@@ -207,8 +202,7 @@ class Comparison {
 
 Result<std::vector<Difference>> compare_live_tables(store::Store& store) {
   Comparison comparison(store, [] { return true; });
-  auto done = comparison.live();
-  if (!done) return std::unexpected(std::move(done.error()));
+  TRY(comparison.live());
   return comparison.take();
 }
 

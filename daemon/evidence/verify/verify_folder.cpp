@@ -33,9 +33,8 @@ class Verification {
     auto whole = store::check_database(store_.data_dir() / "driftgate.db");
     if (!whole && whole.error().code != ErrorCode::corrupt) return std::unexpected(std::move(whole.error()));
     if (!whole) add(BundleResult::tampered, {"the database", whole.error().message});
-    auto options = options_in_force(store_, request_.head);
-    if (!options) return std::unexpected(std::move(options.error()));
-    options_ = std::move(*options);
+    auto options = TRY(options_in_force(store_, request_.head));
+    options_ = std::move(options);
     auto done = store_.read([&](Reader& reader) { return check_heads(reader); });
     if (done) done = check_entries();
     if (done) done = check_tables();
@@ -63,12 +62,11 @@ class Verification {
   }
 
   Result<void> check_heads(Reader& reader) {
-    auto size = tree_size(reader);
-    if (!size) return std::unexpected(std::move(size.error()));
-    report_.entries = *size;
-    auto done = check_own_head(reader, *size);
-    if (done) done = check_outside(reader, *size);
-    if (done && request_.older_head) done = check_kept(reader, *size);
+    auto size = TRY(tree_size(reader));
+    report_.entries = size;
+    auto done = check_own_head(reader, size);
+    if (done) done = check_outside(reader, size);
+    if (done && request_.older_head) done = check_kept(reader, size);
     return done;
   }
 
@@ -124,9 +122,8 @@ class Verification {
       add(BundleResult::untrusted, {kWhere, "no key of the trust file for its size signed it"});
       return {};
     }
-    auto root = kept.size <= size ? root_at(reader, kept.size) : Result<Hash>(Hash{});
-    if (!root) return std::unexpected(std::move(root.error()));
-    if (*root == kept.root) return {};
+    auto root = TRY(kept.size <= size ? root_at(reader, kept.size) : Result<Hash>(Hash{}));
+    if (root == kept.root) return {};
     add(BundleResult::forked,
         {kWhere, fmt::format("the log of {} entries does not continue its {} entries", size, kept.size)});
     return {};

@@ -42,13 +42,12 @@ std::unexpected<schema::Error> altered(std::uint64_t first, std::uint64_t end) {
 /// That the stored nodes from `position` on are `expected`.
 Result<bool> nodes_are(Reader& reader, std::int64_t position, const std::vector<Hash>& expected) {
   std::size_t equal = 0;
-  auto done = reader.each(kNodes, {position, expected.size()}, [&](const Row& row) {
+  TRY(reader.each(kNodes, {position, expected.size()}, [&](const Row& row) {
     const bool same = row.integer(0) == position + static_cast<std::int64_t>(equal) &&
                       row.bytes(1) == schema::as_chars(expected[equal]);
     equal += same ? 1 : 0;
     return same;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
+  }));
   return equal == expected.size();
 }
 
@@ -56,21 +55,19 @@ Result<bool> nodes_are(Reader& reader, std::int64_t position, const std::vector<
 Result<std::optional<Hash>> verify_chunk(Reader& reader, std::uint64_t first, std::uint64_t end) {
   std::vector<Hash> edge, expected;
   std::uint64_t next = first;
-  auto done = reader.each(kEntries, {first, end}, [&](const Row& row) {
+  TRY(reader.each(kEntries, {first, end}, [&](const Row& row) {
     if (row.unsigned_integer(0) != next) return false;
     grow(edge, next - first, leaf_hash(row.bytes(1)), kChunkLevel, [&](unsigned level, const Hash& hash) {
       if (level >= kStoredLevel) expected.push_back(hash);
     });
     ++next;
     return true;
-  });
-  if (!done) return std::unexpected(std::move(done.error()));
+  }));
   if (next != end) {
     return schema::fail(schema::ErrorCode::corrupt, fmt::format("evidence entry {} is missing", next));
   }
-  auto same = nodes_are(reader, stored_position(kStoredLevel, first / kGroup), expected);
-  if (!same) return std::unexpected(std::move(same.error()));
-  if (!*same) return altered(first, end);
+  auto same = TRY(nodes_are(reader, stored_position(kStoredLevel, first / kGroup), expected));
+  if (!same) return altered(first, end);
   if (end - first < kChunk) return std::nullopt;
   return edge.front();
 }
@@ -116,9 +113,8 @@ class Verification {
       for (std::uint64_t chunk = 0; chunk < roots_.size() && roots_[chunk]; ++chunk) {
         std::vector<Hash> expected;
         grow(edge, chunk, *roots_[chunk], kMaxLevels, [&](unsigned, const Hash& hash) { expected.push_back(hash); });
-        auto same = nodes_are(reader, stored_position(kChunkLevel, chunk), expected);
-        if (!same) return std::unexpected(std::move(same.error()));
-        if (!*same) return altered(0, (chunk + 1) * kChunk);
+        auto same = TRY(nodes_are(reader, stored_position(kChunkLevel, chunk), expected));
+        if (!same) return altered(0, (chunk + 1) * kChunk);
       }
       return {};
     });
@@ -138,8 +134,7 @@ class Verification {
 Result<std::uint64_t> verify_log(store::Store& store) {
   auto size = store.read([](Reader& reader) { return tree_size(reader); });
   if (!size) return size;
-  auto done = Verification(store, *size).run();
-  if (!done) return std::unexpected(std::move(done.error()));
+  TRY(Verification(store, *size).run());
   return size;
 }
 

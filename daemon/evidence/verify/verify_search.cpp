@@ -112,12 +112,10 @@ class BlockCheck {
 
   Result<void> index() {
     for (const auto& [key, places] : places_) {
-      auto stored = reader_.one(kPlaces, {static_cast<std::int64_t>(key.first), key.second, block_},
-                                [](const Row& row) { return row.text(0); });
-      if (!stored) return std::unexpected(std::move(stored.error()));
-      auto decoded = *stored ? decode_places(**stored) : Result<Places>(Places{});
-      if (!decoded) return std::unexpected(std::move(decoded.error()));
-      if (*decoded != places)
+      auto stored = TRY(reader_.one(kPlaces, {static_cast<std::int64_t>(key.first), key.second, block_},
+                                    [](const Row& row) { return row.text(0); }));
+      auto decoded = TRY(stored ? decode_places(*stored) : Result<Places>(Places{}));
+      if (decoded != places)
         return differs(block_ * kIndexBlock, fmt::format("the index of '{}'", key.second));
     }
     auto times = reader_.one(kTimes, {block_},
@@ -143,13 +141,12 @@ Result<void> verify_search(store::Store& store) {
   std::int64_t blocks = 1, indexed = 0;
   for (std::int64_t block = 0; block < blocks; ++block) {
     auto done = store.read([&](Reader& reader) -> Result<void> {
-      auto size = tree_size(reader);
-      if (!size) return std::unexpected(std::move(size.error()));
+      auto size = TRY(tree_size(reader));
       auto full = indexed_size(reader);
       if (!full) return std::unexpected(std::move(full.error()));
-      blocks = (static_cast<std::int64_t>(*size) + kIndexBlock - 1) / kIndexBlock;
+      blocks = (static_cast<std::int64_t>(size) + kIndexBlock - 1) / kIndexBlock;
       indexed = *full / kIndexBlock;
-      if (indexed != static_cast<std::int64_t>(*size) / kIndexBlock) {
+      if (indexed != static_cast<std::int64_t>(size) / kIndexBlock) {
         return schema::fail(schema::ErrorCode::corrupt,
                             "the index of the evidence log does not cover its full blocks; restore a backup");
       }

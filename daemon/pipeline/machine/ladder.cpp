@@ -110,8 +110,7 @@ Change ask_approval(const Facts& facts, const CanaryDecision& decision, Change c
     return hold_share(facts, decision, std::move(change));
   change.name = "ask for approval";
   change.rows.emplace_back([basis, now_us = facts.now_us](store::Tx& tx, Entries&) -> schema::Result<void> {
-    auto blob = store::put_blob(tx, basis, "application/json", now_us);
-    if (!blob) return std::unexpected(blob.error());
+    TRY(store::put_blob(tx, basis, "application/json", now_us));
     return {};
   });
   change.progress->approval_digest = digest;

@@ -23,9 +23,8 @@ schema::Result<std::vector<store::ApprovalRow>> approvals_of(Context& context, c
 
 schema::Result<bool> is_approved(Context& context, const Live& live) {
   if (live.progress.approval_digest.empty()) return false;
-  auto given = approvals_of(context, live);
-  if (!given) return std::unexpected(given.error());
-  return given->size() >= quorum_of(*live.contract, live.run.step).needed;
+  auto given = TRY(approvals_of(context, live));
+  return given.size() >= quorum_of(*live.contract, live.run.step).needed;
 }
 
 }  // namespace driftgate::pipeline
@@ -80,16 +79,15 @@ Done refuse_own(Context& context, const Live& live, const std::string& actor, Ev
 
 Done approve(Context& context, const std::string& actor, const std::string& id, const std::string& digest,
              const std::string& reason) {
-  auto found = context.open_promotion(id);
-  if (!found) return std::unexpected(found.error());
-  auto& live = **found;
+  auto found = TRY(context.open_promotion(id));
+  auto& live = *found;
   if (live.row.state != PromotionState::awaiting_approval) {
     return schema::fail(ErrorCode::conflict, fmt::format("promotion {} waits for no approval: it is {}", id,
                                                          store::to_string(live.row.state)));
   }
   const auto& wanted = live.progress.approval_digest;
   schema::EntryValue::Object body{{"step", live.run.step}, {"evidence_digest", wanted}, {"reason", reason}};
-  if (auto other = refuse_own(context, live, actor, EvidenceKind::approval_given, body); !other) return other;
+  TRY(refuse_own(context, live, actor, EvidenceKind::approval_given, body));
   if (digest != wanted) {
     return schema::fail(
         ErrorCode::conflict,

@@ -29,20 +29,17 @@ schema::Result<void> put_block(store::Tx& tx, Entries& entries, const Facts& fac
   block.reason = wanted.order.reason;
   block.set_by = kDaemonActor;
   block.set_us = facts.now_us;
-  auto known = store::block_in_force(tx, block.checkpoint, block.kernel, block.contract);
-  if (!known) return std::unexpected(known.error());
-  if (*known) return {};
-  auto seq = entries.add(tx, draft(facts, schema::EvidenceKind::block_set, {},
-                                   {{"block", block.id},
-                                    {"kernel", block.kernel},
-                                    {"clause", wanted.order.clause},
-                                    {"slice", schema::slice_text(wanted.order.where)},
-                                    {"rule", wanted.order.rule},
-                                    {"reason", wanted.order.reason}}));
-  if (!seq) return std::unexpected(seq.error());
-  block.evidence_seq = *seq;
-  auto inserted = store::insert_block(tx, block);
-  if (!inserted) return std::unexpected(inserted.error());
+  auto known = TRY(store::block_in_force(tx, block.checkpoint, block.kernel, block.contract));
+  if (known) return {};
+  auto seq = TRY(entries.add(tx, draft(facts, schema::EvidenceKind::block_set, {},
+                                       {{"block", block.id},
+                                        {"kernel", block.kernel},
+                                        {"clause", wanted.order.clause},
+                                        {"slice", schema::slice_text(wanted.order.where)},
+                                        {"rule", wanted.order.rule},
+                                        {"reason", wanted.order.reason}})));
+  block.evidence_seq = seq;
+  TRY(store::insert_block(tx, block));
   return {};
 }
 
@@ -78,9 +75,8 @@ Done lift_block(Context& context, const std::string& actor, const std::string& i
     entry.subject.promotion = (*block)->promotion;
     entry.subject.checkpoint = (*block)->checkpoint;
     entry.subject.contract = (*block)->contract;
-    auto seq = entries.add(tx, entry);
-    if (!seq) return std::unexpected(seq.error());
-    return store::lift_block(tx, id, actor, reason, context.now(), *seq);
+    auto seq = TRY(entries.add(tx, entry));
+    return store::lift_block(tx, id, actor, reason, context.now(), seq);
   });
 }
 

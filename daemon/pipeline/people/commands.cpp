@@ -24,10 +24,9 @@ Done end(Context& context, Live& live, const Withdrawal& withdrawal) {
 }  // namespace
 
 Done abort(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
-  auto live = context.open_promotion(id);
-  if (!live) return std::unexpected(live.error());
+  auto live = TRY(context.open_promotion(id));
   return end(
-      context, **live,
+      context, *live,
       {.target = PromotionState::aborted, .actor = actor, .reason = reason.empty() ? "aborted" : reason});
 }
 
@@ -48,8 +47,7 @@ schema::Result<std::optional<Live>> serving_promotion(Context& context, const st
   if (!context.models.contains(row->model))
     return schema::fail(ErrorCode::not_found, fmt::format("there is no model {}", row->model));
   Live live;
-  auto loaded = context.load(live, *row);
-  if (!loaded) return std::unexpected(loaded.error());
+  TRY(context.load(live, *row));
   auto model =
       context.world.store.read([&](store::Reader& reader) { return store::get_model(reader, row->model); });
   if (!model) return std::unexpected(model.error());
@@ -76,25 +74,21 @@ Done revert(Context& context, Live& served, const std::string& actor, const std:
 }
 
 Done pause(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
-  auto live = context.open_promotion(id);
-  if (!live) return std::unexpected(live.error());
-  auto change = machine::pause(context.facts(**live), actor, reason);
-  if (!change) return std::unexpected(change.error());
-  return context.commit_change(**live, std::move(*change));
+  auto live = TRY(context.open_promotion(id));
+  auto change = TRY(machine::pause(context.facts(*live), actor, reason));
+  return context.commit_change(*live, std::move(change));
 }
 
 Done resume(Context& context, const std::string& actor, const std::string& id, const std::string& reason) {
-  auto live = context.open_promotion(id);
-  if (!live) return std::unexpected(live.error());
-  auto change = machine::resume(context.facts(**live), actor, reason);
-  if (!change) return std::unexpected(change.error());
-  return context.commit_change(**live, std::move(*change));
+  auto live = TRY(context.open_promotion(id));
+  auto change = TRY(machine::resume(context.facts(*live), actor, reason));
+  return context.commit_change(*live, std::move(change));
 }
 
 Done lift_hold(Context& context, const std::string& actor, const std::string& model,
                const std::string& reason) {
   auto done = context.commit_rows("lift hold", [&](store::Tx& tx, Entries& entries) -> Done {
-    if (auto lifted = store::lift_hold(tx, model, context.now()); !lifted) return lifted;
+    TRY(store::lift_hold(tx, model, context.now()));
     schema::EntryDraft entry{.time_us = context.now(),
                              .kind = schema::EvidenceKind::hold_lifted,
                              .actor = actor,

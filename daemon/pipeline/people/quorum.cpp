@@ -48,21 +48,19 @@ bool OpenClause::is_waived() const {
 schema::Result<std::vector<OpenClause>> open_clauses(store::Reader& reader, const store::StageRunRow& run) {
   auto report = store::find_blob(reader, run.report);
   if (!report) return std::unexpected(report.error());
-  auto waivers = store::list_waivers(reader, run.key.promotion);
-  if (!waivers) return std::unexpected(waivers.error());
+  auto waivers = TRY(store::list_waivers(reader, run.key.promotion));
   // Of the report, which has every limit of a clause on a line of its own, and is what a waiver names.
   const auto parsed = nlohmann::json::parse(*report ? (*report)->bytes : "{}", nullptr, false);
   if (!parsed.is_object())
     return schema::fail(schema::ErrorCode::corrupt, "the report " + run.report + " is no JSON object");
   std::map<std::string, OpenClause> open;
   for (const auto& item : parsed.value("verdicts", nlohmann::json::array())) {
-    const auto verdict = schema::clause_verdict_from_json(item.dump());
-    if (!verdict) return std::unexpected(verdict.error());
+    const auto verdict = TRY(schema::clause_verdict_from_json(item.dump()));
     // Alone it makes the stage inconclusive: it is hard and blocks.
-    if (schema::combine({*verdict}, verdict->rules) != schema::Verdict::inconclusive) continue;
-    open.try_emplace(verdict->clause, OpenClause{verdict->clause, {}});
+    if (schema::combine({verdict}, verdict.rules) != schema::Verdict::inconclusive) continue;
+    open.try_emplace(verdict.clause, OpenClause{verdict.clause, {}});
   }
-  for (auto& waiver : *waivers) {
+  for (auto& waiver : waivers) {
     const auto at = open.find(waiver.clause);
     if (at == open.end() || waiver.stage != run.key || waiver.evidence_digest != run.report) continue;
     at->second.given.push_back(std::move(waiver));
@@ -75,9 +73,8 @@ schema::Result<std::vector<OpenClause>> open_clauses(store::Reader& reader, cons
 schema::Result<bool> asked_for(store::Reader& reader, const store::PromotionRow& promotion,
                                std::string_view actor) {
   if (schema::is_same_identity(promotion.requester, actor)) return true;
-  auto fire = store::find_fire_of(reader, promotion.id);
-  if (!fire) return std::unexpected(fire.error());
-  return *fire && schema::is_same_identity((*fire)->owner, actor);
+  auto fire = TRY(store::find_fire_of(reader, promotion.id));
+  return fire && schema::is_same_identity(fire->owner, actor);
 }
 
 }  // namespace driftgate::pipeline

@@ -24,19 +24,16 @@ using schema::ErrorCode;
 /// name them.
 schema::Result<std::set<std::string>> kept_digests(store::Reader& reader, const store::StageRunRow& run) {
   std::set<std::string> digests;
-  auto verdicts = store::list_verdicts(reader, run.key);
-  if (!verdicts) return std::unexpected(verdicts.error());
-  for (const auto& verdict : *verdicts) {
-    auto entry = evidence::find_entry(reader, verdict.evidence_seq);
-    if (!entry) return std::unexpected(entry.error());
-    const auto parsed = json::parse(*entry ? (*entry)->bytes : "{}", nullptr, false);
+  auto verdicts = TRY(store::list_verdicts(reader, run.key));
+  for (const auto& verdict : verdicts) {
+    auto entry = TRY(evidence::find_entry(reader, verdict.evidence_seq));
+    const auto parsed = json::parse(entry ? entry->bytes : "{}", nullptr, false);
     if (!parsed.is_object() || !parsed.contains("body")) continue;
     digests.insert(parsed["body"].value("inputs_digest", ""));
   }
-  auto report = run.report.empty() ? schema::Result<std::optional<store::BlobRow>>(std::nullopt)
-                                   : store::find_blob(reader, run.report);
-  if (!report) return std::unexpected(report.error());
-  const auto parsed = json::parse(*report ? (*report)->bytes : "{}", nullptr, false);
+  auto report = TRY(run.report.empty() ? schema::Result<std::optional<store::BlobRow>>(std::nullopt)
+                                       : store::find_blob(reader, run.report));
+  const auto parsed = json::parse(report ? report->bytes : "{}", nullptr, false);
   if (parsed.is_object()) digests.insert(parsed.value("table_digest", ""));
   digests.erase("");
   return digests;
@@ -45,41 +42,34 @@ schema::Result<std::set<std::string>> kept_digests(store::Reader& reader, const 
 /// Digests of what an attempt's rescore jobs wrote: a canary keeps its samples under them alone.
 schema::Result<void> add_rescored(store::Reader& reader, const store::StageRunRow& run,
                                   std::set<std::string>& digests) {
-  auto listed = store::list_jobs(reader, run.key);
-  if (!listed) return std::unexpected(listed.error());
-  for (const auto& job : *listed) {
+  auto listed = TRY(store::list_jobs(reader, run.key));
+  for (const auto& job : listed) {
     if (job.kind != jobs::to_string(jobs::JobKind::rescore) || job.result.empty()) continue;
-    const auto result = jobs::job_result_from_json(job.result);
-    if (!result) return std::unexpected(result.error());
-    for (const auto& [name, digest] : result->digests) digests.insert(digest);
+    const auto result = TRY(jobs::job_result_from_json(job.result));
+    for (const auto& [name, digest] : result.digests) digests.insert(digest);
   }
   return {};
 }
 
 schema::Result<schema::EntryValue::Array> destroy(store::Tx& tx, const std::string& promotion) {
   schema::EntryValue::Array destroyed;
-  auto runs = store::list_stage_runs(tx, promotion);
-  if (!runs) return std::unexpected(runs.error());
-  for (const auto& run : *runs) {
+  auto runs = TRY(store::list_stage_runs(tx, promotion));
+  for (const auto& run : runs) {
     const bool shadow = run.key.stage == schema::to_string(schema::Stage::shadow_runtime);
-    auto digests = shadow ? kept_digests(tx, run) : std::set<std::string>();
-    if (!digests) return std::unexpected(digests.error());
-    auto rescored = add_rescored(tx, run, *digests);
-    if (!rescored) return std::unexpected(rescored.error());
-    for (const auto& digest : *digests) {
-      auto gone = store::delete_blob(tx, digest);
-      if (!gone) return std::unexpected(gone.error());
-      if (*gone)
+    auto digests = TRY(shadow ? kept_digests(tx, run) : std::set<std::string>());
+    TRY(add_rescored(tx, run, digests));
+    for (const auto& digest : digests) {
+      auto gone = TRY(store::delete_blob(tx, digest));
+      if (gone)
         destroyed.emplace_back(
             schema::EntryValue::Object{{"what", shadow ? "shadow_pairs" : "canary_samples"},
                                        {"attempt", run.key.attempt},
                                        {"digest", digest}});
     }
   }
-  auto states = store::delete_stream_states(tx, promotion);
-  if (!states) return std::unexpected(states.error());
-  if (*states > 0)
-    destroyed.emplace_back(schema::EntryValue::Object{{"what", "canary_memory"}, {"rows", *states}});
+  auto states = TRY(store::delete_stream_states(tx, promotion));
+  if (states > 0)
+    destroyed.emplace_back(schema::EntryValue::Object{{"what", "canary_memory"}, {"rows", states}});
   return destroyed;
 }
 
@@ -89,12 +79,11 @@ schema::Result<void> redact_promotion(store::Store& store, const std::string& ac
                                       const std::string& promotion, const std::string& reason,
                                       std::int64_t now_us) {
   return store.write("redact promotion", [&](store::Tx& tx) -> schema::Result<void> {
-    auto row = store::get_promotion(tx, promotion);
-    if (!row) return std::unexpected(row.error());
-    if (!store::is_terminal(row->state)) {
+    auto row = TRY(store::get_promotion(tx, promotion));
+    if (!store::is_terminal(row.state)) {
       return schema::fail(ErrorCode::conflict,
                           fmt::format("promotion {} is {}: abort it or wait for its end, then redact it",
-                                      promotion, store::to_string(row->state)));
+                                      promotion, store::to_string(row.state)));
     }
     auto destroyed = destroy(tx, promotion);
     if (!destroyed) return std::unexpected(destroyed.error());
@@ -105,10 +94,9 @@ schema::Result<void> redact_promotion(store::Store& store, const std::string& ac
     const schema::EntryDraft entry{.time_us = now_us,
                                    .kind = schema::EvidenceKind::evidence_redacted,
                                    .actor = actor,
-                                   .subject = subject_of(*row, ""),
+                                   .subject = subject_of(row, ""),
                                    .body = {{"reason", reason}, {"destroyed", std::move(*destroyed)}}};
-    auto appended = evidence::append(tx, entry);
-    if (!appended) return std::unexpected(appended.error());
+    TRY(evidence::append(tx, entry));
     return {};
   });
 }

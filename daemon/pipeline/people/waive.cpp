@@ -98,20 +98,19 @@ Change waiver_change(const Facts& facts, const store::WaiverRow& waiver, schema:
 
 Done waive(Context& context, const std::string& actor, const std::string& id, const std::string& clause,
            const std::string& digest, const std::string& reason) {
-  auto found = waivable(context, id, digest);
-  if (!found) return std::unexpected(found.error());
-  auto& live = **found;
-  auto open = context.world.store.read([&](store::Reader& reader) { return open_clauses(reader, live.run); });
-  if (!open) return std::unexpected(open.error());
-  const auto at = std::ranges::find(*open, clause, &OpenClause::clause);
-  if (at == open->end()) {
+  auto found = TRY(waivable(context, id, digest));
+  auto& live = *found;
+  auto open =
+      TRY(context.world.store.read([&](store::Reader& reader) { return open_clauses(reader, live.run); }));
+  const auto at = std::ranges::find(open, clause, &OpenClause::clause);
+  if (at == open.end()) {
     return schema::fail(ErrorCode::not_found,
                         fmt::format("{} is no clause that keeps {} from passing; inconclusive are: {}",
-                                    clause, live.run.key.stage, names_of(*open)),
+                                    clause, live.run.key.stage, names_of(open)),
                         "/clause");
   }
   schema::EntryValue::Object body{{"clause", clause}, {"evidence_digest", digest}, {"reason", reason}};
-  if (auto other = refuse_own(context, live, actor, EvidenceKind::waiver_given, body); !other) return other;
+  TRY(refuse_own(context, live, actor, EvidenceKind::waiver_given, body));
   if (std::ranges::any_of(at->given,
                           [&](const auto& one) { return schema::is_same_identity(one.who, actor); })) {
     return schema::fail(
@@ -131,21 +130,19 @@ Done waive(Context& context, const std::string& actor, const std::string& id, co
   body["people_rule"] = schema::kPeopleByIdentity;
   body["given"] = at->given.size();
   body["needed"] = kWaiversNeeded;
-  return context.commit_change(live, waiver_change(context.facts(live), waiver, std::move(body), *open));
+  return context.commit_change(live, waiver_change(context.facts(live), waiver, std::move(body), open));
 }
 
 schema::Result<std::vector<std::string>> waived_clauses(Context& context, const Live& live) {
   return context.world.store.read([&](store::Reader& reader) -> schema::Result<std::vector<std::string>> {
-    auto runs = store::list_stage_runs(reader, live.row.id);
-    if (!runs) return std::unexpected(runs.error());
+    auto runs = TRY(store::list_stage_runs(reader, live.row.id));
     std::vector<std::string> clauses;
     std::set<std::string> settled;
     // The newest attempt of a stage is the one that was gone past.
-    for (const auto& run : std::views::reverse(*runs)) {
+    for (const auto& run : std::views::reverse(runs)) {
       if (!settled.insert(run.key.stage).second || run.state != store::StageRunState::inconclusive) continue;
-      auto open = open_clauses(reader, run);
-      if (!open) return std::unexpected(open.error());
-      for (const auto& clause : *open) clauses.push_back(clause.clause);
+      auto open = TRY(open_clauses(reader, run));
+      for (const auto& clause : open) clauses.push_back(clause.clause);
     }
     return clauses;
   });

@@ -15,9 +15,8 @@ namespace driftgate::pipeline {
 template <typename Find, typename ViewOf>
 schema::Result<View> view_found(store::Store& store, const char* what, const std::string& name, Find find,
                                 ViewOf view_of) {
-  auto row = store.read([&](store::Reader& reader) { return find(reader, name); });
-  if (!row) return std::unexpected(row.error());
-  if (*row) return view_of(**row);
+  auto row = TRY(store.read([&](store::Reader& reader) { return find(reader, name); }));
+  if (row) return view_of(*row);
   return schema::fail(schema::ErrorCode::not_found, fmt::format("there is no {} {}", what, name));
 }
 
@@ -31,11 +30,10 @@ schema::Result<Page> view_page(store::Store& store, const PageRequest& request, 
                         fmt::format("a page has 1 to {} items", kMaxPageItems));
   }
   return store.read([&](store::Reader& reader) -> schema::Result<Page> {
-    auto rows = list(reader, request.after, static_cast<std::int64_t>(request.limit) + 1);
-    if (!rows) return std::unexpected(rows.error());
+    auto rows = TRY(list(reader, request.after, static_cast<std::int64_t>(request.limit) + 1));
     Page page;
-    for (std::size_t i = 0; i < std::min(rows->size(), request.limit); ++i) {
-      const auto& row = (*rows)[i];
+    for (std::size_t i = 0; i < std::min(rows.size(), request.limit); ++i) {
+      const auto& row = rows[i];
       schema::Result<View> view;
       if constexpr (std::is_invocable_v<ViewOf, decltype(row)>)
         view = view_of(row);
@@ -43,7 +41,7 @@ schema::Result<Page> view_page(store::Store& store, const PageRequest& request, 
         view = view_of(reader, row);
       if (!view) return std::unexpected(view.error());
       page.items.push_back(std::move(*view));
-      if (i + 1 == request.limit && rows->size() > request.limit) page.next = std::invoke(id, row);
+      if (i + 1 == request.limit && rows.size() > request.limit) page.next = std::invoke(id, row);
     }
     return page;
   });

@@ -59,11 +59,10 @@ struct Queue {
 };
 
 schema::Result<Queue> queue_of(store::Reader& reader, const std::string& model) {
-  auto newest = store::list_promotions(
-      reader, {.model = model, .state = std::nullopt, .before = std::nullopt, .limit = 50});
-  if (!newest) return std::unexpected(newest.error());
+  auto newest = TRY(store::list_promotions(
+      reader, {.model = model, .state = std::nullopt, .before = std::nullopt, .limit = 50}));
   Queue queue;
-  for (const auto& other : *newest) {
+  for (const auto& other : newest) {
     if (store::holds_model(other.state)) queue.holder = other.id;
     if (other.state == store::PromotionState::queued) queue.superseded.push_back(other.id);
   }
@@ -88,8 +87,7 @@ json unfit_json(const CheckedRequest& checked, const Settings& settings) {
 
 schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checked, const Settings& settings) {
   const auto& row = checked.row;
-  auto queue = store.read([&](store::Reader& reader) { return queue_of(reader, row.model); });
-  if (!queue) return std::unexpected(queue.error());
+  auto queue = TRY(store.read([&](store::Reader& reader) { return queue_of(reader, row.model); }));
   json stages = json::array();
   for (const auto stage :
        {Stage::offline_numeric, Stage::statistical_slice, Stage::shadow_runtime, Stage::canary}) {
@@ -101,9 +99,9 @@ schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checke
                    {"engine", row.engine},
                    {"contract", row.contract},
                    {"contract_name", checked.contract_name},
-                   {"starts_now", queue->holder.is_null()},
-                   {"locks", {{"model", row.model}, {"held_by", queue->holder}}},
-                   {"supersedes", queue->superseded},
+                   {"starts_now", queue.holder.is_null()},
+                   {"locks", {{"model", row.model}, {"held_by", queue.holder}}},
+                   {"supersedes", queue.superseded},
                    {"stages", std::move(stages)},
                    {"unfit", unfit_json(checked, settings)}};
   return View{row.model, 0, false, schema::canonical_json(value)};

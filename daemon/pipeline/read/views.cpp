@@ -86,12 +86,11 @@ json stage_progress(store::Reader& reader, const store::StageRunRow& run, const 
 
 /// Counts of the stage's verdicts and the sentences of those that did not pass.
 schema::Result<json> verdict_summary(store::Reader& reader, const store::StageKey& key) {
-  auto rows = store::list_verdicts(reader, key);
-  if (!rows) return std::unexpected(rows.error());
+  auto rows = TRY(store::list_verdicts(reader, key));
   json counts{{"pass", 0}, {"violated", 0}, {"inconclusive", 0}, {"error", 0}};
   json open = json::array();
   constexpr std::size_t kListed = 20;
-  for (const auto& row : *rows) {
+  for (const auto& row : rows) {
     counts[row.verdict] = counts[row.verdict].get<int>() + 1;
     if (row.verdict == "pass" || open.size() >= kListed) continue;
     const auto detail = parsed(row.detail);
@@ -153,10 +152,9 @@ schema::Result<json> approval_json(store::Reader& reader, const store::Promotion
                                    const store::StageRunRow& run, const std::string& digest,
                                    const schema::Contract* contract, std::int64_t now_us) {
   const auto quorum = contract != nullptr ? quorum_of(*contract, run.step) : Quorum{};
-  auto all = store::list_approvals(reader, row.id);
-  if (!all) return std::unexpected(all.error());
+  auto all = TRY(store::list_approvals(reader, row.id));
   return json{{"needed", quorum.needed},
-              {"given", people_json(counted_approvals(*all, run, digest, quorum, now_us))},
+              {"given", people_json(counted_approvals(all, run, digest, quorum, now_us))},
               {"step", run.step},
               {"evidence_digest", digest},
               {"deadline_us", maybe(row.deadline_us)}};
@@ -168,10 +166,9 @@ schema::Result<json> waiver_json(store::Reader& reader, const store::PromotionRo
   const bool waivable = row.state == store::PromotionState::inconclusive &&
                         run.key.stage != schema::to_string(schema::Stage::canary);
   if (!waivable) return json(nullptr);
-  auto open = open_clauses(reader, run);
-  if (!open) return std::unexpected(open.error());
+  auto open = TRY(open_clauses(reader, run));
   json clauses = json::array();
-  for (const auto& clause : *open)
+  for (const auto& clause : open)
     clauses.push_back({{"clause", clause.clause}, {"given", people_json(clause.given)}});
   return json{{"needed", kWaiversNeeded},
               {"evidence_digest", run.report},
@@ -188,16 +185,14 @@ struct Runs {
 schema::Result<Runs> runs_json(store::Reader& reader, const store::PromotionRow& row,
                                const std::optional<store::ContractRow>& stored, jobs::JobRunner& runner,
                                std::int64_t now_us) {
-  auto runs = store::list_stage_runs(reader, row.id);
-  if (!runs) return std::unexpected(runs.error());
+  auto runs = TRY(store::list_stage_runs(reader, row.id));
   Runs shown;
-  for (const auto& run : *runs) {
-    auto stage = stage_json(reader, run, runner);
-    if (!stage) return std::unexpected(stage.error());
-    shown.stages.push_back(std::move(*stage));
+  for (const auto& run : runs) {
+    auto stage = TRY(stage_json(reader, run, runner));
+    shown.stages.push_back(std::move(stage));
   }
-  if (runs->empty()) return shown;
-  const auto& newest = runs->back();
+  if (runs.empty()) return shown;
+  const auto& newest = runs.back();
   if (newest.key.stage == schema::to_string(schema::Stage::canary)) {
     schema::Result<std::shared_ptr<const schema::Contract>> terms;
     if (stored) terms = parse_contract_row(*stored);
@@ -206,14 +201,12 @@ schema::Result<Runs> runs_json(store::Reader& reader, const store::PromotionRow&
     shown.canary = canary_json(newest, progress, contract);
     shown.frozen = progress.frozen;
     if (row.state == store::PromotionState::awaiting_approval) {
-      auto waiting = approval_json(reader, row, newest, progress.approval_digest, contract, now_us);
-      if (!waiting) return std::unexpected(waiting.error());
-      shown.approval = std::move(*waiting);
+      auto waiting = TRY(approval_json(reader, row, newest, progress.approval_digest, contract, now_us));
+      shown.approval = std::move(waiting);
     }
   }
-  auto waiver = waiver_json(reader, row, newest);
-  if (!waiver) return std::unexpected(waiver.error());
-  shown.waiver = std::move(*waiver);
+  auto waiver = TRY(waiver_json(reader, row, newest));
+  shown.waiver = std::move(waiver);
   return shown;
 }
 
@@ -272,13 +265,11 @@ schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& ro
   if (!incumbent) return std::unexpected(incumbent.error());
   auto desired = store::find_desired_route(reader, row.name);
   if (!desired) return std::unexpected(desired.error());
-  auto applied = store::find_applied_route(reader, row.name);
-  if (!applied) return std::unexpected(applied.error());
-  auto newest = store::list_promotions(
-      reader, {.model = row.name, .state = std::nullopt, .before = std::nullopt, .limit = 20});
-  if (!newest) return std::unexpected(newest.error());
+  auto applied = TRY(store::find_applied_route(reader, row.name));
+  auto newest = TRY(store::list_promotions(
+      reader, {.model = row.name, .state = std::nullopt, .before = std::nullopt, .limit = 20}));
   json promotion = nullptr;
-  for (const auto& item : *newest) {
+  for (const auto& item : newest) {
     if (store::holds_model(item.state)) promotion = item.id;
   }
   json hold = nullptr;
@@ -288,11 +279,10 @@ schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& ro
             {"since_us", row.hold_us},
             {"promotion", row.hold_promotion}};
   const json wanted = *desired ? parsed((*desired)->route) : json(nullptr);
-  const json held = *applied ? parsed((*applied)->route) : json(nullptr);
+  const json held = applied ? parsed(applied->route) : json(nullptr);
   json seen = nullptr;
   if (held.is_object()) {
-    seen = {
-        {"route", held}, {"candidate_bp", held.value("candidate_bp", 0)}, {"time_us", (*applied)->time_us}};
+    seen = {{"route", held}, {"candidate_bp", held.value("candidate_bp", 0)}, {"time_us", applied->time_us}};
   }
   return view(row.name, row.evidence_seq,
               {{"name", row.name},
@@ -313,8 +303,7 @@ schema::Result<View> promotion_view(store::Reader& reader, const store::Promotio
   if (!baseline) return std::unexpected(baseline.error());
   auto contract = store::find_contract(reader, row.contract);
   if (!contract) return std::unexpected(contract.error());
-  auto runs = runs_json(reader, row, *contract, runner, now_us);
-  if (!runs) return std::unexpected(runs.error());
+  auto runs = TRY(runs_json(reader, row, *contract, runner, now_us));
   return view(row.id, row.evidence_seq,
               {{"id", row.id},
                {"model", row.model},
@@ -336,12 +325,12 @@ schema::Result<View> promotion_view(store::Reader& reader, const store::Promotio
                {"candidate", *candidate},
                {"baseline", *baseline},
                {"request", parsed(row.request)},
-               {"stages", std::move(runs->stages)},
-               {"canary", runs->canary},
-               {"approval", runs->approval},
-               {"waiver", runs->waiver},
+               {"stages", std::move(runs.stages)},
+               {"canary", runs.canary},
+               {"approval", runs.approval},
+               {"waiver", runs.waiver},
                {"paused", row.state == store::PromotionState::paused},
-               {"frozen", runs->frozen},
+               {"frozen", runs.frozen},
                {"outcome", parsed(row.outcome)}});
 }
 
@@ -352,24 +341,21 @@ schema::Result<void> note_made(store::Tx& tx, const schema::Result<View>& view) 
 
 schema::Result<View> report_view(store::Reader& reader, const std::string& promotion,
                                  const std::string& stage) {
-  auto row = store::get_promotion(reader, promotion);
-  if (!row) return std::unexpected(row.error());
-  auto runs = store::list_stage_runs(reader, promotion);
-  if (!runs) return std::unexpected(runs.error());
+  auto row = TRY(store::get_promotion(reader, promotion));
+  auto runs = TRY(store::list_stage_runs(reader, promotion));
   const store::StageRunRow* newest = nullptr;
-  for (const auto& run : *runs) {
+  for (const auto& run : runs) {
     if (run.key.stage == stage && !run.report.empty()) newest = &run;
   }
   if (newest == nullptr) {
     return schema::fail(ErrorCode::not_found,
                         fmt::format("promotion {} has no report of stage {} yet", promotion, stage));
   }
-  auto blob = store::find_blob(reader, newest->report);
-  if (!blob) return std::unexpected(blob.error());
-  if (!*blob)
+  auto blob = TRY(store::find_blob(reader, newest->report));
+  if (!blob)
     return schema::fail(ErrorCode::corrupt, fmt::format("the report {} is not stored", newest->report));
-  return View{newest->key.text(), static_cast<std::uint64_t>(std::max<std::int64_t>(row->evidence_seq, 0)),
-              false, (*blob)->bytes};
+  return View{newest->key.text(), static_cast<std::uint64_t>(std::max<std::int64_t>(row.evidence_seq, 0)),
+              false, blob->bytes};
 }
 
 }  // namespace driftgate::pipeline

@@ -44,9 +44,8 @@ schema::Result<void> load_blob(store::Reader& reader, const json& report, const 
                                StoredStage& stage) {
   const std::string digest = report.value(member, "");
   if (digest.empty()) return {};
-  auto blob = store::find_blob(reader, digest);
-  if (!blob) return std::unexpected(blob.error());
-  if (*blob) stage.blobs.emplace(digest, std::move((*blob)->bytes));
+  auto blob = TRY(store::find_blob(reader, digest));
+  if (blob) stage.blobs.emplace(digest, std::move(blob->bytes));
   return {};
 }
 
@@ -57,15 +56,13 @@ schema::Result<std::vector<ClauseVerdict>> load_verdicts(store::Reader& reader, 
   if (report.is_object()) {
     for (const json& item : report.value("verdicts", json::array())) texts.push_back(item.dump());
   } else {
-    auto rows = store::list_verdicts(reader, key);
-    if (!rows) return std::unexpected(rows.error());
-    for (const auto& row : *rows) texts.push_back(row.detail);
+    auto rows = TRY(store::list_verdicts(reader, key));
+    for (const auto& row : rows) texts.push_back(row.detail);
   }
   std::vector<ClauseVerdict> verdicts;
   for (const std::string& text : texts) {
-    auto verdict = schema::clause_verdict_from_json(text);
-    if (!verdict) return std::unexpected(verdict.error());
-    verdicts.push_back(std::move(*verdict));
+    auto verdict = TRY(schema::clause_verdict_from_json(text));
+    verdicts.push_back(std::move(verdict));
   }
   return verdicts;
 }
@@ -73,13 +70,11 @@ schema::Result<std::vector<ClauseVerdict>> load_verdicts(store::Reader& reader, 
 schema::Result<StoredStage> load_stage(store::Reader& reader, const store::StageRunRow& run) {
   StoredStage stage{run.key, {}, nullptr, {}};
   if (!run.report.empty()) {
-    auto blob = store::find_blob(reader, run.report);
-    if (!blob) return std::unexpected(blob.error());
-    if (*blob) stage.report = json::parse((*blob)->bytes, nullptr, false);
+    auto blob = TRY(store::find_blob(reader, run.report));
+    if (blob) stage.report = json::parse(blob->bytes, nullptr, false);
   }
-  auto verdicts = load_verdicts(reader, run.key, stage.report);
-  if (!verdicts) return std::unexpected(verdicts.error());
-  stage.verdicts = std::move(*verdicts);
+  auto verdicts = TRY(load_verdicts(reader, run.key, stage.report));
+  stage.verdicts = std::move(verdicts);
   if (!stage.report.is_object()) return stage;
   auto table = load_blob(reader, stage.report, "table_digest", stage);
   if (table) table = load_blob(reader, stage.report, "pairs_digest", stage);
@@ -91,17 +86,15 @@ schema::Result<StoredStage> load_stage(store::Reader& reader, const store::Stage
 
 /// The newest attempt at each stage, in the order of the stages.
 schema::Result<std::vector<StoredStage>> load(store::Reader& reader, const std::string& promotion) {
-  auto runs = store::list_stage_runs(reader, promotion);
-  if (!runs) return std::unexpected(runs.error());
+  auto runs = TRY(store::list_stage_runs(reader, promotion));
   std::map<Stage, store::StageRunRow> newest;
-  for (const auto& run : *runs) {
+  for (const auto& run : runs) {
     if (const auto stage = schema::stage_from_name(run.key.stage)) newest[*stage] = run;
   }
   std::vector<StoredStage> stages;
   for (const auto& [stage, run] : newest) {
-    auto loaded = load_stage(reader, run);
-    if (!loaded) return std::unexpected(loaded.error());
-    stages.push_back(std::move(*loaded));
+    auto loaded = TRY(load_stage(reader, run));
+    stages.push_back(std::move(loaded));
   }
   return stages;
 }
@@ -121,9 +114,8 @@ struct Again {
 schema::Result<std::optional<gpu::MeasurementTable>> table_of(const StoredStage& stage, const json& named) {
   const auto blob = stage.blobs.find(named.value("table_digest", ""));
   if (blob == stage.blobs.end()) return std::nullopt;
-  auto table = gpu::deserialise(blob->second);
-  if (!table) return std::unexpected(table.error());
-  return std::optional(std::move(*table));
+  auto table = TRY(gpu::deserialise(blob->second));
+  return std::optional(std::move(table));
 }
 
 stages::StageInputs inputs_of(const StoredStage& stage) {
@@ -144,9 +136,8 @@ std::vector<ClauseVerdict> all_errors(const schema::Contract& contract, Stage st
 }
 
 schema::Result<Again> fixed_again(const StoredStage& stored, Stage stage, const schema::Contract& contract) {
-  auto table = table_of(stored, stored.report);
-  if (!table) return std::unexpected(table.error());
-  if (!*table) {
+  auto table = TRY(table_of(stored, stored.report));
+  if (!table) {
     return Again{
         all_errors(contract, stage,
                    "No measurement of this stage is stored, so this clause cannot be decided again."),
@@ -155,18 +146,17 @@ schema::Result<Again> fixed_again(const StoredStage& stored, Stage stage, const 
   std::map<std::string, gpu::MeasurementTable> floor_tables;
   stages::StageInputs inputs = inputs_of(stored);
   for (const json& floor : stored.report.value("floors", json::array())) {
-    auto measured = table_of(stored, floor);
-    if (!measured) return std::unexpected(measured.error());
-    if (!*measured) continue;
+    auto measured = TRY(table_of(stored, floor));
+    if (!measured) continue;
     const std::string side = floor.value("side", "");
-    const auto& kept = floor_tables.emplace(side, std::move(**measured)).first->second;
+    const auto& kept = floor_tables.emplace(side, std::move(*measured)).first->second;
     stages::Floor& slot =
         side == stages::to_string(stages::FloorSide::train) ? inputs.floors.train : inputs.floors.inf;
     slot = {&kept, floor.value("table_digest", "")};
   }
   auto report = stage == Stage::offline_numeric
-                    ? stages::evaluate_offline_numeric(contract, **table, inputs)
-                    : stages::evaluate_statistical_slice(contract, **table, inputs);
+                    ? stages::evaluate_offline_numeric(contract, *table, inputs)
+                    : stages::evaluate_statistical_slice(contract, *table, inputs);
   return Again{std::move(report.clauses), std::move(report.notes)};
 }
 
@@ -180,15 +170,13 @@ schema::Result<Again> shadow_again(const StoredStage& stored, const schema::Cont
                    "again."),
         {}};
   }
-  auto pairs = jobs::pairs_from_jsonl(blob->second);
-  if (!pairs) return std::unexpected(pairs.error());
-  auto realised = table_of(stored, stored.report);
-  if (!realised) return std::unexpected(realised.error());
+  auto pairs = TRY(jobs::pairs_from_jsonl(blob->second));
+  auto realised = TRY(table_of(stored, stored.report));
   stages::ShadowInputs inputs;
   inputs.stage = inputs_of(stored);
-  inputs.pairs = std::move(*pairs);
+  inputs.pairs = std::move(pairs);
   std::ranges::sort(inputs.pairs, {}, &stages::ShadowPair::order);
-  inputs.realised = std::move(*realised);
+  inputs.realised = std::move(realised);
   inputs.reference =
       facts.value("reference", "") == "train" ? stages::Reference::train : stages::Reference::incumbent;
   inputs.logprobs_wanted = facts.value("logprobs_wanted", std::uint64_t{0});
@@ -349,29 +337,26 @@ std::vector<std::string> not_begun(const schema::Contract& contract, const std::
 schema::Result<View> what_if(store::Store& store, const std::string& promotion,
                              const schema::Contract& contract) {
   std::string before;
-  auto stored = store.read([&](store::Reader& reader) -> schema::Result<std::vector<StoredStage>> {
-    auto row = store::get_promotion(reader, promotion);
-    if (!row) return std::unexpected(row.error());
-    before = row->contract;
+  auto stored = TRY(store.read([&](store::Reader& reader) -> schema::Result<std::vector<StoredStage>> {
+    auto row = TRY(store::get_promotion(reader, promotion));
+    before = row.contract;
     return load(reader, promotion);
-  });
-  if (!stored) return std::unexpected(stored.error());
-  if (stored->empty()) {
+  }));
+  if (stored.empty()) {
     return schema::fail(
         ErrorCode::conflict,
         fmt::format("promotion {} has not begun any stage, so there is nothing to decide again", promotion));
   }
   json stages = json::array();
   Verdict verdict = Verdict::pass;
-  for (const StoredStage& stage : *stored) {
+  for (const StoredStage& stage : stored) {
     const auto name = schema::stage_from_name(stage.key.stage);
     if (!name) continue;
-    auto again = decide_again(stage, *name, contract);
-    if (!again) return std::unexpected(again.error());
-    stages.push_back(stage_json(stage, *again));
-    verdict = worse(verdict, verdict_after(stage, *again));
+    auto again = TRY(decide_again(stage, *name, contract));
+    stages.push_back(stage_json(stage, again));
+    verdict = worse(verdict, verdict_after(stage, again));
   }
-  const auto missing = not_begun(contract, *stored);
+  const auto missing = not_begun(contract, stored);
   if (verdict == Verdict::pass && !missing.empty()) verdict = Verdict::inconclusive;
   const json value{{"promotion", promotion},
                    {"contract", {{"before", before}, {"after", contract.digest}}},

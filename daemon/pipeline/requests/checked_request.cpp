@@ -22,13 +22,12 @@ bool demands(const schema::Contract& contract, schema::Stage stage) {
 }
 
 schema::Result<store::ContractRow> find_contract(store::Reader& reader, const std::string& name) {
-  auto found = name.starts_with("sha256:") ? store::find_contract(reader, name)
-                                           : store::find_contract_by_name(reader, name);
-  if (!found) return std::unexpected(found.error());
-  if (!*found)
+  auto found = TRY(name.starts_with("sha256:") ? store::find_contract(reader, name)
+                                               : store::find_contract_by_name(reader, name));
+  if (!found)
     return schema::fail(ErrorCode::not_found, fmt::format("there is no contract {}; register it first", name),
                         "/contract");
-  return **found;
+  return *found;
 }
 
 schema::Result<void> check_source(const CaptureSource& source, const Settings& settings,
@@ -54,9 +53,9 @@ schema::Result<void> check_floors(const StageCaptures& captures, const Settings&
   for (const auto& [floor, name] :
        {std::pair{&captures.floor_train, "train"}, {&captures.floor_inf, "inf"}}) {
     if (!*floor) continue;
-    if (auto second = check_source((*floor)->second, settings, where + "/" + name); !second) return second;
+    TRY(check_source((*floor)->second, settings, where + "/" + name));
     if (!(*floor)->first) continue;
-    if (auto first = check_source(*(*floor)->first, settings, where + "/" + name); !first) return first;
+    TRY(check_source(*(*floor)->first, settings, where + "/" + name));
   }
   for (const schema::Clause& clause : contract.clauses) {
     if ((clause.stages & schema::stage_bit(stage)) == 0 || clause.severity == schema::Severity::soft)
@@ -90,8 +89,8 @@ schema::Result<void> check_captures(const std::optional<StageCaptures>& captures
             schema::to_string(stage), name),
         where);
   }
-  if (auto train = check_source(captures->train, settings, where + "/train"); !train) return train;
-  if (auto inf = check_source(captures->inf, settings, where + "/inf"); !inf) return inf;
+  TRY(check_source(captures->train, settings, where + "/train"));
+  TRY(check_source(captures->inf, settings, where + "/inf"));
   auto floors = check_floors(*captures, settings, contract, stage, where + "/floor");
   if (!floors || captures->corpus.empty()) return floors;
   return check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus");
@@ -158,23 +157,19 @@ struct Snapshot {
 
 schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string& actor,
                                        const PromotionRequest& request) {
-  auto model = promotable_model(reader, request.model);
-  if (!model) return std::unexpected(model.error());
-  auto engine = candidate_engine(reader, *model, request);
-  if (!engine) return std::unexpected(engine.error());
-  auto stored = find_contract(reader, request.contract);
-  if (!stored) return std::unexpected(stored.error());
-  auto contract = parse_contract_row(*stored);
-  if (!contract) return std::unexpected(contract.error());
+  auto model = TRY(promotable_model(reader, request.model));
+  auto engine = TRY(candidate_engine(reader, model, request));
+  auto stored = TRY(find_contract(reader, request.contract));
+  auto contract = TRY(parse_contract_row(stored));
   Snapshot snapshot{.checked = {.row = {},
                                 .request = request,
-                                .contract_name = stored->name,
-                                .contract = std::move(*contract),
-                                .engine = std::move(*engine)}};
+                                .contract_name = stored.name,
+                                .contract = std::move(contract),
+                                .engine = std::move(engine)}};
   auto& row = snapshot.checked.row;
   row.model = request.model;
   row.engine = request.engine;
-  row.contract = stored->digest;
+  row.contract = stored.digest;
   row.request = to_json(request);
   row.requester = actor;
   const auto& candidate = snapshot.checked.engine;

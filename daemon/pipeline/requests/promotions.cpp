@@ -44,9 +44,8 @@ schema::Result<void> note_promotion(store::Tx& tx, const store::PromotionRow& ro
 
 schema::Result<void> note_model(store::Tx& tx, const std::string& name) {
   if (store::current_write_scope() == nullptr) return {};
-  auto row = store::get_model(tx, name);
-  if (!row) return std::unexpected(row.error());
-  return note_made(tx, model_view(tx, *row));
+  auto row = TRY(store::get_model(tx, name));
+  return note_made(tx, model_view(tx, row));
 }
 
 schema::EntryValue::Object version_body(const store::VersionRow& version) {
@@ -58,9 +57,8 @@ schema::EntryValue::Object version_body(const store::VersionRow& version) {
 
 /// The engine's version as stored, with a new id when it is not.
 schema::Result<void> ensure(store::Tx& tx, store::VersionRow& version) {
-  auto ensured = store::ensure_version(tx, version);
-  if (!ensured) return std::unexpected(ensured.error());
-  version = std::move(*ensured);
+  auto ensured = TRY(store::ensure_version(tx, version));
+  version = std::move(ensured);
   return {};
 }
 
@@ -86,12 +84,10 @@ schema::Result<void> put_request(store::Tx& tx, Entries& entries, const CheckedR
                {"fallback", checked.fallback ? schema::EntryValue(version_body(live.fallback)) : nullptr},
                {"checkpoint_verified", verified},
                {"request", entry_value(nlohmann::json::parse(row.request))}}};
-  auto kernel = store::find_kernel(tx, live.candidate.kernel);
-  if (!kernel) return std::unexpected(kernel.error());
-  if (*kernel) entry.body["kernel_digest"] = (*kernel)->digest;
-  auto seq = entries.add(tx, entry);
-  if (!seq) return std::unexpected(seq.error());
-  row.evidence_seq = *seq;
+  auto kernel = TRY(store::find_kernel(tx, live.candidate.kernel));
+  if (kernel) entry.body["kernel_digest"] = kernel->digest;
+  auto seq = TRY(entries.add(tx, entry));
+  row.evidence_seq = seq;
   return store::insert_promotion(tx, row);
 }
 
@@ -117,12 +113,10 @@ struct Start {
 
 schema::Result<Start> read_start(Context& context, const Live& live) {
   return context.world.store.read([&](store::Reader& reader) -> schema::Result<Start> {
-    auto model = store::get_model(reader, live.row.model);
-    if (!model) return std::unexpected(model.error());
-    auto baseline = store::find_version(reader, model->incumbent);
-    if (!baseline) return std::unexpected(baseline.error());
-    return Start{.model = *model,
-                 .baseline = baseline->value_or(store::VersionRow{}),
+    auto model = TRY(store::get_model(reader, live.row.model));
+    auto baseline = TRY(store::find_version(reader, model.incumbent));
+    return Start{.model = model,
+                 .baseline = baseline.value_or(store::VersionRow{}),
                  .unblocked = people::refuse_blocked(reader, live.candidate.checkpoint, live.candidate.kernel,
                                                      live.row.contract)};
   });
@@ -146,8 +140,7 @@ void start_promotion(Context& context, Live& live, Start start) {
 
 schema::Result<std::string> create_model(Context& context, const std::string& actor,
                                          const ModelRequest& request) {
-  auto named = schema::check_name(request.name, "a model's name", "/name");
-  if (!named) return std::unexpected(named.error());
+  TRY(schema::check_name(request.name, "a model's name", "/name"));
   auto engine = context.world.store.read(
       [&](store::Reader& reader) { return store::find_engine(reader, request.engine); });
   if (!engine) return std::unexpected(engine.error());
@@ -165,9 +158,9 @@ schema::Result<std::string> create_model(Context& context, const std::string& ac
   state.epoch = 1;
   auto done =
       context.commit_rows("create model", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-        if (auto ensured = ensure(tx, version); !ensured) return ensured;
+        TRY(ensure(tx, version));
         model.incumbent = version.id;
-        if (auto inserted = store::insert_model(tx, model); !inserted) return inserted;
+        TRY(store::insert_model(tx, model));
         auto body = version_body(version);
         body["reason"] = request.reason;
         body["claim"] = "none: installed without a promotion";
@@ -177,9 +170,8 @@ schema::Result<std::string> create_model(Context& context, const std::string& ac
                                  .body = std::move(body)};
         entry.subject.model = request.name;
         if (!version.checkpoint.empty()) entry.subject.checkpoint = version.checkpoint;
-        auto seq = entries.add(tx, entry);
-        if (!seq) return std::unexpected(seq.error());
-        if (auto noted = store::set_model_evidence(tx, request.name, *seq); !noted) return noted;
+        auto seq = TRY(entries.add(tx, entry));
+        TRY(store::set_model_evidence(tx, request.name, seq));
         state.desired.model = request.name;
         state.desired.epoch = 1;
         state.desired.revision = 1;
@@ -210,8 +202,7 @@ schema::Result<std::string> request_promotion(Context& context, const std::strin
   auto done =
       context.commit_rows("request promotion", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
         // A checkpoint takes its time to hash: what may have changed since the request was checked.
-        auto model = promotable_model(tx, row.model);
-        if (!model) return std::unexpected(model.error());
+        TRY(promotable_model(tx, row.model));
         auto put = people::refuse_blocked(tx, checked.engine.checkpoint, checked.engine.kernel, row.contract);
         if (put) put = put_request(tx, entries, checked, verified, *live);
         if (put) put = note_promotion(tx, row, context.world.runner, now);

@@ -35,9 +35,8 @@ bool is_nothing_new(const schema::Error& error) {
 }  // namespace
 
 schema::Result<void> Registry::commit_rows(std::string_view what, const Work& work) {
-  auto done = committer_.commit(what, work);
-  if (!done) return std::unexpected(done.error());
-  for (const auto& event : *done) publish_(event);
+  auto done = TRY(committer_.commit(what, work));
+  for (const auto& event : done) publish_(event);
   return {};
 }
 
@@ -58,23 +57,19 @@ schema::Result<View> Registry::contract(const std::string& actor, std::string_vi
     return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, name));
   const auto& contract = *report.contract;
   store::ContractRow row{contract.digest, contract.name, contract.canonical_json, actor, clock_.now_us(), -1};
-  auto known = store_.read([&](store::Reader& reader) { return store::find_contract(reader, row.digest); });
-  if (!known) return std::unexpected(known.error());
-  if (*known) return contract_view(**known);
-  auto named = schema::check_name(contract.name, "a contract's name", "/metadata/name");
-  if (!named) return std::unexpected(named.error());
+  auto known =
+      TRY(store_.read([&](store::Reader& reader) { return store::find_contract(reader, row.digest); }));
+  if (known) return contract_view(*known);
+  TRY(schema::check_name(contract.name, "a contract's name", "/metadata/name"));
   auto done = commit_rows("register contract", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto entry = draft(schema::EvidenceKind::contract_registered, actor,
                        {{"name", contract.name}, {"digest", contract.digest}});
     entry.subject.contract = contract.digest;
-    auto seq = entries.add(tx, entry);
-    if (!seq) return std::unexpected(seq.error());
-    row.evidence_seq = *seq;
-    auto blob = store::put_blob(tx, contract.canonical_json, "application/json", row.registered_us);
-    if (!blob) return std::unexpected(blob.error());
-    auto inserted = store::insert_contract(tx, row);
-    if (!inserted) return std::unexpected(inserted.error());
-    if (!*inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
+    auto seq = TRY(entries.add(tx, entry));
+    row.evidence_seq = seq;
+    TRY(store::put_blob(tx, contract.canonical_json, "application/json", row.registered_us));
+    auto inserted = TRY(store::insert_contract(tx, row));
+    if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
     return note_made(tx, contract_view(row));
   });
   if (!done && !is_nothing_new(done.error())) return std::unexpected(done.error());
@@ -82,36 +77,30 @@ schema::Result<View> Registry::contract(const std::string& actor, std::string_vi
 }
 
 schema::Result<View> Registry::kernel(const std::string& actor, std::string_view text) {
-  auto parsed = schema::parse_json(text, {}, "the kernel");
-  if (!parsed) return std::unexpected(parsed.error());
-  if (!parsed->is_object() || !parsed->contains("name") || !(*parsed)["name"].is_string() ||
-      (*parsed)["name"].get_ref<const std::string&>().empty()) {
+  auto parsed = TRY(schema::parse_json(text, {}, "the kernel"));
+  if (!parsed.is_object() || !parsed.contains("name") || !parsed["name"].is_string() ||
+      parsed["name"].get_ref<const std::string&>().empty()) {
     return schema::fail(ErrorCode::invalid_document,
                         "a kernel is an object with a name, and what makes it: engine, version, dtype, …",
                         "/name");
   }
-  const auto canonical = schema::canonical_json(*parsed);
-  store::KernelRow row{(*parsed)["name"].get<std::string>(),
+  const auto canonical = schema::canonical_json(parsed);
+  store::KernelRow row{parsed["name"].get<std::string>(),
                        schema::document_digest(canonical),
                        canonical,
                        actor,
                        clock_.now_us(),
                        -1};
-  auto known = store_.read([&](store::Reader& reader) { return store::find_kernel(reader, row.name); });
-  if (!known) return std::unexpected(known.error());
-  if (*known && (*known)->digest == row.digest) return kernel_view(**known);
-  auto named = schema::check_name(row.name, "a kernel's name", "/name");
-  if (!named) return std::unexpected(named.error());
+  auto known = TRY(store_.read([&](store::Reader& reader) { return store::find_kernel(reader, row.name); }));
+  if (known && known->digest == row.digest) return kernel_view(*known);
+  TRY(schema::check_name(row.name, "a kernel's name", "/name"));
   auto done = commit_rows("register kernel", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    auto seq = entries.add(tx, draft(schema::EvidenceKind::kernel_registered, actor,
-                                     {{"name", row.name}, {"digest", row.digest}}));
-    if (!seq) return std::unexpected(seq.error());
-    row.evidence_seq = *seq;
-    auto blob = store::put_blob(tx, canonical, "application/json", row.registered_us);
-    if (!blob) return std::unexpected(blob.error());
-    auto inserted = store::insert_kernel(tx, row);
-    if (!inserted) return std::unexpected(inserted.error());
-    if (!*inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
+    auto seq = TRY(entries.add(tx, draft(schema::EvidenceKind::kernel_registered, actor,
+                                         {{"name", row.name}, {"digest", row.digest}})));
+    row.evidence_seq = seq;
+    TRY(store::put_blob(tx, canonical, "application/json", row.registered_us));
+    auto inserted = TRY(store::insert_kernel(tx, row));
+    if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
     return note_made(tx, kernel_view(row));
   });
   if (!done && !is_nothing_new(done.error())) return std::unexpected(done.error());
@@ -171,12 +160,12 @@ schema::Result<std::string> Registry::checkpoint_of(const EngineRequest& request
 schema::Result<store::EngineRow> Registry::probe(const EngineRequest& request, const std::string& base_url) {
   auto checkpoint = checkpoint_of(request);
   if (!checkpoint) return std::unexpected(checkpoint.error());
-  auto abilities = jobs::probe_engine(base_url, "", settings_.outgoing, router_mark_ ? router_mark_() : "");
-  if (!abilities) return std::unexpected(abilities.error());
-  if (!abilities->stated_checkpoint.empty() && abilities->stated_checkpoint != *checkpoint) {
+  auto abilities =
+      TRY(jobs::probe_engine(base_url, "", settings_.outgoing, router_mark_ ? router_mark_() : ""));
+  if (!abilities.stated_checkpoint.empty() && abilities.stated_checkpoint != *checkpoint) {
     return schema::fail(ErrorCode::conflict,
                         fmt::format("the engine at {} says that it serves checkpoint {}, not {}", base_url,
-                                    abilities->stated_checkpoint, *checkpoint),
+                                    abilities.stated_checkpoint, *checkpoint),
                         "/checkpoint");
   }
   const auto now = clock_.now_us();
@@ -185,7 +174,7 @@ schema::Result<store::EngineRow> Registry::probe(const EngineRequest& request, c
                           request.kernel,
                           *checkpoint,
                           request.checkpoint_uri,
-                          jobs::to_json(*abilities),
+                          jobs::to_json(abilities),
                           now,
                           now,
                           -1,
@@ -203,8 +192,7 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
   auto known = store_.read([&](store::Reader& reader) { return store::find_engine(reader, request.name); });
   if (!known) return std::unexpected(known.error());
   if (!*known) {
-    auto named = schema::check_name(request.name, "an engine's name", "/name");
-    if (!named) return std::unexpected(named.error());
+    TRY(schema::check_name(request.name, "an engine's name", "/name"));
   }
   auto kernel =
       store_.read([&](store::Reader& reader) { return store::find_kernel(reader, request.kernel); });
@@ -212,9 +200,8 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
   if (!*kernel)
     return schema::fail(ErrorCode::not_found,
                         fmt::format("there is no kernel {}; register it first", request.kernel), "/kernel");
-  auto probed = probe(request, url->base());
-  if (!probed) return std::unexpected(probed.error());
-  auto& row = *probed;
+  auto probed = TRY(probe(request, url->base()));
+  auto& row = probed;
   known = store_.read([&](store::Reader& reader) { return store::find_engine(reader, request.name); });
   if (!known) return std::unexpected(known.error());
   const bool same = *known && (*known)->base_url == row.base_url && (*known)->kernel == row.kernel &&
@@ -231,15 +218,13 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
                                            {"abilities", entry_value(nlohmann::json::parse(row.abilities))}};
     auto entry = draft(schema::EvidenceKind::engine_registered, actor, std::move(body));
     entry.subject.checkpoint = row.checkpoint;
-    auto seq = entries.add(tx, entry);
-    if (!seq) return std::unexpected(seq.error());
-    row.evidence_seq = *seq;
+    auto seq = TRY(entries.add(tx, entry));
+    row.evidence_seq = seq;
     if (*known) {
-      if (auto replaced = store::replace_engine(tx, row); !replaced) return replaced;
+      TRY(store::replace_engine(tx, row));
     } else {
-      auto inserted = store::insert_engine(tx, row);
-      if (!inserted) return std::unexpected(inserted.error());
-      if (!*inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
+      auto inserted = TRY(store::insert_engine(tx, row));
+      if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
     }
     return note_made(tx, engine_view(row));
   });

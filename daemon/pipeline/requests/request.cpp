@@ -198,9 +198,8 @@ json captures_json(const StageCaptures& captures) {
 }  // namespace
 
 schema::Result<PromotionRequest> parse_promotion_request(std::string_view text) {
-  auto parsed = schema::parse_json(text, {}, "the promotion");
-  if (!parsed) return std::unexpected(parsed.error());
-  Members top(*parsed, "", {"model", "engine", "contract", "captures", "fallback_engine", "note"});
+  auto parsed = TRY(schema::parse_json(text, {}, "the promotion"));
+  Members top(parsed, "", {"model", "engine", "contract", "captures", "fallback_engine", "note"});
   PromotionRequest request;
   request.model = top.name("model");
   request.engine = top.name("engine");
@@ -231,9 +230,8 @@ std::string to_json(const PromotionRequest& request) {
 }
 
 schema::Result<EngineRequest> parse_engine_request(std::string_view text) {
-  auto parsed = schema::parse_json(text, {}, "the engine");
-  if (!parsed) return std::unexpected(parsed.error());
-  Members top(*parsed, "", {"name", "url", "kernel", "checkpoint", "max_requests_per_second"});
+  auto parsed = TRY(schema::parse_json(text, {}, "the engine"));
+  Members top(parsed, "", {"name", "url", "kernel", "checkpoint", "max_requests_per_second"});
   EngineRequest request;
   request.name = top.name("name");
   request.url = top.text("url", true);
@@ -250,9 +248,8 @@ schema::Result<EngineRequest> parse_engine_request(std::string_view text) {
 }
 
 schema::Result<ModelRequest> parse_model_request(std::string_view text) {
-  auto parsed = schema::parse_json(text, {}, "the model");
-  if (!parsed) return std::unexpected(parsed.error());
-  Members top(*parsed, "", {"name", "engine", "reason"});
+  auto parsed = TRY(schema::parse_json(text, {}, "the model"));
+  Members top(parsed, "", {"name", "engine", "reason"});
   ModelRequest request;
   request.name = top.name("name");
   request.engine = top.name("engine");

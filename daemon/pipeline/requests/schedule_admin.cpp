@@ -100,8 +100,7 @@ schema::Result<void> record(store::Tx& tx, schema::EvidenceKind kind, const std:
   body.insert_or_assign("revision", row.revision);
   schema::EntryDraft entry{.time_us = now_us, .kind = kind, .actor = actor, .body = std::move(body)};
   entry.subject.model = row.model;
-  auto appended = evidence::append(tx, entry);
-  if (!appended) return std::unexpected(appended.error());
+  TRY(evidence::append(tx, entry));
   return {};
 }
 
@@ -125,23 +124,18 @@ class StoredSchedules final : public ScheduleAdmin {
       : store_(store), now_us_(std::move(now_us)) {}
 
   schema::Result<View> create(const std::string& actor, const ScheduleRequest& request) override {
-    auto named = schema::check_name(request.name, "a schedule's name", "/name");
-    if (!named) return std::unexpected(named.error());
-    auto row = row_of(request, actor, now_us_());
-    if (!row) return std::unexpected(row.error());
-    auto made = store_.write("create schedule", [&](store::Tx& tx) -> schema::Result<void> {
-      auto all = store::list_schedules(tx, "", kMaxSchedules);
-      if (!all) return std::unexpected(all.error());
-      if (all->size() >= kMaxSchedules)
+    TRY(schema::check_name(request.name, "a schedule's name", "/name"));
+    auto row = TRY(row_of(request, actor, now_us_()));
+    TRY(store_.write("create schedule", [&](store::Tx& tx) -> schema::Result<void> {
+      auto all = TRY(store::list_schedules(tx, "", kMaxSchedules));
+      if (all.size() >= kMaxSchedules)
         return schema::fail(ErrorCode::limit_exceeded,
                             fmt::format("there are {} schedules already", kMaxSchedules));
-      if (auto inserted = store::insert_schedule(tx, *row); !inserted) return inserted;
-      if (auto recorded = record_set(tx, actor, *row, row->created_us, "created"); !recorded) return recorded;
-      auto view = view_of(tx, *row);
-      if (!view) return std::unexpected(view.error());
-      return store::note_made(tx, {.id = view->id, .json = view->json, .revision = view->seq});
-    });
-    if (!made) return std::unexpected(made.error());
+      TRY(store::insert_schedule(tx, row));
+      TRY(record_set(tx, actor, row, row.created_us, "created"));
+      auto view = TRY(view_of(tx, row));
+      return store::note_made(tx, {.id = view.id, .json = view.json, .revision = view.seq});
+    }));
     auto view = get(request.name);
     if (view) view->created = true;
     return view;
@@ -149,12 +143,11 @@ class StoredSchedules final : public ScheduleAdmin {
 
   schema::Result<View> replace(const std::string& actor, const ScheduleRequest& request,
                                std::uint64_t revision) override {
-    auto row = row_of(request, actor, now_us_());
-    if (!row) return std::unexpected(row.error());
+    auto row = TRY(row_of(request, actor, now_us_()));
     return change(actor, request.name, revision, "replaced", [&](store::ScheduleRow& stored) {
-      row->paused = stored.paused;
-      row->revision = stored.revision;
-      stored = *row;
+      row.paused = stored.paused;
+      row.revision = stored.revision;
+      stored = row;
     });
   }
 
@@ -174,67 +167,58 @@ class StoredSchedules final : public ScheduleAdmin {
   schema::Result<void> remove(const std::string& actor, const std::string& name,
                               std::uint64_t revision) override {
     return store_.write("delete schedule", [&](store::Tx& tx) -> schema::Result<void> {
-      auto row = store::get_schedule(tx, name);
-      if (!row) return std::unexpected(row.error());
-      if (auto deleted = store::delete_schedule(tx, name, revision); !deleted) return deleted;
-      return record(tx, schema::EvidenceKind::schedule_deleted, actor, *row, now_us_(), {});
+      auto row = TRY(store::get_schedule(tx, name));
+      TRY(store::delete_schedule(tx, name, revision));
+      return record(tx, schema::EvidenceKind::schedule_deleted, actor, row, now_us_(), {});
     });
   }
 
   schema::Result<View> get(const std::string& name) override {
     return store_.read([&](store::Reader& reader) -> schema::Result<View> {
-      auto row = store::get_schedule(reader, name);
-      if (!row) return std::unexpected(row.error());
-      return view_of(reader, *row);
+      auto row = TRY(store::get_schedule(reader, name));
+      return view_of(reader, row);
     });
   }
 
   schema::Result<Page> list(const PageRequest& request) override {
     return store_.read([&](store::Reader& reader) -> schema::Result<Page> {
       const auto limit = std::clamp<std::size_t>(request.limit, 1, kMaxPageItems);
-      auto rows = store::list_schedules(reader, request.after, static_cast<std::int64_t>(limit) + 1);
-      if (!rows) return std::unexpected(rows.error());
+      auto rows = TRY(store::list_schedules(reader, request.after, static_cast<std::int64_t>(limit) + 1));
       Page page;
-      for (std::size_t i = 0; i < std::min(rows->size(), limit); ++i) {
-        auto view = view_of(reader, (*rows)[i]);
-        if (!view) return std::unexpected(view.error());
-        page.items.push_back(std::move(*view));
+      for (std::size_t i = 0; i < std::min(rows.size(), limit); ++i) {
+        auto view = TRY(view_of(reader, rows[i]));
+        page.items.push_back(std::move(view));
       }
-      if (rows->size() > limit) page.next = (*rows)[limit - 1].name;
+      if (rows.size() > limit) page.next = rows[limit - 1].name;
       return page;
     });
   }
 
   schema::Result<View> next(const std::string& name, std::size_t count) override {
-    auto row = store_.read([&](store::Reader& reader) { return store::get_schedule(reader, name); });
-    if (!row) return std::unexpected(row.error());
-    auto cron = schedule::parse_cron(row->cron);
-    if (!cron) return std::unexpected(cron.error());
-    auto zone = schedule::Zone::find(row->zone);
-    if (!zone) return std::unexpected(zone.error());
+    auto row = TRY(store_.read([&](store::Reader& reader) { return store::get_schedule(reader, name); }));
+    auto cron = TRY(schedule::parse_cron(row.cron));
+    auto zone = TRY(schedule::Zone::find(row.zone));
     json items = json::array();
     const auto wanted = std::clamp<std::size_t>(count, 1, kMaxNextFires);
-    for (const auto fire : schedule::next_fires(*cron, *zone, now_us_() / kSecond, wanted))
-      items.push_back({{"fire_us", fire * kSecond}, {"local", zone->format(fire)}});
-    return View{name, row->revision, false, schema::canonical_json(json{{"items", std::move(items)}})};
+    for (const auto fire : schedule::next_fires(cron, zone, now_us_() / kSecond, wanted))
+      items.push_back({{"fire_us", fire * kSecond}, {"local", zone.format(fire)}});
+    return View{name, row.revision, false, schema::canonical_json(json{{"items", std::move(items)}})};
   }
 
  private:
   template <typename F>
   schema::Result<View> change(const std::string& actor, const std::string& name, std::uint64_t revision,
                               const char* what, F edit) {
-    auto done = store_.write("change schedule", [&](store::Tx& tx) -> schema::Result<void> {
-      auto row = store::get_schedule(tx, name);
-      if (!row) return std::unexpected(row.error());
-      const auto created_us = row->created_us;
-      row->revision = revision;
-      edit(*row);
-      row->created_us = created_us;
-      row->updated_us = now_us_();
-      auto updated = store::update_schedule(tx, *row);
-      return updated ? record_set(tx, actor, *row, row->updated_us, what) : updated;
-    });
-    if (!done) return std::unexpected(done.error());
+    TRY(store_.write("change schedule", [&](store::Tx& tx) -> schema::Result<void> {
+      auto row = TRY(store::get_schedule(tx, name));
+      const auto created_us = row.created_us;
+      row.revision = revision;
+      edit(row);
+      row.created_us = created_us;
+      row.updated_us = now_us_();
+      auto updated = store::update_schedule(tx, row);
+      return updated ? record_set(tx, actor, row, row.updated_us, what) : updated;
+    }));
     return get(name);
   }
 
@@ -245,9 +229,8 @@ class StoredSchedules final : public ScheduleAdmin {
 }  // namespace
 
 schema::Result<ScheduleRequest> parse_schedule_request(std::string_view text, const std::string& name) {
-  const auto body = schema::parse_json(text, {}, "the schedule");
-  if (!body) return std::unexpected(body.error());
-  if (!body->is_object()) return schema::fail(ErrorCode::invalid_document, "a schedule is a JSON object");
+  const auto body = TRY(schema::parse_json(text, {}, "the schedule"));
+  if (!body.is_object()) return schema::fail(ErrorCode::invalid_document, "a schedule is a JSON object");
   ScheduleRequest request;
   request.name = name;
   const std::pair<const char*, std::string*> texts[] = {{"name", &request.name},
@@ -255,7 +238,7 @@ schema::Result<ScheduleRequest> parse_schedule_request(std::string_view text, co
                                                         {"timezone", &request.zone},
                                                         {"misfire", &request.misfire},
                                                         {"if_running", &request.if_running}};
-  for (const auto& [key, value] : body->items()) {
+  for (const auto& [key, value] : body.items()) {
     const auto pointer = "/" + schema::pointer_token(key);
     const auto* const known =
         std::ranges::find_if(texts, [&](const auto& item) { return key == item.first; });

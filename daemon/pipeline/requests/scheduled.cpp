@@ -161,9 +161,8 @@ void ScheduledRequests::skip_fire(const store::ScheduleRow& row, const schedule:
 /// The fire time was decided before, or the schedule changed: nothing but its next fire time is left to do.
 void ScheduledRequests::move_on(const store::ScheduleRow& row, const schedule::DueFire& due) {
   auto done = context_.commit_rows("move schedule on", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
-    auto stored = store::find_schedule(tx, row.name);
-    if (!stored) return std::unexpected(stored.error());
-    if (!*stored || (*stored)->revision != row.revision || (*stored)->next_us != row.next_us) return {};
+    auto stored = TRY(store::find_schedule(tx, row.name));
+    if (!stored || stored->revision != row.revision || stored->next_us != row.next_us) return {};
     return store::set_next_fire(tx, row.name, in_us(due.next_s));
   });
   if (!done)
@@ -175,12 +174,10 @@ schema::Result<void> ScheduledRequests::put_fire(store::Tx& tx, Entries& entries
                                                  const schema::EntryDraft& entry, const std::string& outcome,
                                                  const std::string& why,
                                                  const std::optional<std::string>& promotion) const {
-  auto stored = store::find_schedule(tx, row.name);
-  if (!stored) return std::unexpected(stored.error());
-  if (!*stored || (*stored)->revision != row.revision || (*stored)->next_us != row.next_us)
+  auto stored = TRY(store::find_schedule(tx, row.name));
+  if (!stored || stored->revision != row.revision || stored->next_us != row.next_us)
     return schema::fail(ErrorCode::already_exists, fmt::format("schedule {} was changed", row.name));
-  auto seq = entries.add(tx, entry);
-  if (!seq) return std::unexpected(seq.error());
+  auto seq = TRY(entries.add(tx, entry));
   const store::ScheduleFireRow fire{.schedule = row.name,
                                     .fire_us = due.fire_s * kSecond,
                                     .outcome = outcome,
@@ -188,8 +185,8 @@ schema::Result<void> ScheduledRequests::put_fire(store::Tx& tx, Entries& entries
                                     .promotion = promotion,
                                     .owner = row.owner,
                                     .decided_us = context_.now(),
-                                    .evidence_seq = *seq};
-  if (auto inserted = store::insert_schedule_fire(tx, fire); !inserted) return inserted;
+                                    .evidence_seq = seq};
+  TRY(store::insert_schedule_fire(tx, fire));
   return store::set_next_fire(tx, row.name, in_us(due.next_s));
 }
 

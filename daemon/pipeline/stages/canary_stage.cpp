@@ -47,14 +47,12 @@ stages::CanaryObservation observation_of(const route::Observation& seen) {
 
 /// α of the run, spent with the run's row; then nothing is spent again for this run.
 schema::Result<void> spend(Context& context, Live& live) {
-  auto key = spending_key(context.world.store, live.candidate, live.row.contract, live.run.key.stage);
-  if (!key) return std::unexpected(key.error());
+  auto key = TRY(spending_key(context.world.store, live.candidate, live.row.contract, live.run.key.stage));
   auto progress = live.progress;
   auto run = live.run;
   auto spent = context.commit_rows("spend alpha", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
-    auto found = store::spend(tx, *key, schema::sha256_digest(run.key.text()), run.key, context.now());
-    if (!found) return std::unexpected(found.error());
-    progress.spent_k = static_cast<std::uint32_t>(found->row.k);
+    auto found = TRY(store::spend(tx, key, schema::sha256_digest(run.key.text()), run.key, context.now()));
+    progress.spent_k = static_cast<std::uint32_t>(found.row.k);
     run.progress = to_json(progress);
     return store::update_stage_run(tx, run);
   });
@@ -67,25 +65,22 @@ schema::Result<void> spend(Context& context, Live& live) {
 /// Loads the tests' memory, or makes it when the stage begins.
 schema::Result<void> open_tests(Context& context, Live& live) {
   if (live.canary) return {};
-  auto stored = context.world.store.read([&](store::Reader& reader) {
+  auto stored = TRY(context.world.store.read([&](store::Reader& reader) {
     return store::find_stream_state(reader, live.run.key, kCanaryStream, "");
-  });
-  if (!stored) return std::unexpected(stored.error());
-  if (*stored) {
-    auto state = stages::CanaryState::deserialise(*live.contract, (*stored)->state);
-    if (!state) return std::unexpected(state.error());
-    live.canary.emplace(std::move(*state));
+  }));
+  if (stored) {
+    auto state = TRY(stages::CanaryState::deserialise(*live.contract, stored->state));
+    live.canary.emplace(std::move(state));
     return {};
   }
-  if (auto spent = spend(context, live); !spent) return spent;
-  if (auto recalled = recall_incumbent(context, live); !recalled) return recalled;
+  TRY(spend(context, live));
+  TRY(recall_incumbent(context, live));
   stages::CanarySettings settings;
   settings.attempt = live.progress.spent_k;
   settings.seed = live.row.seed;
   settings.incumbent = context.model_of(live)->incumbent.seen();
-  auto state = stages::CanaryState::create(*live.contract, settings);
-  if (!state) return std::unexpected(state.error());
-  live.canary.emplace(std::move(*state));
+  auto state = TRY(stages::CanaryState::create(*live.contract, settings));
+  live.canary.emplace(std::move(state));
   return {};
 }
 
@@ -102,8 +97,7 @@ std::int64_t newest_us(const Live& live, const StageProgress& progress) {
 /// What the tests are asked with. Ages are by the daemon's clock.
 schema::Result<stages::CanaryContext> context_of(Context& context, const Live& live,
                                                  const StageProgress& progress) {
-  auto approved = is_approved(context, live);
-  if (!approved) return std::unexpected(approved.error());
+  auto approved = TRY(is_approved(context, live));
   const auto now = context.now();
   stages::CanaryContext asked;
   asked.now_ms = now / 1'000;
@@ -112,9 +106,8 @@ schema::Result<stages::CanaryContext> context_of(Context& context, const Live& l
   asked.telemetry_age_ms = std::max<std::int64_t>(0, (now - newest_us(live, progress)) / 1'000);
   asked.paused = live.row.state == store::PromotionState::paused || progress.phase == "applying" ||
                  !context.model_of(live)->agreed || context.blackout_of(live.row.model) != nullptr;
-  asked.approved = *approved;
-  auto carried = carry_signals(context.world.store, *live.contract, live.row.id, now, asked);
-  if (!carried) return std::unexpected(carried.error());
+  asked.approved = approved;
+  TRY(carry_signals(context.world.store, *live.contract, live.row.id, now, asked));
   return asked;
 }
 
@@ -145,19 +138,17 @@ schema::Result<void> recall_incumbent(Context& context, const Live& live) {
   if (remembered.recalled_for(live.row.id)) return {};
   auto kept =
       context.world.store.read([&](store::Reader& reader) -> schema::Result<std::vector<std::string>> {
-        auto runs = store::list_stage_runs(reader, live.row.id);
-        if (!runs) return std::unexpected(runs.error());
+        auto runs = TRY(store::list_stage_runs(reader, live.row.id));
         std::vector<std::string> texts;
-        for (const auto& run : *runs) {
-          auto state = store::find_stream_state(reader, run.key, kIncumbentStream, "");
-          if (!state) return std::unexpected(state.error());
-          if (*state) texts.push_back((*state)->state);
+        for (const auto& run : runs) {
+          auto state = TRY(store::find_stream_state(reader, run.key, kIncumbentStream, ""));
+          if (state) texts.push_back(state->state);
         }
         return texts;
       });
   if (!kept) return std::unexpected(kept.error());
   for (const std::string& text : *kept) {
-    if (auto adopted = remembered.adopt(text, live.baseline.id); !adopted) return adopted;
+    TRY(remembered.adopt(text, live.baseline.id));
   }
   remembered.mark_recalled(live.row.id);
   return {};
@@ -191,8 +182,7 @@ StageStep canary_step(Context& context, Live& live) {
 }
 
 schema::Result<Change> canary_route_applied(Context& context, Live& live) {
-  auto opened = open_tests(context, live);
-  if (!opened) return std::unexpected(opened.error());
+  TRY(open_tests(context, live));
   const auto step = static_cast<std::uint32_t>(live.run.step);
   const auto wanted = live.progress.share_bp;
   const auto& desired = context.model_of(live)->desired;
@@ -207,8 +197,7 @@ schema::Result<Change> canary_route_applied(Context& context, Live& live) {
 
 schema::Result<Change> canary_window(Context& context, Live& live, const route::Window& window,
                                      Change change) {
-  auto opened = open_tests(context, live);
-  if (!opened) return std::unexpected(opened.error());
+  TRY(open_tests(context, live));
   if (live.canary->begin_window(window.router_id, window.number)) {
     for (const auto& seen : window.observations) live.canary->observe(observation_of(seen));
   }
@@ -229,9 +218,8 @@ bool is_silent(const Context& context, const Live& live) {
 schema::Result<Change> canary_decision(Context& context, Live& live, Change change) {
   if (!change.progress) change.progress = live.progress;
   auto& progress = *change.progress;
-  auto asked = context_of(context, live, progress);
-  if (!asked) return std::unexpected(asked.error());
-  auto decision = live.canary->decide(*asked);
+  auto asked = TRY(context_of(context, live, progress));
+  auto decision = live.canary->decide(asked);
   progress.advance_proven = decision.advance_proven;
   progress.keys_in_step = decision.keys_in_step;
   progress.exposed_requests = decision.exposed_requests;

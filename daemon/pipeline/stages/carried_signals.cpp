@@ -31,10 +31,9 @@ schema::Result<void> carry_signals(store::Store& store, const schema::Contract& 
       if (shadow && row.clause == clause.address()) newest = &row;  // by evidence seq
     }
     if (newest == nullptr) continue;
-    auto verdict = schema::clause_verdict_from_json(newest->detail);
-    if (!verdict) return std::unexpected(verdict.error());
-    if (verdict->verdict == schema::Verdict::inconclusive) continue;
-    context.carried.push_back(std::move(*verdict));
+    auto verdict = TRY(schema::clause_verdict_from_json(newest->detail));
+    if (verdict.verdict == schema::Verdict::inconclusive) continue;
+    context.carried.push_back(std::move(verdict));
     context.carried_age_ms =
         std::max(context.carried_age_ms, std::max<std::int64_t>(0, now_us - newest->decided_us) / 1'000);
   }

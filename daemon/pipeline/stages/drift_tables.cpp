@@ -30,23 +30,20 @@ schema::Result<void> check_identity(const gpu::MeasurementTable& table, const st
   };
   auto train = same(table.train.kernel, train_kernel, "kernel of the train capture");
   if (!train) return train;
-  if (auto inf = same(table.inf.kernel, inf_kernel, "kernel of the inf capture"); !inf) return inf;
+  TRY(same(table.inf.kernel, inf_kernel, "kernel of the inf capture"));
   return same(table.inf.checkpoint_digest, checkpoint, "checkpoint of the captures");
 }
 
 schema::Result<LoadedTable> read_table(const TableFile& file, const std::string& train_kernel,
                                        const std::string& inf_kernel, const std::string& checkpoint) {
-  auto bytes = read_file(file.path);
-  if (!bytes) return std::unexpected(bytes.error());
-  if (schema::sha256_digest(*bytes) != file.digest) {
+  auto bytes = TRY(read_file(file.path));
+  if (schema::sha256_digest(bytes) != file.digest) {
     return schema::fail(ErrorCode::corrupt, "the measurement table is not the one that the job wrote",
                         file.path);
   }
-  auto table = gpu::deserialise(*bytes);
-  if (!table) return std::unexpected(table.error());
-  auto identity = check_identity(*table, train_kernel, inf_kernel, checkpoint);
-  if (!identity) return std::unexpected(identity.error());
-  return LoadedTable{std::move(*table), std::move(*bytes), file.digest};
+  auto table = TRY(gpu::deserialise(bytes));
+  TRY(check_identity(table, train_kernel, inf_kernel, checkpoint));
+  return LoadedTable{std::move(table), std::move(bytes), file.digest};
 }
 
 }  // namespace
@@ -72,9 +69,8 @@ schema::Result<LoadedTables> read_tables(const TableFiles& files, const schema::
                                          const std::string& checkpoint) {
   const auto& train = contract.train_kernel;
   const auto& inf = contract.inf_kernel;
-  auto drift = read_table(files.drift, train, inf, checkpoint);
-  if (!drift) return std::unexpected(drift.error());
-  LoadedTables tables{.drift = std::move(*drift)};
+  auto drift = TRY(read_table(files.drift, train, inf, checkpoint));
+  LoadedTables tables{.drift = std::move(drift)};
   if (files.floor_train) {
     auto floor = read_table(*files.floor_train, train, train, checkpoint);
     if (!floor) return schema::wrap(floor.error(), "the train floor");

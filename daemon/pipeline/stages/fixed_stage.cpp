@@ -223,18 +223,16 @@ schema::Result<std::optional<std::string>> FixedStage::capture_path(const StageC
     return schema::fail(ErrorCode::not_found,
                         fmt::format("there is no adapter '{}' in the settings", source.adapter));
   }
-  auto argv = adapter_argv(adapter->second, captures);
-  if (!argv) return std::unexpected(argv.error());
-  const jobs::CapturePayload payload{source.adapter, std::move(*argv)};
-  auto job = look_at_job(context_, live_, name, jobs::JobKind::capture, adapter->second.limits,
-                         jobs::to_json(payload));
-  if (!job) return std::unexpected(job.error());
-  if (!job->result) {
-    dispatch(jobs_, *job, what);
+  auto argv = TRY(adapter_argv(adapter->second, captures));
+  const jobs::CapturePayload payload{source.adapter, std::move(argv)};
+  auto job = TRY(look_at_job(context_, live_, name, jobs::JobKind::capture, adapter->second.limits,
+                             jobs::to_json(payload)));
+  if (!job.result) {
+    dispatch(jobs_, job, what);
     return std::optional<std::string>();
   }
-  if (!job->result->ok) return std::unexpected(job->result->error.value_or(schema::Error{}));
-  return std::optional(context_.world.runner.folder(job->spec.key) + "/" + jobs::kCaptureFile);
+  if (!job.result->ok) return std::unexpected(job.result->error.value_or(schema::Error{}));
+  return std::optional(context_.world.runner.folder(job.spec.key) + "/" + jobs::kCaptureFile);
 }
 
 /// The two captures of a floor; false while an adapter runs. True with nothing found: none was asked for.
@@ -247,33 +245,28 @@ schema::Result<bool> FixedStage::floor_pair(const StageCaptures& captures,
   const auto* const what = train ? kFloorTrain : kFloorInf;
   std::optional<std::string> first = own;
   if (asked->first) {
-    auto path = capture_path(captures, *asked->first, train ? kCaptureJobs[2] : kCaptureJobs[4], what);
-    if (!path) return std::unexpected(path.error());
-    first = *path;
+    auto path = TRY(capture_path(captures, *asked->first, train ? kCaptureJobs[2] : kCaptureJobs[4], what));
+    first = path;
   }
-  auto second = capture_path(captures, asked->second, train ? kCaptureJobs[3] : kCaptureJobs[5], what);
-  if (!second) return std::unexpected(second.error());
-  if (!first || !*second) return false;
-  found = jobs::DriftPayload::FloorPair{*first, **second};
+  auto second = TRY(capture_path(captures, asked->second, train ? kCaptureJobs[3] : kCaptureJobs[5], what));
+  if (!first || !second) return false;
+  found = jobs::DriftPayload::FloorPair{*first, *second};
   return true;
 }
 
 /// The candidate's engine, read at most once for a look.
 schema::Result<store::EngineRow> FixedStage::engine() {
   if (engine_) return *engine_;
-  auto row = context_.world.store.read(
-      [&](store::Reader& reader) { return store::find_engine(reader, live_.row.engine); });
-  if (!row) return std::unexpected(row.error());
-  if (!*row)
-    return schema::fail(ErrorCode::not_found, fmt::format("there is no engine {}", live_.row.engine));
-  engine_ = std::move(**row);
+  auto row = TRY(context_.world.store.read(
+      [&](store::Reader& reader) { return store::find_engine(reader, live_.row.engine); }));
+  if (!row) return schema::fail(ErrorCode::not_found, fmt::format("there is no engine {}", live_.row.engine));
+  engine_ = std::move(*row);
   return *engine_;
 }
 
 schema::Result<std::vector<std::string>> FixedStage::adapter_argv(const Adapter& adapter,
                                                                   const StageCaptures& captures) {
-  auto row = engine();
-  if (!row) return std::unexpected(row.error());
+  auto row = TRY(engine());
   const auto path = [&](const std::string& uri) -> schema::Result<std::string> {
     return uri.empty() ? std::string() : jobs::resolve_below(uri, context_.world.settings.roots);
   };
@@ -281,18 +274,17 @@ schema::Result<std::vector<std::string>> FixedStage::adapter_argv(const Adapter&
   if (!corpus) return std::unexpected(corpus.error());
   auto train = path(captures.train.uri);
   if (!train) return std::unexpected(train.error());
-  auto checkpoint = path(row->checkpoint_uri);
+  auto checkpoint = path(row.checkpoint_uri);
   if (!checkpoint) return std::unexpected(checkpoint.error());
   std::vector<std::string> argv;
   for (const auto& pattern : adapter.argv) {
-    auto word = filled(pattern, {{"{corpus}", *corpus},
-                                 {"{train}", *train},
-                                 {"{checkpoint}", *checkpoint},
-                                 {"{engine_url}", row->base_url},
-                                 {"{kernel}", row->kernel},
-                                 {"{model}", live_.row.model}});
-    if (!word) return std::unexpected(word.error());
-    argv.push_back(std::move(*word));
+    auto word = TRY(filled(pattern, {{"{corpus}", *corpus},
+                                     {"{train}", *train},
+                                     {"{checkpoint}", *checkpoint},
+                                     {"{engine_url}", row.base_url},
+                                     {"{kernel}", row.kernel},
+                                     {"{model}", live_.row.model}}));
+    argv.push_back(std::move(word));
   }
   return argv;
 }
@@ -321,12 +313,10 @@ StageStep FixedStage::decide_on(const jobs::JobResult& drift) {
 std::optional<StageConclusion> FixedStage::reuse(const store::SpendingRow& spent) {
   std::string report;
   auto read = context_.world.store.read([&](store::Reader& reader) -> schema::Result<void> {
-    auto run = store::find_stage_run(reader, spent.run);
-    if (!run) return std::unexpected(run.error());
-    if (!*run || (*run)->report.empty()) return {};
-    auto blob = store::find_blob(reader, (*run)->report);
-    if (!blob) return std::unexpected(blob.error());
-    if (*blob) report = (*blob)->bytes;
+    auto run = TRY(store::find_stage_run(reader, spent.run));
+    if (!run || run->report.empty()) return {};
+    auto blob = TRY(store::find_blob(reader, run->report));
+    if (blob) report = blob->bytes;
     return {};
   });
   if (!read || report.empty()) return std::nullopt;

@@ -29,8 +29,7 @@ schema::Result<void> keep_sample(store::Tx& tx, const jobs::JobResult& result, c
     const std::string bytes(std::istreambuf_iterator<char>(stream), {});
     if (bytes.empty() || bytes.size() > store::kMaxBlobBytes) continue;
     const auto* const type = name == "pairs" ? "application/jsonl" : "application/vnd.driftgate.table";
-    auto kept = store::put_blob(tx, bytes, type, now_us);
-    if (!kept) return std::unexpected(kept.error());
+    TRY(store::put_blob(tx, bytes, type, now_us));
   }
   return {};
 }
@@ -66,9 +65,8 @@ schema::Result<StageJob> look_at_job(Context& context, const Live& live, std::st
   const bool ended = job.row.state == store::JobState::done || job.row.state == store::JobState::failed ||
                      job.row.state == store::JobState::cancelled;
   if (!ended) return job;
-  auto result = jobs::job_result_from_json(job.row.result);
-  if (!result) return std::unexpected(result.error());
-  job.result = std::move(*result);
+  auto result = TRY(jobs::job_result_from_json(job.row.result));
+  job.result = std::move(result);
   return job;
 }
 
@@ -76,8 +74,7 @@ void dispatch(Change& change, const StageJob& job, std::string what) {
   change.name = "dispatch job";
   if (job.is_new) {
     change.rows.emplace_back([row = job.row](store::Tx& tx, Entries&) -> schema::Result<void> {
-      auto ensured = store::ensure_job(tx, row);
-      if (!ensured) return std::unexpected(ensured.error());
+      TRY(store::ensure_job(tx, row));
       return {};
     });
   }
@@ -89,7 +86,7 @@ schema::Result<void> put_ended_job(store::Tx& tx, Entries& entries, const Facts&
   job.state = state_of(done.result);
   job.result = jobs::to_json(done.result);
   job.ended_us = facts.now_us;
-  if (auto updated = store::update_job(tx, job); !updated) return updated;
+  TRY(store::update_job(tx, job));
   auto added = add_entry(tx, entries,
                          draft(facts, schema::EvidenceKind::job_finished, {}, job_body(job, done.result)));
   const bool sample = done.result.ok && job.name.starts_with(kSamplePrefix);

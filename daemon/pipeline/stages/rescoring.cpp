@@ -33,20 +33,18 @@ schema::Result<jobs::RescorePayload::Side> side_of(store::Reader& reader, const 
   if (!engine) return std::unexpected(engine.error());
   if (!*engine)
     return schema::fail(ErrorCode::corrupt, fmt::format("engine {} is not stored", version.engine));
-  auto abilities = jobs::abilities_from_json((*engine)->abilities);
-  if (!abilities) return std::unexpected(abilities.error());
+  auto abilities = TRY(jobs::abilities_from_json((*engine)->abilities));
   return jobs::RescorePayload::Side{version.base_url,
-                                    abilities->models.empty() ? live.row.model : abilities->models.front(),
-                                    version.kernel, abilities->echo_rescoring, abilities->token_ids};
+                                    abilities.models.empty() ? live.row.model : abilities.models.front(),
+                                    version.kernel, abilities.echo_rescoring, abilities.token_ids};
 }
 
 /// Stores the job that scores a sample, and starts it. It belongs to no transition, so nothing waits for it.
 schema::Result<void> score_sample(Context& context, Live& live, const std::string& spool) {
-  auto payload = rescore_payload(context, live, spool);
-  if (!payload) return std::unexpected(payload.error());
+  auto payload = TRY(rescore_payload(context, live, spool));
   auto job =
       look_at_job(context, live, fmt::format("sample-{}", live.progress.samples + 1), jobs::JobKind::rescore,
-                  context.world.settings.rescore_limits, jobs::to_json(*payload));
+                  context.world.settings.rescore_limits, jobs::to_json(payload));
   if (!job) return std::unexpected(job.error());
   if (job->result) return {};
   Change change;
@@ -71,16 +69,13 @@ schema::Result<jobs::RescorePayload> rescore_payload(Context& context, const Liv
                                .batch_prompts = shadow ? batch_prompts(*live.contract) : 0,
                                .seed = live.row.seed,
                                .outgoing = context.world.settings.outgoing};
-  auto read = context.world.store.read([&](store::Reader& reader) -> schema::Result<void> {
-    auto incumbent = side_of(reader, live, live.baseline);
-    if (!incumbent) return std::unexpected(incumbent.error());
-    auto candidate = side_of(reader, live, live.candidate);
-    if (!candidate) return std::unexpected(candidate.error());
-    payload.incumbent = std::move(*incumbent);
-    payload.candidate = std::move(*candidate);
+  TRY(context.world.store.read([&](store::Reader& reader) -> schema::Result<void> {
+    auto incumbent = TRY(side_of(reader, live, live.baseline));
+    auto candidate = TRY(side_of(reader, live, live.candidate));
+    payload.incumbent = std::move(incumbent);
+    payload.candidate = std::move(candidate);
     return {};
-  });
-  if (!read) return std::unexpected(read.error());
+  }));
   return payload;
 }
 

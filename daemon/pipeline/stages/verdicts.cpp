@@ -15,8 +15,7 @@ namespace {
 schema::Result<void> keep(store::Tx& tx, std::string_view bytes, std::string_view media_type,
                           std::int64_t now_us) {
   if (bytes.empty() || bytes.size() > store::kMaxBlobBytes) return {};
-  auto put = store::put_blob(tx, bytes, media_type, now_us);
-  if (!put) return std::unexpected(put.error());
+  TRY(store::put_blob(tx, bytes, media_type, now_us));
   return {};
 }
 
@@ -72,18 +71,17 @@ schema::Result<void> put_verdicts(store::Tx& tx, Entries& entries, const Facts& 
        {std::pair<std::string_view, std::string_view>{conclusion.table, "application/vnd.driftgate.table"},
         {conclusion.pairs, "application/jsonl"},
         {conclusion.report_json, "application/json"}}) {
-    if (auto kept = keep(tx, bytes, type, facts.now_us); !kept) return kept;
+    TRY(keep(tx, bytes, type, facts.now_us));
   }
   for (const auto& bytes : conclusion.floor_tables) {
-    if (auto kept = keep(tx, bytes, "application/vnd.driftgate.table", facts.now_us); !kept) return kept;
+    TRY(keep(tx, bytes, "application/vnd.driftgate.table", facts.now_us));
   }
   std::int64_t first = -1;
   for (const auto& verdict : conclusion.report.clauses) {
     auto entry = draft(facts, schema::EvidenceKind::verdict_reached, {},
                        verdict_body(verdict, conclusion.inputs_digest, facts.settings.code_version));
-    auto seq = entries.add(tx, entry);
-    if (!seq) return std::unexpected(seq.error());
-    if (first < 0) first = *seq;
+    auto seq = TRY(entries.add(tx, entry));
+    if (first < 0) first = seq;
     if (is_outweighed(verdict, conclusion.report.clauses)) continue;
     store::VerdictRow row;
     row.stage = facts.live.run.key;
@@ -91,13 +89,12 @@ schema::Result<void> put_verdicts(store::Tx& tx, Entries& entries, const Facts& 
     row.slice = schema::slice_text(verdict.where);
     row.verdict = std::string(schema::to_string(verdict.verdict));
     row.detail = schema::to_json(verdict);
-    row.evidence_seq = *seq;
+    row.evidence_seq = seq;
     row.decided_us = facts.now_us;
-    if (auto put = store::put_verdict(tx, row); !put) return put;
+    TRY(store::put_verdict(tx, row));
   }
-  auto whole = entries.add(tx, draft(facts, schema::EvidenceKind::verdict_reached, {},
-                                     stage_body(conclusion, std::max<std::int64_t>(first, 0))));
-  if (!whole) return std::unexpected(whole.error());
+  TRY(entries.add(tx, draft(facts, schema::EvidenceKind::verdict_reached, {},
+                            stage_body(conclusion, std::max<std::int64_t>(first, 0)))));
   return {};
 }
 

@@ -37,8 +37,7 @@ Answer apply(RouterCore& core, const json& request) {
   if (!request.contains("route")) return bad("apply needs a route");
   auto route = route_from_json(request["route"]);
   if (!route) return std::unexpected(route.error());
-  auto applied = core.routes.apply(*route, RouteTable::Time::clock::now());
-  if (!applied) return std::unexpected(applied.error());
+  TRY(core.routes.apply(*route, RouteTable::Time::clock::now()));
   spdlog::info("router: model {} epoch {} revision {} candidate_bp {} mirror_bp {} stage {}", route->model,
                route->epoch, route->revision, route->candidate_bp, route->mirror_bp, route->stage_key);
   // In force before it is kept: a share taken away must not wait for a disk.
@@ -100,7 +99,7 @@ Answer spool(RouterCore& core, const json& request, bool drop) {
   if (found == request.end() || !found->is_string()) return bad("a spool request needs stage_key");
   const auto& stage_key = found->get_ref<const std::string&>();
   if (drop) {
-    if (auto done = core.spool.drop(stage_key); !done) return std::unexpected(done.error());
+    TRY(core.spool.drop(stage_key));
     return ok();
   }
   if (const auto open = core.mirrors.count(stage_key); open > 0)
@@ -122,9 +121,8 @@ Answer capabilities(const RouterCore& core) {
 
 /// Copies of the listening sockets, so that a daemon that did not start this router holds them as well.
 Answer listeners(const RouterCore& core, ControlEffects& effects) {
-  auto copies = core.listeners.copies();
-  if (!copies) return std::unexpected(copies.error());
-  effects.descriptors = std::move(*copies);
+  auto copies = TRY(core.listeners.copies());
+  effects.descriptors = std::move(copies);
   return ok_with({{"listeners", effects.descriptors.size()}});
 }
 

@@ -117,9 +117,8 @@ class PollServer final : public ControlServer {
 schema::Result<std::unique_ptr<ControlServer>> ControlServer::start(RouterCore& core,
                                                                     std::function<void()> on_shutdown) {
   const auto& path = core.options.control_path;
-  auto listener = listen_unix(path);
-  if (!listener) return std::unexpected(listener.error());
-  base::UniqueFd listening(*listener);
+  auto listener = TRY(listen_unix(path));
+  base::UniqueFd listening(listener);
   base::UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return schema::fail(schema::ErrorCode::io, "router: cannot make an eventfd");
   return std::make_unique<PollServer>(core, std::move(on_shutdown), std::move(listening), std::move(wake));

@@ -69,7 +69,7 @@ schema::Result<void> write_all(int fd, std::string_view bytes, FrameDeadline dea
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
-      if (auto ready = wait_for(fd, POLLOUT, deadline); !ready) return ready;
+      TRY(wait_for(fd, POLLOUT, deadline));
     } else if (errno != EINTR) {
       return io_failure("sending failed");
     }
@@ -80,9 +80,8 @@ schema::Result<void> write_all(int fd, std::string_view bytes, FrameDeadline dea
 schema::Result<std::string> read_frame(int fd, std::string& buffer, FrameDeadline deadline) {
   std::array<char, 65'536> bytes;
   for (;;) {
-    auto frame = take_frame(buffer);
-    if (!frame) return std::unexpected(frame.error());
-    if (*frame) return std::move(**frame);
+    auto frame = TRY(take_frame(buffer));
+    if (frame) return std::move(*frame);
     const auto got = ::recv(fd, bytes.data(), bytes.size(), 0);
     if (got > 0) {
       buffer.append(bytes.data(), static_cast<std::size_t>(got));
@@ -90,7 +89,7 @@ schema::Result<std::string> read_frame(int fd, std::string& buffer, FrameDeadlin
       return schema::fail(schema::ErrorCode::unavailable,
                           "control socket: the other side closed the connection");
     } else if (errno == EAGAIN) {
-      if (auto ready = wait_for(fd, POLLIN, deadline); !ready) return std::unexpected(ready.error());
+      TRY(wait_for(fd, POLLIN, deadline));
     } else if (errno != EINTR) {
       return io_failure("reading failed");
     }

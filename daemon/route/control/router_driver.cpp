@@ -36,9 +36,8 @@ Capabilities RouterDriver::capabilities() const {
 schema::Result<std::string> RouterDriver::send_once(const std::string& frame,
                                                     std::chrono::steady_clock::time_point deadline) {
   if (!socket_) {
-    auto socket = connect_unix(control_path_);
-    if (!socket) return std::unexpected(socket.error());
-    socket_ = base::UniqueFd(*socket);
+    auto socket = TRY(connect_unix(control_path_));
+    socket_ = base::UniqueFd(socket);
     buffer_.clear();
   }
   auto sent = write_all(socket_.get(), frame, deadline);
@@ -72,28 +71,24 @@ schema::Result<json> RouterDriver::call(const json& request) {
 }
 
 schema::Result<void> RouterDriver::apply(const ModelRoute& route) {
-  auto reply = call({{"op", "apply"}, {"route", to_json(route)}});
-  if (!reply) return std::unexpected(reply.error());
+  TRY(call({{"op", "apply"}, {"route", to_json(route)}}));
   return {};
 }
 
 schema::Result<std::vector<ObservedRoute>> RouterDriver::observe() {
-  auto reply = call({{"op", "observe"}});
-  if (!reply) return std::unexpected(reply.error());
-  const auto list = reply->find("routes");
-  if (list == reply->end() || !list->is_array()) return strange("routes");
+  auto reply = TRY(call({{"op", "observe"}}));
+  const auto list = reply.find("routes");
+  if (list == reply.end() || !list->is_array()) return strange("routes");
   std::vector<ObservedRoute> routes;
   for (const auto& entry : *list) {
-    auto observed = observed_from_json(entry);
-    if (!observed) return std::unexpected(observed.error());
-    routes.push_back(std::move(*observed));
+    auto observed = TRY(observed_from_json(entry));
+    routes.push_back(std::move(observed));
   }
   return routes;
 }
 
 schema::Result<void> RouterDriver::heartbeat() {
-  auto reply = call({{"op", "heartbeat"}});
-  if (!reply) return std::unexpected(reply.error());
+  TRY(call({{"op", "heartbeat"}}));
   return {};
 }
 
@@ -105,9 +100,8 @@ schema::Result<std::vector<Window>> RouterDriver::windows(const WindowPosition& 
   if (list == reply->end() || !list->is_array()) return strange("windows");
   std::vector<Window> windows;
   for (const auto& entry : *list) {
-    auto window = window_from_json(entry);
-    if (!window) return std::unexpected(window.error());
-    windows.push_back(std::move(*window));
+    auto window = TRY(window_from_json(entry));
+    windows.push_back(std::move(window));
   }
   return windows;
 }
@@ -120,16 +114,14 @@ schema::Result<void> RouterDriver::acknowledge(const WindowPosition& position) {
 }
 
 schema::Result<std::string> RouterDriver::spool_path(const std::string& stage_key) {
-  auto reply = call({{"op", "spool_path"}, {"stage_key", stage_key}});
-  if (!reply) return std::unexpected(reply.error());
-  const auto path = reply->find("path");
-  if (path == reply->end() || !path->is_string()) return strange("path");
+  auto reply = TRY(call({{"op", "spool_path"}, {"stage_key", stage_key}}));
+  const auto path = reply.find("path");
+  if (path == reply.end() || !path->is_string()) return strange("path");
   return path->get<std::string>();
 }
 
 schema::Result<void> RouterDriver::drop_spool(const std::string& stage_key) {
-  auto reply = call({{"op", "drop_spool"}, {"stage_key", stage_key}});
-  if (!reply) return std::unexpected(reply.error());
+  TRY(call({{"op", "drop_spool"}, {"stage_key", stage_key}}));
   return {};
 }
 
@@ -139,22 +131,20 @@ std::string RouterDriver::mark() {
 }
 
 schema::Result<RouterInfo> RouterDriver::info() {
-  auto reply = call({{"op", "capabilities"}});
-  if (!reply) return std::unexpected(reply.error());
-  const auto pid = reply->find("pid");
-  const auto port = reply->find("port");
-  const auto id = reply->find("router_id");
-  const bool usable = pid != reply->end() && pid->is_number_unsigned() && port != reply->end() &&
-                      port->is_number_unsigned() && id != reply->end() && id->is_string();
+  auto reply = TRY(call({{"op", "capabilities"}}));
+  const auto pid = reply.find("pid");
+  const auto port = reply.find("port");
+  const auto id = reply.find("router_id");
+  const bool usable = pid != reply.end() && pid->is_number_unsigned() && port != reply.end() &&
+                      port->is_number_unsigned() && id != reply.end() && id->is_string();
   if (!usable) return strange("pid, port or router_id");
-  const auto draining = reply->find("draining");
+  const auto draining = reply.find("draining");
   return RouterInfo{pid->get<int>(), port->get<std::uint16_t>(), id->get<std::string>(),
-                    draining != reply->end() && draining->is_boolean() && draining->get<bool>()};
+                    draining != reply.end() && draining->is_boolean() && draining->get<bool>()};
 }
 
 schema::Result<void> RouterDriver::shutdown() {
-  auto reply = call({{"op", "shutdown"}});
-  if (!reply) return std::unexpected(reply.error());
+  TRY(call({{"op", "shutdown"}}));
   return {};
 }
 

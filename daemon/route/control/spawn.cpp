@@ -133,17 +133,15 @@ schema::Result<RouterProcess> wait_for_end(const SpawnOptions& options) {
 schema::Result<RouterProcess> adopt_router(const std::string& control_path,
                                            std::chrono::milliseconds answer) {
   RouterDriver driver(control_path, answer);
-  auto info = driver.info();
-  if (!info) return std::unexpected(info.error());
-  return RouterProcess{std::move(*info), true};
+  auto info = TRY(driver.info());
+  return RouterProcess{std::move(info), true};
 }
 
 schema::Result<RouterProcess> spawn_router(const SpawnOptions& options) {
   auto living = adopt_router(options.router.control_path, options.answer);
   if (living && living->info.draining) living = wait_for_end(options);
   if (living || living.error().code != schema::ErrorCode::unavailable) return living;
-  auto process = launch(options);
-  if (!process) return std::unexpected(process.error());
+  auto process = TRY(launch(options));
   const auto deadline = std::chrono::steady_clock::now() + options.deadline;
   bool ended = false;
   while (!ended && std::chrono::steady_clock::now() < deadline) {
@@ -152,9 +150,9 @@ schema::Result<RouterProcess> spawn_router(const SpawnOptions& options) {
       started->adopted = false;
       return started;
     }
-    ended = process->wait(kPoll);
+    ended = process.wait(kPoll);
   }
-  process->kill();
+  process.kill();
   const auto why = ended ? std::string("ended before it answered")
                          : fmt::format("did not answer within {} ms", options.deadline.count());
   return schema::fail(schema::ErrorCode::deadline_exceeded,

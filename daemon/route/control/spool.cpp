@@ -66,7 +66,7 @@ schema::Result<int> Spool::open_for(const std::string& stage_key) {
 }
 
 schema::Result<void> Spool::append(const std::string& stage_key, std::string line) {
-  if (auto valid = check(stage_key); !valid) return valid;
+  TRY(check(stage_key));
   line += '\n';
   const std::lock_guard lock(mutex_);
   if (std::ranges::find(dropped_, stage_key) != dropped_.end()) {
@@ -76,14 +76,13 @@ schema::Result<void> Spool::append(const std::string& stage_key, std::string lin
     return schema::fail(schema::ErrorCode::limit_exceeded,
                         fmt::format("spool: full at {} bytes", cap_bytes_));
   }
-  auto file = open_for(stage_key);
-  if (!file) return std::unexpected(file.error());
-  const auto before = ::lseek(*file, 0, SEEK_END);
-  const auto written = ::write(*file, line.data(), line.size());
+  auto file = TRY(open_for(stage_key));
+  const auto before = ::lseek(file, 0, SEEK_END);
+  const auto written = ::write(file, line.data(), line.size());
   if (written != static_cast<ssize_t>(line.size())) {
     if (written >= 0) errno = ENOSPC;
     auto failure = failed("write", file_of(stage_key));
-    if (::ftruncate(*file, before) != 0) return failed("take back half a line in", file_of(stage_key));
+    if (::ftruncate(file, before) != 0) return failed("take back half a line in", file_of(stage_key));
     return failure;
   }
   used_bytes_ += line.size();
@@ -91,7 +90,7 @@ schema::Result<void> Spool::append(const std::string& stage_key, std::string lin
 }
 
 schema::Result<std::string> Spool::path(const std::string& stage_key) const {
-  if (auto valid = check(stage_key); !valid) return std::unexpected(valid.error());
+  TRY(check(stage_key));
   auto path = file_of(stage_key);
   if (::access(path.c_str(), F_OK) == 0) return path;
   return schema::fail(schema::ErrorCode::not_found,
@@ -99,7 +98,7 @@ schema::Result<std::string> Spool::path(const std::string& stage_key) const {
 }
 
 schema::Result<void> Spool::drop(const std::string& stage_key) {
-  if (auto valid = check(stage_key); !valid) return valid;
+  TRY(check(stage_key));
   const std::lock_guard lock(mutex_);
   const auto path = file_of(stage_key);
   const auto size = size_of(path);

@@ -156,7 +156,7 @@ schema::Result<Window> window_from_json(const nlohmann::json& json) {
   reader.read("mirror_skipped", window.mirror_skipped);
   const auto* strings_json = reader.array("strings");
   const auto* rows = reader.array("observations");
-  if (auto done = reader.finish(); !done) return std::unexpected(done.error());
+  TRY(reader.finish());
   std::vector<std::string> strings;
   for (const auto& text : *strings_json) {
     if (!text.is_string())
@@ -189,10 +189,9 @@ std::string pair_to_line(const MirroredPair& pair) {
 }
 
 schema::Result<MirroredPair> pair_from_line(std::string_view line) {
-  auto json = parse_json(line);
-  if (!json) return std::unexpected(json.error());
+  auto json = TRY(parse_json(line));
   MirroredPair pair;
-  JsonReader reader(*json, "");
+  JsonReader reader(json, "");
   reader.read("order", pair.order);
   reader.read("key_hash", pair.key_hash);
   reader.read("slice", pair.slice);
@@ -200,7 +199,7 @@ schema::Result<MirroredPair> pair_from_line(std::string_view line) {
   reader.read("request_body", pair.request_body);
   read_side(reader, "incumbent", pair.incumbent);
   read_side(reader, "candidate", pair.candidate);
-  if (auto done = reader.finish(); !done) return std::unexpected(done.error());
+  TRY(reader.finish());
   return pair;
 }
 

@@ -62,8 +62,7 @@ schema::Result<int> lock_file(const std::string& path) {
 }
 
 schema::Result<int> listen_unix(const std::string& path) {
-  const auto address = address_of(path);
-  if (!address) return std::unexpected(address.error());
+  const auto address = TRY(address_of(path));
   base::UniqueFd socket = unix_stream();
   if (!socket) return failed(schema::ErrorCode::io, "make", path);
   struct stat there {};
@@ -74,7 +73,7 @@ schema::Result<int> listen_unix(const std::string& path) {
   ::unlink(path.c_str());
   // fchmod before bind gives the file its mode at birth: no moment in which others could connect.
   if (::fchmod(socket.get(), 0600) != 0) return failed(schema::ErrorCode::io, "set the mode of", path);
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return failed(schema::ErrorCode::io, "bind", path);
   }
   if (::chmod(path.c_str(), 0600) != 0 || ::listen(socket.get(), kBacklog) != 0) {
@@ -84,11 +83,10 @@ schema::Result<int> listen_unix(const std::string& path) {
 }
 
 schema::Result<int> connect_unix(const std::string& path) {
-  const auto address = address_of(path);
-  if (!address) return std::unexpected(address.error());
+  const auto address = TRY(address_of(path));
   base::UniqueFd socket = unix_stream();
   if (!socket) return failed(schema::ErrorCode::io, "make", path);
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return failed(schema::ErrorCode::unavailable, "connect to", path);
   }
   return socket.release();
@@ -119,7 +117,7 @@ schema::Result<void> send_descriptors(int fd, std::string_view bytes,
 
 schema::Result<std::vector<base::UniqueFd>> receive_descriptors(
     int fd, std::string& buffer, std::chrono::steady_clock::time_point deadline) {
-  if (auto ready = wait_readable(fd, deadline); !ready) return std::unexpected(ready.error());
+  TRY(wait_readable(fd, deadline));
   std::array<char, kReadBytes> bytes;
   iovec data{bytes.data(), bytes.size()};
   Rights rights{};

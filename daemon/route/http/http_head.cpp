@@ -78,7 +78,7 @@ schema::Result<void> parse_fields(HeadFields& head, std::string_view rest) {
       return bad("a header line is folded, has no name or a blank before its colon");
     }
     head.fields.push_back({line->substr(0, colon), base::trimmed(line->substr(colon + 1))});
-    if (auto noted = note_field(head, head.fields.back()); !noted) return noted;
+    TRY(note_field(head, head.fields.back()));
   }
   if (!rest.empty()) return bad("bytes behind the head");
   if (head.chunked && head.content_length) return bad("both Transfer-Encoding and Content-Length");
@@ -124,7 +124,7 @@ schema::Result<RequestHead> parse_request_head(std::string_view text) {
   }
   if (!take_version(line->substr(last + 1), head.minor_version))
     return bad("the version is not HTTP/1.1 or HTTP/1.0");
-  if (auto fields = parse_fields(head, text); !fields) return std::unexpected(fields.error());
+  TRY(parse_fields(head, text));
   for (const auto& field : head.fields) {
     if (const auto read_as = limits::disguised_header(field.name)) {
       return schema::fail(schema::ErrorCode::invalid_argument,
@@ -155,7 +155,7 @@ schema::Result<ResponseHead> parse_response_head(std::string_view text) {
     return bad("the status is not three digits");
   }
   if (line->size() > 13) head.reason = line->substr(13);
-  if (auto fields = parse_fields(head, text); !fields) return std::unexpected(fields.error());
+  TRY(parse_fields(head, text));
   return head;
 }
 

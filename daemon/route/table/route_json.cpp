@@ -95,7 +95,7 @@ schema::Result<ModelRoute> route_from_json(const nlohmann::json& json) {
   reader.read("mirror_bp", route.mirror_bp);
   reader.read("mirror_token_budget", route.mirror_token_budget);
   reader.read("pins", route.pins);
-  if (auto done = reader.finish(); !done) return std::unexpected(done.error());
+  TRY(reader.finish());
   return route;
 }
 
@@ -108,13 +108,12 @@ schema::Result<ObservedRoute> observed_from_json(const nlohmann::json& json) {
   JsonReader reader(json, "");
   reader.read("reverted", observed.reverted);
   if (const auto* inner = reader.optional("route")) {
-    auto route = route_from_json(*inner);
-    if (!route) return std::unexpected(route.error());
-    observed.route = std::move(*route);
+    auto route = TRY(route_from_json(*inner));
+    observed.route = std::move(route);
   } else {
     reader.fault("is missing", reader.at("route"));
   }
-  if (auto done = reader.finish(); !done) return std::unexpected(done.error());
+  TRY(reader.finish());
   return observed;
 }
 

@@ -65,8 +65,8 @@ schema::Result<void> validate_route(const ModelRoute& route) {
   if (!route.stage_key.empty() && !valid_stage_key(route.stage_key)) {
     return refuse(route, "has a stage_key that is not promotion/stage/attempt in plain letters");
   }
-  if (auto arms = validate_arms(route); !arms) return arms;
-  if (auto slices = validate_slices(route); !slices) return slices;
+  TRY(validate_arms(route));
+  TRY(validate_slices(route));
   if (route.candidate_bp > kFullShareBp || route.mirror_bp > kFullShareBp) {
     return refuse(route, "has a share over 10,000 basis points");
   }
@@ -89,7 +89,7 @@ RouteTable::Entry RouteTable::make_entry(ModelRoute route, bool reverted) {
 }
 
 schema::Result<void> RouteTable::apply(const ModelRoute& route, Time now) {
-  if (auto valid = validate_route(route); !valid) return valid;
+  TRY(validate_route(route));
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(route.model);
   if (found == entries_.end() && entries_.size() >= kMaxModels) {

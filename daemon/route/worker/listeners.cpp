@@ -22,14 +22,13 @@ namespace {
 using TcpEndpoint = boost::asio::ip::tcp::endpoint;
 
 schema::Result<TcpEndpoint> endpoint_of(const std::string& listen) {
-  const auto at = parse_authority(listen);
-  if (!at) return std::unexpected(at.error());
+  const auto at = TRY(parse_authority(listen));
   boost::system::error_code error;
-  const auto address = boost::asio::ip::make_address(at->host == "localhost" ? "127.0.0.1" : at->host, error);
-  if (!error) return TcpEndpoint(address, at->port);
+  const auto address = boost::asio::ip::make_address(at.host == "localhost" ? "127.0.0.1" : at.host, error);
+  if (!error) return TcpEndpoint(address, at.port);
   return schema::fail(
       schema::ErrorCode::invalid_argument,
-      fmt::format("cannot listen on '{}': give an IP address, for example 127.0.0.1", at->host));
+      fmt::format("cannot listen on '{}': give an IP address, for example 127.0.0.1", at.host));
 }
 
 /// The address that a socket is bound to; false when it is no listening TCP socket.
@@ -63,14 +62,12 @@ schema::Result<base::UniqueFd> bind_one(const TcpEndpoint& at, bool share) {
 }  // namespace
 
 schema::Result<std::vector<base::UniqueFd>> bind_listeners(const std::string& listen, std::size_t count) {
-  auto at = endpoint_of(listen);
-  if (!at) return std::unexpected(at.error());
+  auto at = TRY(endpoint_of(listen));
   std::vector<base::UniqueFd> listeners;
   while (listeners.size() < count) {
-    auto socket = bind_one(*at, count > 1);
-    if (!socket) return std::unexpected(socket.error());
-    listeners.push_back(std::move(*socket));
-    bound_to(listeners.front().get(), *at);  // the port that the kernel picked
+    auto socket = TRY(bind_one(at, count > 1));
+    listeners.push_back(std::move(socket));
+    bound_to(listeners.front().get(), at);  // the port that the kernel picked
   }
   return listeners;
 }
@@ -126,14 +123,12 @@ schema::Result<std::vector<base::UniqueFd>> ask_for_listeners(
   std::string buffer;
   auto listeners = receive_descriptors(connection.get(), buffer, deadline);
   if (!listeners) return listeners;
-  const auto frame = read_frame(connection.get(), buffer, deadline);
-  if (!frame) return std::unexpected(frame.error());
-  const auto reply = parse_json(*frame);
-  if (!reply) return std::unexpected(reply.error());
-  if (!reply->is_object() || !reply->value("ok", false))
-    return std::unexpected(error_from_json(reply->value("error", nlohmann::json())));
+  const auto frame = TRY(read_frame(connection.get(), buffer, deadline));
+  const auto reply = TRY(parse_json(frame));
+  if (!reply.is_object() || !reply.value("ok", false))
+    return std::unexpected(error_from_json(reply.value("error", nlohmann::json())));
   for (const auto& listener : *listeners) {
-    if (auto port = listening_port(listener.get()); !port) return std::unexpected(port.error());
+    TRY(listening_port(listener.get()));
   }
   if (!listeners->empty()) return listeners;
   return schema::fail(schema::ErrorCode::internal, "the router sent no listening socket");

@@ -86,14 +86,13 @@ schema::Result<ProcessHandle> ProcessHandle::of(int pid) {
 }
 
 schema::Result<ProcessHandle> ProcessHandle::of_peer(int socket) {
-  const auto pid = peer_process(socket);
-  if (!pid) return std::unexpected(pid.error());
-  auto process = of(*pid);
+  const auto pid = TRY(peer_process(socket));
+  auto process = of(pid);
   if (!process) return process;
   // Still connected: then the process lived when it was opened, and the number is not another one's.
   pollfd connection{socket, POLLRDHUP, 0};
   if (::poll(&connection, 1, 0) == 0) return process;
-  return schema::fail(schema::ErrorCode::unavailable, fmt::format("process {} has gone", *pid));
+  return schema::fail(schema::ErrorCode::unavailable, fmt::format("process {} has gone", pid));
 }
 
 bool ProcessHandle::ended() const {

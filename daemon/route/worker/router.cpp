@@ -50,7 +50,7 @@ schema::Result<std::vector<base::UniqueFd>> inherited_listeners(std::uint32_t co
   std::vector<base::UniqueFd> listeners;
   for (std::uint32_t i = 0; i < count; ++i) {
     const int fd = kFirstListener + static_cast<int>(i);
-    if (auto port = listening_port(fd); !port) return std::unexpected(port.error());
+    TRY(listening_port(fd));
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     listeners.emplace_back(fd);
   }
@@ -79,25 +79,22 @@ Router::~Router() {
 
 /// A worker for each socket.
 schema::Result<void> Router::listen(std::vector<base::UniqueFd> sockets) {
-  auto port = listening_port(sockets.front().get());
-  if (!port) return std::unexpected(port.error());
-  auto held = duplicates(sockets);
-  if (!held) return std::unexpected(held.error());
-  core_.listeners.hold(std::move(*held));
+  auto port = TRY(listening_port(sockets.front().get()));
+  auto held = TRY(duplicates(sockets));
+  core_.listeners.hold(std::move(held));
   for (auto& socket : sockets) {
     const auto number = workers_.size();
     workers_.push_back(Worker::make(core_, seed_ + number + 1, number));
-    if (auto listening = workers_.back()->listen(std::move(socket)); !listening) return listening;
+    TRY(workers_.back()->listen(std::move(socket)));
   }
-  core_.port = *port;
+  core_.port = port;
   return {};
 }
 
 schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options) {
-  auto sockets = options.listen_fds > 0 ? inherited_listeners(options.listen_fds)
-                                        : bind_listeners(options.listen, options.threads);
-  if (!sockets) return std::unexpected(sockets.error());
-  return start(std::move(options), std::move(*sockets));
+  auto sockets = TRY(options.listen_fds > 0 ? inherited_listeners(options.listen_fds)
+                                            : bind_listeners(options.listen, options.threads));
+  return start(std::move(options), std::move(sockets));
 }
 
 schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options,
@@ -106,21 +103,18 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options,
   const auto seed = (static_cast<std::uint64_t>(device()) << 32) | device();
   std::unique_ptr<Router> router(new Router(std::move(options), seed));
   auto& core = router->core_;
-  auto lock = lock_file(core.options.control_path + ".lock");
-  if (!lock) return std::unexpected(lock.error());
-  router->lock_ = base::UniqueFd(*lock);
-  if (auto ready = core.spool.prepare(); !ready) return std::unexpected(ready.error());
-  if (auto listening = router->listen(std::move(sockets)); !listening)
-    return std::unexpected(listening.error());
+  auto lock = TRY(lock_file(core.options.control_path + ".lock"));
+  router->lock_ = base::UniqueFd(lock);
+  TRY(core.spool.prepare());
+  TRY(router->listen(std::move(sockets)));
   core.routes.restore(restored_routes(core.options.state_path), std::chrono::steady_clock::now());
   for (const auto& worker : router->workers_) worker->start();
   if (auto written = write_port_file(core.options.port_file, core.port); !written) {
     return std::unexpected(written.error());
   }
   const int stop = router->stop_.get();
-  auto control = ControlServer::start(core, [stop] { ::eventfd_write(stop, 1); });
-  if (!control) return std::unexpected(control.error());
-  router->control_ = std::move(*control);
+  auto control = TRY(ControlServer::start(core, [stop] { ::eventfd_write(stop, 1); }));
+  router->control_ = std::move(control);
   return router;
 }
 

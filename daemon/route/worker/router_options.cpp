@@ -76,16 +76,14 @@ schema::Result<void> set(RouterOptions& options, const std::string& name, const 
   }
   for (const auto& option : kNumbers) {
     if (name != option.name) continue;
-    const auto parsed = number(name, value, option.least, option.most);
-    if (!parsed) return std::unexpected(parsed.error());
-    options.*option.member = static_cast<std::uint32_t>(*parsed);
+    const auto parsed = TRY(number(name, value, option.least, option.most));
+    options.*option.member = static_cast<std::uint32_t>(parsed);
     return {};
   }
   for (const auto& option : kSizes) {
     if (name != option.name) continue;
-    const auto parsed = number(name, value, 1, std::numeric_limits<std::int64_t>::max());
-    if (!parsed) return std::unexpected(parsed.error());
-    options.*option.member = *parsed;
+    const auto parsed = TRY(number(name, value, 1, std::numeric_limits<std::int64_t>::max()));
+    options.*option.member = parsed;
     return {};
   }
   std::string known;
@@ -119,7 +117,7 @@ schema::Result<RouterOptions> parse_router_arguments(std::span<const std::string
       return schema::fail(schema::ErrorCode::invalid_argument,
                           fmt::format("option {} needs a value", words[i]));
     }
-    if (auto done = set(options, words[i], words[i + 1]); !done) return std::unexpected(done.error());
+    TRY(set(options, words[i], words[i + 1]));
   }
   for (const auto& option : kTexts) {
     if (option.required && (options.*option.member).empty()) {

@@ -47,22 +47,19 @@ BlockRow read_block(const Row& row) {
 }  // namespace
 
 Result<bool> insert_block(Tx& tx, const BlockRow& block) {
-  auto known = block_in_force(tx, block.checkpoint, block.kernel, block.contract);
-  if (!known) return std::unexpected(std::move(known.error()));
-  if (*known) return false;
-  auto done = explain(tx.run(kInsert, {block.id, block.checkpoint, block.kernel, block.contract, block.promotion,
-                                       block.reason, block.set_by, block.set_us, block.evidence_seq}),
-                      fmt::format("the block of kernel '{}' cannot be stored", block.kernel));
-  if (!done) return std::unexpected(std::move(done.error()));
+  auto known = TRY(block_in_force(tx, block.checkpoint, block.kernel, block.contract));
+  if (known) return false;
+  TRY(explain(tx.run(kInsert, {block.id, block.checkpoint, block.kernel, block.contract, block.promotion,
+                               block.reason, block.set_by, block.set_us, block.evidence_seq}),
+              fmt::format("the block of kernel '{}' cannot be stored", block.kernel)));
   return true;
 }
 
 Result<void> lift_block(Tx& tx, std::string_view id, std::string_view by, std::string_view reason,
                         std::int64_t now_us, std::int64_t evidence_seq) {
-  auto known = must_exist(find_block(tx, id), fmt::format("there is no block {}", id));
-  if (!known) return std::unexpected(std::move(known.error()));
+  auto known = TRY(must_exist(find_block(tx, id), fmt::format("there is no block {}", id)));
   return must_change(tx.run(kLift, {id, by, reason, now_us, evidence_seq}), ErrorCode::conflict,
-                     fmt::format("block {} was lifted by {} already", id, known->lifted_by));
+                     fmt::format("block {} was lifted by {} already", id, known.lifted_by));
 }
 
 Result<std::optional<BlockRow>> find_block(Reader& reader, std::string_view id) {

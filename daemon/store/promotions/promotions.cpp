@@ -117,11 +117,10 @@ Result<PromotionRow> get_promotion(Reader& reader, std::string_view id) {
 }
 
 Result<void> update_promotion(Tx& tx, PromotionRow& p) {
-  auto stored = get_promotion(tx, p.id);
-  if (!stored) return std::unexpected(std::move(stored.error()));
-  if (is_terminal(stored->state) && stored->state != p.state) {
+  auto stored = TRY(get_promotion(tx, p.id));
+  if (is_terminal(stored.state) && stored.state != p.state) {
     return schema::fail(ErrorCode::conflict,
-                        fmt::format("promotion {} has ended as {}", p.id, to_string(stored->state)));
+                        fmt::format("promotion {} has ended as {}", p.id, to_string(stored.state)));
   }
   auto free = check_holder(tx, p);
   if (!free) return free;
@@ -131,7 +130,7 @@ Result<void> update_promotion(Tx& tx, PromotionRow& p) {
                                    resume_text(p), p.ended_us, p.outcome, p.reason, p.evidence_seq}),
                   ErrorCode::conflict,
                   fmt::format("promotion {} was changed meanwhile (revision {}, not {}): read it again", p.id,
-                              stored->revision, p.revision));
+                              stored.revision, p.revision));
   if (done) ++p.revision;
   return done;
 }

@@ -10,9 +10,8 @@ constexpr Sql kDeleteStates{"delete stream states", "DELETE FROM stream_states W
 }  // namespace
 
 Result<bool> delete_blob(Tx& tx, std::string_view digest) {
-  auto changed = tx.run(kDeleteBlob, {digest});
-  if (!changed) return std::unexpected(std::move(changed.error()));
-  return *changed > 0;
+  auto changed = TRY(tx.run(kDeleteBlob, {digest}));
+  return changed > 0;
 }
 
 Result<std::int64_t> delete_stream_states(Tx& tx, std::string_view promotion) {

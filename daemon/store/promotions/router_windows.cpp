@@ -25,32 +25,27 @@ constexpr std::uint64_t kGone = (std::uint64_t{1} << 53) - 1;
 }  // namespace
 
 Result<bool> consume_window(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us) {
-  auto newest = window_watermark(tx, router_id);
-  if (!newest) return std::unexpected(std::move(newest.error()));
-  if (number <= *newest) return false;
-  if (number != *newest + 1) {
+  auto newest = TRY(window_watermark(tx, router_id));
+  if (number <= newest) return false;
+  if (number != newest + 1) {
     return schema::fail(
         ErrorCode::conflict,
-        fmt::format("router {} sent window {} after {}: windows are missing", router_id, number, *newest));
+        fmt::format("router {} sent window {} after {}: windows are missing", router_id, number, newest));
   }
-  auto put = tx.run(kPut, {router_id, number, now_us});
-  if (!put) return std::unexpected(std::move(put.error()));
+  TRY(tx.run(kPut, {router_id, number, now_us}));
   return true;
 }
 
 Result<void> skip_windows(Tx& tx, std::string_view router_id, std::uint64_t number, std::int64_t now_us) {
-  auto newest = window_watermark(tx, router_id);
-  if (!newest) return std::unexpected(std::move(newest.error()));
-  if (number <= *newest) return {};
-  auto put = tx.run(kPut, {router_id, number, now_us});
-  if (!put) return std::unexpected(std::move(put.error()));
+  auto newest = TRY(window_watermark(tx, router_id));
+  if (number <= newest) return {};
+  TRY(tx.run(kPut, {router_id, number, now_us}));
   return {};
 }
 
 Result<void> note_model_window(Tx& tx, std::string_view router_id, std::string_view model,
                                std::uint64_t number) {
-  auto put = tx.run(kPutModel, {router_id, model, number});
-  if (!put) return std::unexpected(std::move(put.error()));
+  TRY(tx.run(kPutModel, {router_id, model, number}));
   return {};
 }
 
@@ -60,17 +55,14 @@ Result<std::optional<std::uint64_t>> model_window(Reader& reader, std::string_vi
 }
 
 Result<std::uint64_t> window_watermark(Reader& reader, std::string_view router_id) {
-  auto found = reader.one(kFind, {router_id}, [](const Row& row) { return row.unsigned_integer(0); });
-  if (!found) return std::unexpected(std::move(found.error()));
-  return found->value_or(0);
+  auto found = TRY(reader.one(kFind, {router_id}, [](const Row& row) { return row.unsigned_integer(0); }));
+  return found.value_or(0);
 }
 
 Result<bool> end_router(Tx& tx, std::string_view router_id, std::int64_t now_us) {
-  auto newest = window_watermark(tx, router_id);
-  if (!newest) return std::unexpected(std::move(newest.error()));
-  if (*newest >= kGone) return false;
-  auto put = tx.run(kPut, {router_id, kGone, now_us});
-  if (!put) return std::unexpected(std::move(put.error()));
+  auto newest = TRY(window_watermark(tx, router_id));
+  if (newest >= kGone) return false;
+  TRY(tx.run(kPut, {router_id, kGone, now_us}));
   return true;
 }
 

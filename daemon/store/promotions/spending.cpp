@@ -39,16 +39,11 @@ Result<Spent> spend(Tx& tx, const SpendingKey& key, std::string_view inputs_dige
       tx.one(kFind, {key.checkpoint, key.kernel, key.contract, key.stage, inputs_digest}, read_spending);
   if (!old) return std::unexpected(std::move(old.error()));
   if (*old) return Spent{.row = std::move(**old), .reused = true};
-  auto runs = runs_spent(tx, key);
-  if (!runs) return std::unexpected(std::move(runs.error()));
-  SpendingRow row{.key = key,
-                  .k = *runs + 1,
-                  .inputs_digest = std::string(inputs_digest),
-                  .run = run,
-                  .spent_us = now_us};
-  auto inserted = tx.run(kInsert, {key.checkpoint, key.kernel, key.contract, key.stage, row.k,
-                                   row.inputs_digest, run.promotion, run.stage, run.attempt, now_us});
-  if (!inserted) return std::unexpected(std::move(inserted.error()));
+  auto runs = TRY(runs_spent(tx, key));
+  SpendingRow row{
+      .key = key, .k = runs + 1, .inputs_digest = std::string(inputs_digest), .run = run, .spent_us = now_us};
+  TRY(tx.run(kInsert, {key.checkpoint, key.kernel, key.contract, key.stage, row.k, row.inputs_digest,
+                       run.promotion, run.stage, run.attempt, now_us}));
   return Spent{.row = std::move(row), .reused = false};
 }
 

@@ -32,10 +32,9 @@ ContractRow read_contract(const Row& row) {
 }  // namespace
 
 Result<bool> insert_contract(Tx& tx, const ContractRow& contract) {
-  auto changed = tx.run(kInsert, {contract.digest, contract.name, Blob{contract.canonical},
-                                  contract.registrant, contract.registered_us, contract.evidence_seq});
-  if (!changed) return std::unexpected(std::move(changed.error()));
-  return *changed == 1;
+  auto changed = TRY(tx.run(kInsert, {contract.digest, contract.name, Blob{contract.canonical},
+                                      contract.registrant, contract.registered_us, contract.evidence_seq}));
+  return changed == 1;
 }
 
 Result<std::optional<ContractRow>> find_contract(Reader& reader, std::string_view digest) {

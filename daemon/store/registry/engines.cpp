@@ -60,10 +60,9 @@ std::string no_kernel(const EngineRow& engine) {
 }  // namespace
 
 Result<bool> insert_engine(Tx& tx, const EngineRow& engine) {
-  auto old = find_engine(tx, engine.name);
-  if (!old) return std::unexpected(std::move(old.error()));
-  if (*old) {
-    const EngineRow& known = **old;
+  auto old = TRY(find_engine(tx, engine.name));
+  if (old) {
+    const EngineRow& known = *old;
     if (known.base_url == engine.base_url && known.kernel == engine.kernel &&
         known.checkpoint == engine.checkpoint && known.checkpoint_uri == engine.checkpoint_uri) {
       return false;
@@ -72,19 +71,17 @@ Result<bool> insert_engine(Tx& tx, const EngineRow& engine) {
                         fmt::format("engine '{}' is registered as {} with kernel '{}'", known.name,
                                     known.base_url, known.kernel));
   }
-  auto done = explain(run_with_all_fields(tx, kInsert, engine), no_kernel(engine));
-  if (!done) return std::unexpected(std::move(done.error()));
+  TRY(explain(run_with_all_fields(tx, kInsert, engine), no_kernel(engine)));
   return true;
 }
 
 Result<void> replace_engine(Tx& tx, const EngineRow& engine) {
-  auto user = tx.one(kOpenUser, {engine.name}, [](const Row& row) { return row.text(0); });
-  if (!user) return std::unexpected(std::move(user.error()));
-  if (*user) {
+  auto user = TRY(tx.one(kOpenUser, {engine.name}, [](const Row& row) { return row.text(0); }));
+  if (user) {
     return schema::fail(ErrorCode::conflict,
                         fmt::format("engine '{}' is used by promotion {}: wait for its end or abort "
                                     "it, or register another engine name",
-                                    engine.name, **user));
+                                    engine.name, *user));
   }
   auto changed = run_with_all_fields(tx, kReplace, engine);
   if (!changed) return explain(changed, no_kernel(engine));

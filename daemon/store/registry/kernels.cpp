@@ -29,18 +29,16 @@ KernelRow read_kernel(const Row& row) {
 }  // namespace
 
 Result<bool> insert_kernel(Tx& tx, const KernelRow& kernel) {
-  auto old = find_kernel(tx, kernel.name);
-  if (!old) return std::unexpected(std::move(old.error()));
-  if (*old && (*old)->digest == kernel.digest) return false;
-  if (*old) {
+  auto old = TRY(find_kernel(tx, kernel.name));
+  if (old && old->digest == kernel.digest) return false;
+  if (old) {
     return schema::fail(
         ErrorCode::already_exists,
         fmt::format("kernel '{}' is registered as {}: register the other one under a new name", kernel.name,
-                    (*old)->digest));
+                    old->digest));
   }
-  auto changed = tx.run(kInsert, {kernel.name, kernel.digest, Blob{kernel.canonical}, kernel.registrant,
-                                  kernel.registered_us, kernel.evidence_seq});
-  if (!changed) return std::unexpected(std::move(changed.error()));
+  TRY(tx.run(kInsert, {kernel.name, kernel.digest, Blob{kernel.canonical}, kernel.registrant,
+                       kernel.registered_us, kernel.evidence_seq}));
   return true;
 }
 

@@ -46,20 +46,18 @@ Result<void> refuse_older(const RouteRow& route, const RouteRow& stored) {
 Result<void> put_desired_route(Tx& tx, const RouteRow& route) {
   auto changed = tx.run(kPutDesired, {route.model, route.epoch, route.revision, route.route, route.time_us});
   if (!changed || *changed > 0) return explain(changed, "the desired route of model '" + route.model + "'");
-  auto stored = must_exist(find_desired_route(tx, route.model), "the route just compared is missing");
-  if (!stored) return std::unexpected(std::move(stored.error()));
+  auto stored = TRY(must_exist(find_desired_route(tx, route.model), "the route just compared is missing"));
   const bool same =
-      stored->epoch == route.epoch && stored->revision == route.revision && stored->route == route.route;
+      stored.epoch == route.epoch && stored.revision == route.revision && stored.route == route.route;
   if (same) return {};
-  return refuse_older(route, *stored);
+  return refuse_older(route, stored);
 }
 
 Result<void> put_applied_route(Tx& tx, const RouteRow& route) {
   auto changed = tx.run(kPutApplied, {route.model, route.epoch, route.revision, route.route, route.time_us});
   if (!changed || *changed > 0) return explain(changed, "the applied route of model '" + route.model + "'");
-  auto stored = must_exist(find_applied_route(tx, route.model), "the route just compared is missing");
-  if (!stored) return std::unexpected(std::move(stored.error()));
-  return refuse_older(route, *stored);
+  auto stored = TRY(must_exist(find_applied_route(tx, route.model), "the route just compared is missing"));
+  return refuse_older(route, stored);
 }
 
 Result<std::optional<RouteRow>> find_desired_route(Reader& reader, std::string_view model) {

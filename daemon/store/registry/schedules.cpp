@@ -113,8 +113,7 @@ Result<std::vector<ScheduleRow>> due_schedules(Reader& reader, std::int64_t now_
 }
 
 Result<void> set_next_fire(Tx& tx, std::string_view name, std::optional<std::int64_t> next_us) {
-  auto changed = tx.run(kSetNext, {name, next_us});
-  if (!changed) return std::unexpected(std::move(changed.error()));
+  TRY(tx.run(kSetNext, {name, next_us}));
   return {};
 }
 

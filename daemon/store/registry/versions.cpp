@@ -31,11 +31,10 @@ VersionRow read_version(const Row& row) {
 }  // namespace
 
 Result<VersionRow> ensure_version(Tx& tx, const VersionRow& version) {
-  auto inserted = explain(tx.run(kInsert, {version.id, version.checkpoint, version.kernel, version.engine,
-                                           version.base_url, version.created_us}),
-                          fmt::format("version of engine '{}' with kernel '{}' cannot be stored",
-                                      version.engine, version.kernel));
-  if (!inserted) return std::unexpected(std::move(inserted.error()));
+  TRY(explain(tx.run(kInsert, {version.id, version.checkpoint, version.kernel, version.engine,
+                               version.base_url, version.created_us}),
+              fmt::format("version of engine '{}' with kernel '{}' cannot be stored", version.engine,
+                          version.kernel)));
   return must_exist(
       tx.one(kFindSame, {version.checkpoint, version.kernel, version.engine, version.base_url}, read_version),
       "the version just stored is missing");

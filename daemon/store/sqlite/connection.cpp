@@ -86,8 +86,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const std::string& path, Mo
   if (handle == nullptr) return schema::fail(ErrorCode::io, "SQLite has no memory to open " + path);
   std::unique_ptr<Connection> connection(new Connection(handle));
   if (rc != SQLITE_OK) return std::unexpected(connection->last_error("open " + path));
-  auto configured = connection->configure(mode);
-  if (!configured) return std::unexpected(std::move(configured.error()));
+  TRY(connection->configure(mode));
   return connection;
 }
 

@@ -31,12 +31,10 @@ struct Applied {
 /// Marks an empty database as ours; refuses another program's.
 Result<void> prepare_database(Connection& connection, Tx& tx) {
   const auto number = [](const Row& row) { return row.integer(0); };
-  auto id = tx.one(kReadApplicationId, {}, number);
-  if (!id) return std::unexpected(id.error());
-  if (id->value_or(0) == kApplicationId) return {};
-  auto tables = tx.one(kCountTables, {}, number);
-  if (!tables) return std::unexpected(tables.error());
-  if (tables->value_or(0) != 0) {
+  auto id = TRY(tx.one(kReadApplicationId, {}, number));
+  if (id.value_or(0) == kApplicationId) return {};
+  auto tables = TRY(tx.one(kCountTables, {}, number));
+  if (tables.value_or(0) != 0) {
     return schema::fail(ErrorCode::corrupt,
                         "the database file belongs to another program: choose another folder");
   }
@@ -100,30 +98,27 @@ Result<std::vector<Applied>> read_applied(Tx& tx) {
 
 Result<void> check_schema(Connection& connection, std::span<const Migration> migrations) {
   Tx tx(connection);
-  auto id = tx.one(kReadApplicationId, {}, [](const Row& row) { return row.integer(0); });
-  if (!id) return std::unexpected(id.error());
-  if (id->value_or(0) != kApplicationId) {
+  auto id = TRY(tx.one(kReadApplicationId, {}, [](const Row& row) { return row.integer(0); }));
+  if (id.value_or(0) != kApplicationId) {
     return schema::fail(ErrorCode::corrupt, "the database file belongs to another program");
   }
-  auto applied = read_applied(tx);
-  if (!applied) return std::unexpected(std::move(applied.error()));
-  auto known = check_applied(*applied, migrations);
-  if (!known || applied->size() == migrations.size()) return known;
+  auto applied = TRY(read_applied(tx));
+  auto known = check_applied(applied, migrations);
+  if (!known || applied.size() == migrations.size()) return known;
   return schema::fail(ErrorCode::unsupported,
                       fmt::format("the database has schema version {} and this program needs {}: start this "
                                   "program's daemon on it once, or use the program that wrote it",
-                                  applied->size(), migrations.size()));
+                                  applied.size(), migrations.size()));
 }
 
 Result<void> migrate(Connection& connection, std::span<const Migration> migrations, std::int64_t now_us) {
   Tx tx(connection);
   auto done = prepare_database(connection, tx);
   if (!done) return done;
-  auto applied = read_applied(tx);
-  if (!applied) return std::unexpected(std::move(applied.error()));
-  done = check_applied(*applied, migrations);
+  auto applied = TRY(read_applied(tx));
+  done = check_applied(applied, migrations);
   if (!done) return done;
-  for (const Migration& migration : migrations.subspan(applied->size())) {
+  for (const Migration& migration : migrations.subspan(applied.size())) {
     done = apply(connection, tx, migration, now_us);
     if (!done) return done;
   }

@@ -11,8 +11,7 @@ ReaderPool::ReaderPool(std::vector<std::unique_ptr<Connection>> connections)
     : idle_(std::move(connections)), total_(idle_.size()) {}
 
 Result<void> ReaderPool::run(void (*read)(void*, Reader&), void* context) {
-  auto acquired = acquire();
-  if (!acquired) return std::unexpected(std::move(acquired.error()));
+  auto acquired = TRY(acquire());
   struct Lease {
     ReaderPool& pool;
     std::unique_ptr<Connection> connection;
@@ -22,7 +21,7 @@ Result<void> ReaderPool::run(void (*read)(void*, Reader&), void* context) {
         const auto ended = connection->execute("ROLLBACK", "end a read");
       pool.release(std::move(connection));
     }
-  } lease{*this, std::move(*acquired)};
+  } lease{*this, std::move(acquired)};
   lease.connection->set_deadline(std::chrono::steady_clock::now() + kMaxReadTime);
   auto begun = lease.connection->execute("BEGIN", "begin a read");
   if (!begun) return begun;

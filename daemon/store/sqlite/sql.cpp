@@ -47,8 +47,7 @@ std::shared_ptr<void>& Tx::kept(const std::type_info& type) {
 }
 
 Result<std::int64_t> Tx::run(const Sql& sql, Params params) {
-  auto done = connection_.query(sql, params, nullptr, nullptr);
-  if (!done) return std::unexpected(std::move(done.error()));
+  TRY(connection_.query(sql, params, nullptr, nullptr));
   return connection_.changes();
 }
 

@@ -101,11 +101,10 @@ class Reader {
   auto one(const Sql& sql, Params params, F&& make)
       -> Result<std::optional<std::invoke_result_t<F&, const Row&>>> {
     std::optional<std::invoke_result_t<F&, const Row&>> found;
-    auto done = each(sql, params, [&](const Row& row) {
+    TRY(each(sql, params, [&](const Row& row) {
       found.emplace(make(row));
       return false;
-    });
-    if (!done) return std::unexpected(done.error());
+    }));
     return found;
   }
 
@@ -114,11 +113,10 @@ class Reader {
   auto all(const Sql& sql, Params params, F&& make)
       -> Result<std::vector<std::invoke_result_t<F&, const Row&>>> {
     std::vector<std::invoke_result_t<F&, const Row&>> rows;
-    auto done = each(sql, params, [&](const Row& row) {
+    TRY(each(sql, params, [&](const Row& row) {
       rows.push_back(make(row));
       return true;
-    });
-    if (!done) return std::unexpected(done.error());
+    }));
     return rows;
   }
 
