@@ -1,6 +1,6 @@
 -- Times are µs since the epoch; digests are 'sha256:…'; 64-bit unsigned values are stored as the same bits.
 
--- Evidence (evidence.md, section 1). The bytes of an entry are what is hashed; the other columns repeat parts
+-- Evidence (docs/design/evidence.md). The bytes of an entry are what is hashed; the other columns repeat parts
 -- of it for queries. Only appending is possible: INSERT OR REPLACE, UPDATE and DELETE fail.
 CREATE TABLE entries(
   seq INTEGER PRIMARY KEY CHECK(seq >= 0),
@@ -17,10 +17,6 @@ CREATE TABLE entries(
   bytes BLOB NOT NULL CHECK(length(bytes) BETWEEN 1 AND 65535)
 ) STRICT;
 CREATE INDEX entries_by_promotion ON entries(promotion) WHERE promotion IS NOT NULL;
-CREATE INDEX entries_by_model ON entries(model) WHERE model IS NOT NULL;
-CREATE INDEX entries_by_checkpoint ON entries(checkpoint) WHERE checkpoint IS NOT NULL;
-CREATE INDEX entries_by_kind ON entries(kind);
-CREATE INDEX entries_by_time ON entries(time_us);
 CREATE TRIGGER entries_append BEFORE INSERT ON entries
   WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), -1) + 1 FROM entries)
   BEGIN SELECT RAISE(ABORT, 'the log is append-only: seq must be max + 1'); END;
@@ -29,7 +25,8 @@ CREATE TRIGGER entries_no_update BEFORE UPDATE ON entries
 CREATE TRIGGER entries_no_delete BEFORE DELETE ON entries
   BEGIN SELECT RAISE(ABORT, 'the log is append-only: no DELETE'); END;
 
--- Nodes of the Merkle tree in the order in which they complete.
+-- Nodes of the Merkle tree over 64 entries and more, in the order in which they complete. Those below follow from
+-- their entries whenever they are needed, which is cheaper than two rows for each entry.
 CREATE TABLE tree_nodes(
   position INTEGER PRIMARY KEY CHECK(position >= 0),
   hash BLOB NOT NULL CHECK(length(hash) = 32)
@@ -41,6 +38,42 @@ CREATE TRIGGER tree_nodes_no_update BEFORE UPDATE ON tree_nodes
   BEGIN SELECT RAISE(ABORT, 'the tree is append-only: no UPDATE'); END;
 CREATE TRIGGER tree_nodes_no_delete BEFORE DELETE ON tree_nodes
   BEGIN SELECT RAISE(ABORT, 'the tree is append-only: no DELETE'); END;
+
+-- The signed head of the log, stored in the transaction of the entries that it covers: an entry beyond it was
+-- appended by somebody without the log's key. One row; an empty note: no head was signed yet.
+CREATE TABLE log_head(
+  id INTEGER PRIMARY KEY CHECK(id = 0),
+  size INTEGER NOT NULL CHECK(size >= 0),
+  note TEXT NOT NULL
+) STRICT;
+INSERT INTO log_head(id, size, note) VALUES(0, 0, '');
+CREATE TRIGGER log_head_grows BEFORE UPDATE ON log_head
+  WHEN NEW.size < OLD.size OR NEW.note = ''
+  BEGIN SELECT RAISE(ABORT, 'the signed head of the log only grows'); END;
+CREATE TRIGGER log_head_no_delete BEFORE DELETE ON log_head
+  BEGIN SELECT RAISE(ABORT, 'the log keeps its signed head: no DELETE'); END;
+
+-- The index of the evidence log, derived from it: for each block of 1,024 entries and each value that they are
+-- found by, one row with the places of the entries that have it. An index by entry would be written to at random
+-- places by each append.
+CREATE TABLE index_keys(
+  id INTEGER PRIMARY KEY,
+  field INTEGER NOT NULL,
+  value TEXT NOT NULL,
+  UNIQUE(field, value)
+) STRICT;
+CREATE TABLE postings(
+  key INTEGER NOT NULL,
+  block INTEGER NOT NULL,
+  places BLOB NOT NULL CHECK(length(places) BETWEEN 2 AND 128),
+  PRIMARY KEY(key, block)
+) STRICT, WITHOUT ROWID;
+-- The blocks that are indexed, and the times of their entries.
+CREATE TABLE index_blocks(
+  block INTEGER PRIMARY KEY CHECK(block >= 0),
+  min_us INTEGER NOT NULL,
+  max_us INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE blobs(
   digest TEXT PRIMARY KEY,
@@ -80,6 +113,7 @@ CREATE TABLE engines(
   checkpoint_uri TEXT NOT NULL,
   abilities TEXT NOT NULL,
   probed_us INTEGER NOT NULL,
+  max_requests_per_second INTEGER NOT NULL DEFAULT 0, -- 0: not stated
   registered_us INTEGER NOT NULL,
   evidence_seq INTEGER NOT NULL
 ) STRICT;
@@ -111,12 +145,13 @@ CREATE TABLE models(
   evidence_seq INTEGER NOT NULL
 ) STRICT;
 
--- Promotions (pipeline.md, section 3).
+-- Promotions (docs/design/pipeline.md).
 CREATE TABLE promotions(
   id TEXT PRIMARY KEY,
   model TEXT NOT NULL REFERENCES models(name),
   engine TEXT NOT NULL REFERENCES engines(name),
   candidate TEXT NOT NULL REFERENCES versions(id),
+  fallback TEXT NOT NULL DEFAULT '', -- the version that route_slice and fallback send traffic to; '': none
   contract TEXT NOT NULL REFERENCES contracts(digest),
   state TEXT NOT NULL CHECK(state IN ('queued', 'running', 'paused', 'awaiting_approval', 'inconclusive',
     'rolling_back', 'finalizing', 'succeeded', 'rejected', 'errored', 'aborted', 'expired', 'superseded')),
@@ -207,6 +242,21 @@ CREATE TABLE approvals(
   FOREIGN KEY(promotion, stage, attempt) REFERENCES stage_runs(promotion, stage, attempt)
 ) STRICT;
 
+-- Two people may waive an inconclusive clause (docs/design/pipeline.md).
+CREATE TABLE waivers(
+  id TEXT PRIMARY KEY,
+  promotion TEXT NOT NULL,
+  stage TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  clause TEXT NOT NULL,
+  who TEXT NOT NULL,
+  evidence_digest TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  given_us INTEGER NOT NULL,
+  UNIQUE(promotion, stage, attempt, clause, who, evidence_digest),
+  FOREIGN KEY(promotion, stage, attempt) REFERENCES stage_runs(promotion, stage, attempt)
+) STRICT;
+
 CREATE TABLE stream_states(
   promotion TEXT NOT NULL,
   stage TEXT NOT NULL,
@@ -235,6 +285,23 @@ CREATE TABLE spending(
 ) STRICT;
 CREATE INDEX spending_by_inputs ON spending(inputs_digest);
 
+-- Checkpoints and kernels that may not be promoted again under a contract (docs/design/pipeline.md, `block`).
+CREATE TABLE blocks(
+  id TEXT PRIMARY KEY,
+  checkpoint TEXT NOT NULL,
+  kernel TEXT NOT NULL,
+  contract TEXT NOT NULL REFERENCES contracts(digest),
+  promotion TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  set_by TEXT NOT NULL,
+  set_us INTEGER NOT NULL,
+  lifted_us INTEGER,
+  lifted_by TEXT NOT NULL,
+  lift_reason TEXT NOT NULL,
+  evidence_seq INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX blocks_in_force ON blocks(checkpoint, kernel, contract) WHERE lifted_us IS NULL;
+
 -- Routes and telemetry.
 CREATE TABLE desired_routes(
   model TEXT PRIMARY KEY REFERENCES models(name),
@@ -254,6 +321,15 @@ CREATE TABLE router_windows(
   router_id TEXT PRIMARY KEY,
   number INTEGER NOT NULL,
   consumed_us INTEGER NOT NULL
+) STRICT;
+
+-- The newest consumed telemetry window of each model: what tells a window that one model lost from those that
+-- others did.
+CREATE TABLE router_model_windows(
+  router_id TEXT NOT NULL,
+  model TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  PRIMARY KEY(router_id, model)
 ) STRICT;
 
 -- Access.
@@ -277,6 +353,78 @@ CREATE TABLE idempotency(
   headers TEXT NOT NULL,
   body BLOB NOT NULL,
   created_us INTEGER NOT NULL,
+  -- What the request has made, written by the transaction that made it: a retry after a crash finds it.
+  effect TEXT NOT NULL DEFAULT '',
   PRIMARY KEY(principal, key)
 ) STRICT;
 CREATE INDEX idempotency_by_age ON idempotency(created_us);
+
+-- Hashes of checkpoint files, so that each is read once: a file is known by these five and re-read when one differs.
+CREATE TABLE file_hashes(
+  device INTEGER NOT NULL,
+  inode INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL,
+  ctime_ns INTEGER NOT NULL,
+  sha256 TEXT NOT NULL CHECK(length(sha256) = 64),
+  hashed_us INTEGER NOT NULL,
+  PRIMARY KEY(device, inode)
+) STRICT;
+
+-- Webhooks (docs/webhooks.md). A row is written in the transaction of the entry that it tells of and sent after
+-- its COMMIT, at least once, under the same message id.
+CREATE TABLE outbox(
+  id INTEGER PRIMARY KEY,
+  endpoint TEXT NOT NULL,
+  message TEXT NOT NULL,
+  type TEXT NOT NULL,
+  payload BLOB NOT NULL,
+  state TEXT NOT NULL CHECK(state IN ('pending', 'delivered', 'failed', 'dropped')),
+  attempts INTEGER NOT NULL,
+  due_us INTEGER NOT NULL,
+  created_us INTEGER NOT NULL,
+  ended_us INTEGER,
+  error TEXT NOT NULL,
+  UNIQUE(endpoint, message)
+) STRICT;
+CREATE INDEX outbox_pending ON outbox(endpoint, due_us) WHERE state = 'pending';
+CREATE INDEX outbox_ended ON outbox(endpoint, id) WHERE state <> 'pending';
+
+CREATE TABLE webhook_endpoints(
+  name TEXT PRIMARY KEY,
+  url TEXT NOT NULL,
+  disabled_us INTEGER,
+  reason TEXT NOT NULL
+) STRICT;
+
+-- Schedules (docs/design/pipeline.md): what asks for promotions by itself, and each time that it did or did not.
+CREATE TABLE schedules(
+  name TEXT PRIMARY KEY,
+  cron TEXT NOT NULL,
+  zone TEXT NOT NULL,
+  model TEXT NOT NULL,
+  request TEXT NOT NULL,
+  misfire TEXT NOT NULL CHECK(misfire IN ('skip', 'run_once')),
+  grace_s INTEGER NOT NULL CHECK(grace_s >= 0),
+  if_running TEXT NOT NULL CHECK(if_running IN ('skip', 'queue')),
+  paused INTEGER NOT NULL CHECK(paused IN (0, 1)),
+  owner TEXT NOT NULL,
+  created_us INTEGER NOT NULL,
+  updated_us INTEGER NOT NULL,
+  revision INTEGER NOT NULL,
+  next_us INTEGER
+) STRICT;
+CREATE INDEX schedules_due ON schedules(next_us) WHERE paused = 0 AND next_us IS NOT NULL;
+
+CREATE TABLE schedule_fires(
+  schedule TEXT NOT NULL,
+  fire_us INTEGER NOT NULL,
+  outcome TEXT NOT NULL CHECK(outcome IN ('fired', 'skipped')),
+  why TEXT NOT NULL,
+  promotion TEXT,
+  owner TEXT NOT NULL,
+  decided_us INTEGER NOT NULL,
+  evidence_seq INTEGER NOT NULL,
+  PRIMARY KEY(schedule, fire_us)
+) STRICT;
+CREATE UNIQUE INDEX schedule_fires_by_promotion ON schedule_fires(promotion) WHERE promotion IS NOT NULL;

@@ -97,8 +97,6 @@ class Restore {
   /// Migrates the copy and checks it as a whole, and against what was published outside.
   Result<void> check() {
     auto store = TRY(store::Store::open({.data_dir = trial_, .opened_us = request_.now_us}));
-    auto renewed = renew_derived(*store);
-    if (!renewed) return renewed;
     auto verified = TRY(verify_log(*store));
     auto found = verify_search(*store);
     if (!found) return found;

@@ -214,7 +214,6 @@ class HeadPublisher::Impl {
 };
 
 Result<std::unique_ptr<HeadPublisher>> HeadPublisher::start(store::Store& store, HeadOptions configured) {
-  TRY(renew_derived(store));
   auto in_force = TRY(options_in_force(store, std::move(configured)));
   HeadOptions& options = in_force;
   const KeyFile key_file{KeyUse::head, options.key_file, options.origin};

@@ -41,8 +41,4 @@ Result<std::optional<StoredEntry>> find_entry(store::Reader& reader, std::int64_
 /// signed head tells of them. Returns the number of entries.
 Result<std::uint64_t> verify_log(store::Store& store);
 
-/// Computes nodes and index rows that a newer schema asks for and entries of an older database do not have
-/// yet. Must be done before an entry is appended to it.
-Result<void> renew_derived(store::Store& store);
-
 }  // namespace driftgate::evidence

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 #include <vector>
 
@@ -18,7 +17,6 @@ using store::Tx;
 namespace {
 
 constexpr Sql kNode{"find node", "SELECT hash FROM tree_nodes WHERE position = ?1"};
-constexpr Sql kNodes{"count nodes", "SELECT coalesce(max(position), -1) + 1 FROM tree_nodes"};
 constexpr Sql kInsertNode{"append node", "INSERT INTO tree_nodes(position, hash) VALUES(?1, ?2)"};
 constexpr Sql kLeaves{"entries of a subtree",
                       "SELECT bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"};
@@ -65,17 +63,6 @@ Result<void> add_node(Tx& tx, std::int64_t position, const Hash& hash) {
   return {};
 }
 
-/// The group's node and those that it completes above.
-Result<void> store_group(Tx& tx, std::uint64_t group, Hash hash) {
-  auto done = add_node(tx, node_position(0, group), hash);
-  for (unsigned level = 0; done && (group >> level & 1) != 0; ++level) {
-    auto left = TRY(read_node(tx, node_position(level, (group >> level) - 1)));
-    hash = node_hash(left, hash);
-    done = add_node(tx, node_position(level + 1, group >> (level + 1)), hash);
-  }
-  return done;
-}
-
 }  // namespace
 
 std::int64_t stored_position(unsigned level, std::uint64_t index) {
@@ -85,22 +72,6 @@ std::int64_t stored_position(unsigned level, std::uint64_t index) {
 Result<Hash> subtree(Reader& reader, unsigned level, std::uint64_t index) {
   if (level < kStoredLevel) return subtree_of_entries(reader, level, index);
   return read_node(reader, stored_position(level, index));
-}
-
-Result<std::uint64_t> stored_groups(Reader& reader) {
-  auto nodes = reader.one(kNodes, {}, [](const Row& row) { return row.unsigned_integer(0); });
-  if (!nodes) return std::unexpected(std::move(nodes.error()));
-  // g groups have 2g − popcount(g) nodes.
-  const std::uint64_t count = nodes->value_or(0);
-  std::uint64_t groups = count / 2;
-  while (2 * groups - static_cast<std::uint64_t>(std::popcount(groups)) < count) ++groups;
-  return groups;
-}
-
-Result<void> store_next_group(Tx& tx) {
-  auto group = TRY(stored_groups(tx));
-  auto hash = TRY(subtree_of_entries(tx, kStoredLevel, group));
-  return store_group(tx, group, hash);
 }
 
 Result<void> store_node(Tx& tx, unsigned level, std::uint64_t index, const Hash& hash) {

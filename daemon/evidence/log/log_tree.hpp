@@ -19,11 +19,6 @@ inline constexpr std::uint64_t kGroup = 1ULL << kStoredLevel;  ///< entries of a
 /// The hash of a complete subtree of the log. `corrupt` when a node or entry of it is missing.
 [[nodiscard]] Result<Hash> subtree(store::Reader& reader, unsigned level, std::uint64_t index);
 
-/// Groups whose nodes are stored.
-[[nodiscard]] Result<std::uint64_t> stored_groups(store::Reader& reader);
-
-/// Stores the nodes that the next group of entries completes; all its entries must be in the log.
-[[nodiscard]] Result<void> store_next_group(store::Tx& tx);
 /// Stores the node of a complete subtree of at least kStoredLevel levels; they are stored in the order in
 /// which they complete.
 [[nodiscard]] Result<void> store_node(store::Tx& tx, unsigned level, std::uint64_t index, const Hash& hash);

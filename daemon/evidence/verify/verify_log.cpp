@@ -24,7 +24,6 @@ constexpr unsigned kChunkLevel = 14;
 constexpr std::uint64_t kChunk = 1ULL
                                  << kChunkLevel;  ///< entries in one read transaction, well under a second
 constexpr unsigned kMaxThreads = 4;               ///< as many as the store has readers
-constexpr std::int64_t kRenewed = 1'024;          ///< groups or blocks in one transaction
 
 constexpr Sql kEntries{"entries in order",
                        "SELECT seq, bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"};
@@ -136,30 +135,6 @@ Result<std::uint64_t> verify_log(store::Store& store) {
   if (!size) return size;
   TRY(Verification(store, *size).run());
   return size;
-}
-
-Result<void> renew_derived(store::Store& store) {
-  bool complete = false;
-  while (!complete) {
-    auto done = store.write("renew what is derived from the log", [&](store::Tx& tx) -> Result<void> {
-      auto size = tree_size(tx);
-      auto groups = stored_groups(tx);
-      auto indexed = indexed_size(tx);
-      for (const auto* error : {size ? nullptr : &size.error(), groups ? nullptr : &groups.error(),
-                                indexed ? nullptr : &indexed.error()}) {
-        if (error != nullptr) return std::unexpected(*error);
-      }
-      auto group_backlog = static_cast<std::int64_t>(*size / kGroup - *groups);
-      auto block_backlog = static_cast<std::int64_t>(*size) / kIndexBlock - *indexed / kIndexBlock;
-      complete = group_backlog <= kRenewed && block_backlog <= kRenewed;
-      Result<void> step;
-      for (auto i = std::min(group_backlog, kRenewed); step && i > 0; --i) step = store_next_group(tx);
-      for (auto i = std::min(block_backlog, kRenewed); step && i > 0; --i) step = index_next_block(tx);
-      return step;
-    });
-    if (!done) return done;
-  }
-  return {};
 }
 
 }  // namespace driftgate::evidence

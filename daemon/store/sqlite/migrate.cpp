@@ -22,6 +22,10 @@ constexpr Sql kRecord{
     "record migration",
     "INSERT INTO schema_migrations(version, name, checksum, applied_us) VALUES(?1, ?2, ?3, ?4)"};
 
+/// SHA-256 of "version name checksum\n" of the ten migrations of revision 44abce1.
+constexpr std::string_view kOf44abce1 =
+    "sha256:51de2310f20ac4fcd0c3fb801f7fbc55f1bceb02f971e83abbae917b85fd1dd4";
+
 struct Applied {
   std::int64_t version = 0;
   std::string name;
@@ -49,6 +53,12 @@ Result<void> prepare_database(Connection& connection, Tx& tx) {
 }
 static_assert(kApplicationId == 1684496756);
 
+bool is_of_44abce1(const std::vector<Applied>& applied) {
+  std::string text;
+  for (const Applied& old : applied) text += fmt::format("{} {} {}\n", old.version, old.name, old.checksum);
+  return schema::sha256_digest(text) == kOf44abce1;
+}
+
 Result<void> check_applied(const std::vector<Applied>& applied, std::span<const Migration> migrations) {
   for (std::size_t i = 0; i < applied.size(); ++i) {
     const Applied& old = applied[i];
@@ -70,10 +80,12 @@ Result<void> check_applied(const std::vector<Applied>& applied, std::span<const 
   return {};
 }
 
-Result<void> apply(Connection& connection, Tx& tx, const Migration& migration, std::int64_t now_us) {
+/// Executes `sql` and records `migration` as applied, in one transaction.
+Result<void> apply(Connection& connection, Tx& tx, const Migration& migration, const char* sql,
+                   std::int64_t now_us) {
   auto done = connection.execute("BEGIN IMMEDIATE", migration.name);
   if (!done) return done;
-  done = connection.execute(migration.sql, migration.name);
+  done = connection.execute(sql, migration.name);
   if (done) {
     auto recorded =
         tx.run(kRecord, {migration.version, migration.name, schema::sha256_digest(migration.sql), now_us});
@@ -103,24 +115,27 @@ Result<void> check_schema(Connection& connection, std::span<const Migration> mig
     return schema::fail(ErrorCode::corrupt, "the database file belongs to another program");
   }
   auto applied = TRY(read_applied(tx));
-  auto known = check_applied(applied, migrations);
-  if (!known || applied.size() == migrations.size()) return known;
-  return schema::fail(ErrorCode::unsupported,
-                      fmt::format("the database has schema version {} and this program needs {}: start this "
-                                  "program's daemon on it once, or use the program that wrote it",
-                                  applied.size(), migrations.size()));
+  if (!is_of_44abce1(applied)) {
+    TRY(check_applied(applied, migrations));
+    if (applied.size() == migrations.size()) return {};
+  }
+  return schema::fail(
+      ErrorCode::unsupported,
+      "the database has the schema of an older program: start this program's daemon on it once, "
+      "or use the program that wrote it");
 }
 
 Result<void> migrate(Connection& connection, std::span<const Migration> migrations, std::int64_t now_us) {
   Tx tx(connection);
-  auto done = prepare_database(connection, tx);
-  if (!done) return done;
+  TRY(prepare_database(connection, tx));
   auto applied = TRY(read_applied(tx));
-  done = check_applied(applied, migrations);
-  if (!done) return done;
+  if (is_of_44abce1(applied)) {
+    TRY(apply(connection, tx, migrations.front(), upgrade_from_44abce1(), now_us));
+    applied = TRY(read_applied(tx));
+  }
+  TRY(check_applied(applied, migrations));
   for (const Migration& migration : migrations.subspan(applied.size())) {
-    done = apply(connection, tx, migration, now_us);
-    if (!done) return done;
+    TRY(apply(connection, tx, migration, migration.sql, now_us));
   }
   return {};
 }

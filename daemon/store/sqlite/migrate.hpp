@@ -19,10 +19,14 @@ struct Migration {
 
 /// The files of migrations/, in order, as they were when this program was built.
 [[nodiscard]] std::span<const Migration> embedded_migrations();
+/// migrations/from_44abce1.sql, which brings a database of revision 44abce1 to the first of them.
+[[nodiscard]] const char* upgrade_from_44abce1();
 
 /// Brings the database to the newest version: each migration in one transaction, with its row in
-/// schema_migrations. `unsupported` when the database has a version that this program does not know,
-/// `corrupt` when an applied migration differs from the program's or the file belongs to another program.
+/// schema_migrations. A database of revision 44abce1, whose ten migrations are one now, is upgraded; that is
+/// the only one of an older program that is opened. `unsupported` when the database has a version that this
+/// program does not know, `corrupt` when an applied migration differs from the program's or the file belongs
+/// to another program.
 [[nodiscard]] schema::Result<void> migrate(Connection& connection, std::span<const Migration> migrations,
                                            std::int64_t now_us);
 

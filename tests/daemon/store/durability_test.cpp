@@ -13,7 +13,6 @@
 
 #include "daemon/store/backup.hpp"
 #include "daemon/store/blobs.hpp"
-#include "daemon/store/durable_file.hpp"
 #include "daemon/store/idempotency.hpp"
 #include "daemon/store/sqlite/connection.hpp"
 #include "daemon/store/sqlite/folder_lock.hpp"
@@ -57,42 +56,6 @@ Error refusal(const StoreOptions& options) {
 }
 
 }  // namespace
-
-TEST_CASE("a file is replaced as a whole, with its mode, and nothing is left beside it") {
-  TempDir dir;
-  const fs::path path = dir.path() / "file";
-  const std::string bytes("a\0b", 3);
-  must(write_file_durably(path, bytes, 0600, IfPresent::refuse));
-  CHECK(contents(path) == bytes);
-  CHECK(mode_of(path) == 0600);
-  const auto refused = write_file_durably(path, "other", 0600, IfPresent::refuse);
-  REQUIRE(!refused);
-  CHECK(refused.error().code == ErrorCode::already_exists);
-  CHECK(refused.error().message.find(path.string()) != std::string::npos);
-  CHECK(contents(path) == bytes);
-  must(write_file_durably(path, "", 0644, IfPresent::replace));
-  CHECK(contents(path).empty());
-  CHECK(mode_of(path) == 0644);
-  CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 1);
-}
-
-TEST_CASE("a file is written through no link, and a failure names the path and leaves the old file") {
-  TempDir dir;
-  const fs::path path = dir.path() / "file", target = dir.path() / "target";
-  must(write_file_durably(path, "old", 0600, IfPresent::replace));
-  std::ofstream(target) << "theirs";
-  fs::create_symlink(target, path.string() + ".tmp");
-  CHECK(write_file_durably(path, "new", 0600, IfPresent::replace).error().code == ErrorCode::io);
-  CHECK(contents(target) == "theirs");
-  CHECK(contents(path) == "old");
-  const auto nowhere = write_file_durably(dir.path() / "none" / "file", "x", 0600, IfPresent::replace);
-  REQUIRE(!nowhere);
-  CHECK(nowhere.error().code == ErrorCode::io);
-  CHECK(nowhere.error().message.find("none/file") != std::string::npos);
-  fs::create_directory(dir.path() / "folder");
-  CHECK(!write_file_durably(dir.path() / "folder", "x", 0600, IfPresent::replace));
-  CHECK(!fs::exists(dir.path() / "folder.tmp"));
-}
 
 TEST_CASE("a database is copied as it is at one moment, while writes go on") {
   TempDir dir;

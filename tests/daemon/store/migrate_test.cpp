@@ -21,6 +21,12 @@ namespace {
 constexpr Sql kTables{"tables",
                       "SELECT group_concat(name) FROM (SELECT name FROM sqlite_schema WHERE type = 'table' "
                       "ORDER BY name)"};
+constexpr Sql kColumns{"columns",
+                       "SELECT t.name, c.name, c.type, c.\"notnull\", c.pk FROM sqlite_schema t "
+                       "JOIN pragma_table_info(t.name) c WHERE t.type = 'table' ORDER BY t.name, c.name"};
+constexpr Sql kIndexesAndTriggers{"indexes and triggers",
+                                  "SELECT name, sql FROM sqlite_schema WHERE type IN ('index', 'trigger') "
+                                  "AND sql IS NOT NULL ORDER BY name"};
 constexpr Sql kVersions{"versions", "SELECT count(*) FROM schema_migrations"};
 
 std::unique_ptr<Connection> connect(const TempDir& dir) {
@@ -32,6 +38,19 @@ std::unique_ptr<Connection> connect(const TempDir& dir) {
 std::string tables(Connection& connection) {
   Reader reader(connection);
   return must(reader.one(kTables, {}, [](const Row& row) { return row.text(0); })).value();
+}
+
+std::vector<std::string> columns(Connection& connection) {
+  Reader reader(connection);
+  return must(reader.all(kColumns, {}, [](const Row& row) {
+    return row.text(0) + "." + row.text(1) + " " + row.text(2) + " " + row.text(3) + " " + row.text(4);
+  }));
+}
+
+std::vector<std::string> indexes_and_triggers(Connection& connection) {
+  Reader reader(connection);
+  return must(
+      reader.all(kIndexesAndTriggers, {}, [](const Row& row) { return row.text(0) + ": " + row.text(1); }));
 }
 
 const std::vector<Migration> kTwo = {
@@ -112,6 +131,22 @@ TEST_CASE("a crash inside a migration is harmless") {
   must(migrate(*connection, kTwo, 2));
   Reader reader(*connection);
   CHECK(must(reader.one(kVersions, {}, [](const Row& row) { return row.integer(0); })) == 2);
+}
+
+TEST_CASE("a database of revision 44abce1 gets the columns, indexes and triggers of a new one") {
+  TempDir old, fresh;
+  const std::string unpack =
+      "tar -xJf tests/vectors/folder_44abce1.tar.xz -C " + old.path().string() + " ./driftgate.db";
+  REQUIRE(std::system(unpack.c_str()) == 0);
+  auto upgraded = connect(old);
+  CHECK(check_schema(*upgraded, embedded_migrations()).error().code == ErrorCode::unsupported);
+  must(migrate(*upgraded, embedded_migrations(), 1));
+  must(migrate(*upgraded, embedded_migrations(), 2));
+  must(check_schema(*upgraded, embedded_migrations()));
+  auto made = connect(fresh);
+  must(migrate(*made, embedded_migrations(), 1));
+  CHECK(columns(*upgraded) == columns(*made));
+  CHECK(indexes_and_triggers(*upgraded) == indexes_and_triggers(*made));
 }
 
 TEST_CASE("another program's database is refused") {

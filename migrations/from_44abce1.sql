@@ -1,5 +1,5 @@
--- The signed head of the log, stored in the transaction of the entries that it covers: an entry beyond it was
--- appended by somebody without the log's key. One row; an empty note: no head was signed yet.
+-- Brings a database that revision 44abce1 wrote, by ten migrations of its own, to the schema of 0001_initial: the
+-- log's signed head is all that it lacks. daemon/store/sqlite/migrate.cpp applies it to such a database alone.
 CREATE TABLE log_head(
   id INTEGER PRIMARY KEY CHECK(id = 0),
   size INTEGER NOT NULL CHECK(size >= 0),
@@ -11,3 +11,4 @@ CREATE TRIGGER log_head_grows BEFORE UPDATE ON log_head
   BEGIN SELECT RAISE(ABORT, 'the signed head of the log only grows'); END;
 CREATE TRIGGER log_head_no_delete BEFORE DELETE ON log_head
   BEGIN SELECT RAISE(ABORT, 'the log keeps its signed head: no DELETE'); END;
+DELETE FROM schema_migrations;
