@@ -10,6 +10,9 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # -g1 keeps line numbers in stack traces at a fraction of the size of -g.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+# What is handed out: the same code without symbols. Assertions stay.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+add_link_options($<$<CONFIG:Release>:-s>)
 
 find_program(DRIFTGATE_CCACHE ccache)
 if(DRIFTGATE_CCACHE)
@@ -25,7 +28,9 @@ find_package(Threads REQUIRED)
 add_library(driftgate_flags INTERFACE)
 target_include_directories(driftgate_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(driftgate_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wall -Wextra -Wpedantic -Wconversion
+  # Sources that are compiled together would warn of each other's names.
+  $<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage,-Wshadow> -Wnon-virtual-dtor -Woverloaded-virtual
   $<$<BOOL:${DRIFTGATE_WERROR}>:-Werror>)
 target_compile_definitions(driftgate_flags INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_HAS_CO_AWAIT)
 target_link_libraries(driftgate_flags INTERFACE Threads::Threads)

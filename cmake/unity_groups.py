@@ -61,7 +61,7 @@ def main():
         alone = not text or re.search(r"^\s*#\s*define\b", text, re.M)
         text = re.sub(r"^\s*#.*$", " ", text, flags=re.M)
         opened = set(re.findall(r"^using namespace ([\w:]+);", text, re.M))
-        own, words = own_names(text), set(re.findall(NAME, text))
+        own, words = own_names(text), set(re.findall(rf"(?<![\w.:>]){NAME}", text))
         fits = next((i for i, (count, names, used, spaces) in enumerate(groups)
                      if not alone and count < most and spaces == opened and not own & used and not names & words),
                     None)

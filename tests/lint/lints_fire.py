@@ -6,6 +6,7 @@ import coroutines
 import layering
 import references
 import sizes
+import tries
 import words
 
 PAGES = {"docs/a.md": "# A\n\n## One thing, or two\n\n```\n# no heading\n```\n", "docs/design/b.md": "# B\n\n## Deep\n",
@@ -18,6 +19,13 @@ class referenced:
     def faults_of(name, text):
         return references.faults_of(name, text, references.Tree(PAGES, PAGES.get))
 
+
+
+class folders:
+    """The lint of sizes over the names of a folder's files."""
+    @staticmethod
+    def faults_of(name, text):
+        return sizes.folder_faults(f"{name}/{file}" for file in text.split())
 
 
 BAD = [
@@ -38,6 +46,11 @@ BAD = [
     (sizes, "x.cpp", "int f() {" + "\n" * 60 + "}\n"),
     (sizes, "x.hpp", "namespace a {\nclass B {\n  B() : c_{1}, d_(2) {" + "\n" * 60 + "}\n};\n}\n"),
     (sizes, "x.inl", "template <class T>\nvoid f(T) noexcept {\n" + "if (x) {\n}\n" * 30 + "}\n"),
+    (tries, "x.cpp", "int f() { return g(TRY(h())); }\n"),
+    (tries, "x.cpp", "int f() { auto x = TRY(g()) + 1; }\n"),
+    (tries, "x.cpp", "int f() { auto x = TRY(g()).member; }\n"),
+    (tries, "x.cpp", "int f() { if (x == TRY(g())) h(); }\n"),
+    (folders, "a", " ".join(f"{n}.cpp" for n in range(41))),
     (words, "x.cpp", "// TO" "DO later\n"),
     (call_cycles, "x.cpp", "void g();\nvoid f() { g(); }\nvoid g() { if (x) f(); }\n"),
     (call_cycles, "x.cpp", "namespace a { void C::f(int n) { g(n); } void C::g(long) const { h(); } void C::h() { f(0); } }\n"),
@@ -73,6 +86,9 @@ GOOD = [
     (sizes, "x.cpp", "constexpr int kTable[] = {" + "1,\n" * 90 + "};\nint f();\n"),
     (sizes, "x.cpp", 'constexpr auto kText = R"({\n' + "{ // \"\n" * 90 + ')";\nint f() { return 1\'000; }\n'),
     (sizes, "x.cpp", "namespace a {\nstruct B {\n" + "int f(int x) { return x; }\n" * 90 + "};\n}\n"),
+    (tries, "x.cpp", "int f() { TRY(g()); for (;;) TRY(h(\")\")); if (a) x.y = TRY(h(1)); const auto z = TRY(h([] { TRY(g()); })); }\n"),
+    (tries, "x.hpp", "#define TRY(...) \\\n  A(TRY(b), c)\n"),
+    (folders, "a", " ".join(f"{n}.cpp b/{n}.cpp" for n in range(40))),
     (words, "x.cpp", "// done\n"),
     (call_cycles, "x.cpp", "void f() { std::f(); other::g(); }\nvoid g() { f(); /* g(); */ log(\"g();\"); }\n"),
     (call_cycles, "x.cpp", "void C::f() { loop_.post([this] { f(); }); queue_.push_back(Effect{f_}); }\n"),

@@ -1,10 +1,13 @@
-"""No source file over 600 lines and no C++ function over 60 (docs/architecture.md, "Rules that a machine checks")."""
+"""No source file over 600 lines, no C++ function over 60, no folder with over 40 sources (docs/architecture.md, "Rules that a machine checks")."""
+import collections
+import os
 import re
 import sys
 
 import sources
 
 LIMIT_LINES = 600
+LIMIT_FILES = 40
 LIMIT_FUNCTION_LINES = 60  # from the line of its opening brace to that of its closing one
 CPP = sources.CODE + (".inl",)
 
@@ -67,7 +70,14 @@ def faults_of(name, text):
     return found
 
 
+def folder_faults(names):
+    count = collections.Counter(os.path.dirname(name) for name in names)
+    return [f"{folder}: {files} source files; cut it into folders, the limit is {LIMIT_FILES}"
+            for folder, files in sorted(count.items()) if files > LIMIT_FILES]
+
+
 if __name__ == "__main__":
     root = sys.argv[1]
     names = sources.files(root, CPP + (".py", ".ts", ".tsx", ".sh"))
-    sys.exit(sources.report("sizes", [f for n in names for f in faults_of(n, sources.read(root, n))]))
+    faults = [f for n in names for f in faults_of(n, sources.read(root, n))]
+    sys.exit(sources.report("sizes", faults + folder_faults(n for n in names if n.endswith(CPP))))

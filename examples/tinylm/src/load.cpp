@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "examples/tinylm/src/corpus.hpp"
-#include "examples/tinylm/src/http.hpp"
+#include "examples/tinylm/src/serving/http.hpp"
 
 namespace tinylm {
 namespace {

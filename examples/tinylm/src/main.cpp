@@ -3,7 +3,7 @@
 
 #include "examples/tinylm/src/capture.hpp"
 #include "examples/tinylm/src/load.hpp"
-#include "examples/tinylm/src/server.hpp"
+#include "examples/tinylm/src/serving/server.hpp"
 #include "examples/tinylm/src/weight_faults.hpp"
 
 namespace {

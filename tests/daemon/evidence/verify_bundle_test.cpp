@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "daemon/evidence/base64.hpp"
+#include "daemon/base/base64.hpp"
 #include "daemon/store/blobs.hpp"
 #include "schema/sha256.hpp"
 #include "tests/daemon/evidence/promotion_log.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/tinylm/src/http.hpp"
+#include "examples/tinylm/src/serving/http.hpp"
 #include "tests/examples/tinylm/fixtures.hpp"
 
 namespace tinylm_tests {

@@ -1,4 +1,4 @@
-#include "examples/tinylm/src/socket.hpp"
+#include "examples/tinylm/src/serving/socket.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

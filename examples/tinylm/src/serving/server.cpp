@@ -1,4 +1,4 @@
-#include "examples/tinylm/src/server.hpp"
+#include "examples/tinylm/src/serving/server.hpp"
 
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "examples/tinylm/src/capture.hpp"
-#include "examples/tinylm/src/session.hpp"
+#include "examples/tinylm/src/serving/session.hpp"
 
 namespace tinylm {
 namespace {

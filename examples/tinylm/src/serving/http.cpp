@@ -1,4 +1,4 @@
-#include "examples/tinylm/src/http.hpp"
+#include "examples/tinylm/src/serving/http.hpp"
 
 #include <array>
 #include <boost/asio/buffer.hpp>

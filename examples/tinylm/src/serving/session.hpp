@@ -6,9 +6,9 @@
 #include <string>
 
 #include "examples/tinylm/src/faults.hpp"
-#include "examples/tinylm/src/http.hpp"
-#include "examples/tinylm/src/response.hpp"
-#include "examples/tinylm/src/scheduler.hpp"
+#include "examples/tinylm/src/serving/http.hpp"
+#include "examples/tinylm/src/serving/response.hpp"
+#include "examples/tinylm/src/serving/scheduler.hpp"
 
 namespace tinylm {
 

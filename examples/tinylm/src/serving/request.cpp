@@ -1,4 +1,4 @@
-#include "examples/tinylm/src/request.hpp"
+#include "examples/tinylm/src/serving/request.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

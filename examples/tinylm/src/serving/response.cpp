@@ -1,4 +1,4 @@
-#include "examples/tinylm/src/response.hpp"
+#include "examples/tinylm/src/serving/response.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "examples/tinylm/src/socket.hpp"
+#include "examples/tinylm/src/serving/socket.hpp"
 
 namespace tinylm {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "examples/tinylm/src/engine.hpp"
-#include "examples/tinylm/src/request.hpp"
+#include "examples/tinylm/src/serving/request.hpp"
 
 namespace tinylm {
 

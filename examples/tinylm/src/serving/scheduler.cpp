@@ -1,4 +1,4 @@
-#include "examples/tinylm/src/scheduler.hpp"
+#include "examples/tinylm/src/serving/scheduler.hpp"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 
 #include "examples/tinylm/src/engine.hpp"
 #include "examples/tinylm/src/faults.hpp"
-#include "examples/tinylm/src/scheduler.hpp"
+#include "examples/tinylm/src/serving/scheduler.hpp"
 
 namespace tinylm {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/tinylm/src/scheduler.hpp"
+#include "examples/tinylm/src/serving/scheduler.hpp"
 
 namespace tinylm {
 

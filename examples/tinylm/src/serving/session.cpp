@@ -1,10 +1,10 @@
-#include "examples/tinylm/src/session.hpp"
+#include "examples/tinylm/src/serving/session.hpp"
 
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "examples/tinylm/src/request.hpp"
+#include "examples/tinylm/src/serving/request.hpp"
 
 namespace tinylm {
 namespace {
