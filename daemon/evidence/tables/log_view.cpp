@@ -85,7 +85,7 @@ Result<std::optional<LogEntry>> LogView::at(std::int64_t seq) {
   auto stored = TRY(find_entry(reader_, seq));
   if (!stored) return std::nullopt;
   auto entry = TRY(decode(*stored));
-  return std::move(entry);
+  return entry;
 }
 
 }  // namespace driftgate::evidence::tables

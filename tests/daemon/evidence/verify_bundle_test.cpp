@@ -14,6 +14,8 @@
 #include "tests/daemon/evidence/promotion_log.hpp"
 
 using namespace driftgate;
+using driftgate::base::from_base64;
+using driftgate::base::to_base64;
 using namespace driftgate::evidence;
 using namespace driftgate::evidence::testing;
 using namespace driftgate::store::testing;
