@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/http_status.hpp"
+
 namespace driftgate::api {
 namespace {
 
@@ -69,7 +71,7 @@ int status_of(ErrorCode code) {
 
 net::Response problem(const schema::Error& error) {
   const int status = status_of(error.code);
-  const json body{{"type", "about:blank"},      {"title", net::reason_phrase(status)},
+  const json body{{"type", "about:blank"},      {"title", base::reason_phrase(status)},
                   {"status", status},           {"code", schema::to_string(error.code)},
                   {"detail", error.describe()}, {"errors", faults_of(error)}};
   net::Response response;

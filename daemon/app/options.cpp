@@ -69,7 +69,7 @@ route::SpawnOptions router_options(const Settings& settings) {
   options.router.state_path = data / "router.state";
   options.router.spool_cap_bytes = static_cast<std::uint64_t>(settings.router_spool_cap_bytes);
   options.router.window_ms = static_cast<std::uint32_t>(settings.router_window_ms);
-  options.router.dead_man_ms = static_cast<std::uint32_t>(settings.router_dead_man_ms);
+  options.router.lease_ms = static_cast<std::uint32_t>(settings.router_lease_ms);
   options.router.request_deadline_ms = static_cast<std::uint32_t>(settings.router_request_deadline_ms);
   options.router.threads = static_cast<std::uint32_t>(settings.router_threads);
   set_router_limits(settings, options.router);
@@ -99,9 +99,9 @@ pipeline::Settings pipeline_settings(const Settings& settings, const std::string
   options.rescore_limits = limits;
   options.job_threads = static_cast<std::uint32_t>(settings.jobs_threads);
   options.max_rescored = static_cast<std::uint32_t>(settings.pipeline_max_rescored);
-  // Often enough that a window is seen soon after it closed, and that the dead-man time never runs.
+  // Often enough that a window is seen soon after it closed, and that the lease never expires.
   options.telemetry_ms = std::clamp<std::int64_t>(settings.router_window_ms / 10, 20, 500);
-  options.heartbeat_ms = std::clamp<std::int64_t>(settings.router_dead_man_ms / 10, 100, 1'000);
+  options.heartbeat_ms = std::clamp<std::int64_t>(settings.router_lease_ms / 10, 100, 1'000);
   options.pause_deadline_ms = settings.pipeline_pause_deadline_s * 1'000;
   options.inconclusive_deadline_ms = settings.pipeline_inconclusive_deadline_s * 1'000;
   options.sample_bp = static_cast<std::uint32_t>(settings.pipeline_sample_share_bp);

@@ -17,8 +17,7 @@ constexpr std::size_t kReadBytes = 4'096;
 }  // namespace
 
 schema::Result<RouterWatch> RouterWatch::attach(const std::string& control_path, route::HangLimits limits) {
-  auto connected = TRY(route::connect_unix(control_path));
-  base::UniqueFd socket(connected);
+  auto socket = TRY(route::connect_unix(control_path));
   auto process = TRY(route::ProcessHandle::of_peer(socket.get()));
   return RouterWatch(control_path, limits, std::move(socket), std::move(process));
 }
@@ -69,9 +68,9 @@ std::optional<std::string> RouterWatch::look(Time now) {
 /// Asks on a connection of its own: nothing else of the daemon waits on it.
 void RouterWatch::ask(Time now) {
   if (!socket_) {
-    const auto connected = route::connect_unix(control_path_);
+    auto connected = route::connect_unix(control_path_);
     // A hung router's queue of connections may be full: then the question counts as asked.
-    if (connected) socket_ = base::UniqueFd(*connected);
+    if (connected) socket_ = std::move(*connected);
     received_.clear();
   }
   asked_ = now;

@@ -48,7 +48,7 @@ struct Settings {
   std::string router_spool_dir;
   std::int64_t router_spool_cap_bytes = 256LL << 20;
   std::int64_t router_window_ms = 5'000;
-  std::int64_t router_dead_man_ms = 30'000;
+  std::int64_t router_lease_ms = 30'000;
   std::int64_t router_request_deadline_ms = 60'000;
   std::int64_t router_threads = 1;
   std::int64_t router_max_connections = 4'096;

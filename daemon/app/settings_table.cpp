@@ -65,7 +65,7 @@ const SettingSpec kSpecs[] = {
      "Most bytes in the spool folder; beyond it nothing is mirrored."},
     {"router.window_ms", &S::router_window_ms, "ms", 50, 600'000,
      "Telemetry window: how often online clauses are evaluated."},
-    {"router.dead_man_ms", &S::router_dead_man_ms, "ms", 1'000, 3'600'000,
+    {"router.lease_ms", &S::router_lease_ms, "ms", 1'000, 3'600'000,
      "Lease of the candidate: without a heartbeat from the daemon for this long, the router takes the "
      "candidate to 0% traffic."},
     {"router.request_deadline_ms", &S::router_request_deadline_ms, "ms", 100, 3'600'000,

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
+#include "daemon/base/ascii.hpp"
+
 namespace driftgate::base {
 namespace {
 
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
 bool is_token_char(char c) {
-  if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
-  return std::string_view("!#$%&'*+-.^_`|~").contains(c);
+  return is_alphanumeric(c, "!#$%&'*+-.^_`|~");
 }
 
 }  // namespace

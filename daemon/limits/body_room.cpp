@@ -17,4 +17,11 @@ bool make_body_room(ConnectionTable::Place& place, std::string& buffer, std::siz
   return true;
 }
 
+std::string take_front(std::string& buffer, std::size_t length) {
+  if (buffer.size() <= length) return std::exchange(buffer, {});
+  std::string front = buffer.substr(0, length);
+  buffer.erase(0, length);
+  return front;
+}
+
 }  // namespace driftgate::limits

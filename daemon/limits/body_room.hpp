@@ -13,4 +13,7 @@ namespace driftgate::limits {
 [[nodiscard]] bool make_body_room(ConnectionTable::Place& place, std::string& buffer, std::size_t length,
                                   std::size_t step);
 
+/// Takes the first `length` bytes off `buffer`; without a copy when they are all of it.
+[[nodiscard]] std::string take_front(std::string& buffer, std::size_t length);
+
 }  // namespace driftgate::limits

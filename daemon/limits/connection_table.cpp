@@ -3,13 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace driftgate::limits {
 namespace {
 
-constexpr std::chrono::seconds kBetweenNews{10};
-constexpr std::size_t kGivingUses = 3;  ///< waiting, body, stalled
+constexpr std::chrono::seconds kBetweenSummaries{10};
+constexpr std::size_t kEvictableUses = 3;  ///< waiting, body, stalled
 
 }  // namespace
 
@@ -19,13 +20,13 @@ struct ConnectionTable::Client {
   const Source source;
   std::size_t open = 0;
   std::size_t body_bytes = 0;
-  std::array<std::list<Place*>, kGivingUses> giving;  ///< by use, the oldest first
-  std::size_t supply = 0;                             ///< the bucket that it is in; 0: none
+  std::array<std::list<Place*>, kEvictableUses> evictable;  ///< by use, the oldest first
+  std::size_t evictable_count = 0;                          ///< the bucket that it is in; 0: none
   Bucket::iterator at;
 
-  [[nodiscard]] std::list<Place*>& of(Use use) { return giving[static_cast<std::size_t>(use)]; }
-  [[nodiscard]] Place* missed_least() {
-    for (auto& places : giving)
+  [[nodiscard]] std::list<Place*>& of(Use use) { return evictable[static_cast<std::size_t>(use)]; }
+  [[nodiscard]] Place* first_to_evict() {
+    for (auto& places : evictable)
       if (!places.empty()) return places.front();
     return nullptr;
   }
@@ -34,26 +35,20 @@ struct ConnectionTable::Client {
 ConnectionTable::ConnectionTable(Limits limits) : limits_(limits) {}
 ConnectionTable::~ConnectionTable() = default;
 
-ConnectionTable::Client& ConnectionTable::client_of(const Source& source) {
-  auto& client = clients_[source];
-  if (!client) client = std::make_unique<Client>(source);
-  return *client;
-}
-
 /// A client that comes into a bucket goes behind those that are in it: of equals the first is the one that
 /// has not asked for anything for longest.
-void ConnectionTable::sort_in(Client& client) {
-  std::size_t supply = 0;
-  for (const auto& places : client.giving) supply += places.size();
-  if (supply == client.supply) return;
-  if (client.supply > 0) {
-    const auto bucket = by_supply_.find(client.supply);
+void ConnectionTable::update_bucket(Client& client) {
+  std::size_t evictable_count = 0;
+  for (const auto& places : client.evictable) evictable_count += places.size();
+  if (evictable_count == client.evictable_count) return;
+  if (client.evictable_count > 0) {
+    const auto bucket = by_evictable_count_.find(client.evictable_count);
     bucket->second.erase(client.at);
-    if (bucket->second.empty()) by_supply_.erase(bucket);
+    if (bucket->second.empty()) by_evictable_count_.erase(bucket);
   }
-  client.supply = supply;
-  if (supply == 0) return;
-  Bucket& bucket = by_supply_[supply];
+  client.evictable_count = evictable_count;
+  if (evictable_count == 0) return;
+  Bucket& bucket = by_evictable_count_[evictable_count];
   client.at = bucket.insert(bucket.end(), &client);
 }
 
@@ -68,8 +63,11 @@ void ConnectionTable::unlink(Place& place) {
   place.client_->of(place.use_).erase(place.at_);
 }
 
-void ConnectionTable::forget_if_empty(Client& client) {
-  if (client.open == 0) clients_.erase(client.source);
+/// The place's unfinished body takes `bytes` of memory from now on.
+void ConnectionTable::charge(Place& place, std::size_t bytes) {
+  place.client_->body_bytes += bytes - place.bytes_;
+  figures_.body_bytes += bytes - place.bytes_;
+  place.bytes_ = bytes;
 }
 
 /// Takes the connection off the counts.
@@ -79,28 +77,26 @@ void ConnectionTable::release(Place& place) {
   unlink(place);
   --client.open;
   --figures_.open;
-  client.body_bytes -= place.bytes_;
-  figures_.body_bytes -= place.bytes_;
-  place.bytes_ = 0;
+  charge(place, 0);
   place.client_ = nullptr;
-  sort_in(client);
-  forget_if_empty(client);
+  update_bucket(client);
+  if (client.open == 0) clients_.erase(client.source);
 }
 
-ConnectionTable::Client* ConnectionTable::richest() const {
-  return by_supply_.empty() ? nullptr : by_supply_.rbegin()->second.front();
+ConnectionTable::Client* ConnectionTable::client_with_most() const {
+  return by_evictable_count_.empty() ? nullptr : by_evictable_count_.rbegin()->second.front();
 }
 
-void ConnectionTable::dismiss(Place& place) {
+void ConnectionTable::evict(Place& place) {
   release(place);
-  place.gave_way_ = true;
-  ++figures_.gave_way;
-  place.give_way_();
+  place.evicted_ = true;
+  ++figures_.evicted;
+  place.on_evict_();
 }
 
-bool ConnectionTable::give_way_from(Client* client) {
-  Place* const place = client == nullptr ? nullptr : client->missed_least();
-  if (place != nullptr) dismiss(*place);
+bool ConnectionTable::evict_from(Client* client) {
+  Place* const place = client == nullptr ? nullptr : client->first_to_evict();
+  if (place != nullptr) evict(*place);
   return place != nullptr;
 }
 
@@ -110,23 +106,24 @@ std::unique_ptr<ConnectionTable::Place> ConnectionTable::admit(const Source& sou
   Client* const own = known == clients_.end() ? nullptr : known->second.get();
   bool room = true;
   if (own != nullptr && own->open >= limits_.connections_per_source)
-    room = give_way_from(own);
+    room = evict_from(own);
   else if (figures_.open >= limits_.connections)
-    room = give_way_from(richest());
+    room = evict_from(client_with_most());
   if (!room) {
     ++figures_.refused;
     return nullptr;
   }
-  Client& client = client_of(source);
-  ++client.open;
+  auto& client = clients_[source];
+  if (!client) client = std::make_unique<Client>(source);
+  ++client->open;
   ++figures_.open;
   ++places_;
-  return std::unique_ptr<Place>(new Place(*this, client));
+  return std::unique_ptr<Place>(new Place(*this, *client));
 }
 
-bool ConnectionTable::make_room() {
+bool ConnectionTable::evict_one() {
   const std::lock_guard lock(mutex_);
-  return give_way_from(richest());
+  return evict_from(client_with_most());
 }
 
 ConnectionTable::Figures ConnectionTable::figures() const {
@@ -139,17 +136,17 @@ std::size_t ConnectionTable::count() const {
   return places_;
 }
 
-std::optional<std::string> ConnectionTable::news(std::chrono::steady_clock::time_point now) {
+std::optional<std::string> ConnectionTable::summary(std::chrono::steady_clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  const auto closed = figures_.gave_way - told_.gave_way;
-  const auto refused = figures_.refused - told_.refused;
-  const auto bodies = figures_.refused_bodies - told_.refused_bodies;
-  if (closed + refused + bodies == 0 || now - told_at_ < kBetweenNews) return std::nullopt;
-  told_ = figures_;
-  told_at_ = now;
+  const auto closed = figures_.evicted - summarised_.evicted;
+  const auto refused = figures_.refused - summarised_.refused;
+  const auto bodies = figures_.refused_bodies - summarised_.refused_bodies;
+  if (closed + refused + bodies == 0 || now - summarised_at_ < kBetweenSummaries) return std::nullopt;
+  summarised_ = figures_;
+  summarised_at_ = now;
   return fmt::format(
-      "at a limit of connections: {} idle or stalled ones closed to make room, {} refused, {} bodies refused "
-      "for want of memory; {} are open (at most {}, {} of one address)",
+      "connection limit reached: {} idle or stalled connections closed to make room, {} refused, {} request "
+      "bodies refused for lack of memory; {} are open (at most {}, {} per address)",
       closed, refused, bodies, figures_.open, limits_.connections, limits_.connections_per_source);
 }
 
@@ -164,8 +161,8 @@ ConnectionTable::Place::~Place() {
   if (--table_.places_ == 0) table_.none_.notify_all();
 }
 
-void ConnectionTable::Place::begin(std::function<void()> give_way) {
-  give_way_ = std::move(give_way);  // nobody calls it before the place is linked
+void ConnectionTable::Place::begin(std::function<void()> on_evict) {
+  on_evict_ = std::move(on_evict);  // nobody calls it before the place is linked
   use(Use::waiting);
 }
 
@@ -175,11 +172,9 @@ void ConnectionTable::Place::use(Use next) {
   table_.unlink(*this);
   use_ = next;
   if (client_ == nullptr) return;
-  client_->body_bytes -= bytes_;
-  table_.figures_.body_bytes -= bytes_;
-  bytes_ = 0;
+  table_.charge(*this, 0);
   table_.link(*this);
-  table_.sort_in(*client_);
+  table_.update_bucket(*client_);
 }
 
 ConnectionTable::Client* ConnectionTable::holder_of_most_bytes() const {
@@ -191,19 +186,16 @@ ConnectionTable::Client* ConnectionTable::holder_of_most_bytes() const {
 bool ConnectionTable::Place::hold(std::size_t bytes) {
   const std::lock_guard lock(table_.mutex_);
   if (client_ == nullptr) return false;
-  const auto others = [this] { return table_.figures_.body_bytes - bytes_; };
-  while (others() + bytes > table_.limits_.body_bytes) {
+  while (table_.figures_.body_bytes - bytes_ + bytes > table_.limits_.body_bytes) {
     Client* const most = table_.holder_of_most_bytes();
     const bool own = most == client_ || most->body_bytes <= client_->body_bytes - bytes_ + bytes;
     if (own || most->of(Use::body).empty()) {
       ++table_.figures_.refused_bodies;
       return false;
     }
-    table_.dismiss(*most->of(Use::body).front());
+    table_.evict(*most->of(Use::body).front());
   }
-  client_->body_bytes = client_->body_bytes - bytes_ + bytes;
-  table_.figures_.body_bytes = others() + bytes;
-  bytes_ = bytes;
+  table_.charge(*this, bytes);
   return true;
 }
 

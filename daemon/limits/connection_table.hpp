@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -21,20 +20,20 @@ namespace driftgate::limits {
 /// Connections that may wait to be accepted; the kernel takes net.core.somaxconn if that is less.
 inline constexpr int kListenBacklog = 4'096;
 
-/// An answer of which the peer has not taken the next bytes for so long counts as stalled.
+/// A response counts as stalled when the peer has not read its next bytes for this long.
 inline constexpr std::chrono::milliseconds kStalledAfter{5'000};
 
-/// What a connection is doing, from the one that is missed least.
+/// What a connection is doing; connections of an earlier value are evicted first.
 enum class Use : std::uint8_t {
-  waiting,  ///< between requests, or before the end of a request's head
-  body,     ///< a request's body is being read
-  stalled,  ///< the peer does not read its answer
-  active,   ///< a request is worked on or answered: never closed to make room
+  waiting,  ///< between requests, or before the end of a request head
+  body,     ///< a request body is being read
+  stalled,  ///< the peer does not read its response
+  active,   ///< a request is being handled or answered: never evicted
 };
 
-/// What clients hold of one port: connections, and memory of bodies that are not complete. Both are bounded
-/// for all clients together, connections also for each client. At a bound the client that holds most gives
-/// something up: its oldest connection of the least use, so that a client that holds little is served
+/// Limits the connections of one port and the memory of its incomplete request bodies. Both limits hold for
+/// all clients together; connections also have a limit for each client. At a limit, the client that holds
+/// most loses a connection: the oldest of its least important ones. So a client that holds little is served
 /// however much others hold. Safe from any thread.
 class ConnectionTable {
  public:
@@ -44,9 +43,9 @@ class ConnectionTable {
     std::size_t body_bytes = std::size_t{64} << 20;
   };
   struct Figures {
-    std::size_t open = 0;              ///< connections, without those that were told to give way
-    std::size_t body_bytes = 0;        ///< of unfinished bodies
-    std::uint64_t gave_way = 0;        ///< closed to make room
+    std::size_t open = 0;              ///< connections, without evicted ones
+    std::size_t body_bytes = 0;        ///< of incomplete bodies
+    std::uint64_t evicted = 0;         ///< closed to make room
     std::uint64_t refused = 0;         ///< connections for which there was no room
     std::uint64_t refused_bodies = 0;  ///< bodies for which there was no memory
   };
@@ -54,22 +53,20 @@ class ConnectionTable {
 
   explicit ConnectionTable(Limits limits);
   ~ConnectionTable();
-  ConnectionTable(const ConnectionTable&) = delete;
-  ConnectionTable& operator=(const ConnectionTable&) = delete;
 
-  /// A place for a new connection, `active` until Place::begin. When there is none left, another connection
-  /// gives way: of the same client at the client's bound, else of the client that has most to give. Null
-  /// when nothing may be closed.
+  /// A place for a new connection, `active` until Place::begin. At a limit, another connection is evicted:
+  /// one of the same client at the client's limit, else one of the client with most evictable connections.
+  /// Null when no connection can be evicted.
   [[nodiscard]] std::unique_ptr<Place> admit(const Source& source);
-  /// Tells one connection to give way, as at the bound of all; false when none may. For a process that has
-  /// run out of descriptors.
-  bool make_room();
+  /// Evicts one connection, as at the limit of all clients; false when there is none to evict. For a process
+  /// that has run out of descriptors.
+  bool evict_one();
 
   [[nodiscard]] Figures figures() const;
-  /// Connections that have not ended, those that were told to give way included.
+  /// Connections that have not ended, evicted ones included.
   [[nodiscard]] std::size_t count() const;
   /// A sentence for the log when connections were closed or refused since the last one, at most every 10 s.
-  [[nodiscard]] std::optional<std::string> news(std::chrono::steady_clock::time_point now);
+  [[nodiscard]] std::optional<std::string> summary(std::chrono::steady_clock::time_point now);
   /// Waits until every place was given back; false when the deadline came first.
   bool wait_for_none(std::chrono::steady_clock::time_point deadline);
 
@@ -77,59 +74,57 @@ class ConnectionTable {
   struct Client;
   using Bucket = std::list<Client*>;
 
-  Client& client_of(const Source& source);
   void link(Place& place);
   void unlink(Place& place);
-  void sort_in(Client& client);
-  void forget_if_empty(Client& client);
+  void update_bucket(Client& client);
+  void charge(Place& place, std::size_t bytes);
   void release(Place& place);
-  void dismiss(Place& place);
-  bool give_way_from(Client* client);
-  [[nodiscard]] Client* richest() const;
+  void evict(Place& place);
+  bool evict_from(Client* client);
+  [[nodiscard]] Client* client_with_most() const;
   [[nodiscard]] Client* holder_of_most_bytes() const;
 
   const Limits limits_;
   mutable std::mutex mutex_;
   std::condition_variable none_;
   std::map<Source, std::unique_ptr<Client>> clients_;
-  std::map<std::size_t, Bucket> by_supply_;  ///< clients by how many connections they can give up, from 1
-  std::size_t places_ = 0;                   ///< given out, those that gave way included
+  std::map<std::size_t, Bucket>
+      by_evictable_count_;  ///< clients by how many connections they can give up, from 1
+  std::size_t places_ = 0;  ///< given out, those of evicted connections included
   Figures figures_;
-  Figures told_;  ///< when the log was told last
-  std::chrono::steady_clock::time_point told_at_{};
+  Figures summarised_;  ///< when the log was told last
+  std::chrono::steady_clock::time_point summarised_at_{};
 };
 
 /// One connection's place; given back when destroyed, before the table. One thread uses it at a time.
 class ConnectionTable::Place {
  public:
   ~Place();
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
 
-  /// From here on the connection waits for its first request and may be told to give way. `give_way` is
-  /// called at most once, on any thread and under the table's lock: it hands the message to the thread of
-  /// the connection and returns.
-  void begin(std::function<void()> give_way);
+  /// From here on the connection waits for its first request and may be evicted. `on_evict` is called at most
+  /// once, on any thread and under the table's lock: it hands the message to the connection's thread and
+  /// returns.
+  void begin(std::function<void()> on_evict);
   /// The age that counts begins with each change. Leaving `body` gives its memory back.
   void use(Use next);
   [[nodiscard]] Use in_use() const { return use_; }
   /// The unfinished body takes `bytes` of memory in all; only in use `body`. When that is too much, the
   /// client with most such bytes loses its oldest body. False when that is this client: refuse the body.
   [[nodiscard]] bool hold(std::size_t bytes);
-  /// It was told to give way: answer what is in progress, then close.
-  [[nodiscard]] bool gave_way() const { return gave_way_; }
+  /// The connection was evicted: finish the response in progress, then close.
+  [[nodiscard]] bool evicted() const { return evicted_; }
 
  private:
   friend class ConnectionTable;
   Place(ConnectionTable& table, Client& client) : table_(table), client_(&client) {}
 
   ConnectionTable& table_;
-  Client* client_;  ///< null once it gave way
+  Client* client_;  ///< null once evicted
   Use use_ = Use::active;
   std::size_t bytes_ = 0;
   std::list<Place*>::iterator at_;  ///< in the client's list of its use, unless active
-  std::function<void()> give_way_;
-  std::atomic<bool> gave_way_ = false;
+  std::function<void()> on_evict_;
+  std::atomic<bool> evicted_ = false;
 };
 
 }  // namespace driftgate::limits

@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 
+#include "daemon/base/ascii.hpp"
+
 namespace driftgate::limits {
 namespace {
 
@@ -17,22 +19,18 @@ constexpr std::array<std::string_view, 17> kGuarded{
     "te",               "trailer",    "transfer-encoding",   "upgrade",
     "via"};
 
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 /// Letters and digits alone, in lower case.
 std::string bare(std::string_view name) {
   std::string out;
   for (const char c : name)
-    if (is_letter_or_digit(c)) out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (base::is_alphanumeric(c)) out += base::lower(c);
   return out;
 }
 
 }  // namespace
 
 bool is_plain_header_name(std::string_view name) {
-  return !name.empty() && std::ranges::all_of(name, [](char c) { return is_letter_or_digit(c) || c == '-'; });
+  return !name.empty() && std::ranges::all_of(name, [](char c) { return base::is_alphanumeric(c, "-"); });
 }
 
 std::optional<std::string_view> disguised_header(std::string_view name) {

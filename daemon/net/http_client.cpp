@@ -5,11 +5,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/beast/http/basic_parser.hpp>
 #include <optional>
 #include <utility>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/net/socket.hpp"
 
 namespace driftgate::net {
@@ -23,8 +25,43 @@ using ParserError = boost::beast::error_code;
 constexpr std::size_t kReadBytes = 64 * 1024;
 constexpr int kMaxInterimResponses = 8;
 
+std::unexpected<schema::Error> parse_failure(const ParserError& ec, const Url& base) {
+  if (ec == http::error::header_limit || ec == http::error::body_limit)
+    return base::failure(ErrorCode::limit_exceeded, "the response from {} is larger than allowed",
+                         base.authority());
+  if (ec == http::error::partial_message || ec == http::error::end_of_stream)
+    return base::failure(ErrorCode::unavailable, "{} closed the connection before its response was complete",
+                         base.authority());
+  return base::failure(ErrorCode::invalid_document, "the response from {} is not valid HTTP/1.1: {}",
+                       base.authority(), ec.message());
+}
+
+std::string format_request(const ClientRequest& request, const Url& base, bool keep_alive) {
+  std::string out =
+      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, base.authority());
+  for (const Header& header : request.headers) out += header.name + ": " + header.value + "\r\n";
+  if (!request.body.empty() || request.method == "POST" || request.method == "PUT")
+    out += fmt::format("Content-Length: {}\r\n", request.body.size());
+  out += keep_alive ? "\r\n" : "Connection: close\r\n\r\n";
+  return out + request.body;
+}
+
+bool clean(const ClientRequest& request) {
+  const auto good = [](std::string_view text, bool space_allowed = false) {
+    return std::ranges::none_of(text, [space_allowed](char c) {
+      return (c >= 0 && c < ' ' && c != '\t') || c == 0x7f || (!space_allowed && c == ' ');
+    });
+  };
+  return good(request.method) && good(request.target) && request.target.starts_with('/') &&
+         std::ranges::all_of(request.headers, [&](const Header& header) {
+           return good(header.name) && good(header.value, true);
+         });
+}
+
+}  // namespace
+
 /// Beast's parser, its events collected in a ClientResponse or passed on.
-class ResponseParser final : public http::basic_parser<false> {
+class HttpClient::ResponseParser final : public http::basic_parser<false> {
  public:
   ResponseParser(const ClientOptions& options, const OnBody* on_body) : on_body_(on_body) {
     eager(true);
@@ -67,148 +104,86 @@ class ResponseParser final : public http::basic_parser<false> {
   const OnBody* on_body_;
 };
 
-std::unexpected<schema::Error> parse_failure(const ParserError& ec, const Url& base) {
-  if (ec == http::error::header_limit || ec == http::error::body_limit)
-    return fail(ErrorCode::limit_exceeded,
-                fmt::format("the answer of {} is larger than allowed", base.authority()));
-  if (ec == http::error::partial_message || ec == http::error::end_of_stream)
-    return fail(ErrorCode::unavailable,
-                fmt::format("{} closed the connection within its answer", base.authority()));
-  return fail(ErrorCode::invalid_document,
-              fmt::format("the answer of {} is not HTTP/1.1: {}", base.authority(), ec.message()));
-}
-
-std::string format_request(const ClientRequest& request, const Url& base, bool keep_alive) {
-  std::string out =
-      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, base.authority());
-  for (const Header& header : request.headers) out += header.name + ": " + header.value + "\r\n";
-  if (!request.body.empty() || request.method == "POST" || request.method == "PUT")
-    out += fmt::format("Content-Length: {}\r\n", request.body.size());
-  out += keep_alive ? "\r\n" : "Connection: close\r\n\r\n";
-  return out + request.body;
-}
-
-bool clean(const ClientRequest& request) {
-  const auto bad = [](std::string_view text, bool space_allowed) {
-    for (const char c : text)
-      if ((c >= 0 && c < ' ' && c != '\t') || c == 0x7f || (!space_allowed && c == ' ')) return true;
-    return false;
-  };
-  if (bad(request.method, false) || bad(request.target, false) || !request.target.starts_with('/'))
-    return false;
-  for (const Header& header : request.headers)
-    if (bad(header.name, false) || bad(header.value, true)) return false;
-  return true;
-}
-
-}  // namespace
-
-struct HttpClient::Impl {
-  Url base;
-  ClientOptions options;
-  Socket socket;
-  std::string pending;    ///< bytes read beyond the last answer
-  bool received = false;  ///< any byte of the current answer
-
-  schema::Result<void> write(const ClientRequest& request, const Deadline& deadline) {
-    if (!socket.open()) {
-      pending.clear();
-      auto connected = Socket::connect(base.host, base.port, options.accept_address,
-                                       deadline.sooner(Deadline(options.connect_timeout)));
-      if (!connected)
-        return schema::wrap(connected.error(), fmt::format("no connection to {}", base.authority()));
-      socket = std::move(*connected);
-      if (base.tls) {
-        const auto secured = socket.start_tls(base.host, options.tls, deadline);
-        if (!secured) {
-          socket.close();
-          return schema::wrap(secured.error(), fmt::format("no connection to {}", base.authority()));
-        }
-      }
-    }
-    return socket.write(format_request(request, base, options.keep_alive), deadline);
-  }
-
-  /// Feeds the parser until one answer is complete, or the reader stopped it.
-  schema::Result<void> read(ResponseParser& parser, const Deadline& deadline) {
-    std::array<char, kReadBytes> buffer;
-    for (;;) {
-      while (!pending.empty() && !parser.is_done()) {
-        ParserError ec;
-        const std::size_t used = parser.put(boost::asio::const_buffer(pending.data(), pending.size()), ec);
-        pending.erase(0, used);
-        if (ec == http::error::need_more) break;
-        if (ec) return parse_failure(ec, base);
-      }
-      if (parser.is_done() || parser.stopped) return {};
-      const auto n =
-          socket.read(buffer.data(), buffer.size(), deadline.sooner(Deadline(options.idle_timeout)));
-      if (!n) return std::unexpected(n.error());
-      if (*n == 0) {
-        ParserError ec;
-        if (parser.got_some())
-          parser.put_eof(ec);
-        else
-          ec = http::error::end_of_stream;
-        if (ec) return parse_failure(ec, base);
-        return {};
-      }
-      received = true;
-      pending.append(buffer.data(), *n);
-    }
-  }
-
-  schema::Result<ClientResponse> receive(const OnBody* on_body, const Deadline& deadline, bool head_only) {
-    for (int interim = 0; interim < kMaxInterimResponses; ++interim) {
-      ResponseParser parser(options, on_body);
-      if (head_only) parser.skip(true);
-      TRY(read(parser, deadline));
-      if (parser.response.status >= 100 && parser.response.status < 200) continue;
-      if (!options.keep_alive || parser.stopped || !parser.keep_alive()) socket.close();
-      return std::move(parser.response);
-    }
-    return fail(ErrorCode::invalid_document,
-                fmt::format("{} sends interim answers without end", base.authority()));
-  }
-
-  schema::Result<ClientResponse> exchange(const ClientRequest& request, const OnBody* on_body) {
-    if (!clean(request))
-      return fail(ErrorCode::invalid_argument,
-                  "a request's method, target or header holds a forbidden character");
-    const Deadline deadline(options.total_timeout);
-    for (;;) {
-      const bool reused = socket.open();
-      received = false;
-      const auto written = write(request, deadline);
-      // A server may refuse a body while it is being sent: its answer then waits to be read.
-      auto response = written || socket.open()
-                          ? receive(on_body, deadline, request.method == "HEAD")
-                          : schema::Result<ClientResponse>(std::unexpected(written.error()));
-      if (response) return response;
-      const bool nothing_came = !received && response.error().code == ErrorCode::unavailable;
-      socket.close();
-      if (reused && nothing_came) continue;
-      return response;
-    }
-  }
-};
-
 HttpClient::HttpClient(Url base, ClientOptions options)
-    : impl_(std::make_unique<Impl>(Impl{std::move(base), std::move(options), {}, {}, false})) {}
-HttpClient::~HttpClient() = default;
-HttpClient::HttpClient(HttpClient&&) noexcept = default;
-HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
+    : base_(std::move(base)), options_(std::move(options)) {}
 
-schema::Result<ClientResponse> HttpClient::send(const ClientRequest& request) {
-  return impl_->exchange(request, nullptr);
+schema::Result<void> HttpClient::connect(const Deadline& deadline) {
+  pending_.clear();
+  auto socket = TRY(Socket::connect(base_.host, base_.port, options_.accept_address,
+                                    deadline.sooner(Deadline(options_.connect_timeout))));
+  if (base_.tls) TRY(socket.start_tls(base_.host, options_.tls, deadline));
+  socket_ = std::move(socket);
+  return {};
 }
 
-schema::Result<ClientResponse> HttpClient::stream(const ClientRequest& request, const OnBody& on_body) {
-  return impl_->exchange(request, &on_body);
+schema::Result<void> HttpClient::write(const ClientRequest& request, const Deadline& deadline) {
+  const auto connected = socket_.open() ? schema::Result<void>{} : connect(deadline);
+  if (!connected)
+    return schema::wrap(connected.error(), fmt::format("no connection to {}", base_.authority()));
+  return socket_.write(format_request(request, base_, options_.keep_alive), deadline);
 }
 
-const Url& HttpClient::base() const {
-  return impl_->base;
+/// Feeds the parser until one answer is complete, or the reader stopped it.
+schema::Result<void> HttpClient::read(ResponseParser& parser, const Deadline& deadline) {
+  std::array<char, kReadBytes> buffer;
+  for (;;) {
+    while (!pending_.empty() && !parser.is_done()) {
+      ParserError ec;
+      const std::size_t used = parser.put(boost::asio::const_buffer(pending_.data(), pending_.size()), ec);
+      pending_.erase(0, used);
+      if (ec == http::error::need_more) break;
+      if (ec) return parse_failure(ec, base_);
+    }
+    if (parser.is_done() || parser.stopped) return {};
+    const auto n =
+        TRY(socket_.read(buffer.data(), buffer.size(), deadline.sooner(Deadline(options_.idle_timeout))));
+    if (n == 0) {
+      ParserError ec;
+      if (parser.got_some())
+        parser.put_eof(ec);
+      else
+        ec = http::error::end_of_stream;
+      if (ec) return parse_failure(ec, base_);
+      return {};
+    }
+    received_ = true;
+    pending_.append(buffer.data(), n);
+  }
+}
+
+schema::Result<ClientResponse> HttpClient::receive(const OnBody* on_body, const Deadline& deadline,
+                                                   bool head_only) {
+  for (int interim = 0; interim < kMaxInterimResponses; ++interim) {
+    ResponseParser parser(options_, on_body);
+    if (head_only) parser.skip(true);
+    TRY(read(parser, deadline));
+    if (parser.response.status >= 100 && parser.response.status < 200) continue;
+    if (!options_.keep_alive || parser.stopped || !parser.keep_alive()) socket_.close();
+    return std::move(parser.response);
+  }
+  return base::failure(ErrorCode::invalid_document, "{} sent too many interim (1xx) responses",
+                       base_.authority());
+}
+
+schema::Result<ClientResponse> HttpClient::exchange(const ClientRequest& request, const OnBody* on_body) {
+  if (!clean(request))
+    return fail(ErrorCode::invalid_argument,
+                "the request's method, target or a header contains a forbidden character");
+  const Deadline deadline(options_.total_timeout);
+  for (;;) {
+    const bool reused = socket_.open();
+    received_ = false;
+    const auto written = write(request, deadline);
+    // A server may refuse a body while it is being sent: its answer then waits to be read.
+    auto response = written || socket_.open()
+                        ? receive(on_body, deadline, request.method == "HEAD")
+                        : schema::Result<ClientResponse>(std::unexpected(written.error()));
+    if (response) return response;
+    const bool nothing_came = !received_ && response.error().code == ErrorCode::unavailable;
+    socket_.close();
+    if (reused && nothing_came) continue;
+    return response;
+  }
 }
 
 }  // namespace driftgate::net

@@ -2,13 +2,13 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "daemon/net/message.hpp"
+#include "daemon/net/socket.hpp"
 #include "daemon/net/tls_files.hpp"
 #include "daemon/net/url.hpp"
 #include "schema/error.hpp"
@@ -57,25 +57,34 @@ using OnBody = std::function<bool(std::string_view bytes)>;
 class HttpClient {
  public:
   explicit HttpClient(Url base, ClientOptions options = {});
-  ~HttpClient();
-  HttpClient(HttpClient&&) noexcept;
-  HttpClient& operator=(HttpClient&&) noexcept;
-  HttpClient(const HttpClient&) = delete;
-  HttpClient& operator=(const HttpClient&) = delete;
 
   /// One exchange, the answer held in memory. With `keep_alive`, a kept connection that breaks
   /// before the first byte of the answer is opened once more and the request sent again.
-  [[nodiscard]] schema::Result<ClientResponse> send(const ClientRequest& request);
+  [[nodiscard]] schema::Result<ClientResponse> send(const ClientRequest& request) {
+    return exchange(request, nullptr);
+  }
 
   /// One exchange whose body goes to `on_body` piece by piece (de-chunked) when the status is 2xx;
   /// other bodies are collected in the response. Used for server-sent events (see sse.hpp).
-  [[nodiscard]] schema::Result<ClientResponse> stream(const ClientRequest& request, const OnBody& on_body);
+  [[nodiscard]] schema::Result<ClientResponse> stream(const ClientRequest& request, const OnBody& on_body) {
+    return exchange(request, &on_body);
+  }
 
-  [[nodiscard]] const Url& base() const;
+  [[nodiscard]] const Url& base() const { return base_; }
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  class ResponseParser;
+  schema::Result<void> connect(const Deadline& deadline);
+  schema::Result<void> write(const ClientRequest& request, const Deadline& deadline);
+  schema::Result<void> read(ResponseParser& parser, const Deadline& deadline);
+  schema::Result<ClientResponse> receive(const OnBody* on_body, const Deadline& deadline, bool head_only);
+  schema::Result<ClientResponse> exchange(const ClientRequest& request, const OnBody* on_body);
+
+  Url base_;
+  ClientOptions options_;
+  Socket socket_;
+  std::string pending_;    ///< bytes read beyond the last answer
+  bool received_ = false;  ///< any byte of the current answer
 };
 
 }  // namespace driftgate::net

@@ -1,15 +1,13 @@
 #include "daemon/net/outgoing.hpp"
 
 #include <arpa/inet.h>
-#include <fmt/core.h>
 #include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <optional>
-#include <utility>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/base/http_text.hpp"
 
 namespace driftgate::net {
@@ -47,11 +45,7 @@ bool internal_v4(std::uint32_t address) {
 
 bool internal_v6(const in6_addr& address) {
   const std::uint8_t* b = address.s6_addr;
-  const bool mapped =
-      std::all_of(b, b + 10, [](std::uint8_t x) { return x == 0; }) && b[10] == 0xFF && b[11] == 0xFF;
-  if (mapped)
-    return internal_v4((std::uint32_t{b[12]} << 24U) | (std::uint32_t{b[13]} << 16U) |
-                       (std::uint32_t{b[14]} << 8U) | b[15]);
+  if (IN6_IS_ADDR_V4MAPPED(&address)) return internal_v4(ntohl(address.s6_addr32[3]));
   const bool global_unicast = (b[0] & 0xE0U) == 0x20U;  // 2000::/3 is all that is routed
   const bool documentation = b[0] == 0x20 && b[1] == 0x01 && b[2] == 0x0D && b[3] == 0xB8;
   const bool tunnelled = b[0] == 0x20 && (b[1] == 0x02 || (b[1] == 0x01 && b[2] == 0 && b[3] == 0));
@@ -77,10 +71,9 @@ bool is_internal_address(std::string_view address) {
 
 schema::Result<void> check_outgoing(const Url& url, const OutgoingPolicy& policy) {
   if (listed(url.host, policy) || policy.public_hosts) return {};
-  return schema::fail(
-      schema::ErrorCode::forbidden,
-      fmt::format("host '{}' is not allowed: add it to {}.allowed_hosts in the daemon's settings", url.host,
-                  policy.setting));
+  return base::failure(schema::ErrorCode::forbidden,
+                       "host '{}' is not allowed: add it to {}.allowed_hosts in the daemon's settings",
+                       url.host, policy.setting);
 }
 
 ClientOptions with_policy(ClientOptions options, const Url& url, const OutgoingPolicy& policy) {

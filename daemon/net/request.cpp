@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "daemon/base/ascii.hpp"
 #include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
 #include "daemon/net/url.hpp"
@@ -23,12 +24,8 @@ std::unexpected<schema::Error> refuse(std::string message) {
   return fail(ErrorCode::invalid_argument, std::move(message));
 }
 
-bool is_alnum(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 bool is_host_char(char c) {
-  return is_alnum(c) || (c != '\0' && std::string_view("-._:[]").contains(c));
+  return base::is_alphanumeric(c, "-._:[]");
 }
 
 bool is_control(char c) {
@@ -41,7 +38,7 @@ Result<std::string_view> take_line(std::string_view& bytes) {
   if (end == std::string_view::npos) return refuse("the request head does not end with an empty line");
   const std::string_view line = bytes.substr(0, end);
   if (line.find_first_of("\r\n") != std::string_view::npos)
-    return refuse("a line of the request head holds a bare CR or LF");
+    return refuse("a line of the request head contains a bare CR or LF");
   bytes.remove_prefix(end + 2);
   return line;
 }
@@ -70,16 +67,15 @@ Result<void> parse_request_line(std::string_view line, RequestHead& head) {
   const std::string_view method = line.substr(0, first);
   const std::string_view target = line.substr(first + 1, last - first - 1);
   const std::string_view version = line.substr(last + 1);
-  const auto upper = [](char c) { return c >= 'A' && c <= 'Z'; };
-  if (method.empty() || method.size() > kMaxMethodBytes || !std::ranges::all_of(method, upper))
-    return refuse("the request's method is not a word of capital letters");
+  if (method.empty() || method.size() > kMaxMethodBytes || !std::ranges::all_of(method, base::is_upper))
+    return refuse("the request method must consist of capital letters");
   if (version != "HTTP/1.1" && version != "HTTP/1.0")
-    return refuse("only HTTP/1.1 and HTTP/1.0 are spoken here");
+    return refuse("only HTTP/1.1 and HTTP/1.0 are supported");
   if (!target.starts_with('/'))
     return refuse("the request target must be a path: absolute form is not accepted");
   for (const char c : target)
     if (c <= ' ' || c >= 0x7f || c == '#' || c == '\\')
-      return refuse("the request target holds a character that must be percent-encoded");
+      return refuse("the request target contains a character that must be percent-encoded");
   head.method = method;
   head.minor_version = version.back() - '0';
   head.keep_alive = head.minor_version == 1;
@@ -93,11 +89,11 @@ Result<void> parse_field(std::string_view line, RequestHead& head) {
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos || colon == 0) return refuse("a header line has no name or no colon");
   const std::string_view name = line.substr(0, colon);
-  if (!base::is_token(name)) return refuse("a header name holds a forbidden character");
+  if (!base::is_token(name)) return refuse("a header name contains a forbidden character");
   if (const auto read_as = limits::disguised_header(name))
     return refuse(fmt::format("a header name could be read as '{}': spell it with dashes", *read_as));
   const std::string_view value = base::trimmed(line.substr(colon + 1));
-  if (std::ranges::any_of(value, is_control)) return refuse("a header value holds a control character");
+  if (std::ranges::any_of(value, is_control)) return refuse("a header value contains a control character");
   if (head.headers.size() == kMaxHeaderFields)
     return refuse(fmt::format("more than {} headers", kMaxHeaderFields));
   head.headers.push_back({std::string(name), std::string(value)});
@@ -106,8 +102,7 @@ Result<void> parse_field(std::string_view line, RequestHead& head) {
 
 Result<void> parse_length(std::string_view value, RequestHead& head) {
   constexpr std::size_t kMaxDigits = 18;
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  if (value.empty() || value.size() > kMaxDigits || !std::ranges::all_of(value, digit))
+  if (value.empty() || value.size() > kMaxDigits || !std::ranges::all_of(value, base::is_digit))
     return refuse("Content-Length must be one decimal number");
   std::from_chars(value.data(), value.data() + value.size(), head.content_length);
   return {};
@@ -121,11 +116,10 @@ Result<void> interpret_fields(RequestHead& head) {
     if (base::equal_ignoring_case(header.name, "host")) {
       ++hosts;
       if (!std::ranges::all_of(header.value, is_host_char))
-        return refuse("the Host header holds a forbidden character");
+        return refuse("the Host header contains a forbidden character");
     } else if (base::equal_ignoring_case(header.name, "content-length")) {
       ++lengths;
-      const auto parsed = parse_length(header.value, head);
-      if (!parsed) return parsed;
+      TRY(parse_length(header.value, head));
     } else if (base::equal_ignoring_case(header.name, "transfer-encoding")) {
       return refuse("Transfer-Encoding is not accepted: send the body with Content-Length");
     } else if (base::equal_ignoring_case(header.name, "authorization")) {
@@ -134,12 +128,12 @@ Result<void> interpret_fields(RequestHead& head) {
       if (base::list_has(header.value, "close")) head.keep_alive = false;
     } else if (base::equal_ignoring_case(header.name, "expect")) {
       if (!base::equal_ignoring_case(header.value, "100-continue"))
-        return refuse("only 'Expect: 100-continue' is known");
+        return refuse("only 'Expect: 100-continue' is supported");
       head.expects_continue = head.minor_version == 1;
     }
   }
   if (hosts > 1 || (hosts == 0 && head.minor_version == 1))
-    return refuse("exactly one Host header is needed");
+    return refuse("exactly one Host header is required");
   if (lengths > 1) return refuse("more than one Content-Length header");
   if (credentials > 1) return refuse("more than one Authorization header");
   return {};
@@ -155,20 +149,15 @@ std::optional<std::string_view> RequestHead::query_value(std::string_view name) 
 
 Result<RequestHead> parse_request_head(std::string_view bytes) {
   RequestHead head;
-  auto line = take_line(bytes);
-  if (!line) return std::unexpected(line.error());
-  auto parsed = parse_request_line(*line, head);
-  if (!parsed) return std::unexpected(parsed.error());
+  const auto request_line = TRY(take_line(bytes));
+  TRY(parse_request_line(request_line, head));
   for (;;) {
-    line = take_line(bytes);
-    if (!line) return std::unexpected(line.error());
-    if (line->empty()) break;
-    parsed = parse_field(*line, head);
-    if (!parsed) return std::unexpected(parsed.error());
+    const auto line = TRY(take_line(bytes));
+    if (line.empty()) break;
+    TRY(parse_field(line, head));
   }
-  if (!bytes.empty()) return refuse("bytes after the request head");
-  parsed = interpret_fields(head);
-  if (!parsed) return std::unexpected(parsed.error());
+  if (!bytes.empty()) return refuse("unexpected bytes after the request head");
+  TRY(interpret_fields(head));
   return head;
 }
 

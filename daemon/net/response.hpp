@@ -60,14 +60,14 @@ class Deferred {
   [[nodiscard]] virtual std::chrono::milliseconds wait() const = 0;
 };
 
-/// "Not Found" for 404; "Unknown" for codes that driftgate does not use.
-[[nodiscard]] std::string_view reason_phrase(int status);
-
-/// An RFC 9457 problem (application/problem+json) with the members status, title, code, detail.
+/// An RFC 9457 problem (application/problem+json) with the members status, title, code, detail. With 503 it
+/// asks to try again in a second.
 [[nodiscard]] Response plain_problem(int status, std::string_view code, std::string_view detail);
 
 /// Status line, header fields and the empty line; Content-Length unless `response` is a feed or has a source,
 /// which is sent in chunks.
 [[nodiscard]] std::string format_response_head(const Response& response, bool keep_alive);
+/// The whole answer when it is a body; the connection ends after it.
+[[nodiscard]] std::string format_whole(const Response& response);
 
 }  // namespace driftgate::net

@@ -7,13 +7,12 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
-#include <condition_variable>
 #include <exception>
 #include <future>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/net/session.hpp"
 #include "daemon/net/tls_server.hpp"
 
@@ -26,7 +25,7 @@ using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 
 constexpr std::chrono::milliseconds kSweepInterval{250};
 constexpr std::chrono::milliseconds kAcceptRetry{100};
-constexpr std::chrono::milliseconds kAfterRoom{1};  ///< until a connection that gave way is closed
+constexpr std::chrono::milliseconds kAfterEviction{1};  ///< until an evicted connection is closed
 
 }  // namespace
 
@@ -38,21 +37,16 @@ struct Server::Impl {
   Acceptor acceptor;
   Timer sweeper;
   ServerState state;
-  std::shared_ptr<TlsServer> tls;  ///< null: plain HTTP
+  TlsContext tls;
   std::uint64_t next_session = 1;
   std::uint16_t port = 0;
   std::thread thread;
-  std::mutex mutex;
-  std::condition_variable none_left;
-  bool drained = false;  ///< stopping, and no session is left
 
   schema::Result<void> listen();
   Awaitable<void> accept_loop();
   void admit(TcpSocket socket);
   void refuse(TcpSocket& socket);
-  void forget(std::uint64_t id);
   Awaitable<void> sweep_loop();
-  void check_drained();
   void for_each_session(const std::function<void(Session&)>& action);
 };
 
@@ -60,17 +54,17 @@ schema::Result<void> Server::Impl::listen() {
   boost::system::error_code error;
   const auto address = asio::ip::make_address(state.options.address, error);
   if (error)
-    return schema::fail(schema::ErrorCode::invalid_argument,
-                        fmt::format("'{}' is not a numeric address to listen on", state.options.address));
+    return base::failure(schema::ErrorCode::invalid_argument, "'{}' is not a numeric address to listen on",
+                         state.options.address);
   const tcp::endpoint endpoint(address, state.options.port);
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(limits::kListenBacklog, error);
   if (error)
-    return schema::fail(schema::ErrorCode::io,
-                        fmt::format("cannot listen on {} port {}: {}; is another daemon running there?",
-                                    state.options.address, state.options.port, error.message()));
+    return base::failure(schema::ErrorCode::io,
+                         "cannot listen on {} port {}: {}; is another daemon running there?",
+                         state.options.address, state.options.port, error.message());
   port = acceptor.local_endpoint().port();
   return {};
 }
@@ -85,10 +79,10 @@ Awaitable<void> Server::Impl::accept_loop() {
     }
     if (error == asio::error::operation_aborted) break;
     if (error == asio::error::connection_aborted) continue;
-    // Out of descriptors or memory: an idle connection gives way and the next one is taken then.
-    const bool room = state.connections.make_room();
+    // Out of descriptors or memory: evict an idle connection, then accept the next one.
+    const bool room = state.connections.evict_one();
     if (!room) state.log(fmt::format("cannot accept a connection: {}", error.message()));
-    Timer pause(io.get_executor(), room ? kAfterRoom : kAcceptRetry);
+    Timer pause(io.get_executor(), room ? kAfterEviction : kAcceptRetry);
     co_await pause.async_wait(kAwait);
   }
 }
@@ -96,12 +90,8 @@ Awaitable<void> Server::Impl::accept_loop() {
 /// One attempt without waiting: a client over the limit must not cost more than that.
 void Server::Impl::refuse(TcpSocket& socket) {
   if (tls) return;
-  Response full = plain_problem(503, "unavailable", "Too many connections. Close some or try again later.");
-  full.headers.push_back({"Retry-After", "1"});
-  const std::string bytes = format_response_head(full, false) + full.body;
-  boost::system::error_code ignored;
-  socket.non_blocking(true, ignored);
-  socket.write_some(asio::buffer(bytes), ignored);
+  write_at_once(socket, format_whole(plain_problem(503, "unavailable",
+                                                   "Too many connections. Close some or try again later.")));
 }
 
 void Server::Impl::admit(TcpSocket socket) {
@@ -110,32 +100,17 @@ void Server::Impl::admit(TcpSocket socket) {
   if (error) return;
   const std::string address = peer.address().to_string();
   auto place = state.stopping ? nullptr : state.connections.admit(limits::Source::of(address));
-  if (!place) {
-    refuse(socket);
-    return;
-  }
+  if (!place) return refuse(socket);
   socket.set_option(tcp::no_delay(true), error);
   const std::uint64_t id = next_session++;
-  auto stream = tls ? tls->wrap(std::move(socket)) : plain_stream(std::move(socket));
+  auto stream = tls ? tls_stream(std::move(socket), tls) : plain_stream(std::move(socket));
   auto session = std::make_shared<Session>(state, std::move(stream), address, std::move(place));
   state.sessions.emplace(id, session);
   asio::co_spawn(io.get_executor(), session->run(), [this, id, session](const std::exception_ptr& failure) {
-    if (failure) state.log("a connection ended by an exception inside the server");
+    if (failure) state.log("a connection ended with an exception");
     session->close();
-    forget(id);
+    state.sessions.erase(id);
   });
-}
-
-void Server::Impl::forget(std::uint64_t id) {
-  state.sessions.erase(id);
-  check_drained();
-}
-
-void Server::Impl::check_drained() {
-  if (!state.stopping || !state.sessions.empty()) return;
-  const std::lock_guard lock(mutex);
-  drained = true;
-  none_left.notify_all();
 }
 
 void Server::Impl::for_each_session(const std::function<void(Session&)>& action) {
@@ -150,24 +125,20 @@ Awaitable<void> Server::Impl::sweep_loop() {
     if (state.stopping && state.sessions.empty()) break;
     const auto now = Clock::now();
     for_each_session([now](Session& session) { session.sweep(now); });
-    if (const auto news = state.connections.news(now)) state.log(*news);
+    if (const auto summary = state.connections.summary(now)) state.log(*summary);
   }
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 schema::Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler& handler) {
-  std::shared_ptr<TlsServer> tls;
-  if (options.tls.any()) {
-    auto loaded = TRY(TlsServer::load(options.tls));
-    tls = std::move(loaded);
-  }
+  auto tls = TRY(options.tls.any() ? load_tls(options.tls) : nullptr);
   auto impl = std::make_unique<Impl>(std::move(options), handler);
   impl->tls = std::move(tls);
   TRY(impl->listen());
   Impl& server = *impl;
   const auto on_end = [&server](const std::exception_ptr& failure) {
-    if (failure) server.state.log("a loop of the HTTP server ended by an exception");
+    if (failure) server.state.log("a loop of the HTTP server ended with an exception");
   };
   asio::co_spawn(server.io.get_executor(), server.accept_loop(), on_end);
   asio::co_spawn(server.io.get_executor(), server.sweep_loop(), on_end);
@@ -193,21 +164,21 @@ void Server::wake_streams() {
 
 void Server::stop(std::chrono::milliseconds deadline) {
   if (!impl_->thread.joinable()) return;
-  asio::post(impl_->io, [impl = impl_.get()] {
+  const auto until = Clock::now() + deadline;
+  std::packaged_task<void()> refuse_new([impl = impl_.get()] {
     impl->state.stopping = true;
     boost::system::error_code ignored;
     impl->acceptor.close(ignored);
     impl->for_each_session([](Session& session) { session.stop(); });
-    impl->check_drained();
   });
-  std::unique_lock lock(impl_->mutex);
-  const auto none_left = [this] { return impl_->drained; };
-  if (!impl_->none_left.wait_for(lock, deadline, none_left)) {
+  const auto refusing = refuse_new.get_future();
+  asio::post(impl_->io, std::move(refuse_new));
+  refusing.wait();
+  if (!impl_->state.connections.wait_for_none(until)) {
     asio::post(impl_->io,
                [impl = impl_.get()] { impl->for_each_session([](Session& session) { session.close(); }); });
-    impl_->none_left.wait(lock, none_left);
+    impl_->state.connections.wait_for_none(Clock::time_point::max());
   }
-  lock.unlock();
   impl_->io.stop();
   impl_->thread.join();
 }

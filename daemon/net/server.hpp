@@ -44,22 +44,20 @@ struct ServerOptions {
   std::chrono::milliseconds write_timeout{30'000};
   TlsServerFiles tls{};                               ///< none: plain HTTP
   std::chrono::milliseconds heartbeat{15'000};        ///< comment line on silent event streams
-  std::function<void(std::string_view message)> log;  ///< failures that no client sees; may be empty
+  std::function<void(std::string_view message)> log{};  ///< failures that no client sees; may be empty
 };
 
 /// An HTTP/1.1 server: one thread for all sockets, a pool for the handler.
 class Server {
  public:
-  /// Binds, listens and serves. `io` or `invalid_argument` when the address cannot be had; errors
-  /// of TlsServer::load. `handler`
-  /// must outlive the server.
+  /// Binds, listens and serves. `io` or `invalid_argument` when it cannot listen on the address; errors of
+  /// load_tls. `handler` must outlive the server.
   static schema::Result<std::unique_ptr<Server>> start(ServerOptions options, Handler& handler);
   ~Server();
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
 
   [[nodiscard]] std::uint16_t port() const;
-  /// Something changed that event streams or deferred answers may wait for. Any thread, never blocks.
+  /// Something has changed that event streams or deferred answers may be waiting for. Any thread, never
+  /// blocks.
   void wake_streams();
   /// Takes no new connections, ends streams, lets requests in flight finish until the deadline, then
   /// closes everything. Afterwards no handler call is running.

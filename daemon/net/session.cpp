@@ -22,13 +22,6 @@ constexpr std::size_t kReadBytes = 16 * 1024;
 constexpr std::size_t kLingerBytes = 2 * 1024 * 1024;
 constexpr std::chrono::milliseconds kLingerTime{1'000};
 constexpr std::chrono::milliseconds kPoolRetry{100};
-constexpr int kProceed = 0;  ///< status of a Response that lets the request go on
-
-Response proceed() {
-  Response response;
-  response.status = kProceed;
-  return response;
-}
 
 enum class HeadState { incomplete, complete, broken };
 
@@ -43,10 +36,13 @@ HeadState find_head(const std::string& bytes, std::size_t& size) {
 }
 
 Response out_of_memory() {
-  Response response = plain_problem(
-      503, "unavailable", "Too many bodies of requests are on their way at once. Try again in a second.");
-  response.headers.push_back({"Retry-After", "1"});
-  return response;
+  return plain_problem(503, "unavailable",
+                       "The memory for request bodies is used up. Try again in a second.");
+}
+
+Response too_large(int status, std::string_view what, std::size_t limit) {
+  return plain_problem(status, "limit_exceeded",
+                       fmt::format("The request's {} is larger than {} bytes.", what, limit));
 }
 
 /// The answer to HEAD is that to GET without its body (RFC 9110, section 9.3.2).
@@ -54,13 +50,12 @@ bool has_body(const RequestHead& head) {
   return head.method != "HEAD";
 }
 
-Response guarded(const ServerState& state, const std::function<Response()>& work) {
+std::optional<Response> guarded(const ServerState& state, const Session::Work& work) {
   try {
     return work();
   } catch (const std::exception& e) {
     state.log(fmt::format("a request handler threw: {}", e.what()));
-    return plain_problem(500, "internal",
-                         "A fault inside the daemon; its log has the details. Please report it.");
+    return plain_problem(500, "internal", "Internal error; see the daemon's log. Please report this.");
   }
 }
 
@@ -91,11 +86,10 @@ void Session::enter_work() {
 }
 
 /// The table of connections needs this one's place. A request that came meanwhile is answered first.
-void Session::give_way() {
+void Session::evict() {
   if (place_->in_use() == Use::active) return;
   if (phase_ == Phase::body) {
-    const Response full = out_of_memory();
-    stream_->write_now(format_response_head(full, false) + full.body);
+    stream_->write_now(format_whole(out_of_memory()));
   }
   close();
 }
@@ -111,10 +105,8 @@ void Session::sweep(Clock::time_point now) {
   if (phase_ == Phase::writing && now - entered_ >= limits::kStalledAfter) place_->use(Use::stalled);
   if (now < deadline_) return;
   if (phase_ == Phase::head || phase_ == Phase::body) {
-    const Response late =
-        plain_problem(408, "request_timeout", "The request did not arrive within its time limit.");
-    const std::string bytes = format_response_head(late, false) + late.body;
-    stream_->write_now(bytes);
+    stream_->write_now(format_whole(
+        plain_problem(408, "request_timeout", "The request did not arrive within its time limit.")));
   }
   close();
 }
@@ -141,7 +133,7 @@ Awaitable<void> Session::run() {
   const Executor executor = stream_->socket().get_executor();
   place_->begin([executor, weak = weak_from_this()] {
     asio::post(executor, [weak] {
-      if (const auto session = weak.lock()) session->give_way();
+      if (const auto session = weak.lock()) session->evict();
     });
   });
   enter(Phase::idle, state_.options.head_timeout);
@@ -155,31 +147,26 @@ Awaitable<void> Session::run() {
 
 Awaitable<bool> Session::serve_one() {
   Request request;
-  const bool has_head = co_await read_head(request);
-  if (!has_head) co_return false;
-  request.remote_address = remote_address_;
   Handler& handler = state_.handler;
-  if (request.content_length > 0) {
-    Work check = [&handler, &request] {
-      auto refusal = handler.before_body(request);
-      return refusal ? std::move(*refusal) : proceed();
-    };
-    Response verdict = co_await on_pool(std::move(check));
-    if (verdict.status != kProceed) {
-      const bool sent = co_await refuse(std::move(verdict), has_body(request));
-      co_return sent;
+  std::optional<Response> refusal = co_await read_head(request);
+  if (!refusal && request.content_length > 0) {
+    Work check = [&handler, &request] { return handler.before_body(request); };
+    refusal = co_await on_pool(std::move(check));
+    if (!refusal) {
+      refusal = co_await read_body(request);
     }
-    const bool whole = co_await read_body(request);
-    if (!whole) co_return false;
+  }
+  if (!stream_->socket().is_open()) co_return false;
+  if (refusal) {
+    co_await refuse(std::move(*refusal), has_body(request));
+    co_return false;
   }
   Work work = [&handler, &request] {
-    if (request.content_length == 0) {
-      auto refusal = handler.before_body(request);
-      if (refusal) return std::move(*refusal);
-    }
-    return handler.handle(request);
+    auto refused = request.content_length == 0 ? handler.before_body(request) : std::nullopt;
+    return refused ? std::move(refused) : handler.handle(request);
   };
-  Response response = co_await on_pool(std::move(work));
+  std::optional<Response> answer = co_await on_pool(std::move(work));
+  Response response = std::move(*answer);
   if (response.deferred) {
     auto deferred = response.deferred;
     response = co_await resolve(std::move(deferred));
@@ -188,94 +175,80 @@ Awaitable<bool> Session::serve_one() {
     co_await stream(std::move(response));
     co_return false;
   }
-  const bool keep =
-      request.keep_alive && !response.close && !state_.stopping && !place_->gave_way();
+  const bool keep = request.keep_alive && !response.close && !state_.stopping && !place_->evicted();
   std::string head = format_response_head(response, keep);
-  if (!has_body(request)) {
-    const bool sent = co_await send(std::move(head), {});
-    co_return sent&& keep;
-  }
-  if (response.source) {
+  if (!has_body(request)) response.body.clear();
+  bool sent = false;
+  if (response.source && has_body(request)) {
     auto source = response.source;
-    const bool complete = co_await send_chunks(std::move(head), std::move(source));
-    co_return complete&& keep;
+    sent = co_await send_chunks(std::move(head), std::move(source));
+  } else {
+    sent = co_await send(std::move(head), std::move(response.body));
   }
-  const bool sent = co_await send(std::move(head), std::move(response.body));
   co_return sent&& keep;
 }
 
+/// Reads what has come; at the end of the stream, and after a failure, closes the connection and returns
+/// false.
 Awaitable<bool> Session::fill(std::size_t most) {
   std::array<char, kReadBytes> bytes;
   const auto size = co_await stream_->read_some(asio::buffer(bytes, most));
-  if (size) buffer_.append(bytes.data(), *size);
+  if (size)
+    buffer_.append(bytes.data(), *size);
+  else
+    close();
   co_return size.has_value();
 }
 
-Awaitable<bool> Session::read_head(RequestHead& head) {
+/// Reads one head; a problem to answer with, or nothing when the head is read or the connection is closed.
+Awaitable<std::optional<Response>> Session::read_head(RequestHead& head) {
+  const auto& options = state_.options;
   if (buffer_.empty())
-    enter(Phase::idle, state_.options.idle_timeout);
+    enter(Phase::idle, options.idle_timeout);
   else
-    enter(Phase::head, state_.options.head_timeout);
+    enter(Phase::head, options.head_timeout);
   std::size_t size = 0;
   HeadState found = find_head(buffer_, size);
-  while (found == HeadState::incomplete && buffer_.size() <= state_.options.max_head_bytes) {
+  while (found == HeadState::incomplete && buffer_.size() <= options.max_head_bytes) {
     const bool more = co_await fill(kReadBytes);
-    if (!more) co_return false;
-    if (phase_ == Phase::idle) enter(Phase::head, state_.options.head_timeout);
+    if (!more) co_return std::nullopt;
+    if (phase_ == Phase::idle) enter(Phase::head, options.head_timeout);
     found = find_head(buffer_, size);
   }
-  if (found != HeadState::broken && size > state_.options.max_head_bytes) {
-    Response large = plain_problem(
-        431, "limit_exceeded",
-        fmt::format("The request's head is larger than {} bytes.", state_.options.max_head_bytes));
-    co_await refuse(std::move(large), true);
-    co_return false;
-  }
+  if (found != HeadState::broken && size > options.max_head_bytes)
+    co_return too_large(431, "head", options.max_head_bytes);
   auto parsed = parse_request_head(std::string_view(buffer_).substr(0, size));
-  if (!parsed) {
-    Response bad = plain_problem(400, "bad_request", "Not accepted: " + parsed.error().message + ".");
-    co_await refuse(std::move(bad), true);
-    co_return false;
-  }
+  if (!parsed)
+    co_return plain_problem(400, "bad_request", "Malformed request: " + parsed.error().message + ".");
   buffer_.erase(0, size);
   head = std::move(*parsed);
-  co_return true;
+  head.remote_address = remote_address_;
+  co_return std::nullopt;
 }
 
-Awaitable<bool> Session::read_body(Request& request) {
-  if (request.content_length > state_.options.max_body_bytes) {
-    Response large = plain_problem(
-        413, "limit_exceeded",
-        fmt::format("The request's body is larger than {} bytes.", state_.options.max_body_bytes));
-    co_await refuse(std::move(large), has_body(request));
-    co_return false;
-  }
+/// The same for the body that the head announced.
+Awaitable<std::optional<Response>> Session::read_body(Request& request) {
+  const auto& options = state_.options;
+  if (request.content_length > options.max_body_bytes)
+    co_return too_large(413, "body", options.max_body_bytes);
   if (request.expects_continue && buffer_.empty()) {
     std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
     const bool sent = co_await send(std::move(interim), {});
-    if (!sent) co_return false;
+    if (!sent) close();
   }
-  enter(Phase::body, state_.options.body_timeout);
+  enter(Phase::body, options.body_timeout);
   const std::size_t length = request.content_length;
   while (buffer_.size() < length) {
-    if (!limits::make_body_room(*place_, buffer_, length, kReadBytes)) {
-      Response full = out_of_memory();
-      co_await refuse(std::move(full), has_body(request));
-      co_return false;
-    }
+    if (!limits::make_body_room(*place_, buffer_, length, kReadBytes)) co_return out_of_memory();
     const bool more = co_await fill(std::min(kReadBytes, length - buffer_.size()));
-    if (!more) co_return false;
+    if (!more) co_return std::nullopt;
   }
-  if (buffer_.size() == length) {
-    request.body = std::exchange(buffer_, {});
-    co_return true;
-  }
-  request.body = buffer_.substr(0, length);
-  buffer_.erase(0, length);
-  co_return true;
+  request.body = limits::take_front(buffer_, length);
+  co_return std::nullopt;
 }
 
-Awaitable<Response> Session::on_pool(Work work) {
+/// What the work returned, or a problem when it threw or the pool is full.
+Awaitable<std::optional<Response>> Session::on_pool(Work work) {
   enter_work();
   finished_.expires_at(Clock::time_point::max());
   // The socket thread reads `result` only after the pool has posted back to it.
@@ -286,14 +259,11 @@ Awaitable<Response> Session::on_pool(Work work) {
     const Executor executor = self->stream_->socket().get_executor();
     asio::post(executor, [session = std::move(self)] { session->finished_.cancel(); });
   });
-  if (!taken) {
-    Response busy =
-        plain_problem(503, "unavailable", "The daemon is busy: its queue is full. Try again in a second.");
-    busy.headers.push_back({"Retry-After", "1"});
-    co_return busy;
-  }
+  if (!taken)
+    co_return plain_problem(503, "unavailable",
+                            "The daemon is busy: its queue is full. Try again in a second.");
   co_await finished_.async_wait(kAwait);
-  co_return std::move(**result);
+  co_return std::move(*result);
 }
 
 Awaitable<bool> Session::sleep_until(Clock::time_point when) {
@@ -310,18 +280,23 @@ Awaitable<Response> Session::resolve(std::shared_ptr<Deferred> deferred) {
   for (;;) {
     woken_ = false;
     const bool last = Clock::now() >= until || state_.stopping || peer_gone();
-    Work poll = [deferred, last] {
-      auto answer = deferred->poll(last);
-      return answer ? std::move(*answer) : proceed();
-    };
-    Response answer = co_await on_pool(std::move(poll));
-    if (answer.status != kProceed) co_return answer;
-    if (last) {
-      Response missing =
-          plain_problem(500, "internal", "A deferred answer gave none at its end. Please report it.");
-      co_return missing;
-    }
+    Work poll = [deferred, last] { return deferred->poll(last); };
+    std::optional<Response> answer = co_await on_pool(std::move(poll));
+    if (answer) co_return std::move(*answer);
+    if (last)
+      co_return plain_problem(500, "internal",
+                              "No response was ready at the end of the wait. Please report this.");
     co_await sleep_until(until);
+  }
+}
+
+/// Does the work on the pool, as soon as that has room; false when it threw or the connection ends.
+Awaitable<bool> Session::pull(Work work) {
+  for (;;) {
+    const std::optional<Response> failed = co_await on_pool(work);
+    if (!failed) co_return true;
+    if (failed->status != 503 || state_.stopping || !stream_->socket().is_open()) co_return false;
+    co_await sleep_until(Clock::now() + kPoolRetry);
   }
 }
 
@@ -332,13 +307,12 @@ Awaitable<void> Session::stream(Response response) {
   while (open && !peer_gone()) {
     woken_ = false;
     auto batch = std::make_shared<EventFeed::Batch>();
-    Work pull = [feed, batch] {
+    Work next = [feed, batch] {
       *batch = feed->next();
-      return proceed();
+      return std::nullopt;
     };
-    const Response pulled = co_await on_pool(std::move(pull));
-    const bool busy = pulled.status == 503;
-    if (pulled.status != kProceed && !busy) break;
+    const bool pulled = co_await pull(std::move(next));
+    if (!pulled) break;
     std::string bytes;
     for (const SseEvent& event : batch->events) bytes += format_sse(event);
     if (!bytes.empty()) {
@@ -347,9 +321,8 @@ Awaitable<void> Session::stream(Response response) {
     if (!open || batch->ended || state_.stopping) break;
     if (batch->events.size() >= EventFeed::kMaxBatch) continue;
     enter_work();
-    const auto pause = busy ? kPoolRetry : state_.options.heartbeat;
-    const bool woken = co_await sleep_until(Clock::now() + pause);
-    if (!woken && !busy) {
+    const bool woken = co_await sleep_until(Clock::now() + state_.options.heartbeat);
+    if (!woken) {
       std::string heartbeat = ": heartbeat\n\n";
       open = co_await send(std::move(heartbeat), {});
     }
@@ -362,19 +335,14 @@ Awaitable<bool> Session::send_chunks(std::string head, std::shared_ptr<BodySourc
   bool open = co_await send(std::move(head), {});
   while (open && !state_.stopping) {
     auto piece = std::make_shared<schema::Result<std::string>>();
-    Work pull = [source, piece] {
+    Work next = [source, piece] {
       *piece = source->next();
-      return proceed();
+      return std::nullopt;
     };
-    const Response pulled = co_await on_pool(std::move(pull));
-    if (pulled.status == 503) {
-      const bool woken = co_await sleep_until(Clock::now() + kPoolRetry);
-      (void)woken;
-      continue;
-    }
-    if (pulled.status != kProceed) co_return false;
+    const bool pulled = co_await pull(std::move(next));
+    if (!pulled) co_return false;
     if (!*piece) {
-      state_.log(fmt::format("an answer was cut off: {}", piece->error().describe()));
+      state_.log(fmt::format("a response was cut off: {}", piece->error().describe()));
       co_return false;
     }
     const bool last = (*piece)->empty();
@@ -394,7 +362,7 @@ Awaitable<bool> Session::send(std::string head, std::string body) {
 }
 
 /// Answers without having read the whole request, so the connection cannot be used again.
-Awaitable<bool> Session::refuse(Response problem, bool with_body) {
+Awaitable<void> Session::refuse(Response problem, bool with_body) {
   std::string().swap(buffer_);  // what came of the request takes no memory while the answer is on its way
   std::string head = format_response_head(problem, false);
   if (!with_body) problem.body.clear();
@@ -402,7 +370,6 @@ Awaitable<bool> Session::refuse(Response problem, bool with_body) {
   if (sent) {
     co_await linger();
   }
-  co_return false;
 }
 
 /// Closing with unread bytes resets the connection and may destroy the answer on its way, so what

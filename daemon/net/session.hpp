@@ -52,6 +52,9 @@ class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(ServerState& state, std::unique_ptr<Stream> stream, std::string remote_address,
           std::unique_ptr<limits::ConnectionTable::Place> place);
+  /// What the pool does for a session: an answer, or nothing when there is none to send.
+  using Work = std::function<std::optional<Response>()>;
+
   /// Serves until the connection ends. The caller keeps the session alive meanwhile.
   Awaitable<void> run();
   /// Closes the connection when its deadline is over; a half-read request is told so first.
@@ -64,23 +67,23 @@ class Session : public std::enable_shared_from_this<Session> {
 
  private:
   enum class Phase { idle, head, body, working, writing, lingering };
-  using Work = std::function<Response()>;
 
   Awaitable<bool> serve_one();
-  Awaitable<bool> read_head(RequestHead& head);
-  Awaitable<bool> read_body(Request& request);
-  Awaitable<Response> on_pool(Work work);
+  Awaitable<std::optional<Response>> read_head(RequestHead& head);
+  Awaitable<std::optional<Response>> read_body(Request& request);
+  Awaitable<std::optional<Response>> on_pool(Work work);
+  Awaitable<bool> pull(Work work);
   Awaitable<Response> resolve(std::shared_ptr<Deferred> deferred);
   Awaitable<void> stream(Response response);
   Awaitable<bool> send_chunks(std::string head, std::shared_ptr<BodySource> source);
   Awaitable<bool> send(std::string head, std::string body);
-  Awaitable<bool> refuse(Response problem, bool with_body);
+  Awaitable<void> refuse(Response problem, bool with_body);
   Awaitable<void> linger();
   Awaitable<bool> fill(std::size_t most);
   Awaitable<bool> sleep_until(std::chrono::steady_clock::time_point when);
   void enter(Phase phase, std::chrono::milliseconds limit);
   void enter_work();
-  void give_way();
+  void evict();
   [[nodiscard]] bool peer_gone();
 
   ServerState& state_;

@@ -1,18 +1,18 @@
 #include "daemon/net/socket.hpp"
 
-#include <fmt/core.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <utility>
 
+#include "daemon/base/failure.hpp"
+#include "daemon/base/poll_until.hpp"
 #include "daemon/net/tls_client.hpp"
 
 namespace driftgate::net {
@@ -31,7 +31,7 @@ schema::Result<AddressList> resolve(const std::string& host, std::uint16_t port)
   addrinfo* list = nullptr;
   const int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
   if (rc != 0)
-    return fail(ErrorCode::unavailable, fmt::format("cannot resolve host '{}': {}", host, gai_strerror(rc)));
+    return base::failure(ErrorCode::unavailable, "cannot resolve host '{}': {}", host, gai_strerror(rc));
   return AddressList(list, &freeaddrinfo);
 }
 
@@ -44,63 +44,31 @@ std::string numeric(const addrinfo& address) {
 
 }  // namespace
 
-Deadline::Deadline(std::chrono::milliseconds after) {
-  if (after.count() > 0) at_ = std::chrono::steady_clock::now() + after;
-}
-
-Deadline Deadline::sooner(const Deadline& other) const {
-  if (!at_) return other;
-  if (!other.at_) return *this;
-  return *at_ < *other.at_ ? *this : other;
-}
-
-int Deadline::remaining_ms() const {
-  if (!at_) return -1;
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(*at_ - std::chrono::steady_clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 24 * 3600 * 1000));
+schema::Result<void> wait_for(int fd, short events, const Deadline& deadline) {
+  const int ready = base::poll_until(fd, events, deadline.at());
+  if (ready > 0) return {};
+  if (ready == 0) return fail(ErrorCode::deadline_exceeded, "no answer within the time limit");
+  return base::failure(ErrorCode::io, "poll failed: {}", std::strerror(errno));
 }
 
 Socket::Socket() = default;
 Socket::Socket(int fd) : fd_(fd) {}
-Socket::~Socket() {
-  close();
-}
+Socket::~Socket() = default;
 Socket::Socket(Socket&& other) noexcept = default;
-Socket& Socket::operator=(Socket&& other) noexcept {
-  if (this != &other) {
-    close();
-    fd_ = std::move(other.fd_);
-    tls_ = std::move(other.tls_);
-  }
-  return *this;
-}
+Socket& Socket::operator=(Socket&& other) noexcept = default;
 
 void Socket::close() {
   tls_.reset();
   fd_.reset();
 }
 
-schema::Result<void> Socket::wait(short events, const Deadline& deadline) const {
-  for (;;) {
-    pollfd item{fd_.get(), events, 0};
-    const int rc = poll(&item, 1, deadline.remaining_ms());
-    if (rc > 0) return {};
-    if (rc == 0) return fail(ErrorCode::deadline_exceeded, "no answer within the time limit");
-    if (errno != EINTR) return fail(ErrorCode::io, fmt::format("poll failed: {}", std::strerror(errno)));
-  }
-}
-
 schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t port,
                                        const AcceptAddress& accept, const Deadline& deadline) {
   const auto list = TRY(resolve(host, port));
-  schema::Error last{
-      ErrorCode::forbidden,
-      fmt::format("no address of host '{}' is allowed: loopback, private and link-local addresses "
-                  "need the host in engines.allowed_hosts",
-                  host),
-      {},
-      nullptr};
+  auto last = base::failure(ErrorCode::forbidden,
+                            "no address of host '{}' is allowed: loopback, private and link-local addresses "
+                            "need the host in engines.allowed_hosts",
+                            host);
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
     if (accept && !accept(numeric(*address))) continue;
     Socket socket(::socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -108,7 +76,7 @@ schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t po
     if (error == 0 && ::connect(socket.fd_.get(), address->ai_addr, address->ai_addrlen) != 0) {
       error = errno;
       if (error == EINPROGRESS) {
-        TRY(socket.wait(POLLOUT, deadline));
+        TRY(wait_for(socket.fd_.get(), POLLOUT, deadline));
         socklen_t size = sizeof error;
         getsockopt(socket.fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
       }
@@ -118,12 +86,10 @@ schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t po
       setsockopt(socket.fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       return socket;
     }
-    last = schema::Error{ErrorCode::unavailable,
-                         fmt::format("cannot connect to {} port {}: {}", host, port, std::strerror(error)),
-                         {},
-                         nullptr};
+    last = base::failure(ErrorCode::unavailable, "cannot connect to {} port {}: {}", host, port,
+                         std::strerror(error));
   }
-  return std::unexpected(last);
+  return last;
 }
 
 schema::Result<void> Socket::start_tls(const std::string& host, const TlsClientFiles& files,
@@ -143,10 +109,8 @@ schema::Result<void> Socket::write(std::string_view bytes, const Deadline& deadl
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
-      return fail(ErrorCode::unavailable,
-                  fmt::format("connection lost while sending: {}", std::strerror(errno)));
-    const auto ready = wait(POLLOUT, deadline);
-    if (!ready) return ready;
+      return base::failure(ErrorCode::unavailable, "connection lost while sending: {}", std::strerror(errno));
+    TRY(wait_for(fd_.get(), POLLOUT, deadline));
   }
   return {};
 }
@@ -158,9 +122,8 @@ schema::Result<std::size_t> Socket::read(char* buffer, std::size_t size, const D
     if (n >= 0) return static_cast<std::size_t>(n);
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
-      return fail(ErrorCode::unavailable,
-                  fmt::format("connection lost while reading: {}", std::strerror(errno)));
-    TRY(wait(POLLIN, deadline));
+      return base::failure(ErrorCode::unavailable, "connection lost while reading: {}", std::strerror(errno));
+    TRY(wait_for(fd_.get(), POLLIN, deadline));
   }
 }
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,17 +17,20 @@ namespace driftgate::net {
 /// A point on the monotonic clock, or never.
 class Deadline {
  public:
-  Deadline() = default;
+  using Time = std::chrono::steady_clock::time_point;
   /// `after` from now; 0 means never.
-  explicit Deadline(std::chrono::milliseconds after);
+  explicit Deadline(std::chrono::milliseconds after)
+      : at_(after.count() > 0 ? Time::clock::now() + after : Time::max()) {}
   /// The earlier of the two.
-  [[nodiscard]] Deadline sooner(const Deadline& other) const;
-  /// Milliseconds left for poll(2): -1 for never, 0 when over.
-  [[nodiscard]] int remaining_ms() const;
+  [[nodiscard]] Deadline sooner(const Deadline& other) const { return at_ < other.at_ ? *this : other; }
+  [[nodiscard]] Time at() const { return at_; }
 
  private:
-  std::optional<std::chrono::steady_clock::time_point> at_;
+  Time at_;
 };
+
+/// Waits until the descriptor is ready for `events` of poll(2); `deadline_exceeded` otherwise.
+[[nodiscard]] schema::Result<void> wait_for(int fd, short events, const Deadline& deadline);
 
 class TlsClient;
 
@@ -40,8 +42,6 @@ class Socket {
   ~Socket();
   Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&& other) noexcept;
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
 
   using AcceptAddress = std::function<bool(std::string_view address)>;
   /// Resolves and connects to the first address that `accept` allows and that answers. Resolving a
@@ -63,7 +63,6 @@ class Socket {
   void close();
 
  private:
-  schema::Result<void> wait(short events, const Deadline& deadline) const;
   base::UniqueFd fd_;
   std::unique_ptr<TlsClient> tls_;
 };

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/net/socket.hpp"
 
 namespace driftgate::net {
@@ -45,16 +46,6 @@ std::unexpected<schema::Error> bad_file(std::string_view what, const std::string
               fmt::format("the {} {} cannot be used: {}", what, file, why));
 }
 
-schema::Result<void> wait(int fd, short events, const Deadline& deadline) {
-  for (;;) {
-    pollfd item{fd, events, 0};
-    const int rc = ::poll(&item, 1, deadline.remaining_ms());
-    if (rc > 0) return {};
-    if (rc == 0) return fail(ErrorCode::deadline_exceeded, "no answer within the time limit");
-    if (errno != EINTR) return fail(ErrorCode::io, fmt::format("poll failed: {}", std::strerror(errno)));
-  }
-}
-
 bool is_address(const std::string& host) {
   std::array<unsigned char, 16> bytes{};
   return ::inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
@@ -70,7 +61,7 @@ struct TlsClient::Impl {
 
   schema::Result<void> load(const TlsClientFiles& files) {
     context.reset(SSL_CTX_new(TLS_client_method()));
-    if (!context) return fail(ErrorCode::internal, "OpenSSL cannot begin TLS: " + library_error());
+    if (!context) return fail(ErrorCode::internal, "OpenSSL cannot start TLS: " + library_error());
     SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
     if (files.ca.empty()) {
@@ -92,14 +83,14 @@ struct TlsClient::Impl {
   schema::Result<void> shake_hands(const std::string& host, const Deadline& deadline) {
     ssl.reset(SSL_new(context.get()));
     if (!ssl || SSL_set_fd(ssl.get(), fd) != 1) {
-      return fail(ErrorCode::internal, "OpenSSL cannot begin TLS: " + library_error());
+      return fail(ErrorCode::internal, "OpenSSL cannot start TLS: " + library_error());
     }
     X509_VERIFY_PARAM* const wanted = SSL_get0_param(ssl.get());
     const bool named = is_address(host) ? X509_VERIFY_PARAM_set1_ip_asc(wanted, host.c_str()) == 1
                                         : SSL_set_tlsext_host_name(ssl.get(), host.c_str()) == 1 &&
                                               SSL_set1_host(ssl.get(), host.c_str()) == 1;
     if (!named)
-      return fail(ErrorCode::invalid_argument, fmt::format("'{}' cannot be a TLS server's name", host));
+      return base::failure(ErrorCode::invalid_argument, "'{}' is not a valid TLS server name", host);
     for (;;) {
       ERR_clear_error();
       const int rc = SSL_connect(ssl.get());
@@ -107,10 +98,9 @@ struct TlsClient::Impl {
       const auto ready = retry(rc, deadline);
       if (ready) continue;
       const long verdict = SSL_get_verify_result(ssl.get());
-      if (verdict != X509_V_OK) {
-        return fail(ErrorCode::forbidden, fmt::format("the certificate of {} is not trusted: {} (--ca FILE)",
-                                                      host, X509_verify_cert_error_string(verdict)));
-      }
+      if (verdict != X509_V_OK)
+        return base::failure(ErrorCode::forbidden, "the certificate of {} is not trusted: {} (--ca FILE)",
+                             host, X509_verify_cert_error_string(verdict));
       return ready;
     }
   }
@@ -119,9 +109,9 @@ struct TlsClient::Impl {
   schema::Result<void> retry(int rc, const Deadline& deadline) {
     switch (SSL_get_error(ssl.get(), rc)) {
       case SSL_ERROR_WANT_READ:
-        return wait(fd, POLLIN, deadline);
+        return wait_for(fd, POLLIN, deadline);
       case SSL_ERROR_WANT_WRITE:
-        return wait(fd, POLLOUT, deadline);
+        return wait_for(fd, POLLOUT, deadline);
       default:
         return fail(ErrorCode::unavailable, "the TLS connection failed: " + library_error());
     }
@@ -136,9 +126,8 @@ schema::Result<std::unique_ptr<TlsClient>> TlsClient::connect(int fd, const std:
                                                               const Deadline& deadline) {
   auto impl = std::make_unique<Impl>();
   impl->fd = fd;
-  auto done = impl->load(files);
-  if (done) done = impl->shake_hands(host, deadline);
-  if (!done) return std::unexpected(done.error());
+  TRY(impl->load(files));
+  TRY(impl->shake_hands(host, deadline));
   return std::unique_ptr<TlsClient>(new TlsClient(std::move(impl)));
 }
 
@@ -151,8 +140,7 @@ schema::Result<void> TlsClient::write(std::string_view bytes, const Deadline& de
       bytes.remove_prefix(static_cast<std::size_t>(rc));
       continue;
     }
-    const auto ready = impl_->retry(rc, deadline);
-    if (!ready) return ready;
+    TRY(impl_->retry(rc, deadline));
   }
   return {};
 }

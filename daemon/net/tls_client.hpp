@@ -22,8 +22,6 @@ class TlsClient {
                                                                           const TlsClientFiles& files,
                                                                           const Deadline& deadline);
   ~TlsClient();
-  TlsClient(const TlsClient&) = delete;
-  TlsClient& operator=(const TlsClient&) = delete;
 
   schema::Result<void> write(std::string_view bytes, const Deadline& deadline);
   /// At least one byte; 0 at the end of the stream.

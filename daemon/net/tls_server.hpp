@@ -6,26 +6,21 @@
 #include "daemon/net/tls_files.hpp"
 #include "schema/error.hpp"
 
+namespace boost::asio::ssl {
+class context;
+}
+
 namespace driftgate::net {
 
-/// What accepted connections are put under TLS with: TLS 1.2 and newer. The files are read once; new ones
-/// count from the next start.
-class TlsServer {
- public:
-  /// `io` for a file that cannot be read, `invalid_document` for one that is not what it should be, for a key
-  /// that does not fit the certificate, `invalid_argument` when one of the two is missing; the message names
-  /// the file.
-  [[nodiscard]] static schema::Result<std::shared_ptr<TlsServer>> load(const TlsServerFiles& files);
-  ~TlsServer();
-  TlsServer(const TlsServer&) = delete;
-  TlsServer& operator=(const TlsServer&) = delete;
+/// TLS 1.2 and newer for accepted connections; null for plain HTTP.
+using TlsContext = std::shared_ptr<asio::ssl::context>;
 
-  [[nodiscard]] std::unique_ptr<Stream> wrap(TcpSocket socket);
+/// Reads the files once; changed files take effect at the next start. `io` for a file that cannot be read,
+/// `invalid_document` for one with the wrong contents and for a key that does not match the certificate,
+/// `invalid_argument` when one of the two is missing; the message names the file.
+[[nodiscard]] schema::Result<TlsContext> load_tls(const TlsServerFiles& files);
 
- private:
-  struct Impl;
-  explicit TlsServer(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
-};
+/// The connection under TLS.
+[[nodiscard]] std::unique_ptr<Stream> tls_stream(TcpSocket socket, TlsContext& context);
 
 }  // namespace driftgate::net

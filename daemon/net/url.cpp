@@ -2,39 +2,32 @@
 
 #include <fmt/core.h>
 
+#include <charconv>
 #include <utility>
 
+#include "daemon/base/ascii.hpp"
 #include "daemon/base/authority.hpp"
+#include "daemon/base/failure.hpp"
 
 namespace driftgate::net {
 namespace {
 
 using schema::ErrorCode;
-using schema::fail;
 
 constexpr std::size_t kMaxUrlBytes = 2048;
 constexpr std::uint16_t kTlsPort = 443;
 constexpr std::string_view kScheme = "http://";
 constexpr std::string_view kTlsScheme = "https://";
-constexpr std::string_view kHexDigits = "0123456789ABCDEF";
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 schema::Result<void> check_characters(std::string_view text) {
   if (text.size() > kMaxUrlBytes)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("URL of {} bytes: at most {}", text.size(), kMaxUrlBytes));
+    return base::failure(ErrorCode::invalid_argument, "the URL has {} bytes; at most {} are allowed",
+                         text.size(), kMaxUrlBytes);
   for (const char c : text)
     if (c <= ' ' || c == 0x7f || c == '\\' || c == '#' || c == '@')
-      return fail(
+      return base::failure(
           ErrorCode::invalid_argument,
-          fmt::format("URL '{}' holds a space, control character, '\\', '#' or '@': write http://host:port",
-                      text));
+          "URL '{}' contains a space, control character, '\\', '#' or '@': use http://host:port", text);
   return {};
 }
 
@@ -43,8 +36,8 @@ schema::Result<Url> parse_rest(std::string_view rest, std::string_view text, Url
   const std::size_t slash = rest.find_first_of("/?");
   auto authority = TRY(base::parse_authority(rest.substr(0, slash), text));
   if (authority.port == 0)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("bad port in '{}': write a number from 1 to 65535", text));
+    return base::failure(ErrorCode::invalid_argument, "bad port in '{}': write a number from 1 to 65535",
+                         text);
   url.host = std::move(authority.host);
   url.port = authority.port.value_or(url.port);
   if (slash != std::string_view::npos) {
@@ -68,13 +61,11 @@ std::string Url::base() const {
 schema::Result<Url> parse_url(std::string_view text) {
   TRY(check_characters(text));
   if (text.starts_with(kTlsScheme))
-    return fail(
-        ErrorCode::unsupported,
-        fmt::format("'{}': TLS is not spoken here; put a local proxy in front and use its http:// URL",
-                    text));
+    return base::failure(ErrorCode::unsupported,
+                         "'{}': TLS is not supported here; use the http:// URL of a local proxy in front",
+                         text);
   if (!text.starts_with(kScheme))
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("'{}' is not a URL of the form http://host:port", text));
+    return base::failure(ErrorCode::invalid_argument, "'{}' is not a URL of the form http://host:port", text);
   return parse_rest(text.substr(kScheme.size()), text, Url{});
 }
 
@@ -96,16 +87,10 @@ std::string join_target(std::string_view base, std::string_view path) {
 std::string percent_encode(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    const bool unreserved = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                            c == '-' || c == '.' || c == '_' || c == '~';
-    if (unreserved) {
+    if (base::is_alphanumeric(c, "-._~"))
       out += c;
-      continue;
-    }
-    const auto byte = static_cast<unsigned char>(c);
-    out += '%';
-    out += kHexDigits[byte >> 4U];
-    out += kHexDigits[byte & 0xFU];
+    else
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return out;
 }
@@ -113,19 +98,16 @@ std::string percent_encode(std::string_view text) {
 schema::Result<std::string> percent_decode(std::string_view text, bool plus_is_space) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+' && plus_is_space) {
-      out += ' ';
-      continue;
-    }
     if (text[i] != '%') {
-      out += text[i];
+      out += text[i] == '+' && plus_is_space ? ' ' : text[i];
       continue;
     }
-    const int high = i + 1 < text.size() ? hex_value(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
-    if (high < 0 || low < 0 || high * 16 + low == 0)
-      return fail(ErrorCode::invalid_argument, fmt::format("bad percent escape at byte {} of '{}'", i, text));
-    out += static_cast<char>(high * 16 + low);
+    const auto digits = text.substr(i + 1, 2);
+    unsigned byte = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (error != std::errc() || end != digits.data() + 2 || byte == 0)
+      return base::failure(ErrorCode::invalid_argument, "invalid percent escape at byte {} of '{}'", i, text);
+    out += static_cast<char>(byte);
     i += 2;
   }
   return out;

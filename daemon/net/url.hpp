@@ -8,7 +8,7 @@
 
 namespace driftgate::net {
 
-/// An absolute http URL, taken apart.
+/// The parts of an absolute http or https URL.
 struct Url {
   std::string host;  ///< name or address; IPv6 without brackets
   std::uint16_t port = 80;

@@ -16,8 +16,6 @@ class WorkerPool {
   WorkerPool(std::size_t threads, std::size_t queue_limit);
   /// Runs what is queued, then joins.
   ~WorkerPool();
-  WorkerPool(const WorkerPool&) = delete;
-  WorkerPool& operator=(const WorkerPool&) = delete;
 
   /// False when the queue is full or the pool is stopping; the work is then not taken.
   [[nodiscard]] bool submit(std::function<void()> work);

@@ -1,10 +1,9 @@
 #include "daemon/notify/desk.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/failure.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::notify {
@@ -28,8 +27,7 @@ class StoredDesk final : public Desk {
   }
 
   schema::Result<std::string> test(const std::string& actor, const std::string& name) override {
-    const auto endpoint = find(name);
-    if (!endpoint) return std::unexpected(endpoint.error());
+    const auto endpoint = TRY(find(name));
     const auto now = now_us_();
     const auto data = schema::canonical_json(json{{"asked_by", actor}, {"endpoint", name}, {"time_us", now}});
     const store::OutboxRow row{.endpoint = name,
@@ -38,12 +36,11 @@ class StoredDesk final : public Desk {
                                .payload = payload_of(kTestEvent, now, data),
                                .due_us = now,
                                .created_us = now};
-    return changed(**endpoint, [&](store::Tx& tx) -> schema::Result<void> {
+    return changed(*endpoint, [&](store::Tx& tx) -> schema::Result<void> {
       auto known = TRY(store::find_webhook(tx, name));
       if (known && known->disabled_us)
-        return schema::fail(
-            schema::ErrorCode::conflict,
-            fmt::format("webhook '{}' is disabled: {}; enable it first", name, known->reason));
+        return base::failure(schema::ErrorCode::conflict, "webhook '{}' is disabled: {}; enable it first",
+                             name, known->reason);
       return store::put_outbox(tx, row);
     });
   }
@@ -57,8 +54,7 @@ class StoredDesk final : public Desk {
   schema::Result<const EndpointSettings*> find(const std::string& name) const {
     const auto found = std::ranges::find(endpoints_, name, &EndpointSettings::name);
     if (found != endpoints_.end()) return &*found;
-    return schema::fail(schema::ErrorCode::not_found,
-                        fmt::format("there is no webhook '{}' in the settings", name));
+    return base::failure(schema::ErrorCode::not_found, "there is no webhook '{}' in the settings", name);
   }
 
   template <typename Change>

@@ -95,8 +95,7 @@ schema::Result<void> Outbox::put(store::Tx& tx, std::string_view entry, std::int
     const auto known = TRY(store::find_webhook(tx, subscriber.name));
     if (known && known->disabled_us) continue;
     row.endpoint = subscriber.name;
-    auto put = store::put_outbox(tx, row);
-    if (!put) return put;
+    TRY(store::put_outbox(tx, row));
     TRY(store::drop_outbox(tx, subscriber.name, kMaxPending, now_us, "the outbox was full"));
   }
   return {};

@@ -15,7 +15,7 @@ inline constexpr std::size_t kMaxEndpoints = 16;
 inline constexpr std::int64_t kMaxPending = 10'000;  ///< of one endpoint; the oldest beyond it are dropped
 inline constexpr std::string_view kTestEvent = "driftgate.test";
 
-/// Who is told of what.
+/// An endpoint and the events that it is told of.
 struct Subscriber {
   std::string name;                 ///< as in the settings
   std::vector<std::string> events;  ///< "promotion.rejected" or "promotion.*"; empty = all

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/net/http_client.hpp"
 #include "schema/sha256.hpp"
 
@@ -26,28 +24,29 @@ schema::Error named(const schema::Error& error, const std::string& endpoint) {
                        nullptr};
 }
 
+schema::Result<Endpoint> load_endpoint(const EndpointSettings& settings, const net::OutgoingPolicy& policy) {
+  auto url = TRY(net::parse_daemon_url(settings.url));
+  TRY(net::check_outgoing(url, policy));
+  const auto unknown = std::ranges::find_if_not(settings.events, known_pattern);
+  if (unknown != settings.events.end())
+    return base::failure(ErrorCode::invalid_argument, "no event matches '{}'; the events are: {}", *unknown,
+                         fmt::join(event_types(), ", "));
+  auto secret = TRY(load_secret(settings.secret_file));
+  return Endpoint{settings.name, settings.url, std::move(url), std::move(secret)};
+}
+
 }  // namespace
 
 schema::Result<std::vector<Endpoint>> load_endpoints(const std::vector<EndpointSettings>& settings,
                                                      const net::OutgoingPolicy& policy) {
   if (settings.size() > kMaxEndpoints)
-    return schema::fail(ErrorCode::limit_exceeded, fmt::format("there are {} webhooks; at most {} are served",
-                                                               settings.size(), kMaxEndpoints));
+    return base::failure(ErrorCode::limit_exceeded, "{} webhooks are configured; at most {} are allowed",
+                         settings.size(), kMaxEndpoints);
   std::vector<Endpoint> endpoints;
   for (const auto& item : settings) {
-    auto url = net::parse_daemon_url(item.url);
-    if (!url) return std::unexpected(named(url.error(), item.name));
-    if (auto allowed = net::check_outgoing(*url, policy); !allowed)
-      return std::unexpected(named(allowed.error(), item.name));
-    for (const auto& pattern : item.events) {
-      if (known_pattern(pattern)) continue;
-      return schema::fail(ErrorCode::invalid_argument,
-                          fmt::format("webhook '{}': no event is '{}'; there are: {}", item.name, pattern,
-                                      fmt::join(event_types(), ", ")));
-    }
-    auto secret = load_secret(item.secret_file);
-    if (!secret) return std::unexpected(named(secret.error(), item.name));
-    endpoints.push_back({item.name, item.url, std::move(*url), std::move(*secret)});
+    auto endpoint = load_endpoint(item, policy);
+    if (!endpoint) return std::unexpected(named(endpoint.error(), item.name));
+    endpoints.push_back(std::move(*endpoint));
   }
   return endpoints;
 }
@@ -61,167 +60,143 @@ std::int64_t retry_after_us(const SenderOptions& options, std::int64_t attempts,
   return wait + wait / 10 * hash[0] / 255;
 }
 
-class Sender::Impl {
- public:
-  Impl(store::Store& store, std::vector<Endpoint> endpoints, SenderOptions options)
-      : store_(store), endpoints_(std::move(endpoints)), options_(std::move(options)) {
-    for (const auto& endpoint : endpoints_) threads_.emplace_back([this, &endpoint] { serve(endpoint); });
-  }
-  ~Impl() { stop(); }
-
-  void wake() {
-    {
-      const std::lock_guard lock(mutex_);
-      ++woken_;
-    }
-    changed_.notify_all();
-  }
-
-  void stop() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    for (auto& thread : threads_)
-      if (thread.joinable()) thread.join();
-  }
-
- private:
-  /// Sends what is due, then waits for a wake-up or the next due time.
-  void serve(const Endpoint& endpoint) {
-    std::uint64_t seen = 0;
-    for (;;) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (stopping_) return;
-        seen = woken_;
-      }
-      const auto sent = send_due(endpoint);
-      if (sent && *sent > 0) continue;
-      if (!sent) options_.log("warning", named(sent.error(), endpoint.name).describe());
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, std::chrono::microseconds(wait_us(endpoint)),
-                        [&] { return stopping_ || (sent && woken_ != seen); });
-    }
-  }
-
-  std::int64_t wait_us(const Endpoint& endpoint) {
-    const auto next =
-        store_.read([&](store::Reader& reader) { return store::next_outbox(reader, endpoint.name); });
-    if (!next || !*next) return kLongestWait_us;
-    // What is due already could not be sent just now: it waits as long as a first retry.
-    const auto least = std::chrono::microseconds(options_.first_retry).count();
-    const auto wait = **next - options_.now_us();
-    return std::clamp<std::int64_t>(wait > 0 ? wait : least, 1'000, kLongestWait_us);
-  }
-
-  /// How many messages were tried.
-  schema::Result<std::size_t> send_due(const Endpoint& endpoint) {
-    const auto now = options_.now_us();
-    auto due = TRY(store_.read([&](store::Reader& reader) -> schema::Result<std::vector<store::OutboxRow>> {
-      auto known = TRY(store::find_webhook(reader, endpoint.name));
-      if (known && known->disabled_us) return std::vector<store::OutboxRow>{};
-      return store::due_outbox(reader, endpoint.name, now, kBatch);
-    }));
-    for (const auto& row : due) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (stopping_) return due.size();
-      }
-      auto recorded = TRY(record(endpoint, row, attempt(endpoint, row)));
-      if (recorded) break;
-    }
-    return due.size();
-  }
-
-  /// The status, or why there is none.
-  schema::Result<int> attempt(const Endpoint& endpoint, const store::OutboxRow& row) {
-    net::ClientOptions client_options;
-    client_options.total_timeout = options_.timeout;
-    client_options.connect_timeout = options_.timeout;
-    client_options.max_body_bytes = kMaxAnswerBytes;
-    net::HttpClient client(endpoint.url, net::with_policy(client_options, endpoint.url, options_.policy));
-    const auto timestamp = options_.now_us() / 1'000'000;
-    net::ClientRequest request;
-    request.method = "POST";
-    request.target = endpoint.url.target;
-    request.headers = {{"Content-Type", "application/json"},
-                       {"User-Agent", "driftgate"},
-                       {"webhook-id", row.message},
-                       {"webhook-timestamp", std::to_string(timestamp)},
-                       {"webhook-signature", endpoint.secret.sign(row.message, timestamp, row.payload)}};
-    request.body = row.payload;
-    auto answer = TRY(client.send(request));
-    return answer.status;
-  }
-
-  /// Commits what came of an attempt; true when the endpoint takes no more.
-  schema::Result<bool> record(const Endpoint& endpoint, const store::OutboxRow& row,
-                              const schema::Result<int>& status) {
-    const auto now = options_.now_us();
-    const bool delivered = status && *status >= 200 && *status < 300;
-    const bool gone = status && *status == kGone;
-    const auto attempts = row.attempts + 1;
-    const bool given_up = attempts >= options_.max_attempts;
-    const auto why = status ? fmt::format("answered {}", *status) : status.error().describe();
-    TRY(store_.write("record webhook attempt", [&](store::Tx& tx) -> schema::Result<void> {
-      if (gone) {
-        auto disabled = store::disable_webhook(tx, endpoint.name, now, "it answered 410 Gone");
-        if (!disabled) return disabled;
-        TRY(store::drop_outbox(tx, endpoint.name, 0, now, "the endpoint answered 410 Gone"));
-        return {};
-      }
-      if (!delivered && !given_up)
-        return store::retry_outbox(tx, row.id, now + retry_after_us(options_, attempts, row.message), why);
-      auto ended =
-          store::end_outbox(tx, row.id, delivered ? store::OutboxEnd::delivered : store::OutboxEnd::failed,
-                            now, delivered ? std::string_view() : std::string_view(why));
-      if (!ended) return ended;
-      return store::prune_outbox(tx, endpoint.name, kKeptEnded);
-    }));
-    if (gone) {
-      options_.log("warning",
-                   fmt::format("webhook '{}' answered 410 Gone: it is disabled until its URL changes or "
-                               "`driftgate webhook enable {}`",
-                               endpoint.name, endpoint.name));
-    } else if (!delivered) {
-      options_.log("warning", fmt::format("webhook '{}': attempt {} of {} to deliver {} failed: {}",
-                                          endpoint.name, attempts, options_.max_attempts, row.type, why));
-    }
-    return gone;
-  }
-
-  store::Store& store_;
-  const std::vector<Endpoint> endpoints_;
-  const SenderOptions options_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t woken_ = 0;
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
-};
-
-Sender::Sender(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Sender::~Sender() = default;
-void Sender::wake() {
-  impl_->wake();
+Sender::Sender(store::Store& store, std::vector<Endpoint> endpoints, SenderOptions options)
+    : store_(store), endpoints_(std::move(endpoints)), options_(std::move(options)) {
+  for (const auto& endpoint : endpoints_) threads_.emplace_back([this, &endpoint] { serve(endpoint); });
 }
+
+Sender::~Sender() {
+  stop();
+}
+
+void Sender::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++woken_;
+  }
+  changed_.notify_all();
+}
+
 void Sender::stop() {
-  impl_->stop();
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (auto& thread : threads_)
+    if (thread.joinable()) thread.join();
+}
+
+/// Sends what is due, then waits for a wake-up or the next due time.
+void Sender::serve(const Endpoint& endpoint) {
+  std::uint64_t seen = 0;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+      seen = woken_;
+    }
+    const auto sent = send_due(endpoint);
+    if (sent && *sent > 0) continue;
+    if (!sent) options_.log("warning", named(sent.error(), endpoint.name).describe());
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::microseconds(wait_us(endpoint)),
+                      [&] { return stopping_ || (sent && woken_ != seen); });
+  }
+}
+
+std::int64_t Sender::wait_us(const Endpoint& endpoint) {
+  const auto next =
+      store_.read([&](store::Reader& reader) { return store::next_outbox(reader, endpoint.name); });
+  if (!next || !*next) return kLongestWait_us;
+  // What is due already could not be sent just now: it waits as long as a first retry.
+  const auto least = std::chrono::microseconds(options_.first_retry).count();
+  const auto wait = **next - options_.now_us();
+  return std::clamp<std::int64_t>(wait > 0 ? wait : least, 1'000, kLongestWait_us);
+}
+
+/// How many messages were tried.
+schema::Result<std::size_t> Sender::send_due(const Endpoint& endpoint) {
+  const auto now = options_.now_us();
+  auto due = TRY(store_.read([&](store::Reader& reader) -> schema::Result<std::vector<store::OutboxRow>> {
+    auto known = TRY(store::find_webhook(reader, endpoint.name));
+    if (known && known->disabled_us) return std::vector<store::OutboxRow>{};
+    return store::due_outbox(reader, endpoint.name, now, kBatch);
+  }));
+  for (const auto& row : due) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return due.size();
+    }
+    auto recorded = TRY(record(endpoint, row, attempt(endpoint, row)));
+    if (recorded) break;
+  }
+  return due.size();
+}
+
+/// The status, or why there is none.
+schema::Result<int> Sender::attempt(const Endpoint& endpoint, const store::OutboxRow& row) {
+  net::ClientOptions client_options;
+  client_options.total_timeout = options_.timeout;
+  client_options.connect_timeout = options_.timeout;
+  client_options.max_body_bytes = kMaxAnswerBytes;
+  net::HttpClient client(endpoint.url, net::with_policy(client_options, endpoint.url, options_.policy));
+  const auto timestamp = options_.now_us() / 1'000'000;
+  net::ClientRequest request;
+  request.method = "POST";
+  request.target = endpoint.url.target;
+  request.headers = {{"Content-Type", "application/json"},
+                     {"User-Agent", "driftgate"},
+                     {"webhook-id", row.message},
+                     {"webhook-timestamp", std::to_string(timestamp)},
+                     {"webhook-signature", endpoint.secret.sign(row.message, timestamp, row.payload)}};
+  request.body = row.payload;
+  auto answer = TRY(client.send(request));
+  return answer.status;
+}
+
+/// Commits what came of an attempt; true when the endpoint takes no more.
+schema::Result<bool> Sender::record(const Endpoint& endpoint, const store::OutboxRow& row,
+                                    const schema::Result<int>& status) {
+  const auto now = options_.now_us();
+  const bool delivered = status && *status >= 200 && *status < 300;
+  const bool gone = status && *status == kGone;
+  const auto attempts = row.attempts + 1;
+  const bool given_up = attempts >= options_.max_attempts;
+  const auto why = status ? fmt::format("answered {}", *status) : status.error().describe();
+  TRY(store_.write("record webhook attempt", [&](store::Tx& tx) -> schema::Result<void> {
+    if (gone) {
+      TRY(store::disable_webhook(tx, endpoint.name, now, "it answered 410 Gone"));
+      TRY(store::drop_outbox(tx, endpoint.name, 0, now, "the endpoint answered 410 Gone"));
+      return {};
+    }
+    if (!delivered && !given_up)
+      return store::retry_outbox(tx, row.id, now + retry_after_us(options_, attempts, row.message), why);
+    TRY(store::end_outbox(tx, row.id, delivered ? store::OutboxEnd::delivered : store::OutboxEnd::failed, now,
+                          delivered ? std::string_view() : std::string_view(why)));
+    return store::prune_outbox(tx, endpoint.name, kKeptEnded);
+  }));
+  if (gone) {
+    options_.log("warning",
+                 fmt::format("webhook '{}' answered 410 Gone: it is disabled until its URL changes or "
+                             "`driftgate webhook enable {}`",
+                             endpoint.name, endpoint.name));
+  } else if (!delivered) {
+    options_.log("warning", fmt::format("webhook '{}': attempt {} of {} to deliver {} failed: {}",
+                                        endpoint.name, attempts, options_.max_attempts, row.type, why));
+  }
+  return gone;
 }
 
 schema::Result<std::unique_ptr<Sender>> Sender::start(store::Store& store, std::vector<Endpoint> endpoints,
                                                       SenderOptions options) {
   TRY(store.write("note webhooks", [&](store::Tx& tx) -> schema::Result<void> {
     for (const auto& endpoint : endpoints) {
-      auto ensured = store::ensure_webhook(tx, endpoint.name, endpoint.url_text);
-      if (!ensured) return ensured;
+      TRY(store::ensure_webhook(tx, endpoint.name, endpoint.url_text));
     }
     return {};
   }));
-  return std::unique_ptr<Sender>(
-      new Sender(std::make_unique<Impl>(store, std::move(endpoints), std::move(options))));
+  return std::unique_ptr<Sender>(new Sender(store, std::move(endpoints), std::move(options)));
 }
 
 }  // namespace driftgate::notify

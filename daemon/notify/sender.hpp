@@ -1,11 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "daemon/net/outgoing.hpp"
@@ -61,8 +64,6 @@ class Sender {
                                                                      std::vector<Endpoint> endpoints,
                                                                      SenderOptions options);
   ~Sender();
-  Sender(const Sender&) = delete;
-  Sender& operator=(const Sender&) = delete;
 
   /// Something was committed that may be due. Any thread, never blocks.
   void wake();
@@ -70,9 +71,22 @@ class Sender {
   void stop();
 
  private:
-  class Impl;
-  explicit Sender(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  Sender(store::Store& store, std::vector<Endpoint> endpoints, SenderOptions options);
+  void serve(const Endpoint& endpoint);
+  std::int64_t wait_us(const Endpoint& endpoint);
+  schema::Result<std::size_t> send_due(const Endpoint& endpoint);
+  schema::Result<int> attempt(const Endpoint& endpoint, const store::OutboxRow& row);
+  schema::Result<bool> record(const Endpoint& endpoint, const store::OutboxRow& row,
+                              const schema::Result<int>& status);
+
+  store::Store& store_;
+  const std::vector<Endpoint> endpoints_;
+  const SenderOptions options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t woken_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace driftgate::notify

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "daemon/base/base64.hpp"
+#include "daemon/base/failure.hpp"
 
 namespace driftgate::notify {
 namespace {
@@ -22,10 +23,10 @@ constexpr std::size_t kMaxFileBytes = 256;
 
 schema::Result<Secret> Secret::parse(std::string_view text) {
   const auto refuse = [] {
-    return schema::fail(schema::ErrorCode::invalid_argument,
-                        fmt::format("a webhook secret is '{}' and base64 of {} to {} random bytes: "
-                                    "(printf {}; openssl rand -base64 32) makes one",
-                                    kPrefix, kMinKeyBytes, kMaxKeyBytes, kPrefix));
+    return base::failure(schema::ErrorCode::invalid_argument,
+                         "a webhook secret is '{}' and base64 of {} to {} random bytes: (printf {}; openssl "
+                         "rand -base64 32) makes one",
+                         kPrefix, kMinKeyBytes, kMaxKeyBytes, kPrefix);
   };
   if (!text.starts_with(kPrefix)) return refuse();
   auto key = base::from_base64(text.substr(kPrefix.size()));
@@ -46,8 +47,7 @@ std::string Secret::sign(std::string_view message_id, std::int64_t timestamp_s, 
 
 schema::Result<Secret> load_secret(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return schema::fail(schema::ErrorCode::io, fmt::format("cannot read the webhook secret file '{}'", path));
+  if (!file) return base::failure(schema::ErrorCode::io, "cannot read the webhook secret file '{}'", path);
   std::string text(kMaxFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));

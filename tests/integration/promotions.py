@@ -217,7 +217,7 @@ def a_candidate_that_dies_is_rolled_back(world):
     check(load.stop()["failed"] == 0, "users saw the dead candidate in spite of the retry")
 
 
-def traffic_survives_the_daemon_and_the_dead_man_reverts(world):
+def traffic_survives_the_daemon_and_the_expired_lease_reverts(world):
     world.install_incumbent()
     world.start_engine("bf16", "bf16")
     world.register_engine("bf16", "bf16")
@@ -230,7 +230,7 @@ def traffic_survives_the_daemon_and_the_dead_man_reverts(world):
     served_by = lambda: {call(world.router + "/v1/completions", "POST",
                               {"model": "tinylm", "prompt": "x", "max_tokens": 1},
                               {"driftgate-key": f"probe-{i}"}).headers.get("driftgate-version") for i in range(60)}
-    wait_for("the dead-man time to leave one version", lambda: len(served_by()) == 1)
+    wait_for("the lease to expire and leave one version", lambda: len(served_by()) == 1)
     world.start_daemon()
     wait_for("the route to agree again", lambda: world.route()["agree"])
     world.approve(promotion)
@@ -359,7 +359,7 @@ TESTS = [
     kill_9_in_canary_never_exposes_more,
     abort_in_canary_takes_the_share_to_zero,
     a_candidate_that_dies_is_rolled_back,
-    traffic_survives_the_daemon_and_the_dead_man_reverts,
+    traffic_survives_the_daemon_and_the_expired_lease_reverts,
     an_engine_that_answers_garbage_is_refused_at_registration,
     an_engine_that_answers_garbage_later_is_stopped_in_shadow,
     a_capture_with_nan_is_rejected_by_position,

@@ -86,7 +86,7 @@ class World:
         values = {
             "listen": "127.0.0.1:0", "port_file": f"{self.folder}/api.port", "data_dir": f"{self.folder}/data",
             "router.listen": f"127.0.0.1:{self.router_port}", "router.window_ms": 250,
-            "router.dead_man_ms": 3000, "router.request_deadline_ms": 60_000,
+            "router.lease_ms": 3000, "router.request_deadline_ms": 60_000,
             **self.settings,
         }
         tree = {}

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/failure.hpp"
+#include "daemon/base/json_members.hpp"
 #include "daemon/route/control/frame.hpp"
 #include "daemon/route/control/telemetry_json.hpp"
 #include "daemon/route/table/route_json.hpp"
@@ -18,7 +20,6 @@ using nlohmann::json;
 using Answer = schema::Result<std::string>;
 
 constexpr std::size_t kMaxWindowsBytes = kMaxFrameBytes * 3 / 4;  // of one answer, the first window aside
-constexpr auto kReplaceBadUtf8 = json::error_handler_t::replace;
 
 std::string ok() {
   return R"({"ok":true})";
@@ -26,20 +27,19 @@ std::string ok() {
 
 std::string ok_with(json members) {
   members["ok"] = true;
-  return members.dump(-1, ' ', false, kReplaceBadUtf8);
+  return dumped(members);
 }
 
 std::unexpected<schema::Error> bad(std::string_view what) {
-  return schema::fail(schema::ErrorCode::invalid_argument, fmt::format("control request: {}", what));
+  return base::failure(schema::ErrorCode::invalid_argument, "control request: {}", what);
 }
 
 Answer apply(RouterCore& core, const json& request) {
-  if (!request.contains("route")) return bad("apply needs a route");
-  auto route = route_from_json(request["route"]);
-  if (!route) return std::unexpected(route.error());
-  TRY(core.routes.apply(*route, RouteTable::Time::clock::now()));
-  spdlog::info("router: model {} epoch {} revision {} candidate_bp {} mirror_bp {} stage {}", route->model,
-               route->epoch, route->revision, route->candidate_bp, route->mirror_bp, route->stage_key);
+  if (!request.contains("route")) return bad("missing 'route'");
+  const auto route = TRY(route_from_json(request["route"]));
+  TRY(core.routes.apply(route, RouteTable::Time::clock::now()));
+  spdlog::info("router: model {} epoch {} revision {} candidate_bp {} mirror_bp {} stage {}", route.model,
+               route.epoch, route.revision, route.candidate_bp, route.mirror_bp, route.stage_key);
   // In force before it is kept: a share taken away must not wait for a disk.
   auto kept = save_state(core.options.state_path, core.routes.held());
   if (!kept)
@@ -56,59 +56,51 @@ Answer observe(RouterCore& core) {
 
 /// True when the caller's window number is one of this process.
 bool own_number(const RouterCore& core, const json& request) {
-  const auto id = request.find("router_id");
-  return id != request.end() && id->is_string() &&
-         id->get_ref<const std::string&>() == core.ledger.router_id();
+  return base::maybe_text_at(request, "router_id") == core.ledger.router_id();
 }
 
-bool unsigned_member(const json& request, const char* name, std::uint64_t& out) {
-  const auto found = request.find(name);
-  if (found == request.end() || !found->is_number_unsigned()) return false;
-  out = found->get<std::uint64_t>();
-  return true;
+std::optional<std::uint64_t> unsigned_at(const json& request, const char* name) {
+  const auto* found = base::member(request, name);
+  return found != nullptr && found->is_number_unsigned() ? std::optional(found->get<std::uint64_t>())
+                                                         : std::nullopt;
 }
 
 Answer windows(RouterCore& core, const json& request) {
-  std::uint64_t after = 0;
-  std::uint64_t limit = 0;
-  if (!unsigned_member(request, "after", after) || !unsigned_member(request, "limit", limit)) {
-    return bad("windows needs after and limit");
-  }
-  if (!own_number(core, request)) after = 0;
+  const auto after = unsigned_at(request, "after");
+  const auto limit = unsigned_at(request, "limit");
+  if (!after || !limit) return bad("missing 'after' or 'limit'");
   std::string text = R"({"ok":true,"windows":[)";
-  bool first = true;
-  for (const auto& window : core.ledger.windows(after, limit)) {
-    auto one = window_to_text(*window);
-    if (!first && text.size() + one.size() > kMaxWindowsBytes) break;
-    if (!first) text += ',';
-    first = false;
+  const auto empty = text.size();
+  for (const auto& window : core.ledger.windows(own_number(core, request) ? *after : 0, *limit)) {
+    const auto one = window_to_text(*window);
+    if (text.size() > empty) {
+      if (text.size() + one.size() > kMaxWindowsBytes) break;
+      text += ',';
+    }
     text += one;
   }
   return text + "]}";
 }
 
 Answer acknowledge(RouterCore& core, const json& request) {
-  std::uint64_t number = 0;
-  if (!unsigned_member(request, "number", number)) return bad("acknowledge needs number");
-  if (own_number(core, request)) core.ledger.acknowledge(number);
+  const auto number = unsigned_at(request, "number");
+  if (!number) return bad("missing 'number'");
+  if (own_number(core, request)) core.ledger.acknowledge(*number);
   return ok();
 }
 
 Answer spool(RouterCore& core, const json& request, bool drop) {
-  const auto found = request.find("stage_key");
-  if (found == request.end() || !found->is_string()) return bad("a spool request needs stage_key");
-  const auto& stage_key = found->get_ref<const std::string&>();
+  const auto stage_key = base::maybe_text_at(request, "stage_key");
+  if (!stage_key) return bad("missing 'stage_key'");
   if (drop) {
-    TRY(core.spool.drop(stage_key));
+    TRY(core.spool.drop(*stage_key));
     return ok();
   }
-  if (const auto open = core.mirrors.count(stage_key); open > 0)
-    return schema::fail(
-        schema::ErrorCode::conflict,
-        fmt::format("{} mirrored requests of {} are still in flight; ask again", open, stage_key));
-  auto path = core.spool.path(stage_key);
-  if (!path) return std::unexpected(path.error());
-  return ok_with({{"path", *path}});
+  if (const auto open = core.mirrors.count(*stage_key); open > 0)
+    return base::failure(schema::ErrorCode::conflict,
+                         "{} mirrored requests of {} are still in flight; try again", open, *stage_key);
+  const auto path = TRY(core.spool.path(*stage_key));
+  return ok_with({{"path", path}});
 }
 
 Answer capabilities(const RouterCore& core) {
@@ -127,27 +119,26 @@ Answer listeners(const RouterCore& core, ControlEffects& effects) {
 }
 
 Answer dispatch(RouterCore& core, const json& request, ControlEffects& effects) {
-  const auto found = request.is_object() ? request.find("op") : request.end();
-  if (!request.is_object() || found == request.end() || !found->is_string()) return bad("needs an op");
-  const auto& op = found->get_ref<const std::string&>();
-  if (op == "apply") return apply(core, request);
-  if (op == "observe") return observe(core);
-  if (op == "heartbeat") {
+  const auto op = base::maybe_text_at(request, "op");
+  if (!op) return bad("missing 'op'");
+  if (*op == "apply") return apply(core, request);
+  if (*op == "observe") return observe(core);
+  if (*op == "heartbeat") {
     core.routes.heartbeat(RouteTable::Time::clock::now());
     return ok();
   }
-  if (op == "windows") return windows(core, request);
-  if (op == "acknowledge") return acknowledge(core, request);
-  if (op == "spool_path") return spool(core, request, false);
-  if (op == "drop_spool") return spool(core, request, true);
-  if (op == "capabilities") return capabilities(core);
-  if (op == "listeners") return listeners(core, effects);
-  if (op == "shutdown") {
+  if (*op == "windows") return windows(core, request);
+  if (*op == "acknowledge") return acknowledge(core, request);
+  if (*op == "spool_path") return spool(core, request, false);
+  if (*op == "drop_spool") return spool(core, request, true);
+  if (*op == "capabilities") return capabilities(core);
+  if (*op == "listeners") return listeners(core, effects);
+  if (*op == "shutdown") {
     core.draining = true;  // before the answer: nobody adopts a router that was told to end
     effects.stop = true;
     return ok();
   }
-  return bad(fmt::format("unknown op '{}'", op));
+  return bad(fmt::format("unknown op '{}'", *op));
 }
 
 }  // namespace
@@ -157,10 +148,10 @@ std::string answer_control(RouterCore& core, std::string_view request, ControlEf
   auto answer =
       json_request ? dispatch(core, *json_request, effects) : Answer(std::unexpected(json_request.error()));
   if (answer && answer->size() > kMaxFrameBytes) {
-    answer = schema::fail(schema::ErrorCode::limit_exceeded, "control answer is over the limit of a frame");
+    answer = schema::fail(schema::ErrorCode::limit_exceeded, "the answer is larger than a frame may be");
   }
   if (answer) return std::move(*answer);
-  return json{{"ok", false}, {"error", to_json(answer.error())}}.dump(-1, ' ', false, kReplaceBadUtf8);
+  return dumped({{"ok", false}, {"error", to_json(answer.error())}});
 }
 
 }  // namespace driftgate::route

@@ -8,9 +8,9 @@
 
 namespace driftgate::route {
 
-/// What goes with an answer.
+/// What accompanies an answer.
 struct ControlEffects {
-  bool stop = false;                  ///< the router is to end
+  bool stop = false;                        ///< the router shall stop
   std::vector<base::UniqueFd> descriptors;  ///< sent beside the answer
 };
 

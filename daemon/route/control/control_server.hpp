@@ -3,7 +3,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/route/worker/core.hpp"
 #include "schema/error.hpp"
 
@@ -18,10 +21,25 @@ class ControlServer {
   /// `on_shutdown` is called from the thread.
   static schema::Result<std::unique_ptr<ControlServer>> start(RouterCore& core,
                                                               std::function<void()> on_shutdown);
-  virtual ~ControlServer() = default;
+  ~ControlServer();
 
- protected:
-  ControlServer() = default;
+ private:
+  struct Peer {
+    base::UniqueFd socket;
+    std::string buffer;
+  };
+  ControlServer(RouterCore& core, std::function<void()> on_shutdown, base::UniqueFd listener,
+                base::UniqueFd wake);
+  void run();
+  void accept_one();
+  bool serve(Peer& peer);
+
+  RouterCore& core_;
+  const std::function<void()> on_shutdown_;
+  const base::UniqueFd listener_;
+  const base::UniqueFd wake_;
+  std::vector<Peer> peers_;
+  std::thread thread_;  // last: it uses the members above
 };
 
 }  // namespace driftgate::route

@@ -30,7 +30,7 @@ class Driver {
   virtual schema::Result<void> apply(const ModelRoute& route) = 0;
   /// Every route as the data plane holds it now.
   virtual schema::Result<std::vector<ObservedRoute>> observe() = 0;
-  /// Tells the data plane that the daemon lives; without it the dead-man time runs.
+  /// Renews the lease of candidates: without a heartbeat it expires, and they get no more traffic.
   virtual schema::Result<void> heartbeat() = 0;
   /// Closed windows behind `after`, oldest first, at most `limit`; from the first when the data plane is not the
   /// process of `after`.

@@ -1,35 +1,20 @@
 #include "daemon/route/control/frame.hpp"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "daemon/base/failure.hpp"
+#include "daemon/base/poll_until.hpp"
 
 namespace driftgate::route {
 namespace {
 
 std::unexpected<schema::Error> io_failure(std::string_view what) {
-  return schema::fail(schema::ErrorCode::unavailable,
-                      fmt::format("control socket: {}: {}", what, std::strerror(errno)));
-}
-
-schema::Result<void> wait_for(int fd, short events, FrameDeadline deadline) {
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) {
-      return schema::fail(schema::ErrorCode::deadline_exceeded,
-                          "control socket: no answer within the deadline");
-    }
-    pollfd watched{fd, events, 0};
-    const int ready = ::poll(&watched, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
-    if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return io_failure("poll failed");
-  }
+  return base::failure(schema::ErrorCode::unavailable, "control socket: {}: {}", what, std::strerror(errno));
 }
 
 }  // namespace
@@ -48,19 +33,21 @@ schema::Result<std::optional<std::string>> take_frame(std::string& buffer) {
   std::size_t size = 0;
   for (std::size_t i = 0; i < kFrameHeadBytes; ++i)
     size = (size << 8) | static_cast<unsigned char>(buffer[i]);
-  if (size > kMaxFrameBytes) {
-    return schema::fail(
-        schema::ErrorCode::limit_exceeded,
-        fmt::format("control socket: a frame of {} bytes is over the limit of {}", size, kMaxFrameBytes));
-  }
+  if (size > kMaxFrameBytes)
+    return base::failure(schema::ErrorCode::limit_exceeded,
+                         "control socket: a frame of {} bytes exceeds the limit of {}", size, kMaxFrameBytes);
   if (buffer.size() < kFrameHeadBytes + size) return std::nullopt;
   std::string body = buffer.substr(kFrameHeadBytes, size);
   buffer.erase(0, kFrameHeadBytes + size);
   return body;
 }
 
-schema::Result<void> wait_readable(int fd, FrameDeadline deadline) {
-  return wait_for(fd, POLLIN, deadline);
+schema::Result<void> wait_for(int fd, short events, FrameDeadline deadline) {
+  const int ready = base::poll_until(fd, events, deadline);
+  if (ready > 0) return {};
+  if (ready < 0) return io_failure("poll failed");
+  return schema::fail(schema::ErrorCode::deadline_exceeded,
+                      "control socket: no response within the deadline");
 }
 
 schema::Result<void> write_all(int fd, std::string_view bytes, FrameDeadline deadline) {
@@ -86,8 +73,7 @@ schema::Result<std::string> read_frame(int fd, std::string& buffer, FrameDeadlin
     if (got > 0) {
       buffer.append(bytes.data(), static_cast<std::size_t>(got));
     } else if (got == 0) {
-      return schema::fail(schema::ErrorCode::unavailable,
-                          "control socket: the other side closed the connection");
+      return schema::fail(schema::ErrorCode::unavailable, "control socket: the peer closed the connection");
     } else if (errno == EAGAIN) {
       TRY(wait_for(fd, POLLIN, deadline));
     } else if (errno != EINTR) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,8 +22,8 @@ inline constexpr std::size_t kFrameHeadBytes = 4;
 
 using FrameDeadline = std::chrono::steady_clock::time_point;
 
-/// Waits until there is something to read; `deadline_exceeded` otherwise.
-[[nodiscard]] schema::Result<void> wait_readable(int fd, FrameDeadline deadline);
+/// Waits until the socket is ready for `events` of poll(2); `deadline_exceeded` otherwise.
+[[nodiscard]] schema::Result<void> wait_for(int fd, short events, FrameDeadline deadline);
 /// Writes all of `bytes` to a non-blocking socket before the deadline.
 [[nodiscard]] schema::Result<void> write_all(int fd, std::string_view bytes, FrameDeadline deadline);
 /// Reads one frame from a non-blocking socket before the deadline; `buffer` keeps what follows it.

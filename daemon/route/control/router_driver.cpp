@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/failure.hpp"
+#include "daemon/base/json_members.hpp"
 #include "daemon/route/control/frame.hpp"
 #include "daemon/route/control/telemetry_json.hpp"
 #include "daemon/route/control/unix_socket.hpp"
@@ -17,9 +19,23 @@ namespace {
 using nlohmann::json;
 
 std::unexpected<schema::Error> strange(std::string_view what) {
-  return schema::fail(
-      schema::ErrorCode::internal,
-      fmt::format("the router's answer has no usable {}; are daemon and router of one version?", what));
+  return base::failure(schema::ErrorCode::internal,
+                       "the router's answer has no usable {}; do daemon and router have the same version?",
+                       what);
+}
+
+/// The list `name` of an answer, each element read by `read`.
+template <typename T>
+schema::Result<std::vector<T>> list_of(const json& reply, const char* name,
+                                       schema::Result<T> (*read)(const json&)) {
+  const auto* list = base::member(reply, name);
+  if (list == nullptr || !list->is_array()) return strange(name);
+  std::vector<T> values;
+  for (const auto& entry : *list) {
+    auto value = TRY(read(entry));
+    values.push_back(std::move(value));
+  }
+  return values;
 }
 
 /// Only a closed or refused connection is worth a second try; a deadline has been waited for already.
@@ -37,7 +53,7 @@ schema::Result<std::string> RouterDriver::send_once(const std::string& frame,
                                                     std::chrono::steady_clock::time_point deadline) {
   if (!socket_) {
     auto socket = TRY(connect_unix(control_path_));
-    socket_ = base::UniqueFd(socket);
+    socket_ = std::move(socket);
     buffer_.clear();
   }
   auto sent = write_all(socket_.get(), frame, deadline);
@@ -49,10 +65,10 @@ schema::Result<std::string> RouterDriver::send_once(const std::string& frame,
 }
 
 schema::Result<json> RouterDriver::call(const json& request) {
-  const auto text = request.dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto text = dumped(request);
   if (text.size() > kMaxFrameBytes) {
     return schema::fail(schema::ErrorCode::limit_exceeded,
-                        "the request to the router is over the limit of a frame");
+                        "the request to the router is larger than a frame may be");
   }
   const auto frame = encode_frame(text);
   const std::lock_guard lock(mutex_);
@@ -63,9 +79,9 @@ schema::Result<json> RouterDriver::call(const json& request) {
   if (!answer)
     return schema::wrap(answer.error(), fmt::format("the router at {} does not answer", control_path_));
   auto reply = parse_json(*answer);
-  if (!reply) return schema::wrap(reply.error(), "the router's answer is not readable");
-  const auto ok = reply->is_object() ? reply->find("ok") : reply->end();
-  if (!reply->is_object() || ok == reply->end() || !ok->is_boolean()) return strange("'ok'");
+  if (!reply) return schema::wrap(reply.error(), "cannot parse the router's answer");
+  const auto* ok = base::member(*reply, "ok");
+  if (ok == nullptr || !ok->is_boolean()) return strange("'ok'");
   if (!ok->get<bool>()) return std::unexpected(error_from_json(reply->value("error", json())));
   return reply;
 }
@@ -76,15 +92,8 @@ schema::Result<void> RouterDriver::apply(const ModelRoute& route) {
 }
 
 schema::Result<std::vector<ObservedRoute>> RouterDriver::observe() {
-  auto reply = TRY(call({{"op", "observe"}}));
-  const auto list = reply.find("routes");
-  if (list == reply.end() || !list->is_array()) return strange("routes");
-  std::vector<ObservedRoute> routes;
-  for (const auto& entry : *list) {
-    auto observed = TRY(observed_from_json(entry));
-    routes.push_back(std::move(observed));
-  }
-  return routes;
+  const auto reply = TRY(call({{"op", "observe"}}));
+  return list_of(reply, "routes", observed_from_json);
 }
 
 schema::Result<void> RouterDriver::heartbeat() {
@@ -93,31 +102,21 @@ schema::Result<void> RouterDriver::heartbeat() {
 }
 
 schema::Result<std::vector<Window>> RouterDriver::windows(const WindowPosition& after, std::size_t limit) {
-  auto reply =
-      call({{"op", "windows"}, {"router_id", after.router_id}, {"after", after.number}, {"limit", limit}});
-  if (!reply) return std::unexpected(reply.error());
-  const auto list = reply->find("windows");
-  if (list == reply->end() || !list->is_array()) return strange("windows");
-  std::vector<Window> windows;
-  for (const auto& entry : *list) {
-    auto window = TRY(window_from_json(entry));
-    windows.push_back(std::move(window));
-  }
-  return windows;
+  const auto reply = TRY(
+      call({{"op", "windows"}, {"router_id", after.router_id}, {"after", after.number}, {"limit", limit}}));
+  return list_of(reply, "windows", window_from_json);
 }
 
 schema::Result<void> RouterDriver::acknowledge(const WindowPosition& position) {
-  auto reply =
-      call({{"op", "acknowledge"}, {"router_id", position.router_id}, {"number", position.number}});
-  if (!reply) return std::unexpected(reply.error());
+  TRY(call({{"op", "acknowledge"}, {"router_id", position.router_id}, {"number", position.number}}));
   return {};
 }
 
 schema::Result<std::string> RouterDriver::spool_path(const std::string& stage_key) {
-  auto reply = TRY(call({{"op", "spool_path"}, {"stage_key", stage_key}}));
-  const auto path = reply.find("path");
-  if (path == reply.end() || !path->is_string()) return strange("path");
-  return path->get<std::string>();
+  const auto reply = TRY(call({{"op", "spool_path"}, {"stage_key", stage_key}}));
+  auto path = base::maybe_text_at(reply, "path");
+  if (!path) return strange("path");
+  return std::move(*path);
 }
 
 schema::Result<void> RouterDriver::drop_spool(const std::string& stage_key) {
@@ -131,16 +130,14 @@ std::string RouterDriver::mark() {
 }
 
 schema::Result<RouterInfo> RouterDriver::info() {
-  auto reply = TRY(call({{"op", "capabilities"}}));
-  const auto pid = reply.find("pid");
-  const auto port = reply.find("port");
-  const auto id = reply.find("router_id");
-  const bool usable = pid != reply.end() && pid->is_number_unsigned() && port != reply.end() &&
-                      port->is_number_unsigned() && id != reply.end() && id->is_string();
-  if (!usable) return strange("pid, port or router_id");
-  const auto draining = reply.find("draining");
-  return RouterInfo{pid->get<int>(), port->get<std::uint16_t>(), id->get<std::string>(),
-                    draining != reply.end() && draining->is_boolean() && draining->get<bool>()};
+  const auto reply = TRY(call({{"op", "capabilities"}}));
+  const auto pid = base::integer_at(reply, "pid", -1);
+  const auto port = base::integer_at(reply, "port", -1);
+  auto id = base::maybe_text_at(reply, "router_id");
+  if (pid < 0 || port < 0 || !id) return strange("pid, port or router_id");
+  const auto* draining = base::member(reply, "draining");
+  return RouterInfo{static_cast<int>(pid), static_cast<std::uint16_t>(port), std::move(*id),
+                    draining != nullptr && *draining == true};
 }
 
 schema::Result<void> RouterDriver::shutdown() {

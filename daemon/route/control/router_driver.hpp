@@ -15,11 +15,11 @@ struct RouterInfo {
   int pid = 0;
   std::uint16_t port = 0;  ///< of users' traffic
   std::string router_id;
-  bool draining = false;  ///< it was told to end and takes no new connections
+  bool draining = false;  ///< it was told to stop and takes no new connections
 };
 
 /// The embedded router as a data plane: a blocking client of its control socket. Reconnects by itself; a
-/// request that a broken connection swallowed is sent once more, which is safe since all are repeatable.
+/// request that was lost with a broken connection is sent once more, which is safe since all are repeatable.
 /// Safe from any thread, one request at a time.
 class RouterDriver final : public Driver {
  public:

@@ -3,83 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "daemon/base/durable_file.hpp"
+#include "daemon/route/table/json_codec.hpp"
 #include "daemon/route/table/route_json.hpp"
 
 namespace driftgate::route {
+
+BOOST_DESCRIBE_STRUCT(PageModel, (), (model, in_flight, windows, newest_window, kept_requests, open_requests))
+BOOST_DESCRIBE_STRUCT(PageContents, (), (connections, models))
+BOOST_DESCRIBE_STRUCT(RouterLoss, (),
+                      (why, reason, pid, router_id, replacement_pid, replacement_id, down_ms, page, unread))
+
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr std::string_view kBehind = ".loss.";
-
-json to_json(const PageContents& page) {
-  auto models = json::array();
-  for (const auto& model : page.models) {
-    models.push_back({{"model", model.model},
-                      {"in_flight", model.in_flight},
-                      {"windows", model.windows},
-                      {"newest_window", model.newest_window},
-                      {"kept_requests", model.kept_requests},
-                      {"open_requests", model.open_requests}});
-  }
-  return {{"connections", page.connections}, {"models", std::move(models)}};
-}
-
-PageContents page_from(const json& text) {
-  PageContents page;
-  page.connections = text.at("connections").get<std::uint32_t>();
-  for (const auto& model : text.at("models")) {
-    page.models.push_back(
-        {model.at("model").get<std::string>(),
-         model.at("in_flight").get<std::array<std::uint32_t, kPageArms>>(),
-         model.at("windows").get<std::uint32_t>(), model.at("newest_window").get<std::uint64_t>(),
-         model.at("kept_requests").get<std::uint64_t>(), model.at("open_requests").get<std::uint64_t>()});
-  }
-  return page;
-}
-
-json to_json(const RouterLoss& loss) {
-  json text{{"why", loss.why},
-            {"reason", loss.reason},
-            {"pid", loss.pid},
-            {"router_id", loss.router_id},
-            {"replacement_pid", loss.replacement_pid},
-            {"replacement_id", loss.replacement_id},
-            {"down_ms", loss.down_ms}};
-  if (loss.page) text["page"] = to_json(*loss.page);
-  if (loss.unread) text["unread"] = *loss.unread;
-  return text;
-}
 
 std::optional<RouterLoss> loss_from(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const auto text = parse_json(bytes);
-  if (!text) return std::nullopt;
-  try {
-    RouterLoss loss;
-    loss.why = text->at("why").get<std::string>();
-    loss.reason = text->at("reason").get<std::string>();
-    loss.pid = text->at("pid").get<int>();
-    loss.router_id = text->at("router_id").get<std::string>();
-    loss.replacement_pid = text->at("replacement_pid").get<int>();
-    loss.replacement_id = text->at("replacement_id").get<std::string>();
-    loss.down_ms = text->at("down_ms").get<std::int64_t>();
-    if (text->contains("page")) loss.page = page_from((*text)["page"]);
-    if (text->contains("unread")) loss.unread = (*text)["unread"].get<std::uint64_t>();
-    loss.note = path;
-    return loss;
-  } catch (const json::exception&) {
-    return std::nullopt;
-  }
+  const auto json = parse_json(bytes);
+  auto loss = json ? described_from_json<RouterLoss>(*json, "") : std::unexpected(json.error());
+  if (!loss) return std::nullopt;
+  loss->note = path;
+  return std::move(*loss);
 }
 
 }  // namespace
@@ -102,9 +54,9 @@ std::uint64_t lost_windows(const RouterLoss& loss) {
 
 schema::Result<void> keep_note(const std::string& control_path, RouterLoss& loss) {
   const auto path = fmt::format("{}{}{}", control_path, kBehind, loss.pid);
-  const auto text = to_json(loss).dump(-1, ' ', false, json::error_handler_t::replace);
-  if (auto written = base::replace_file(path, text, 0644); !written)
-    return schema::wrap(written.error(), fmt::format("cannot keep what went with the router in {}", path));
+  if (auto written = base::replace_file(path, dumped(json_of(loss)), 0644); !written)
+    return schema::wrap(written.error(),
+                        fmt::format("cannot save the record of the lost router in {}", path));
   loss.note = path;
   return {};
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,7 +10,7 @@
 
 namespace driftgate::route {
 
-/// What went with a router that was replaced.
+/// What was lost with a router that was replaced.
 struct RouterLoss {
   std::string
       why;  ///< killed (it ended without being told to), hung (the daemon killed it), exited (told to)

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <thread>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/route/control/unix_socket.hpp"
 #include "daemon/route/worker/process_threads.hpp"
@@ -22,8 +23,7 @@ constexpr std::chrono::milliseconds kPoll{10};
 constexpr int kExitNoExec = 127;
 
 std::unexpected<schema::Error> failed(std::string_view what) {
-  return schema::fail(schema::ErrorCode::io,
-                      fmt::format("cannot start the router: {}: {}", what, std::strerror(errno)));
+  return base::failure(schema::ErrorCode::io, "cannot start the router: {}: {}", what, std::strerror(errno));
 }
 
 /// What the forked child needs, gathered before the fork.
@@ -66,7 +66,7 @@ void place_listeners(std::vector<int>& listeners) {
   ::signal(SIGTERM, SIG_DFL);
   ::signal(SIGINT, SIG_DFL);
   ::execv(launch.executable, launch.words.data());
-  static constexpr char kMessage[] = "cannot execute the router's program\n";
+  static constexpr char kMessage[] = "cannot execute the router program\n";
   if (::write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0) ::_exit(kExitNoExec);
   ::_exit(kExitNoExec);
 }
@@ -116,16 +116,13 @@ schema::Result<RouterProcess> wait_for_end(const SpawnOptions& options) {
   const auto deadline = std::chrono::steady_clock::now() + options.deadline +
                         std::chrono::milliseconds(options.router.drain_ms);
   while (std::chrono::steady_clock::now() < deadline) {
-    if (const auto lock = lock_file(options.router.control_path + ".lock")) {
-      const base::UniqueFd given_back(*lock);
-      return schema::fail(schema::ErrorCode::unavailable, "the router before has ended");
-    }
+    if (lock_file(options.router.control_path + ".lock"))
+      return schema::fail(schema::ErrorCode::unavailable, "the previous router has ended");
     std::this_thread::sleep_for(kPoll);
   }
-  return schema::fail(
-      schema::ErrorCode::deadline_exceeded,
-      fmt::format("the router on {} was told to end and still serves; stop it, then start again",
-                  options.router.control_path));
+  return base::failure(schema::ErrorCode::deadline_exceeded,
+                       "the router on {} was told to stop and still serves; stop it and start again",
+                       options.router.control_path);
 }
 
 }  // namespace
@@ -155,9 +152,8 @@ schema::Result<RouterProcess> spawn_router(const SpawnOptions& options) {
   process.kill();
   const auto why = ended ? std::string("ended before it answered")
                          : fmt::format("did not answer within {} ms", options.deadline.count());
-  return schema::fail(schema::ErrorCode::deadline_exceeded,
-                      fmt::format("the router {} on {}; its log {} says why", why,
-                                  options.router.control_path, options.log_path));
+  return base::failure(schema::ErrorCode::deadline_exceeded, "the router on {} {}; see its log {}",
+                       options.router.control_path, why, options.log_path);
 }
 
 }  // namespace driftgate::route

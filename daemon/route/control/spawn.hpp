@@ -17,22 +17,22 @@ struct SpawnOptions {
   std::string executable = "/proc/self/exe";
   std::vector<std::string> words = {"router"};  ///< before the router's own arguments
   std::chrono::milliseconds deadline{10'000};   ///< to its first answer
-  std::chrono::milliseconds answer{5'000};      ///< that a living router gets to answer
+  std::chrono::milliseconds answer{5'000};      ///< for a running router to answer
   /// Listening sockets that a new router gets copies of, a thread for each; empty: it binds its own.
   std::vector<base::UniqueFd> listeners{};
 };
 
 struct RouterProcess {
   RouterInfo info;
-  bool adopted = false;  ///< it lived already
+  bool adopted = false;  ///< it was running already
 };
 
-/// The router that answers on the control socket; `unavailable` when nobody listens there,
-/// `deadline_exceeded` when somebody does and is silent.
+/// The router that answers on the control socket; `unavailable` when nothing listens there,
+/// `deadline_exceeded` when something does and is silent.
 [[nodiscard]] schema::Result<RouterProcess> adopt_router(
     const std::string& control_path, std::chrono::milliseconds answer = std::chrono::milliseconds(5'000));
 
-/// Adopts a living router or starts one in a session of its own, with no tie to this process but the
+/// Adopts a running router or starts one in a session of its own, with no tie to this process but the
 /// control socket and copies of `listeners`: it outlives the caller. Returns once it answers. One that does
 /// not within the deadline is killed.
 [[nodiscard]] schema::Result<RouterProcess> spawn_router(const SpawnOptions& options);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/route/table/route_table.hpp"
 
 namespace driftgate::route {
@@ -28,8 +29,8 @@ std::uint64_t size_of(const std::string& path) {
 
 schema::Result<void> check(const std::string& stage_key) {
   if (valid_stage_key(stage_key)) return {};
-  return schema::fail(schema::ErrorCode::invalid_argument,
-                      fmt::format("'{}' is not a stage key; expected promotion/stage/attempt", stage_key));
+  return base::failure(schema::ErrorCode::invalid_argument,
+                       "'{}' is not a stage key; expected promotion/stage/attempt", stage_key);
 }
 
 }  // namespace
@@ -38,10 +39,8 @@ schema::Result<void> Spool::prepare() {
   if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) return failed("make folder", folder_);
   std::error_code error;
   std::filesystem::directory_iterator files(folder_, error);
-  if (error) {
-    return schema::fail(schema::ErrorCode::io,
-                        fmt::format("spool: cannot list {}: {}", folder_, error.message()));
-  }
+  if (error)
+    return base::failure(schema::ErrorCode::io, "spool: cannot list {}: {}", folder_, error.message());
   const std::lock_guard lock(mutex_);
   for (const auto& file : files) {
     if (file.path().extension() == ".jsonl") used_bytes_ += size_of(file.path().string());
@@ -69,20 +68,17 @@ schema::Result<void> Spool::append(const std::string& stage_key, std::string lin
   TRY(check(stage_key));
   line += '\n';
   const std::lock_guard lock(mutex_);
-  if (std::ranges::find(dropped_, stage_key) != dropped_.end()) {
-    return schema::fail(schema::ErrorCode::not_found, fmt::format("spool: stage {} was dropped", stage_key));
-  }
-  if (used_bytes_ + line.size() > cap_bytes_) {
-    return schema::fail(schema::ErrorCode::limit_exceeded,
-                        fmt::format("spool: full at {} bytes", cap_bytes_));
-  }
+  if (std::ranges::find(dropped_, stage_key) != dropped_.end())
+    return base::failure(schema::ErrorCode::not_found, "spool: stage {} was dropped", stage_key);
+  if (used_bytes_ + line.size() > cap_bytes_)
+    return base::failure(schema::ErrorCode::limit_exceeded, "spool: full at {} bytes", cap_bytes_);
   auto file = TRY(open_for(stage_key));
   const auto before = ::lseek(file, 0, SEEK_END);
   const auto written = ::write(file, line.data(), line.size());
   if (written != static_cast<ssize_t>(line.size())) {
     if (written >= 0) errno = ENOSPC;
     auto failure = failed("write", file_of(stage_key));
-    if (::ftruncate(file, before) != 0) return failed("take back half a line in", file_of(stage_key));
+    if (::ftruncate(file, before) != 0) return failed("remove a partial line from", file_of(stage_key));
     return failure;
   }
   used_bytes_ += line.size();
@@ -93,8 +89,7 @@ schema::Result<std::string> Spool::path(const std::string& stage_key) const {
   TRY(check(stage_key));
   auto path = file_of(stage_key);
   if (::access(path.c_str(), F_OK) == 0) return path;
-  return schema::fail(schema::ErrorCode::not_found,
-                      fmt::format("spool: no pairs were recorded for stage {}", stage_key));
+  return base::failure(schema::ErrorCode::not_found, "spool: no pairs were recorded for stage {}", stage_key);
 }
 
 schema::Result<void> Spool::drop(const std::string& stage_key) {

@@ -5,7 +5,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <string_view>
 
 #include "daemon/base/unique_fd.hpp"
 #include "schema/error.hpp"
@@ -23,7 +22,7 @@ class Spool {
 
   Spool(std::string folder, std::uint64_t cap_bytes) : folder_(std::move(folder)), cap_bytes_(cap_bytes) {}
 
-  /// Makes the folder (0700) and counts what a former life left in it.
+  /// Makes the folder (0700) and counts what an earlier process left in it.
   schema::Result<void> prepare();
   /// Adds one line (without line feed). `limit_exceeded` at the cap, `not_found` once the stage is dropped.
   schema::Result<void> append(const std::string& stage_key, std::string line);

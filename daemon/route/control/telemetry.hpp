@@ -13,9 +13,19 @@ enum class Outcome : std::uint8_t {
   excluded,  ///< other 4xx, client disconnect: outside the denominator
 };
 
+/// What is known of a request when it has ended.
+struct Ending {
+  Outcome outcome = Outcome::ok;
+  std::string reason;         ///< for failures: connect, status_500, timeout, truncated_stream, bad_body …
+  bool retried = false;       ///< served by the incumbent after the candidate failed before its first byte
+  double ttft_ms = 0;         ///< accepted → first token
+  double inter_token_ms = 0;  ///< mean gap between tokens; NaN when fewer than two
+  double total_ms = 0;        ///< accepted → last byte
+};
+
 /// One request, reported in routing order once every request routed before it has ended or timed out,
 /// so that slow failures of one arm do not count late (docs/design/statistics.md, "Single failures").
-struct Observation {
+struct Observation : Ending {
   std::uint64_t order = 0;     ///< routing order within the router process, from 1
   std::uint64_t key_hash = 0;  ///< xxh64 of the sticky key; random for keyless requests
   bool keyless = false;
@@ -23,13 +33,7 @@ struct Observation {
   bool candidate = false;  ///< the arm that was asked first (a retry on the incumbent does not change it)
   std::uint32_t candidate_bp = 0;  ///< the configured share for this slice when the request was routed
   std::string slice;               ///< canonical "domain=code;language=de"; sorted by dimension
-  Outcome outcome = Outcome::ok;
-  std::string reason;          ///< for failures: connect, status_500, timeout, truncated_stream, bad_body …
-  bool retried = false;        ///< served by the incumbent after the candidate failed before its first byte
-  std::int64_t routed_us = 0;  ///< wall clock, µs since the epoch
-  double ttft_ms = 0;          ///< accepted → first token
-  double inter_token_ms = 0;   ///< mean gap between tokens; NaN when fewer than two
-  double total_ms = 0;         ///< accepted → last byte
+  std::int64_t routed_us = 0;      ///< wall clock, µs since the epoch
   std::uint32_t prompt_chars = 0;
 };
 

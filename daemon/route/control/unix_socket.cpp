@@ -1,7 +1,7 @@
 #include "daemon/route/control/unix_socket.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/route/control/frame.hpp"
 
 namespace driftgate::route {
@@ -27,21 +28,27 @@ union Rights {
   std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> bytes;
 };
 
+msghdr message_of(iovec& data, Rights& rights, std::size_t rights_bytes) {
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = &rights;
+  message.msg_controllen = rights_bytes;
+  return message;
+}
+
 std::unexpected<schema::Error> failed(schema::ErrorCode code, std::string_view what,
                                       const std::string& path) {
-  return schema::fail(code,
-                      fmt::format("control socket: cannot {} {}: {}", what, path, std::strerror(errno)));
+  return base::failure(code, "control socket: cannot {} {}: {}", what, path, std::strerror(errno));
 }
 
 schema::Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return schema::fail(
-        schema::ErrorCode::invalid_argument,
-        fmt::format("control socket: path '{}' must have 1 to {} bytes; choose a shorter folder", path,
-                    sizeof(address.sun_path) - 1));
-  }
+  if (path.empty() || path.size() >= sizeof(address.sun_path))
+    return base::failure(schema::ErrorCode::invalid_argument,
+                         "control socket: path '{}' must have 1 to {} bytes; choose a shorter folder", path,
+                         sizeof(address.sun_path) - 1);
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
 }
@@ -52,24 +59,23 @@ base::UniqueFd unix_stream() {
 
 }  // namespace
 
-schema::Result<int> lock_file(const std::string& path) {
+schema::Result<base::UniqueFd> lock_file(const std::string& path) {
   base::UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file) return failed(schema::ErrorCode::io, "open the lock", path);
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file.release();
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
   if (errno != EWOULDBLOCK) return failed(schema::ErrorCode::io, "lock", path);
-  return schema::fail(schema::ErrorCode::conflict,
-                      fmt::format("another router holds {}; stop it or choose another control socket", path));
+  return base::failure(schema::ErrorCode::conflict,
+                       "another router holds {}; stop it or choose another control socket", path);
 }
 
-schema::Result<int> listen_unix(const std::string& path) {
+schema::Result<base::UniqueFd> listen_unix(const std::string& path) {
   const auto address = TRY(address_of(path));
   base::UniqueFd socket = unix_stream();
   if (!socket) return failed(schema::ErrorCode::io, "make", path);
   struct stat there {};
-  if (::lstat(path.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode)) {
-    return schema::fail(schema::ErrorCode::already_exists,
-                        fmt::format("control socket: {} is a file of another kind; move it away", path));
-  }
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode))
+    return base::failure(schema::ErrorCode::already_exists,
+                         "control socket: {} exists and is not a socket; move it away", path);
   ::unlink(path.c_str());
   // fchmod before bind gives the file its mode at birth: no moment in which others could connect.
   if (::fchmod(socket.get(), 0600) != 0) return failed(schema::ErrorCode::io, "set the mode of", path);
@@ -79,17 +85,17 @@ schema::Result<int> listen_unix(const std::string& path) {
   if (::chmod(path.c_str(), 0600) != 0 || ::listen(socket.get(), kBacklog) != 0) {
     return failed(schema::ErrorCode::io, "listen on", path);
   }
-  return socket.release();
+  return socket;
 }
 
-schema::Result<int> connect_unix(const std::string& path) {
+schema::Result<base::UniqueFd> connect_unix(const std::string& path) {
   const auto address = TRY(address_of(path));
   base::UniqueFd socket = unix_stream();
   if (!socket) return failed(schema::ErrorCode::io, "make", path);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return failed(schema::ErrorCode::unavailable, "connect to", path);
   }
-  return socket.release();
+  return socket;
 }
 
 schema::Result<void> send_descriptors(int fd, std::string_view bytes,
@@ -99,11 +105,7 @@ schema::Result<void> send_descriptors(int fd, std::string_view bytes,
   for (std::size_t i = 0; i < count; ++i) numbers[i] = descriptors[i].get();
   iovec data{const_cast<char*>(bytes.data()), bytes.size()};
   Rights rights{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = &rights;
-  message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+  const auto message = message_of(data, rights, CMSG_SPACE(count * sizeof(int)));
   auto* head = CMSG_FIRSTHDR(&message);
   head->cmsg_level = SOL_SOCKET;
   head->cmsg_type = SCM_RIGHTS;
@@ -111,27 +113,21 @@ schema::Result<void> send_descriptors(int fd, std::string_view bytes,
   std::memcpy(CMSG_DATA(head), numbers.data(), count * sizeof(int));
   const auto sent = ::sendmsg(fd, &message, MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(bytes.size())) return {};
-  return schema::fail(schema::ErrorCode::unavailable,
-                      fmt::format("control socket: sending descriptors failed: {}", std::strerror(errno)));
+  return base::failure(schema::ErrorCode::unavailable, "control socket: sending descriptors failed: {}",
+                       std::strerror(errno));
 }
 
 schema::Result<std::vector<base::UniqueFd>> receive_descriptors(
     int fd, std::string& buffer, std::chrono::steady_clock::time_point deadline) {
-  TRY(wait_readable(fd, deadline));
+  TRY(wait_for(fd, POLLIN, deadline));
   std::array<char, kReadBytes> bytes;
   iovec data{bytes.data(), bytes.size()};
   Rights rights{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = &rights;
-  message.msg_controllen = sizeof rights;
+  auto message = message_of(data, rights, sizeof rights);
   const auto got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-  if (got <= 0) {
-    return schema::fail(schema::ErrorCode::unavailable,
-                        fmt::format("control socket: no answer: {}",
-                                    got == 0 ? "the other side closed" : std::strerror(errno)));
-  }
+  if (got <= 0)
+    return base::failure(schema::ErrorCode::unavailable, "control socket: no response: {}",
+                         got == 0 ? "the peer closed the connection" : std::strerror(errno));
   buffer.append(bytes.data(), static_cast<std::size_t>(got));
   std::vector<base::UniqueFd> received;
   for (auto* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
@@ -150,8 +146,7 @@ schema::Result<int> peer_process(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0) return peer.pid;
-  return schema::fail(schema::ErrorCode::unavailable,
-                      "control socket: the other side's process is not known");
+  return schema::fail(schema::ErrorCode::unavailable, "control socket: the peer's process is unknown");
 }
 
 }  // namespace driftgate::route

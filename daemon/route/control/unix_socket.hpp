@@ -10,16 +10,16 @@
 
 namespace driftgate::route {
 
-// Each returns a descriptor that the caller owns, close-on-exec.
+/// An exclusive flock on `path`, close-on-exec and held as long as the descriptor; `conflict` when another
+/// holds it.
+[[nodiscard]] schema::Result<base::UniqueFd> lock_file(const std::string& path);
 
-/// An exclusive flock on `path`, held as long as the descriptor; `conflict` when another holds it.
-[[nodiscard]] schema::Result<int> lock_file(const std::string& path);
+/// A listening Unix stream socket, mode 0600, non-blocking, close-on-exec, in place of an older socket at
+/// `path`.
+[[nodiscard]] schema::Result<base::UniqueFd> listen_unix(const std::string& path);
 
-/// A listening Unix stream socket, mode 0600, non-blocking, in place of an older socket at `path`.
-[[nodiscard]] schema::Result<int> listen_unix(const std::string& path);
-
-/// A connected one, non-blocking; `unavailable` when nobody listens.
-[[nodiscard]] schema::Result<int> connect_unix(const std::string& path);
+/// A connected one, non-blocking, close-on-exec; `unavailable` when nobody listens.
+[[nodiscard]] schema::Result<base::UniqueFd> connect_unix(const std::string& path);
 
 /// Sends bytes on a Unix socket with descriptors beside them (SCM_RIGHTS); the caller keeps its own. At most
 /// 16, and the bytes few enough to be sent at once.
@@ -30,7 +30,7 @@ namespace driftgate::route {
 [[nodiscard]] schema::Result<std::vector<base::UniqueFd>> receive_descriptors(
     int fd, std::string& buffer, std::chrono::steady_clock::time_point deadline);
 
-/// The process that listens on the other side of a connected Unix socket.
+/// The process id of the peer of a connected Unix socket.
 [[nodiscard]] schema::Result<int> peer_process(int fd);
 
 }  // namespace driftgate::route

@@ -1,11 +1,10 @@
 #include "daemon/route/http/http_head.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
 
@@ -56,7 +55,7 @@ schema::Result<void> note_field(HeadFields& head, const HeadField& field) {
   if (base::equal_ignoring_case(field.name, "content-length")) return note_length(head, field.value);
   if (base::equal_ignoring_case(field.name, "transfer-encoding")) {
     if (head.chunked || !base::equal_ignoring_case(field.value, "chunked")) {
-      return bad("Transfer-Encoding other than a single 'chunked'");
+      return bad("Transfer-Encoding must be a single 'chunked'");
     }
     head.chunked = true;
   } else if (base::equal_ignoring_case(field.name, "connection")) {
@@ -70,19 +69,20 @@ schema::Result<void> parse_fields(HeadFields& head, std::string_view rest) {
   head.keep_alive = head.minor_version == 1;
   for (;;) {
     const auto line = take_line(rest);
-    if (!line) return bad("a header line has a control byte or no end");
+    if (!line) return bad("a header line has a control character or no end");
     if (line->empty()) break;
     if (head.fields.size() == kMaxHeadFields) return bad("too many header fields");
     const auto colon = line->find(':');
     if (colon == std::string_view::npos || !base::is_token(line->substr(0, colon))) {
-      return bad("a header line is folded, has no name or a blank before its colon");
+      return bad("a header line is folded, or has no name or a space before its colon");
     }
     head.fields.push_back({line->substr(0, colon), base::trimmed(line->substr(colon + 1))});
     TRY(note_field(head, head.fields.back()));
   }
-  if (!rest.empty()) return bad("bytes behind the head");
-  if (head.chunked && head.content_length) return bad("both Transfer-Encoding and Content-Length");
-  if (head.chunked && head.minor_version == 0) return bad("Transfer-Encoding in HTTP/1.0");
+  if (!rest.empty()) return bad("unexpected bytes after the head");
+  if (head.chunked && head.content_length)
+    return bad("Transfer-Encoding and Content-Length together are not allowed");
+  if (head.chunked && head.minor_version == 0) return bad("Transfer-Encoding is not allowed in HTTP/1.0");
   return {};
 }
 
@@ -110,14 +110,14 @@ HeadScan scan_head(std::string_view bytes, std::size_t from, std::size_t& end) {
 schema::Result<RequestHead> parse_request_head(std::string_view text) {
   RequestHead head;
   const auto line = take_line(text);
-  if (!line) return bad("the request line has a control byte or no end");
+  if (!line) return bad("the request line has a control character or no end");
   const auto first = line->find(' ');
   const auto last = line->rfind(' ');
   if (first == std::string_view::npos || first == last)
     return bad("the request line is not METHOD TARGET VERSION");
   head.method = line->substr(0, first);
   head.target = line->substr(first + 1, last - first - 1);
-  if (!base::is_token(head.method)) return bad("the method is not a word");
+  if (!base::is_token(head.method)) return bad("the method is not a token");
   const auto visible = [](char byte) { return byte > ' ' && byte < 0x7f; };
   if (!head.target.starts_with('/') || !std::ranges::all_of(head.target, visible)) {
     return bad("the target must be a path that begins with '/'");
@@ -126,16 +126,16 @@ schema::Result<RequestHead> parse_request_head(std::string_view text) {
     return bad("the version is not HTTP/1.1 or HTTP/1.0");
   TRY(parse_fields(head, text));
   for (const auto& field : head.fields) {
-    if (const auto read_as = limits::disguised_header(field.name)) {
-      return schema::fail(schema::ErrorCode::invalid_argument,
-                          fmt::format("a header name could be read as '{}': spell it with dashes", *read_as));
-    }
+    if (const auto read_as = limits::disguised_header(field.name))
+      return base::failure(schema::ErrorCode::invalid_argument,
+                           "a header name could be read as '{}': spell it with dashes", *read_as);
   }
   const auto hosts = std::ranges::count_if(
       head.fields, [](const HeadField& f) { return base::equal_ignoring_case(f.name, "host"); });
-  if (hosts > 1 || (hosts == 0 && head.minor_version == 1)) return bad("a request needs exactly one Host");
+  if (hosts > 1 || (hosts == 0 && head.minor_version == 1)) return bad("exactly one Host header is required");
   if (const auto expect = head.find("expect")) {
-    if (!base::equal_ignoring_case(*expect, "100-continue")) return bad("unknown Expect");
+    if (!base::equal_ignoring_case(*expect, "100-continue"))
+      return bad("only 'Expect: 100-continue' is supported");
     head.expects_continue = head.minor_version == 1;
   }
   return head;

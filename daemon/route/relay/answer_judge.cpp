@@ -12,7 +12,7 @@ void AnswerJudge::head(int status, std::string_view content_type, double now_ms)
   status_ = status;
   const auto type = content_type.substr(0, content_type.find_first_of("; "));
   streamed_ = stream_asked_ && status == 200 && base::equal_ignoring_case(type, "text/event-stream");
-  ttft_ms_ = now_ms;
+  ending_.ttft_ms = now_ms;
 }
 
 void AnswerJudge::part(std::string_view bytes, double now_ms) {
@@ -20,21 +20,22 @@ void AnswerJudge::part(std::string_view bytes, double now_ms) {
 }
 
 void AnswerJudge::fail(std::string reason) {
-  outcome_ = Outcome::failed;
-  reason_ = std::move(reason);
+  ending_.outcome = Outcome::failed;
+  ending_.reason = std::move(reason);
 }
 
 void AnswerJudge::end(std::string_view why, std::string_view body, double now_ms) {
-  total_ms_ = now_ms;
-  if (status_ == 0) ttft_ms_ = now_ms;
-  if (streamed_ && events_.tokens() > 0) ttft_ms_ = events_.first_token_ms();
-  outcome_ = Outcome::ok;
-  reason_.clear();
-  if (why.empty() && status_ != 429 && status_ >= 400 && status_ < 500) {
-    outcome_ = Outcome::excluded;
-    reason_ = fmt::format("status_{}", status_);
-  } else if (status_ != 0 &&
-             (status_ < 200 || status_ == 429 || status_ >= 500 || (status_ >= 300 && status_ < 400))) {
+  ending_.outcome = Outcome::ok;
+  ending_.reason.clear();
+  ending_.total_ms = now_ms;
+  ending_.inter_token_ms = events_.inter_token_ms();
+  if (status_ == 0) ending_.ttft_ms = now_ms;
+  if (streamed_ && events_.tokens() > 0) ending_.ttft_ms = events_.first_token_ms();
+  const bool client_error = status_ != 429 && status_ >= 400 && status_ < 500;
+  if (why.empty() && client_error) {
+    ending_.outcome = Outcome::excluded;
+    ending_.reason = fmt::format("status_{}", status_);
+  } else if (status_ != 0 && !client_error && (status_ < 200 || status_ >= 300)) {
     fail(fmt::format("status_{}", status_));
   } else if (streamed_) {
     if (why == "timeout" && !events_.done()) return fail("timeout");
@@ -45,6 +46,11 @@ void AnswerJudge::end(std::string_view why, std::string_view body, double now_ms
   } else if (body.size() <= kMaxJudgedBodyBytes && (stream_asked_ || !is_completion(body))) {
     fail("bad_body");
   }
+}
+
+MirroredPair::Side AnswerJudge::side(std::string body) const {
+  const auto& [outcome, reason, retried, ttft_ms, inter_token_ms, total_ms] = ending_;
+  return {status_, std::move(body), outcome == Outcome::ok ? "" : reason, ttft_ms, inter_token_ms, total_ms};
 }
 
 }  // namespace driftgate::route

@@ -28,11 +28,10 @@ class AnswerJudge {
   /// whole body of an answer that is not streamed.
   void end(std::string_view why, std::string_view body, double now_ms);
 
-  [[nodiscard]] Outcome outcome() const { return outcome_; }
-  [[nodiscard]] const std::string& reason() const { return reason_; }
-  [[nodiscard]] double ttft_ms() const { return ttft_ms_; }
-  [[nodiscard]] double inter_token_ms() const { return events_.inter_token_ms(); }
-  [[nodiscard]] double total_ms() const { return total_ms_; }
+  /// Outcome, reason and times; valid after end().
+  [[nodiscard]] const Ending& ending() const { return ending_; }
+  /// The answer as one side of a mirrored pair.
+  [[nodiscard]] MirroredPair::Side side(std::string body) const;
   /// The stream reached `data: [DONE]`: whatever follows does not matter to anyone.
   [[nodiscard]] bool complete() const { return streamed_ && events_.done(); }
 
@@ -43,10 +42,7 @@ class AnswerJudge {
   bool streamed_ = false;
   int status_ = 0;
   SseScan events_;
-  Outcome outcome_ = Outcome::failed;
-  std::string reason_;
-  double ttft_ms_ = 0;
-  double total_ms_ = 0;
+  Ending ending_{.outcome = Outcome::failed, .reason = {}};
 };
 
 }  // namespace driftgate::route

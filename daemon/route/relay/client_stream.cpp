@@ -18,7 +18,7 @@ constexpr std::size_t kReadBytes = 8u << 10;
 constexpr std::size_t kMaxLingerBytes = 256u << 10;
 constexpr std::chrono::milliseconds kLinger{1'000};
 constexpr std::string_view kBodiesOnTheirWay =
-    "too many bodies of requests are on their way at once; try again in a second";
+    "the memory for request bodies is used up; try again in a second";
 using limits::Use;
 
 Deadlines::Time after_ms(std::uint32_t milliseconds) {
@@ -50,7 +50,7 @@ void ClientStream::late() {
   watch_.set(cut_at_);
 }
 
-void ClientStream::give_way() {
+void ClientStream::evict() {
   if (place_->in_use() == Use::active) return;
   if (place_->in_use() == Use::body) {
     const auto text = refusal_answer({503, "body_memory", std::string(kBodiesOnTheirWay)}, false);
@@ -107,10 +107,10 @@ Task<ClientStream::Read> ClientStream::read_head(ClientRequest& request) {
     const bool too_long =
         scan == HeadScan::complete ? end > kMaxRequestHeadBytes : received_.size() > kMaxRequestHeadBytes;
     if (scan == HeadScan::bad)
-      co_return refuse(400, "bad_request", "the request's head has a line without CRLF");
+      co_return refuse(400, "bad_request", "a line of the request head does not end with CRLF");
     if (too_long) {
       co_return refuse(431, "head_too_large",
-                       fmt::format("the request's head is over {} bytes", kMaxRequestHeadBytes));
+                       fmt::format("the request head is larger than {} bytes", kMaxRequestHeadBytes));
     }
     if (scan == HeadScan::complete) break;
     scanned = received_.size();
@@ -131,7 +131,7 @@ Task<ClientStream::Read> ClientStream::read_body(ClientRequest& request) {
   const auto length = request.head.content_length.value_or(0);
   if (length > options_.max_body_bytes) {
     co_return refuse(413, "body_too_large",
-                     fmt::format("the body is over {} bytes", options_.max_body_bytes));
+                     fmt::format("the request body is larger than {} bytes", options_.max_body_bytes));
   }
   if (length == 0 && !request.head.chunked) co_return Read::request;
   if (request.head.expects_continue && received_.empty()) {
@@ -151,12 +151,7 @@ Task<ClientStream::Read> ClientStream::read_body(ClientRequest& request) {
     const bool more = co_await read_more(most);
     if (!more) co_return Read::closed;
   }
-  if (received_.size() == length) {
-    request.body = std::exchange(received_, {});
-    co_return Read::request;
-  }
-  request.body = received_.substr(0, length);
-  received_.erase(0, length);
+  request.body = limits::take_front(received_, length);
   co_return Read::request;
 }
 
@@ -164,10 +159,10 @@ Task<ClientStream::Read> ClientStream::read_chunked(ClientRequest& request) {
   ChunkedDecoder decoder;
   for (;;) {
     received_.erase(0, decoder.feed(received_, request.body));
-    if (decoder.failed()) co_return refuse(400, "bad_request", "the body's chunks are malformed");
+    if (decoder.failed()) co_return refuse(400, "bad_request", "the chunked request body is malformed");
     if (request.body.size() > options_.max_body_bytes) {
       co_return refuse(413, "body_too_large",
-                       fmt::format("the body is over {} bytes", options_.max_body_bytes));
+                       fmt::format("the request body is larger than {} bytes", options_.max_body_bytes));
     }
     if (decoder.done()) co_return Read::request;
     if (!place_->hold(request.body.capacity() + received_.capacity())) co_return refuse_for_memory(request);

@@ -53,7 +53,7 @@ class ClientStream {
   [[nodiscard]] bool idle() const { return idle_; }
   [[nodiscard]] Place& place() { return *place_; }
   /// The table of connections needs this one's place: closes unless a request is worked on or answered.
-  void give_way();
+  void evict();
   /// Time spent waiting for the client to take bytes.
   [[nodiscard]] std::chrono::steady_clock::duration blocked() const { return blocked_; }
   /// Lets the client read the last answer before the connection goes, within a bound.

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <chrono>
 #include <functional>
+#include <utility>
 
 namespace driftgate::route {
 
@@ -13,10 +15,12 @@ class Deadlines {
   static constexpr std::chrono::milliseconds kTick{20};
 
   /// One deadline; fires at most once for each time it is set. `on_fire` must not destroy watches.
-  class Watch {
+  class Watch
+      : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
    public:
-    Watch(Deadlines& list, std::function<void()> on_fire);
-    ~Watch();
+    Watch(Deadlines& list, std::function<void()> on_fire) : on_fire_(std::move(on_fire)) {
+      list.watches_.push_front(*this);
+    }
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
@@ -25,18 +29,15 @@ class Deadlines {
 
    private:
     friend class Deadlines;
-    Deadlines& list_;
     const std::function<void()> on_fire_;
     Time at_ = Time::max();
-    Watch* next_ = nullptr;
-    Watch* previous_ = nullptr;
   };
 
   /// Fires what is due.
   void tick(Time now);
 
  private:
-  Watch* first_ = nullptr;
+  boost::intrusive::list<Watch, boost::intrusive::constant_time_size<false>> watches_;
 };
 
 }  // namespace driftgate::route

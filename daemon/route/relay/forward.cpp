@@ -5,40 +5,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/http_status.hpp"
 #include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
+#include "daemon/route/table/route_json.hpp"
 
 namespace driftgate::route {
 namespace {
-
-std::string_view phrase(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
-    case 413:
-      return "Content Too Large";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 502:
-      return "Bad Gateway";
-    case 503:
-      return "Service Unavailable";
-    case 504:
-      return "Gateway Timeout";
-    case 508:
-      return "Loop Detected";
-    default:
-      return "Error";
-  }
-}
 
 bool starts_ignoring_case(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && base::equal_ignoring_case(text.substr(0, prefix.size()), prefix);
@@ -101,13 +74,14 @@ std::string client_answer_head(const ResponseHead& head, Framing framing, std::u
 
 std::string own_answer(int status, std::string_view content_type, std::string_view body, bool keep_alive) {
   return fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}{}\r\n{}", status,
-                     phrase(status), content_type, body.size(), status == 503 ? "Retry-After: 1\r\n" : "",
-                     keep_alive ? "" : "Connection: close\r\n", body);
+                     base::reason_phrase(status), content_type, body.size(),
+                     status == 503 ? "Retry-After: 1\r\n" : "", keep_alive ? "" : "Connection: close\r\n",
+                     body);
 }
 
 std::string openai_error(std::string_view type, std::string_view code, std::string_view message) {
   const nlohmann::json error = {{"message", message}, {"type", type}, {"param", nullptr}, {"code", code}};
-  return nlohmann::json{{"error", error}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return dumped({{"error", error}});
 }
 
 std::string refusal_answer(const Refusal& refusal, bool keep_alive) {

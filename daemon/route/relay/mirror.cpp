@@ -3,21 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <exception>
 
 #include "daemon/route/control/telemetry_json.hpp"
 #include "daemon/route/relay/answer_judge.hpp"
 
 namespace driftgate::route {
 namespace {
-
-void log_failure(std::exception_ptr failure) {
-  try {
-    if (failure) std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    spdlog::error("router: mirroring ended by a bug: {}", error.what());
-  }
-}
 
 /// Ends a mirror's stay among the open ones, however it ends.
 struct Closing {
@@ -40,7 +31,7 @@ void MirrorQueue::offer(MirrorJob job) {
   waiting_.push_back(std::move(job));
   if (!idle_worker) return;
   ++running_;
-  asio::co_spawn(pool_.io().get_executor(), work(), &log_failure);
+  asio::co_spawn(pool_.io().get_executor(), work(), LogBug{"mirroring"});
 }
 
 Task<void> MirrorQueue::work() {
@@ -86,11 +77,7 @@ Task<void> MirrorQueue::run(MirrorJob& job) {
     }
   }
   judge.end(why, side.body, elapsed());
-  side.status = judge.status();
-  side.reason = judge.outcome() == Outcome::ok ? std::string() : judge.reason();
-  side.ttft_ms = judge.ttft_ms();
-  side.inter_token_ms = judge.inter_token_ms();
-  side.total_ms = judge.total_ms();
+  side = judge.side(std::move(side.body));
   record(job, whole);
 }
 

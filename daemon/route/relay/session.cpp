@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/clock.hpp"
 #include "daemon/base/http_text.hpp"
 #include "daemon/route/table/bucket.hpp"
 
@@ -28,11 +29,10 @@ std::uint64_t tokens_asked(const BodyFacts& facts, std::string_view path) {
 }
 
 Refusal engine_refusal(const AnswerJudge& judge) {
-  if (judge.reason() == "timeout") {
+  const auto& reason = judge.ending().reason;
+  if (reason == "timeout")
     return {504, "engine_timeout", "the engine did not answer in time; try again later"};
-  }
-  return {502, "engine_" + judge.reason(),
-          fmt::format("the engine failed ({}); try again later", judge.reason())};
+  return {502, "engine_" + reason, fmt::format("the engine failed ({}); try again later", reason)};
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ double Session::elapsed_ms() const {
 Task<void> Session::run() {
   client_.place().begin([executor = context_.io.get_executor(), weak = weak_from_this()] {
     asio::post(executor, [weak] {
-      if (const auto session = weak.lock()) session->client_.give_way();
+      if (const auto session = weak.lock()) session->client_.evict();
     });
   });
   do {
@@ -77,9 +77,9 @@ Task<void> Session::run() {
     }
     accepted_ = std::chrono::steady_clock::now();
     head_only_ = request_.head.method == "HEAD";
-    keep_ = request_.head.keep_alive && !core_.draining && !client_.place().gave_way();
+    keep_ = request_.head.keep_alive && !core_.draining && !client_.place().evicted();
     co_await answer();
-  } while (keep_ && !client_.gone() && !core_.draining && !client_.place().gave_way());
+  } while (keep_ && !client_.gone() && !core_.draining && !client_.place().evicted());
   client_.close();
 }
 
@@ -95,14 +95,18 @@ Task<void> Session::reply(std::string text) {
 Task<void> Session::answer() {
   const auto path = request_.head.path();
   const bool completion = path == kCompletions || path == kChat;
+  std::string text;
   if (came_back()) {
-    std::string refused = refusal_answer(
-        {508, "loop", "this request has passed this router before: one of its engines leads back to it"}, keep_);
-    co_await reply(std::move(refused));
+    text = refusal_answer(
+        {508, "loop",
+         "this request has already passed through this router: one of its engine URLs leads back to it"},
+        keep_);
   } else if (completion && request_.head.method == "POST") {
-    co_await complete();
+    text = co_await complete();
   } else {
-    std::string text = own_reply(path, completion);
+    text = own_reply(path, completion);
+  }
+  if (!text.empty()) {
     co_await reply(std::move(text));
   }
 }
@@ -148,7 +152,7 @@ std::expected<Session::Plan, Refusal> Session::make_plan() {
   if (!plan.route) {
     return std::unexpected(
         Refusal{404, "model_not_found",
-                fmt::format("the model '{}' is not served here; GET /v1/models lists those that are",
+                fmt::format("the model '{}' is not served here; GET /v1/models lists the models that are",
                             plan.facts.model)});
   }
   auto slice = slice_of_metadata(plan.facts.metadata);
@@ -163,28 +167,24 @@ std::expected<Session::Plan, Refusal> Session::make_plan() {
   const bool keyless = plan.key.empty();
   if (keyless) plan.key = fmt::format("{:016x}{:016x}", context_.random(), context_.random());
   plan.decision = decide(*plan.route, plan.key, slice);
-  Start start{.model = plan.route->model,
-              .stage_key = plan.route->stage_key,
-              .key_hash = key_hash_of(plan.key, plan.route->seed),
-              .keyless = keyless,
-              .pinned = plan.decision.pinned,
-              .candidate = plan.decision.served == Served::candidate,
-              .candidate_bp = plan.decision.candidate_bp,
-              .slice = plan.slice,
-              .routed_us = wall_us(),
-              .prompt_chars = plan.facts.prompt_chars};
-  plan.ticket = core_.ledger.begin(std::move(start),
+  Observation seen;
+  seen.key_hash = key_hash_of(plan.key, plan.route->seed);
+  seen.keyless = keyless;
+  seen.pinned = plan.decision.pinned;
+  seen.candidate = plan.decision.served == Served::candidate;
+  seen.candidate_bp = plan.decision.candidate_bp;
+  seen.slice = plan.slice;
+  seen.routed_us = base::wall_clock_us();
+  seen.prompt_chars = plan.facts.prompt_chars;
+  plan.ticket = core_.ledger.begin(plan.route->model, plan.route->stage_key, std::move(seen),
                                    accepted_ + std::chrono::milliseconds(core_.options.request_deadline_ms));
   return plan;
 }
 
-Task<void> Session::complete() {
+/// What the router has to answer itself; empty when an engine's answer was passed on.
+Task<std::string> Session::complete() {
   auto plan = make_plan();
-  if (!plan) {
-    std::string refused = refusal_answer(plan.error(), keep_);
-    co_await reply(std::move(refused));
-    co_return;
-  }
+  if (!plan) co_return refusal_answer(plan.error(), keep_);
   const bool stream = plan->facts.stream;
   const bool candidate = plan->decision.served == Served::candidate;
   Attempt first(stream, plan->decision.mirror);
@@ -194,16 +194,15 @@ Task<void> Session::complete() {
   if (!failed) in_flight.end();
   settle(*plan, first, candidate && failed);
   offer_mirror(*plan, first);
-  if (!failed) co_return;
+  if (!failed) co_return std::string();
   Attempt second(stream, false);
   if (candidate) {
     in_flight.move_to(Served::incumbent);
     co_await attempt(plan->route->incumbent, false, second);
   }
   const auto& last = candidate ? second : first;
-  if (last.begun || last.client_gone) co_return;
-  std::string refused = refusal_answer(engine_refusal(last.judge), keep_);
-  co_await reply(std::move(refused));
+  if (last.begun || last.client_gone) co_return std::string();
+  co_return refusal_answer(engine_refusal(last.judge), keep_);
 }
 
 void Session::judge_end(Attempt& out, std::string_view why) {
@@ -214,12 +213,8 @@ void Session::judge_end(Attempt& out, std::string_view why) {
 }
 
 void Session::settle(const Plan& plan, const Attempt& first, bool retried) {
-  Ending ending{.outcome = first.judge.outcome(),
-                .reason = first.judge.reason(),
-                .retried = retried,
-                .ttft_ms = first.judge.ttft_ms(),
-                .inter_token_ms = first.judge.inter_token_ms(),
-                .total_ms = first.judge.total_ms()};
+  Ending ending = first.judge.ending();
+  ending.retried = retried;
   if (first.client_gone) {
     ending.outcome = Outcome::excluded;
     ending.reason = "client_gone";
@@ -228,7 +223,7 @@ void Session::settle(const Plan& plan, const Attempt& first, bool retried) {
 }
 
 void Session::offer_mirror(const Plan& plan, Attempt& first) {
-  if (!plan.decision.mirror || first.client_gone || first.judge.outcome() == Outcome::excluded) return;
+  if (!plan.decision.mirror || first.client_gone || first.judge.ending().outcome == Outcome::excluded) return;
   auto engine = parse_engine_url(plan.route->candidate->url);
   if (!engine) return;
   const auto path = request_.head.path();
@@ -246,13 +241,7 @@ void Session::offer_mirror(const Plan& plan, Attempt& first) {
   job.pair.slice = plan.slice;
   job.pair.path = path;
   job.pair.request_body = request_.body;
-  auto& side = job.pair.incumbent;
-  side.status = first.judge.status();
-  side.body = std::move(first.body);
-  side.reason = first.judge.outcome() == Outcome::ok ? std::string() : first.judge.reason();
-  side.ttft_ms = first.judge.ttft_ms();
-  side.inter_token_ms = first.judge.inter_token_ms();
-  side.total_ms = first.judge.total_ms();
+  job.pair.incumbent = first.judge.side(std::move(first.body));
   context_.mirror.offer(std::move(job));
 }
 

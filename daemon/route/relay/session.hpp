@@ -44,8 +44,6 @@ class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(WorkerContext& context, TcpSocket socket, std::unique_ptr<ClientStream::Place> place);
   ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
 
   Task<void> run();
   /// Closes the connection unless a request is being read or answered.
@@ -61,7 +59,7 @@ class Session : public std::enable_shared_from_this<Session> {
     Decision decision;
     Ledger::Ticket ticket;
   };
-  /// What came of asking one engine.
+  /// The result of asking one engine.
   struct Attempt {
     explicit Attempt(bool stream, bool keep_copy) : judge(stream), keep(keep_copy) {}
     AnswerJudge judge;
@@ -75,7 +73,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Task<void> answer();
   Task<void> reply(std::string text);
-  Task<void> complete();
+  Task<std::string> complete();
   [[nodiscard]] std::expected<Plan, Refusal> make_plan();
   Task<void> attempt(const Arm& arm, bool discardable, Attempt& out);
   Task<std::string> collect(Exchange& exchange, Attempt& out);

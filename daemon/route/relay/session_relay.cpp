@@ -37,7 +37,7 @@ Task<void> Session::attempt(const Arm& arm, bool discardable, Attempt& out) {
   exchange_ = nullptr;
   judge_end(out, why);
   const bool whole = why.empty() && !out.judge.streamed() && !out.begun && !out.client_gone;
-  if (whole && !(discardable && out.judge.outcome() == Outcome::failed)) {
+  if (whole && !(discardable && out.judge.ending().outcome == Outcome::failed)) {
     co_await deliver(exchange.head(), out);
   }
   // A broken answer ends with its connection: the client must not take it for a whole one.

@@ -7,6 +7,8 @@
 #include <boost/asio/write.hpp>
 #include <cerrno>
 
+#include "daemon/limits/body_room.hpp"
+
 namespace driftgate::route {
 namespace {
 
@@ -197,12 +199,7 @@ bool Exchange::take_body(Part& part) {
   } else if (until_close_) {
     part.data = std::exchange(received, {});
   } else {
-    if (received.size() <= left_) {
-      part.data = std::exchange(received, {});
-    } else {
-      part.data = received.substr(0, left_);
-      received.erase(0, left_);
-    }
+    part.data = limits::take_front(received, left_);
     left_ -= part.data.size();
     part.end = left_ == 0;
   }

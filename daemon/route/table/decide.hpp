@@ -27,7 +27,7 @@ struct Decision {
 /// (share, slice shares, mirror and candidate pins); what goes to the fallback stays there.
 [[nodiscard]] ModelRoute effective_route(ModelRoute route, bool reverted);
 
-/// True when the candidate sees any request: the dead-man time then matters.
+/// True when the candidate sees any request: it then needs a lease.
 [[nodiscard]] bool exposes_candidate(const ModelRoute& route);
 
 }  // namespace driftgate::route

@@ -50,7 +50,7 @@ struct ModelRoute {
 /// What the data plane says that it does now.
 struct ObservedRoute {
   ModelRoute route;
-  bool reverted = false;  ///< dead-man: no heartbeat, so the candidate's share is 0 until the next apply
+  bool reverted = false;  ///< the lease has expired: the candidate's share is 0 until the next apply
 };
 
 }  // namespace driftgate::route

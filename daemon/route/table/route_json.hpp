@@ -24,6 +24,9 @@ namespace driftgate::route {
 /// The error of a reply; its code by name, `internal` for a name that this build does not know.
 [[nodiscard]] schema::Error error_from_json(const nlohmann::json& json);
 
+/// On one line; bytes that are not UTF-8 become U+FFFD.
+[[nodiscard]] std::string dumped(const nlohmann::json& json);
+
 /// Bounded parse: depth at most 32, no exceptions.
 [[nodiscard]] schema::Result<nlohmann::json> parse_json(std::string_view text);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "daemon/base/ascii.hpp"
+#include "daemon/base/failure.hpp"
 #include "daemon/route/relay/endpoint.hpp"
 #include "daemon/route/table/decide.hpp"
 
@@ -11,8 +13,7 @@ namespace driftgate::route {
 namespace {
 
 std::unexpected<schema::Error> refuse(const ModelRoute& route, std::string_view why) {
-  return schema::fail(schema::ErrorCode::invalid_argument,
-                      fmt::format("route of model '{}' {}", route.model, why));
+  return base::failure(schema::ErrorCode::invalid_argument, "route of model '{}' {}", route.model, why);
 }
 
 schema::Result<void> validate_arms(const ModelRoute& route) {
@@ -24,7 +25,8 @@ schema::Result<void> validate_arms(const ModelRoute& route) {
       return refuse(route, fmt::format("has a version or kernel name over {} bytes", kMaxNameBytes));
     }
     const auto url = parse_engine_url(arm->url);
-    if (!url) return schema::wrap(url.error(), fmt::format("route of model '{}' is not usable", route.model));
+    if (!url)
+      return schema::wrap(url.error(), fmt::format("route of model '{}' cannot be used", route.model));
   }
   return {};
 }
@@ -37,7 +39,7 @@ schema::Result<void> validate_slices(const ModelRoute& route) {
     if (weight.candidate_bp > kFullShareBp)
       return refuse(route, "has a slice with more than 10,000 basis points");
     if (weight.candidate_bp > 0 && !route.candidate)
-      return refuse(route, "gives a slice a candidate but has none");
+      return refuse(route, "sends a share of a slice to a candidate but has none");
     if (weight.to_fallback && !route.fallback)
       return refuse(route, "sends a slice to a fallback but has none");
   }
@@ -50,9 +52,7 @@ bool valid_stage_key(std::string_view stage_key) {
   if (stage_key.empty() || stage_key.size() > kMaxNameBytes) return false;
   bool part_begins = true;
   for (const char byte : stage_key) {
-    const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                       (byte >= '0' && byte <= '9') || byte == '_' || byte == '-' || byte == ':';
-    if (!plain && byte != '/' && (byte != '.' || part_begins)) return false;
+    if (!base::is_alphanumeric(byte, "_-:/") && (byte != '.' || part_begins)) return false;
     part_begins = byte == '/';
   }
   return true;
@@ -60,10 +60,10 @@ bool valid_stage_key(std::string_view stage_key) {
 
 schema::Result<void> validate_route(const ModelRoute& route) {
   if (route.model.empty() || route.model.size() > kMaxNameBytes) {
-    return refuse(route, fmt::format("needs a model name of 1 to {} bytes", kMaxNameBytes));
+    return refuse(route, fmt::format("must have a model name of 1 to {} bytes", kMaxNameBytes));
   }
   if (!route.stage_key.empty() && !valid_stage_key(route.stage_key)) {
-    return refuse(route, "has a stage_key that is not promotion/stage/attempt in plain letters");
+    return refuse(route, "has a stage_key that is not of the form promotion/stage/attempt");
   }
   TRY(validate_arms(route));
   TRY(validate_slices(route));
@@ -71,15 +71,16 @@ schema::Result<void> validate_route(const ModelRoute& route) {
     return refuse(route, "has a share over 10,000 basis points");
   }
   if ((route.candidate_bp > 0 || route.mirror_bp > 0) && !route.candidate) {
-    return refuse(route, "gives a share to a candidate but has none");
+    return refuse(route, "sends a share to a candidate but has none");
   }
   if (route.mirror_bp > 0 && route.stage_key.empty())
-    return refuse(route, "mirrors outside of a stage: set stage_key");
-  if (route.all_to_fallback && !route.fallback) return refuse(route, "sends all to a fallback but has none");
+    return refuse(route, "mirrors without a stage: set stage_key");
+  if (route.all_to_fallback && !route.fallback)
+    return refuse(route, "sends all requests to a fallback but has none");
   if (route.pins.size() > kMaxPins) return refuse(route, fmt::format("has over {} pins", kMaxPins));
   const auto known = [](const auto& pin) { return pin.second == "incumbent" || pin.second == "candidate"; };
   if (!std::ranges::all_of(route.pins, known))
-    return refuse(route, "pins a key to neither incumbent nor candidate");
+    return refuse(route, "pins a key to something other than 'incumbent' or 'candidate'");
   return {};
 }
 
@@ -92,23 +93,20 @@ schema::Result<void> RouteTable::apply(const ModelRoute& route, Time now) {
   TRY(validate_route(route));
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(route.model);
-  if (found == entries_.end() && entries_.size() >= kMaxModels) {
-    return schema::fail(schema::ErrorCode::limit_exceeded,
-                        fmt::format("the router holds {} models, which is its limit", kMaxModels));
-  }
+  if (found == entries_.end() && entries_.size() >= kMaxModels)
+    return base::failure(schema::ErrorCode::limit_exceeded, "the router already has {} models, its limit",
+                         kMaxModels);
   if (found != entries_.end()) {
     const auto& held = found->second.route;
     const bool older =
         route.epoch < held.epoch || (route.epoch == held.epoch && route.revision < held.revision);
     const bool other = route.epoch == held.epoch && route.revision == held.revision && route != held;
-    if (older || other) {
-      return schema::fail(
-          schema::ErrorCode::conflict,
-          fmt::format("route of model '{}' at epoch {} revision {} is refused: {}epoch {} revision {} is "
-                      "in force; read the route back and write under a newer epoch",
-                      route.model, route.epoch, route.revision, other ? "another route at " : "", held.epoch,
-                      held.revision));
-    }
+    if (older || other)
+      return base::failure(schema::ErrorCode::conflict,
+                           "route of model '{}' at epoch {} revision {} is refused: {}epoch {} revision {} "
+                           "is in force; read the route back and write under a newer epoch",
+                           route.model, route.epoch, route.revision, other ? "another route at " : "",
+                           held.epoch, held.revision);
   }
   entries_.insert_or_assign(route.model, make_entry(route, false));
   last_heard_ = now;
@@ -120,10 +118,10 @@ void RouteTable::heartbeat(Time now) {
   last_heard_ = now;
 }
 
-std::vector<std::string> RouteTable::check_dead_man(Time now) {
+std::vector<std::string> RouteTable::end_expired_leases(Time now) {
   std::vector<std::string> reverted;
   const std::lock_guard lock(mutex_);
-  if (now - last_heard_ < dead_man_) return reverted;
+  if (now - last_heard_ < lease_) return reverted;
   for (auto& [model, entry] : entries_) {
     if (entry.reverted || !exposes_candidate(entry.route)) continue;
     entry = make_entry(std::move(entry.route), true);

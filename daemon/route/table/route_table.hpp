@@ -26,22 +26,22 @@ inline constexpr std::size_t kMaxNameBytes = 256;
 /// Refuses a route that contradicts itself or breaks a limit.
 [[nodiscard]] schema::Result<void> validate_route(const ModelRoute& route);
 
-/// The routes in force, with fencing by epoch and the dead-man time. Safe to use from any thread; time
+/// The routes in force, with fencing by epoch and the lease of candidates. Safe to use from any thread; time
 /// is passed in.
 class RouteTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit RouteTable(std::chrono::milliseconds dead_man) : dead_man_(dead_man) {}
+  explicit RouteTable(std::chrono::milliseconds lease) : lease_(lease) {}
 
   /// Replaces one model's route. `conflict` when the epoch is older than the one held, or the epoch is
   /// the same and the revision older, or both are the same and the route is another. Repeating a route
   /// is fine. Counts as a sign of life and ends a revert of this model.
   schema::Result<void> apply(const ModelRoute& route, Time now);
   void heartbeat(Time now);
-  /// Reverts what exposes a candidate when nobody was heard for the dead-man time; the models reverted now.
-  std::vector<std::string> check_dead_man(Time now);
-  /// Takes routes over from a former life: candidates see nothing until the next apply.
+  /// Reverts each route that exposes a candidate once the lease has expired; the models reverted now.
+  std::vector<std::string> end_expired_leases(Time now);
+  /// Restores the routes of an earlier process: candidates get no traffic until the next apply.
   void restore(std::vector<ModelRoute> routes, Time now);
 
   /// The effective route of a model, or null.
@@ -61,7 +61,7 @@ class RouteTable {
   };
   static Entry make_entry(ModelRoute route, bool reverted);
 
-  const std::chrono::milliseconds dead_man_;
+  const std::chrono::milliseconds lease_;
   mutable std::mutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_;
   Time last_heard_{};

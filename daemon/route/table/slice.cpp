@@ -4,34 +4,32 @@
 
 #include <algorithm>
 
+#include "daemon/base/ascii.hpp"
+#include "daemon/base/failure.hpp"
+#include "daemon/base/http_text.hpp"
+
 namespace driftgate::route {
 namespace {
 
 bool valid_dimension(std::string_view name) {
   if (name.empty() || name.size() > kMaxDimensionBytes) return false;
-  if (name.front() < 'a' || name.front() > 'z') return false;
-  return std::ranges::all_of(name, [](char byte) {
-    return (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '_';
-  });
+  return base::is_lower(name.front()) && std::ranges::all_of(name, [](char byte) {
+           return base::is_lower(byte) || base::is_digit(byte) || byte == '_';
+         });
 }
 
 bool valid_value(std::string_view value) {
   if (value.empty() || value.size() > kMaxSliceValueBytes) return false;
   return std::ranges::all_of(value, [](char byte) {
-    return byte >= ' ' && byte <= '~' && byte != ';' && byte != '=' && byte != ',' && byte != '"' &&
-           byte != '\\';
+    return byte >= ' ' && byte <= '~' && !std::string_view(";=,\"\\").contains(byte);
   });
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
+using base::trimmed;
 
 std::unexpected<schema::Error> bad_header(std::string_view why) {
-  return schema::fail(schema::ErrorCode::invalid_argument,
-                      fmt::format("header driftgate-slice {}; write it as language=de;domain=code", why));
+  return base::failure(schema::ErrorCode::invalid_argument,
+                       "header driftgate-slice {}; use the form language=de;domain=code", why);
 }
 
 }  // namespace
@@ -50,7 +48,7 @@ schema::Result<SliceAttributes> parse_slice_header(std::string_view text) {
     const auto name = trimmed(part.substr(0, equals));
     const auto value = trimmed(part.substr(equals + 1));
     if (!valid_dimension(name)) return bad_header("has a dimension that is not [a-z][a-z0-9_]{0,31}");
-    if (!valid_value(value)) return bad_header("has a value that is empty, too long or not plain text");
+    if (!valid_value(value)) return bad_header("has a value that is empty, too long or not printable ASCII");
     if (slice.size() == kMaxSliceDimensions)
       return bad_header(fmt::format("has more than {} dimensions", kMaxSliceDimensions));
     if (!slice.emplace(name, value).second) return bad_header("names a dimension twice");

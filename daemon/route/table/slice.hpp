@@ -20,7 +20,7 @@ inline constexpr std::size_t kMaxSliceValueBytes = 64;  ///< printable ASCII wit
 [[nodiscard]] schema::Result<SliceAttributes> parse_slice_header(std::string_view text);
 
 /// What of a body's `metadata` can be a slice: values that fit the limits, the first by name up to
-/// kMaxSliceDimensions. The rest is somebody else's business and is left out.
+/// kMaxSliceDimensions. Other values are ignored.
 [[nodiscard]] SliceAttributes slice_of_metadata(const std::map<std::string, std::string>& metadata);
 
 /// "domain=code;language=de": sorted by dimension; empty for no attributes.

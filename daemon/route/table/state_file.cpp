@@ -1,12 +1,11 @@
 #include "daemon/route/table/state_file.hpp"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/durable_file.hpp"
+#include "daemon/base/failure.hpp"
 #include "daemon/route/table/route_json.hpp"
 #include "daemon/route/table/route_table.hpp"
 
@@ -16,7 +15,7 @@ namespace {
 constexpr std::uint64_t kStateVersion = 1;
 
 std::unexpected<schema::Error> corrupt(const std::string& path, std::string_view why) {
-  return schema::fail(schema::ErrorCode::corrupt, fmt::format("state file {} is not usable: {}", path, why));
+  return base::failure(schema::ErrorCode::corrupt, "state file {} cannot be used: {}", path, why);
 }
 
 }  // namespace
@@ -25,23 +24,21 @@ schema::Result<void> save_state(const std::string& path, const std::vector<Model
   auto list = nlohmann::json::array();
   for (const auto& route : routes) list.push_back(to_json(route));
   const nlohmann::json state = {{"version", kStateVersion}, {"routes", std::move(list)}};
-  const auto text = state.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return base::write_file_durably(path, text, 0600);
+  return base::write_file_durably(path, dumped(state), 0600);
 }
 
 schema::Result<std::vector<ModelRoute>> load_state(const std::string& path) {
   std::error_code missing;
   const auto size = std::filesystem::file_size(path, missing);
   if (missing == std::errc::no_such_file_or_directory) return std::vector<ModelRoute>{};
-  if (missing)
-    return schema::fail(schema::ErrorCode::io, fmt::format("cannot read {}: {}", path, missing.message()));
-  if (size > kMaxStateBytes) return corrupt(path, "it is larger than any state");
+  if (missing) return base::failure(schema::ErrorCode::io, "cannot read {}: {}", path, missing.message());
+  if (size > kMaxStateBytes) return corrupt(path, "it is too large");
   std::ifstream file(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const auto state = parse_json(text);
   if (!state || !state->is_object() || state->value("version", std::uint64_t{0}) != kStateVersion ||
       !state->contains("routes") || !(*state)["routes"].is_array()) {
-    return corrupt(path, "it is not a state of version 1");
+    return corrupt(path, "it is not a state file of version 1");
   }
   std::vector<ModelRoute> routes;
   for (const auto& json : (*state)["routes"]) {

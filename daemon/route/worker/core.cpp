@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/base/clock.hpp"
 #include "daemon/limits/descriptors.hpp"
 #include "daemon/route/relay/forward.hpp"
 
@@ -62,7 +63,7 @@ std::size_t OpenMirrors::count(const std::string& stage_key) const {
 RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
     : options(std::move(router_options)),
       page(router_id, options.listen_fds > 0 ? options.listen_fds : options.threads),
-      routes(std::chrono::milliseconds(options.dead_man_ms)),
+      routes(std::chrono::milliseconds(options.lease_ms)),
       ledger(std::move(router_id)),
       spool(options.spool_dir, options.spool_cap_bytes),
       connections(connection_limits(options)),
@@ -72,19 +73,15 @@ RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
 
 void RouterCore::tick(RouteTable::Time now) {
   page.set_connections(static_cast<std::uint32_t>(connections.count()));
-  for (const auto& model : routes.check_dead_man(now)) {
-    spdlog::warn("router: no heartbeat for {} ms, model {} goes to the incumbent", options.dead_man_ms,
-                 model);
+  for (const auto& model : routes.end_expired_leases(now)) {
+    spdlog::warn(
+        "router: the lease has expired after {} ms without a heartbeat; model {} goes to the incumbent",
+        options.lease_ms, model);
   }
-  if (const auto news = connections.news(now)) spdlog::warn("router: {}", *news);
+  if (const auto summary = connections.summary(now)) spdlog::warn("router: {}", *summary);
   if (now < next_close_) return;
-  if (next_close_ != RouteTable::Time{}) ledger.close_windows(routes.stages(), wall_us(), now);
+  if (next_close_ != RouteTable::Time{}) ledger.close_windows(routes.stages(), base::wall_clock_us(), now);
   next_close_ = now + std::chrono::milliseconds(options.window_ms);
-}
-
-std::int64_t wall_us() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
 }
 
 }  // namespace driftgate::route

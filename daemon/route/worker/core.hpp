@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -67,14 +66,11 @@ struct RouterCore {
   std::atomic<bool> draining = false;
   std::atomic<std::uint16_t> port = 0;
 
-  /// Closes windows when their time has come and watches the dead-man time. One thread calls it.
+  /// Closes windows when their time has come and ends leases that have expired. One thread calls it.
   void tick(RouteTable::Time now);
 
  private:
   RouteTable::Time next_close_{};
 };
-
-/// Wall clock in µs since the epoch.
-[[nodiscard]] std::int64_t wall_us();
 
 }  // namespace driftgate::route

@@ -29,19 +29,8 @@ std::uint64_t Ledger::order_of(const Ticket& ticket) {
   return ticket ? ticket->seen.order : 0;
 }
 
-Ledger::Ticket Ledger::begin(Start start, Time deadline) {
-  auto slot = std::make_shared<Slot>();
-  slot->seen.key_hash = start.key_hash;
-  slot->seen.keyless = start.keyless;
-  slot->seen.pinned = start.pinned;
-  slot->seen.candidate = start.candidate;
-  slot->seen.candidate_bp = start.candidate_bp;
-  slot->seen.slice = std::move(start.slice);
-  slot->seen.routed_us = start.routed_us;
-  slot->seen.prompt_chars = start.prompt_chars;
-  slot->model = std::move(start.model);
-  slot->stage_key = std::move(start.stage_key);
-  slot->deadline = deadline;
+Ledger::Ticket Ledger::begin(std::string model, std::string stage_key, Observation seen, Time deadline) {
+  auto slot = std::make_shared<Slot>(Slot{std::move(seen), std::move(model), std::move(stage_key), deadline});
   const std::lock_guard lock(mutex_);
   slot->seen.order = next_order_++;
   auto& state = models_[slot->model];
@@ -71,12 +60,7 @@ void Ledger::finish(const Ticket& ticket, const Ending& ending, Time now) {
   const std::lock_guard lock(mutex_);
   if (ticket->ended) return;
   ticket->ended = true;
-  ticket->seen.outcome = ending.outcome;
-  ticket->seen.reason = ending.reason;
-  ticket->seen.retried = ending.retried;
-  ticket->seen.ttft_ms = ending.ttft_ms;
-  ticket->seen.inter_token_ms = ending.inter_token_ms;
-  ticket->seen.total_ms = ending.total_ms;
+  static_cast<Ending&>(ticket->seen) = ending;
   release(ticket->model, models_[ticket->model], now);
 }
 

@@ -16,30 +16,6 @@
 
 namespace driftgate::route {
 
-/// What is known of a request when it is routed.
-struct Start {
-  std::string model;
-  std::string stage_key;
-  std::uint64_t key_hash = 0;
-  bool keyless = false;
-  bool pinned = false;
-  bool candidate = false;
-  std::uint32_t candidate_bp = 0;
-  std::string slice;
-  std::int64_t routed_us = 0;
-  std::uint32_t prompt_chars = 0;
-};
-
-/// What is known of it when it has ended.
-struct Ending {
-  Outcome outcome = Outcome::ok;
-  std::string reason;
-  bool retried = false;
-  double ttft_ms = 0;
-  double inter_token_ms = 0;
-  double total_ms = 0;
-};
-
 enum class MirrorEnd : std::uint8_t { written, failed, skipped };
 
 struct LedgerLimits {
@@ -65,9 +41,9 @@ class Ledger {
   /// Keeps what has not been acknowledged counted on the page, which lives longer; before any request.
   void count_on(RouterPage& page) { page_ = &page; }
 
-  /// A request was routed; it ends before `deadline` or is reported as a timeout. Never fails: a null
-  /// ticket means that it is only counted as dropped.
-  Ticket begin(Start start, Time deadline);
+  /// A request was routed, of which `seen` has all but its order and its ending; it ends before `deadline` or
+  /// is reported as a timeout. Never fails: a null ticket means that it is only counted as dropped.
+  Ticket begin(std::string model, std::string stage_key, Observation seen, Time deadline);
   /// Repeating it, or a null ticket, changes nothing.
   void finish(const Ticket& ticket, const Ending& ending, Time now);
   [[nodiscard]] static std::uint64_t order_of(const Ticket& ticket);

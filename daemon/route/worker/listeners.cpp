@@ -1,7 +1,6 @@
 #include "daemon/route/worker/listeners.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -10,6 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/limits/connection_table.hpp"
 #include "daemon/route/control/frame.hpp"
 #include "daemon/route/control/unix_socket.hpp"
@@ -26,9 +26,8 @@ schema::Result<TcpEndpoint> endpoint_of(const std::string& listen) {
   boost::system::error_code error;
   const auto address = boost::asio::ip::make_address(at.host == "localhost" ? "127.0.0.1" : at.host, error);
   if (!error) return TcpEndpoint(address, at.port);
-  return schema::fail(
-      schema::ErrorCode::invalid_argument,
-      fmt::format("cannot listen on '{}': give an IP address, for example 127.0.0.1", at.host));
+  return base::failure(schema::ErrorCode::invalid_argument,
+                       "cannot listen on '{}': give an IP address, for example 127.0.0.1", at.host);
 }
 
 /// The address that a socket is bound to; false when it is no listening TCP socket.
@@ -45,9 +44,8 @@ bool bound_to(int fd, TcpEndpoint& at) {
 /// `share`: several sockets on one port, between which the kernel spreads connections.
 schema::Result<base::UniqueFd> bind_one(const TcpEndpoint& at, bool share) {
   const auto failed = [&at] {
-    return schema::fail(
-        schema::ErrorCode::io,
-        fmt::format("cannot listen on {}:{}: {}", at.address().to_string(), at.port(), std::strerror(errno)));
+    return base::failure(schema::ErrorCode::io, "cannot listen on {}:{}: {}", at.address().to_string(),
+                         at.port(), std::strerror(errno));
   };
   base::UniqueFd socket(
       ::socket(at.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
@@ -75,8 +73,8 @@ schema::Result<std::vector<base::UniqueFd>> bind_listeners(const std::string& li
 schema::Result<std::uint16_t> listening_port(int fd) {
   TcpEndpoint at;
   if (bound_to(fd, at)) return at.port();
-  return schema::fail(schema::ErrorCode::invalid_argument,
-                      fmt::format("descriptor {} is no listening TCP socket", fd));
+  return base::failure(schema::ErrorCode::invalid_argument, "descriptor {} is not a listening TCP socket",
+                       fd);
 }
 
 bool serves(const std::vector<base::UniqueFd>& listeners, const std::string& listen) {
@@ -91,8 +89,8 @@ schema::Result<std::vector<base::UniqueFd>> duplicates(const std::vector<base::U
   for (const auto& listener : listeners) {
     copies.emplace_back(::fcntl(listener.get(), F_DUPFD_CLOEXEC, 0));
     if (copies.back()) continue;
-    return schema::fail(schema::ErrorCode::io,
-                        fmt::format("cannot duplicate a listening socket: {}", std::strerror(errno)));
+    return base::failure(schema::ErrorCode::io, "cannot duplicate a listening socket: {}",
+                         std::strerror(errno));
   }
   return copies;
 }
@@ -110,28 +108,22 @@ void HeldListeners::clear() {
 schema::Result<std::vector<base::UniqueFd>> HeldListeners::copies() const {
   const std::lock_guard lock(mutex_);
   if (!held_.empty()) return duplicates(held_);
-  return schema::fail(schema::ErrorCode::conflict, "this router listens no more");
+  return schema::fail(schema::ErrorCode::conflict, "this router no longer listens");
 }
 
 schema::Result<std::vector<base::UniqueFd>> ask_for_listeners(
     const std::string& control_path, std::chrono::steady_clock::time_point deadline) {
-  auto socket = connect_unix(control_path);
-  if (!socket) return std::unexpected(socket.error());
-  const base::UniqueFd connection(*socket);
-  const auto sent = write_all(connection.get(), encode_frame(R"({"op":"listeners"})"), deadline);
-  if (!sent) return std::unexpected(sent.error());
+  const auto connection = TRY(connect_unix(control_path));
+  TRY(write_all(connection.get(), encode_frame(R"({"op":"listeners"})"), deadline));
   std::string buffer;
-  auto listeners = receive_descriptors(connection.get(), buffer, deadline);
-  if (!listeners) return listeners;
+  auto listeners = TRY(receive_descriptors(connection.get(), buffer, deadline));
   const auto frame = TRY(read_frame(connection.get(), buffer, deadline));
   const auto reply = TRY(parse_json(frame));
   if (!reply.is_object() || !reply.value("ok", false))
     return std::unexpected(error_from_json(reply.value("error", nlohmann::json())));
-  for (const auto& listener : *listeners) {
-    TRY(listening_port(listener.get()));
-  }
-  if (!listeners->empty()) return listeners;
-  return schema::fail(schema::ErrorCode::internal, "the router sent no listening socket");
+  for (const auto& listener : listeners) TRY(listening_port(listener.get()));
+  if (!listeners.empty()) return listeners;
+  return schema::fail(schema::ErrorCode::internal, "the router sent no listening sockets");
 }
 
 }  // namespace driftgate::route

@@ -19,18 +19,18 @@ namespace driftgate::route {
 /// The port of a listening TCP socket; `invalid_argument` when the descriptor is none.
 [[nodiscard]] schema::Result<std::uint16_t> listening_port(int fd);
 
-/// Whether sockets that are bound already serve what `listen` asks for; port 0 asks for any.
+/// Whether the sockets are bound to the address that `listen` names; its port 0 matches any port.
 [[nodiscard]] bool serves(const std::vector<base::UniqueFd>& listeners, const std::string& listen);
 
 /// Another descriptor of each socket, close-on-exec; `io` when the process has no more.
 [[nodiscard]] schema::Result<std::vector<base::UniqueFd>> duplicates(
     const std::vector<base::UniqueFd>& listeners);
 
-/// The router's listening sockets, for the daemon to ask for. Safe from any thread.
+/// The router's listening sockets, which the daemon may ask for. Safe from any thread.
 class HeldListeners {
  public:
   void hold(std::vector<base::UniqueFd> listeners);
-  /// Gives them up: what drains must not keep the address alive.
+  /// Closes them: a draining router must not keep the address in use.
   void clear();
   /// `conflict` when there are none (any more).
   [[nodiscard]] schema::Result<std::vector<base::UniqueFd>> copies() const;

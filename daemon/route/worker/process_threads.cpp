@@ -13,6 +13,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "daemon/base/failure.hpp"
+#include "daemon/base/poll_until.hpp"
 #include "daemon/route/control/unix_socket.hpp"
 
 namespace driftgate::route {
@@ -81,8 +83,8 @@ schema::Result<ProcessHandle> ProcessHandle::of(int pid) {
   // By number: the C library's header (glibc 2.36) declares these functions with C++ linkage.
   base::UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (fd) return ProcessHandle(pid, std::move(fd));
-  return schema::fail(schema::ErrorCode::unavailable,
-                      fmt::format("process {} cannot be watched: {}", pid, std::strerror(errno)));
+  return base::failure(schema::ErrorCode::unavailable, "process {} cannot be watched: {}", pid,
+                       std::strerror(errno));
 }
 
 schema::Result<ProcessHandle> ProcessHandle::of_peer(int socket) {
@@ -92,7 +94,7 @@ schema::Result<ProcessHandle> ProcessHandle::of_peer(int socket) {
   // Still connected: then the process lived when it was opened, and the number is not another one's.
   pollfd connection{socket, POLLRDHUP, 0};
   if (::poll(&connection, 1, 0) == 0) return process;
-  return schema::fail(schema::ErrorCode::unavailable, fmt::format("process {} has gone", pid));
+  return base::failure(schema::ErrorCode::unavailable, "process {} has ended", pid);
 }
 
 bool ProcessHandle::ended() const {
@@ -100,15 +102,7 @@ bool ProcessHandle::ended() const {
 }
 
 bool ProcessHandle::wait(std::chrono::milliseconds limit) const {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd process{fd_.get(), POLLIN, 0};
-    const int ready = ::poll(&process, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-    if (ready > 0) return true;
-    if (ready == 0 || errno != EINTR) return false;
-  }
+  return base::poll_until(fd_.get(), POLLIN, std::chrono::steady_clock::now() + limit) > 0;
 }
 
 void ProcessHandle::kill() const {

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "daemon/base/unique_fd.hpp"
@@ -25,7 +24,7 @@ struct ThreadState {
 /// A process held by a descriptor (pidfd), so that no later process with its number is meant.
 class ProcessHandle {
  public:
-  /// Holds the process on the other side of a connected Unix socket; `unavailable` when it is gone already.
+  /// Holds the peer process of a connected Unix socket; `unavailable` when it is gone already.
   static schema::Result<ProcessHandle> of_peer(int socket);
   /// `unavailable` when there is none.
   static schema::Result<ProcessHandle> of(int pid);

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <random>
 
 #include "daemon/base/durable_file.hpp"
@@ -72,11 +71,6 @@ Router::Router(RouterOptions options, std::uint64_t seed)
       seed_(seed),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-Router::~Router() {
-  control_.reset();
-  workers_.clear();
-}
-
 /// A worker for each socket.
 schema::Result<void> Router::listen(std::vector<base::UniqueFd> sockets) {
   auto port = TRY(listening_port(sockets.front().get()));
@@ -104,14 +98,12 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options,
   std::unique_ptr<Router> router(new Router(std::move(options), seed));
   auto& core = router->core_;
   auto lock = TRY(lock_file(core.options.control_path + ".lock"));
-  router->lock_ = base::UniqueFd(lock);
+  router->lock_ = std::move(lock);
   TRY(core.spool.prepare());
   TRY(router->listen(std::move(sockets)));
   core.routes.restore(restored_routes(core.options.state_path), std::chrono::steady_clock::now());
   for (const auto& worker : router->workers_) worker->start();
-  if (auto written = write_port_file(core.options.port_file, core.port); !written) {
-    return std::unexpected(written.error());
-  }
+  TRY(write_port_file(core.options.port_file, core.port));
   const int stop = router->stop_.get();
   auto control = TRY(ControlServer::start(core, [stop] { ::eventfd_write(stop, 1); }));
   router->control_ = std::move(control);
@@ -128,7 +120,7 @@ bool Router::drain() {
 
 void Router::end() {
   const bool drained = drain();
-  if (!drained) spdlog::warn("router: requests were still in flight at the end of the drain time");
+  if (!drained) spdlog::warn("router: the drain time ended with requests still in flight");
   core_.page.end();
 }
 
@@ -147,7 +139,7 @@ int run_router(const RouterOptions& options) {
   }
   spdlog::info("router: serving on port {}, control socket {}", (*router)->port(), options.control_path);
   wait_for_end(signals, (*router)->stop_fd());
-  spdlog::info("router: ending, requests in flight have {} ms", options.drain_ms);
+  spdlog::info("router: stopping; requests in flight have {} ms to finish", options.drain_ms);
   // The first signal stays pending until it is taken; a second one then has its default effect.
   const timespec none{};
   sigtimedwait(&signals, nullptr, &none);

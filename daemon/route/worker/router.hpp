@@ -23,7 +23,6 @@ class Router {
   /// On listening sockets that exist, a thread for each.
   static schema::Result<std::unique_ptr<Router>> start(RouterOptions options,
                                                        std::vector<base::UniqueFd> sockets);
-  ~Router();
 
   [[nodiscard]] std::uint16_t port() const { return core_.port; }
   /// Readable once the daemon asked the router to end.
@@ -42,7 +41,7 @@ class Router {
   base::UniqueFd stop_;
   base::UniqueFd lock_;  ///< `<control socket>.lock`
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<ControlServer> control_;  ///< last: it ends first
 };
 
 /// Runs a router until SIGTERM, SIGINT or a shutdown by the daemon, then drains it; a second signal ends

@@ -2,128 +2,112 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
+#include <string_view>
+#include <variant>
 
 namespace driftgate::route {
 namespace {
 
-struct TextOption {
-  const char* name;
-  std::string RouterOptions::*member;
-  bool required;
-};
-struct NumberOption {
-  const char* name;
-  std::uint32_t RouterOptions::*member;
-  std::uint32_t least;
-  std::uint32_t most;
-};
-struct SizeOption {
-  const char* name;
-  std::uint64_t RouterOptions::*member;
+using Text = std::string RouterOptions::*;
+using Number = std::uint32_t RouterOptions::*;
+using Size = std::uint64_t RouterOptions::*;
+
+struct Option {
+  std::string_view name;
+  std::variant<Text, Number, Size> member;
+  std::uint64_t least = 0;  ///< of a number or a size; of a text 1 when it is required
+  std::uint64_t most = 0;
 };
 
-constexpr std::uint32_t kMaxMs = 86'400'000;
+constexpr std::uint64_t kMaxMs = 86'400'000;
 
-constexpr std::array kTexts{
-    TextOption{"--listen", &RouterOptions::listen, true},
-    TextOption{"--port-file", &RouterOptions::port_file, false},
-    TextOption{"--control", &RouterOptions::control_path, true},
-    TextOption{"--spool", &RouterOptions::spool_dir, true},
-    TextOption{"--state", &RouterOptions::state_path, true},
-};
-constexpr std::array kNumbers{
-    NumberOption{"--dead-man-ms", &RouterOptions::dead_man_ms, 1, kMaxMs},
-    NumberOption{"--window-ms", &RouterOptions::window_ms, 1, kMaxMs},
-    NumberOption{"--request-deadline-ms", &RouterOptions::request_deadline_ms, 1, kMaxMs},
-    NumberOption{"--connect-ms", &RouterOptions::connect_ms, 1, kMaxMs},
-    NumberOption{"--header-ms", &RouterOptions::header_ms, 1, kMaxMs},
-    NumberOption{"--body-ms", &RouterOptions::body_ms, 1, kMaxMs},
-    NumberOption{"--idle-ms", &RouterOptions::idle_ms, 1, kMaxMs},
-    NumberOption{"--write-stall-ms", &RouterOptions::write_stall_ms, 1, kMaxMs},
-    NumberOption{"--drain-ms", &RouterOptions::drain_ms, 0, kMaxMs},
-    NumberOption{"--max-connections", &RouterOptions::max_connections, 1, 1'000'000},
-    NumberOption{"--max-connections-per-address", &RouterOptions::max_connections_per_address, 1, 1'000'000},
-    NumberOption{"--mirror-concurrency", &RouterOptions::mirror_concurrency, 1, 1'024},
-    NumberOption{"--mirror-queue", &RouterOptions::mirror_queue, 0, 65'536},
-    NumberOption{"--threads", &RouterOptions::threads, 1, 16},
-    NumberOption{"--listen-fds", &RouterOptions::listen_fds, 0, 16},
-};
-constexpr std::array kSizes{
-    SizeOption{"--spool-cap-bytes", &RouterOptions::spool_cap_bytes},
-    SizeOption{"--max-body-bytes", &RouterOptions::max_body_bytes},
-    SizeOption{"--body-memory-bytes", &RouterOptions::body_memory_bytes},
+constexpr std::uint64_t kMaxBytes = std::numeric_limits<std::int64_t>::max();
+
+constexpr std::array kOptions{
+    Option{"--listen", &RouterOptions::listen, 1},
+    Option{"--port-file", &RouterOptions::port_file},
+    Option{"--control", &RouterOptions::control_path, 1},
+    Option{"--spool", &RouterOptions::spool_dir, 1},
+    Option{"--state", &RouterOptions::state_path, 1},
+    Option{"--lease-ms", &RouterOptions::lease_ms, 1, kMaxMs},
+    Option{"--window-ms", &RouterOptions::window_ms, 1, kMaxMs},
+    Option{"--request-deadline-ms", &RouterOptions::request_deadline_ms, 1, kMaxMs},
+    Option{"--connect-ms", &RouterOptions::connect_ms, 1, kMaxMs},
+    Option{"--header-ms", &RouterOptions::header_ms, 1, kMaxMs},
+    Option{"--body-ms", &RouterOptions::body_ms, 1, kMaxMs},
+    Option{"--idle-ms", &RouterOptions::idle_ms, 1, kMaxMs},
+    Option{"--write-stall-ms", &RouterOptions::write_stall_ms, 1, kMaxMs},
+    Option{"--drain-ms", &RouterOptions::drain_ms, 0, kMaxMs},
+    Option{"--max-connections", &RouterOptions::max_connections, 1, 1'000'000},
+    Option{"--max-connections-per-address", &RouterOptions::max_connections_per_address, 1, 1'000'000},
+    Option{"--mirror-concurrency", &RouterOptions::mirror_concurrency, 1, 1'024},
+    Option{"--mirror-queue", &RouterOptions::mirror_queue, 0, 65'536},
+    Option{"--threads", &RouterOptions::threads, 1, 16},
+    Option{"--listen-fds", &RouterOptions::listen_fds, 0, 16},
+    Option{"--spool-cap-bytes", &RouterOptions::spool_cap_bytes, 1, kMaxBytes},
+    Option{"--max-body-bytes", &RouterOptions::max_body_bytes, 1, kMaxBytes},
+    Option{"--body-memory-bytes", &RouterOptions::body_memory_bytes, 1, kMaxBytes},
 };
 
-schema::Result<std::uint64_t> number(const std::string& name, const std::string& text, std::uint64_t least,
-                                     std::uint64_t most) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    return schema::fail(schema::ErrorCode::invalid_argument,
-                        fmt::format("{} '{}' must be a whole number from {} to {}", name, text, least, most));
-  }
-  return value;
+std::unexpected<schema::Error> refuse(std::string message) {
+  return schema::fail(schema::ErrorCode::invalid_argument, std::move(message));
 }
 
-schema::Result<void> set(RouterOptions& options, const std::string& name, const std::string& value) {
-  for (const auto& option : kTexts) {
-    if (name != option.name) continue;
-    options.*option.member = value;
+/// The option's value as a word of a command line.
+std::string word_of(const RouterOptions& options, const Option& option) {
+  if (const auto* text = std::get_if<Text>(&option.member)) return options.**text;
+  if (const auto* number = std::get_if<Number>(&option.member)) return std::to_string(options.**number);
+  return std::to_string(options.*std::get<Size>(option.member));
+}
+
+schema::Result<void> set(RouterOptions& options, const std::string& name, const std::string& word) {
+  const auto option = std::ranges::find(kOptions, name, &Option::name);
+  if (option == kOptions.end()) {
+    std::string known;
+    for (const auto& one : kOptions) known.append(" ").append(one.name);
+    return refuse(fmt::format("unknown option {}; the options are{}", name, known));
+  }
+  if (const auto* text = std::get_if<Text>(&option->member)) {
+    options.** text = word;
     return {};
   }
-  for (const auto& option : kNumbers) {
-    if (name != option.name) continue;
-    const auto parsed = TRY(number(name, value, option.least, option.most));
-    options.*option.member = static_cast<std::uint32_t>(parsed);
-    return {};
-  }
-  for (const auto& option : kSizes) {
-    if (name != option.name) continue;
-    const auto parsed = TRY(number(name, value, 1, std::numeric_limits<std::int64_t>::max()));
-    options.*option.member = parsed;
-    return {};
-  }
-  std::string known;
-  for (const auto& option : kTexts) known.append(" ").append(option.name);
-  for (const auto& option : kNumbers) known.append(" ").append(option.name);
-  for (const auto& option : kSizes) known.append(" ").append(option.name);
-  return schema::fail(schema::ErrorCode::invalid_argument,
-                      fmt::format("unknown option {}; known are{}", name, known));
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size() || value < option->least ||
+      value > option->most)
+    return refuse(
+        fmt::format("{} '{}' must be a whole number from {} to {}", name, word, option->least, option->most));
+  if (const auto* number = std::get_if<Number>(&option->member))
+    options.** number = static_cast<std::uint32_t>(value);
+  else
+    options.*std::get<Size>(option->member) = value;
+  return {};
 }
 
 }  // namespace
 
 std::vector<std::string> to_arguments(const RouterOptions& options) {
   std::vector<std::string> words;
-  const auto add = [&](const char* name, std::string value) {
-    words.emplace_back(name);
-    words.push_back(std::move(value));
-  };
-  for (const auto& option : kTexts) {
-    if (!(options.*option.member).empty()) add(option.name, options.*option.member);
+  for (const auto& option : kOptions) {
+    auto word = word_of(options, option);
+    if (!word.empty()) words.insert(words.end(), {std::string(option.name), std::move(word)});
   }
-  for (const auto& option : kNumbers) add(option.name, std::to_string(options.*option.member));
-  for (const auto& option : kSizes) add(option.name, std::to_string(options.*option.member));
   return words;
 }
 
 schema::Result<RouterOptions> parse_router_arguments(std::span<const std::string> words) {
   RouterOptions options;
   for (std::size_t i = 0; i < words.size(); i += 2) {
-    if (i + 1 == words.size()) {
-      return schema::fail(schema::ErrorCode::invalid_argument,
-                          fmt::format("option {} needs a value", words[i]));
-    }
+    if (i + 1 == words.size()) return refuse(fmt::format("option {} needs a value", words[i]));
     TRY(set(options, words[i], words[i + 1]));
   }
-  for (const auto& option : kTexts) {
-    if (option.required && (options.*option.member).empty()) {
-      return schema::fail(schema::ErrorCode::invalid_argument,
-                          fmt::format("option {} is required", option.name));
-    }
+  for (const auto& option : kOptions) {
+    if (option.least > 0 && word_of(options, option).empty())
+      return refuse(fmt::format("option {} is required", option.name));
   }
   return options;
 }

@@ -17,7 +17,7 @@ struct RouterOptions {
   std::string spool_dir;               ///< folder for mirrored pairs; required
   std::string state_path;              ///< last applied routes; required
   std::uint64_t spool_cap_bytes = 256u << 20;
-  std::uint32_t dead_man_ms = 30'000;           ///< without heartbeat for so long the candidate's share is 0
+  std::uint32_t lease_ms = 30'000;              ///< without heartbeat for so long the candidate's share is 0
   std::uint32_t window_ms = 5'000;              ///< telemetry windows close this often
   std::uint32_t request_deadline_ms = 120'000;  ///< from routing to the last byte of an engine's answer
   std::uint32_t connect_ms = 2'000;             ///< connecting to an engine
@@ -45,7 +45,7 @@ inline constexpr int kFirstListener = 3;
 /// The words behind `driftgate router` that give these options back.
 [[nodiscard]] std::vector<std::string> to_arguments(const RouterOptions& options);
 
-/// Reads `--name value` pairs, names as in RouterOptions with dashes (`--dead-man-ms 30000`).
+/// Reads `--name value` pairs, names as in RouterOptions with dashes (`--lease-ms 30000`).
 [[nodiscard]] schema::Result<RouterOptions> parse_router_arguments(std::span<const std::string> words);
 
 }  // namespace driftgate::route

@@ -8,12 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "daemon/base/clock.hpp"
+#include "daemon/base/failure.hpp"
 #include "daemon/route/table/route_table.hpp"
 
 namespace driftgate::route {
@@ -58,9 +59,9 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 namespace {
 
-PageLayout* map_shared(int file, int protection) {
+MappedPage map_shared(int file, int protection) {
   void* at = ::mmap(nullptr, sizeof(PageLayout), protection, MAP_SHARED, file, 0);
-  return at == MAP_FAILED ? nullptr : static_cast<PageLayout*>(at);
+  return MappedPage(at == MAP_FAILED ? nullptr : static_cast<PageLayout*>(at));
 }
 
 std::string text_of(const char* bytes, std::size_t size) {
@@ -69,20 +70,17 @@ std::string text_of(const char* bytes, std::size_t size) {
 
 }  // namespace
 
+void UnmapPage::operator()(PageLayout* page) const {
+  ::munmap(page, sizeof(PageLayout));
+}
+
 std::string_view to_string(Served arm) {
-  switch (arm) {
-    case Served::incumbent:
-      return "incumbent";
-    case Served::candidate:
-      return "candidate";
-    case Served::fallback:
-      return "fallback";
-  }
-  return "";
+  constexpr std::array<std::string_view, kPageArms> kNames{"incumbent", "candidate", "fallback"};
+  return kNames[static_cast<std::size_t>(arm)];
 }
 
 RouterPage::RouterPage(std::string_view router_id, std::size_t workers)
-    : file_(::memfd_create(kName, MFD_CLOEXEC)), layout_(nullptr) {
+    : file_(::memfd_create(kName, MFD_CLOEXEC)) {
   const bool sized = file_ && ::ftruncate(file_.get(), sizeof(PageLayout)) == 0;
   if (sized) layout_ = map_shared(file_.get(), PROT_READ | PROT_WRITE);
   if (layout_ == nullptr) throw std::system_error(errno, std::generic_category(), "the router's shared page");
@@ -91,10 +89,6 @@ RouterPage::RouterPage(std::string_view router_id, std::size_t workers)
   layout_->pid = ::getpid();
   router_id.copy(layout_->router_id.data(), layout_->router_id.size() - 1);
   layout_->magic.store(kMagic, std::memory_order_release);
-}
-
-RouterPage::~RouterPage() {
-  ::munmap(layout_, sizeof(PageLayout));
 }
 
 ModelCounters* RouterPage::model(std::string_view name) {
@@ -117,9 +111,7 @@ void RouterPage::worker_starts(std::size_t worker) {
 
 void RouterPage::beat(std::size_t worker) {
   if (worker >= kPageWorkers) return;
-  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
-  layout_->beat_us.store(now.count(), std::memory_order_relaxed);
+  layout_->beat_us.store(base::wall_clock_us(), std::memory_order_relaxed);
   layout_->worker[worker].beats.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -152,20 +144,18 @@ void InFlight::end() {
 
 schema::Result<PageView> PageView::map(int file) {
   const auto corrupt = [] {
-    return schema::fail(schema::ErrorCode::corrupt, "the router's shared page is of another version");
+    return schema::fail(schema::ErrorCode::corrupt, "the router's shared page has another version");
   };
   struct stat there {};
   if (::fstat(file, &there) != 0 || static_cast<std::size_t>(there.st_size) != sizeof(PageLayout))
     return corrupt();
-  const auto* layout = map_shared(file, PROT_READ);
-  if (layout == nullptr) {
-    return schema::fail(schema::ErrorCode::io,
-                        fmt::format("cannot map the router's shared page: {}", std::strerror(errno)));
-  }
-  PageView view(layout);
+  auto layout = map_shared(file, PROT_READ);
+  if (layout == nullptr)
+    return base::failure(schema::ErrorCode::io, "cannot map the router's shared page: {}",
+                         std::strerror(errno));
   if (layout->magic.load(std::memory_order_acquire) != kMagic || layout->version != kVersion)
     return corrupt();
-  return view;
+  return PageView(std::move(layout));
 }
 
 schema::Result<PageView> PageView::of_process(int pid) {
@@ -179,19 +169,7 @@ schema::Result<PageView> PageView::of_process(int pid) {
     const base::UniqueFd file(::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC));
     if (file) return map(file.get());
   }
-  return schema::fail(schema::ErrorCode::not_found,
-                      fmt::format("process {} has no shared page of a router", pid));
-}
-
-PageView::PageView(PageView&& other) noexcept : layout_(std::exchange(other.layout_, nullptr)) {}
-
-PageView& PageView::operator=(PageView&& other) noexcept {
-  std::swap(layout_, other.layout_);
-  return *this;
-}
-
-PageView::~PageView() {
-  if (layout_ != nullptr) ::munmap(const_cast<PageLayout*>(layout_), sizeof(PageLayout));
+  return base::failure(schema::ErrorCode::not_found, "process {} has no shared router page", pid);
 }
 
 std::vector<WorkerSign> PageView::workers() const {

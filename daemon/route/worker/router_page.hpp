@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/unique_fd.hpp"
@@ -31,6 +33,10 @@ struct ModelCounters {
 };
 
 struct PageLayout;
+struct UnmapPage {
+  void operator()(PageLayout* page) const;
+};
+using MappedPage = std::unique_ptr<PageLayout, UnmapPage>;
 
 /// The router's side of memory that it shares with the daemon (a memfd, so that no store ever waits for a
 /// disk). What is written here can be read while the router hangs and after it was killed: whether its
@@ -38,9 +44,6 @@ struct PageLayout;
 class RouterPage {
  public:
   RouterPage(std::string_view router_id, std::size_t workers);
-  ~RouterPage();
-  RouterPage(const RouterPage&) = delete;
-  RouterPage& operator=(const RouterPage&) = delete;
 
   /// The counters of a model; null for models beyond kPageModels.
   [[nodiscard]] ModelCounters* model(std::string_view name);
@@ -50,12 +53,12 @@ class RouterPage {
   void beat(std::size_t worker);
   void control_starts();
   void set_connections(std::uint32_t open);
-  /// The router ends by itself, in good order.
+  /// The router ends in an orderly way.
   void end();
 
  private:
   base::UniqueFd file_;
-  PageLayout* layout_;
+  MappedPage layout_;
   std::mutex mutex_;
   std::map<std::string, ModelCounters*, std::less<>> models_;
 };
@@ -94,7 +97,7 @@ struct PageModel {
 struct PageContents {
   int pid = 0;
   std::string router_id;
-  bool ended = false;  ///< in good order
+  bool ended = false;  ///< in an orderly way
   std::uint32_t connections = 0;
   std::int64_t beat_us = 0;  ///< wall clock of the newest beat; 0 = none yet
   int control_tid = 0;
@@ -108,16 +111,13 @@ class PageView {
   /// The page of a living process, found among its descriptors; it need not answer. `not_found` when it has
   /// none (a router of an older version, or another user's), `corrupt` when it is of another version.
   static schema::Result<PageView> of_process(int pid);
-  PageView(PageView&& other) noexcept;
-  PageView& operator=(PageView&& other) noexcept;
-  ~PageView();
   [[nodiscard]] std::vector<WorkerSign> workers() const;
   [[nodiscard]] PageContents read() const;
 
  private:
-  explicit PageView(const PageLayout* layout) : layout_(layout) {}
+  explicit PageView(MappedPage layout) : layout_(std::move(layout)) {}
   static schema::Result<PageView> map(int file);
-  const PageLayout* layout_;
+  MappedPage layout_;
 };
 
 }  // namespace driftgate::route

@@ -1,6 +1,5 @@
 #include "daemon/route/worker/worker.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
@@ -12,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/base/failure.hpp"
 #include "daemon/route/relay/session.hpp"
 
 namespace driftgate::route {
@@ -22,15 +22,7 @@ using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
 
 constexpr int kTicksPerPrune = 250;  // about 5 s
 constexpr std::chrono::milliseconds kAcceptPause{100};
-constexpr std::chrono::milliseconds kAfterRoom{1};  ///< until a connection that gave way is closed
-
-void log_failure(std::exception_ptr failure) {
-  try {
-    if (failure) std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    spdlog::error("router: a connection ended by a bug: {}", error.what());
-  }
-}
+constexpr std::chrono::milliseconds kAfterEviction{1};  ///< until an evicted connection is closed
 
 Task<void> drive(std::shared_ptr<Session> session) {
   co_await session->run();
@@ -38,7 +30,7 @@ Task<void> drive(std::shared_ptr<Session> session) {
 
 void refuse_connection(TcpSocket& socket) {
   const auto text = refusal_answer(
-      {503, "too_many_connections", "the router is at its limit of connections; try again later"}, false);
+      {503, "too_many_connections", "too many connections to the router; try again later"}, false);
   // One attempt without waiting: a client over the limit must not cost more than that.
   if (::send(socket.native_handle(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) return;
   boost::system::error_code ignored;
@@ -72,18 +64,15 @@ class LoopWorker final : public Worker {
       error.assign(errno, boost::system::system_category());
     const auto protocol = at.ss_family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
     if (!error) acceptor_->assign(protocol, listener.get(), error);
-    if (error) {
-      return schema::fail(schema::ErrorCode::io,
-                          fmt::format("cannot accept connections: {}", error.message()));
-    }
+    if (error) return base::failure(schema::ErrorCode::io, "cannot accept connections: {}", error.message());
     (void)listener.release();
     return {};
   }
 
   void start() override {
     timer_.emplace(io_->get_executor());
-    asio::co_spawn(io_->get_executor(), accept_all(), &log_failure);
-    asio::co_spawn(io_->get_executor(), tick_forever(), &log_failure);
+    asio::co_spawn(io_->get_executor(), accept_all(), LogBug{"accepting connections"});
+    asio::co_spawn(io_->get_executor(), tick_forever(), LogBug{"the timer"});
     thread_ = std::thread([this] {
       core_.page.worker_starts(number_);
       io_->run();
@@ -107,10 +96,10 @@ class LoopWorker final : public Worker {
       if (!acceptor_->is_open()) co_return;
       if (failure == asio::error::connection_aborted) continue;
       if (failure) {
-        // Out of descriptors or memory: an idle connection gives way and the next one is taken then.
-        const bool room = core_.connections.make_room();
-        if (!room) spdlog::warn("router: cannot accept: {}", failure.message());
-        Timer pause(io_->get_executor(), room ? kAfterRoom : kAcceptPause);
+        // Out of descriptors or memory: evict an idle connection, then accept the next one.
+        const bool room = core_.connections.evict_one();
+        if (!room) spdlog::warn("router: cannot accept a connection: {}", failure.message());
+        Timer pause(io_->get_executor(), room ? kAfterEviction : kAcceptPause);
         auto [cut] = co_await pause.async_wait(kAwait);
         if (cut) co_return;
         continue;
@@ -126,7 +115,7 @@ class LoopWorker final : public Worker {
     auto place = core_.connections.admit(limits::Source::of(peer.address().to_string()));
     if (!place) return refuse_connection(socket);
     auto session = std::make_shared<Session>(context_, std::move(socket), std::move(place));
-    asio::co_spawn(io_->get_executor(), drive(std::move(session)), &log_failure);
+    asio::co_spawn(io_->get_executor(), drive(std::move(session)), LogBug{"a connection"});
   }
 
   Task<void> tick_forever() {
@@ -152,6 +141,14 @@ class LoopWorker final : public Worker {
 };
 
 }  // namespace
+
+void LogBug::operator()(const std::exception_ptr& failure) const {
+  try {
+    if (failure) std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    spdlog::error("router: {} ended with an exception, which is a bug: {}", what, error.what());
+  }
+}
 
 std::unique_ptr<Worker> Worker::make(RouterCore& core, std::uint64_t random_seed, std::size_t number) {
   return std::make_unique<LoopWorker>(core, random_seed, number);

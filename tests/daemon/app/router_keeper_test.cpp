@@ -136,9 +136,9 @@ class OldRouter {
     const auto users = bind_listeners("127.0.0.1:" + std::to_string(port), 1);
     const auto listener = listen_unix(control);
     if (!users || !listener || ::write(ready, "x", 1) != 1) ::_exit(1);
-    ::fcntl(*listener, F_SETFL, 0);
+    ::fcntl(listener->get(), F_SETFL, 0);
     for (;;) {
-      const int peer = ::accept4(*listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      const int peer = ::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       std::thread(answer, peer, port).detach();
     }
   }

@@ -55,7 +55,7 @@ TEST_CASE("all faults are told at once, each with line and column") {
   const std::string message = faults(
       "listne: x\n"
       "log:\n  level: loud\n"
-      "router:\n  window_ms: fast\n  dead_man_ms: 1\n  windwo_ms: 5\n"
+      "router:\n  window_ms: fast\n  lease_ms: 1\n  windwo_ms: 5\n"
       "roots: 3\n"
       "listen: a\nlisten: b\n"
       "adapters:\n  a: [relative]\n"
@@ -64,7 +64,7 @@ TEST_CASE("all faults are told at once, each with line and column") {
   CHECK(message.find("f.yaml:3:10: 'log.level' is 'loud'; allowed: debug, info, warn, error") !=
         std::string::npos);
   CHECK(message.find("f.yaml:5:14: 'router.window_ms' must be a whole number ms") != std::string::npos);
-  CHECK(message.find("f.yaml:6:16: 'router.dead_man_ms' is 1; allowed: 1000 to 3600000 ms") !=
+  CHECK(message.find("f.yaml:6:13: 'router.lease_ms' is 1; allowed: 1000 to 3600000 ms") !=
         std::string::npos);
   CHECK(message.find("f.yaml:7:3: unknown key 'router.windwo_ms'; did you mean 'router.window_ms'?") !=
         std::string::npos);

@@ -43,8 +43,8 @@ TEST_CASE("at the bound of one client its own oldest waiting connection gives wa
   places.push_back(bench.connect("192.0.2.9", "other"));
   places.push_back(bench.connect("192.0.2.1", "third"));
   CHECK(bench.closed == std::vector<std::string>{"first"});
-  CHECK(places[0]->gave_way());
-  CHECK_FALSE(places[1]->gave_way());
+  CHECK(places[0]->evicted());
+  CHECK_FALSE(places[1]->evicted());
   CHECK(bench.table.figures().open == 3);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("a request in progress never gives way: a connection for which nothing
   const auto two = bench.connect("192.0.2.1", "two", Use::active);
   CHECK(bench.connect("192.0.2.1", "own bound") == nullptr);
   CHECK(bench.connect("192.0.2.2", "bound of all") == nullptr);
-  CHECK_FALSE(bench.table.make_room());
+  CHECK_FALSE(bench.table.evict_one());
   CHECK(bench.closed.empty());
   CHECK(bench.table.figures().refused == 2);
   two->use(Use::waiting);
@@ -122,11 +122,11 @@ TEST_CASE("ten thousand idle connections leave room for a client that comes then
     REQUIRE(healthy != nullptr);
     for (int i = 0; i < 200; ++i)
       flood.push_back(bench.connect("10.0.0." + std::to_string(i), "flood"));
-    CHECK_FALSE(healthy->gave_way());
+    CHECK_FALSE(healthy->evicted());
     healthy->use(Use::active);
     for (int i = 0; i < 2'000; ++i)
       flood.push_back(bench.connect("10.0.1." + std::to_string(i % 250), "flood"));
-    CHECK_FALSE(healthy->gave_way());
+    CHECK_FALSE(healthy->evicted());
   }
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("a place that gave way is counted no more, and one that ends takes its
   auto one = bench.connect("192.0.2.1", "one");
   auto two = bench.connect("192.0.2.1", "two", Use::body);
   REQUIRE(two->hold(60));
-  CHECK(bench.table.make_room());
+  CHECK(bench.table.evict_one());
   CHECK(bench.table.figures().open == 1);
   CHECK(bench.table.count() == 2);
   one->use(Use::active);  // its request came before the message did: it is still answered
@@ -194,15 +194,15 @@ TEST_CASE("a body's buffer doubles with what has arrived, up to the length that 
 TEST_CASE("the log is told once in ten seconds, and only when something happened") {
   Bench bench({.connections = 1, .connections_per_source = 1, .body_bytes = 100});
   const auto now = std::chrono::steady_clock::now();
-  CHECK_FALSE(bench.table.news(now).has_value());
+  CHECK_FALSE(bench.table.summary(now).has_value());
   const auto one = bench.connect("192.0.2.1", "one", Use::active);
   CHECK(bench.connect("192.0.2.1", "two") == nullptr);
-  const auto news = bench.table.news(now);
-  REQUIRE(news.has_value());
-  CHECK(news->find("1 refused") != std::string::npos);
+  const auto summary = bench.table.summary(now);
+  REQUIRE(summary.has_value());
+  CHECK(summary->find("1 refused") != std::string::npos);
   CHECK(bench.connect("192.0.2.1", "three") == nullptr);
-  CHECK_FALSE(bench.table.news(now + std::chrono::seconds(9)).has_value());
-  CHECK(bench.table.news(now + std::chrono::seconds(10)).has_value());
+  CHECK_FALSE(bench.table.summary(now + std::chrono::seconds(9)).has_value());
+  CHECK(bench.table.summary(now + std::chrono::seconds(10)).has_value());
 }
 
 TEST_CASE("places are taken, changed and given back from several threads at once") {

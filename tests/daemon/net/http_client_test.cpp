@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <vector>
 
 #include "raw_peer.hpp"
 
@@ -74,15 +73,12 @@ TEST_CASE("a server that is silent ends at the deadline") {
   class SilentFeed : public EventFeed {
     Batch next() override { return {}; }
   };
-  test::FunctionHandler handler;
-  handler.answer = [](const Request&) {
+  test::TestServer server([](const Request&) {
     Response response;
     response.feed = std::make_shared<SilentFeed>();
     return response;
-  };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
-  const auto response = client_for((*server)->port(), options).send({});
+  });
+  const auto response = client_for(server.port(), options).send({});
   REQUIRE_FALSE(response);
   CHECK(response.error().code == ErrorCode::deadline_exceeded);
 }

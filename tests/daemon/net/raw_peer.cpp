@@ -7,6 +7,7 @@
 
 #include <array>
 #include <chrono>
+#include <utility>
 
 namespace driftgate::net::test {
 namespace {
@@ -68,6 +69,14 @@ CannedServer::~CannedServer() {
   ::shutdown(listener_, SHUT_RDWR);
   thread_.join();
   ::close(listener_);
+}
+
+TestServer::TestServer(Answer answer, const ServerOptions& options, Check check) {
+  handler_.answer = std::move(answer);
+  handler_.check = std::move(check);
+  auto server = Server::start(options, handler_);
+  REQUIRE(server);
+  server_ = std::move(*server);
 }
 
 }  // namespace driftgate::net::test

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -39,7 +41,21 @@ class FunctionHandler : public Handler {
   std::optional<Response> before_body(RequestHead& head) override {
     return check ? check(head) : std::nullopt;
   }
-  Response handle(const Request& request) override { return answer(request); }
+  Response handle(const Request& request) override { return answer ? answer(request) : Response{}; }
+};
+
+/// A running server; without an `answer` it answers 200 and no body.
+class TestServer {
+ public:
+  using Answer = std::function<Response(const Request&)>;
+  using Check = std::function<std::optional<Response>(RequestHead&)>;
+  explicit TestServer(Answer answer = {}, const ServerOptions& options = {}, Check check = {});
+  [[nodiscard]] std::uint16_t port() const { return server_->port(); }
+  Server* operator->() { return server_.get(); }
+
+ private:
+  FunctionHandler handler_;
+  std::unique_ptr<Server> server_;
 };
 
 }  // namespace driftgate::net::test

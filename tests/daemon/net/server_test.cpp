@@ -20,7 +20,7 @@ Response text(std::string body) {
   return response;
 }
 
-HttpClient client_for(const Server& server, bool keep_alive = false) {
+HttpClient client_for(const test::TestServer& server, bool keep_alive = false) {
   ClientOptions options;
   options.keep_alive = keep_alive;
   return HttpClient(Url{"127.0.0.1", server.port(), "/"}, options);
@@ -76,13 +76,9 @@ class LaterAnswer : public Deferred {
 }  // namespace
 
 TEST_CASE("a request is answered with its body, and the connection serves the next one") {
-  FunctionHandler handler;
-  handler.answer = [](const Request& request) {
-    return text(request.method + " " + request.path + " " + request.body);
-  };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
-  auto client = client_for(**server, true);
+  test::TestServer server(
+      [](const Request& request) { return text(request.method + " " + request.path + " " + request.body); });
+  auto client = client_for(server, true);
   for (int i = 0; i < 3; ++i) {
     const auto response =
         client.send({.method = "POST", .target = "/a", .headers = {}, .body = "b" + std::to_string(i)});
@@ -93,15 +89,12 @@ TEST_CASE("a request is answered with its body, and the connection serves the ne
 }
 
 TEST_CASE("a body that is made as it is sent arrives whole, and the connection serves the next request") {
-  FunctionHandler handler;
-  handler.answer = [](const Request& request) {
+  test::TestServer server([](const Request& request) {
     Response response;
     response.source = std::make_shared<CountingBody>(request.path == "/none" ? 0 : 1'000, false);
     return response;
-  };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
-  auto client = client_for(**server, true);
+  });
+  auto client = client_for(server, true);
   std::string expected;
   for (int i = 0; i < 1'000; ++i) expected += std::to_string(i) + ";";
   for (int i = 0; i < 2; ++i) {
@@ -117,15 +110,12 @@ TEST_CASE("a body that is made as it is sent arrives whole, and the connection s
 }
 
 TEST_CASE("a body that cannot be made to its end is cut off, which the client sees") {
-  FunctionHandler handler;
-  handler.answer = [](const Request&) {
+  test::TestServer server([](const Request&) {
     Response response;
     response.source = std::make_shared<CountingBody>(3, true);
     return response;
-  };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
-  auto client = client_for(**server);
+  });
+  auto client = client_for(server);
   std::string body;
   const auto response = client.stream({.target = "/"}, [&](std::string_view bytes) {
     body += bytes;
@@ -136,12 +126,9 @@ TEST_CASE("a body that cannot be made to its end is cut off, which the client se
 }
 
 TEST_CASE("requests sent in one piece are answered in order") {
-  FunctionHandler handler;
-  handler.answer = [](const Request& request) { return text(request.path + ";"); };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
+  test::TestServer server([](const Request& request) { return text(request.path + ";"); });
   const std::string answers = test::exchange(
-      (*server)->port(),
+      server.port(),
       "GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"
       "GET /3 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   const auto first = answers.find("/1;");
@@ -154,16 +141,13 @@ TEST_CASE("requests sent in one piece are answered in order") {
 
 TEST_CASE("a smuggled second request is never seen by the handler") {
   std::atomic<int> calls = 0;
-  FunctionHandler handler;
-  handler.answer = [&](const Request&) {
+  test::TestServer server([&](const Request&) {
     ++calls;
     return text("");
-  };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
+  });
   const std::string inner = "GET /admin HTTP/1.1\r\nHost: a\r\n\r\n";
   const std::string answers = test::exchange(
-      (*server)->port(),
+      server.port(),
       "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
           inner);
   CHECK(answers.starts_with("HTTP/1.1 400 "));
@@ -174,33 +158,28 @@ TEST_CASE("a smuggled second request is never seen by the handler") {
 
 TEST_CASE("a refusal before the body answers without reading it") {
   std::atomic<int> calls = 0;
-  FunctionHandler handler;
-  handler.check = [](RequestHead&) { return plain_problem(401, "unauthenticated", "no token"); };
-  handler.answer = [&](const Request&) {
-    ++calls;
-    return text("");
-  };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
-  const std::string answer = test::exchange(
-      (*server)->port(), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n", "no token");
+  test::TestServer server(
+      [&](const Request&) {
+        ++calls;
+        return text("");
+      },
+      {}, [](RequestHead&) { return plain_problem(401, "unauthenticated", "no token"); });
+  const std::string answer =
+      test::exchange(server.port(), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n", "no token");
   CHECK(answer.starts_with("HTTP/1.1 401 "));
   CHECK(answer.find("Connection: close") != std::string::npos);
   CHECK(calls == 0);
 }
 
 TEST_CASE("an exception in the handler is a 500 and a log line, and the server lives on") {
-  FunctionHandler handler;
-  handler.answer = [](const Request& request) {
-    if (request.path == "/bad") throw std::runtime_error("secret detail");
-    return text("good");
-  };
   std::promise<std::string> logged;
-  ServerOptions options;
-  options.log = [&](std::string_view line) { logged.set_value(std::string(line)); };
-  auto server = Server::start(options, handler);
-  REQUIRE(server);
-  auto client = client_for(**server, true);
+  test::TestServer server(
+      [](const Request& request) {
+        if (request.path == "/bad") throw std::runtime_error("secret detail");
+        return text("good");
+      },
+      {.log = [&](std::string_view line) { logged.set_value(std::string(line)); }});
+  auto client = client_for(server, true);
   const auto bad = client.send({.method = "GET", .target = "/bad"});
   REQUIRE(bad);
   CHECK(bad->status == 500);
@@ -212,28 +191,25 @@ TEST_CASE("an exception in the handler is a 500 and a log line, and the server l
 TEST_CASE("an event stream delivers what is new after each wake-up and ends when its feed does") {
   auto feed = std::make_shared<CountingFeed>();
   feed->last = 100;  // more than a batch
-  FunctionHandler handler;
-  handler.answer = [&](const Request&) {
+  test::TestServer server([&](const Request&) {
     Response response;
     response.headers.push_back({"Content-Type", "text/event-stream"});
     response.feed = feed;
     return response;
-  };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
+  });
   SseParser parser;
   int seen = 0;
-  const auto response = client_for(**server).stream({}, [&](std::string_view bytes) {
+  const auto response = client_for(server).stream({}, [&](std::string_view bytes) {
     const auto fed = parser.feed(bytes, [&](const SseEvent& event) {
       ++seen;
       CHECK(event.id == std::to_string(seen));
       if (seen == 100) {
         feed->last = 103;
-        (*server)->wake_streams();
+        server->wake_streams();
       }
       if (seen == 103) {
         feed->ended = true;
-        (*server)->wake_streams();
+        server->wake_streams();
       }
       return true;
     });
@@ -245,39 +221,33 @@ TEST_CASE("an event stream delivers what is new after each wake-up and ends when
 
 TEST_CASE("a silent event stream carries heartbeats") {
   auto feed = std::make_shared<CountingFeed>();
-  FunctionHandler handler;
-  handler.answer = [&](const Request&) {
-    Response response;
-    response.feed = feed;
-    return response;
-  };
-  ServerOptions options;
-  options.heartbeat = std::chrono::milliseconds(20);
-  auto server = Server::start(options, handler);
-  REQUIRE(server);
+  test::TestServer server(
+      [&](const Request&) {
+        Response response;
+        response.feed = feed;
+        return response;
+      },
+      {.heartbeat = std::chrono::milliseconds(20)});
   const std::string bytes =
-      test::exchange((*server)->port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", ": heartbeat\n\n");
+      test::exchange(server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", ": heartbeat\n\n");
   CHECK(bytes.find(": heartbeat\n\n") != std::string::npos);
 }
 
 TEST_CASE("a deferred answer waits for a wake-up without holding a worker") {
   auto later = std::make_shared<LaterAnswer>();
-  FunctionHandler handler;
-  handler.answer = [&](const Request& request) {
-    if (request.path != "/later") return text("at once");
-    Response response;
-    response.deferred = later;
-    return response;
-  };
-  ServerOptions options;
-  options.worker_threads = 1;
-  auto server = Server::start(options, handler);
-  REQUIRE(server);
+  test::TestServer server(
+      [&](const Request& request) {
+        if (request.path != "/later") return text("at once");
+        Response response;
+        response.deferred = later;
+        return response;
+      },
+      {.worker_threads = 1});
   auto waiting = std::async(std::launch::async,
-                            [&] { return client_for(**server).send({.method = "GET", .target = "/later"}); });
-  CHECK(client_for(**server).send({})->body == "at once");
+                            [&] { return client_for(server).send({.method = "GET", .target = "/later"}); });
+  CHECK(client_for(server).send({})->body == "at once");
   later->ready = true;
-  (*server)->wake_streams();
+  server->wake_streams();
   // The wake-up may come before the request: the bounded wait then ends it.
   const auto answer = waiting.get();
   REQUIRE(answer);
@@ -287,31 +257,25 @@ TEST_CASE("a deferred answer waits for a wake-up without holding a worker") {
 TEST_CASE("a deferred answer is polled a last time when its wait is over") {
   auto later = std::make_shared<LaterAnswer>();
   later->wait_time = std::chrono::milliseconds(20);
-  FunctionHandler handler;
-  handler.answer = [&](const Request&) {
+  test::TestServer server([&](const Request&) {
     Response response;
     response.deferred = later;
     return response;
-  };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
-  CHECK(client_for(**server).send({})->body == "not yet");
+  });
+  CHECK(client_for(server).send({})->body == "not yet");
 }
 
 TEST_CASE("stopping lets a request in flight finish and ends streams") {
   std::promise<void> entered;
   std::promise<void> leave;
-  FunctionHandler handler;
-  handler.answer = [&](const Request&) {
+  test::TestServer server([&](const Request&) {
     entered.set_value();
     leave.get_future().wait();
     return text("finished");
-  };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
-  auto answer = std::async(std::launch::async, [&] { return client_for(**server).send({}); });
+  });
+  auto answer = std::async(std::launch::async, [&] { return client_for(server).send({}); });
   entered.get_future().wait();
-  auto stopped = std::async(std::launch::async, [&] { (*server)->stop(std::chrono::seconds(10)); });
+  auto stopped = std::async(std::launch::async, [&] { server->stop(std::chrono::seconds(10)); });
   leave.set_value();
   stopped.get();
   const auto response = answer.get();
@@ -331,19 +295,18 @@ TEST_CASE("an address that is taken is an error that names it") {
 }
 
 TEST_CASE("an answer to HEAD has the head of the answer and no body, so that the connection goes on") {
-  FunctionHandler handler;
-  handler.check = [](RequestHead& head) -> std::optional<Response> {
-    if (head.path == "/refused") return plain_problem(403, "forbidden", "Not here.");
-    return std::nullopt;
-  };
-  handler.answer = [](const Request& request) {
-    Response response = text("twelve bytes");
-    if (request.path == "/made") response.source = std::make_shared<CountingBody>(3, false);
-    return response;
-  };
-  auto server = Server::start({}, handler);
-  REQUIRE(server);
-  auto socket = driftgate::net::test::connect_and_send((*server)->port(), "");
+  test::TestServer server(
+      [](const Request& request) {
+        Response response = text("twelve bytes");
+        if (request.path == "/made") response.source = std::make_shared<CountingBody>(3, false);
+        return response;
+      },
+      {},
+      [](RequestHead& head) -> std::optional<Response> {
+        if (head.path == "/refused") return plain_problem(403, "forbidden", "Not here.");
+        return std::nullopt;
+      });
+  auto socket = driftgate::net::test::connect_and_send(server.port(), "");
   for (const std::string path : {"/", "/refused", "/made"}) {
     CAPTURE(path);
     REQUIRE(socket.write("HEAD " + path + " HTTP/1.1\r\nHost: a\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n",

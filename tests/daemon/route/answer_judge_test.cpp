@@ -34,9 +34,9 @@ const std::string kDone = "data: [DONE]\n\n";
 }  // namespace
 
 TEST_CASE("plain answers are judged by status and body") {
-  CHECK(plain(200, "", kCompletion).outcome() == Outcome::ok);
-  CHECK(plain(400, "", "{}").outcome() == Outcome::excluded);
-  CHECK(plain(404, "", "").outcome() == Outcome::excluded);
+  CHECK(plain(200, "", kCompletion).ending().outcome == Outcome::ok);
+  CHECK(plain(400, "", "{}").ending().outcome == Outcome::excluded);
+  CHECK(plain(404, "", "").ending().outcome == Outcome::excluded);
   const std::pair<AnswerJudge, const char*> failures[] = {
       {plain(0, "connect", ""), "connect"},
       {plain(0, "timeout", ""), "timeout"},
@@ -49,28 +49,28 @@ TEST_CASE("plain answers are judged by status and body") {
       {plain(200, "truncated_answer", kCompletion), "truncated_answer"},
       {plain(200, "", kCompletion, true), "bad_body"}};
   for (const auto& [judge, reason] : failures) {
-    CHECK(judge.outcome() == Outcome::failed);
-    CHECK(judge.reason() == reason);
+    CHECK(judge.ending().outcome == Outcome::failed);
+    CHECK(judge.ending().reason == reason);
   }
 }
 
 TEST_CASE("a stream is good when it reaches its end") {
   const auto judge = streamed(kToken + kToken + kToken + kDone);
-  CHECK(judge.outcome() == Outcome::ok);
+  CHECK(judge.ending().outcome == Outcome::ok);
   CHECK(judge.complete());
-  CHECK(judge.ttft_ms() == 10);
-  CHECK(judge.inter_token_ms() == 2);  // each token takes two line ends, each one step of the clock
-  CHECK(judge.total_ms() == 100);
+  CHECK(judge.ending().ttft_ms == 10);
+  CHECK(judge.ending().inter_token_ms == 2);  // each token takes two line ends, each one step of the clock
+  CHECK(judge.ending().total_ms == 100);
 }
 
 TEST_CASE("a stream without its end, or with something that is no completion, is a failure") {
-  CHECK(streamed(kToken).reason() == "truncated_stream");
-  CHECK(streamed(kToken, "truncated_answer").reason() == "truncated_stream");
-  CHECK(streamed(kToken, "timeout").reason() == "timeout");
-  CHECK(streamed("").reason() == "truncated_stream");
-  CHECK(streamed("data: oops\n\n" + kDone).reason() == "bad_body");
-  CHECK(streamed("data: {\"error\":{\"message\":\"x\"}}\n\n" + kDone).reason() == "bad_body");
-  CHECK(streamed(kToken + kDone, "truncated_answer").outcome() == Outcome::ok);
+  CHECK(streamed(kToken).ending().reason == "truncated_stream");
+  CHECK(streamed(kToken, "truncated_answer").ending().reason == "truncated_stream");
+  CHECK(streamed(kToken, "timeout").ending().reason == "timeout");
+  CHECK(streamed("").ending().reason == "truncated_stream");
+  CHECK(streamed("data: oops\n\n" + kDone).ending().reason == "bad_body");
+  CHECK(streamed("data: {\"error\":{\"message\":\"x\"}}\n\n" + kDone).ending().reason == "bad_body");
+  CHECK(streamed(kToken + kDone, "truncated_answer").ending().outcome == Outcome::ok);
 }
 
 TEST_CASE("only events with a token count as tokens") {

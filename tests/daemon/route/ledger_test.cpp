@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-
 using namespace driftgate::route;
 
 namespace {
@@ -12,8 +10,10 @@ const Ledger::Time kNow{std::chrono::hours(1)};
 constexpr std::chrono::seconds kDeadline{10};
 
 Ledger::Ticket route_one(Ledger& ledger, const char* model = "m", const char* stage = "s") {
-  return ledger.begin({.model = model, .stage_key = stage, .candidate_bp = 100, .slice = "a=b"},
-                      kNow + kDeadline);
+  Observation seen;
+  seen.candidate_bp = 100;
+  seen.slice = "a=b";
+  return ledger.begin(model, stage, std::move(seen), kNow + kDeadline);
 }
 
 std::vector<std::shared_ptr<const Window>> closed(Ledger& ledger, Ledger::Time now = kNow) {

@@ -41,8 +41,7 @@ TEST_CASE("an address in use and one that is none are refused by name") {
 
 TEST_CASE("a router shares its listening socket, and connections wait in it while no router lives") {
   ScriptedEngine engine(serve_completions("x"));
-  TestRouter router;
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()));
   const auto shared = ask_for_listeners(router.options().control_path, soon());
   REQUIRE(shared);
   REQUIRE(shared->size() == 1);

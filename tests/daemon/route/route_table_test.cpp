@@ -9,7 +9,7 @@ using driftgate::schema::ErrorCode;
 
 namespace {
 
-constexpr std::chrono::milliseconds kDeadMan{1'000};
+constexpr std::chrono::milliseconds kLease{1'000};
 const RouteTable::Time kStart{std::chrono::hours(1)};
 
 ModelRoute at(std::uint64_t epoch, std::uint64_t revision, std::uint32_t share) {
@@ -23,7 +23,7 @@ ModelRoute at(std::uint64_t epoch, std::uint64_t revision, std::uint32_t share) 
 }  // namespace
 
 TEST_CASE("an older epoch or revision is refused, a repeat is fine") {
-  RouteTable table(kDeadMan);
+  RouteTable table(kLease);
   REQUIRE(table.apply(at(2, 5, 100), kStart));
   CHECK(table.apply(at(2, 5, 100), kStart));
   for (const auto& stale : {at(1, 9, 100), at(2, 4, 100), at(2, 5, 200)}) {
@@ -38,34 +38,34 @@ TEST_CASE("an older epoch or revision is refused, a repeat is fine") {
 }
 
 TEST_CASE("without a heartbeat the candidate's share is 0 until the next apply") {
-  RouteTable table(kDeadMan);
+  RouteTable table(kLease);
   REQUIRE(table.apply(at(1, 1, 5'000), kStart));
-  CHECK(table.check_dead_man(kStart + kDeadMan - std::chrono::milliseconds(1)).empty());
+  CHECK(table.end_expired_leases(kStart + kLease - std::chrono::milliseconds(1)).empty());
   table.heartbeat(kStart + std::chrono::milliseconds(500));
-  CHECK(table.check_dead_man(kStart + kDeadMan).empty());
-  CHECK(table.check_dead_man(kStart + kDeadMan * 2) == std::vector<std::string>{"tiny"});
-  CHECK(table.check_dead_man(kStart + kDeadMan * 3).empty());
-  table.heartbeat(kStart + kDeadMan * 3);
+  CHECK(table.end_expired_leases(kStart + kLease).empty());
+  CHECK(table.end_expired_leases(kStart + kLease * 2) == std::vector<std::string>{"tiny"});
+  CHECK(table.end_expired_leases(kStart + kLease * 3).empty());
+  table.heartbeat(kStart + kLease * 3);
   auto observed = table.observe();
   REQUIRE(observed.size() == 1);
   CHECK(observed[0].reverted);
   CHECK(observed[0].route.candidate_bp == 0);
   CHECK(table.held()[0].candidate_bp == 5'000);
-  REQUIRE(table.apply(at(1, 1, 5'000), kStart + kDeadMan * 3));
+  REQUIRE(table.apply(at(1, 1, 5'000), kStart + kLease * 3));
   observed = table.observe();
   CHECK_FALSE(observed[0].reverted);
   CHECK(observed[0].route.candidate_bp == 5'000);
 }
 
-TEST_CASE("a route without exposure is left alone by the dead-man time") {
-  RouteTable table(kDeadMan);
+TEST_CASE("a route without exposure is left alone when the lease expires") {
+  RouteTable table(kLease);
   REQUIRE(table.apply(at(1, 1, 0), kStart));
-  CHECK(table.check_dead_man(kStart + kDeadMan * 9).empty());
+  CHECK(table.end_expired_leases(kStart + kLease * 9).empty());
   CHECK_FALSE(table.observe()[0].reverted);
 }
 
 TEST_CASE("restored routes serve the incumbent and keep their epoch") {
-  RouteTable table(kDeadMan);
+  RouteTable table(kLease);
   table.restore({at(7, 3, 2'500)}, kStart);
   CHECK(table.find("tiny")->candidate_bp == 0);
   CHECK(table.observe()[0].reverted);

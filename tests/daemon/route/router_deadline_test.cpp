@@ -39,8 +39,7 @@ TEST_CASE("a client that does not read is cut and is no failure of the engine") 
     visit.send(stream_head());
     while (visit.open()) visit.send(chunk(many));
   });
-  TestRouter router([](RouterOptions& options) { options.write_stall_ms = 100; });
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()), [](RouterOptions& options) { options.write_stall_ms = 100; });
   TestClient client(router.port(), TestClient::narrow_socket());
   client.send(post_text(tiny_request(true)));
   CHECK(router.observations(1)[0].outcome == Outcome::excluded);
@@ -51,8 +50,7 @@ TEST_CASE("an engine that is too slow is a timeout, and the client is told") {
     if (visit.request().find("slow") != std::string::npos) visit.wait_for_close();
     if (visit.open()) visit.send(answer_with(200, completion_of("x")));
   });
-  TestRouter router([](RouterOptions& options) { options.request_deadline_ms = 60; });
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()), [](RouterOptions& options) { options.request_deadline_ms = 60; });
   TestClient client(router.port());
   // Over a kept connection, so that connecting cannot take the time; one answer in time makes that.
   std::size_t asked = 1;
@@ -72,8 +70,7 @@ TEST_CASE("draining lets requests in flight end and closes idle connections") {
     gate.unlock();
     visit.send(answer_with(200, completion_of("x")));
   });
-  TestRouter router([](RouterOptions& options) { options.drain_ms = 120'000; });
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()), [](RouterOptions& options) { options.drain_ms = 120'000; });
   TestClient idle(router.port());
   CHECK(idle.get("/health").status == 200);
   TestClient busy(router.port());

@@ -44,8 +44,8 @@ Tried try_candidate(const ScriptedEngine::Script& script, bool stream,
                         : answer_with(200, completion_of("inc")));
   });
   ScriptedEngine candidate(script);
-  TestRouter router([&](RouterOptions& options) { options.request_deadline_ms = deadline_ms; });
-  router.apply(route_to(incumbent.url(), candidate.url(), 10'000));
+  TestRouter router(route_to(incumbent.url(), candidate.url(), 10'000),
+                    [&](RouterOptions& options) { options.request_deadline_ms = deadline_ms; });
   TestClient client(router.port());
   Tried tried;
   tried.answer = client.post(tiny_request(stream));
@@ -93,12 +93,11 @@ TEST_CASE("an engine that cannot be reached is a connect error") {
   const ClosedPort closed;
   const auto gone = closed.url();
   ScriptedEngine incumbent(serve_completions("inc"));
-  TestRouter router;
-  router.apply(route_to(incumbent.url(), gone, 10'000));
+  TestRouter router(route_to(incumbent.url(), gone, 10'000));
   TestClient client(router.port());
   CHECK(client.post(tiny_request()).body == completion_of("inc"));
   CHECK(router.observations(1)[0].reason == "connect");
-  router.apply(route_to(gone, "", 0));
+  router.apply(route_to(gone));
   const auto answer = client.post(tiny_request());
   CHECK(answer.status == 502);
   CHECK(nlohmann::json::parse(answer.body)["error"]["code"] == "engine_connect");
@@ -146,8 +145,7 @@ TEST_CASE("a client's own mistake is passed on, not retried and outside the deno
 TEST_CASE("what the incumbent answers badly is passed on and counts") {
   ScriptedEngine incumbent(
       [](ScriptedEngine::Visit& visit) { visit.send(answer_with(503, "busy", "text/plain")); });
-  TestRouter router;
-  router.apply(route_to(incumbent.url(), "", 0));
+  TestRouter router(route_to(incumbent.url()));
   TestClient client(router.port());
   const auto answer = client.post(tiny_request());
   CHECK(answer.status == 503);
@@ -161,8 +159,7 @@ TEST_CASE("a kept connection that the engine closed is replaced without counting
     visit.send(answer_with(200, completion_of("x")));
     visit.hang_up();
   });
-  TestRouter router;
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()));
   TestClient client(router.port());
   for (int i = 0; i < 20; ++i) CHECK(client.post(tiny_request()).status == 200);
   for (const auto& seen : router.observations(20)) CHECK(seen.outcome == Outcome::ok);
@@ -174,8 +171,7 @@ TEST_CASE("a client that leaves is outside the denominator and the engine is let
       visit.send(stream_head() + chunk(token_event("a")));
     visit.wait_for_close();
   });
-  TestRouter router;
-  router.apply(route_to(engine.url(), engine.url(), 10'000));
+  TestRouter router(route_to(engine.url(), engine.url(), 10'000));
   {
     TestClient streaming(router.port());
     streaming.send(post_text(tiny_request(true)));

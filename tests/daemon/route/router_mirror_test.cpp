@@ -56,8 +56,7 @@ std::vector<MirroredPair> pairs_of(TestRouter& router) {
 TEST_CASE("a mirrored request is recorded with both answers and users see only the incumbent's") {
   ScriptedEngine incumbent(serve_completions("inc"));
   ScriptedEngine candidate(serve_completions("cand"));
-  TestRouter router;
-  router.apply(mirrored(incumbent.url(), candidate.url()));
+  TestRouter router(mirrored(incumbent.url(), candidate.url()));
   TestClient client(router.port());
   CHECK(client.post(tiny_request(), "driftgate-slice: language=de\r\n").body == completion_of("inc"));
   CHECK(counts_until(router, 1).mirrored == 1);
@@ -83,8 +82,7 @@ TEST_CASE("streams are mirrored with their text") {
   };
   ScriptedEngine incumbent(script("inc"));
   ScriptedEngine candidate(script("cand"));
-  TestRouter router;
-  router.apply(mirrored(incumbent.url(), candidate.url()));
+  TestRouter router(mirrored(incumbent.url(), candidate.url()));
   TestClient client(router.port());
   CHECK(client.post(tiny_request(true)).body == token_event("inc") + kDoneEvent);
   CHECK(counts_until(router, 1).mirrored == 1);
@@ -95,8 +93,7 @@ TEST_CASE("streams are mirrored with their text") {
 TEST_CASE("a candidate that fails its mirrored requests is recorded and disturbs nobody") {
   ScriptedEngine incumbent(serve_completions("inc"));
   ScriptedEngine candidate([](ScriptedEngine::Visit& visit) { visit.send(answer_with(500, "\xff broken")); });
-  TestRouter router;
-  router.apply(mirrored(incumbent.url(), candidate.url()));
+  TestRouter router(mirrored(incumbent.url(), candidate.url()));
   TestClient client(router.port());
   for (int i = 0; i < 10; ++i) CHECK(client.post(tiny_request()).body == completion_of("inc"));
   const auto counts = counts_until(router, 10);
@@ -115,11 +112,10 @@ TEST_CASE("a candidate that fails its mirrored requests is recorded and disturbs
 TEST_CASE("a candidate that hangs holds up no user, and what the queue cannot take is counted") {
   ScriptedEngine incumbent(serve_completions("inc"));
   ScriptedEngine candidate([](ScriptedEngine::Visit& visit) { visit.wait_for_close(); });
-  TestRouter router([](RouterOptions& options) {
+  TestRouter router(mirrored(incumbent.url(), candidate.url()), [](RouterOptions& options) {
     options.mirror_concurrency = 1;
     options.mirror_queue = 2;
   });
-  router.apply(mirrored(incumbent.url(), candidate.url()));
   TestClient client(router.port());
   for (int i = 0; i < 10; ++i) CHECK(client.post(tiny_request()).body == completion_of("inc"));
   CHECK(counts_until(router, 7).skipped == 7);
@@ -146,8 +142,7 @@ TEST_CASE("bodies over the limit and requests that the incumbent refused are not
     visit.send(answer_with(bad ? 400 : 200, completion_of("inc")));
   });
   ScriptedEngine candidate(serve_completions("cand"));
-  TestRouter router;
-  router.apply(mirrored(incumbent.url(), candidate.url()));
+  TestRouter router(mirrored(incumbent.url(), candidate.url()));
   TestClient client(router.port());
   client.post(tiny_request(false, R"(,"suffix":"bad")"));
   client.post(tiny_request(false, R"(,"suffix":")" + std::string(kMaxMirroredBodyBytes, 'x') + "\""));
@@ -167,8 +162,7 @@ TEST_CASE("a spool that is dropped takes no late pair") {
     gate.unlock();
     visit.send(answer_with(200, completion_of("cand")));
   });
-  TestRouter router;
-  router.apply(mirrored(incumbent.url(), candidate.url()));
+  TestRouter router(mirrored(incumbent.url(), candidate.url()));
   TestClient client(router.port());
   client.post(tiny_request());
   REQUIRE(router.driver().drop_spool(kStage));

@@ -11,14 +11,14 @@ TEST_CASE("options survive the trip through a command line") {
   options.spool_dir = "/s";
   options.state_path = "/st";
   options.port_file = "/p";
-  options.dead_man_ms = 1'234;
+  options.lease_ms = 1'234;
   options.max_body_bytes = 77;
   options.threads = 2;
   const auto words = to_arguments(options);
   const auto back = parse_router_arguments(words);
   REQUIRE(back);
   CHECK(to_arguments(*back) == words);
-  CHECK(back->dead_man_ms == 1'234);
+  CHECK(back->lease_ms == 1'234);
   CHECK(back->max_body_bytes == 77);
 }
 
@@ -27,7 +27,7 @@ TEST_CASE("options that make no sense are refused") {
   const Words good{"--control", "c", "--spool", "s", "--state", "t"};
   REQUIRE(parse_router_arguments(good));
   for (const Words& extra :
-       {Words{"--unknown", "1"}, Words{"--listen"}, Words{"--dead-man-ms", "x"}, Words{"--dead-man-ms", "0"},
+       {Words{"--unknown", "1"}, Words{"--listen"}, Words{"--lease-ms", "x"}, Words{"--lease-ms", "0"},
         Words{"--threads", "17"}, Words{"--window-ms", "-1"}, Words{"--max-body-bytes", "1e3"}}) {
     auto words = good;
     words.insert(words.end(), extra.begin(), extra.end());

@@ -66,14 +66,8 @@ TEST_CASE("telemetry that is not acknowledged stands on the page, and goes when 
   ledger.count_on(page);
   const auto* counted = page.model("tiny");
   const Ledger::Time now{};
-  const auto begin = [&] {
-    Start start;
-    start.model = "tiny";
-    start.stage_key = "s";
-    return ledger.begin(std::move(start), now + std::chrono::seconds(1));
-  };
-  const auto first = begin();
-  const auto second = begin();
+  const auto first = ledger.begin("tiny", "s", {}, now + std::chrono::seconds(1));
+  const auto second = ledger.begin("tiny", "s", {}, now + std::chrono::seconds(1));
   CHECK(counted->open_requests == 2);
   ledger.finish(first, {}, now);
   ledger.close_windows({}, 1'000, now);
@@ -94,8 +88,7 @@ TEST_CASE("a router counts a request as in flight until its answer is out, by th
     visit.send(answer_with(200, completion_of("incumbent")));
   });
   ScriptedEngine candidate([&](ScriptedEngine::Visit& visit) { visit.hang_up(); });
-  TestRouter router;
-  router.apply(route_to(incumbent.url(), candidate.url(), 10'000));
+  TestRouter router(route_to(incumbent.url(), candidate.url(), 10'000));
   const auto view = PageView::of_process(::getpid());
   REQUIRE(view);
   const auto in_flight = [&] { return view->read().models.at(0).in_flight; };

@@ -1,7 +1,4 @@
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <csignal>
 #include <filesystem>

@@ -16,7 +16,7 @@ namespace {
 struct Bench {
   ScriptedEngine engine{serve_completions("x")};
   TestRouter router;
-  Bench() { router.apply(route_to(engine.url(), "", 0)); }
+  Bench() { router.apply(route_to(engine.url())); }
 };
 
 }  // namespace
@@ -116,8 +116,7 @@ TEST_CASE("the caps count over all threads of the router") {
 
 TEST_CASE("a request that is worked on never gives way: beyond the cap others are turned away") {
   ScriptedEngine engine([](ScriptedEngine::Visit& visit) { visit.wait_for_close(); });
-  TestRouter router([](RouterOptions& options) { options.max_connections = 2; });
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()), [](RouterOptions& options) { options.max_connections = 2; });
   TestClient one(router.port());
   TestClient two(router.port());
   one.send(post_text(tiny_request()));
@@ -138,11 +137,10 @@ TEST_CASE("a request that is worked on never gives way: beyond the cap others ar
 
 TEST_CASE("bodies that do not arrive share a bound: beyond it their client gets 503 with Retry-After") {
   ScriptedEngine engine(serve_completions("x"));
-  TestRouter router([](RouterOptions& options) {
+  TestRouter router(route_to(engine.url()), [](RouterOptions& options) {
     options.max_body_bytes = 100'000;
     options.body_memory_bytes = 150'000;
   });
-  router.apply(route_to(engine.url(), "", 0));
   const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: a\r\n";
   for (const std::string& start :
        {head + "Content-Length: 100000\r\n\r\n" + std::string(99'000, ' '),
@@ -178,11 +176,11 @@ TEST_CASE("a router whose engine leads back to it answers 508 at the second pass
   TestRouter first;
   TestRouter second;
   const auto url = [](const TestRouter& router) { return "http://localhost:" + std::to_string(router.port()); };
-  first.apply(route_to(url(first), "", 0));
+  first.apply(route_to(url(first)));
   TestClient own(first.port());
   CHECK(own.post(tiny_request()).status == 508);
-  first.apply(route_to(url(second), "", 0));
-  second.apply(route_to(url(first), "", 0));
+  first.apply(route_to(url(second)));
+  second.apply(route_to(url(first)));
   TestClient client(first.port());
   const auto answer = client.post(tiny_request());
   CHECK(answer.status == 508);

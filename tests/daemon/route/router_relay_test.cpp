@@ -11,8 +11,7 @@ using namespace driftgate::route;
 
 TEST_CASE("a completion is passed on byte for byte over connections that are kept") {
   ScriptedEngine engine(serve_completions("one"));
-  TestRouter router;
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()));
   TestClient client(router.port());
   for (int i = 0; i < 5; ++i) {
     const auto answer = client.post(tiny_request(), "Authorization: Bearer k\r\nDriftgate-Key: alice\r\n");
@@ -38,8 +37,7 @@ TEST_CASE("a stream is passed on byte for byte and as it comes") {
     for (const char byte : odd) visit.send(chunk(std::string(1, byte)));
     visit.send(chunk(kDoneEvent) + kLastChunk);
   });
-  TestRouter router;
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()));
   TestClient client(router.port());
   client.send(post_text(tiny_request(true)));
   const bool early = client.read_until("\"text\":\"b\"");
@@ -65,8 +63,7 @@ TEST_CASE("a large answer and a chunked request come through whole") {
   const auto body = completion_of(text);
   REQUIRE(body.size() > 8u << 20);
   ScriptedEngine engine([&](ScriptedEngine::Visit& visit) { visit.send(answer_with(200, body)); });
-  TestRouter router;
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()));
   TestClient client(router.port());
   const auto request = tiny_request();
   client.send(
@@ -86,8 +83,7 @@ TEST_CASE("a client of HTTP/1.0 gets a stream that ends with the connection") {
   ScriptedEngine engine([](ScriptedEngine::Visit& visit) {
     visit.send(stream_head() + chunk(token_event("a")) + chunk(kDoneEvent) + kLastChunk);
   });
-  TestRouter router;
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()));
   TestClient client(router.port());
   const auto request = tiny_request(true);
   client.send("POST /v1/completions HTTP/1.0\r\nContent-Length: " + std::to_string(request.size()) +
@@ -100,8 +96,7 @@ TEST_CASE("requests sent ahead on one connection are answered in order") {
     const auto& text = visit.request();
     visit.send(answer_with(200, completion_of(text.find("first") != std::string::npos ? "1" : "2")));
   });
-  TestRouter router;
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()));
   TestClient client(router.port());
   client.send(post_text(tiny_request(false, R"(,"suffix":"first")")) + post_text(tiny_request()));
   CHECK(client.read_answer().body == completion_of("1"));
@@ -113,7 +108,7 @@ TEST_CASE("the router itself tells its health and its models") {
   TestClient client(router.port());
   CHECK(client.get("/health").body == R"({"status":"ok"})");
   CHECK(nlohmann::json::parse(client.get("/v1/models").body)["data"].empty());
-  router.apply(route_to("http://127.0.0.1:9", "", 0));
+  router.apply(route_to("http://127.0.0.1:9"));
   CHECK(nlohmann::json::parse(client.get("/v1/models").body)["data"][0]["id"] == "tiny");
   CHECK(client.get("/v1/completions").status == 405);
   CHECK(client.get("/elsewhere").status == 404);
@@ -124,8 +119,7 @@ TEST_CASE("the router itself tells its health and its models") {
 
 TEST_CASE("several threads serve one port") {
   ScriptedEngine engine(serve_completions("one"));
-  TestRouter router([](RouterOptions& options) { options.threads = 2; });
-  router.apply(route_to(engine.url(), "", 0));
+  TestRouter router(route_to(engine.url()), [](RouterOptions& options) { options.threads = 2; });
   for (int i = 0; i < 16; ++i) {
     TestClient client(router.port());
     CHECK(client.post(tiny_request()).body == completion_of("one"));

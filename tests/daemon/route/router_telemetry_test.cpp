@@ -59,7 +59,7 @@ TEST_CASE("keys stay with their arm, and telemetry says share, slice and identit
 TEST_CASE("windows carry the stage in force when requests were routed") {
   ScriptedEngine incumbent(serve_completions("inc"));
   TestRouter router;
-  auto route = route_to(incumbent.url(), "", 0);
+  auto route = route_to(incumbent.url());
   TestClient client(router.port());
   for (const char* stage : {"p/shadow/1", "p/canary/1"}) {
     route.stage_key = stage;
@@ -76,8 +76,7 @@ TEST_CASE("windows carry the stage in force when requests were routed") {
 }
 
 TEST_CASE("windows are numbered without a gap, come also when empty, and go when acknowledged") {
-  TestRouter router;
-  router.apply(route_to("http://127.0.0.1:9", "", 0));
+  TestRouter router(route_to("http://127.0.0.1:9"));
   const auto windows = router.windows_until([](const auto& all) { return all.size() >= 3; });
   for (std::size_t i = 0; i < windows.size(); ++i) CHECK(windows[i].number == i + 1);
   REQUIRE(router.driver().acknowledge({windows[1].router_id, 2}));
@@ -87,7 +86,7 @@ TEST_CASE("windows are numbered without a gap, come also when empty, and go when
 TEST_CASE("without a heartbeat the candidate is out of sight until the next apply, and traffic goes on") {
   ScriptedEngine incumbent(serve_completions("inc"));
   ScriptedEngine candidate(serve_completions("cand"));
-  TestRouter router([](RouterOptions& options) { options.dead_man_ms = 300; });
+  TestRouter router([](RouterOptions& options) { options.lease_ms = 300; });
   const auto route = route_to(incumbent.url(), candidate.url(), 10'000);
   TestClient client(router.port());
   // Who is held up between the two finds the candidate gone again.
@@ -128,8 +127,7 @@ TEST_CASE("a restarted router starts from the last route with the candidate's sh
 }
 
 TEST_CASE("after a restart the driver gives the windows of the next process from the first, whenever it is asked") {
-  TestRouter router([](RouterOptions& options) { options.window_ms = 200; });
-  router.apply(route_to("http://127.0.0.1:9", "", 0));
+  TestRouter router(route_to("http://127.0.0.1:9"), [](RouterOptions& options) { options.window_ms = 200; });
   const auto first = router.windows_until([](const auto& all) { return !all.empty(); }).front();
   router.restart();
   // Asked before the next process has closed a window, and again when it has closed more than the one before.
@@ -147,8 +145,7 @@ TEST_CASE("many clients at once are all served and counted once each, in order")
     visit.send(visit.request().find("odd") != std::string::npos ? answer_with(500, "{}")
                                                                 : answer_with(200, completion_of("cand")));
   });
-  TestRouter router;
-  router.apply(route_to(incumbent.url(), candidate.url(), 5'000));
+  TestRouter router(route_to(incumbent.url(), candidate.url(), 5'000));
   constexpr int kClients = 8;
   constexpr int kEach = 40;
   std::vector<std::thread> threads;

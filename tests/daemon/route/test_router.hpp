@@ -17,7 +17,12 @@ namespace driftgate::route {
 /// A router in this process with short windows and its driver.
 class TestRouter {
  public:
-  explicit TestRouter(const std::function<void(RouterOptions&)>& change = {});
+  using Change = std::function<void(RouterOptions&)>;
+  explicit TestRouter(const Change& change = {});
+  /// The same with a route that is applied.
+  explicit TestRouter(const ModelRoute& route, const Change& change = {}) : TestRouter(change) {
+    apply(route);
+  }
 
   [[nodiscard]] std::uint16_t port() const { return router_->port(); }
   [[nodiscard]] const RouterOptions& options() const { return options_; }
@@ -47,8 +52,8 @@ class TestRouter {
 };
 
 /// A route with these engines; an empty URL leaves the candidate out.
-[[nodiscard]] ModelRoute route_to(const std::string& incumbent, const std::string& candidate,
-                                  std::uint32_t candidate_bp);
+[[nodiscard]] ModelRoute route_to(const std::string& incumbent, const std::string& candidate = {},
+                                  std::uint32_t candidate_bp = 0);
 
 /// A request body for model "tiny".
 [[nodiscard]] std::string tiny_request(bool stream = false, const std::string& more = {});
