@@ -79,7 +79,7 @@ Result<void> Application::Parts::find_router() {
 }
 
 Result<void> Application::Parts::open_jobs() {
-  return keep(runner, jobs::LocalRunner::open(runner_options(settings)));
+  return keep(runner, jobs::open_local_runner(runner_options(settings)));
 }
 
 /// Messages that the previous daemon left in the outbox are sent at once. Receivers compare the time of a

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "daemon/jobs/engine_http.hpp"
+#include "daemon/jobs/engine_client.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 
 namespace driftgate::jobs {
@@ -18,7 +18,7 @@ using nlohmann::json;
 using schema::ErrorCode;
 using Answers = std::vector<std::optional<Generated>>;
 
-constexpr std::size_t kMaxFailedInARow = 20;  ///< an engine that is gone is not asked further
+constexpr std::size_t kMaxFailedInARow = 20;  ///< stops asking an engine that is gone
 constexpr std::size_t kMaxNotes = 5;
 
 schema::Result<Generated> greedy(net::HttpClient& client, const std::string& model,

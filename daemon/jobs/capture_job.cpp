@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <boost/algorithm/string/replace.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -15,48 +16,35 @@ using schema::ErrorCode;
 /// Of an adapter's output, what a message quotes.
 constexpr std::size_t kQuotedBytes = 400;
 
-std::string replaced(std::string word, std::string_view from, std::string_view to) {
-  for (std::size_t at = word.find(from); at != std::string::npos; at = word.find(from, at + to.size())) {
-    word.replace(at, from.size(), to);
-  }
-  return word;
-}
-
 std::string tail(const std::string& output) {
   return output.size() <= kQuotedBytes ? output : output.substr(output.size() - kQuotedBytes);
 }
 
-JobResult failed(ErrorCode code, std::string message) {
-  JobResult result;
-  result.error = schema::Error{code, std::move(message), {}, nullptr};
-  return result;
-}
-
 }  // namespace
 
-JobResult run_capture(const CapturePayload& payload, const JobLimits& limits, const JobFolder& folder) {
+schema::Result<JobResult> run_capture(const CapturePayload& payload, const JobLimits& limits,
+                                      const JobFolder& folder) {
   const auto out = folder.file(kCaptureFile);
   Program program;
-  for (const auto& word : payload.argv) program.argv.push_back(replaced(word, "{out}", out));
+  for (const auto& word : payload.argv) program.argv.push_back(boost::replace_all_copy(word, "{out}", out));
   program.working_folder = folder.path().string();
   program.limits = limits;
   program.on_start = [&](int group) { (void)folder.put("group", std::to_string(group)); };
   folder.report({0, 1, "capture", fmt::format("adapter {} runs", payload.adapter)});
-  auto ended = run_program(program);
-  if (!ended) return failed(ended.error().code, ended.error().describe());
-  if (ended->exit_code != 0) {
-    return failed(ErrorCode::unavailable,
-                  fmt::format("adapter {} ended with {} {}; its last output: {}", payload.adapter,
-                              ended->signal != 0 ? "signal" : "exit code",
-                              ended->signal != 0 ? ended->signal : ended->exit_code, tail(ended->output)));
+  const auto ended = TRY(run_program(program));
+  if (ended.exit_code != 0) {
+    return schema::fail(ErrorCode::unavailable,
+                        fmt::format("adapter {} ended with {} {}; its last output: {}", payload.adapter,
+                                    ended.signal != 0 ? "signal" : "exit code",
+                                    ended.signal != 0 ? ended.signal : ended.exit_code, tail(ended.output)));
   }
   // By a link the capture would be a file that others can change, and on a pipe the digest would wait.
   std::error_code none;
   const bool regular = std::filesystem::is_regular_file(std::filesystem::symlink_status(out, none));
-  auto digest = regular ? file_digest(out) : schema::fail(ErrorCode::not_found, "no regular file");
+  auto digest = regular ? file_digest(out) : schema::fail(ErrorCode::not_found, "not a regular file");
   if (!digest) {
-    return failed(ErrorCode::not_found,
-                  fmt::format("adapter {} ended well but wrote no {}", payload.adapter, kCaptureFile));
+    return schema::fail(ErrorCode::not_found, fmt::format("adapter {} succeeded but did not write {}",
+                                                          payload.adapter, kCaptureFile));
   }
   const auto adapter = file_digest(program.argv.front());
   JobResult result;
@@ -65,7 +53,7 @@ JobResult run_capture(const CapturePayload& payload, const JobLimits& limits, co
   result.digests["capture"] = *digest;
   if (adapter) result.digests["adapter"] = *adapter;
   const nlohmann::json summary{
-      {"adapter", payload.adapter}, {"argv", program.argv}, {"output_cut", ended->output_cut}};
+      {"adapter", payload.adapter}, {"argv", program.argv}, {"output_cut", ended.output_cut}};
   result.summary = schema::canonical_json(summary);
   folder.report({1, 1, "capture", "written"});
   return result;

@@ -2,17 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "daemon/jobs/rooted_path.hpp"
 #include "gpu/capture/capture_digest.hpp"
-#include "schema/json.hpp"
-#include "schema/sha256.hpp"
+#include "schema/contract/stored_contract.hpp"
 #include "stages/offline_numeric.hpp"
 
 namespace driftgate::jobs {
 
 using schema::ErrorCode;
+
+schema::Result<schema::Contract> contract_of(const std::string& canonical) {
+  auto report = schema::parse_stored_contract(canonical, "the contract");
+  if (report.contract) return std::move(*report.contract);
+  return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "the contract"));
+}
 
 schema::Result<gpu::Capture> open_capture(const std::string& uri, const std::vector<std::string>& roots,
                                           const std::string& name) {
@@ -44,33 +47,24 @@ schema::Result<void> measure_floor(const FloorContext& context, stages::FloorSid
   const std::string key = fmt::format("floor_{}", stages::to_string(side));
   const std::string name = fmt::format("{} floor", stages::to_string(side));
   auto first = TRY(open_capture(pair.first, context.payload.roots, "first capture of the " + name));
-  auto second = open_capture(pair.second, context.payload.roots, "second capture of the " + name);
-  if (!second) return std::unexpected(second.error());
-  if (first.name() == second->name()) {
+  auto second = TRY(open_capture(pair.second, context.payload.roots, "second capture of the " + name));
+  if (first.name() == second.name()) {
     return schema::fail(ErrorCode::invalid_argument,
                         fmt::format("both captures of the {} are {}, which shows no noise; name a second run",
                                     name, first.name()));
   }
   const auto& own = side == stages::FloorSide::train ? context.drift.train : context.drift.inf;
-  auto same = stages::check_floor_identity(first.identity(), second->identity(), own, "the " + name);
-  if (!same) return same;
+  TRY(stages::check_floor_identity(first.identity(), second.identity(), own, "the " + name));
   auto options = measure_options(context.contract, context.corpus, context.payload);
   options.thresholds = stages::floor_thresholds(context.contract);
   options.top_rows = 0;
-  auto table = gpu::measure(first, *second, context.corpus, options);
+  auto table = gpu::measure(first, second, context.corpus, options);
   if (!table) return schema::wrap(table.error(), "the " + name);
-  auto first_digest = gpu::capture_digest(first);
-  auto second_digest = TRY(first_digest ? gpu::capture_digest(*second) : first_digest);
-  table->train.file_digest = *first_digest;
-  table->inf.file_digest = second_digest;
-  const auto bytes = gpu::serialise(*table);
-  auto written = folder.put(key + ".bin", bytes);
-  if (!written) return written;
-  result.files[key] = key + ".bin";
-  result.digests[key] = schema::sha256_digest(bytes);
-  result.digests[key + "_first"] = *first_digest;
-  result.digests[key + "_second"] = second_digest;
-  return {};
+  const auto first_digest = TRY(gpu::capture_digest(first));
+  const auto second_digest = TRY(gpu::capture_digest(second));
+  table->train.file_digest = result.digests[key + "_first"] = first_digest;
+  table->inf.file_digest = result.digests[key + "_second"] = second_digest;
+  return folder.put_result(result, key, key + ".bin", gpu::serialise(*table));
 }
 
 }  // namespace driftgate::jobs

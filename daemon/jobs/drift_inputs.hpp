@@ -12,6 +12,9 @@
 
 namespace driftgate::jobs {
 
+/// The contract of a job's payload; `invalid_document` with every fault.
+[[nodiscard]] schema::Result<schema::Contract> contract_of(const std::string& canonical);
+
 /// Opens a capture below the roots; `name` ("train capture") says which one in messages.
 [[nodiscard]] schema::Result<gpu::Capture> open_capture(const std::string& uri,
                                                         const std::vector<std::string>& roots,
@@ -21,7 +24,7 @@ namespace driftgate::jobs {
 [[nodiscard]] gpu::MeasureOptions measure_options(const schema::Contract& contract, const gpu::Corpus* corpus,
                                                   const DriftPayload& payload);
 
-/// What a noise floor of the stage must agree with: the drift that it stands beside.
+/// What a noise floor of the stage must agree with: the drift that it is compared with.
 struct FloorContext {
   const DriftPayload& payload;
   const schema::Contract& contract;

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -9,8 +7,6 @@
 #include "gpu/capture/capture_digest.hpp"
 #include "gpu/compare_bits.hpp"
 #include "gpu/drift.hpp"
-#include "schema/contract/contract.hpp"
-#include "schema/contract/stored_contract.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 #include "stages/clauses/exact_test.hpp"
@@ -18,58 +14,15 @@
 namespace driftgate::jobs {
 namespace {
 
-using schema::ErrorCode;
-
 constexpr const char* kTableFile = "table.bin";
 constexpr std::chrono::milliseconds kProgressInterval{200};
 
-JobResult failed(const schema::Error& error) {
-  JobResult result;
-  result.error = error;
-  return result;
-}
+}  // namespace
 
-/// Tells progress at most every kProgressInterval.
-class Teller {
- public:
-  explicit Teller(const JobFolder& folder) : folder_(folder) {}
-  void operator()(std::uint64_t done, std::uint64_t total) {
-    const auto now = std::chrono::steady_clock::now();
-    if (done != total && now - last_ < kProgressInterval) return;
-    last_ = now;
-    folder_.report({done, total, "rows", "measuring"});
-  }
-
- private:
-  const JobFolder& folder_;
-  std::chrono::steady_clock::time_point last_{};
-};
-
-schema::Result<JobResult> finished(const gpu::MeasurementTable& table, const JobFolder& folder) {
-  const auto bytes = gpu::serialise(table);
-  TRY(folder.put(kTableFile, bytes));
-  JobResult result;
-  result.ok = true;
-  result.files["table"] = kTableFile;
-  result.digests["table"] = schema::sha256_digest(bytes);
-  const nlohmann::json summary{{"rows", table.rows},
-                               {"sequences", table.sequences.size()},
-                               {"nonfinite_rows", table.nonfinite_rows},
-                               {"train_kernel", table.train.kernel},
-                               {"inf_kernel", table.inf.kernel}};
-  result.summary = schema::canonical_json(summary);
-  return result;
-}
-
-schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& folder) {
-  auto report = schema::parse_stored_contract(payload.contract, "the contract");
-  if (!report.contract) {
-    return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "the contract"));
-  }
-  auto train = open_capture(payload.train, payload.roots, "train capture");
-  if (!train) return std::unexpected(train.error());
-  auto inf = open_capture(payload.inf, payload.roots, "inf capture");
-  if (!inf) return std::unexpected(inf.error());
+schema::Result<JobResult> run_drift(const DriftPayload& payload, const JobFolder& folder) {
+  const auto contract = TRY(contract_of(payload.contract));
+  auto train = TRY(open_capture(payload.train, payload.roots, "train capture"));
+  auto inf = TRY(open_capture(payload.inf, payload.roots, "inf capture"));
   std::optional<gpu::Corpus> corpus;
   std::string corpus_digest;
   if (!payload.corpus.empty()) {
@@ -82,34 +35,38 @@ schema::Result<JobResult> measure(const DriftPayload& payload, const JobFolder& 
     corpus = std::move(*read);
   }
   const auto* known = corpus ? &*corpus : nullptr;
-  Teller teller(folder);
-  const auto options = measure_options(*report.contract, known, payload);
+  // Progress is written at most every kProgressInterval.
+  std::chrono::steady_clock::time_point reported{};
+  const auto report = [&](std::uint64_t done, std::uint64_t total) {
+    const auto now = std::chrono::steady_clock::now();
+    if (done != total && now - reported < kProgressInterval) return;
+    reported = now;
+    folder.report({done, total, "rows", "measuring"});
+  };
+  const auto options = measure_options(contract, known, payload);
   auto table =
-      TRY(gpu::measure_with_bits(*train, *inf, known, options, stages::required_bits(*report.contract),
-                                 [&](std::uint64_t done, std::uint64_t total) { teller(done, total); }));
-  auto train_digest = gpu::capture_digest(*train);
-  auto inf_digest = TRY(train_digest ? gpu::capture_digest(*inf) : train_digest);
-  table.train.file_digest = *train_digest;
+      TRY(gpu::measure_with_bits(train, inf, known, options, stages::required_bits(contract), report));
+  const auto train_digest = TRY(gpu::capture_digest(train));
+  const auto inf_digest = TRY(gpu::capture_digest(inf));
+  table.train.file_digest = train_digest;
   table.inf.file_digest = inf_digest;
-  auto result = finished(table, folder);
-  if (!result) return result;
-  result->digests["train"] = *train_digest;
-  result->digests["inf"] = inf_digest;
-  if (!corpus_digest.empty()) result->digests["corpus"] = corpus_digest;
-  const FloorContext context{payload, *report.contract, known, table};
+  JobResult result;
+  result.ok = true;
+  result.digests = {{"train", train_digest}, {"inf", inf_digest}};
+  if (!corpus_digest.empty()) result.digests["corpus"] = corpus_digest;
+  result.summary = schema::canonical_json(nlohmann::json{{"rows", table.rows},
+                                                         {"sequences", table.sequences.size()},
+                                                         {"nonfinite_rows", table.nonfinite_rows},
+                                                         {"train_kernel", table.train.kernel},
+                                                         {"inf_kernel", table.inf.kernel}});
+  TRY(folder.put_result(result, "table", kTableFile, gpu::serialise(table)));
+  const FloorContext context{payload, contract, known, table};
   for (const auto& [side, pair] : {std::pair{stages::FloorSide::train, &payload.floor_train},
                                    {stages::FloorSide::inf, &payload.floor_inf}}) {
     if (!*pair) continue;
-    TRY(measure_floor(context, side, **pair, folder, *result));
+    TRY(measure_floor(context, side, **pair, folder, result));
   }
   return result;
-}
-
-}  // namespace
-
-JobResult run_drift(const DriftPayload& payload, const JobFolder& folder) {
-  auto result = measure(payload, folder);
-  return result ? *result : failed(result.error());
 }
 
 }  // namespace driftgate::jobs

@@ -2,12 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <utility>
-
-#include "daemon/jobs/engine_http.hpp"
-#include "schema/json.hpp"
 
 namespace driftgate::jobs {
 
@@ -38,44 +33,34 @@ net::ClientRequest engine_post(const net::HttpClient& client, std::string_view p
   return request;
 }
 
-EngineClient::EngineClient(net::HttpClient client, std::string model)
-    : client_(std::make_unique<net::HttpClient>(std::move(client))), model_(std::move(model)) {}
-EngineClient::~EngineClient() = default;
-EngineClient::EngineClient(EngineClient&&) noexcept = default;
-EngineClient& EngineClient::operator=(EngineClient&&) noexcept = default;
-
 schema::Result<EngineClient> EngineClient::connect(const std::string& base_url, std::string model,
                                                    const net::OutgoingPolicy& policy) {
   auto client = TRY(engine_http(base_url, policy, true));
   return EngineClient(std::move(client), std::move(model));
 }
 
-net::ClientRequest EngineClient::request_for(const json& prompt) const {
-  const json body{{"model", model_}, {"prompt", prompt}, {"max_tokens", 0},
-                  {"echo", true},    {"logprobs", 1},    {"temperature", 1}};
-  return engine_post(*client_, "/v1/completions", body);
-}
-
 schema::Result<ScoredText> EngineClient::score(std::string_view text) {
-  return send(request_for(json(text)));
+  return send(text);
 }
 
 schema::Result<ScoredText> EngineClient::score(const std::vector<std::int64_t>& ids) {
-  auto scored = send(request_for(json(ids)));
+  auto scored = send(ids);
   if (scored && scored->tokens.size() != ids.size()) {
     return schema::fail(ErrorCode::invalid_document,
                         fmt::format("the engine {} scored {} tokens where {} were sent",
-                                    client_->base().base(), scored->tokens.size(), ids.size()));
+                                    client_.base().base(), scored->tokens.size(), ids.size()));
   }
   return scored;
 }
 
-schema::Result<ScoredText> EngineClient::send(const net::ClientRequest& request) {
-  auto answer = TRY(client_->send(request));
+schema::Result<ScoredText> EngineClient::send(const json& prompt) {
+  const json body{{"model", model_}, {"prompt", prompt}, {"max_tokens", 0},
+                  {"echo", true},    {"logprobs", 1},    {"temperature", 1}};
+  const auto answer = TRY(client_.send(engine_post(client_, "/v1/completions", body)));
   if (answer.status != 200) {
     return schema::fail(ErrorCode::unavailable,
                         fmt::format("the engine {} answered {} to a request for scores",
-                                    client_->base().base(), answer.status));
+                                    client_.base().base(), answer.status));
   }
   return parse_logprobs(answer.body);
 }

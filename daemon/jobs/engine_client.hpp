@@ -1,7 +1,7 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -12,6 +12,15 @@
 #include "schema/error.hpp"
 
 namespace driftgate::jobs {
+
+inline constexpr std::chrono::milliseconds kEngineTimeout{10'000};  ///< one exchange with an engine
+
+/// A client for an engine's base URL, with the outgoing policy applied.
+[[nodiscard]] schema::Result<net::HttpClient> engine_http(const std::string& base_url,
+                                                          const net::OutgoingPolicy& policy, bool keep_alive);
+[[nodiscard]] net::ClientRequest engine_get(const net::HttpClient& client, std::string_view path);
+[[nodiscard]] net::ClientRequest engine_post(const net::HttpClient& client, std::string_view path,
+                                             const nlohmann::json& body);
 
 /// What an engine was seen to do when it was probed. An ability that is absent is never guessed later.
 struct EngineAbilities {
@@ -51,10 +60,6 @@ class EngineClient {
  public:
   [[nodiscard]] static schema::Result<EngineClient> connect(const std::string& base_url, std::string model,
                                                             const net::OutgoingPolicy& policy);
-  ~EngineClient();
-  EngineClient(EngineClient&&) noexcept;
-  EngineClient& operator=(EngineClient&&) noexcept;
-
   /// The tokens of `text` and their log-probabilities. `unavailable` when the engine does not answer 200,
   /// `invalid_document` when the answer is of another shape.
   [[nodiscard]] schema::Result<ScoredText> score(std::string_view text);
@@ -62,12 +67,15 @@ class EngineClient {
   [[nodiscard]] schema::Result<ScoredText> score(const std::vector<std::int64_t>& ids);
 
  private:
-  EngineClient(net::HttpClient client, std::string model);
-  schema::Result<ScoredText> send(const net::ClientRequest& request);
-  net::ClientRequest request_for(const nlohmann::json& prompt) const;
-  std::unique_ptr<net::HttpClient> client_;
+  EngineClient(net::HttpClient client, std::string model)
+      : client_(std::move(client)), model_(std::move(model)) {}
+  schema::Result<ScoredText> send(const nlohmann::json& prompt);
+  net::HttpClient client_;
   std::string model_;
 };
+
+/// The first of an answer's choices; null when it has none.
+[[nodiscard]] const nlohmann::json* first_choice(const nlohmann::json& answer);
 
 /// Reads the `logprobs` object of a completions answer (OpenAI completions shape). `invalid_document` when
 /// the arrays differ in length or are of another shape.

@@ -12,7 +12,7 @@
 
 namespace driftgate::jobs {
 
-/// What tells that a file is still the one that was hashed: any write, rename or change of mode sets a new
+/// Identifies a file as the one that was hashed: any write, rename or change of mode sets a new
 /// ctime, which no program can set back.
 struct FileIdentity {
   std::uint64_t device = 0, inode = 0, bytes = 0;

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
+#include "daemon/base/durable_file.hpp"
 #include "daemon/jobs/pickle.hpp"
 #include "schema/sha256.hpp"
 
@@ -17,14 +17,6 @@ using schema::ErrorCode;
 
 constexpr std::size_t kReadBytes = 1u << 20;
 
-schema::Result<void> refuse_pickle(const std::string& path, std::string_view head, char last) {
-  const auto why = why_pickle_bytes(head, last);
-  if (!why) return {};
-  return schema::fail(
-      ErrorCode::forbidden,
-      fmt::format("{} may be a pickle, which runs code when loaded: {}; use safetensors", path, *why));
-}
-
 schema::Result<std::string> hash_file(const std::string& path, const base::UniqueFd& file,
                                       const FileIdentity& identity) {
   schema::Sha256 hash;
@@ -34,8 +26,7 @@ schema::Result<std::string> hash_file(const std::string& path, const base::Uniqu
   while (true) {
     const auto got = ::read(file.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      return schema::fail(ErrorCode::io, fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+    if (got < 0) return base::file_failure("read", path);
     if (got == 0) break;
     const std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
     if (head.size() < kPickleHeadBytes) head += bytes.substr(0, kPickleHeadBytes - head.size());
@@ -47,7 +38,7 @@ schema::Result<std::string> hash_file(const std::string& path, const base::Uniqu
     return schema::fail(ErrorCode::conflict,
                         fmt::format("{} changed while it was hashed: try again when nobody writes it", path));
   }
-  TRY(refuse_pickle(path, head, last));
+  TRY(refuse_pickle(path, why_pickle_bytes(head, last)));
   return schema::to_hex(hash.finish());
 }
 

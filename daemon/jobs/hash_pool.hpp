@@ -1,16 +1,14 @@
 #pragma once
 
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/jobs/file_identity.hpp"
-#include "daemon/jobs/rooted_path.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::jobs {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "schema/json.hpp"
@@ -19,6 +21,8 @@ constexpr schema::JsonLimits kLimits{.bytes = 8u << 20, .depth = 32, .values = 2
 /// Of an error: it goes into evidence entries, and may quote bytes of files and of other programs.
 constexpr std::size_t kMaxMessageBytes = 4'096;
 
+constexpr std::array<std::string_view, 3> kKinds{"drift", "capture", "rescore"};  ///< by JobKind
+
 std::optional<ErrorCode> code_from_name(const std::string& name) {
   for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i) {
     if (schema::to_string(static_cast<ErrorCode>(i)) == name) return static_cast<ErrorCode>(i);
@@ -34,42 +38,23 @@ schema::Error error_from_json(const json& value) {
   return error;
 }
 
-std::map<std::string, std::string> texts(const json& value, const char* name) {
-  std::map<std::string, std::string> found;
-  if (!value.contains(name)) return found;
-  for (const auto& [key, text] : value.at(name).items()) found[key] = text.get<std::string>();
-  return found;
-}
-
 }  // namespace
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobLimits, address_space_bytes, cpu_seconds, wall_ms, output_bytes)
+
 std::string_view to_string(JobKind kind) {
-  switch (kind) {
-    case JobKind::drift:
-      return "drift";
-    case JobKind::capture:
-      return "capture";
-    case JobKind::rescore:
-      return "rescore";
-  }
-  return "unknown";
+  return kKinds.at(static_cast<std::size_t>(kind));
 }
 
 std::optional<JobKind> kind_from_name(std::string_view name) {
-  for (const auto kind : {JobKind::drift, JobKind::capture, JobKind::rescore}) {
-    if (to_string(kind) == name) return kind;
-  }
-  return std::nullopt;
+  const auto* const found = std::ranges::find(kKinds, name);
+  return found == kKinds.end() ? std::nullopt : std::optional(static_cast<JobKind>(found - kKinds.begin()));
 }
 
 std::string to_json(const JobSpec& spec) {
-  const json limits{{"address_space_bytes", spec.limits.address_space_bytes},
-                    {"cpu_seconds", spec.limits.cpu_seconds},
-                    {"wall_ms", spec.limits.wall_ms},
-                    {"output_bytes", spec.limits.output_bytes}};
   return schema::canonical_json(json{{"key", spec.key},
                                      {"kind", to_string(spec.kind)},
-                                     {"limits", limits},
+                                     {"limits", spec.limits},
                                      {"payload", json::parse(spec.payload)}});
 }
 
@@ -84,11 +69,7 @@ schema::Result<JobSpec> job_spec_from_json(std::string_view text) {
       return schema::fail(ErrorCode::invalid_document, fmt::format("spec.json: unknown kind '{}'", name),
                           "/kind");
     spec.kind = *kind;
-    const auto& limits = parsed.at("limits");
-    limits.at("address_space_bytes").get_to(spec.limits.address_space_bytes);
-    limits.at("cpu_seconds").get_to(spec.limits.cpu_seconds);
-    limits.at("wall_ms").get_to(spec.limits.wall_ms);
-    limits.at("output_bytes").get_to(spec.limits.output_bytes);
+    parsed.at("limits").get_to(spec.limits);
     spec.payload = parsed.at("payload").dump();
     return spec;
   } catch (const json::exception& fault) {
@@ -103,7 +84,7 @@ std::string to_json(const JobResult& result) {
              {"digests", result.digests},
              {"wall_ms", result.wall_ms}};
   if (result.error) {
-    // The place is a member of its own: in the message too, it would be told twice.
+    // `where` is a member of its own, so the message must not repeat it.
     auto told = *result.error;
     told.where.clear();
     value["error"] = {{"code", schema::to_string(result.error->code)},
@@ -118,15 +99,15 @@ schema::Result<JobResult> job_result_from_json(std::string_view text) {
   try {
     for (const char* name : {"summary", "files", "digests"}) {
       if (parsed.is_object() && parsed.contains(name) && !parsed.at(name).is_object())
-        return schema::fail(ErrorCode::invalid_document, fmt::format("result.json: {} is no object", name),
-                            fmt::format("/{}", name));
+        return schema::fail(ErrorCode::invalid_document,
+                            fmt::format("result.json: {} is not an object", name), fmt::format("/{}", name));
     }
     JobResult result;
     result.ok = parsed.at("ok").get<bool>();
     if (parsed.contains("error")) result.error = error_from_json(parsed.at("error"));
     result.summary = schema::canonical_json(parsed.value("summary", json::object()));
-    result.files = texts(parsed, "files");
-    result.digests = texts(parsed, "digests");
+    result.files = parsed.value("files", result.files);
+    result.digests = parsed.value("digests", result.digests);
     result.wall_ms = parsed.value("wall_ms", std::int64_t{0});
     if (!result.ok && !result.error) {
       return schema::fail(ErrorCode::invalid_document, "result.json says that the job failed but not why",
@@ -136,6 +117,16 @@ schema::Result<JobResult> job_result_from_json(std::string_view text) {
   } catch (const json::exception& fault) {
     return schema::fail(ErrorCode::invalid_document, fmt::format("result.json: {}", fault.what()));
   }
+}
+
+JobResult failed(schema::Error error) {
+  JobResult result;
+  result.error = std::move(error);
+  return result;
+}
+
+JobResult failed(ErrorCode code, std::string message) {
+  return failed(schema::Error{code, std::move(message), {}, nullptr});
 }
 
 }  // namespace driftgate::jobs

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "schema/error.hpp"
 
@@ -46,6 +45,9 @@ struct JobResult {
 };
 [[nodiscard]] std::string to_json(const JobResult& result);
 [[nodiscard]] schema::Result<JobResult> job_result_from_json(std::string_view json);
+/// The result of a job that failed.
+[[nodiscard]] JobResult failed(schema::Error error);
+[[nodiscard]] JobResult failed(schema::ErrorCode code, std::string message);
 
 /// How far a running job is, from the last line of its progress.jsonl.
 struct JobProgress {
@@ -53,7 +55,7 @@ struct JobProgress {
   std::string unit, text;
 };
 
-/// A finished job, told once on a thread of the runner.
+/// A finished job, reported once on a thread of the runner.
 struct JobDone {
   std::string key;
   JobResult result;
@@ -63,11 +65,11 @@ struct JobDone {
 class JobRunner {
  public:
   virtual ~JobRunner() = default;
-  /// Where finished jobs are told; set before the first start. An empty one ends it: none runs after its
+  /// Receives finished jobs; set before the first start. An empty one ends it: none runs after its
   /// return.
   virtual void on_done(std::function<void(JobDone)> callback) = 0;
   /// Starts the job, or adopts the one that a process before this one started under the same key, or
-  /// tells its stored result again. Returns at once; a full queue is `unavailable`.
+  /// reports its stored result again. Returns at once; a full queue is `unavailable`.
   virtual schema::Result<void> start(const JobSpec& spec) = 0;
   /// Kills the job's process group if it runs. The job then ends with an error; no callback is lost.
   virtual void cancel(const std::string& key) = 0;

@@ -8,22 +8,17 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/durable_file.hpp"
+#include "daemon/base/read_file.hpp"
+#include "schema/sha256.hpp"
 
 namespace driftgate::jobs {
 namespace {
 
 using nlohmann::json;
 using schema::ErrorCode;
-
-std::unexpected<schema::Error> io_error(std::string_view what, const std::string& path) {
-  const int error = errno;
-  return schema::fail(error == ENOSPC ? ErrorCode::storage_full : ErrorCode::io,
-                      fmt::format("cannot {} {}: {}", what, path, std::strerror(error)));
-}
 
 /// Opens a file of a job only if it is a regular one: an adapter runs in the folder, and a pipe that it
 /// leaves would be waited on for ever.
@@ -37,36 +32,35 @@ base::UniqueFd open_regular(const std::string& path, int flags) {
 
 }  // namespace
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(JobProgress, done, total, unit, text)
+
 schema::Result<void> JobFolder::put(std::string_view name, std::string_view bytes) const {
   return base::write_file_durably(file(name), bytes, 0600);
+}
+
+schema::Result<void> JobFolder::put_result(JobResult& result, const std::string& name,
+                                           const std::string& file_name, std::string_view bytes) const {
+  TRY(put(file_name, bytes));
+  result.files[name] = file_name;
+  result.digests[name] = schema::sha256_digest(bytes);
+  return {};
 }
 
 schema::Result<std::string> JobFolder::get(std::string_view name) const {
   const auto path = file(name);
   const base::UniqueFd fd = open_regular(path, O_RDONLY);
   if (!fd && errno == EMEDIUMTYPE)
-    return schema::fail(ErrorCode::io, fmt::format("cannot read {}: it is no regular file", path));
-  if (!fd && errno == ENOENT) return schema::fail(ErrorCode::not_found, fmt::format("{} is not there", path));
-  if (!fd) return io_error("open", path);
-  std::string bytes;
-  char buffer[65'536];
-  while (bytes.size() <= kMaxResultBytes) {
-    const auto got = ::read(fd.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return io_error("read", path);
-    if (got == 0) return bytes;
-    bytes.append(buffer, static_cast<std::size_t>(got));
-  }
-  return schema::fail(ErrorCode::limit_exceeded,
-                      fmt::format("{} is larger than {} bytes", path, kMaxResultBytes));
+    return schema::fail(ErrorCode::io, fmt::format("cannot read {}: not a regular file", path));
+  if (!fd && errno == ENOENT)
+    return schema::fail(ErrorCode::not_found, fmt::format("{} does not exist", path));
+  if (!fd) return base::file_failure("open", path);
+  return base::read_all(fd.get(), path, kMaxResultBytes);
 }
 
 void JobFolder::report(const JobProgress& progress) const {
   const base::UniqueFd fd = open_regular(file("progress.jsonl"), O_WRONLY | O_CREAT | O_APPEND);
   if (!fd) return;
-  const json line{
-      {"done", progress.done}, {"total", progress.total}, {"unit", progress.unit}, {"text", progress.text}};
-  (void)base::write_all(fd.get(), line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  (void)base::write_all(fd.get(), json(progress).dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 std::optional<JobProgress> JobFolder::progress() const {
@@ -80,14 +74,11 @@ std::optional<JobProgress> JobFolder::progress() const {
     return std::nullopt;
   const auto end = tail.rfind('\n');  // a line without its end is being written
   if (end == std::string::npos) return std::nullopt;
-  const auto start = end == 0 ? std::string::npos : tail.rfind('\n', end - 1);
-  const auto line = tail.substr(start == std::string::npos ? 0 : start + 1,
-                                end - (start == std::string::npos ? 0 : start + 1));
-  const auto value = json::parse(line, nullptr, false);
+  tail.resize(end);
+  const auto value = json::parse(tail.substr(tail.rfind('\n') + 1), nullptr, false);
   if (!value.is_object()) return std::nullopt;
   try {
-    return JobProgress{value.value("done", std::uint64_t{0}), value.value("total", std::uint64_t{0}),
-                       value.value("unit", ""), value.value("text", "")};
+    return value.get<JobProgress>();
   } catch (const json::exception&) {  // a member of another type: not our line
     return std::nullopt;
   }
@@ -95,7 +86,7 @@ std::optional<JobProgress> JobFolder::progress() const {
 
 schema::Result<base::UniqueFd> JobFolder::lock() const {
   base::UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) return io_error("open", file("lock"));
+  if (!fd) return base::file_failure("open", file("lock"));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     return schema::fail(ErrorCode::conflict, fmt::format("{} is held by a live process", file("lock")));
   }

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/jobs/job.hpp"
-#include "daemon/jobs/rooted_path.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::jobs {
@@ -27,6 +27,9 @@ class JobFolder {
 
   /// Writes a file so that it is either absent or whole: temporary file, fsync, rename, fsync of the folder.
   [[nodiscard]] schema::Result<void> put(std::string_view name, std::string_view bytes) const;
+  /// `put`, and names the file and its digest in `result`.
+  [[nodiscard]] schema::Result<void> put_result(JobResult& result, const std::string& name,
+                                                const std::string& file_name, std::string_view bytes) const;
   /// The bytes of a file, at most kMaxResultBytes; `not_found` when it is absent.
   [[nodiscard]] schema::Result<std::string> get(std::string_view name) const;
   /// Appends a line to progress.jsonl; failures are ignored, since progress is for people only.

@@ -38,12 +38,6 @@ std::string folder_name(std::string_view key) {
   return name;
 }
 
-JobResult failed(ErrorCode code, std::string message) {
-  JobResult result;
-  result.error = schema::Error{code, std::move(message), {}, nullptr};
-  return result;
-}
-
 struct Running {
   WorkerProcess process;
   std::optional<Clock::time_point> deadline;
@@ -51,16 +45,14 @@ struct Running {
   bool too_late = false;
 };
 
-}  // namespace
-
-class LocalRunner::Impl {
+class LocalRunner final : public JobRunner {
  public:
-  explicit Impl(LocalRunnerOptions options)
+  explicit LocalRunner(LocalRunnerOptions options)
       : options_(std::move(options)),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         thread_([this] { loop(); }) {}
 
-  ~Impl() {
+  ~LocalRunner() override {
     {
       const std::lock_guard guard(mutex_);
       stopping_ = true;
@@ -69,13 +61,13 @@ class LocalRunner::Impl {
     thread_.join();
   }
 
-  void on_done(std::function<void(JobDone)> callback) {
+  void on_done(std::function<void(JobDone)> callback) override {
     std::unique_lock lock(mutex_);
     told_.wait(lock, [&] { return !telling_; });  // whoever is replaced is not called any more
     callback_ = std::move(callback);
   }
 
-  schema::Result<void> start(const JobSpec& spec) {
+  schema::Result<void> start(const JobSpec& spec) override {
     const std::lock_guard guard(mutex_);
     const auto waits =
         std::ranges::any_of(waiting_, [&](const JobSpec& other) { return other.key == spec.key; });
@@ -97,13 +89,17 @@ class LocalRunner::Impl {
     return {};
   }
 
-  void cancel(const std::string& key) {
+  void cancel(const std::string& key) override {
     const std::lock_guard guard(mutex_);
     cancel_locked(key);
     wake();
   }
 
-  void forget(const std::string& prefix) {
+  [[nodiscard]] std::optional<JobProgress> progress(const std::string& key) override {
+    return JobFolder(path(key)).progress();
+  }
+
+  void forget(const std::string& prefix) override {
     const std::lock_guard guard(mutex_);
     const auto start = folder_name(prefix);
     std::vector<std::string> keys;
@@ -119,16 +115,18 @@ class LocalRunner::Impl {
     }
   }
 
-  [[nodiscard]] std::size_t running() const {
+  [[nodiscard]] std::size_t running() const override {
     const std::lock_guard guard(mutex_);
     return running_.size() + waiting_.size();
   }
 
+  [[nodiscard]] std::string folder(const std::string& key) const override { return path(key).string(); }
+
+ private:
   [[nodiscard]] std::filesystem::path path(const std::string& key) const {
     return options_.jobs_dir / folder_name(key);
   }
 
- private:
   void wake() const {
     const std::uint64_t one = 1;
     (void)!::write(wake_.get(), &one, sizeof one);
@@ -162,15 +160,12 @@ class LocalRunner::Impl {
   }
 
   JobResult read_result(const JobFolder& job) const {
-    auto text = job.get("result.json");
-    if (!text && text.error().code != ErrorCode::not_found)
-      return failed(text.error().code, text.error().describe());
-    if (!text) {
+    const auto text = job.get("result.json");
+    if (!text && text.error().code == ErrorCode::not_found)
       return failed(ErrorCode::internal,
                     fmt::format("the worker ended without a result; its log is {}", job.file("log")));
-    }
-    auto result = job_result_from_json(*text);
-    return result ? *result : failed(result.error().code, result.error().describe());
+    auto result = text ? job_result_from_json(*text) : std::unexpected(text.error());
+    return result ? std::move(*result) : failed(result.error());
   }
 
   /// Starts what waits while there are free slots.
@@ -185,7 +180,7 @@ class LocalRunner::Impl {
       auto written = job.put("spec.json", to_json(spec));
       auto process = written ? spawn_worker(job, options_.worker) : std::unexpected(written.error());
       if (!process) {
-        done_.push_back({spec.key, failed(process.error().code, process.error().describe())});
+        done_.push_back({spec.key, failed(process.error())});
         continue;
       }
       running_.emplace(spec.key, Running{std::move(*process), deadline_of(spec)});
@@ -278,7 +273,9 @@ class LocalRunner::Impl {
   std::thread thread_;
 };
 
-schema::Result<std::unique_ptr<LocalRunner>> LocalRunner::open(LocalRunnerOptions options) {
+}  // namespace
+
+schema::Result<std::unique_ptr<JobRunner>> open_local_runner(LocalRunnerOptions options) {
   std::error_code error;
   std::filesystem::create_directories(options.jobs_dir, error);
   if (error) {
@@ -287,31 +284,7 @@ schema::Result<std::unique_ptr<LocalRunner>> LocalRunner::open(LocalRunnerOption
   }
   std::filesystem::permissions(options.jobs_dir, std::filesystem::perms::owner_all, error);
   options.jobs_dir = std::filesystem::canonical(options.jobs_dir, error);
-  return std::unique_ptr<LocalRunner>(new LocalRunner(std::make_unique<Impl>(std::move(options))));
-}
-
-LocalRunner::LocalRunner(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-LocalRunner::~LocalRunner() = default;
-void LocalRunner::on_done(std::function<void(JobDone)> callback) {
-  impl_->on_done(std::move(callback));
-}
-schema::Result<void> LocalRunner::start(const JobSpec& spec) {
-  return impl_->start(spec);
-}
-void LocalRunner::cancel(const std::string& key) {
-  impl_->cancel(key);
-}
-std::optional<JobProgress> LocalRunner::progress(const std::string& key) {
-  return JobFolder(impl_->path(key)).progress();
-}
-void LocalRunner::forget(const std::string& prefix) {
-  impl_->forget(prefix);
-}
-std::size_t LocalRunner::running() const {
-  return impl_->running();
-}
-std::string LocalRunner::folder(const std::string& key) const {
-  return impl_->path(key).string();
+  return std::make_unique<LocalRunner>(std::move(options));
 }
 
 }  // namespace driftgate::jobs

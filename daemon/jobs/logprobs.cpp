@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/json_members.hpp"
 #include "daemon/jobs/engine_client.hpp"
 #include "gpu/capture/unknown_logprob.hpp"
 #include "schema/json.hpp"
@@ -29,32 +30,33 @@ std::unexpected<schema::Error> bad_shape(std::string what, std::string where) {
 
 }  // namespace
 
+const json* first_choice(const json& answer) {
+  const json* choices = base::member(answer, "choices");
+  return choices != nullptr && choices->is_array() && !choices->empty() ? &choices->front() : nullptr;
+}
+
 schema::Result<ScoredText> parse_logprobs(std::string_view completion_json) {
-  auto parsed = TRY(schema::parse_json(completion_json, kAnswerLimits, "the engine's answer"));
-  const auto choices = parsed.find("choices");
-  if (!parsed.is_object() || choices == parsed.end() || !choices->is_array() || choices->empty()) {
-    return bad_shape("it has no choices", "/choices");
-  }
-  const auto& choice = choices->front();
-  const auto logprobs = choice.is_object() ? choice.find("logprobs") : choice.end();
-  if (!choice.is_object() || logprobs == choice.end() || !logprobs->is_object()) {
+  const auto parsed = TRY(schema::parse_json(completion_json, kAnswerLimits, "the engine's answer"));
+  const json* choice = first_choice(parsed);
+  if (choice == nullptr) return bad_shape("it has no choices", "/choices");
+  const json* logprobs = base::member(*choice, "logprobs");
+  if (logprobs == nullptr || !logprobs->is_object())
     return bad_shape("the choice has no logprobs object", "/choices/0/logprobs");
-  }
-  const auto tokens = logprobs->find("tokens");
-  const auto values = logprobs->find("token_logprobs");
-  if (tokens == logprobs->end() || values == logprobs->end() || !tokens->is_array() || !values->is_array() ||
+  const json* tokens = base::member(*logprobs, "tokens");
+  const json* values = base::member(*logprobs, "token_logprobs");
+  if (tokens == nullptr || values == nullptr || !tokens->is_array() || !values->is_array() ||
       tokens->size() != values->size()) {
     return bad_shape("tokens and token_logprobs are not arrays of one length", "/choices/0/logprobs");
   }
   ScoredText scored;
   for (std::size_t i = 0; i < tokens->size(); ++i) {
     if (!(*tokens)[i].is_string())
-      return bad_shape("a token is no string", fmt::format("/choices/0/logprobs/tokens/{}", i));
+      return bad_shape("a token is not a string", fmt::format("/choices/0/logprobs/tokens/{}", i));
     scored.tokens.push_back((*tokens)[i].get<std::string>());
     scored.logprobs.push_back(logprob_of((*values)[i]));
   }
-  const auto offsets = logprobs->find("text_offset");
-  if (offsets != logprobs->end() && offsets->is_array() && offsets->size() == scored.tokens.size()) {
+  const json* offsets = base::member(*logprobs, "text_offset");
+  if (offsets != nullptr && offsets->is_array() && offsets->size() == scored.tokens.size()) {
     for (const auto& offset : *offsets) {
       scored.text_offsets.push_back(offset.is_number_integer() ? offset.get<std::int64_t>() : -1);
     }

@@ -8,13 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <thread>
 
+#include "daemon/base/durable_file.hpp"
 #include "daemon/jobs/hash_pool.hpp"
 #include "daemon/jobs/pickle.hpp"
 #include "daemon/jobs/rooted_path.hpp"
@@ -45,14 +45,11 @@ class Walk {
     }
     const int raw = fd.get();
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.release()), &::closedir);
-    if (!stream)
-      return schema::fail(ErrorCode::io, fmt::format("cannot list {}: {}", prefix, std::strerror(errno)));
+    if (!stream) return base::file_failure("list", prefix);
     while (const dirent* item = ::readdir(stream.get())) {
       const std::string_view name = item->d_name;
       if (name == "." || name == "..") continue;
-      auto done =
-          entry(raw, item->d_name, prefix.empty() ? std::string(name) : prefix + "/" + item->d_name, depth);
-      if (!done) return done;
+      TRY(entry(raw, item->d_name, prefix.empty() ? std::string(name) : prefix + "/" + item->d_name, depth));
     }
     return {};
   }
@@ -64,20 +61,14 @@ class Walk {
       return schema::fail(ErrorCode::forbidden,
                           fmt::format("{} is a symbolic link; a checkpoint holds files only", path));
     }
-    if (!fd)
-      return schema::fail(ErrorCode::io, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    if (!fd) return base::file_failure("open", path);
     struct stat status {};
-    if (::fstat(fd.get(), &status) != 0)
-      return schema::fail(ErrorCode::io, fmt::format("cannot stat {}", path));
+    if (::fstat(fd.get(), &status) != 0) return base::file_failure("stat", path);
     if (S_ISDIR(status.st_mode)) return folder(std::move(fd), path, depth + 1);
     if (!S_ISREG(status.st_mode)) {
       return schema::fail(ErrorCode::forbidden, fmt::format("{} is neither a file nor a folder", path));
     }
-    if (const auto why = why_pickle_name(path)) {
-      return schema::fail(
-          ErrorCode::forbidden,
-          fmt::format("{} may be a pickle, which runs code when loaded: {}; use safetensors", path, *why));
-    }
+    TRY(refuse_pickle(path, why_pickle_name(path)));
     if (found_.size() >= kMaxManifestFiles) {
       return schema::fail(ErrorCode::limit_exceeded,
                           fmt::format("more than {} files in the checkpoint", kMaxManifestFiles));
@@ -94,7 +85,7 @@ class Walk {
         return {};
       }
     }
-    // A refusal is told by the pool's end.
+    // If it refuses, finish() returns the error.
     (void)pool_.add(path, std::move(fd), identity, &found.file.sha256);
     return {};
   }
@@ -109,7 +100,7 @@ unsigned threads_of(const ManifestOptions& options) {
   return std::clamp(wanted, 1U, kMaxHashThreads);
 }
 
-/// Keeps what was read and is old enough to be told from a later write.
+/// Caches what was read and is old enough for a later write to change its times.
 schema::Result<void> remember(const std::deque<Found>& found, const ManifestOptions& options) {
   if (options.cache == nullptr) return {};
   std::vector<std::pair<FileIdentity, std::string>> fresh;

@@ -14,12 +14,12 @@ using schema::ErrorCode;
 
 constexpr schema::JsonLimits kLimits{.bytes = 4u << 20, .depth = 32, .values = 100'000};
 
-/// Runs `read` on the parsed payload and turns a missing or mistyped member into an error.
+/// A payload whose further members are read by `read`; a missing or mistyped member is an error.
 template <typename T, typename F>
 schema::Result<T> parse(std::string_view text, F read) {
   auto parsed = TRY(schema::parse_json(text, kLimits, "the job's payload"));
   try {
-    T payload;
+    auto payload = parsed.get<T>();
     read(parsed, payload);
     return payload;
   } catch (const json::exception& fault) {
@@ -37,28 +37,18 @@ std::optional<DriftPayload::FloorPair> read_floor(const json& value, const char*
   return DriftPayload::FloorPair{found->at(0).get<std::string>(), found->at(1).get<std::string>()};
 }
 
-json side_json(const RescorePayload::Side& side) {
-  return {{"url", side.url},
-          {"model", side.model},
-          {"kernel", side.kernel},
-          {"can_rescore", side.can_rescore},
-          {"token_ids", side.token_ids}};
-}
-
-void read_side(const json& value, RescorePayload::Side& side) {
-  value.at("url").get_to(side.url);
-  value.at("model").get_to(side.model);
-  value.at("kernel").get_to(side.kernel);
-  value.at("can_rescore").get_to(side.can_rescore);
-  value.at("token_ids").get_to(side.token_ids);
-}
-
 }  // namespace
 
+// Members that every payload must have; what else there is of a payload is read and written below.
+using RescoreSide = RescorePayload::Side;
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DriftPayload, train, inf, corpus, contract, roots, threads, worst_rows)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CapturePayload, adapter, argv)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescoreSide, url, model, kernel, can_rescore, token_ids)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescorePayload, spool, incumbent, candidate, checkpoint, contract,
+                                   max_rescored, batch_prompts)
+
 std::string to_json(const DriftPayload& payload) {
-  json value{{"train", payload.train},          {"inf", payload.inf},     {"corpus", payload.corpus},
-             {"contract", payload.contract},    {"roots", payload.roots}, {"threads", payload.threads},
-             {"worst_rows", payload.worst_rows}};
+  json value = payload;
   put_floor(value, "floor_train", payload.floor_train);
   put_floor(value, "floor_inf", payload.floor_inf);
   return schema::canonical_json(value);
@@ -66,52 +56,30 @@ std::string to_json(const DriftPayload& payload) {
 
 schema::Result<DriftPayload> drift_payload_from_json(std::string_view text) {
   return parse<DriftPayload>(text, [](const json& value, DriftPayload& payload) {
-    value.at("train").get_to(payload.train);
-    value.at("inf").get_to(payload.inf);
-    value.at("corpus").get_to(payload.corpus);
-    value.at("contract").get_to(payload.contract);
-    value.at("roots").get_to(payload.roots);
-    value.at("threads").get_to(payload.threads);
-    value.at("worst_rows").get_to(payload.worst_rows);
     payload.floor_train = read_floor(value, "floor_train");
     payload.floor_inf = read_floor(value, "floor_inf");
   });
 }
 
 std::string to_json(const CapturePayload& payload) {
-  return schema::canonical_json(json{{"adapter", payload.adapter}, {"argv", payload.argv}});
+  return schema::canonical_json(json(payload));
 }
 
 schema::Result<CapturePayload> capture_payload_from_json(std::string_view text) {
-  return parse<CapturePayload>(text, [](const json& value, CapturePayload& payload) {
-    value.at("adapter").get_to(payload.adapter);
-    value.at("argv").get_to(payload.argv);
-  });
+  return parse<CapturePayload>(text, [](const json&, CapturePayload&) {});
 }
 
 std::string to_json(const RescorePayload& payload) {
-  return schema::canonical_json(json{{"spool", payload.spool},
-                                     {"incumbent", side_json(payload.incumbent)},
-                                     {"candidate", side_json(payload.candidate)},
-                                     {"checkpoint", payload.checkpoint},
-                                     {"contract", payload.contract},
-                                     {"max_rescored", payload.max_rescored},
-                                     {"batch_prompts", payload.batch_prompts},
-                                     {"seed", fmt::format("{:016x}", payload.seed)},
-                                     {"allowed_hosts", payload.outgoing.allowed_hosts},
-                                     {"public_hosts", payload.outgoing.public_hosts}});
+  json value = payload;
+  value["seed"] = fmt::format("{:016x}", payload.seed);
+  value["allowed_hosts"] = payload.outgoing.allowed_hosts;
+  value["public_hosts"] = payload.outgoing.public_hosts;
+  return schema::canonical_json(value);
 }
 
 schema::Result<RescorePayload> rescore_payload_from_json(std::string_view text) {
   std::string seed;
   auto read = parse<RescorePayload>(text, [&](const json& value, RescorePayload& payload) {
-    value.at("spool").get_to(payload.spool);
-    read_side(value.at("incumbent"), payload.incumbent);
-    read_side(value.at("candidate"), payload.candidate);
-    value.at("checkpoint").get_to(payload.checkpoint);
-    value.at("contract").get_to(payload.contract);
-    value.at("max_rescored").get_to(payload.max_rescored);
-    value.at("batch_prompts").get_to(payload.batch_prompts);
     value.at("allowed_hosts").get_to(payload.outgoing.allowed_hosts);
     value.at("public_hosts").get_to(payload.outgoing.public_hosts);
     value.at("seed").get_to(seed);
@@ -121,7 +89,8 @@ schema::Result<RescorePayload> rescore_payload_from_json(std::string_view text) 
   if (error != std::errc{} || end != seed.data() + seed.size()) {
     return schema::fail(
         ErrorCode::invalid_document,
-        fmt::format("the job's payload: '{}' is no number of at most 16 hexadecimal digits", seed), "/seed");
+        fmt::format("the job's payload: '{}' is not a number of at most 16 hexadecimal digits", seed),
+        "/seed");
   }
   return read;
 }

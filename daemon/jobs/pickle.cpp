@@ -1,8 +1,11 @@
 #include "daemon/jobs/pickle.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <ranges>
 #include <utility>
 
 namespace driftgate::jobs {
@@ -81,15 +84,19 @@ Argument argument_of(char opcode) {
   return {};
 }
 
-/// Takes the argument of an opcode from the front of `rest`: false when it is none, and all of `rest` when it
-/// goes on beyond.
+std::uint64_t little_endian(std::string_view bytes) {
+  std::uint64_t number = 0;
+  for (const char byte : std::views::reverse(bytes)) number = number << 8 | static_cast<unsigned char>(byte);
+  return number;
+}
+
+/// Removes the argument of an opcode from the front of `rest`, all of `rest` when it is longer. False when
+/// there is no valid argument.
 bool take_argument(Argument argument, std::string_view& rest) {
   std::uint64_t length = argument.size;
   if (argument.kind == Argument::counted) {
     if (rest.size() < argument.size) return rest = {}, true;
-    length = 0;
-    for (std::size_t i = argument.size; i > 0; --i)
-      length = length << 8 | static_cast<unsigned char>(rest[i - 1]);
+    length = little_endian(rest.substr(0, argument.size));
     rest.remove_prefix(argument.size);
   }
   if (argument.kind == Argument::bytes || argument.kind == Argument::counted) {
@@ -130,16 +137,14 @@ bool runs_as_pickle(std::string_view head) {
   return cut && names;
 }
 
-/// The header of a NumPy file, which says its type; nothing when it goes on beyond `head`.
+/// The header of a NumPy file, which gives its type; nothing when it is longer than `head`.
 std::optional<std::string_view> numpy_header(std::string_view head) {
   constexpr std::size_t kMagicAndVersion = 8;
   if (head.size() < kMagicAndVersion) return std::nullopt;
   const std::size_t length_bytes = head[6] == 1 ? 2 : 4;
   const std::string_view rest = head.substr(kMagicAndVersion);
   if (rest.size() < length_bytes) return std::nullopt;
-  std::size_t length = 0;
-  for (std::size_t i = length_bytes; i > 0; --i)
-    length = length << 8 | static_cast<unsigned char>(rest[i - 1]);
+  const auto length = little_endian(rest.substr(0, length_bytes));
   if (rest.size() - length_bytes < length) return std::nullopt;
   return rest.substr(length_bytes, length);
 }
@@ -150,6 +155,13 @@ bool holds_objects(std::string_view header) {
 }
 
 }  // namespace
+
+schema::Result<void> refuse_pickle(const std::string& path, const std::optional<std::string>& why) {
+  if (!why) return {};
+  return schema::fail(
+      schema::ErrorCode::forbidden,
+      fmt::format("{} may be a pickle, which runs code when loaded: {}; use safetensors", path, *why));
+}
 
 std::optional<std::string> why_pickle_name(std::string_view path) {
   std::string name(path);

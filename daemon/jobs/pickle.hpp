@@ -4,10 +4,16 @@
 #include <string>
 #include <string_view>
 
+#include "schema/error.hpp"
+
 namespace driftgate::jobs {
 
 /// How many leading bytes `why_pickle_bytes` looks at.
 inline constexpr std::size_t kPickleHeadBytes = 512;
+
+/// `forbidden` for the file at `path`, where there is a reason.
+[[nodiscard]] schema::Result<void> refuse_pickle(const std::string& path,
+                                                 const std::optional<std::string>& why);
 
 /// Why a file of this name may hold a Python pickle, which runs code when it is loaded; nothing for others.
 /// Case does not matter.

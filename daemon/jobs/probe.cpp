@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/json_members.hpp"
 #include "daemon/jobs/engine_client.hpp"
-#include "daemon/jobs/engine_http.hpp"
 #include "schema/json.hpp"
 #include "schema/utf8.hpp"
 
@@ -20,7 +20,7 @@ constexpr std::size_t kMaxModels = 100;
 constexpr std::size_t kMaxModelNameBytes = 256;
 constexpr int kLoopDetected = 508;
 
-/// The questions asked of one engine, each on its own so that one missing ability hides no other.
+/// The requests of a probe, each on its own so that one missing ability hides no other.
 class Probe {
  public:
   Probe(net::HttpClient client, std::string model, const std::string& router_mark)
@@ -39,9 +39,9 @@ class Probe {
     completions();
     if (came_back_) return leads_back();
     if (!found_.completions) {
-      return schema::fail(
-          ErrorCode::unavailable,
-          fmt::format("the engine at {} is no OpenAI-compatible engine: {}", name(), found_.notes.back()));
+      return schema::fail(ErrorCode::unavailable,
+                          fmt::format("the engine at {} is not an OpenAI-compatible engine: {}", name(),
+                                      found_.notes.back()));
     }
     logprobs();
     rescoring();
@@ -73,25 +73,22 @@ class Probe {
   }
 
   schema::Result<void> models() {
-    auto answer = client_.send(marked(engine_get(client_, "/v1/models")));
-    if (!answer) return std::unexpected(answer.error());
-    if (answer->status == kLoopDetected) return leads_back();
-    auto parsed = schema::parse_json(answer->body, {}, "the answer to GET /v1/models");
-    const bool usable = answer->status == 200 && parsed && parsed->is_object() && parsed->contains("data") &&
-                        (*parsed)["data"].is_array();
-    if (!usable) {
+    auto answer = TRY(client_.send(marked(engine_get(client_, "/v1/models"))));
+    if (answer.status == kLoopDetected) return leads_back();
+    auto parsed = schema::parse_json(answer.body, {}, "the answer to GET /v1/models");
+    const json* listed = parsed ? base::member(*parsed, "data") : nullptr;
+    if (answer.status != 200 || listed == nullptr || !listed->is_array()) {
       return schema::fail(
           ErrorCode::unavailable,
           fmt::format("GET /v1/models of the engine at {} answered {} without a list of models; is it an "
                       "OpenAI-compatible engine?",
-                      name(), answer->status));
+                      name(), answer.status));
     }
-    for (const auto& item : (*parsed)["data"]) {
-      if (!item.is_object() || !item.contains("id") || !item["id"].is_string()) continue;
-      const auto id = item["id"].get<std::string>();
-      if (found_.models.size() >= kMaxModels || id.size() > kMaxModelNameBytes) continue;
-      found_.models.push_back(id);
-      if (!model_.empty() && id != model_) continue;
+    for (const auto& item : *listed) {
+      const auto id = base::maybe_text_at(item, "id");
+      if (!id || found_.models.size() >= kMaxModels || id->size() > kMaxModelNameBytes) continue;
+      found_.models.push_back(*id);
+      if (!model_.empty() && *id != model_) continue;
       if (found_.stated_checkpoint.empty()) found_.stated_checkpoint = stated(item, "checkpoint_digest");
       if (found_.stated_kernel.empty()) found_.stated_kernel = stated(item, "kernel");
     }
@@ -100,9 +97,7 @@ class Probe {
   }
 
   static std::string stated(const json& item, const char* key) {
-    const auto found = item.find(key);
-    if (found == item.end() || !found->is_string()) return {};
-    return schema::utf8_text(found->get<std::string>(), kMaxModelNameBytes);
+    return schema::utf8_text(base::text_at(item, key), kMaxModelNameBytes);
   }
 
   schema::Result<net::ClientResponse> ask(json body) {
@@ -117,9 +112,8 @@ class Probe {
     came_back_ = answer->status == kLoopDetected;
     if (answer->status != 200) return note("POST /v1/completions answered {}", answer->status);
     const auto parsed = schema::parse_json(answer->body, {}, "the completion");
-    found_.completions = parsed && parsed->is_object() && parsed->contains("choices") &&
-                         (*parsed)["choices"].is_array() && !(*parsed)["choices"].empty() &&
-                         (*parsed)["choices"][0].is_object() && (*parsed)["choices"][0].contains("text");
+    const json* choice = parsed ? first_choice(*parsed) : nullptr;
+    found_.completions = choice != nullptr && choice->contains("text");
     if (!found_.completions) note("the answer of POST /v1/completions has no choices with text");
   }
 
@@ -183,34 +177,17 @@ schema::Result<EngineAbilities> probe_engine(const std::string& base_url, const 
   return Probe(std::move(client), model, router_mark).run();
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineAbilities, models, stated_checkpoint, stated_kernel, health,
+                                   completions, logprobs, echo_rescoring, stream, token_ids, notes)
+
 std::string to_json(const EngineAbilities& abilities) {
-  return schema::canonical_json(json{{"models", abilities.models},
-                                     {"stated_checkpoint", abilities.stated_checkpoint},
-                                     {"stated_kernel", abilities.stated_kernel},
-                                     {"health", abilities.health},
-                                     {"completions", abilities.completions},
-                                     {"logprobs", abilities.logprobs},
-                                     {"echo_rescoring", abilities.echo_rescoring},
-                                     {"stream", abilities.stream},
-                                     {"token_ids", abilities.token_ids},
-                                     {"notes", abilities.notes}});
+  return schema::canonical_json(json(abilities));
 }
 
 schema::Result<EngineAbilities> abilities_from_json(std::string_view text) {
-  auto parsed = TRY(schema::parse_json(text, {}, "an engine's abilities"));
+  const auto parsed = TRY(schema::parse_json(text, {}, "an engine's abilities"));
   try {
-    EngineAbilities found;
-    parsed.at("models").get_to(found.models);
-    parsed.at("stated_checkpoint").get_to(found.stated_checkpoint);
-    parsed.at("stated_kernel").get_to(found.stated_kernel);
-    parsed.at("health").get_to(found.health);
-    parsed.at("completions").get_to(found.completions);
-    parsed.at("logprobs").get_to(found.logprobs);
-    parsed.at("echo_rescoring").get_to(found.echo_rescoring);
-    parsed.at("stream").get_to(found.stream);
-    parsed.at("token_ids").get_to(found.token_ids);
-    parsed.at("notes").get_to(found.notes);
-    return found;
+    return parsed.get<EngineAbilities>();
   } catch (const json::exception& fault) {
     return schema::fail(ErrorCode::corrupt,
                         fmt::format("an engine's stored abilities cannot be read: {}", fault.what()));

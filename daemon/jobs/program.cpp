@@ -15,7 +15,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "daemon/jobs/rooted_path.hpp"
+#include "daemon/base/unique_fd.hpp"
 
 namespace driftgate::jobs {
 namespace {
@@ -26,12 +26,6 @@ using schema::ErrorCode;
 /// Rounds of "kill every child that is left": each round also meets the children of those killed before.
 constexpr int kMaxReapRounds = 1'000;
 constexpr int kStartFailed = 127;
-
-void set_limit(__rlimit_resource resource, std::uint64_t value) {
-  if (value == 0) return;
-  const rlimit limit{value, value};
-  (void)::setrlimit(resource, &limit);
-}
 
 /// Runs in the child between fork and exec: async-signal-safe calls only.
 [[noreturn]] void become(const Program& program, char* const* argv, int output) {
@@ -123,7 +117,7 @@ class Watch {
     return true;
   }
 
-  /// What the pipe holds already; a grandchild that keeps it open cannot keep us here.
+  /// Reads what the pipe holds already, without waiting for a grandchild that keeps it open.
   void read_rest() {
     for (int i = 0; i < 16 && output_; ++i) {
       if (!read_output()) return;
@@ -139,6 +133,12 @@ class Watch {
 
 }  // namespace
 
+void set_limit(__rlimit_resource resource, std::uint64_t value) {
+  if (value == 0) return;
+  const rlimit limit{value, value};
+  (void)::setrlimit(resource, &limit);
+}
+
 schema::Result<ProgramEnd> run_program(const Program& program) {
   if (program.argv.empty() || !program.argv.front().starts_with('/')) {
     return schema::fail(ErrorCode::invalid_argument,
@@ -146,7 +146,7 @@ schema::Result<ProgramEnd> run_program(const Program& program) {
   }
   if (::access(program.argv.front().c_str(), X_OK) != 0) {
     return schema::fail(ErrorCode::not_found,
-                        fmt::format("{} is no program that can be run", program.argv.front()));
+                        fmt::format("{} is not an executable program", program.argv.front()));
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   int pipe_ends[2];

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/resource.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -15,7 +17,7 @@ struct Program {
   std::vector<std::string> argv;  ///< argv[0] is an absolute path
   std::string working_folder;
   JobLimits limits;
-  std::function<void(int group)> on_start;  ///< told the process group once it runs; may be empty
+  std::function<void(int group)> on_start;  ///< called with the process group once it runs; may be empty
 };
 
 struct ProgramEnd {
@@ -29,5 +31,8 @@ struct ProgramEnd {
 /// stdin closed; waits for its end, then kills and reaps its whole group and all that it left behind.
 /// `deadline_exceeded` when it ran past limits.wall_ms, `not_found` when it cannot be started.
 [[nodiscard]] schema::Result<ProgramEnd> run_program(const Program& program);
+
+/// Sets a limit of this process, soft and hard; 0 leaves it as it is. Async-signal-safe.
+void set_limit(__rlimit_resource resource, std::uint64_t value);
 
 }  // namespace driftgate::jobs

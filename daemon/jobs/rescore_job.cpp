@@ -11,13 +11,12 @@
 #include <set>
 
 #include "daemon/jobs/batch_probe.hpp"
+#include "daemon/jobs/drift_inputs.hpp"
 #include "daemon/jobs/engine_client.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 #include "daemon/jobs/worker.hpp"
 #include "daemon/route/control/telemetry_json.hpp"
 #include "gpu/drift.hpp"
-#include "schema/contract/contract.hpp"
-#include "schema/contract/stored_contract.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 #include "stages/clauses/selection.hpp"
@@ -30,9 +29,7 @@ using schema::ErrorCode;
 
 constexpr std::size_t kMaxPairs = 100'000;        ///< of one stage; more are left out and said
 constexpr std::size_t kMaxLineBytes = 32u << 20;  ///< of the spool
-constexpr std::size_t kMaxFailedInARow = 20;      ///< an engine that is gone is not asked further
-constexpr const char* kPairsFile = "pairs.jsonl";
-constexpr const char* kTableFile = "table.bin";
+constexpr std::size_t kMaxFailedInARow = 20;      ///< stops asking an engine that is gone
 
 /// 256 bits that nobody can guess.
 schema::Result<std::string> random_salt() {
@@ -76,8 +73,7 @@ class Rescore {
   schema::Result<JobResult> run() {
     TRY(read_spool());
     choose();
-    const bool both = payload_.incumbent.can_rescore && payload_.candidate.can_rescore;
-    if (both) {
+    if (can_rescore()) {
       TRY(score_chosen());
     } else {
       notes_.push_back(fmt::format(
@@ -96,7 +92,7 @@ class Rescore {
     std::ifstream file(payload_.spool, std::ios::binary);
     if (!file)
       return schema::fail(ErrorCode::not_found, fmt::format("the spool {} cannot be opened", payload_.spool));
-    std::size_t damaged = 0;
+    std::size_t damaged = 0, left_out = 0;
     for (std::string line; std::getline(file, line);) {
       auto mirrored = line.size() > kMaxLineBytes
                           ? schema::fail(ErrorCode::limit_exceeded, "a line is too long")
@@ -107,39 +103,48 @@ class Rescore {
         pairs_.push_back(pair_of(*mirrored));
         mirrored_.push_back(std::move(*mirrored));
       } else {
-        ++left_out_;
+        ++left_out;
       }
     }
     if (damaged > 0) notes_.push_back(fmt::format("{} lines of the spool could not be read", damaged));
-    if (left_out_ > 0)
-      notes_.push_back(fmt::format("{} pairs beyond {} were left out", left_out_, kMaxPairs));
+    if (left_out > 0) notes_.push_back(fmt::format("{} pairs beyond {} were left out", left_out, kMaxPairs));
     return {};
+  }
+
+  /// Leaves at most `limit` of the pairs, in an order that follows from the seed.
+  void draw(std::vector<std::size_t>& pairs, std::size_t limit) const {
+    std::ranges::sort(pairs, {}, [&](std::size_t i) { return mixed(payload_.seed ^ pairs_[i].order); });
+    if (pairs.size() > limit) pairs.resize(limit);
+  }
+
+  [[nodiscard]] bool both_answered(std::size_t i) const {
+    return pairs_[i].incumbent == stages::RequestOutcome::ok &&
+           pairs_[i].candidate == stages::RequestOutcome::ok;
+  }
+
+  [[nodiscard]] bool can_rescore() const {
+    return payload_.incumbent.can_rescore && payload_.candidate.can_rescore;
   }
 
   /// Pairs with two answers and a text prompt, in an order that follows from the seed, up to the limit.
   void choose() {
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
-      if (pairs_[i].incumbent != stages::RequestOutcome::ok ||
-          pairs_[i].candidate != stages::RequestOutcome::ok)
-        continue;
-      if (prompt_of(mirrored_[i]).empty() || generated_of(mirrored_[i].candidate).text.empty()) continue;
-      chosen_.push_back(i);
+      if (both_answered(i) && !prompt_of(mirrored_[i]).empty() &&
+          !generated_of(mirrored_[i].candidate).text.empty())
+        chosen_.push_back(i);
     }
-    std::ranges::sort(chosen_, {}, [&](std::size_t i) { return mixed(payload_.seed ^ pairs_[i].order); });
-    if (chosen_.size() > payload_.max_rescored) chosen_.resize(payload_.max_rescored);
+    draw(chosen_, payload_.max_rescored);
     std::ranges::sort(chosen_);
   }
 
   schema::Result<void> score_chosen() {
     auto incumbent =
-        EngineClient::connect(payload_.incumbent.url, payload_.incumbent.model, payload_.outgoing);
-    if (!incumbent) return std::unexpected(incumbent.error());
+        TRY(EngineClient::connect(payload_.incumbent.url, payload_.incumbent.model, payload_.outgoing));
     auto candidate =
-        EngineClient::connect(payload_.candidate.url, payload_.candidate.model, payload_.outgoing);
-    if (!candidate) return std::unexpected(candidate.error());
+        TRY(EngineClient::connect(payload_.candidate.url, payload_.candidate.model, payload_.outgoing));
     std::size_t failed_in_a_row = 0;
     for (std::size_t n = 0; n < chosen_.size() && failed_in_a_row < kMaxFailedInARow; ++n) {
-      failed_in_a_row = score(chosen_[n], *incumbent, *candidate) ? 0 : failed_in_a_row + 1;
+      failed_in_a_row = score(chosen_[n], incumbent, candidate) ? 0 : failed_in_a_row + 1;
       folder_.report({n + 1, chosen_.size(), "pairs", "rescoring"});
     }
     if (failed_in_a_row >= kMaxFailedInARow)
@@ -197,8 +202,7 @@ class Rescore {
       if (pairs_[i].incumbent == excluded || pairs_[i].candidate == excluded) continue;
       if (keys.insert(pairs_[i].key_hash).second && !prompt_of(mirrored_[i]).empty()) asked.push_back(i);
     }
-    std::ranges::sort(asked, {}, [&](std::size_t i) { return mixed(payload_.seed ^ pairs_[i].order); });
-    if (asked.size() > payload_.batch_prompts) asked.resize(payload_.batch_prompts);
+    draw(asked, payload_.batch_prompts);
     std::vector<std::string> prompts;
     for (const std::size_t i : asked) prompts.push_back(prompt_of(mirrored_[i]));
     auto found = TRY(probe_batches(payload_.candidate.url, payload_.candidate.model, prompts,
@@ -211,9 +215,7 @@ class Rescore {
   }
 
   void compare(std::size_t i) {
-    if (pairs_[i].incumbent != stages::RequestOutcome::ok ||
-        pairs_[i].candidate != stages::RequestOutcome::ok)
-      return;
+    if (!both_answered(i)) return;
     const auto agreement =
         compare_generated(generated_of(mirrored_[i].incumbent), generated_of(mirrored_[i].candidate));
     pairs_[i].equal_tokens = agreement.equal;
@@ -221,9 +223,7 @@ class Rescore {
   }
 
   schema::Result<std::string> table() {
-    auto report = schema::parse_stored_contract(payload_.contract, "the contract");
-    if (!report.contract)
-      return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "the contract"));
+    const auto contract = TRY(contract_of(payload_.contract));
     gpu::RealisedContext context;
     context.train.kernel = payload_.incumbent.kernel;
     context.inf.kernel = payload_.candidate.kernel;
@@ -232,11 +232,11 @@ class Rescore {
       side->token_source = payload_.candidate.kernel;
       side->sampling_filter = unfiltered_ ? "none" : "as the clients asked";
     }
-    if (report.contract->assumptions.policy) {
-      context.ppo_clip = report.contract->assumptions.policy->ppo_clip;
-      context.is_clip = report.contract->assumptions.policy->is_clip;
+    if (const auto& policy = contract.assumptions.policy) {
+      context.ppo_clip = policy->ppo_clip;
+      context.is_clip = policy->is_clip;
     }
-    context.thresholds = stages::required_thresholds(*report.contract);
+    context.thresholds = stages::required_thresholds(contract);
     gpu::Corpus corpus;
     for (const auto i : chosen_) {
       gpu::SequenceInfo info;
@@ -256,22 +256,17 @@ class Rescore {
     JobResult result;
     const auto salt = TRY(random_salt());
     const auto lines = pairs_to_jsonl(pairs_, pairs_.empty() ? std::string() : salt);
-    TRY(folder_.put(kPairsFile, lines));
-    result.files["pairs"] = kPairsFile;
-    result.digests["pairs"] = schema::sha256_digest(lines);
+    TRY(folder_.put_result(result, "pairs", "pairs.jsonl", lines));
     if (!realised_.empty()) {
-      auto bytes = TRY(table());
-      TRY(folder_.put(kTableFile, bytes));
-      result.files["table"] = kTableFile;
-      result.digests["table"] = schema::sha256_digest(bytes);
+      const auto bytes = TRY(table());
+      TRY(folder_.put_result(result, "table", "table.bin", bytes));
     }
     const auto rescored = std::ranges::count_if(pairs_, &stages::ShadowPair::has_logprobs);
-    const nlohmann::json summary{
-        {"pairs", pairs_.size()},
-        {"wanted", chosen_.size()},
-        {"rescored", rescored},
-        {"can_rescore", payload_.incumbent.can_rescore && payload_.candidate.can_rescore},
-        {"notes", notes_}};
+    const nlohmann::json summary{{"pairs", pairs_.size()},
+                                 {"wanted", chosen_.size()},
+                                 {"rescored", rescored},
+                                 {"can_rescore", can_rescore()},
+                                 {"notes", notes_}};
     result.summary = schema::canonical_json(summary);
     result.ok = true;
     return result;
@@ -284,18 +279,13 @@ class Rescore {
   std::vector<std::size_t> chosen_;
   std::vector<gpu::RealisedPair> realised_;
   std::vector<std::string> notes_;
-  std::size_t left_out_ = 0;
   bool unfiltered_ = true;
 };
 
 }  // namespace
 
-JobResult run_rescore(const RescorePayload& payload, const JobFolder& folder) {
-  auto done = Rescore(payload, folder).run();
-  if (done) return *done;
-  JobResult result;
-  result.error = done.error();
-  return result;
+schema::Result<JobResult> run_rescore(const RescorePayload& payload, const JobFolder& folder) {
+  return Rescore(payload, folder).run();
 }
 
 }  // namespace driftgate::jobs

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <optional>
 
+#include "daemon/base/read_file.hpp"
+
 namespace driftgate::jobs {
 namespace {
 
@@ -41,9 +43,7 @@ int open_beneath(int root, const std::string& path) {
 }
 
 std::string roots_text(const std::vector<std::string>& roots) {
-  std::string text;
-  for (const auto& root : roots) text += (text.empty() ? "" : ", ") + root;
-  return text.empty() ? "none is configured" : text;
+  return roots.empty() ? "none is configured" : fmt::format("{}", fmt::join(roots, ", "));
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ schema::Result<base::UniqueFd> open_below(std::string_view uri, const std::vecto
   if (path.empty() || path.find('\0') != std::string_view::npos ||
       path.find("://") != std::string_view::npos) {
     return schema::fail(ErrorCode::invalid_argument,
-                        fmt::format("'{}' is no path: give a path or file:// and a path", uri));
+                        fmt::format("'{}' is not a path: give a path, or file:// and a path", uri));
   }
   bool below_some = false;
   int error = ENOENT;
@@ -86,19 +86,8 @@ schema::Result<std::string> read_below(std::string_view uri, const std::vector<s
   auto opened = TRY(open_below(uri, roots));
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode))
-    return schema::fail(ErrorCode::invalid_argument, fmt::format("{} is no regular file", uri));
-  std::string text;
-  std::string block(std::size_t{1} << 20, '\0');
-  while (true) {
-    const auto got = ::read(opened.get(), block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      return schema::fail(ErrorCode::io, fmt::format("cannot read {}: {}", uri, std::strerror(errno)));
-    if (got == 0) return text;
-    text.append(block, 0, static_cast<std::size_t>(got));
-    if (text.size() > limit)
-      return schema::fail(ErrorCode::limit_exceeded, fmt::format("{} has more than {} bytes", uri, limit));
-  }
+    return schema::fail(ErrorCode::invalid_argument, fmt::format("{} is not a regular file", uri));
+  return base::read_all(opened.get(), uri, limit);
 }
 
 schema::Result<std::string> resolve_below(std::string_view uri, const std::vector<std::string>& roots) {

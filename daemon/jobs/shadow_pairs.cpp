@@ -7,6 +7,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/json_members.hpp"
+#include "daemon/jobs/engine_client.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::jobs {
@@ -44,8 +46,8 @@ stages::Latencies latency_from(const json& value) {
 }
 
 void add_ids(const json& choice, const char* name, std::vector<std::int64_t>& ids) {
-  const auto found = choice.find(name);
-  if (found == choice.end() || !found->is_array()) return;
+  const json* found = base::member(choice, name);
+  if (found == nullptr || !found->is_array()) return;
   for (const auto& id : *found) {
     if (id.is_number_integer()) ids.push_back(id.get<std::int64_t>());
   }
@@ -53,32 +55,25 @@ void add_ids(const json& choice, const char* name, std::vector<std::int64_t>& id
 
 /// Adds what one JSON object of an answer or of a stream event generated.
 void add_choice(const json& object, Generated& found) {
-  if (!object.is_object() || !object.contains("choices") || !object["choices"].is_array() ||
-      object["choices"].empty())
-    return;
-  const auto& choice = object["choices"][0];
-  if (!choice.is_object()) return;
+  const json* choice = first_choice(object);
+  if (choice == nullptr || !choice->is_object()) return;
   found.has_choice = true;
-  const auto text_in = [&](const json& holder, const char* name) {
-    if (holder.is_object() && holder.contains(name) && holder[name].is_string())
-      found.text += holder[name].get<std::string>();
-  };
-  text_in(choice, "text");
-  if (choice.contains("message")) text_in(choice["message"], "content");
-  if (choice.contains("delta")) text_in(choice["delta"], "content");
-  add_ids(choice, "prompt_token_ids", found.prompt_ids);
-  add_ids(choice, "token_ids", found.ids);
-  if (!choice.contains("logprobs") || !choice["logprobs"].is_object()) return;
-  const auto& logprobs = choice["logprobs"];
-  if (!logprobs.contains("tokens") || !logprobs["tokens"].is_array()) return;
-  for (const auto& token : logprobs["tokens"]) {
+  found.text += base::text_at(*choice, "text");
+  found.text += base::text_at(base::object_at(*choice, "message"), "content");
+  found.text += base::text_at(base::object_at(*choice, "delta"), "content");
+  add_ids(*choice, "prompt_token_ids", found.prompt_ids);
+  add_ids(*choice, "token_ids", found.ids);
+  const json logprobs = base::object_at(*choice, "logprobs");
+  const json* tokens = base::member(logprobs, "tokens");
+  if (tokens == nullptr || !tokens->is_array()) return;
+  for (const auto& token : *tokens) {
     if (token.is_string()) found.tokens.push_back(token.get<std::string>());
   }
 }
 
 bool at_default(const json& body, const char* name, double neutral) {
-  const auto found = body.find(name);
-  return found == body.end() || found->is_null() || (found->is_number() && found->get<double>() == neutral);
+  const json* found = base::member(body, name);
+  return found == nullptr || (found->is_number() && found->get<double>() == neutral);
 }
 
 }  // namespace
@@ -170,9 +165,7 @@ Generated generated_of(const route::MirroredPair::Side& side) {
 std::string prompt_of(const route::MirroredPair& pair) {
   if (pair.path != "/v1/completions") return {};
   const auto parsed = schema::parse_json(pair.request_body, kBodyLimits, "a request");
-  if (!parsed || !parsed->is_object() || !parsed->contains("prompt") || !(*parsed)["prompt"].is_string())
-    return {};
-  return (*parsed)["prompt"].get<std::string>();
+  return parsed ? base::text_at(*parsed, "prompt") : std::string();
 }
 
 bool sampled_unfiltered(const route::MirroredPair& pair) {

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace driftgate::jobs {
@@ -17,20 +19,11 @@ using schema::ErrorCode;
 
 constexpr int kStartFailed = 127;
 
-/// Decimal digits of a positive number without allocating: runs between fork and exec.
-std::size_t digits(int number, char (&out)[16]) {
-  char reversed[16];
-  std::size_t n = 0;
-  for (; number > 0; number /= 10) reversed[n++] = static_cast<char>('0' + number % 10);
-  for (std::size_t i = 0; i < n; ++i) out[i] = reversed[n - 1 - i];
-  return n;
-}
-
 [[noreturn]] void become(char* const* argv, int lock, int pid_file, int log) {
   ::setpgid(0, 0);
-  char text[16];
-  const auto length = digits(static_cast<int>(::getpid()), text);
-  if (::write(pid_file, text, length) != static_cast<ssize_t>(length)) ::_exit(kStartFailed);
+  char text[16];  // by to_chars, which neither allocates nor locks: this runs between fork and exec
+  const auto length = std::to_chars(std::begin(text), std::end(text), ::getpid()).ptr - text;
+  if (::write(pid_file, text, static_cast<std::size_t>(length)) != length) ::_exit(kStartFailed);
   const int null = ::open("/dev/null", O_RDONLY);
   // Above the standard ones first, so that no dup2 below overwrites a descriptor still needed.
   const int high_lock = ::fcntl(lock, F_DUPFD, 10);

@@ -1,6 +1,7 @@
 #include "daemon/jobs/stored_hashes.hpp"
 
 #include "daemon/store/file_hashes.hpp"
+#include "daemon/store/look_up.hpp"
 
 namespace driftgate::jobs {
 namespace {
@@ -17,8 +18,7 @@ store::FileHashRow row_of(const FileIdentity& identity) {
 
 /// What cannot be read is hashed again.
 std::optional<std::string> StoredHashes::find(const FileIdentity& identity) {
-  auto found =
-      store_.read([&](store::Reader& reader) { return store::find_file_hash(reader, row_of(identity)); });
+  auto found = look_up(store_, store::find_file_hash, row_of(identity));
   if (!found || !*found) return std::nullopt;
   return (*found)->sha256;
 }
@@ -30,8 +30,7 @@ schema::Result<void> StoredHashes::put(const std::vector<std::pair<FileIdentity,
       auto row = row_of(identity);
       row.sha256 = sha256;
       row.hashed_us = now_us;
-      auto put = store::put_file_hash(tx, row);
-      if (!put) return put;
+      TRY(store::put_file_hash(tx, row));
     }
     TRY(store::trim_file_hashes(tx));
     return {};

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <vector>
 
+#include "daemon/jobs/program.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::jobs {
@@ -20,56 +21,33 @@ using schema::ErrorCode;
 
 constexpr int kExitIo = 74;  // EX_IOERR of sysexits.h
 
-JobResult failed(const schema::Error& error) {
-  JobResult result;
-  result.error = error;
-  return result;
-}
-
-template <typename Payload>
-JobResult with(schema::Result<Payload> payload, auto run) {
-  return payload ? run(*payload) : failed(payload.error());
-}
-
-void set_limit(__rlimit_resource resource, std::uint64_t value) {
-  if (value == 0) return;
-  const rlimit limit{value, value};
-  (void)::setrlimit(resource, &limit);
-}
-
-JobResult run(const JobSpec& spec, const JobFolder& folder) {
+schema::Result<JobResult> run(const JobFolder& folder) {
+  const auto text = TRY(folder.get("spec.json"));
+  const auto spec = TRY(job_spec_from_json(text));
   if (spec.kind == JobKind::capture) {
-    return with(capture_payload_from_json(spec.payload),
-                [&](const CapturePayload& payload) { return run_capture(payload, spec.limits, folder); });
+    const auto payload = TRY(capture_payload_from_json(spec.payload));
+    return run_capture(payload, spec.limits, folder);
   }
   set_limit(RLIMIT_AS, spec.limits.address_space_bytes);
   set_limit(RLIMIT_CPU, spec.limits.cpu_seconds);
   if (spec.kind == JobKind::drift) {
-    return with(drift_payload_from_json(spec.payload),
-                [&](const DriftPayload& payload) { return run_drift(payload, folder); });
+    const auto payload = TRY(drift_payload_from_json(spec.payload));
+    return run_drift(payload, folder);
   }
-  return with(rescore_payload_from_json(spec.payload),
-              [&](const RescorePayload& payload) { return run_rescore(payload, folder); });
+  const auto payload = TRY(rescore_payload_from_json(spec.payload));
+  return run_rescore(payload, folder);
 }
 
 /// The fence for exceptions: running out of memory under RLIMIT_AS is the usual one.
 JobResult run_fenced(const JobFolder& folder) {
   try {
-    auto text = folder.get("spec.json");
-    if (!text) return failed(text.error());
-    auto spec = job_spec_from_json(*text);
-    if (!spec) return failed(spec.error());
-    return run(*spec, folder);
+    auto done = run(folder);
+    return done ? std::move(*done) : failed(std::move(done).error());
   } catch (const std::bad_alloc&) {
-    return failed({ErrorCode::limit_exceeded,
-                   "the job needs more memory than its limit allows; raise jobs.memory_bytes",
-                   {},
-                   nullptr});
+    return failed(ErrorCode::limit_exceeded,
+                  "the job needs more memory than its limit allows; raise jobs.memory_bytes");
   } catch (const std::exception& fault) {
-    return failed({ErrorCode::internal,
-                   fmt::format("the job stopped at a fault of the program: {}", fault.what()),
-                   {},
-                   nullptr});
+    return failed(ErrorCode::internal, fmt::format("the job failed by a bug in driftgate: {}", fault.what()));
   }
 }
 

@@ -46,7 +46,7 @@ struct CapturePayload {
 inline constexpr const char* kCaptureFile = "capture.safetensors";
 
 /// Payload of a rescore job: the pairs of a shadow stage. Files: "pairs" (JSON Lines, see shadow_pairs.hpp),
-/// "table" (gpu::serialise of the realised tokens; absent when nothing could be rescored).
+/// "table" (gpu::serialise of the target tokens; absent when nothing could be rescored).
 /// Summary: {"pairs", "wanted", "rescored", "can_rescore", "notes": […]}.
 struct RescorePayload {
   struct Side {
@@ -59,18 +59,18 @@ struct RescorePayload {
   std::string checkpoint;            ///< digest, for the table
   std::string contract;              ///< canonical JSON: clips and thresholds
   std::uint32_t max_rescored = 256;  ///< most pairs that are rescored, chosen by `seed`
-  std::uint32_t batch_prompts = 0;   ///< most prompts that are asked alone and in a batch; 0 = none
+  std::uint32_t batch_prompts = 0;   ///< most prompts that are sent alone and in a batch; 0 = none
   std::uint64_t seed = 0;
   net::OutgoingPolicy outgoing;
 };
 [[nodiscard]] std::string to_json(const RescorePayload& payload);
 [[nodiscard]] schema::Result<RescorePayload> rescore_payload_from_json(std::string_view json);
 
-/// The three kinds. `folder` is where files go and progress is told.
-[[nodiscard]] JobResult run_drift(const DriftPayload& payload, const JobFolder& folder);
-[[nodiscard]] JobResult run_capture(const CapturePayload& payload, const JobLimits& limits,
-                                    const JobFolder& folder);
-[[nodiscard]] JobResult run_rescore(const RescorePayload& payload, const JobFolder& folder);
+/// The three kinds. Files and progress are written to `folder`.
+[[nodiscard]] schema::Result<JobResult> run_drift(const DriftPayload& payload, const JobFolder& folder);
+[[nodiscard]] schema::Result<JobResult> run_capture(const CapturePayload& payload, const JobLimits& limits,
+                                                    const JobFolder& folder);
+[[nodiscard]] schema::Result<JobResult> run_rescore(const RescorePayload& payload, const JobFolder& folder);
 
 /// "sha256:…" of a file's bytes.
 [[nodiscard]] schema::Result<std::string> file_digest(const std::string& path);

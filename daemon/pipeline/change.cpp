@@ -20,9 +20,8 @@ schema::Result<void> put_run(store::Tx& tx, Change& change) {
   if (change.progress) run.progress = to_json(*change.progress);
   if (change.canary) {
     run.watermark += 1;
-    auto put =
-        store::put_stream_state(tx, {run.key, std::string(kCanaryStream), "", run.watermark, *change.canary});
-    if (!put) return put;
+    TRY(store::put_stream_state(tx,
+                                {run.key, std::string(kCanaryStream), "", run.watermark, *change.canary}));
   }
   return store::update_stage_run(tx, run);
 }
@@ -60,18 +59,10 @@ schema::Result<void> put_row(store::Tx& tx, Entries& entries, const Facts& facts
 
 schema::Result<void> put_decisions(store::Tx& tx, Entries& entries, const Facts& facts,
                                    const Change& change) {
-  for (const auto& work : change.rows) {
-    TRY(work(tx, entries));
-  }
-  for (const auto& entry : change.orders) {
-    TRY(add_entry(tx, entries, entry));
-  }
-  if (change.verdicts) {
-    TRY(put_verdicts(tx, entries, facts, *change.verdicts));
-  }
-  for (const auto& entry : change.entries) {
-    TRY(add_entry(tx, entries, entry));
-  }
+  for (const auto& work : change.rows) TRY(work(tx, entries));
+  for (const auto& entry : change.orders) TRY(add_entry(tx, entries, entry));
+  if (change.verdicts) TRY(put_verdicts(tx, entries, facts, *change.verdicts));
+  for (const auto& entry : change.entries) TRY(add_entry(tx, entries, entry));
   return change.block ? put_block(tx, entries, facts, *change.block) : schema::Result<void>{};
 }
 
@@ -98,9 +89,8 @@ schema::Result<void> add_entry(store::Tx& tx, Entries& entries, const schema::En
 
 schema::Result<void> put_route(store::Tx& tx, Entries& entries, const schema::EvidenceSubject& subject,
                                const route::ModelRoute& route, std::string_view reason, std::int64_t now_us) {
-  auto put = store::put_desired_route(
-      tx, {route.model, route.epoch, route.revision, route::to_json(route).dump(), now_us});
-  if (!put) return put;
+  TRY(store::put_desired_route(
+      tx, {route.model, route.epoch, route.revision, route::to_json(route).dump(), now_us}));
   return add_entry(tx, entries,
                    {.time_us = now_us,
                     .kind = EvidenceKind::route_desired,
@@ -110,23 +100,22 @@ schema::Result<void> put_route(store::Tx& tx, Entries& entries, const schema::Ev
 }
 
 schema::Result<void> write_change(store::Tx& tx, Entries& entries, const Facts& facts, Change& change) {
-  auto done = put_decisions(tx, entries, facts, change);
-  if (done && change.run) done = put_run(tx, change);
-  if (done && change.next) done = store::insert_stage_run(tx, *change.next);
-  if (done && change.route) {
+  const auto& model = facts.live.row.model;
+  TRY(put_decisions(tx, entries, facts, change));
+  if (change.run) TRY(put_run(tx, change));
+  if (change.next) TRY(store::insert_stage_run(tx, *change.next));
+  if (change.route) {
     const auto& row = change.row ? *change.row : facts.live.row;
     const auto* const stage = change.route->of_stage ? &facts.live.run.key : nullptr;
     const auto subject = subject_of(row, facts.live.candidate.checkpoint, stage);
-    done = put_route(tx, entries, subject, change.route->route, change.route->reason, facts.now_us);
+    TRY(put_route(tx, entries, subject, change.route->route, change.route->reason, facts.now_us));
   }
-  if (done && change.incumbent)
-    done =
-        store::set_incumbent(tx, facts.live.row.model, facts.model->epoch, *change.incumbent, facts.now_us);
-  if (done && change.hold) done = put_hold(tx, entries, facts, change);
-  if (done && change.row) done = put_row(tx, entries, facts, change);
-  if (done && change.incumbent && !change.hold)
-    done = store::set_model_evidence(tx, facts.live.row.model, entries.last());
-  return done;
+  if (change.incumbent)
+    TRY(store::set_incumbent(tx, model, facts.model->epoch, *change.incumbent, facts.now_us));
+  if (change.hold) TRY(put_hold(tx, entries, facts, change));
+  if (change.row) TRY(put_row(tx, entries, facts, change));
+  if (change.incumbent && !change.hold) TRY(store::set_model_evidence(tx, model, entries.last()));
+  return {};
 }
 
 void copy_back(Change&& change, Live& live, ModelState* model) {

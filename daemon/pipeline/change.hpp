@@ -49,7 +49,7 @@ struct Change {
   /// It ends the promotion, or begins to: a failed COMMIT leaves the data plane at the safe route that it
   /// wanted.
   bool ends = false;
-  /// Of an end that follows from nothing stored: asked for again when the COMMIT failed.
+  /// Set for an end that follows from nothing stored: requested again when the COMMIT failed.
   std::shared_ptr<const Withdrawal> wanted_end{};
 
   [[nodiscard]] bool is_empty() const;

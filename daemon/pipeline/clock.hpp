@@ -11,7 +11,7 @@ class Clock {
   virtual ~Clock() = default;
   /// µs since the epoch; never goes back or jumps within one process.
   [[nodiscard]] virtual std::int64_t now_us() = 0;
-  /// How far the system's wall clock stands from `now_us`, µs: a step of it shows here.
+  /// The difference between the system's wall clock and `now_us`, µs; it changes when the wall clock steps.
   [[nodiscard]] virtual std::int64_t wall_offset_us() = 0;
 };
 

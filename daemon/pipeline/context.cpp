@@ -8,10 +8,10 @@
 #include <ranges>
 
 #include "daemon/pipeline/entry_bodies.hpp"
-#include "daemon/pipeline/stages/spending_key.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/kernels.hpp"
 #include "daemon/store/sqlite/write_scope.hpp"
-#include "schema/contract/stored_contract.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -31,10 +31,9 @@ schema::Result<store::VersionRow> read_version(store::Reader& reader, const std:
 
 schema::Result<std::shared_ptr<const schema::Contract>> read_contract(store::Reader& reader,
                                                                       const std::string& digest) {
-  auto stored = store::find_contract(reader, digest);
-  if (!stored) return std::unexpected(stored.error());
-  if (!*stored) return schema::fail(ErrorCode::corrupt, fmt::format("contract {} is not stored", digest));
-  return parse_contract_row(**stored);
+  auto stored = TRY(store::find_contract(reader, digest));
+  if (!stored) return schema::fail(ErrorCode::corrupt, fmt::format("contract {} is not stored", digest));
+  return parse_contract_row(*stored);
 }
 
 }  // namespace
@@ -63,7 +62,7 @@ Live* Context::holder(std::string_view model) {
 
 schema::Result<Live*> Context::open_promotion(const std::string& id) {
   if (auto* live = lookup(id)) return live;
-  auto row = TRY(world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); }));
+  auto row = TRY(look_up(world.store, store::get_promotion, id));
   return schema::fail(ErrorCode::conflict,
                       fmt::format("promotion {} has ended: it is {}", id, store::to_string(row.state)));
 }
@@ -80,16 +79,16 @@ Facts Context::facts(const Live& live) {
 schema::Result<void> Context::load(Live& live, const store::PromotionRow& row) {
   return world.store.read([&](store::Reader& reader) -> schema::Result<void> {
     auto contract = TRY(read_contract(reader, row.contract));
-    auto candidate = read_version(reader, row.candidate);
-    auto baseline = candidate ? read_version(reader, row.baseline) : candidate;
-    auto fallback = TRY(baseline ? read_version(reader, row.fallback) : baseline);
-    if (candidate->id.empty())
+    auto candidate = TRY(read_version(reader, row.candidate));
+    auto baseline = TRY(read_version(reader, row.baseline));
+    auto fallback = TRY(read_version(reader, row.fallback));
+    if (candidate.id.empty())
       return schema::fail(ErrorCode::corrupt,
                           fmt::format("the candidate of promotion {} is not stored", row.id));
     live.row = row;
     live.contract = std::move(contract);
-    live.candidate = std::move(*candidate);
-    live.baseline = std::move(*baseline);
+    live.candidate = std::move(candidate);
+    live.baseline = std::move(baseline);
     live.fallback = std::move(fallback);
     live.canary.reset();
     live.run = {};
@@ -112,29 +111,31 @@ const schedule::Blackout* Context::blackout_of(const std::string& model) const {
   return schedule::find_blackout(blackouts, model, now() / 1'000'000);
 }
 
-void Context::tell_listeners(const std::vector<Event>& events) {
-  for (const auto& event : events) world.publish(event);
-}
-
 /// `work`, and in the same transaction the messages to webhooks about its entries.
 Work Context::with_messages(const Work& work) const {
   if (world.outbox.empty()) return work;
   return [this, &work](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     TRY(work(tx, entries));
-    for (const auto& event : entries.events()) {
-      TRY(world.outbox.put(tx, event.json, now()));
-    }
+    for (const auto& event : entries.events()) TRY(world.outbox.put(tx, event.json, now()));
     return {};
   };
 }
 
-/// A command has one deciding transaction, its first: what the loop writes after it follows from what was
-/// allowed then, and is not asked about again.
-schema::Result<void> Context::commit_rows(std::string_view what, const Work& work) {
-  auto done = TRY(world.committer.commit(what, with_messages(work)));
+/// Permission is checked in a command's first transaction alone: what the loop writes after it follows from
+/// that one.
+void Context::committed(const std::vector<Event>& events) {
   store::leave_write_scope();
-  tell_listeners(done);
+  for (const auto& event : events) world.publish(event);
+}
+
+schema::Result<void> Context::commit_rows(std::string_view what, const Work& work) {
+  const auto events = TRY(world.committer.commit(what, with_messages(work)));
+  committed(events);
   return {};
+}
+
+schema::Result<void> Context::commit_entry(std::string_view what, const schema::EntryDraft& entry) {
+  return commit_rows(what, [&](store::Tx& tx, Entries& entries) { return add_entry(tx, entries, entry); });
 }
 
 void Context::adopt(Live& live, Change&& change) {
@@ -145,12 +146,9 @@ void Context::adopt(Live& live, Change&& change) {
 schema::Result<void> Context::commit_change(Live& live, Change change) {
   if (!change.is_empty()) {
     const auto known = facts(live);
-    const Work work = [&](store::Tx& tx, Entries& entries) {
+    TRY(commit_rows(change.name, [&](store::Tx& tx, Entries& entries) {
       return write_change(tx, entries, known, change);
-    };
-    auto done = TRY(world.committer.commit(change.name, with_messages(work)));
-    store::leave_write_scope();
-    tell_listeners(done);
+    }));
   }
   adopt(live, std::move(change));
   return {};
@@ -182,11 +180,8 @@ schema::Result<void> Context::commit_end(Live& live, Change change) {
 
 schema::Result<void> Context::commit_urgent(Live& live, Change change) {
   auto* const scope = store::current_write_scope();
-  if (scope != nullptr) {
-    // Asked before as well, since a route may go out before the transaction says no.
-    auto allowed = world.store.read([&](store::Reader& reader) { return scope->allow(reader); });
-    if (!allowed) return allowed;
-  }
+  // Permission is checked before too, since the route may be applied before the transaction refuses it.
+  if (scope != nullptr) TRY(world.store.read([&](store::Reader& reader) { return scope->allow(reader); }));
   const auto known = facts(live);
   const auto& safe = change.route->route;
   bool ahead = false;
@@ -200,8 +195,8 @@ schema::Result<void> Context::commit_urgent(Live& live, Change change) {
     ahead = true;
     auto applied = apply_and_read_back(safe);
     if (!applied)
-      warn(fmt::format("weight 0 of {} could not be applied before its record: {}", safe.model,
-                       applied.error().describe()));
+      warn(fmt::format("0% traffic for the candidate of {} could not be applied before it was recorded: {}",
+                       safe.model, applied.error().describe()));
   }
   auto done = future.get();
   if (!done) {
@@ -212,8 +207,7 @@ schema::Result<void> Context::commit_urgent(Live& live, Change change) {
     if (refused && ahead) take_back(known, *change.route);
     return std::unexpected(done.error());
   }
-  store::leave_write_scope();
-  tell_listeners(*done);
+  committed(*done);
   adopt(live, std::move(change));
   return {};
 }
@@ -228,13 +222,15 @@ void Context::take_back(const Facts& facts, const Change::Route& refused) {
   const auto* const stage = refused.of_stage ? &facts.live.run.key : nullptr;
   const auto subject = subject_of(facts.live.row, facts.live.candidate.checkpoint, stage);
   auto done = commit_rows("take a route back", [&](store::Tx& tx, Entries& entries) {
-    return put_route(tx, entries, subject, back, "what replaced it was asked for with a token that had ended",
-                     now());
+    return put_route(tx, entries, subject, back,
+                     "its replacement was requested with a token that is no longer valid", now());
   });
   if (done)
     model.desired = back;
   else
-    warn(fmt::format("the route of {} stays safe: {}", back.model, done.error().describe()));
+    warn(fmt::format(
+        "the previous route of {} could not be restored, so its candidate stays at 0% traffic: {}",
+        back.model, done.error().describe()));
   model.agreed = false;
   effects.emplace_back(ApplyRoute{back.model});
 }
@@ -253,8 +249,17 @@ schema::Result<bool> Context::apply_and_read_back(const route::ModelRoute& route
       observed, [&](const route::ObservedRoute& held) { return !held.reverted && held.route == route; });
 }
 
+schema::Result<store::SpendingKey> Context::spending_key(const Live& live) const {
+  const auto& candidate = live.candidate;
+  const auto kernel = TRY(look_up(world.store, store::find_kernel, candidate.kernel));
+  if (kernel)
+    return store::SpendingKey{candidate.checkpoint, kernel->digest, live.row.contract, live.run.key.stage};
+  return schema::fail(ErrorCode::corrupt,
+                      fmt::format("kernel {} of version {} is not stored", candidate.kernel, candidate.id));
+}
+
 schema::Result<store::SpendingRow> Context::spend_alpha(const Live& live, const std::string& inputs_digest) {
-  auto key = TRY(spending_key(world.store, live.candidate, live.row.contract, live.run.key.stage));
+  auto key = TRY(spending_key(live));
   store::SpendingRow row;
   TRY(commit_rows("spend alpha", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
     auto found = TRY(store::spend(tx, key, inputs_digest, live.run.key, now()));

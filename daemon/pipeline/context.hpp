@@ -45,7 +45,7 @@ struct World {
   std::function<void(std::function<void()> work, std::function<void()> then)> offload;
   /// Whether the engine at a base URL is healthy now; blocks for about a second at most.
   std::function<schema::Result<void>(const std::string& base_url)> health;
-  notify::Outbox outbox;  ///< who is told of what is committed
+  notify::Outbox outbox;  ///< webhooks that are notified of committed entries
 };
 
 /// What every part of the pipeline works with: the world outside, the promotions and models in memory, the
@@ -73,6 +73,7 @@ class Context {
 
   /// Commits rows and entries that belong to no change of a promotion.
   [[nodiscard]] schema::Result<void> commit_rows(std::string_view what, const Work& work);
+  [[nodiscard]] schema::Result<void> commit_entry(std::string_view what, const schema::EntryDraft& entry);
   /// Commits a change: it is copied into memory and its effects are queued when the COMMIT succeeded. An
   /// error leaves memory as it was.
   [[nodiscard]] schema::Result<void> commit_change(Live& live, Change change);
@@ -88,6 +89,8 @@ class Context {
   void schedule_retry(Live& live, const schema::Error& error);
   /// The data plane holds exactly this route when true.
   [[nodiscard]] schema::Result<bool> apply_and_read_back(const route::ModelRoute& route);
+  /// What a run of this stage spends α on: the candidate's checkpoint and kernel identity under the contract.
+  [[nodiscard]] schema::Result<store::SpendingKey> spending_key(const Live& live) const;
   /// Spends the α of a stage run for these inputs, or finds the run that had spent it for the same inputs.
   [[nodiscard]] schema::Result<store::SpendingRow> spend_alpha(const Live& live,
                                                                const std::string& inputs_digest);
@@ -100,7 +103,7 @@ class Context {
 
  private:
   [[nodiscard]] Work with_messages(const Work& work) const;
-  void tell_listeners(const std::vector<Event>& events);
+  void committed(const std::vector<Event>& events);
   void take_back(const Facts& facts, const Change::Route& refused);
   void adopt(Live& live, Change&& change);
   schema::Result<void> commit_end(Live& live, Change change);

@@ -8,11 +8,13 @@
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/routes.hpp"
 #include "daemon/pipeline/stages/canary_stage.hpp"
 #include "daemon/pipeline/stages/jobs.hpp"
 #include "daemon/pipeline/stages/rescoring.hpp"
 #include "daemon/pipeline/telemetry.hpp"
 #include "daemon/store/jobs.hpp"
+#include "daemon/store/look_up.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -27,8 +29,8 @@ constexpr std::int64_t kHourUs = 3'600'000'000;
 
 }  // namespace
 
-/// The daemon's own time goes on by the monotonic clock; that the system's wall clock left it is recorded, at
-/// most kMaxClockEntries times in an hour.
+/// The daemon's own time follows the monotonic clock. A step of the system's wall clock away from it is
+/// recorded, at most kMaxClockEntries times in an hour.
 void Coordinator::note_clock() {
   const auto offset = context_.world.clock.wall_offset_us();
   const auto step = offset - wall_offset_us_;
@@ -38,14 +40,10 @@ void Coordinator::note_clock() {
     clock_entries_ = 0;
   }
   if (clock_entries_ >= kMaxClockEntries) return;
-  auto done =
-      context_.commit_rows("clock step", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-        return add_entry(tx, entries,
-                         {.time_us = context_.now(),
-                          .kind = schema::EvidenceKind::clock_stepped,
-                          .actor = kDaemonActor,
-                          .body = {{"step_us", step}, {"offset_us", offset}}});
-      });
+  const auto done = context_.commit_entry("clock step", {.time_us = context_.now(),
+                                                         .kind = schema::EvidenceKind::clock_stepped,
+                                                         .actor = kDaemonActor,
+                                                         .body = {{"step_us", step}, {"offset_us", offset}}});
   if (!done)
     return context_.warn(fmt::format("a step of the clock is not recorded yet: {}", done.error().describe()));
   wall_offset_us_ = offset;
@@ -59,12 +57,13 @@ void Coordinator::send_heartbeat() {
   auto beaten = context_.world.driver.heartbeat();
   if (!beaten)
     context_.warn(fmt::format("the data plane did not take the heartbeat: {}", beaten.error().describe()));
-  routes_.check_held();
+  check_routes_held(context_);
 }
 
-/// Applies what the data plane does not hold, once its time has come; then what waited for it goes on.
+/// Applies routes that the data plane does not hold and whose retry is due; then resumes what waited for
+/// them.
 void Coordinator::restore_routes() {
-  for (const auto& name : routes_.due()) {
+  for (const auto& name : models_to_route(context_)) {
     context_.effects.emplace_back(ApplyRoute{name});
     settle();
     const auto* const live = context_.holder(name);
@@ -129,11 +128,7 @@ void Coordinator::tick_promotion(const std::string& id) {
     (void)context_.commit_or_retry(*live, std::move(*expired));
     return;
   }
-  const auto state = live->row.state;
-  const bool stage_runs = live->run.state == store::StageRunState::running &&
-                          (state == PromotionState::running || state == PromotionState::paused ||
-                           state == PromotionState::awaiting_approval);
-  if (!stage_runs) return;
+  if (live->run.state != store::StageRunState::running || !stage_is_open(live->row.state)) return;
   if (live->run.key.stage == schema::to_string(Stage::shadow_runtime)) {
     if (live->progress.phase == "mirroring") context_.effects.emplace_back(EnterStage{id});
   } else if (live->run.key.stage == schema::to_string(Stage::canary) && live->canary) {
@@ -142,11 +137,10 @@ void Coordinator::tick_promotion(const std::string& id) {
   }
 }
 
-/// Reads the promotion again and goes on from what is stored.
+/// Reloads the promotion and continues from its stored state.
 void Coordinator::retry(Live& live) {
   const auto id = live.row.id;
-  auto row =
-      context_.world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
+  auto row = look_up(context_.world.store, store::get_promotion, id);
   if (!row) return context_.schedule_retry(live, row.error());
   if (store::is_terminal(row->state)) {
     live.row = *row;
@@ -166,13 +160,12 @@ void Coordinator::retry(Live& live) {
   }
 }
 
-/// The end of a job is one transaction; then its stage goes on.
+/// The end of a job is recorded in one transaction; then its stage continues.
 void Coordinator::job_done(const jobs::JobDone& done) {
   for (auto& [id, live] : context_.promotions) {
     const auto prefix = job_key(live->run.key, "");
     if (live->run.key.stage.empty() || !done.key.starts_with(prefix)) continue;
-    auto listed = context_.world.store.read(
-        [&](store::Reader& reader) { return store::list_jobs(reader, live->run.key); });
+    auto listed = look_up(context_.world.store, store::list_jobs, live->run.key);
     if (!listed) return context_.schedule_retry(*live, listed.error());
     const auto job = std::ranges::find(*listed, done.key.substr(prefix.size()), &store::JobRow::name);
     if (job != listed->end() && job->state == store::JobState::running) {
@@ -191,7 +184,7 @@ void Coordinator::job_done(const jobs::JobDone& done) {
 void Coordinator::router_replaced(route::RouterLoss loss, std::function<void()> recorded) {
   losses_.add(std::move(loss), std::move(recorded));
   losses_.record_all();
-  routes_.check_held();
+  check_routes_held(context_);
   restore_routes();
 }
 
@@ -209,6 +202,10 @@ schema::Result<void> Coordinator::rollback(const std::string& actor, const std::
   return schema::fail(
       schema::ErrorCode::unavailable,
       "the rollback is recorded, but the data plane could not be read back yet; it is being retried");
+}
+
+bool Coordinator::routes_agree() const {
+  return std::ranges::all_of(context_.models, [](const auto& item) { return item.second.agreed; });
 }
 
 std::int64_t Coordinator::telemetry_age_ms() const {

@@ -7,7 +7,6 @@
 #include "daemon/pipeline/context.hpp"
 #include "daemon/pipeline/requests/scheduled.hpp"
 #include "daemon/pipeline/router_losses.hpp"
-#include "daemon/pipeline/routes.hpp"
 #include "daemon/pipeline/stages/step.hpp"
 #include "daemon/route/control/telemetry.hpp"
 
@@ -34,7 +33,7 @@ class Coordinator {
   void settle();
 
   [[nodiscard]] std::int64_t telemetry_age_ms() const;
-  [[nodiscard]] bool routes_agree() const { return routes_.all_held(); }
+  [[nodiscard]] bool routes_agree() const;
   [[nodiscard]] std::size_t windows_seen() const { return windows_seen_; }
 
  private:
@@ -67,7 +66,6 @@ class Coordinator {
   void commit_decided(Live& live, schema::Result<Change> change);
 
   Context context_;
-  Routes routes_{context_};
   RouterLosses losses_{context_};
   ScheduledRequests schedules_{context_};
   route::WindowPosition last_window_;

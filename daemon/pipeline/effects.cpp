@@ -1,10 +1,9 @@
-#include <fmt/format.h>
-
 #include "daemon/pipeline/coordinator.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/machine/lifecycle.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
+#include "daemon/pipeline/routes.hpp"
 #include "daemon/pipeline/stages/canary_stage.hpp"
 
 // How effects are carried out. Each looks its promotion up by id: it may have ended since the effect was
@@ -50,12 +49,12 @@ void Coordinator::carry_out(const Effect& effect) {
 }
 
 void Coordinator::apply_route(const std::string& model) {
-  if (!routes_.ensure_held(model)) return;
+  if (!ensure_route_held(context_, model)) return;
   auto* const live = context_.holder(model);
   if (live != nullptr && live->retry_at_us == 0) route_agreed(*live);
 }
 
-/// The desired route was read back and recorded: what waited for it goes on.
+/// The desired route was read back and recorded: what waited for it continues.
 void Coordinator::route_agreed(Live& live) {
   if (live.row.state == PromotionState::rolling_back) {
     (void)context_.commit_or_retry(live, machine::complete_withdrawal(context_.facts(live)));
@@ -69,10 +68,7 @@ void Coordinator::route_agreed(Live& live) {
 }
 
 void Coordinator::route_of_stage_applied(Live& live) {
-  const bool stage_waits = live.row.state == PromotionState::running ||
-                           live.row.state == PromotionState::paused ||
-                           live.row.state == PromotionState::awaiting_approval;
-  if (!stage_waits) return;
+  if (!stage_is_open(live.row.state)) return;
   if (live.run.key.stage == schema::to_string(Stage::canary))
     return commit_decided(live, canary_route_applied(context_, live));
   (void)context_.commit_or_retry(live, machine::shadow_route_applied(context_.facts(live)));
@@ -138,7 +134,7 @@ void Coordinator::evaluate(const Evaluate& wanted) {
   auto* const live = context_.lookup(wanted.stage.promotion);
   if (live == nullptr) return;
   live->evaluating = true;
-  auto result = std::make_shared<Evaluated>();
+  auto result = std::make_shared<schema::Result<StageConclusion>>();
   context_.world.offload([result, work = wanted.work] { *result = work(); },
                          [this, result, stage = wanted.stage, what = wanted.what] {
                            context_.effects.emplace_back(UseEvaluation{stage, what, result});
@@ -150,8 +146,9 @@ void Coordinator::use_evaluation(const UseEvaluation& done) {
   if (live == nullptr) return;
   live->evaluating = false;
   if (live->run.key != done.stage || live->row.state != PromotionState::running) return;
-  if (done.result->error) return fail_attempt(*live, *done.result->error, done.what);
-  conclude(*live, done.result->conclusion);
+  const auto& conclusion = *done.result;
+  if (!conclusion) return fail_attempt(*live, conclusion.error(), done.what);
+  conclude(*live, *conclusion);
 }
 
 void Coordinator::decide_canary(const std::string& promotion) {

@@ -8,6 +8,7 @@
 #include "daemon/jobs/job.hpp"
 #include "daemon/pipeline/stages/conclusion.hpp"
 #include "daemon/store/promotions/stage_runs.hpp"
+#include "schema/error.hpp"
 
 namespace driftgate::pipeline {
 
@@ -41,12 +42,12 @@ struct DropSpool {
 struct Evaluate {
   store::StageKey stage;
   std::string what;  ///< for the error when it fails
-  std::function<Evaluated()> work;
+  std::function<schema::Result<StageConclusion>()> work;
 };
 struct UseEvaluation {
   store::StageKey stage;
   std::string what;
-  std::shared_ptr<const Evaluated> result;
+  std::shared_ptr<const schema::Result<StageConclusion>> result;
 };
 /// An approval may let the canary advance at once.
 struct DecideCanary {

@@ -6,7 +6,6 @@
 #include <functional>
 #include <future>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 #include "schema/error.hpp"
@@ -40,14 +39,14 @@ class Loop {
     auto future = promise->get_future();
     if (!try_post([promise, work = std::move(work)] { promise->set_value(work()); })) {
       return schema::fail(schema::ErrorCode::unavailable,
-                          "the pipeline is stopping or has too much to do; try again");
+                          "the pipeline is stopping or its queue is full; try again");
     }
     promise.reset();
     try {
       return future.get();
     } catch (const std::future_error&) {
       return schema::fail(schema::ErrorCode::unavailable,
-                          "the daemon stopped before this was done; look whether it was");
+                          "the daemon stopped before it could answer; check whether the change was made");
     }
   }
   [[nodiscard]] std::size_t queued() const;

@@ -1,8 +1,5 @@
 #include "daemon/pipeline/pipeline.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <atomic>
 #include <list>
 
@@ -16,6 +13,7 @@
 #include "daemon/pipeline/requests/engine_health.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
 #include "daemon/pipeline/requests/registry.hpp"
+#include "daemon/store/look_up.hpp"
 #include "schema/contract/contract.hpp"
 
 namespace driftgate::pipeline {
@@ -23,7 +21,7 @@ namespace {
 
 using schema::ErrorCode;
 
-constexpr std::int64_t kIdleUs = 3'600'000'000;  ///< the helper has no timer of its own
+constexpr std::int64_t kIdleUs = 3'600'000'000;  ///< the helper thread has no timer
 
 /// Who listens. Callbacks run under the lock, so that none runs after its subscription's end.
 class Listeners {
@@ -184,10 +182,7 @@ class PipelineImpl final : public Pipeline {
     return view_found(store_, "engine", name, store::find_engine, engine_view);
   }
   schema::Result<View> model(const std::string& name) override {
-    return store_.read([&](store::Reader& reader) -> schema::Result<View> {
-      auto row = TRY(store::get_model(reader, name));
-      return model_view(reader, row);
-    });
+    return look_up(store_, named_model_view, name);
   }
   schema::Result<View> promotion(const std::string& id) override {
     return store_.read([&](store::Reader& reader) -> schema::Result<View> {
@@ -196,7 +191,7 @@ class PipelineImpl final : public Pipeline {
     });
   }
   schema::Result<View> report(const std::string& id, const std::string& stage) override {
-    return store_.read([&](store::Reader& reader) { return report_view(reader, id, stage); });
+    return look_up(store_, report_view, id, stage);
   }
 
   schema::Result<View> what_if(const std::string& id, std::string_view text) override {
@@ -226,7 +221,7 @@ class PipelineImpl final : public Pipeline {
     store::PromotionFilter wanted;
     if (!filter.model.empty()) wanted.model = filter.model;
     if (!filter.state.empty()) {
-      auto state = TRY(store::parse_promotion_state(filter.state));
+      const auto state = TRY(store::parse_promotion_state(filter.state));
       wanted.state = state;
     }
     const auto list = [&](store::Reader& reader, const std::string& after, std::int64_t limit) {
@@ -245,7 +240,7 @@ class PipelineImpl final : public Pipeline {
   }
 
   schema::Result<Outcome> outcome(const std::string& id) override {
-    auto row = TRY(store_.read([&](store::Reader& reader) { return store::get_promotion(reader, id); }));
+    const auto row = TRY(look_up(store_, store::get_promotion, id));
     return Outcome{std::string(store::to_string(row.state)), store::is_terminal(row.state)};
   }
 
@@ -344,29 +339,23 @@ class PipelineImpl final : public Pipeline {
 };
 
 ServiceFigures PipelineImpl::figures() {
-  ServiceFigures figures;
+  auto figures = loop_
+                     .call<ServiceFigures>([&]() -> schema::Result<ServiceFigures> {
+                       return ServiceFigures{.windows = coordinator_.windows_seen(),
+                                             .telemetry_age_ms = coordinator_.telemetry_age_ms(),
+                                             .route_agrees = coordinator_.routes_agree()};
+                     })
+                     .value_or(ServiceFigures{});
   (void)store_.read([&](store::Reader& reader) -> schema::Result<void> {
-    auto open = TRY(store::open_promotions(reader));
+    const auto open = TRY(store::open_promotions(reader));
     for (const auto& row : open) figures.promotions_by_state[std::string(store::to_string(row.state))] += 1;
-    auto names = TRY(store::list_models(reader, "", 10'000));
+    const auto names = TRY(store::list_models(reader, "", 10'000));
     figures.models = names.size();
     return {};
   });
   figures.jobs_running = runner_.running();
   figures.queue_length = loop_.queued();
   figures.transitions = transitions_.load();
-  const auto rest = loop_.call<ServiceFigures>([&]() -> schema::Result<ServiceFigures> {
-    ServiceFigures found;
-    found.telemetry_age_ms = coordinator_.telemetry_age_ms();
-    found.route_agrees = coordinator_.routes_agree();
-    found.windows = coordinator_.windows_seen();
-    return found;
-  });
-  if (rest) {
-    figures.telemetry_age_ms = rest->telemetry_age_ms;
-    figures.route_agrees = rest->route_agrees;
-    figures.windows = rest->windows;
-  }
   return figures;
 }
 

@@ -33,7 +33,7 @@ struct Parts {
   std::function<store::IdRandom()> random;
   bool threaded = true;  ///< false: nothing runs by itself, `tick` is called
   std::function<schema::Result<void>(const std::string& base_url)> health{};  ///< of an engine
-  notify::Outbox outbox{};                                                    ///< empty: nobody is told
+  notify::Outbox outbox{};                                                    ///< empty: nobody is notified
   /// How the data plane names itself in Via now, so that no engine is registered that leads back to it.
   std::function<std::string()> router_mark{};
 };

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <map>
 
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/promotions/router_windows.hpp"
 
 namespace driftgate::pipeline {
@@ -81,7 +81,7 @@ void RouterLosses::record_all() {
     const auto done = record(waiting_.front().loss);
     if (!done) {
       next_us_ = context_.now() + kRetryUs;
-      return context_.warn(fmt::format("that router {} was replaced is not recorded yet: {}",
+      return context_.warn(fmt::format("the replacement of router {} is not recorded yet: {}",
                                        waiting_.front().loss.router_id, done.error().describe()));
     }
     const auto recorded = std::move(waiting_.front().recorded);
@@ -95,21 +95,19 @@ void RouterLosses::record_all() {
 schema::Result<void> RouterLosses::record(const route::RouterLoss& loss) {
   std::map<std::string, std::uint64_t> consumed;
   for (const auto& model : loss.page ? loss.page->models : std::vector<route::PageModel>{}) {
-    auto newest = TRY(context_.world.store.read(
-        [&](store::Reader& reader) { return store::model_window(reader, loss.router_id, model.model); }));
+    auto newest = TRY(look_up(context_.world.store, store::model_window, loss.router_id, model.model));
     consumed[model.model] = newest.value_or(0);
   }
-  schema::EntryDraft entry;
-  entry.time_us = context_.now();
-  entry.kind = schema::EvidenceKind::router_replaced;
-  entry.actor = kDaemonActor;
-  entry.body = {{"why", loss.why},
-                {"reason", loss.reason},
-                {"router", loss.router_id},
-                {"pid", loss.pid},
-                {"replacement", loss.replacement_id},
-                {"replacement_pid", loss.replacement_pid},
-                {"down_ms", loss.down_ms}};
+  schema::EntryDraft entry{.time_us = context_.now(),
+                           .kind = schema::EvidenceKind::router_replaced,
+                           .actor = kDaemonActor,
+                           .body = {{"why", loss.why},
+                                    {"reason", loss.reason},
+                                    {"router", loss.router_id},
+                                    {"pid", loss.pid},
+                                    {"replacement", loss.replacement_id},
+                                    {"replacement_pid", loss.replacement_pid},
+                                    {"down_ms", loss.down_ms}}};
   if (loss.page) {
     entry.body["connections"] = loss.page->connections;
     entry.body["broken"] = broken_list(*loss.page);
@@ -120,7 +118,7 @@ schema::Result<void> RouterLosses::record(const route::RouterLoss& loss) {
                               [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
                                 if (!loss.router_id.empty()) {
                                   auto first = TRY(store::end_router(tx, loss.router_id, context_.now()));
-                                  if (!first) return {};  // a daemon before this one recorded it and died
+                                  if (!first) return {};  // an earlier daemon recorded it and died
                                 }
                                 return add_entry(tx, entries, entry);
                               });

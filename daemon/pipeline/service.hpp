@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,7 +39,7 @@ struct PromotionFilter {
   std::string state;  ///< state name; empty = all
 };
 
-/// One committed evidence entry, told after its COMMIT.
+/// One committed evidence entry, published after its COMMIT.
 struct Event {
   std::uint64_t seq = 0;
   std::string kind;
@@ -62,7 +61,7 @@ struct Outcome {
 
 /// Figures for /metrics.
 struct ServiceFigures {
-  std::map<std::string, std::uint64_t> promotions_by_state;
+  std::map<std::string, std::uint64_t> promotions_by_state{};
   std::uint64_t models = 0, queue_length = 0, jobs_running = 0, transitions = 0, windows = 0;
   std::int64_t telemetry_age_ms = -1;  ///< of the newest window; -1 = none seen
   bool route_agrees = false;           ///< every model's route was read back as desired
@@ -108,7 +107,7 @@ class Service {
                                      const std::string& reason) = 0;
   virtual schema::Result<View> abort(const std::string& actor, const std::string& promotion,
                                      const std::string& reason) = 0;
-  /// While the promotion runs: weight 0, rejected, hold set. After it succeeded: the version before
+  /// While the promotion runs: 0% traffic, rejected, hold set. After it succeeded: the version before
   /// it is restored as incumbent and a hold is set.
   virtual schema::Result<View> rollback(const std::string& actor, const std::string& promotion,
                                         const std::string& reason) = 0;

@@ -31,10 +31,10 @@ struct Settings {
   std::int64_t heartbeat_ms = 1'000;  ///< below the data plane's lease
   std::int64_t pause_deadline_ms = 86'400'000;
   std::int64_t inconclusive_deadline_ms = 86'400'000;
-  std::int64_t commit_patience_ms = 100;  ///< then weight 0 is applied before its COMMIT is through
+  std::int64_t commit_patience_ms = 100;  ///< after it, 0% traffic is applied before its COMMIT is done
   std::int64_t clock_step_ms = 5'000;     ///< a larger step of the wall clock is logged
-  std::uint32_t sample_bp = 2'000;                ///< mirrored while a `sample` order stands
-  std::uint64_t sample_token_budget = 1'000'000;  ///< most tokens asked of the mirror by it in one stage
+  std::uint32_t sample_bp = 2'000;        ///< mirrored while a `sample` order is in force
+  std::uint64_t sample_token_budget = 1'000'000;  ///< most tokens that it may mirror in one stage
   std::vector<std::string> blackouts;  ///< see daemon/schedule/blackout.hpp
   std::string code_version;
 };

@@ -7,6 +7,7 @@
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/machine/routes.hpp"
 #include "daemon/route/table/route_json.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/models.hpp"
 #include "daemon/store/registry/routes.hpp"
 
@@ -32,20 +33,14 @@ schema::Result<ModelState> take_lock(store::Tx& tx, Entries& entries, const std:
                                      const std::string& owner,
                                      const std::vector<route::ObservedRoute>& observed, std::int64_t now_us) {
   auto epoch = TRY(store::take_model_lock(tx, name, owner, now_us));
-  auto stored = store::find_desired_route(tx, name);
-  if (!stored) return std::unexpected(stored.error());
-  if (!*stored)
+  auto stored = TRY(store::find_desired_route(tx, name));
+  if (!stored)
     return schema::fail(schema::ErrorCode::corrupt, fmt::format("model {} has no stored route", name));
-  auto desired = route::route_from_json(nlohmann::json::parse((*stored)->route));
-  if (!desired) return std::unexpected(desired.error());
-  ModelState state;
-  state.epoch = epoch;
-  state.desired = *desired;
+  auto desired = TRY(route::route_from_json(nlohmann::json::parse(stored->route)));
+  ModelState state{.epoch = epoch, .desired = desired};
   state.desired = machine::next_route(state);
-  state.desired.candidate_bp = std::min(desired->candidate_bp, observed_share(observed, *desired));
-  schema::EvidenceSubject subject;
-  subject.model = name;
-  TRY(put_route(tx, entries, subject, state.desired,
+  state.desired.candidate_bp = std::min(desired.candidate_bp, observed_share(observed, desired));
+  TRY(put_route(tx, entries, {.model = name}, state.desired,
                 "the daemon started: the smaller of the desired and the observed share", now_us));
   return state;
 }
@@ -63,9 +58,7 @@ schema::Result<void> Coordinator::read_blackouts() {
 
 schema::Result<void> Coordinator::take_locks() {
   auto& world = context_.world;
-  auto names =
-      world.store.read([&](store::Reader& reader) { return store::list_models(reader, "", kMaxModels); });
-  if (!names) return std::unexpected(names.error());
+  auto names = TRY(look_up(world.store, store::list_models, "", kMaxModels));
   const auto held = world.driver.observe();
   if (!held) {
     context_.warn(
@@ -74,31 +67,28 @@ schema::Result<void> Coordinator::take_locks() {
   }
   const auto observed = held ? *held : std::vector<route::ObservedRoute>{};
   std::map<std::string, ModelState, std::less<>> models;
-  auto done =
+  TRY(
       context_.commit_rows("start daemon", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-        auto added = add_entry(tx, entries,
-                               {.time_us = context_.now(),
-                                .kind = schema::EvidenceKind::daemon_started,
-                                .actor = kDaemonActor,
-                                .body = {{"instance", world.instance},
-                                         {"code_version", world.settings.code_version},
-                                         {"models", names->size()}}});
-        if (!added) return added;
-        for (const auto& model : *names) {
+        TRY(add_entry(tx, entries,
+                      {.time_us = context_.now(),
+                       .kind = schema::EvidenceKind::daemon_started,
+                       .actor = kDaemonActor,
+                       .body = {{"instance", world.instance},
+                                {"code_version", world.settings.code_version},
+                                {"models", names.size()}}}));
+        for (const auto& model : names) {
           auto state = TRY(take_lock(tx, entries, model.name, world.instance, observed, context_.now()));
           models[model.name] = std::move(state);
         }
         return {};
-      });
-  if (done) context_.models = std::move(models);
-  return done;
+      }));
+  context_.models = std::move(models);
+  return {};
 }
 
 schema::Result<void> Coordinator::load_open_promotions() {
-  auto open =
-      context_.world.store.read([&](store::Reader& reader) { return store::open_promotions(reader); });
-  if (!open) return std::unexpected(open.error());
-  for (const auto& row : *open) {
+  auto open = TRY(look_up(context_.world.store, store::open_promotions));
+  for (const auto& row : open) {
     auto live = std::make_unique<Live>();
     TRY(context_.load(*live, row));
     context_.promotions[row.id] = std::move(live);
@@ -107,11 +97,11 @@ schema::Result<void> Coordinator::load_open_promotions() {
 }
 
 schema::Result<void> Coordinator::start() {
-  auto done = read_blackouts();
-  if (done) done = take_locks();
-  if (done) done = load_open_promotions();
-  if (!done) return done;
-  // A stage goes on (and may raise its share again) only once this route was read back: see restore_routes().
+  TRY(read_blackouts());
+  TRY(take_locks());
+  TRY(load_open_promotions());
+  // A stage continues (and may raise its share again) only once this route was read back: see
+  // restore_routes().
   restore_routes();
   for (const auto& [name, model] : context_.models) {
     context_.effects.emplace_back(StartNext{name});

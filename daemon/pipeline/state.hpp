@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,24 +41,31 @@ struct Live {
   store::VersionRow candidate, baseline, fallback;  ///< fallback.id is empty when there is none
   std::optional<stages::CanaryState> canary;
   std::optional<ShadowTally> tally;                ///< of a shadow stage, from its first window on
-  std::shared_ptr<const Withdrawal> wanted_end{};  ///< asked for by a person, not committed yet
+  std::shared_ptr<const Withdrawal> wanted_end{};  ///< requested by a person, not committed yet
   bool evaluating = false;                         ///< an evaluation beside the loop will come back
   std::int64_t retry_at_us = 0;  ///< reload from the store and go on then; 0 = nothing failed
   std::uint32_t failures = 0;    ///< in a row, of steps that could not be committed
 };
 
+/// Whether the promotion's stage continues, if only at the share that it has.
+[[nodiscard]] inline bool stage_is_open(store::PromotionState state) {
+  return state == store::PromotionState::running || state == store::PromotionState::paused ||
+         state == store::PromotionState::awaiting_approval;
+}
+
 /// A model's route as wanted and as read back.
 struct ModelState {
   std::uint64_t epoch = 0;
-  route::ModelRoute desired;
+  route::ModelRoute desired{};
   bool agreed = false;  ///< read back as desired
-  /// The data plane was given weight 0 ahead of a record that failed: it keeps it until one succeeds.
+  /// The data plane was set to 0% candidate traffic before a COMMIT that failed; it stays there until one
+  /// succeeds.
   bool kept_safe = false;
   std::int64_t retry_at_us = 0;
   std::uint32_t failures = 0;
   std::int64_t last_window_us = 0;
-  TrafficRate rate;
-  IncumbentHistory incumbent;
+  TrafficRate rate{};
+  IncumbentHistory incumbent{};
 };
 
 /// Everything that a decision about a promotion may depend on. Deciding reads this and changes nothing.

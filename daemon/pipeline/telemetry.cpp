@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/stages/canary_stage.hpp"
 #include "daemon/store/promotions/router_windows.hpp"
@@ -22,7 +20,7 @@ bool is_of_running_stage(const route::Window& window, const Live& live) {
 schema::EntryValue::Object replaced_body(const route::Window& window) {
   return {{"action", "log"},
           {"reason",
-           "another router process serves since this window: what the one before had observed and not "
+           "another router process serves from this window on: what the previous one had observed and not "
            "delivered is not in the measurement"},
           {"figures", schema::EntryValue::Object{{"router", window.router_id}, {"window", window.number}}}};
 }
@@ -53,7 +51,7 @@ Work consume(const route::Window& window, std::int64_t now_us) {
 
 /// What of the telemetry never arrived; "" = nothing.
 std::string lost_text(const route::Window& window, const Consumed& before) {
-  // A router that says nothing of the window before is believed; its `dropped` counts what it lost itself.
+  // A router that does not name the previous window is trusted; its `dropped` counts what it lost itself.
   if (window.previous != 0 && window.previous > before.of_model.value_or(before.watermark))
     return fmt::format("the window before number {}", window.number);
   return window.dropped > 0 ? fmt::format("{} observations", window.dropped) : std::string();
@@ -61,7 +59,7 @@ std::string lost_text(const route::Window& window, const Consumed& before) {
 
 schema::Result<void> shadow_window(Context& context, Live& live, const route::Window& window, Change change) {
   TRY(recall_incumbent(context, live));
-  // Moved, for it may hold many keys: where the window cannot be stored, the stored counts are gone on from.
+  // Moved, since it may hold many keys. If the window cannot be stored, the stored counts are used instead.
   ShadowTally tally = live.tally ? std::move(*live.tally) : ShadowTally(live.progress.shadow_keys);
   live.tally.reset();
   tally.add(window, live.contract->slices.critical);
@@ -106,9 +104,8 @@ schema::Result<void> end_unmeasured(Context& context, Live& live, const std::str
 }  // namespace
 
 schema::Result<void> take_window(Context& context, const route::Window& window) {
-  const auto before = read_consumed(context, window);
-  if (!before) return std::unexpected(before.error());
-  if (window.number <= before->watermark) return {};
+  const auto before = TRY(read_consumed(context, window));
+  if (window.number <= before.watermark) return {};
   if (const auto model = context.models.find(window.model); model != context.models.end()) {
     model->second.last_window_us = context.now();  // ages are by this clock, never by the router's
     model->second.rate.add(window);
@@ -119,14 +116,14 @@ schema::Result<void> take_window(Context& context, const route::Window& window) 
     return context.commit_rows("consume window", consume(window, context.now()));
   if (live->retry_at_us != 0) {
     return schema::fail(schema::ErrorCode::unavailable,
-                        fmt::format("promotion {} is being read again first", live->row.id));
+                        fmt::format("promotion {} is being reloaded from the store first", live->row.id));
   }
   Change change{.rows = {consume(window, context.now())}};
   // What the router before this one had seen and not delivered died with it.
-  if (!before->of_model && live->run.watermark > 0)
+  if (!before.of_model && live->run.watermark > 0)
     change.orders.push_back(
         draft(context.facts(*live), schema::EvidenceKind::escalation_decided, {}, replaced_body(window)));
-  const auto lost = lost_text(window, *before);
+  const auto lost = lost_text(window, before);
   return lost.empty() ? stage_window(context, *live, window, std::move(change))
                       : end_unmeasured(context, *live, lost, std::move(change));
 }

@@ -15,7 +15,7 @@ using schema::ErrorCode;
 
 constexpr std::size_t kCronFields = 5;
 
-/// "62h", "1d12h" in seconds; 0 when it is none.
+/// "62h", "1d12h" in seconds; 0 when it is not a duration.
 std::int64_t duration_of(const std::string& text) {
   std::int64_t total = 0;
   std::int64_t number = -1;

@@ -10,8 +10,8 @@
 
 namespace driftgate::schedule {
 
-/// A recurring time in which nothing begins by itself and no weight grows. It never keeps anybody from
-/// ending a promotion.
+/// A recurring time in which nothing begins by itself and no share grows. It never keeps anybody from ending
+/// a promotion.
 struct Blackout {
   std::string text;
   Cron starts;

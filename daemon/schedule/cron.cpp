@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,18 +42,22 @@ std::unexpected<schema::Error> fault(const Field& field, std::string_view found,
           field.names.empty() ? "" : fmt::format(", {} to {}", field.names.front(), field.names.back())));
 }
 
+std::optional<unsigned> whole_number(std::string_view text) {
+  unsigned value = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return ec == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
 schema::Result<unsigned> read_number(std::string_view text, const Field& field) {
   std::string lower(text);
   std::ranges::transform(lower, lower.begin(),
                          [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   if (const auto at = std::ranges::find(field.names, lower); at != field.names.end())
     return static_cast<unsigned>(at - field.names.begin()) + field.first_name;
-  unsigned value = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || ec != std::errc{} || end != text.data() + text.size())
-    return fault(field, text, "it is no number");
-  if (value < field.low || value > field.high) return fault(field, text, "it is out of range");
-  return value;
+  const auto value = whole_number(text);
+  if (!value) return fault(field, text, "it is not a number");
+  if (*value < field.low || *value > field.high) return fault(field, text, "it is out of range");
+  return *value;
 }
 
 /// One item of a field's list, as bits.
@@ -74,11 +80,9 @@ schema::Result<std::uint64_t> read_item(std::string_view item, const Field& fiel
   }
   unsigned step = 1;
   if (slash != item.npos) {
-    const auto text = item.substr(slash + 1);
-    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), step);
-    if (text.empty() || ec != std::errc{} || end != text.data() + text.size() || step < 1 ||
-        step > field.high)
-      return fault(field, item, "the step must be a number of at least 1");
+    step = whole_number(item.substr(slash + 1)).value_or(0);
+    if (step < 1 || step > field.high)
+      return fault(field, item, fmt::format("the step must be a number from 1 to {}", field.high));
     if (!is_range) return fault(field, item, "a step needs a range or *");
   }
   std::uint64_t bits = 0;
@@ -90,9 +94,8 @@ schema::Result<std::uint64_t> read_field(std::string_view text, const Field& fie
   std::uint64_t bits = 0;
   while (true) {
     const auto comma = text.find(',');
-    auto item = read_item(text.substr(0, comma), field);
-    if (!item) return item;
-    bits |= *item;
+    auto item = TRY(read_item(text.substr(0, comma), field));
+    bits |= item;
     if (comma == text.npos) return bits;
     text.remove_prefix(comma + 1);
   }

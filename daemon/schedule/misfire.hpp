@@ -9,7 +9,7 @@ namespace driftgate::schedule {
 
 /// A fire time that is decided within this is on time.
 inline constexpr std::int64_t kOnTimeSeconds = 60;
-/// Missed fire times that are counted; with more, the last counted one stands for all.
+/// Missed fire times that are counted; with more, the last counted one is the one decided.
 inline constexpr int kMaxMissed = 500;
 
 enum class Misfire : std::uint8_t {

@@ -16,7 +16,7 @@ schema::Result<Zone> Zone::find(std::string_view name) {
   const auto unknown = [&] {
     return schema::fail(
         ErrorCode::invalid_argument,
-        fmt::format("'{}' is no time zone of this system's database; use a name such as UTC or "
+        fmt::format("'{}' is not a time zone in this system's database; use a name such as UTC or "
                     "Europe/Berlin",
                     name.substr(0, kMaxNameBytes)));
   };

@@ -41,7 +41,7 @@ std::vector<schema::ClauseVerdict> decisive(const CanaryDecision& decision) {
 }  // namespace
 
 std::string first_reason(const CanaryDecision& decision) {
-  return decision.reasons.empty() ? std::string("the tests say so") : decision.reasons.front();
+  return decision.reasons.empty() ? std::string("decided by the tests") : decision.reasons.front();
 }
 
 Verdict verdict_so_far(const CanaryDecision& decision) {

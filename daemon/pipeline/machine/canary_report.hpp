@@ -5,11 +5,11 @@
 
 #include "daemon/pipeline/change.hpp"
 
-// What is told of a canary's decision: its entry, its report, and what people approve. Pure.
+// How a canary's decision is reported: its entry, its report, and what people approve. Pure.
 namespace driftgate::pipeline::machine {
 
 [[nodiscard]] std::string first_reason(const stages::CanaryDecision& decision);
-/// Of a look after which the stage goes on: it never passes before its end.
+/// The verdict while the stage continues: it never passes before its end.
 [[nodiscard]] schema::Verdict verdict_so_far(const stages::CanaryDecision& decision);
 [[nodiscard]] nlohmann::json figures(const Live& live, const StageProgress& progress,
                                      const stages::CanaryDecision& decision);

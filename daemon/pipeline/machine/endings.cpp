@@ -31,7 +31,7 @@ json outcome_of(const Withdrawal& withdrawal) {
   return outcome;
 }
 
-/// Which end wins when two are asked for; a hold strengthens each.
+/// Which end wins when two are requested; a hold strengthens each.
 int strength(PromotionState target, bool hold) {
   const int rank = target == PromotionState::rejected       ? 3
                    : target == PromotionState::errored      ? 2
@@ -40,7 +40,7 @@ int strength(PromotionState target, bool hold) {
   return 2 * rank + (hold ? 1 : 0);
 }
 
-/// Another end asked for while the route is being taken back.
+/// Another end requested while the route is being taken back.
 Change strengthen(const Facts& facts, const Withdrawal& withdrawal) {
   auto row = facts.live.row;
   auto outcome = parsed_object(row.outcome);
@@ -116,7 +116,7 @@ Change complete_withdrawal(const Facts& facts) {
   if (first_failure > 0) {
     outcome["first_failure_to_weight_zero_ms"] = (facts.now_us - first_failure) / 1'000;
     row.reason += fmt::format(
-        " {} requests of {} keys were exposed to it; weight 0 was read back {:.1f} s after its first "
+        " {} requests of {} keys were exposed to it; its traffic was back at 0% {:.1f} s after its first "
         "failure.",
         live.progress.exposed_requests, live.progress.exposed_keys,
         static_cast<double>(facts.now_us - first_failure) / 1e6);
@@ -159,9 +159,9 @@ Change complete_success(const Facts& facts, const std::vector<std::string>& waiv
 std::optional<Change> expire(const Facts& facts) {
   const auto& row = facts.live.row;
   if (!row.deadline_us || facts.now_us < *row.deadline_us) return std::nullopt;
-  return withdraw(facts,
-                  {.target = PromotionState::expired,
-                   .reason = fmt::format("nobody acted while it was {}", store::to_string(row.state))});
+  return withdraw(
+      facts, {.target = PromotionState::expired,
+              .reason = fmt::format("its deadline passed while it was {}", store::to_string(row.state))});
 }
 
 Change revert_success(const Facts& facts, const std::string& actor, const std::string& reason) {

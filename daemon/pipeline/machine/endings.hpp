@@ -6,15 +6,15 @@
 
 #include "daemon/pipeline/change.hpp"
 
-// How promotions end: asked for by a person, ordered by a verdict, by a deadline, or with success. Pure.
+// How promotions end: requested by a person, ordered by a verdict, by a deadline, or with success. Pure.
 namespace driftgate::pipeline::machine {
 
-/// The end of a promotion before success. With a candidate in the route, weight 0 is desired first (state
+/// The end of a promotion before success. With a candidate in the route, 0% traffic is desired first (state
 /// rolling_back) and complete_withdrawal ends it when that was read back; else the end is one transaction.
 /// While it rolls back already, the stronger of the two ends counts. `with`: what is recorded in the same
 /// transaction.
 [[nodiscard]] Change withdraw(const Facts& facts, const Withdrawal& withdrawal, Change with = {});
-/// Weight 0 was read back: the promotion ends as it was decided, and the hold is set.
+/// 0% traffic was read back: the promotion ends as it was decided, and the hold is set.
 [[nodiscard]] Change complete_withdrawal(const Facts& facts);
 /// The route with the candidate as incumbent was read back. `waived`: clauses of stages that were passed by
 /// waivers.

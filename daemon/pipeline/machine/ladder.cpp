@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/machine/canary_report.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/machine/routes.hpp"
@@ -23,7 +22,7 @@ using stages::CanaryDecision;
 using store::PromotionState;
 using store::StageRunState;
 
-constexpr const char* kMirrorChanges = "what is mirrored changes";
+constexpr const char* kMirrorChanges = "the mirrored share changes";
 
 bool is_on_ladder(CanaryAction action) {
   return action == CanaryAction::route_slice || action == CanaryAction::restore_slice ||
@@ -79,7 +78,7 @@ Change hold_share(const Facts& facts, const CanaryDecision& decision, Change cha
   change.progress->frozen = freezes;
   if (changed) change.entries.push_back(decision_entry(facts, *change.progress, decision));
   reroute(change, facts, decision, on_ladder ? first_reason(decision) : std::string(kMirrorChanges));
-  // What was asked to be approved no longer stands. A hold for a route that is not read back yet keeps it.
+  // The pending approval no longer applies. A hold for a route that is not read back yet keeps it.
   const bool unproven = decision.action == CanaryAction::hold && !decision.advance_proven;
   const bool waits = facts.live.row.state == PromotionState::awaiting_approval;
   if (!waits || !(freezes || on_ladder || unproven)) return change;
@@ -91,7 +90,7 @@ Change hold_share(const Facts& facts, const CanaryDecision& decision, Change cha
   return change;
 }
 
-/// What is asked of the people who approve.
+/// The request to the people who approve.
 std::string approval_reason(const Facts& facts, const CanaryDecision& decision) {
   const auto next = static_cast<std::uint32_t>(facts.live.run.step) + 1;
   const auto steps = facts.live.contract->canary->steps.size();
@@ -247,8 +246,7 @@ Change decide(const Facts& facts, const CanaryDecision& decision, const std::str
   if (approval_is_stale(facts.live, decision)) {
     auto asked = decision;
     asked.action = CanaryAction::wait_approval;
-    asked.reasons.insert(asked.reasons.begin(),
-                         "A verdict changed after the approval: it is asked for anew.");
+    asked.reasons.insert(asked.reasons.begin(), "A verdict changed after the approval: a new one is needed.");
     return ask_approval(facts, asked, std::move(change));
   }
   if (is_end(decision.action)) return end_canary(facts, decision, block_id, std::move(change));

@@ -29,14 +29,14 @@ struct CanaryStep {
 [[nodiscard]] Change decide(const Facts& facts, const stages::CanaryDecision& decision,
                             const std::string& block_id, Change with);
 
-/// What is asked of the fallback engine when the decision sends more traffic to it; nothing when it does not.
+/// The load on the fallback engine when the decision sends more traffic to it; nothing when it does not.
 [[nodiscard]] std::optional<CapacityFacts> asked_of_fallback(const Facts& facts,
                                                              const stages::CanaryDecision& decision);
 /// The fallback engine cannot take the traffic: the next stronger action that can be carried out is rollback,
 /// since sending everything there takes more than a part.
 void roll_back_instead(stages::CanaryDecision& decision, const Capacity& capacity);
 
-/// Entries of the orders beside a decision, each told once: the check of the fallback engine, notices,
+/// Entries of the orders beside a decision, each recorded once: the check of the fallback engine, notices,
 /// recoveries.
 [[nodiscard]] std::vector<schema::EntryDraft> order_entries(const Facts& facts,
                                                             const stages::CanaryDecision& decision,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/machine/endings.hpp"
@@ -26,17 +27,9 @@ bool may_pass(ErrorCode code) {
 }
 
 StageRunState run_state(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::pass:
-      return StageRunState::pass;
-    case Verdict::violated:
-      return StageRunState::violated;
-    case Verdict::inconclusive:
-      return StageRunState::inconclusive;
-    case Verdict::error:
-      return StageRunState::error;
-  }
-  return StageRunState::error;
+  constexpr std::array kByVerdict{StageRunState::pass, StageRunState::violated, StageRunState::inconclusive,
+                                  StageRunState::error};
+  return kByVerdict.at(static_cast<std::size_t>(verdict));
 }
 
 std::string named(const schema::ClauseVerdict& clause) {
@@ -58,9 +51,10 @@ std::string why(const stages::StageReport& report) {
       others += (others.empty() ? "" : ", ") + named(clause);
     }
   }
-  if (text.empty()) return report.notes.empty() ? std::string("no clause says more") : report.notes.front();
+  if (text.empty())
+    return report.notes.empty() ? std::string("no clause gives a reason") : report.notes.front();
   if (more > kNamed) others += fmt::format(" and {} more", more - kNamed);
-  return others.empty() ? text : fmt::format("{} Likewise: {}.", text, others);
+  return others.empty() ? text : fmt::format("{} Also: {}.", text, others);
 }
 
 std::string outcome_json(std::string_view verdict, std::string_view stage, const std::string& reason) {

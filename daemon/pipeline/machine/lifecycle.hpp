@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "daemon/pipeline/change.hpp"
@@ -11,7 +10,7 @@ namespace driftgate::pipeline::machine {
 
 /// The run that begins with an attempt at a stage.
 [[nodiscard]] store::StageRunRow new_run(const Facts& facts, schema::Stage stage, std::int64_t attempt);
-/// `change` goes on with an attempt at a stage, in state running.
+/// Makes `change` begin an attempt at a stage, in state running.
 void go_to_stage(Change& change, const Facts& facts, schema::Stage stage, std::int64_t attempt);
 /// The stage after the one that runs; there is none after the canary.
 [[nodiscard]] schema::Stage stage_after(schema::Stage stage);

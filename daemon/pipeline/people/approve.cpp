@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/people/quorum.hpp"
+#include "daemon/store/look_up.hpp"
 #include "schema/names.hpp"
 
 namespace driftgate::pipeline {
@@ -12,10 +12,8 @@ namespace {
 
 /// The approvals of the step that waits which count now.
 schema::Result<std::vector<store::ApprovalRow>> approvals_of(Context& context, const Live& live) {
-  auto all = context.world.store.read(
-      [&](store::Reader& reader) { return store::list_approvals(reader, live.row.id); });
-  if (!all) return all;
-  return counted_approvals(*all, live.run, live.progress.approval_digest,
+  auto all = TRY(look_up(context.world.store, store::list_approvals, live.row.id));
+  return counted_approvals(all, live.run, live.progress.approval_digest,
                            quorum_of(*live.contract, live.run.step), context.now());
 }
 
@@ -57,22 +55,17 @@ Change approval_change(const Facts& facts, const store::ApprovalRow& approval,
 
 }  // namespace
 
-/// Who asked may not decide. That somebody tried is itself evidence.
+/// Whoever requested a promotion may not decide on it. The attempt is itself evidence.
 Done refuse_own(Context& context, const Live& live, const std::string& actor, EvidenceKind kind,
                 schema::EntryValue::Object body) {
-  auto own =
-      context.world.store.read([&](store::Reader& reader) { return asked_for(reader, live.row, actor); });
-  if (!own) return std::unexpected(own.error());
-  if (!*own) return {};
+  auto own = TRY(look_up(context.world.store, asked_for, live.row, actor));
+  if (!own) return {};
   body["decision"] = "refused_self";
   body["people_rule"] = schema::kPeopleByIdentity;
-  const auto entry = draft(context.facts(live), kind, actor, std::move(body));
-  auto noted = context.commit_rows(
-      "refuse own decision", [&](store::Tx& tx, Entries& entries) { return add_entry(tx, entries, entry); });
-  if (!noted) return noted;
+  TRY(context.commit_entry("refuse own decision", draft(context.facts(live), kind, actor, std::move(body))));
   return schema::fail(
       ErrorCode::forbidden,
-      fmt::format("{} asked for promotion {} and may not {} it; another person must. That it "
+      fmt::format("{} requested promotion {} and may not {} it; another person must. That it "
                   "was tried is recorded",
                   actor, live.row.id, kind == EvidenceKind::waiver_given ? "waive a clause of" : "approve"));
 }
@@ -82,8 +75,9 @@ Done approve(Context& context, const std::string& actor, const std::string& id, 
   auto found = TRY(context.open_promotion(id));
   auto& live = *found;
   if (live.row.state != PromotionState::awaiting_approval) {
-    return schema::fail(ErrorCode::conflict, fmt::format("promotion {} waits for no approval: it is {}", id,
-                                                         store::to_string(live.row.state)));
+    return schema::fail(ErrorCode::conflict,
+                        fmt::format("promotion {} is not waiting for an approval: it is {}", id,
+                                    store::to_string(live.row.state)));
   }
   const auto& wanted = live.progress.approval_digest;
   schema::EntryValue::Object body{{"step", live.run.step}, {"evidence_digest", wanted}, {"reason", reason}};
@@ -93,14 +87,12 @@ Done approve(Context& context, const std::string& actor, const std::string& id, 
         ErrorCode::conflict,
         fmt::format("the evidence is {} now, not {}: read it again and approve that", wanted, digest));
   }
-  auto given = approvals_of(context, live);
-  if (!given) return std::unexpected(given.error());
+  auto given = TRY(approvals_of(context, live));
   const auto needed = quorum_of(*live.contract, live.run.step).needed;
-  if (std::ranges::any_of(*given,
-                          [&](const auto& one) { return schema::is_same_identity(one.who, actor); })) {
+  if (std::ranges::any_of(given, [&](const auto& one) { return schema::is_same_identity(one.who, actor); })) {
     return schema::fail(ErrorCode::conflict,
                         fmt::format("{} has approved this step already; {} of {} people have, another must",
-                                    actor, given->size(), needed));
+                                    actor, given.size(), needed));
   }
   const store::ApprovalRow approval{.id = context.new_id("ap"),
                                     .stage = live.run.key,
@@ -109,7 +101,7 @@ Done approve(Context& context, const std::string& actor, const std::string& id, 
                                     .evidence_digest = digest,
                                     .reason = reason,
                                     .given_us = context.now()};
-  const auto count = given->size() + 1;
+  const auto count = given.size() + 1;
   body["approval"] = approval.id;
   body["decision"] = store::to_string(approval.decision);
   body["people_rule"] = schema::kPeopleByIdentity;

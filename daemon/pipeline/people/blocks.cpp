@@ -49,10 +49,9 @@ namespace driftgate::pipeline::people {
 
 Done refuse_blocked(store::Reader& reader, const std::string& checkpoint, const std::string& kernel,
                     const std::string& contract) {
-  auto block = store::block_in_force(reader, checkpoint, kernel, contract);
-  if (!block) return std::unexpected(block.error());
-  if (!*block) return {};
-  const auto& row = **block;
+  auto block = TRY(store::block_in_force(reader, checkpoint, kernel, contract));
+  if (!block) return {};
+  const auto& row = *block;
   return schema::fail(
       schema::ErrorCode::conflict,
       fmt::format(
@@ -65,17 +64,16 @@ Done refuse_blocked(store::Reader& reader, const std::string& checkpoint, const 
 Done lift_block(Context& context, const std::string& actor, const std::string& id,
                 const std::string& reason) {
   return context.commit_rows("lift block", [&](store::Tx& tx, Entries& entries) -> Done {
-    auto block = store::find_block(tx, id);
-    if (!block) return std::unexpected(block.error());
-    if (!*block) return schema::fail(schema::ErrorCode::not_found, fmt::format("there is no block {}", id));
-    schema::EntryDraft entry{.time_us = context.now(),
+    auto block = TRY(store::find_block(tx, id));
+    if (!block) return schema::fail(schema::ErrorCode::not_found, fmt::format("there is no block {}", id));
+    const auto seq =
+        TRY(entries.add(tx, {.time_us = context.now(),
                              .kind = schema::EvidenceKind::block_lifted,
                              .actor = actor,
-                             .body = {{"block", id}, {"kernel", (*block)->kernel}, {"reason", reason}}};
-    entry.subject.promotion = (*block)->promotion;
-    entry.subject.checkpoint = (*block)->checkpoint;
-    entry.subject.contract = (*block)->contract;
-    auto seq = TRY(entries.add(tx, entry));
+                             .subject = {.promotion = block->promotion,
+                                         .checkpoint = block->checkpoint,
+                                         .contract = block->contract},
+                             .body = {{"block", id}, {"kernel", block->kernel}, {"reason", reason}}}));
     return store::lift_block(tx, id, actor, reason, context.now(), seq);
   });
 }

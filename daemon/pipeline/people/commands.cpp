@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/machine/lifecycle.hpp"
 #include "daemon/pipeline/people/people.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/models.hpp"
 
 namespace driftgate::pipeline::people {
@@ -36,25 +36,22 @@ Done roll_back(Context& context, Live& live, const std::string& actor, const std
 }
 
 schema::Result<std::optional<Live>> serving_promotion(Context& context, const std::string& id) {
-  auto row =
-      context.world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
-  if (!row) return std::unexpected(row.error());
-  if (row->state != PromotionState::succeeded) {
-    return schema::fail(ErrorCode::conflict, fmt::format("promotion {} is {}: its candidate serves nothing",
-                                                         id, store::to_string(row->state)));
-  }
-  if (row->traffic == store::Traffic::reverted) return std::nullopt;
-  if (!context.models.contains(row->model))
-    return schema::fail(ErrorCode::not_found, fmt::format("there is no model {}", row->model));
-  Live live;
-  TRY(context.load(live, *row));
-  auto model =
-      context.world.store.read([&](store::Reader& reader) { return store::get_model(reader, row->model); });
-  if (!model) return std::unexpected(model.error());
-  if (model->incumbent != row->candidate) {
+  auto row = TRY(look_up(context.world.store, store::get_promotion, id));
+  if (row.state != PromotionState::succeeded) {
     return schema::fail(
         ErrorCode::conflict,
-        fmt::format("promotion {} does not serve {} any more; roll back the newest one", id, row->model));
+        fmt::format("promotion {} is {}: its candidate serves no traffic", id, store::to_string(row.state)));
+  }
+  if (row.traffic == store::Traffic::reverted) return std::nullopt;
+  if (!context.models.contains(row.model))
+    return schema::fail(ErrorCode::not_found, fmt::format("there is no model {}", row.model));
+  Live live;
+  TRY(context.load(live, row));
+  auto model = TRY(look_up(context.world.store, store::get_model, row.model));
+  if (model.incumbent != row.candidate) {
+    return schema::fail(
+        ErrorCode::conflict,
+        fmt::format("promotion {} does not serve {} any more; roll back the newest one", id, row.model));
   }
   return live;
 }
@@ -87,18 +84,17 @@ Done resume(Context& context, const std::string& actor, const std::string& id, c
 
 Done lift_hold(Context& context, const std::string& actor, const std::string& model,
                const std::string& reason) {
-  auto done = context.commit_rows("lift hold", [&](store::Tx& tx, Entries& entries) -> Done {
+  TRY(context.commit_rows("lift hold", [&](store::Tx& tx, Entries& entries) -> Done {
     TRY(store::lift_hold(tx, model, context.now()));
-    schema::EntryDraft entry{.time_us = context.now(),
-                             .kind = schema::EvidenceKind::hold_lifted,
-                             .actor = actor,
-                             .body = {{"reason", reason}}};
-    entry.subject.model = model;
-    auto added = add_entry(tx, entries, entry);
-    return added ? store::set_model_evidence(tx, model, entries.last()) : added;
-  });
-  if (done) context.effects.emplace_back(StartNext{model});
-  return done;
+    const auto seq = TRY(entries.add(tx, {.time_us = context.now(),
+                                          .kind = schema::EvidenceKind::hold_lifted,
+                                          .actor = actor,
+                                          .subject = {.model = model},
+                                          .body = {{"reason", reason}}}));
+    return store::set_model_evidence(tx, model, seq);
+  }));
+  context.effects.emplace_back(StartNext{model});
+  return {};
 }
 
 }  // namespace driftgate::pipeline::people

@@ -11,7 +11,7 @@ namespace driftgate::pipeline::people {
 
 using Done = schema::Result<void>;
 
-/// One person's approval; with the last one that the step needs, the promotion goes on.
+/// One person's approval; with the last one that the step needs, the promotion continues.
 [[nodiscard]] Done approve(Context& context, const std::string& actor, const std::string& id,
                            const std::string& digest, const std::string& reason);
 /// One person's waiver of one clause; with the last that the stage needs, the promotion goes past the stage,
@@ -41,7 +41,7 @@ using Done = schema::Result<void>;
 [[nodiscard]] Done revert(Context& context, Live& served, const std::string& actor,
                           const std::string& reason);
 
-/// Records that somebody tried to decide what they asked for, and refuses it.
+/// Refuses a decision on the actor's own request, and records the attempt.
 [[nodiscard]] Done refuse_own(Context& context, const Live& live, const std::string& actor,
                               schema::EvidenceKind kind, schema::EntryValue::Object body);
 /// Clauses of stages that were passed by waivers.

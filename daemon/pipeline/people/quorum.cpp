@@ -46,13 +46,12 @@ bool OpenClause::is_waived() const {
 }
 
 schema::Result<std::vector<OpenClause>> open_clauses(store::Reader& reader, const store::StageRunRow& run) {
-  auto report = store::find_blob(reader, run.report);
-  if (!report) return std::unexpected(report.error());
+  auto report = TRY(store::find_blob(reader, run.report));
   auto waivers = TRY(store::list_waivers(reader, run.key.promotion));
   // Of the report, which has every limit of a clause on a line of its own, and is what a waiver names.
-  const auto parsed = nlohmann::json::parse(*report ? (*report)->bytes : "{}", nullptr, false);
+  const auto parsed = nlohmann::json::parse(report ? report->bytes : "{}", nullptr, false);
   if (!parsed.is_object())
-    return schema::fail(schema::ErrorCode::corrupt, "the report " + run.report + " is no JSON object");
+    return schema::fail(schema::ErrorCode::corrupt, "the report " + run.report + " is not a JSON object");
   std::map<std::string, OpenClause> open;
   for (const auto& item : parsed.value("verdicts", nlohmann::json::array())) {
     const auto verdict = TRY(schema::clause_verdict_from_json(item.dump()));

@@ -85,17 +85,16 @@ schema::Result<void> redact_promotion(store::Store& store, const std::string& ac
                           fmt::format("promotion {} is {}: abort it or wait for its end, then redact it",
                                       promotion, store::to_string(row.state)));
     }
-    auto destroyed = destroy(tx, promotion);
-    if (!destroyed) return std::unexpected(destroyed.error());
-    if (destroyed->empty()) {
+    auto destroyed = TRY(destroy(tx, promotion));
+    if (destroyed.empty()) {
       return schema::fail(ErrorCode::conflict,
-                          fmt::format("promotion {} keeps nothing of single requests", promotion));
+                          fmt::format("promotion {} has no stored data about single requests", promotion));
     }
     const schema::EntryDraft entry{.time_us = now_us,
                                    .kind = schema::EvidenceKind::evidence_redacted,
                                    .actor = actor,
                                    .subject = subject_of(row, ""),
-                                   .body = {{"reason", reason}, {"destroyed", std::move(*destroyed)}}};
+                                   .body = {{"reason", reason}, {"destroyed", std::move(destroyed)}}};
     TRY(evidence::append(tx, entry));
     return {};
   });

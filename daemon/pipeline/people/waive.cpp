@@ -4,10 +4,10 @@
 #include <ranges>
 #include <set>
 
-#include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/machine/lifecycle.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/people/quorum.hpp"
+#include "daemon/store/look_up.hpp"
 #include "schema/names.hpp"
 
 namespace driftgate::pipeline::people {
@@ -33,35 +33,30 @@ std::string nothing_to_waive(const store::PromotionRow& row) {
 }
 
 std::string names_of(const std::vector<OpenClause>& open) {
-  std::string names;
-  for (const auto& clause : open) names += (names.empty() ? "" : ", ") + clause.clause;
-  return names.empty() ? "none" : names;
+  return open.empty() ? "none"
+                      : fmt::format("{}", fmt::join(open | std::views::transform(&OpenClause::clause), ", "));
 }
 
 /// "numerical.kl by ada and bob; …"
 std::string waived_text(const std::vector<OpenClause>& open) {
-  std::string text;
-  for (const auto& clause : open) {
-    text += (text.empty() ? "" : "; ") + clause.clause + " by ";
-    for (std::size_t i = 0; i < clause.given.size(); ++i)
-      text += (i == 0 ? "" : " and ") + clause.given[i].who;
-  }
-  return text;
+  const auto waived = [](const OpenClause& clause) {
+    return fmt::format("{} by {}", clause.clause,
+                       fmt::join(clause.given | std::views::transform(&store::WaiverRow::who), " and "));
+  };
+  return fmt::format("{}", fmt::join(open | std::views::transform(waived), "; "));
 }
 
 /// The inconclusive promotion whose evidence is `digest`, or why there is nothing to waive.
 schema::Result<Live*> waivable(Context& context, const std::string& id, const std::string& digest) {
   auto* live = context.lookup(id);
   if (live == nullptr || live->row.state != PromotionState::inconclusive) {
-    auto row =
-        context.world.store.read([&](store::Reader& reader) { return store::get_promotion(reader, id); });
-    if (!row) return std::unexpected(row.error());
-    return schema::fail(ErrorCode::conflict, nothing_to_waive(*row));
+    auto row = TRY(look_up(context.world.store, store::get_promotion, id));
+    return schema::fail(ErrorCode::conflict, nothing_to_waive(row));
   }
   if (live->run.key.stage == schema::to_string(schema::Stage::canary)) {
     return schema::fail(
         ErrorCode::conflict,
-        fmt::format("the canary of promotion {} went back to weight 0 undecided: resume it for "
+        fmt::format("the canary of promotion {} went back to 0% traffic undecided: resume it for "
                     "another attempt; a waiver would give it all users at once",
                     id));
   }
@@ -100,14 +95,14 @@ Done waive(Context& context, const std::string& actor, const std::string& id, co
            const std::string& digest, const std::string& reason) {
   auto found = TRY(waivable(context, id, digest));
   auto& live = *found;
-  auto open =
-      TRY(context.world.store.read([&](store::Reader& reader) { return open_clauses(reader, live.run); }));
+  auto open = TRY(look_up(context.world.store, open_clauses, live.run));
   const auto at = std::ranges::find(open, clause, &OpenClause::clause);
   if (at == open.end()) {
-    return schema::fail(ErrorCode::not_found,
-                        fmt::format("{} is no clause that keeps {} from passing; inconclusive are: {}",
-                                    clause, live.run.key.stage, names_of(open)),
-                        "/clause");
+    return schema::fail(
+        ErrorCode::not_found,
+        fmt::format("{} is not a clause that keeps {} from passing; the inconclusive clauses are: {}", clause,
+                    live.run.key.stage, names_of(open)),
+        "/clause");
   }
   schema::EntryValue::Object body{{"clause", clause}, {"evidence_digest", digest}, {"reason", reason}};
   TRY(refuse_own(context, live, actor, EvidenceKind::waiver_given, body));
@@ -138,7 +133,7 @@ schema::Result<std::vector<std::string>> waived_clauses(Context& context, const 
     auto runs = TRY(store::list_stage_runs(reader, live.row.id));
     std::vector<std::string> clauses;
     std::set<std::string> settled;
-    // The newest attempt of a stage is the one that was gone past.
+    // The newest attempt of a stage is the one that was waived.
     for (const auto& run : std::views::reverse(runs)) {
       if (!settled.insert(run.key.stage).second || run.state != store::StageRunState::inconclusive) continue;
       auto open = TRY(open_clauses(reader, run));

@@ -7,15 +7,16 @@
 #include <string>
 
 #include "daemon/pipeline/service.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::pipeline {
 
-/// One resource by its name or id; `not_found` says what there is none of. `find(reader, name)`, `view_of(row)`.
+/// One resource by its name or id, or `not_found`. `find(reader, name)`, `view_of(row)`.
 template <typename Find, typename ViewOf>
 schema::Result<View> view_found(store::Store& store, const char* what, const std::string& name, Find find,
                                 ViewOf view_of) {
-  auto row = TRY(store.read([&](store::Reader& reader) { return find(reader, name); }));
+  auto row = TRY(look_up(store, find, name));
   if (row) return view_of(*row);
   return schema::fail(schema::ErrorCode::not_found, fmt::format("there is no {} {}", what, name));
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/read/plan_data.hpp"
+#include "daemon/store/look_up.hpp"
 #include "schema/contract/least_n.hpp"
 #include "schema/json.hpp"
 
@@ -87,7 +88,7 @@ json unfit_json(const CheckedRequest& checked, const Settings& settings) {
 
 schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checked, const Settings& settings) {
   const auto& row = checked.row;
-  auto queue = TRY(store.read([&](store::Reader& reader) { return queue_of(reader, row.model); }));
+  auto queue = TRY(look_up(store, queue_of, row.model));
   json stages = json::array();
   for (const auto stage :
        {Stage::offline_numeric, Stage::statistical_slice, Stage::shadow_runtime, Stage::canary}) {

@@ -49,46 +49,29 @@ std::string sentence(const DataFit& fit, const std::string& unit) {
       fit.clause, place, fit.have, unit, fit.at_half.value_or(0));
 }
 
-/// The clauses of one stage held against its corpus.
-class Counter {
- public:
-  Counter(const schema::Contract& contract, Stage stage, const gpu::Corpus& corpus,
-          const std::vector<stages::ClausePower>& powers)
-      : contract_(contract), stage_(stage), corpus_(corpus), powers_(powers) {}
-
-  void check(const schema::Clause& clause, std::vector<DataFit>& out) const {
-    const bool outcomes = std::holds_alternative<schema::OutcomeSubject>(clause.subject);
-    for (const schema::LeastN& need : schema::least_n(clause, contract_)) {
-      if (need.stage != stage_ || need.counted || !need.n) continue;
-      for (const auto& where : slices_of(contract_, clause, stage_)) {
-        DataFit fit{clause.address(),
-                    schema::slice_text(where),
-                    stage_,
-                    count(corpus_, where, outcomes),
-                    *need.n,
-                    half(clause),
-                    {}};
-        if (!where.empty()) fit.least = std::max<std::uint64_t>(fit.least, schema::min_sequences_of(clause, contract_));
-        const bool enough = fit.have >= fit.least && (!fit.at_half || fit.have >= *fit.at_half);
-        if (enough) continue;
-        fit.sentence = sentence(fit, need.unit);
-        out.push_back(std::move(fit));
-      }
+/// What a clause lacks in the corpus of a stage, for each slice where it does. `at_half` as in DataFit.
+void check_clause(const schema::Contract& contract, const schema::Clause& clause, Stage stage,
+                  const gpu::Corpus& corpus, std::optional<std::uint64_t> at_half,
+                  std::vector<DataFit>& out) {
+  const bool outcomes = std::holds_alternative<schema::OutcomeSubject>(clause.subject);
+  for (const schema::LeastN& need : schema::least_n(clause, contract)) {
+    if (need.stage != stage || need.counted || !need.n) continue;
+    for (const auto& where : slices_of(contract, clause, stage)) {
+      DataFit fit{clause.address(),
+                  schema::slice_text(where),
+                  stage,
+                  count(corpus, where, outcomes),
+                  *need.n,
+                  at_half,
+                  {}};
+      if (!where.empty())
+        fit.least = std::max<std::uint64_t>(fit.least, schema::min_sequences_of(clause, contract));
+      if (fit.have >= fit.least && (!fit.at_half || fit.have >= *fit.at_half)) continue;
+      fit.sentence = sentence(fit, need.unit);
+      out.push_back(std::move(fit));
     }
   }
-
- private:
-  [[nodiscard]] std::optional<std::uint64_t> half(const schema::Clause& clause) const {
-    const auto power = std::ranges::find_if(
-        powers_, [&](const auto& item) { return item.clause == clause.address() && item.stage == stage_; });
-    return power == powers_.end() ? std::nullopt : power->n;
-  }
-
-  const schema::Contract& contract_;
-  Stage stage_;
-  const gpu::Corpus& corpus_;
-  const std::vector<stages::ClausePower>& powers_;
-};
+}
 
 }  // namespace
 
@@ -104,9 +87,12 @@ std::vector<DataFit> unfit_data(const schema::Contract& contract, const Promotio
       unfit.push_back({{}, {}, stage, 0, 0, {}, "the corpus cannot be read: " + corpus.error().describe()});
       return;
     }
-    const Counter counter(contract, stage, *corpus, powers);
-    for (const schema::Clause& clause : contract.clauses)
-      if ((clause.stages & schema::stage_bit(stage)) != 0) counter.check(clause, unfit);
+    for (const schema::Clause& clause : contract.clauses) {
+      if ((clause.stages & schema::stage_bit(stage)) == 0) continue;
+      const auto power = std::ranges::find_if(
+          powers, [&](const auto& item) { return item.clause == clause.address() && item.stage == stage; });
+      check_clause(contract, clause, stage, *corpus, power == powers.end() ? std::nullopt : power->n, unfit);
+    }
   };
   look(Stage::offline_numeric, request.numeric);
   look(Stage::statistical_slice, request.slice);

@@ -38,10 +38,9 @@ json maybe(const std::optional<T>& value) {
 
 schema::Result<json> version_json(store::Reader& reader, const std::string& id) {
   if (id.empty()) return json(nullptr);
-  auto version = store::find_version(reader, id);
-  if (!version) return std::unexpected(version.error());
-  if (!*version) return json(nullptr);
-  const auto& row = **version;
+  auto version = TRY(store::find_version(reader, id));
+  if (!version) return json(nullptr);
+  const auto& row = *version;
   return json{{"version", row.id},
               {"engine", row.engine},
               {"kernel", row.kernel},
@@ -106,8 +105,7 @@ schema::Result<json> verdict_summary(store::Reader& reader, const store::StageKe
 
 schema::Result<json> stage_json(store::Reader& reader, const store::StageRunRow& run,
                                 jobs::JobRunner& runner) {
-  auto summary = verdict_summary(reader, run.key);
-  if (!summary) return std::unexpected(summary.error());
+  auto summary = TRY(verdict_summary(reader, run.key));
   const auto progress = progress_from_json(run.progress);
   const bool decided =
       run.state != store::StageRunState::running && run.state != store::StageRunState::stopped;
@@ -117,7 +115,7 @@ schema::Result<json> stage_json(store::Reader& reader, const store::StageRunRow&
               {"verdict", decided ? json(store::to_string(run.state)) : json(nullptr)},
               {"started_us", run.started_us},
               {"ended_us", maybe(run.ended_us)},
-              {"summary", std::move(*summary)},
+              {"summary", std::move(summary)},
               {"report_digest", run.report.empty() ? json(nullptr) : json(run.report)},
               {"progress", stage_progress(reader, run, progress, runner)}};
 }
@@ -261,10 +259,8 @@ View block_view(const store::BlockRow& row) {
 }
 
 schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row) {
-  auto incumbent = version_json(reader, row.incumbent);
-  if (!incumbent) return std::unexpected(incumbent.error());
-  auto desired = store::find_desired_route(reader, row.name);
-  if (!desired) return std::unexpected(desired.error());
+  auto incumbent = TRY(version_json(reader, row.incumbent));
+  auto desired = TRY(store::find_desired_route(reader, row.name));
   auto applied = TRY(store::find_applied_route(reader, row.name));
   auto newest = TRY(store::list_promotions(
       reader, {.model = row.name, .state = std::nullopt, .before = std::nullopt, .limit = 20}));
@@ -278,7 +274,7 @@ schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& ro
             {"by", row.held_by},
             {"since_us", row.hold_us},
             {"promotion", row.hold_promotion}};
-  const json wanted = *desired ? parsed((*desired)->route) : json(nullptr);
+  const json wanted = desired ? parsed(desired->route) : json(nullptr);
   const json held = applied ? parsed(applied->route) : json(nullptr);
   json seen = nullptr;
   if (held.is_object()) {
@@ -286,30 +282,33 @@ schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& ro
   }
   return view(row.name, row.evidence_seq,
               {{"name", row.name},
-               {"incumbent", *incumbent},
+               {"incumbent", incumbent},
                {"promotion", promotion},
                {"hold", hold},
                {"epoch", row.epoch},
                {"revision", row.revision},
                {"created_us", row.created_us},
                {"updated_us", row.updated_us},
-               {"route", {{"desired", wanted}, {"observed", seen}, {"agree", *desired && wanted == held}}}});
+               {"route", {{"desired", wanted}, {"observed", seen}, {"agree", desired && wanted == held}}}});
+}
+
+schema::Result<View> named_model_view(store::Reader& reader, const std::string& name) {
+  const auto row = TRY(store::get_model(reader, name));
+  return model_view(reader, row);
 }
 
 schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
                                     jobs::JobRunner& runner, std::int64_t now_us) {
   auto candidate = version_json(reader, row.candidate);
-  auto baseline = candidate ? version_json(reader, row.baseline) : candidate;
-  if (!baseline) return std::unexpected(baseline.error());
-  auto contract = store::find_contract(reader, row.contract);
-  if (!contract) return std::unexpected(contract.error());
-  auto runs = TRY(runs_json(reader, row, *contract, runner, now_us));
+  auto baseline = TRY(candidate ? version_json(reader, row.baseline) : candidate);
+  auto contract = TRY(store::find_contract(reader, row.contract));
+  auto runs = TRY(runs_json(reader, row, contract, runner, now_us));
   return view(row.id, row.evidence_seq,
               {{"id", row.id},
                {"model", row.model},
                {"engine", row.engine},
                {"contract", row.contract},
-               {"contract_name", *contract ? (*contract)->name : std::string()},
+               {"contract_name", contract ? contract->name : std::string()},
                {"requester", row.requester},
                {"state", store::to_string(row.state)},
                {"stage", row.stage.empty() ? json(nullptr) : json(row.stage)},
@@ -323,7 +322,7 @@ schema::Result<View> promotion_view(store::Reader& reader, const store::Promotio
                {"revision", row.revision},
                {"seed", row.seed},
                {"candidate", *candidate},
-               {"baseline", *baseline},
+               {"baseline", baseline},
                {"request", parsed(row.request)},
                {"stages", std::move(runs.stages)},
                {"canary", runs.canary},

@@ -21,6 +21,7 @@ namespace driftgate::pipeline {
 [[nodiscard]] View engine_view(const store::EngineRow& row);
 [[nodiscard]] View block_view(const store::BlockRow& row);
 [[nodiscard]] schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row);
+[[nodiscard]] schema::Result<View> named_model_view(store::Reader& reader, const std::string& name);
 [[nodiscard]] schema::Result<View> promotion_view(store::Reader& reader, const store::PromotionRow& row,
                                                   jobs::JobRunner& runner, std::int64_t now_us);
 /// Tells the request that `tx` is run for what it made, so that its answer commits with it (store/write_scope.hpp).

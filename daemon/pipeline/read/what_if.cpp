@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "daemon/jobs/shadow_pairs.hpp"
+#include "daemon/pipeline/requests/checked_request.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/promotions/promotions.hpp"
 #include "daemon/store/promotions/stage_runs.hpp"
@@ -76,11 +77,10 @@ schema::Result<StoredStage> load_stage(store::Reader& reader, const store::Stage
   auto verdicts = TRY(load_verdicts(reader, run.key, stage.report));
   stage.verdicts = std::move(verdicts);
   if (!stage.report.is_object()) return stage;
-  auto table = load_blob(reader, stage.report, "table_digest", stage);
-  if (table) table = load_blob(reader, stage.report, "pairs_digest", stage);
+  TRY(load_blob(reader, stage.report, "table_digest", stage));
+  TRY(load_blob(reader, stage.report, "pairs_digest", stage));
   for (const json& floor : stage.report.value("floors", json::array()))
-    if (table) table = load_blob(reader, floor, "table_digest", stage);
-  if (!table) return std::unexpected(table.error());
+    TRY(load_blob(reader, floor, "table_digest", stage));
   return stage;
 }
 
@@ -125,23 +125,22 @@ stages::StageInputs inputs_of(const StoredStage& stage) {
   return inputs;
 }
 
-std::vector<ClauseVerdict> all_errors(const schema::Contract& contract, Stage stage, const std::string& why) {
-  std::vector<ClauseVerdict> verdicts;
+/// Every clause of the stage as one that cannot be decided, for one reason.
+Again undecided(const schema::Contract& contract, Stage stage, const std::string& why) {
+  Again again;
   for (const auto& clause : contract.clauses) {
     if ((clause.stages & schema::stage_bit(stage)) == 0) continue;
-    verdicts.push_back(
+    again.verdicts.push_back(
         stages::cannot(stages::begin_verdict(clause, {}, schema::SliceRole::corpus, 0, 0), why));
   }
-  return verdicts;
+  return again;
 }
 
 schema::Result<Again> fixed_again(const StoredStage& stored, Stage stage, const schema::Contract& contract) {
   auto table = TRY(table_of(stored, stored.report));
   if (!table) {
-    return Again{
-        all_errors(contract, stage,
-                   "No measurement of this stage is stored, so this clause cannot be decided again."),
-        {}};
+    return undecided(contract, stage,
+                     "No measurement of this stage is stored, so this clause cannot be decided again.");
   }
   std::map<std::string, gpu::MeasurementTable> floor_tables;
   stages::StageInputs inputs = inputs_of(stored);
@@ -164,11 +163,9 @@ schema::Result<Again> shadow_again(const StoredStage& stored, const schema::Cont
   const json facts = stored.report.value("shadow", json::object());
   const auto blob = stored.blobs.find(stored.report.value("pairs_digest", ""));
   if (blob == stored.blobs.end()) {
-    return Again{
-        all_errors(contract, Stage::shadow_runtime,
-                   "The mirrored pairs of this stage are not stored, so this clause cannot be decided "
-                   "again."),
-        {}};
+    return undecided(contract, Stage::shadow_runtime,
+                     "The mirrored pairs of this stage are not stored, so this clause cannot be decided "
+                     "again.");
   }
   auto pairs = TRY(jobs::pairs_from_jsonl(blob->second));
   auto realised = TRY(table_of(stored, stored.report));
@@ -211,10 +208,9 @@ ClauseVerdict held_again(const ClauseVerdict& recorded, const schema::Clause& cl
                        recorded.rule == schema::VerdictRule::count_at_least ||
                        recorded.rule == schema::VerdictRule::age_at_most;
   if (!limit || !figures) {
-    return stages::cannot(
-        std::move(verdict),
-        "A canary keeps no row of any request, and its e-values hold for the limit that they "
-        "were made with: this clause cannot be decided again.");
+    return stages::cannot(std::move(verdict),
+                          "A canary stores no single requests, and its e-values hold for the limit that they "
+                          "were made with: this clause cannot be decided again.");
   }
   verdict.threshold = limit;
   verdict.no_harm_only = schema::requirement_of(clause) == schema::Requirement::no_harm;
@@ -239,7 +235,7 @@ Again canary_again(const StoredStage& stored, const schema::Contract& contract) 
     if (known) continue;
     again.verdicts.push_back(stages::cannot(
         stages::begin_verdict(clause, {}, schema::SliceRole::corpus, 0, 0),
-        "This canary did not follow the clause, and keeps no row of any request to decide it from."));
+        "This canary did not track the clause, and stores no single requests to decide it from."));
   }
   return again;
 }
@@ -247,7 +243,7 @@ Again canary_again(const StoredStage& stored, const schema::Contract& contract) 
 schema::Result<Again> decide_again(const StoredStage& stored, Stage stage, const schema::Contract& contract) {
   if (stage == Stage::canary) return canary_again(stored, contract);
   if (!stored.report.is_object()) {
-    return Again{all_errors(contract, stage, "This stage did not come to a report."), {}};
+    return undecided(contract, stage, "This stage has no report.");
   }
   return stage == Stage::shadow_runtime ? shadow_again(stored, contract)
                                         : fixed_again(stored, stage, contract);
@@ -282,7 +278,7 @@ Verdict verdict_after(const StoredStage& stored, const Again& again) {
   return schema::combine(again.verdicts, rules_after(stored, again));
 }
 
-/// Of two stages' verdicts the one that says more against the promotion.
+/// The worse of two stages' verdicts.
 Verdict worse(Verdict a, Verdict b) {
   for (const Verdict verdict : {Verdict::violated, Verdict::error, Verdict::inconclusive}) {
     if (a == verdict || b == verdict) return verdict;
@@ -322,12 +318,9 @@ std::vector<std::string> not_begun(const schema::Contract& contract, const std::
   for (const Stage stage :
        {Stage::offline_numeric, Stage::statistical_slice, Stage::shadow_runtime, Stage::canary}) {
     const std::string name(schema::to_string(stage));
-    const bool demanded = std::ranges::any_of(contract.clauses, [&](const schema::Clause& clause) {
-      return (clause.stages & schema::stage_bit(stage)) != 0;
-    });
     const bool begun =
         std::ranges::any_of(stored, [&](const StoredStage& item) { return item.key.stage == name; });
-    if (demanded && !begun) missing.push_back(name);
+    if (demands(contract, stage) && !begun) missing.push_back(name);
   }
   return missing;
 }

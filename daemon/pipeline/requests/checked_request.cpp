@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/requests/fallback.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/versions.hpp"
 #include "schema/contract/stored_contract.hpp"
 
@@ -15,18 +17,10 @@ namespace {
 
 using schema::ErrorCode;
 
-bool demands(const schema::Contract& contract, schema::Stage stage) {
-  return std::ranges::any_of(contract.clauses, [&](const schema::Clause& clause) {
-    return (clause.stages & schema::stage_bit(stage)) != 0;
-  });
-}
-
 schema::Result<store::ContractRow> find_contract(store::Reader& reader, const std::string& name) {
   auto found = TRY(name.starts_with("sha256:") ? store::find_contract(reader, name)
                                                : store::find_contract_by_name(reader, name));
-  if (!found)
-    return schema::fail(ErrorCode::not_found, fmt::format("there is no contract {}; register it first", name),
-                        "/contract");
+  if (!found) return unregistered("contract", name, "/contract");
   return *found;
 }
 
@@ -34,16 +28,14 @@ schema::Result<void> check_source(const CaptureSource& source, const Settings& s
                                   const std::string& where) {
   if (!source.adapter.empty()) {
     if (settings.adapters.contains(source.adapter)) return {};
-    std::string names;
-    for (const auto& [name, adapter] : settings.adapters) names += (names.empty() ? "" : ", ") + name;
+    const auto names = fmt::format("{}", fmt::join(std::views::keys(settings.adapters), ", "));
     return schema::fail(ErrorCode::not_found,
                         fmt::format("there is no adapter '{}' in the settings; there are: {}", source.adapter,
                                     names.empty() ? "none" : names),
                         where);
   }
-  auto opened = jobs::open_below(source.uri, settings.roots);
-  if (opened) return {};
-  return std::unexpected(schema::Error{opened.error().code, opened.error().message, where, nullptr});
+  TRY(about(where, jobs::open_below(source.uri, settings.roots)));
+  return {};
 }
 
 /// The first clause of the stage that needs a floor that was not given.
@@ -91,8 +83,8 @@ schema::Result<void> check_captures(const std::optional<StageCaptures>& captures
   }
   TRY(check_source(captures->train, settings, where + "/train"));
   TRY(check_source(captures->inf, settings, where + "/inf"));
-  auto floors = check_floors(*captures, settings, contract, stage, where + "/floor");
-  if (!floors || captures->corpus.empty()) return floors;
+  TRY(check_floors(*captures, settings, contract, stage, where + "/floor"));
+  if (captures->corpus.empty()) return {};
   return check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus");
 }
 
@@ -101,7 +93,7 @@ schema::Result<void> check_driver(const route::Capabilities& can, const schema::
     return schema::fail(ErrorCode::unsupported,
                         fmt::format("the data plane cannot do this: {}; a promotion needs it", what));
   };
-  if (!can.basis_points) return lacks("weights in basis points");
+  if (!can.basis_points) return lacks("traffic shares in basis points");
   if (!can.sticky) return lacks("sticky keys");
   if (!can.mirror) return lacks("mirroring requests to the candidate");
   const bool slices = std::ranges::any_of(
@@ -113,20 +105,15 @@ schema::Result<void> check_driver(const route::Capabilities& can, const schema::
 /// The engine of the candidate; it must not be what serves the model already.
 schema::Result<store::EngineRow> candidate_engine(store::Reader& reader, const store::ModelRow& model,
                                                   const PromotionRequest& request) {
-  auto engine = store::find_engine(reader, request.engine);
-  if (!engine) return std::unexpected(engine.error());
-  if (!*engine)
-    return schema::fail(ErrorCode::not_found,
-                        fmt::format("there is no engine {}; register it first", request.engine), "/engine");
-  auto incumbent = store::find_version(reader, model.incumbent);
-  if (!incumbent) return std::unexpected(incumbent.error());
-  if (*incumbent && (*incumbent)->engine == (*engine)->name &&
-      (*incumbent)->base_url == (*engine)->base_url) {
+  auto engine = TRY(store::find_engine(reader, request.engine));
+  if (!engine) return unregistered("engine", request.engine, "/engine");
+  auto incumbent = TRY(store::find_version(reader, model.incumbent));
+  if (incumbent && incumbent->engine == engine->name && incumbent->base_url == engine->base_url) {
     return schema::fail(
         ErrorCode::conflict,
         fmt::format("engine {} is the incumbent of {} already", request.engine, request.model), "/engine");
   }
-  return **engine;
+  return *engine;
 }
 
 /// Whether the contract is one for this kernel, with a canary that the data plane can do.
@@ -181,6 +168,12 @@ schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string&
 
 }  // namespace
 
+bool demands(const schema::Contract& contract, schema::Stage stage) {
+  return std::ranges::any_of(contract.clauses, [&](const schema::Clause& clause) {
+    return (clause.stages & schema::stage_bit(stage)) != 0;
+  });
+}
+
 schema::Result<std::shared_ptr<const schema::Contract>> parse_contract_row(const store::ContractRow& row) {
   auto report = schema::parse_stored_contract(row.canonical, row.name);
   if (!report.contract) {
@@ -192,9 +185,8 @@ schema::Result<std::shared_ptr<const schema::Contract>> parse_contract_row(const
 }
 
 schema::Result<store::ModelRow> promotable_model(store::Reader& reader, const std::string& name) {
-  auto model = store::find_model(reader, name);
-  if (!model) return std::unexpected(model.error());
-  if (!*model) {
+  auto model = TRY(store::find_model(reader, name));
+  if (!model) {
     return schema::fail(ErrorCode::conflict,
                         fmt::format("{} has no incumbent, so there is nothing to promote against. A "
                                     "model's first version is installed by "
@@ -202,31 +194,28 @@ schema::Result<store::ModelRow> promotable_model(store::Reader& reader, const st
                                     name, name),
                         "/model");
   }
-  if ((*model)->hold) {
+  if (model->hold) {
     return schema::fail(ErrorCode::conflict,
                         fmt::format("{} is on hold since a rollback: {}. An operator lifts it by "
                                     "`driftgate model lift-hold {} --reason …`",
-                                    name, *(*model)->hold, name),
+                                    name, *model->hold, name),
                         "/model");
   }
-  return **model;
+  return *model;
 }
 
 schema::Result<CheckedRequest> check_request(store::Store& store, const Settings& settings,
                                              const route::Capabilities& data_plane, const std::string& actor,
                                              const PromotionRequest& request) {
-  auto snapshot = store.read([&](store::Reader& reader) { return read_snapshot(reader, actor, request); });
-  if (!snapshot) return std::unexpected(snapshot.error());
-  auto& checked = snapshot->checked;
+  auto snapshot = TRY(look_up(store, read_snapshot, actor, request));
+  auto& checked = snapshot.checked;
   const auto& contract = *checked.contract;
-  auto fit = check_contract(contract, checked.engine, data_plane);
-  if (fit)
-    fit = check_captures(request.numeric, settings, contract, schema::Stage::offline_numeric, "numeric");
-  if (fit) fit = check_captures(request.slice, settings, contract, schema::Stage::statistical_slice, "slice");
-  if (fit) fit = snapshot->unblocked;
-  if (!fit) return std::unexpected(fit.error());
-  if (!snapshot->fallback) return std::unexpected(snapshot->fallback.error());
-  checked.fallback = std::move(*snapshot->fallback);
+  TRY(check_contract(contract, checked.engine, data_plane));
+  TRY(check_captures(request.numeric, settings, contract, schema::Stage::offline_numeric, "numeric"));
+  TRY(check_captures(request.slice, settings, contract, schema::Stage::statistical_slice, "slice"));
+  TRY(snapshot.unblocked);
+  auto fallback = TRY(std::move(snapshot.fallback));
+  checked.fallback = std::move(fallback);
   return std::move(checked);
 }
 

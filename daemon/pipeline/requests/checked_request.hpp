@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +25,9 @@ struct CheckedRequest {
   store::EngineRow engine;                     ///< of the candidate
   std::optional<store::EngineRow> fallback{};  ///< see resolve_fallback
 };
+
+/// Whether the contract has a clause for the stage.
+[[nodiscard]] bool demands(const schema::Contract& contract, schema::Stage stage);
 
 /// The contract of a stored row: the only place where the pipeline parses one.
 [[nodiscard]] schema::Result<std::shared_ptr<const schema::Contract>> parse_contract_row(

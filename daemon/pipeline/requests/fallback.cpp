@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
+
+#include "daemon/pipeline/requests/request.hpp"
 
 namespace driftgate::pipeline {
 namespace {
@@ -27,19 +30,16 @@ schema::Result<std::optional<store::EngineRow>> check_named(store::Reader& reade
   if (contract.fallback_kernel.empty())
     return refuse(fmt::format("contract {} names no kernels.fallback, so no engine can be its fallback",
                               contract.name));
-  auto engine = store::find_engine(reader, named);
-  if (!engine) return std::unexpected(engine.error());
-  if (!*engine)
-    return schema::fail(ErrorCode::not_found, fmt::format("there is no engine {}; register it first", named),
-                        kWhere);
-  if ((*engine)->kernel != contract.fallback_kernel)
+  auto engine = TRY(store::find_engine(reader, named));
+  if (!engine) return unregistered("engine", named, kWhere);
+  if (engine->kernel != contract.fallback_kernel)
     return refuse(fmt::format("engine {} serves the kernel {}; the contract's fallback is {}", named,
-                              (*engine)->kernel, contract.fallback_kernel));
-  if ((*engine)->checkpoint != candidate.checkpoint)
+                              engine->kernel, contract.fallback_kernel));
+  if (engine->checkpoint != candidate.checkpoint)
     return refuse(
         fmt::format("engine {} serves checkpoint {}, the candidate {}: the fallback must be the same "
                     "model at higher precision",
-                    named, (*engine)->checkpoint, candidate.checkpoint));
+                    named, engine->checkpoint, candidate.checkpoint));
   return engine;
 }
 
@@ -56,14 +56,13 @@ schema::Result<std::optional<store::EngineRow>> resolve_fallback(store::Reader& 
                                                                  const store::EngineRow& candidate) {
   if (!named.empty()) return check_named(reader, contract, named, candidate);
   if (contract.fallback_kernel.empty() || !may_use_fallback(contract.escalation)) return std::nullopt;
-  auto engines = store::list_engines(reader, "", kMaxEngines);
-  if (!engines) return std::unexpected(engines.error());
-  std::erase_if(*engines, [&](const store::EngineRow& engine) {
+  auto engines = TRY(store::list_engines(reader, "", kMaxEngines));
+  std::erase_if(engines, [&](const store::EngineRow& engine) {
     return engine.kernel != contract.fallback_kernel || engine.checkpoint != candidate.checkpoint ||
            engine.name == candidate.name;
   });
-  if (engines->size() == 1) return engines->front();
-  if (engines->empty()) {
+  if (engines.size() == 1) return engines.front();
+  if (engines.empty()) {
     return schema::fail(
         ErrorCode::conflict,
         fmt::format(
@@ -73,12 +72,11 @@ schema::Result<std::optional<store::EngineRow>> resolve_fallback(store::Reader& 
             contract.name, contract.fallback_kernel, candidate.checkpoint, contract.fallback_kernel),
         kWhere);
   }
-  std::string names;
-  for (const auto& engine : *engines) names += (names.empty() ? "" : ", ") + engine.name;
   return schema::fail(ErrorCode::invalid_argument,
                       fmt::format("the engines {} all serve the contract's fallback kernel {}: name one as "
                                   "fallback_engine",
-                                  names, contract.fallback_kernel),
+                                  fmt::join(engines | std::views::transform(&store::EngineRow::name), ", "),
+                                  contract.fallback_kernel),
                       kWhere);
 }
 

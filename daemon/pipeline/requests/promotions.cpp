@@ -10,6 +10,7 @@
 #include "daemon/pipeline/machine/routes.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/read/views.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/kernels.hpp"
 #include "daemon/store/registry/models.hpp"
 #include "daemon/store/sqlite/write_scope.hpp"
@@ -21,7 +22,7 @@ namespace {
 using schema::ErrorCode;
 using store::PromotionState;
 
-/// How often a scheduled promotion that waits in a blackout is looked at.
+/// How often a scheduled promotion that waits in a blackout is checked.
 constexpr std::int64_t kBlackoutLookUs = 60'000'000;
 
 store::VersionRow version_of(const store::EngineRow& engine, std::string id, std::int64_t now_us) {
@@ -35,7 +36,7 @@ store::VersionRow version_of(const store::EngineRow& engine, std::string id, std
   return version;
 }
 
-/// What is asked for is answered with the promotion as it is committed here.
+/// The request is answered with the promotion as it is committed here.
 schema::Result<void> note_promotion(store::Tx& tx, const store::PromotionRow& row, jobs::JobRunner& runner,
                                     std::int64_t now_us) {
   if (store::current_write_scope() == nullptr) return {};
@@ -43,9 +44,8 @@ schema::Result<void> note_promotion(store::Tx& tx, const store::PromotionRow& ro
 }
 
 schema::Result<void> note_model(store::Tx& tx, const std::string& name) {
-  if (store::current_write_scope() == nullptr) return {};
-  auto row = TRY(store::get_model(tx, name));
-  return note_made(tx, model_view(tx, row));
+  return store::current_write_scope() == nullptr ? schema::Result<void>{}
+                                                 : note_made(tx, named_model_view(tx, name));
 }
 
 schema::EntryValue::Object version_body(const store::VersionRow& version) {
@@ -65,9 +65,8 @@ schema::Result<void> ensure(store::Tx& tx, store::VersionRow& version) {
 /// The rows and the entry of a request; what is in `live` then is as stored.
 schema::Result<void> put_request(store::Tx& tx, Entries& entries, const CheckedRequest& checked,
                                  bool verified, Live& live) {
-  auto done = ensure(tx, live.candidate);
-  if (done && checked.fallback) done = ensure(tx, live.fallback);
-  if (!done) return done;
+  TRY(ensure(tx, live.candidate));
+  if (checked.fallback) TRY(ensure(tx, live.fallback));
   auto& row = live.row;
   row.candidate = live.candidate.id;
   if (checked.fallback) row.fallback = live.fallback.id;
@@ -141,45 +140,37 @@ void start_promotion(Context& context, Live& live, Start start) {
 schema::Result<std::string> create_model(Context& context, const std::string& actor,
                                          const ModelRequest& request) {
   TRY(schema::check_name(request.name, "a model's name", "/name"));
-  auto engine = context.world.store.read(
-      [&](store::Reader& reader) { return store::find_engine(reader, request.engine); });
-  if (!engine) return std::unexpected(engine.error());
-  if (!*engine)
-    return schema::fail(ErrorCode::not_found,
-                        fmt::format("there is no engine {}; register it first", request.engine), "/engine");
+  auto engine = TRY(look_up(context.world.store, store::find_engine, request.engine));
+  if (!engine) return unregistered("engine", request.engine, "/engine");
   const auto now = context.now();
-  auto version = version_of(**engine, context.new_id("ve"), now);
+  auto version = version_of(*engine, context.new_id("ve"), now);
   store::ModelRow model;
   model.name = request.name;
   model.epoch = 1;
   model.lock_owner = context.world.instance;
   model.created_us = model.updated_us = now;
-  ModelState state;
-  state.epoch = 1;
-  auto done =
-      context.commit_rows("create model", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-        TRY(ensure(tx, version));
-        model.incumbent = version.id;
-        TRY(store::insert_model(tx, model));
-        auto body = version_body(version);
-        body["reason"] = request.reason;
-        body["claim"] = "none: installed without a promotion";
-        schema::EntryDraft entry{.time_us = now,
-                                 .kind = schema::EvidenceKind::model_bootstrapped,
-                                 .actor = actor,
-                                 .body = std::move(body)};
-        entry.subject.model = request.name;
-        if (!version.checkpoint.empty()) entry.subject.checkpoint = version.checkpoint;
-        auto seq = TRY(entries.add(tx, entry));
-        TRY(store::set_model_evidence(tx, request.name, seq));
-        state.desired.model = request.name;
-        state.desired.epoch = 1;
-        state.desired.revision = 1;
-        state.desired.incumbent = machine::arm(version);
-        auto put = put_route(tx, entries, entry.subject, state.desired, "the model's first version", now);
-        return put ? note_model(tx, request.name) : put;
-      });
-  if (!done) return std::unexpected(done.error());
+  ModelState state{.epoch = 1};
+  state.desired.model = request.name;
+  state.desired.epoch = state.desired.revision = 1;
+  TRY(context.commit_rows("create model", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    TRY(ensure(tx, version));
+    model.incumbent = version.id;
+    TRY(store::insert_model(tx, model));
+    auto body = version_body(version);
+    body["reason"] = request.reason;
+    body["claim"] = "none: installed without a promotion";
+    schema::EntryDraft entry{.time_us = now,
+                             .kind = schema::EvidenceKind::model_bootstrapped,
+                             .actor = actor,
+                             .subject = {.model = request.name},
+                             .body = std::move(body)};
+    if (!version.checkpoint.empty()) entry.subject.checkpoint = version.checkpoint;
+    auto seq = TRY(entries.add(tx, entry));
+    TRY(store::set_model_evidence(tx, request.name, seq));
+    state.desired.incumbent = machine::arm(version);
+    TRY(put_route(tx, entries, entry.subject, state.desired, "the model's first version", now));
+    return note_model(tx, request.name);
+  }));
   context.models[request.name] = state;
   context.effects.emplace_back(ApplyRoute{request.name});
   return request.name;
@@ -198,17 +189,15 @@ schema::Result<std::string> request_promotion(Context& context, const std::strin
   row.id = context.new_id("pr");
   row.seed = context.new_seed();
   row.created_us = row.updated_us = now;
-  row.reason = "asked for";
-  auto done =
-      context.commit_rows("request promotion", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-        // A checkpoint takes its time to hash: what may have changed since the request was checked.
-        TRY(promotable_model(tx, row.model));
-        auto put = people::refuse_blocked(tx, checked.engine.checkpoint, checked.engine.kernel, row.contract);
-        if (put) put = put_request(tx, entries, checked, verified, *live);
-        if (put) put = note_promotion(tx, row, context.world.runner, now);
-        return put && also ? also(tx, entries, row) : put;
-      });
-  if (!done) return std::unexpected(done.error());
+  row.reason = "requested";
+  TRY(context.commit_rows("request promotion", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    // Checked again, since hashing a checkpoint may have taken minutes.
+    TRY(promotable_model(tx, row.model));
+    TRY(people::refuse_blocked(tx, checked.engine.checkpoint, checked.engine.kernel, row.contract));
+    TRY(put_request(tx, entries, checked, verified, *live));
+    TRY(note_promotion(tx, row, context.world.runner, now));
+    return also ? also(tx, entries, row) : schema::Result<void>{};
+  }));
   const auto older = queued_of(context, row.model);
   const auto id = row.id;
   const auto name = row.model;

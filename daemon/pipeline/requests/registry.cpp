@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/engine_client.hpp"
@@ -11,6 +10,7 @@
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/read/views.hpp"
 #include "daemon/store/blobs.hpp"
+#include "daemon/store/look_up.hpp"
 #include "schema/contract/contract.hpp"
 #include "schema/json.hpp"
 #include "schema/names.hpp"
@@ -21,33 +21,44 @@ namespace {
 
 using schema::ErrorCode;
 
-View made(View view, bool created) {
-  view.created = created;
-  return view;
-}
-
 /// What ends a transaction that found its work done already.
 constexpr const char* kNothingNew = "nothing new";
-bool is_nothing_new(const schema::Error& error) {
-  return error.code == ErrorCode::conflict && error.message == kNothingNew;
-}
 
 }  // namespace
 
-schema::Result<void> Registry::commit_rows(std::string_view what, const Work& work) {
-  auto done = TRY(committer_.commit(what, work));
-  for (const auto& event : done) publish_(event);
-  return {};
+schema::Result<View> Registry::commit_new(std::string_view what, const Work& work,
+                                          const std::function<View()>& view) {
+  const auto done = committer_.commit(what, work);
+  if (!done && (done.error().code != ErrorCode::conflict || done.error().message != kNothingNew))
+    return std::unexpected(done.error());
+  for (const auto& event : done.value_or(std::vector<Event>{})) publish_(event);
+  auto made = view();
+  made.created = done.has_value();
+  return made;
+}
+
+/// A contract or a kernel: its entry, its text and its row.
+template <typename Row>
+schema::Result<View> Registry::put_document(std::string_view what, schema::EvidenceKind kind,
+                                            schema::EvidenceSubject subject, Row row,
+                                            schema::Result<bool> (*insert)(store::Tx&, const Row&),
+                                            View (*view_of)(const Row&)) {
+  const auto store_row = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+    auto entry = draft(kind, row.registrant, {{"name", row.name}, {"digest", row.digest}});
+    entry.subject = subject;
+    const auto seq = TRY(entries.add(tx, entry));
+    row.evidence_seq = seq;
+    TRY(store::put_blob(tx, row.canonical, "application/json", row.registered_us));
+    const auto inserted = TRY(insert(tx, row));
+    if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
+    return note_made(tx, view_of(row));
+  };
+  return commit_new(what, store_row, [&] { return view_of(row); });
 }
 
 schema::EntryDraft Registry::draft(schema::EvidenceKind kind, const std::string& actor,
                                    schema::EntryValue::Object body) const {
-  schema::EntryDraft entry;
-  entry.time_us = clock_.now_us();
-  entry.kind = kind;
-  entry.actor = actor;
-  entry.body = std::move(body);
-  return entry;
+  return {.time_us = clock_.now_us(), .kind = kind, .actor = actor, .body = std::move(body)};
 }
 
 schema::Result<View> Registry::contract(const std::string& actor, std::string_view text,
@@ -57,23 +68,11 @@ schema::Result<View> Registry::contract(const std::string& actor, std::string_vi
     return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, name));
   const auto& contract = *report.contract;
   store::ContractRow row{contract.digest, contract.name, contract.canonical_json, actor, clock_.now_us(), -1};
-  auto known =
-      TRY(store_.read([&](store::Reader& reader) { return store::find_contract(reader, row.digest); }));
+  auto known = TRY(look_up(store_, store::find_contract, row.digest));
   if (known) return contract_view(*known);
   TRY(schema::check_name(contract.name, "a contract's name", "/metadata/name"));
-  auto done = commit_rows("register contract", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    auto entry = draft(schema::EvidenceKind::contract_registered, actor,
-                       {{"name", contract.name}, {"digest", contract.digest}});
-    entry.subject.contract = contract.digest;
-    auto seq = TRY(entries.add(tx, entry));
-    row.evidence_seq = seq;
-    TRY(store::put_blob(tx, contract.canonical_json, "application/json", row.registered_us));
-    auto inserted = TRY(store::insert_contract(tx, row));
-    if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
-    return note_made(tx, contract_view(row));
-  });
-  if (!done && !is_nothing_new(done.error())) return std::unexpected(done.error());
-  return made(contract_view(row), done.has_value());
+  return put_document("register contract", schema::EvidenceKind::contract_registered,
+                      {.contract = contract.digest}, std::move(row), store::insert_contract, contract_view);
 }
 
 schema::Result<View> Registry::kernel(const std::string& actor, std::string_view text) {
@@ -91,20 +90,11 @@ schema::Result<View> Registry::kernel(const std::string& actor, std::string_view
                        actor,
                        clock_.now_us(),
                        -1};
-  auto known = TRY(store_.read([&](store::Reader& reader) { return store::find_kernel(reader, row.name); }));
+  auto known = TRY(look_up(store_, store::find_kernel, row.name));
   if (known && known->digest == row.digest) return kernel_view(*known);
   TRY(schema::check_name(row.name, "a kernel's name", "/name"));
-  auto done = commit_rows("register kernel", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-    auto seq = TRY(entries.add(tx, draft(schema::EvidenceKind::kernel_registered, actor,
-                                         {{"name", row.name}, {"digest", row.digest}})));
-    row.evidence_seq = seq;
-    TRY(store::put_blob(tx, canonical, "application/json", row.registered_us));
-    auto inserted = TRY(store::insert_kernel(tx, row));
-    if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
-    return note_made(tx, kernel_view(row));
-  });
-  if (!done && !is_nothing_new(done.error())) return std::unexpected(done.error());
-  return made(kernel_view(row), done.has_value());
+  return put_document("register kernel", schema::EvidenceKind::kernel_registered, {}, std::move(row),
+                      store::insert_kernel, kernel_view);
 }
 
 schema::Result<jobs::Manifest> Registry::manifest_of(const std::string& uri) {
@@ -116,16 +106,13 @@ schema::Result<jobs::Manifest> Registry::manifest_of(const std::string& uri) {
 
 schema::Result<bool> Registry::verify_checkpoint(const store::EngineRow& engine) {
   if (engine.checkpoint_uri.empty()) return false;
-  auto manifest = manifest_of(engine.checkpoint_uri);
-  if (!manifest)
-    return std::unexpected(
-        schema::Error{manifest.error().code, manifest.error().message, "/engine", nullptr});
-  if (manifest->digest == engine.checkpoint) return true;
+  const auto manifest = TRY(about("/engine", manifest_of(engine.checkpoint_uri)));
+  if (manifest.digest == engine.checkpoint) return true;
   return schema::fail(
       ErrorCode::conflict,
       fmt::format("the files below {} are {} now, but engine {} was registered with {}: restore "
                   "them, or register the engine again once it serves the new files",
-                  engine.checkpoint_uri, manifest->digest, engine.name, engine.checkpoint),
+                  engine.checkpoint_uri, manifest.digest, engine.name, engine.checkpoint),
       "/engine");
 }
 
@@ -137,42 +124,35 @@ schema::Result<std::string> Registry::checkpoint_of(const EngineRequest& request
                           "an engine needs its checkpoint: a folder (uri) or the digest of its manifest",
                           "/checkpoint");
     }
-    auto digest = schema::parse_digest(request.checkpoint_digest);
-    if (!digest)
-      return std::unexpected(
-          schema::Error{digest.error().code, digest.error().message, "/checkpoint/digest", nullptr});
+    TRY(about("/checkpoint/digest", schema::parse_digest(request.checkpoint_digest)));
     return request.checkpoint_digest;
   }
-  auto manifest = manifest_of(request.checkpoint_uri);
-  if (!manifest)
-    return std::unexpected(
-        schema::Error{manifest.error().code, manifest.error().message, "/checkpoint/uri", nullptr});
-  if (!request.checkpoint_digest.empty() && request.checkpoint_digest != manifest->digest) {
+  const auto manifest = TRY(about("/checkpoint/uri", manifest_of(request.checkpoint_uri)));
+  if (!request.checkpoint_digest.empty() && request.checkpoint_digest != manifest.digest) {
     return schema::fail(
         ErrorCode::invalid_argument,
-        fmt::format("the folder's digest is {}, not {}", manifest->digest, request.checkpoint_digest),
+        fmt::format("the folder's digest is {}, not {}", manifest.digest, request.checkpoint_digest),
         "/checkpoint/digest");
   }
-  return manifest->digest;
+  return manifest.digest;
 }
 
-/// The row of an engine that was asked what it can do.
+/// The row of an engine after probing what it can do.
 schema::Result<store::EngineRow> Registry::probe(const EngineRequest& request, const std::string& base_url) {
-  auto checkpoint = checkpoint_of(request);
-  if (!checkpoint) return std::unexpected(checkpoint.error());
+  auto checkpoint = TRY(checkpoint_of(request));
   auto abilities =
       TRY(jobs::probe_engine(base_url, "", settings_.outgoing, router_mark_ ? router_mark_() : ""));
-  if (!abilities.stated_checkpoint.empty() && abilities.stated_checkpoint != *checkpoint) {
+  if (!abilities.stated_checkpoint.empty() && abilities.stated_checkpoint != checkpoint) {
     return schema::fail(ErrorCode::conflict,
                         fmt::format("the engine at {} says that it serves checkpoint {}, not {}", base_url,
-                                    abilities.stated_checkpoint, *checkpoint),
+                                    abilities.stated_checkpoint, checkpoint),
                         "/checkpoint");
   }
   const auto now = clock_.now_us();
   return store::EngineRow{request.name,
                           base_url,
                           request.kernel,
-                          *checkpoint,
+                          checkpoint,
                           request.checkpoint_uri,
                           jobs::to_json(abilities),
                           now,
@@ -182,34 +162,25 @@ schema::Result<store::EngineRow> Registry::probe(const EngineRequest& request, c
 }
 
 schema::Result<View> Registry::engine(const std::string& actor, const EngineRequest& request) {
-  auto url = net::parse_url(request.url);
-  if (!url) return std::unexpected(schema::Error{url.error().code, url.error().message, "/url", nullptr});
-  if (url->target != "/") {
+  const auto url = TRY(about("/url", net::parse_url(request.url)));
+  if (url.target != "/") {
     return schema::fail(
         ErrorCode::invalid_argument,
         fmt::format("an engine's URL is http://host:port without a path, not {}", request.url), "/url");
   }
-  auto known = store_.read([&](store::Reader& reader) { return store::find_engine(reader, request.name); });
-  if (!known) return std::unexpected(known.error());
-  if (!*known) {
-    TRY(schema::check_name(request.name, "an engine's name", "/name"));
-  }
-  auto kernel =
-      store_.read([&](store::Reader& reader) { return store::find_kernel(reader, request.kernel); });
-  if (!kernel) return std::unexpected(kernel.error());
-  if (!*kernel)
-    return schema::fail(ErrorCode::not_found,
-                        fmt::format("there is no kernel {}; register it first", request.kernel), "/kernel");
-  auto probed = TRY(probe(request, url->base()));
-  auto& row = probed;
-  known = store_.read([&](store::Reader& reader) { return store::find_engine(reader, request.name); });
-  if (!known) return std::unexpected(known.error());
-  const bool same = *known && (*known)->base_url == row.base_url && (*known)->kernel == row.kernel &&
-                    (*known)->checkpoint == row.checkpoint &&
-                    (*known)->checkpoint_uri == row.checkpoint_uri && (*known)->abilities == row.abilities &&
-                    (*known)->max_requests_per_second == row.max_requests_per_second;
-  if (same) return engine_view(**known);
-  auto done = commit_rows("register engine", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+  const auto before = TRY(look_up(store_, store::find_engine, request.name));
+  if (!before) TRY(schema::check_name(request.name, "an engine's name", "/name"));
+  auto kernel = TRY(look_up(store_, store::find_kernel, request.kernel));
+  if (!kernel) return unregistered("kernel", request.kernel, "/kernel");
+  auto row = TRY(probe(request, url.base()));
+  // Read again, since a probe may take half a minute.
+  const auto known = TRY(look_up(store_, store::find_engine, request.name));
+  const bool same = known && known->base_url == row.base_url && known->kernel == row.kernel &&
+                    known->checkpoint == row.checkpoint && known->checkpoint_uri == row.checkpoint_uri &&
+                    known->abilities == row.abilities &&
+                    known->max_requests_per_second == row.max_requests_per_second;
+  if (same) return engine_view(*known);
+  const auto store_row = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto body = schema::EntryValue::Object{{"name", row.name},
                                            {"url", row.base_url},
                                            {"kernel", row.kernel},
@@ -220,16 +191,15 @@ schema::Result<View> Registry::engine(const std::string& actor, const EngineRequ
     entry.subject.checkpoint = row.checkpoint;
     auto seq = TRY(entries.add(tx, entry));
     row.evidence_seq = seq;
-    if (*known) {
+    if (known) {
       TRY(store::replace_engine(tx, row));
     } else {
       auto inserted = TRY(store::insert_engine(tx, row));
       if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
     }
     return note_made(tx, engine_view(row));
-  });
-  if (!done && !is_nothing_new(done.error())) return std::unexpected(done.error());
-  return made(engine_view(row), done.has_value());
+  };
+  return commit_new("register engine", store_row, [&] { return engine_view(row); });
 }
 
 }  // namespace driftgate::pipeline

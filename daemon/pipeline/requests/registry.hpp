@@ -36,7 +36,13 @@ class Registry {
   schema::Result<bool> verify_checkpoint(const store::EngineRow& engine);
 
  private:
-  schema::Result<void> commit_rows(std::string_view what, const Work& work);
+  /// The view with `created`, false where the transaction found the row stored already.
+  schema::Result<View> commit_new(std::string_view what, const Work& work, const std::function<View()>& view);
+  template <typename Row>
+  schema::Result<View> put_document(std::string_view what, schema::EvidenceKind kind,
+                                    schema::EvidenceSubject subject, Row row,
+                                    schema::Result<bool> (*insert)(store::Tx&, const Row&),
+                                    View (*view_of)(const Row&));
   schema::Result<jobs::Manifest> manifest_of(const std::string& uri);
   schema::Result<std::string> checkpoint_of(const EngineRequest& request);
   schema::Result<store::EngineRow> probe(const EngineRequest& request, const std::string& base_url);

@@ -29,9 +29,7 @@ class Members {
     }
     for (const auto& [key, item] : value.items()) {
       if (std::ranges::find(allowed, key) == allowed.end()) {
-        std::string names;
-        for (const auto name : allowed) names += (names.empty() ? "" : ", ") + std::string(name);
-        fault(key, fmt::format("'{}' is not known here; allowed are {}", key, names));
+        fault(key, fmt::format("'{}' is not known here; allowed are {}", key, fmt::join(allowed, ", ")));
       }
     }
   }
@@ -43,7 +41,7 @@ class Members {
       return {};
     }
     if (!item->is_string() || item->get_ref<const std::string&>().size() > limit) {
-      fault(key, fmt::format("'{}' must be a text of at most {} bytes", key, limit));
+      fault(key, fmt::format("'{}' must be a string of at most {} bytes", key, limit));
       return {};
     }
     auto found = item->get<std::string>();
@@ -112,9 +110,8 @@ CaptureSource read_source(Members& outer, std::string_view key) {
 }
 
 constexpr const char* kFloorShapes =
-    "a floor is a second capture (a path or {\"adapter\": NAME}), or a list of two that are held against "
-    "each "
-    "other";
+    "a floor is a second capture (a path or {\"adapter\": NAME}), or a list of two that are compared with "
+    "each other";
 
 /// `at` is the pointer of the list or of the one source.
 CaptureSource read_floor_source(Members& outer, std::string_view key, const json& item,
@@ -196,6 +193,12 @@ json captures_json(const StageCaptures& captures) {
 }
 
 }  // namespace
+
+std::unexpected<schema::Error> unregistered(std::string_view what, std::string_view name,
+                                            std::string pointer) {
+  return schema::fail(ErrorCode::not_found, fmt::format("there is no {} {}; register it first", what, name),
+                      std::move(pointer));
+}
 
 schema::Result<PromotionRequest> parse_promotion_request(std::string_view text) {
   auto parsed = TRY(schema::parse_json(text, {}, "the promotion"));

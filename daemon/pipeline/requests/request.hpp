@@ -9,6 +9,17 @@
 
 namespace driftgate::pipeline {
 
+/// The result, an error as one about the member at a JSON pointer.
+template <typename T>
+schema::Result<T> about(std::string pointer, schema::Result<T> result) {
+  if (!result) result.error() = {result.error().code, result.error().message, std::move(pointer), nullptr};
+  return result;
+}
+
+/// `not_found` for a request that names an engine, a kernel or a contract that was not registered.
+[[nodiscard]] std::unexpected<schema::Error> unregistered(std::string_view what, std::string_view name,
+                                                          std::string pointer);
+
 /// Where a capture comes from: a path below a configured root, or an adapter of the daemon's settings
 /// that produces it in a job. Exactly one of the two is set.
 struct CaptureSource {

@@ -7,8 +7,10 @@
 
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/read/lists.hpp"
 #include "daemon/pipeline/requests/request.hpp"
 #include "daemon/schedule/fire_times.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/schedules.hpp"
 #include "daemon/store/sqlite/write_scope.hpp"
 #include "schema/json.hpp"
@@ -29,10 +31,9 @@ json maybe(const std::optional<T>& value) {
 }
 
 schema::Result<View> view_of(store::Reader& reader, const store::ScheduleRow& row) {
-  auto fires = store::list_schedule_fires(reader, row.name, kShownFires);
-  if (!fires) return std::unexpected(fires.error());
+  auto fires = TRY(store::list_schedule_fires(reader, row.name, kShownFires));
   json list = json::array();
-  for (const auto& fire : *fires) {
+  for (const auto& fire : fires) {
     list.push_back({{"fire_us", fire.fire_us},
                     {"outcome", fire.outcome},
                     {"why", fire.why},
@@ -57,38 +58,37 @@ schema::Result<View> view_of(store::Reader& reader, const store::ScheduleRow& ro
   return View{row.name, row.revision, false, schema::canonical_json(value)};
 }
 
-std::unexpected<schema::Error> at(ErrorCode code, std::string message, std::string where) {
-  return schema::fail(code, std::move(message), std::move(where));
+std::optional<std::int64_t> next_us(const schedule::Cron& cron, const schedule::Zone& zone,
+                                    std::int64_t now_us) {
+  const auto next = schedule::next_fire(cron, zone, now_us / kSecond);
+  return next ? std::optional(*next * kSecond) : std::nullopt;
 }
 
 /// The row that a request stands for; next_us after `now_us`.
 schema::Result<store::ScheduleRow> row_of(const ScheduleRequest& request, const std::string& actor,
                                           std::int64_t now_us) {
-  auto cron = schedule::parse_cron(request.cron);
-  if (!cron) return at(cron.error().code, cron.error().message, "/cron");
-  auto zone = schedule::Zone::find(request.zone);
-  if (!zone) return at(zone.error().code, zone.error().message, "/timezone");
+  const auto cron = TRY(about("/cron", schedule::parse_cron(request.cron)));
+  const auto zone = TRY(about("/timezone", schedule::Zone::find(request.zone)));
   if (request.misfire != "skip" && request.misfire != "run_once")
-    return at(ErrorCode::invalid_argument, "misfire is skip or run_once", "/misfire");
+    return schema::fail(ErrorCode::invalid_argument, "misfire is skip or run_once", "/misfire");
   if (request.if_running != "skip" && request.if_running != "queue")
-    return at(ErrorCode::invalid_argument, "if_running is skip or queue", "/if_running");
+    return schema::fail(ErrorCode::invalid_argument, "if_running is skip or queue", "/if_running");
   if (request.grace_s < 0 || request.grace_s > kMaxGraceSeconds)
-    return at(ErrorCode::invalid_argument, fmt::format("grace_s is 0 to {}", kMaxGraceSeconds), "/grace_s");
-  auto promotion = parse_promotion_request(request.request);
-  if (!promotion) return at(promotion.error().code, promotion.error().message, "/promotion");
+    return schema::fail(ErrorCode::invalid_argument, fmt::format("grace_s is 0 to {}", kMaxGraceSeconds),
+                        "/grace_s");
+  const auto promotion = TRY(about("/promotion", parse_promotion_request(request.request)));
   store::ScheduleRow row;
   row.name = request.name;
-  row.cron = cron->text;
-  row.zone = zone->name();
-  row.model = promotion->model;
-  row.request = to_json(*promotion);
+  row.cron = cron.text;
+  row.zone = zone.name();
+  row.model = promotion.model;
+  row.request = to_json(promotion);
   row.misfire = request.misfire;
   row.grace_s = request.grace_s;
   row.if_running = request.if_running;
   row.owner = actor;
   row.created_us = row.updated_us = now_us;
-  const auto next = schedule::next_fire(*cron, *zone, now_us / kSecond);
-  if (next) row.next_us = *next * kSecond;
+  row.next_us = next_us(cron, zone, now_us);
   return row;
 }
 
@@ -98,9 +98,11 @@ schema::Result<void> record(store::Tx& tx, schema::EvidenceKind kind, const std:
                             schema::EntryValue::Object body) {
   body.insert_or_assign("schedule", row.name);
   body.insert_or_assign("revision", row.revision);
-  schema::EntryDraft entry{.time_us = now_us, .kind = kind, .actor = actor, .body = std::move(body)};
-  entry.subject.model = row.model;
-  TRY(evidence::append(tx, entry));
+  TRY(evidence::append(tx, {.time_us = now_us,
+                            .kind = kind,
+                            .actor = actor,
+                            .subject = {.model = row.model},
+                            .body = std::move(body)}));
   return {};
 }
 
@@ -159,8 +161,7 @@ class StoredSchedules final : public ScheduleAdmin {
       const auto cron = schedule::parse_cron(stored.cron);
       const auto zone = schedule::Zone::find(stored.zone);
       if (!cron || !zone) return;
-      const auto next = schedule::next_fire(*cron, *zone, now_us_() / kSecond);
-      stored.next_us = next ? std::optional(*next * kSecond) : std::nullopt;
+      stored.next_us = next_us(*cron, *zone, now_us_());
     });
   }
 
@@ -181,21 +182,13 @@ class StoredSchedules final : public ScheduleAdmin {
   }
 
   schema::Result<Page> list(const PageRequest& request) override {
-    return store_.read([&](store::Reader& reader) -> schema::Result<Page> {
-      const auto limit = std::clamp<std::size_t>(request.limit, 1, kMaxPageItems);
-      auto rows = TRY(store::list_schedules(reader, request.after, static_cast<std::int64_t>(limit) + 1));
-      Page page;
-      for (std::size_t i = 0; i < std::min(rows.size(), limit); ++i) {
-        auto view = TRY(view_of(reader, rows[i]));
-        page.items.push_back(std::move(view));
-      }
-      if (rows.size() > limit) page.next = rows[limit - 1].name;
-      return page;
-    });
+    const auto limit = std::clamp<std::size_t>(request.limit, 1, kMaxPageItems);
+    return view_page(store_, {request.after, limit}, store::list_schedules, view_of,
+                     &store::ScheduleRow::name);
   }
 
   schema::Result<View> next(const std::string& name, std::size_t count) override {
-    auto row = TRY(store_.read([&](store::Reader& reader) { return store::get_schedule(reader, name); }));
+    auto row = TRY(look_up(store_, store::get_schedule, name));
     auto cron = TRY(schedule::parse_cron(row.cron));
     auto zone = TRY(schedule::Zone::find(row.zone));
     json items = json::array();
@@ -216,8 +209,8 @@ class StoredSchedules final : public ScheduleAdmin {
       edit(row);
       row.created_us = created_us;
       row.updated_us = now_us_();
-      auto updated = store::update_schedule(tx, row);
-      return updated ? record_set(tx, actor, row, row.updated_us, what) : updated;
+      TRY(store::update_schedule(tx, row));
+      return record_set(tx, actor, row, row.updated_us, what);
     }));
     return get(name);
   }
@@ -244,26 +237,28 @@ schema::Result<ScheduleRequest> parse_schedule_request(std::string_view text, co
         std::ranges::find_if(texts, [&](const auto& item) { return key == item.first; });
     if (known != std::end(texts)) {
       if (!value.is_string())
-        return at(ErrorCode::invalid_document, fmt::format("'{}' must be a string", key), pointer);
+        return schema::fail(ErrorCode::invalid_document, fmt::format("'{}' must be a string", key), pointer);
       if (key == "name" && !name.empty() && value != name)
-        return at(ErrorCode::invalid_document, "the name is not the one in the path", pointer);
+        return schema::fail(ErrorCode::invalid_document, "the name is not the one in the path", pointer);
       *known->second = value.get<std::string>();
     } else if (key == "grace_s" && value.is_number_integer()) {
       request.grace_s = value.get<std::int64_t>();
     } else if (key == "promotion" && value.is_object()) {
       request.request = value.dump();
     } else {
-      return at(
+      return schema::fail(
           ErrorCode::invalid_document,
-          fmt::format("'{}' is no member of a schedule, or of another kind; it has name, cron, timezone, "
-                      "promotion, misfire, grace_s and if_running",
-                      key),
+          fmt::format(
+              "'{}' is not a member of a schedule, or has another type; a schedule has name, cron, timezone, "
+              "promotion, misfire, grace_s and if_running",
+              key),
           pointer);
     }
   }
-  if (request.cron.empty()) return at(ErrorCode::invalid_document, "'cron' is missing", "/cron");
+  if (request.cron.empty()) return schema::fail(ErrorCode::invalid_document, "'cron' is missing", "/cron");
   if (request.request.empty())
-    return at(ErrorCode::invalid_document, "'promotion', the request that is made, is missing", "/promotion");
+    return schema::fail(ErrorCode::invalid_document, "'promotion', the request to make, is missing",
+                        "/promotion");
   return request;
 }
 

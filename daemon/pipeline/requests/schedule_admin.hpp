@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,7 +11,7 @@
 
 namespace driftgate::pipeline {
 
-/// What a person says of a schedule.
+/// A schedule as a person writes it.
 struct ScheduleRequest {
   std::string name;  ///< 1 … 64 of [A-Za-z0-9._-]
   std::string cron, zone = "UTC";

@@ -6,6 +6,7 @@
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
 #include "daemon/schedule/misfire.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/schedules.hpp"
 #include "schema/utf8.hpp"
 
@@ -46,14 +47,89 @@ bool may_pass(ErrorCode code) {
          code == ErrorCode::storage_full;
 }
 
+/// A schedule, and the fire time of it that is decided.
+struct Fire {
+  store::ScheduleRow row;
+  schedule::DueFire due;
+};
+
+/// The schedule is still what it was when it was found due.
+schema::Result<bool> is_unchanged(store::Reader& reader, const store::ScheduleRow& row) {
+  const auto stored = TRY(store::find_schedule(reader, row.name));
+  return stored && stored->revision == row.revision && stored->next_us == row.next_us;
+}
+
+/// Stores what was decided, `decided` with its outcome, reason and promotion, and when the schedule fires
+/// next.
+schema::Result<void> put_fire(Context& context, store::Tx& tx, Entries& entries, const Fire& fire,
+                              schema::EntryDraft entry, store::ScheduleFireRow decided) {
+  const auto& [row, due] = fire;
+  const auto unchanged = TRY(is_unchanged(tx, row));
+  if (!unchanged)
+    return schema::fail(ErrorCode::already_exists, fmt::format("schedule {} was changed", row.name));
+  entry.time_us = context.now();
+  entry.actor = actor_of(row);
+  entry.body.merge(fire_body(row, due, context.now()));
+  const auto seq = TRY(entries.add(tx, entry));
+  decided.schedule = row.name;
+  decided.fire_us = due.fire_s * kSecond;
+  decided.owner = row.owner;
+  decided.decided_us = context.now();
+  decided.evidence_seq = seq;
+  TRY(store::insert_schedule_fire(tx, decided));
+  return store::set_next_fire(tx, row.name, in_us(due.next_s));
+}
+
+/// The fire time was decided before, or the schedule changed: nothing but its next fire time is left to do.
+void move_on(Context& context, const Fire& fire) {
+  const auto& name = fire.row.name;
+  auto done = context.commit_rows("move schedule on", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
+    const auto unchanged = TRY(is_unchanged(tx, fire.row));
+    return unchanged ? store::set_next_fire(tx, name, in_us(fire.due.next_s)) : schema::Result<void>{};
+  });
+  if (!done)
+    context.warn(fmt::format("schedule {} could not be moved on: {}", name, done.error().describe()));
+}
+
+void skip_fire(Context& context, const Fire& fire, const std::string& why, const std::string& reason) {
+  const schema::EntryDraft entry{.kind = EvidenceKind::schedule_skipped,
+                                 .subject = {.model = fire.row.model},
+                                 .body = {{"why", why}, {"reason", schema::utf8_text(reason, 1'000)}}};
+  auto done = context.commit_rows("skip schedule", [&](store::Tx& tx, Entries& entries) {
+    return put_fire(context, tx, entries, fire, entry, {.outcome = "skipped", .why = why});
+  });
+  if (done) return;
+  if (done.error().code == ErrorCode::already_exists) return move_on(context, fire);
+  context.warn(fmt::format("schedule {} could not be skipped: {}", fire.row.name, done.error().describe()));
+}
+
+/// The promotion, its entry, and that of the fire time, in one transaction.
+void request_by(Context& context, const Fire& fire, const schema::Result<CheckedRequest>& checked,
+                const schema::Result<bool>& verified) {
+  if (!verified) return skip_fire(context, fire, "refused", verified.error().describe());
+  const AlsoRequested also = [&](store::Tx& tx, Entries& entries, const store::PromotionRow& promotion) {
+    return put_fire(context, tx, entries, fire,
+                    {.kind = EvidenceKind::schedule_fired,
+                     .subject = subject_of(promotion, ""),
+                     .body = {{"promotion", promotion.id}}},
+                    {.outcome = "fired", .why = "on time", .promotion = promotion.id});
+  };
+  auto asked = checked ? request_promotion(context, actor_of(fire.row), *checked, *verified, also)
+                       : schema::Result<std::string>(std::unexpected(checked.error()));
+  if (asked) return;
+  const auto& error = asked.error();
+  if (error.code == ErrorCode::already_exists) return move_on(context, fire);
+  if (may_pass(error.code))
+    return context.warn(fmt::format("schedule {} is tried again: {}", fire.row.name, error.describe()));
+  skip_fire(context, fire, "refused", error.describe());
+}
+
 }  // namespace
 
-/// Decides each schedule that is due; doing it twice changes nothing, since a fire time is stored once.
 void ScheduledRequests::fire_due() {
   if (context_.now() < next_look_us_) return;
   next_look_us_ = context_.now() + kLookEveryUs;
-  auto due = context_.world.store.read(
-      [&](store::Reader& reader) { return store::due_schedules(reader, context_.now(), kMaxDue); });
+  auto due = look_up(context_.world.store, store::due_schedules, context_.now(), kMaxDue);
   if (!due) return context_.warn(fmt::format("schedules cannot be read: {}", due.error().describe()));
   for (const auto& row : *due) {
     if (!firing_.contains(row.name)) fire(row);
@@ -68,35 +144,35 @@ void ScheduledRequests::fire(const store::ScheduleRow& row) {
                                      (cron ? zone.error() : cron.error()).describe()));
   }
   const auto policy = row.misfire == "run_once" ? schedule::Misfire::run_once : schedule::Misfire::skip;
-  const auto due = schedule::decide_due(*cron, *zone, *row.next_us / kSecond, context_.now() / kSecond,
-                                        policy, row.grace_s);
-  if (!due.run) {
-    return skip_fire(row, due, "misfire",
-                     fmt::format("the daemon came {} s late, and the schedule's misfire policy is {}",
-                                 context_.now() / kSecond - due.fire_s, row.misfire));
+  const Fire fire{row, schedule::decide_due(*cron, *zone, *row.next_us / kSecond, context_.now() / kSecond,
+                                            policy, row.grace_s)};
+  const auto skip = [&](const char* why, const std::string& reason) {
+    skip_fire(context_, fire, why, reason);
+  };
+  if (!fire.due.run) {
+    return skip("misfire", fmt::format("the daemon came {} s late, and the schedule's misfire policy is {}",
+                                       context_.now() / kSecond - fire.due.fire_s, row.misfire));
   }
   if (const auto* blackout = context_.blackout_of(row.model))
-    return skip_fire(row, due, "blackout", fmt::format("the blackout '{}' covers it", blackout->text));
+    return skip("blackout", fmt::format("the blackout '{}' covers it", blackout->text));
   for (const auto& [id, live] : context_.promotions) {
     if (live->row.model != row.model || row.if_running != "skip") continue;
-    return skip_fire(row, due, "running",
-                     fmt::format("promotion {} is {}", id, store::to_string(live->row.state)));
+    return skip("running", fmt::format("promotion {} is {}", id, store::to_string(live->row.state)));
   }
-  const auto withdrawn = context_.world.store.read(
-      [&](store::Reader& reader) { return auth::is_withdrawn(reader, row.owner, auth::Scope::promoter); });
+  const auto withdrawn = look_up(context_.world.store, auth::is_withdrawn, row.owner, auth::Scope::promoter);
   if (!withdrawn)
     return context_.warn(
         fmt::format("schedule {} is tried again: {}", row.name, withdrawn.error().describe()));
   if (*withdrawn) {
-    return skip_fire(row, due, "owner_revoked",
-                     fmt::format("the token of {}, who set it last, was revoked: someone who may set "
-                                 "schedules has to set it again or delete it",
-                                 row.owner));
+    return skip("owner_revoked",
+                fmt::format("the token of {}, who set it last, was revoked: someone who may set "
+                            "schedules has to set it again or delete it",
+                            row.owner));
   }
   auto request = parse_promotion_request(row.request);
-  if (!request) return skip_fire(row, due, "refused", request.error().describe());
+  if (!request) return skip("refused", request.error().describe());
   firing_.insert(row.name);
-  // Hashing a checkpoint takes its time, so it is done beside the loop.
+  // Hashing a checkpoint may take minutes, so it is done on the helper thread.
   struct Answers {
     schema::Result<CheckedRequest> checked{};
     schema::Result<bool> verified = false;
@@ -107,87 +183,10 @@ void ScheduledRequests::fire(const store::ScheduleRow& row) {
         answers->checked = world.check(actor, request);
         if (answers->checked) answers->verified = world.verify(answers->checked->engine);
       },
-      [this, answers, row, due] {
-        firing_.erase(row.name);
-        request_by(row, due, answers->checked, answers->verified);
+      [this, answers, fire] {
+        firing_.erase(fire.row.name);
+        request_by(context_, fire, answers->checked, answers->verified);
       });
-}
-
-/// The promotion, its entry, and that of the fire time, in one transaction.
-void ScheduledRequests::request_by(const store::ScheduleRow& row, const schedule::DueFire& due,
-                                   const schema::Result<CheckedRequest>& checked,
-                                   const schema::Result<bool>& verified) {
-  if (!verified) return skip_fire(row, due, "refused", verified.error().describe());
-  const AlsoRequested also = [&](store::Tx& tx, Entries& entries,
-                                 const store::PromotionRow& promotion) -> schema::Result<void> {
-    auto body = fire_body(row, due, context_.now());
-    body["promotion"] = promotion.id;
-    schema::EntryDraft entry{.time_us = context_.now(),
-                             .kind = EvidenceKind::schedule_fired,
-                             .actor = actor_of(row),
-                             .subject = subject_of(promotion, ""),
-                             .body = std::move(body)};
-    return put_fire(tx, entries, row, due, entry, "fired", "on time", promotion.id);
-  };
-  auto asked = checked ? request_promotion(context_, actor_of(row), *checked, *verified, also)
-                       : schema::Result<std::string>(std::unexpected(checked.error()));
-  if (asked) return;
-  if (asked.error().code == ErrorCode::already_exists) return move_on(row, due);
-  if (may_pass(asked.error().code))
-    return context_.warn(fmt::format("schedule {} is tried again: {}", row.name, asked.error().describe()));
-  skip_fire(row, due, "refused", asked.error().describe());
-}
-
-void ScheduledRequests::skip_fire(const store::ScheduleRow& row, const schedule::DueFire& due,
-                                  const std::string& why, const std::string& reason) {
-  auto done =
-      context_.commit_rows("skip schedule", [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
-        auto body = fire_body(row, due, context_.now());
-        body["why"] = why;
-        body["reason"] = schema::utf8_text(reason, 1'000);
-        schema::EntryDraft entry{.time_us = context_.now(),
-                                 .kind = EvidenceKind::schedule_skipped,
-                                 .actor = actor_of(row),
-                                 .subject = {},
-                                 .body = std::move(body)};
-        entry.subject.model = row.model;
-        return put_fire(tx, entries, row, due, entry, "skipped", why, std::nullopt);
-      });
-  if (!done && done.error().code == ErrorCode::already_exists) return move_on(row, due);
-  if (!done)
-    context_.warn(fmt::format("schedule {} could not be skipped: {}", row.name, done.error().describe()));
-}
-
-/// The fire time was decided before, or the schedule changed: nothing but its next fire time is left to do.
-void ScheduledRequests::move_on(const store::ScheduleRow& row, const schedule::DueFire& due) {
-  auto done = context_.commit_rows("move schedule on", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
-    auto stored = TRY(store::find_schedule(tx, row.name));
-    if (!stored || stored->revision != row.revision || stored->next_us != row.next_us) return {};
-    return store::set_next_fire(tx, row.name, in_us(due.next_s));
-  });
-  if (!done)
-    context_.warn(fmt::format("schedule {} could not be moved on: {}", row.name, done.error().describe()));
-}
-
-schema::Result<void> ScheduledRequests::put_fire(store::Tx& tx, Entries& entries,
-                                                 const store::ScheduleRow& row, const schedule::DueFire& due,
-                                                 const schema::EntryDraft& entry, const std::string& outcome,
-                                                 const std::string& why,
-                                                 const std::optional<std::string>& promotion) const {
-  auto stored = TRY(store::find_schedule(tx, row.name));
-  if (!stored || stored->revision != row.revision || stored->next_us != row.next_us)
-    return schema::fail(ErrorCode::already_exists, fmt::format("schedule {} was changed", row.name));
-  auto seq = TRY(entries.add(tx, entry));
-  const store::ScheduleFireRow fire{.schedule = row.name,
-                                    .fire_us = due.fire_s * kSecond,
-                                    .outcome = outcome,
-                                    .why = why,
-                                    .promotion = promotion,
-                                    .owner = row.owner,
-                                    .decided_us = context_.now(),
-                                    .evidence_seq = seq};
-  TRY(store::insert_schedule_fire(tx, fire));
-  return store::set_next_fire(tx, row.name, in_us(due.next_s));
 }
 
 }  // namespace driftgate::pipeline

@@ -7,9 +7,9 @@
 #include "daemon/pipeline/machine/ladder.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/stages/carried_signals.hpp"
-#include "daemon/pipeline/stages/spending_key.hpp"
 #include "daemon/pipeline/stages/step.hpp"
 #include "daemon/route/table/route_table.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/promotions/stream_states.hpp"
 #include "daemon/store/registry/engines.hpp"
 #include "schema/sha256.hpp"
@@ -18,15 +18,9 @@ namespace driftgate::pipeline {
 namespace {
 
 stages::RequestOutcome outcome_of(route::Outcome outcome) {
-  switch (outcome) {
-    case route::Outcome::ok:
-      return stages::RequestOutcome::ok;
-    case route::Outcome::failed:
-      return stages::RequestOutcome::failed;
-    case route::Outcome::excluded:
-      return stages::RequestOutcome::excluded;
-  }
-  return stages::RequestOutcome::excluded;
+  using stages::RequestOutcome;
+  if (outcome == route::Outcome::ok) return RequestOutcome::ok;
+  return outcome == route::Outcome::failed ? RequestOutcome::failed : RequestOutcome::excluded;
 }
 
 stages::CanaryObservation observation_of(const route::Observation& seen) {
@@ -47,7 +41,7 @@ stages::CanaryObservation observation_of(const route::Observation& seen) {
 
 /// α of the run, spent with the run's row; then nothing is spent again for this run.
 schema::Result<void> spend(Context& context, Live& live) {
-  auto key = TRY(spending_key(context.world.store, live.candidate, live.row.contract, live.run.key.stage));
+  auto key = TRY(context.spending_key(live));
   auto progress = live.progress;
   auto run = live.run;
   auto spent = context.commit_rows("spend alpha", [&](store::Tx& tx, Entries&) -> schema::Result<void> {
@@ -94,7 +88,7 @@ std::int64_t newest_us(const Live& live, const StageProgress& progress) {
   return std::max(progress.last_window_us, live.run.step_started_us);
 }
 
-/// What the tests are asked with. Ages are by the daemon's clock.
+/// The context that the tests decide in. Ages are by the daemon's clock.
 schema::Result<stages::CanaryContext> context_of(Context& context, const Live& live,
                                                  const StageProgress& progress) {
   auto approved = TRY(is_approved(context, live));
@@ -116,8 +110,7 @@ std::optional<Capacity> check_capacity(Context& context, const Live& live, stage
   auto facts = machine::asked_of_fallback(context.facts(live), decision);
   if (!facts) return std::nullopt;
   if (!facts->engine.empty()) {
-    auto engine = context.world.store.read(
-        [&](store::Reader& reader) { return store::find_engine(reader, live.fallback.engine); });
+    auto engine = look_up(context.world.store, store::find_engine, live.fallback.engine);
     if (engine && *engine) facts->max_requests_per_second = (*engine)->max_requests_per_second;
     if (auto healthy = context.world.health(live.fallback.base_url); !healthy)
       facts->unhealthy = healthy.error();
@@ -147,9 +140,7 @@ schema::Result<void> recall_incumbent(Context& context, const Live& live) {
         return texts;
       });
   if (!kept) return std::unexpected(kept.error());
-  for (const std::string& text : *kept) {
-    TRY(remembered.adopt(text, live.baseline.id));
-  }
+  for (const std::string& text : *kept) TRY(remembered.adopt(text, live.baseline.id));
   remembered.mark_recalled(live.row.id);
   return {};
 }
@@ -176,9 +167,7 @@ StageStep canary_step(Context& context, Live& live) {
         context.facts(live),
         {step, share, begins ? "the canary begins" : "the route was read back; the step goes on"});
   }
-  Change change;
-  change.effects.emplace_back(ApplyRoute{live.row.model});
-  return change;
+  return Change{.effects = {ApplyRoute{live.row.model}}};
 }
 
 schema::Result<Change> canary_route_applied(Context& context, Live& live) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/promotions/verdicts.hpp"
 #include "schema/verdict.hpp"
 
@@ -20,13 +21,11 @@ schema::Result<void> carry_signals(store::Store& store, const schema::Contract& 
                                    std::string_view promotion, std::int64_t now_us,
                                    stages::CanaryContext& context) {
   if (std::ranges::none_of(contract.clauses, is_carried)) return {};
-  auto rows =
-      store.read([&](store::Reader& reader) { return store::list_promotion_verdicts(reader, promotion); });
-  if (!rows) return std::unexpected(rows.error());
+  auto rows = TRY(look_up(store, store::list_promotion_verdicts, promotion));
   for (const schema::Clause& clause : contract.clauses) {
     if (!is_carried(clause)) continue;
     const store::VerdictRow* newest = nullptr;
-    for (const auto& row : *rows) {
+    for (const auto& row : rows) {
       const bool shadow = row.stage.stage == schema::to_string(schema::Stage::shadow_runtime);
       if (shadow && row.clause == clause.address()) newest = &row;  // by evidence seq
     }

@@ -1,11 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "schema/error.hpp"
 #include "stages/report/report.hpp"
 
 namespace driftgate::pipeline {
@@ -16,19 +14,13 @@ struct StageConclusion {
   std::string report_json;
   std::string table;                        ///< bytes of the measurement table, or empty
   std::vector<std::string> floor_tables{};  ///< bytes of the noise floors' tables
-  std::string inputs_digest;                ///< of the table, or of what stands for it
+  std::string inputs_digest;                ///< of the table, or of what replaces it
   std::string pairs;                        ///< shadow: the pair records, or empty
   std::uint32_t run = 0;                    ///< k: the α of this run is that of the k-th; 0 = none was spent
   /// What the verdict follows from beside the clauses: the canary's action, "failed" when nothing could be
   /// measured; "" = from the clauses alone.
   std::string action{};
-  bool ended = true;  ///< false: the stage goes on after this look
-};
-
-/// What an evaluation beside the loop gives back.
-struct Evaluated {
-  StageConclusion conclusion;
-  std::optional<schema::Error> error{};
+  bool ended = true;  ///< false: the stage continues
 };
 
 }  // namespace driftgate::pipeline

@@ -2,21 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
-
+#include "daemon/base/read_file.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {
 namespace {
 
 using schema::ErrorCode;
-
-schema::Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return schema::fail(ErrorCode::io, fmt::format("cannot open {}", path));
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 /// What makes a table one of this promotion: the kernels that the contract names and the checkpoint.
 schema::Result<void> check_identity(const gpu::MeasurementTable& table, const std::string& train_kernel,
@@ -28,18 +20,16 @@ schema::Result<void> check_identity(const gpu::MeasurementTable& table, const st
         ErrorCode::not_comparable,
         fmt::format("the {} is '{}', this promotion needs '{}'; make captures with it", what, found, wanted));
   };
-  auto train = same(table.train.kernel, train_kernel, "kernel of the train capture");
-  if (!train) return train;
+  TRY(same(table.train.kernel, train_kernel, "kernel of the train capture"));
   TRY(same(table.inf.kernel, inf_kernel, "kernel of the inf capture"));
   return same(table.inf.checkpoint_digest, checkpoint, "checkpoint of the captures");
 }
 
 schema::Result<LoadedTable> read_table(const TableFile& file, const std::string& train_kernel,
                                        const std::string& inf_kernel, const std::string& checkpoint) {
-  auto bytes = TRY(read_file(file.path));
+  auto bytes = TRY(base::read_file(file.path));
   if (schema::sha256_digest(bytes) != file.digest) {
-    return schema::fail(ErrorCode::corrupt, "the measurement table is not the one that the job wrote",
-                        file.path);
+    return schema::fail(ErrorCode::corrupt, "the measurement table does not match its digest", file.path);
   }
   auto table = TRY(gpu::deserialise(bytes));
   TRY(check_identity(table, train_kernel, inf_kernel, checkpoint));
@@ -67,20 +57,18 @@ stages::Floors LoadedTables::floors() const {
 
 schema::Result<LoadedTables> read_tables(const TableFiles& files, const schema::Contract& contract,
                                          const std::string& checkpoint) {
-  const auto& train = contract.train_kernel;
-  const auto& inf = contract.inf_kernel;
-  auto drift = TRY(read_table(files.drift, train, inf, checkpoint));
+  auto drift = TRY(read_table(files.drift, contract.train_kernel, contract.inf_kernel, checkpoint));
   LoadedTables tables{.drift = std::move(drift)};
-  if (files.floor_train) {
-    auto floor = read_table(*files.floor_train, train, train, checkpoint);
-    if (!floor) return schema::wrap(floor.error(), "the train floor");
-    tables.floor_train = std::move(*floor);
-  }
-  if (files.floor_inf) {
-    auto floor = read_table(*files.floor_inf, inf, inf, checkpoint);
-    if (!floor) return schema::wrap(floor.error(), "the inf floor");
-    tables.floor_inf = std::move(*floor);
-  }
+  const auto read_floor = [&](const std::optional<TableFile>& file, const std::string& kernel,
+                              std::optional<LoadedTable>& floor, const char* name) -> schema::Result<void> {
+    if (!file) return {};
+    auto read = read_table(*file, kernel, kernel, checkpoint);
+    if (!read) return schema::wrap(read.error(), name);
+    floor = std::move(*read);
+    return {};
+  };
+  TRY(read_floor(files.floor_train, contract.train_kernel, tables.floor_train, "the train floor"));
+  TRY(read_floor(files.floor_inf, contract.inf_kernel, tables.floor_inf, "the inf floor"));
   return tables;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/replace.hpp>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include "daemon/pipeline/stages/report_json.hpp"
 #include "daemon/pipeline/stages/step.hpp"
 #include "daemon/store/blobs.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/engines.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
@@ -36,13 +38,6 @@ const std::optional<StageCaptures>& captures_of(const PromotionRequest& request,
   return stage == schema::to_string(Stage::offline_numeric) ? request.numeric : request.slice;
 }
 
-std::string replaced(std::string word, std::string_view from, const std::string& to) {
-  for (std::size_t at = word.find(from); at != std::string::npos; at = word.find(from, at + to.size())) {
-    word.replace(at, from.size(), to);
-  }
-  return word;
-}
-
 using Marks = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
 /// A word of an adapter's argv with its marks filled in. Names are checked when they are registered; one of
@@ -55,7 +50,7 @@ schema::Result<std::string> filled(const std::string& pattern, Marks marks) {
     if (!pattern.contains(mark)) continue;
     control = control || std::ranges::any_of(
                              value, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-    word = replaced(std::move(word), mark, std::string(value));
+    boost::replace_all(word, mark, value);
   }
   const bool option = word.starts_with('-') && !pattern.starts_with('-');
   if (!option && !control) return word;
@@ -67,24 +62,24 @@ schema::Result<std::string> filled(const std::string& pattern, Marks marks) {
           pattern, option ? "an option of the program" : "a word with control characters"));
 }
 
-Evaluated evaluate(const TableFiles& files, const schema::Contract& contract, const std::string& checkpoint,
-                   Stage stage, stages::StageInputs inputs) {
-  Evaluated done;
-  auto tables = read_tables(files, contract, checkpoint);
-  if (!tables) return {.conclusion = {}, .error = tables.error()};
-  inputs.floors = tables->floors();
-  const auto& table = tables->drift.table;
-  done.conclusion.report = stage == Stage::offline_numeric
-                               ? stages::evaluate_offline_numeric(contract, table, inputs)
-                               : stages::evaluate_statistical_slice(contract, table, inputs);
-  done.conclusion.report_json = report_json(done.conclusion.report, &table, contract, inputs.floors);
-  done.conclusion.inputs_digest = files.drift.digest;
-  done.conclusion.run = inputs.attempt;
-  done.conclusion.table = std::move(tables->drift.bytes);
-  for (auto* floor : {&tables->floor_train, &tables->floor_inf}) {
-    if (*floor) done.conclusion.floor_tables.push_back(std::move((*floor)->bytes));
+schema::Result<StageConclusion> evaluate(const TableFiles& files, const schema::Contract& contract,
+                                         const std::string& checkpoint, Stage stage,
+                                         stages::StageInputs inputs) {
+  auto tables = TRY(read_tables(files, contract, checkpoint));
+  inputs.floors = tables.floors();
+  const auto& table = tables.drift.table;
+  StageConclusion conclusion;
+  conclusion.report = stage == Stage::offline_numeric
+                          ? stages::evaluate_offline_numeric(contract, table, inputs)
+                          : stages::evaluate_statistical_slice(contract, table, inputs);
+  conclusion.report_json = report_json(conclusion.report, &table, contract, inputs.floors);
+  conclusion.inputs_digest = files.drift.digest;
+  conclusion.run = inputs.attempt;
+  conclusion.table = std::move(tables.drift.bytes);
+  for (auto* floor : {&tables.floor_train, &tables.floor_inf}) {
+    if (*floor) conclusion.floor_tables.push_back(std::move((*floor)->bytes));
   }
-  return done;
+  return conclusion;
 }
 
 /// Of what is measured, and of the rules that it is decided by: under other rules nothing stored is reused.
@@ -145,21 +140,154 @@ class FixedStage {
   FixedStage(Context& context, const Live& live)
       : context_(context), live_(live), stage_(*schema::stage_from_name(live.run.key.stage)) {}
 
-  StageStep step();
+  StageStep step() {
+    auto request = parse_promotion_request(live_.row.request);
+    if (!request) return AttemptFailed{request.error(), "the stored request"};
+    const auto& captures = captures_of(*request, live_.run.key.stage);
+    if (!captures) return nothing_demanded(live_, stage_);
+    auto train = capture_path(*captures, captures->train, kCaptureJobs[0], "the train capture");
+    if (!train) return AttemptFailed{train.error(), "the train capture"};
+    auto inf = capture_path(*captures, captures->inf, kCaptureJobs[1], "the inf capture");
+    if (!inf) return AttemptFailed{inf.error(), "the inf capture"};
+    if (!*train || !*inf) return std::move(jobs_);  // a job's end comes back here
+    const auto& settings = context_.world.settings;
+    jobs::DriftPayload payload{.train = **train,
+                               .inf = **inf,
+                               .corpus = captures->corpus,
+                               .contract = live_.contract->canonical_json,
+                               .roots = settings.roots,
+                               .threads = settings.job_threads,
+                               .worst_rows = kWorstRows};
+    auto floor_train =
+        floor_pair(*captures, captures->floor_train, **train, stages::FloorSide::train, payload.floor_train);
+    if (!floor_train) return AttemptFailed{floor_train.error(), kFloorTrain};
+    auto floor_inf =
+        floor_pair(*captures, captures->floor_inf, **inf, stages::FloorSide::inf, payload.floor_inf);
+    if (!floor_inf) return AttemptFailed{floor_inf.error(), kFloorInf};
+    if (!*floor_train || !*floor_inf) return std::move(jobs_);
+    for (const char* name : kCaptureJobs)
+      payload.roots.push_back(context_.world.runner.folder(job_key(live_.run.key, name)));
+    return measure(payload);
+  }
 
  private:
+  StageStep measure(const jobs::DriftPayload& payload) {
+    auto drift = look_at_job(context_, live_, "drift", jobs::JobKind::drift,
+                             context_.world.settings.drift_limits, jobs::to_json(payload));
+    if (!drift) return Retry{drift.error()};
+    if (!drift->result) {
+      dispatch(jobs_, *drift, {});
+      return std::move(jobs_);
+    }
+    if (!drift->result->ok)
+      return AttemptFailed{drift->result->error.value_or(schema::Error{}), "measuring drift"};
+    return decide_on(*drift->result);
+  }
+
+  /// The path of a capture; nothing while its adapter runs.
   schema::Result<std::optional<std::string>> capture_path(const StageCaptures& captures,
                                                           const CaptureSource& source, const char* name,
-                                                          const std::string& what);
+                                                          const std::string& what) {
+    if (source.adapter.empty()) return std::optional(source.uri);
+    const auto& adapters = context_.world.settings.adapters;
+    const auto adapter = adapters.find(source.adapter);
+    if (adapter == adapters.end()) {
+      return schema::fail(ErrorCode::not_found,
+                          fmt::format("there is no adapter '{}' in the settings", source.adapter));
+    }
+    auto argv = TRY(adapter_argv(adapter->second, captures));
+    const jobs::CapturePayload payload{source.adapter, std::move(argv)};
+    auto job = TRY(look_at_job(context_, live_, name, jobs::JobKind::capture, adapter->second.limits,
+                               jobs::to_json(payload)));
+    if (!job.result) {
+      dispatch(jobs_, job, what);
+      return std::optional<std::string>();
+    }
+    if (!job.result->ok) return std::unexpected(job.result->error.value_or(schema::Error{}));
+    return std::optional(context_.world.runner.folder(job.spec.key) + "/" + jobs::kCaptureFile);
+  }
+
+  /// The two captures of a floor; false while an adapter runs. True with nothing found: none was requested.
   schema::Result<bool> floor_pair(const StageCaptures& captures, const std::optional<FloorCaptures>& asked,
                                   const std::string& own, stages::FloorSide side,
-                                  std::optional<jobs::DriftPayload::FloorPair>& found);
+                                  std::optional<jobs::DriftPayload::FloorPair>& found) {
+    if (!asked) return true;
+    const bool train = side == stages::FloorSide::train;
+    const auto* const what = train ? kFloorTrain : kFloorInf;
+    std::optional<std::string> first = own;
+    if (asked->first) {
+      auto path = TRY(capture_path(captures, *asked->first, train ? kCaptureJobs[2] : kCaptureJobs[4], what));
+      first = path;
+    }
+    auto second = TRY(capture_path(captures, asked->second, train ? kCaptureJobs[3] : kCaptureJobs[5], what));
+    if (!first || !second) return false;
+    found = jobs::DriftPayload::FloorPair{*first, *second};
+    return true;
+  }
+
+  /// The candidate's engine, read at most once for a look.
+  schema::Result<store::EngineRow> engine() {
+    if (engine_) return *engine_;
+    auto row = TRY(look_up(context_.world.store, store::find_engine, live_.row.engine));
+    if (!row)
+      return schema::fail(ErrorCode::not_found, fmt::format("there is no engine {}", live_.row.engine));
+    engine_ = std::move(*row);
+    return *engine_;
+  }
+
   schema::Result<std::vector<std::string>> adapter_argv(const Adapter& adapter,
-                                                        const StageCaptures& captures);
-  schema::Result<store::EngineRow> engine();
-  StageStep measure(const jobs::DriftPayload& payload);
-  StageStep decide_on(const jobs::JobResult& drift);
-  std::optional<StageConclusion> reuse(const store::SpendingRow& spent);
+                                                        const StageCaptures& captures) {
+    auto row = TRY(engine());
+    const auto path = [&](const std::string& uri) -> schema::Result<std::string> {
+      return uri.empty() ? std::string() : jobs::resolve_below(uri, context_.world.settings.roots);
+    };
+    auto corpus = TRY(path(captures.corpus));
+    auto train = TRY(path(captures.train.uri));
+    auto checkpoint = TRY(path(row.checkpoint_uri));
+    std::vector<std::string> argv;
+    for (const auto& pattern : adapter.argv) {
+      auto word = TRY(filled(pattern, {{"{corpus}", corpus},
+                                       {"{train}", train},
+                                       {"{checkpoint}", checkpoint},
+                                       {"{engine_url}", row.base_url},
+                                       {"{kernel}", row.kernel},
+                                       {"{model}", live_.row.model}}));
+      argv.push_back(std::move(word));
+    }
+    return argv;
+  }
+
+  /// Spends α for these inputs, then decides beside the loop. The same inputs again give the stored verdicts.
+  StageStep decide_on(const jobs::JobResult& drift) {
+    auto spent = context_.spend_alpha(live_, inputs_digest(drift));
+    if (!spent) return Retry{spent.error()};
+    if (spent->run != live_.run.key) {
+      if (auto earlier = reuse(*spent)) return std::move(*earlier);
+    }
+    const auto files = table_files(drift, context_.world.runner.folder(job_key(live_.run.key, "drift")));
+    const stages::StageInputs inputs{.attempt = static_cast<std::uint32_t>(spent->k),
+                                     .alpha = std::nullopt,
+                                     .seed = live_.row.seed,
+                                     .code_version = context_.world.settings.code_version};
+    return Change{.effects = {Evaluate{live_.run.key, "the measurement",
+                                       [files, inputs, stage = stage_, contract = live_.contract,
+                                        checkpoint = live_.candidate.checkpoint] {
+                                         return evaluate(files, *contract, checkpoint, stage, inputs);
+                                       }}}};
+  }
+
+  std::optional<StageConclusion> reuse(const store::SpendingRow& spent) {
+    std::string report;
+    auto read = context_.world.store.read([&](store::Reader& reader) -> schema::Result<void> {
+      auto run = TRY(store::find_stage_run(reader, spent.run));
+      if (!run || run->report.empty()) return {};
+      auto blob = TRY(store::find_blob(reader, run->report));
+      if (blob) report = blob->bytes;
+      return {};
+    });
+    if (!read || report.empty()) return std::nullopt;
+    return reused(report, stage_, spent.run, static_cast<std::uint32_t>(spent.k));
+  }
 
   Context& context_;
   const Live& live_;
@@ -167,161 +295,6 @@ class FixedStage {
   Change jobs_;  ///< that are dispatched by this look
   std::optional<store::EngineRow> engine_;
 };
-
-StageStep FixedStage::step() {
-  auto request = parse_promotion_request(live_.row.request);
-  if (!request) return AttemptFailed{request.error(), "the stored request"};
-  const auto& captures = captures_of(*request, live_.run.key.stage);
-  if (!captures) return nothing_demanded(live_, stage_);
-  auto train = capture_path(*captures, captures->train, kCaptureJobs[0], "the train capture");
-  if (!train) return AttemptFailed{train.error(), "the train capture"};
-  auto inf = capture_path(*captures, captures->inf, kCaptureJobs[1], "the inf capture");
-  if (!inf) return AttemptFailed{inf.error(), "the inf capture"};
-  if (!*train || !*inf) return std::move(jobs_);  // a job's end comes back here
-  const auto& settings = context_.world.settings;
-  jobs::DriftPayload payload{.train = **train,
-                             .inf = **inf,
-                             .corpus = captures->corpus,
-                             .contract = live_.contract->canonical_json,
-                             .roots = settings.roots,
-                             .threads = settings.job_threads,
-                             .worst_rows = kWorstRows};
-  auto floor_train =
-      floor_pair(*captures, captures->floor_train, **train, stages::FloorSide::train, payload.floor_train);
-  if (!floor_train) return AttemptFailed{floor_train.error(), kFloorTrain};
-  auto floor_inf =
-      floor_pair(*captures, captures->floor_inf, **inf, stages::FloorSide::inf, payload.floor_inf);
-  if (!floor_inf) return AttemptFailed{floor_inf.error(), kFloorInf};
-  if (!*floor_train || !*floor_inf) return std::move(jobs_);
-  for (const char* name : kCaptureJobs)
-    payload.roots.push_back(context_.world.runner.folder(job_key(live_.run.key, name)));
-  return measure(payload);
-}
-
-StageStep FixedStage::measure(const jobs::DriftPayload& payload) {
-  auto drift = look_at_job(context_, live_, "drift", jobs::JobKind::drift,
-                           context_.world.settings.drift_limits, jobs::to_json(payload));
-  if (!drift) return Retry{drift.error()};
-  if (!drift->result) {
-    dispatch(jobs_, *drift, {});
-    return std::move(jobs_);
-  }
-  if (!drift->result->ok)
-    return AttemptFailed{drift->result->error.value_or(schema::Error{}), "measuring drift"};
-  return decide_on(*drift->result);
-}
-
-/// The path of a capture; nothing while its adapter runs.
-schema::Result<std::optional<std::string>> FixedStage::capture_path(const StageCaptures& captures,
-                                                                    const CaptureSource& source,
-                                                                    const char* name,
-                                                                    const std::string& what) {
-  if (source.adapter.empty()) return std::optional(source.uri);
-  const auto& adapters = context_.world.settings.adapters;
-  const auto adapter = adapters.find(source.adapter);
-  if (adapter == adapters.end()) {
-    return schema::fail(ErrorCode::not_found,
-                        fmt::format("there is no adapter '{}' in the settings", source.adapter));
-  }
-  auto argv = TRY(adapter_argv(adapter->second, captures));
-  const jobs::CapturePayload payload{source.adapter, std::move(argv)};
-  auto job = TRY(look_at_job(context_, live_, name, jobs::JobKind::capture, adapter->second.limits,
-                             jobs::to_json(payload)));
-  if (!job.result) {
-    dispatch(jobs_, job, what);
-    return std::optional<std::string>();
-  }
-  if (!job.result->ok) return std::unexpected(job.result->error.value_or(schema::Error{}));
-  return std::optional(context_.world.runner.folder(job.spec.key) + "/" + jobs::kCaptureFile);
-}
-
-/// The two captures of a floor; false while an adapter runs. True with nothing found: none was asked for.
-schema::Result<bool> FixedStage::floor_pair(const StageCaptures& captures,
-                                            const std::optional<FloorCaptures>& asked, const std::string& own,
-                                            stages::FloorSide side,
-                                            std::optional<jobs::DriftPayload::FloorPair>& found) {
-  if (!asked) return true;
-  const bool train = side == stages::FloorSide::train;
-  const auto* const what = train ? kFloorTrain : kFloorInf;
-  std::optional<std::string> first = own;
-  if (asked->first) {
-    auto path = TRY(capture_path(captures, *asked->first, train ? kCaptureJobs[2] : kCaptureJobs[4], what));
-    first = path;
-  }
-  auto second = TRY(capture_path(captures, asked->second, train ? kCaptureJobs[3] : kCaptureJobs[5], what));
-  if (!first || !second) return false;
-  found = jobs::DriftPayload::FloorPair{*first, *second};
-  return true;
-}
-
-/// The candidate's engine, read at most once for a look.
-schema::Result<store::EngineRow> FixedStage::engine() {
-  if (engine_) return *engine_;
-  auto row = TRY(context_.world.store.read(
-      [&](store::Reader& reader) { return store::find_engine(reader, live_.row.engine); }));
-  if (!row) return schema::fail(ErrorCode::not_found, fmt::format("there is no engine {}", live_.row.engine));
-  engine_ = std::move(*row);
-  return *engine_;
-}
-
-schema::Result<std::vector<std::string>> FixedStage::adapter_argv(const Adapter& adapter,
-                                                                  const StageCaptures& captures) {
-  auto row = TRY(engine());
-  const auto path = [&](const std::string& uri) -> schema::Result<std::string> {
-    return uri.empty() ? std::string() : jobs::resolve_below(uri, context_.world.settings.roots);
-  };
-  auto corpus = path(captures.corpus);
-  if (!corpus) return std::unexpected(corpus.error());
-  auto train = path(captures.train.uri);
-  if (!train) return std::unexpected(train.error());
-  auto checkpoint = path(row.checkpoint_uri);
-  if (!checkpoint) return std::unexpected(checkpoint.error());
-  std::vector<std::string> argv;
-  for (const auto& pattern : adapter.argv) {
-    auto word = TRY(filled(pattern, {{"{corpus}", *corpus},
-                                     {"{train}", *train},
-                                     {"{checkpoint}", *checkpoint},
-                                     {"{engine_url}", row.base_url},
-                                     {"{kernel}", row.kernel},
-                                     {"{model}", live_.row.model}}));
-    argv.push_back(std::move(word));
-  }
-  return argv;
-}
-
-/// Spends α for these inputs, then decides beside the loop. The same inputs again give the stored verdicts.
-StageStep FixedStage::decide_on(const jobs::JobResult& drift) {
-  auto spent = context_.spend_alpha(live_, inputs_digest(drift));
-  if (!spent) return Retry{spent.error()};
-  if (spent->run != live_.run.key) {
-    if (auto earlier = reuse(*spent)) return std::move(*earlier);
-  }
-  const auto files = table_files(drift, context_.world.runner.folder(job_key(live_.run.key, "drift")));
-  const stages::StageInputs inputs{.attempt = static_cast<std::uint32_t>(spent->k),
-                                   .alpha = std::nullopt,
-                                   .seed = live_.row.seed,
-                                   .code_version = context_.world.settings.code_version};
-  Change change;
-  change.effects.emplace_back(Evaluate{
-      live_.run.key, "the measurement",
-      [files, inputs, stage = stage_, contract = live_.contract, checkpoint = live_.candidate.checkpoint] {
-        return evaluate(files, *contract, checkpoint, stage, inputs);
-      }});
-  return change;
-}
-
-std::optional<StageConclusion> FixedStage::reuse(const store::SpendingRow& spent) {
-  std::string report;
-  auto read = context_.world.store.read([&](store::Reader& reader) -> schema::Result<void> {
-    auto run = TRY(store::find_stage_run(reader, spent.run));
-    if (!run || run->report.empty()) return {};
-    auto blob = TRY(store::find_blob(reader, run->report));
-    if (blob) report = blob->bytes;
-    return {};
-  });
-  if (!read || report.empty()) return std::nullopt;
-  return reused(report, stage_, spent.run, static_cast<std::uint32_t>(spent.k));
-}
 
 }  // namespace
 

@@ -23,7 +23,7 @@ class IncumbentHistory {
   [[nodiscard]] const stages::FailureHistory& seen() const { return history_; }
 
   [[nodiscard]] std::string text() const;
-  /// Takes what `text` says, when it is of this incumbent and covers more time than what is remembered.
+  /// Adopts the history in `text` if it is of this incumbent and covers more time than the remembered one.
   schema::Result<void> adopt(std::string_view text, std::string_view incumbent);
   /// What this promotion's stages had kept was adopted: once for each promotion that this process goes on
   /// with.

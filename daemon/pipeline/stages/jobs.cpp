@@ -1,12 +1,12 @@
 #include "daemon/pipeline/stages/jobs.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
+#include "daemon/base/read_file.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/jobs.hpp"
+#include "daemon/store/look_up.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::pipeline {
@@ -25,8 +25,7 @@ store::JobState state_of(const jobs::JobResult& result) {
 schema::Result<void> keep_sample(store::Tx& tx, const jobs::JobResult& result, const std::string& folder,
                                  std::int64_t now_us) {
   for (const auto& [name, file] : result.files) {
-    std::ifstream stream(folder + "/" + file, std::ios::binary);
-    const std::string bytes(std::istreambuf_iterator<char>(stream), {});
+    const auto bytes = base::read_file(folder + "/" + file).value_or(std::string());
     if (bytes.empty() || bytes.size() > store::kMaxBlobBytes) continue;
     const auto* const type = name == "pairs" ? "application/jsonl" : "application/vnd.driftgate.table";
     TRY(store::put_blob(tx, bytes, type, now_us));
@@ -45,11 +44,9 @@ schema::Result<StageJob> look_at_job(Context& context, const Live& live, std::st
                                      const std::string& payload) {
   StageJob job;
   job.spec = {job_key(live.run.key, name), kind, limits, payload};
-  auto listed =
-      context.world.store.read([&](store::Reader& reader) { return store::list_jobs(reader, live.run.key); });
-  if (!listed) return std::unexpected(listed.error());
-  const auto known = std::ranges::find(*listed, name, &store::JobRow::name);
-  job.is_new = known == listed->end();
+  auto listed = TRY(look_up(context.world.store, store::list_jobs, live.run.key));
+  const auto known = std::ranges::find(listed, name, &store::JobRow::name);
+  job.is_new = known == listed.end();
   if (job.is_new) {
     job.row.id = context.new_id("job");
     job.row.stage = live.run.key;

@@ -17,7 +17,7 @@ struct StageProgress {
   std::int64_t last_window_us = 0;    ///< when this stage's newest window was read
   std::int64_t telemetry_age_ms = 0;  ///< as it was when the shadow stage ended
   std::uint32_t share_bp = 0;         ///< of the candidate, as wanted now
-  bool frozen = false;                ///< weights may not grow
+  bool frozen = false;                ///< the share may not grow
   bool advance_proven = false;
   std::string last_action;      ///< of the canary's newest decision
   std::string approval_digest;  ///< of the blob that an approval must name

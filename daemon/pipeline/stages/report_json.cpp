@@ -20,12 +20,16 @@ namespace {
 
 using nlohmann::json;
 
+std::string metric_name(std::size_t i) {
+  return std::string(schema::to_string(static_cast<schema::Metric>(i)));
+}
+
 json summary_json(const gpu::Summary& summary) {
   json metrics = json::object();
   for (std::size_t i = 0; i < schema::kRowMetricCount; ++i) {
     const auto& figures = summary.metrics[i];
     if (figures.n == 0) continue;
-    metrics[std::string(schema::to_string(static_cast<schema::Metric>(i)))] = {
+    metrics[metric_name(i)] = {
         {"n", figures.n},     {"mean", figures.mean}, {"sequence_mean", figures.sequence_mean},
         {"min", figures.min}, {"max", figures.max},   {"p50", figures.p50},
         {"p99", figures.p99}};
@@ -40,7 +44,7 @@ json summary_json(const gpu::Summary& summary) {
 /// Puts the floor's mean of the same slice beside each metric.
 void put_floor_means(json& metrics, const gpu::Summary& floor, std::string_view side) {
   for (std::size_t i = 0; i < schema::kRowMetricCount; ++i) {
-    const std::string name(schema::to_string(static_cast<schema::Metric>(i)));
+    const auto name = metric_name(i);
     if (floor.metrics[i].n == 0 || !metrics.contains(name)) continue;
     metrics[name]["floor"][std::string(side)] = floor.metrics[i].mean;
   }
@@ -122,9 +126,7 @@ json worst_json(const gpu::MeasurementTable& table) {
   json list = json::array();
   for (const auto& row : table.worst_rows) {
     json values = json::object();
-    for (std::size_t i = 0; i < schema::kRowMetricCount; ++i) {
-      values[std::string(schema::to_string(static_cast<schema::Metric>(i)))] = row.values[i];
-    }
+    for (std::size_t i = 0; i < schema::kRowMetricCount; ++i) values[metric_name(i)] = row.values[i];
     list.push_back({{"row", row.row},
                     {"sequence", row.sequence},
                     {"position", row.position},

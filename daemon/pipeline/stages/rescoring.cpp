@@ -29,11 +29,10 @@ std::uint32_t batch_prompts(const schema::Contract& contract) {
 
 schema::Result<jobs::RescorePayload::Side> side_of(store::Reader& reader, const Live& live,
                                                    const store::VersionRow& version) {
-  auto engine = store::find_engine(reader, version.engine);
-  if (!engine) return std::unexpected(engine.error());
-  if (!*engine)
+  auto engine = TRY(store::find_engine(reader, version.engine));
+  if (!engine)
     return schema::fail(ErrorCode::corrupt, fmt::format("engine {} is not stored", version.engine));
-  auto abilities = TRY(jobs::abilities_from_json((*engine)->abilities));
+  auto abilities = TRY(jobs::abilities_from_json(engine->abilities));
   return jobs::RescorePayload::Side{version.base_url,
                                     abilities.models.empty() ? live.row.model : abilities.models.front(),
                                     version.kernel, abilities.echo_rescoring, abilities.token_ids};
@@ -43,22 +42,21 @@ schema::Result<jobs::RescorePayload::Side> side_of(store::Reader& reader, const 
 schema::Result<void> score_sample(Context& context, Live& live, const std::string& spool) {
   auto payload = TRY(rescore_payload(context, live, spool));
   auto job =
-      look_at_job(context, live, fmt::format("sample-{}", live.progress.samples + 1), jobs::JobKind::rescore,
-                  context.world.settings.rescore_limits, jobs::to_json(payload));
-  if (!job) return std::unexpected(job.error());
-  if (job->result) return {};
+      TRY(look_at_job(context, live, fmt::format("sample-{}", live.progress.samples + 1),
+                      jobs::JobKind::rescore, context.world.settings.rescore_limits, jobs::to_json(payload)));
+  if (job.result) return {};
   Change change;
-  dispatch(change, *job, {});
+  dispatch(change, job, {});
   change.effects.clear();
   auto stored = context.commit_change(live, std::move(change));
-  return stored ? context.world.runner.start(job->spec) : stored;
+  return stored ? context.world.runner.start(job.spec) : stored;
 }
 
 }  // namespace
 
 schema::Result<jobs::RescorePayload> rescore_payload(Context& context, const Live& live,
                                                      const std::string& spool) {
-  // In a canary the candidate serves users: it is asked for nothing that no clause there is decided on.
+  // In a canary the candidate serves users: it gets no requests beyond those that a clause is decided on.
   const bool shadow = live.run.key.stage == schema::to_string(schema::Stage::shadow_runtime);
   jobs::RescorePayload payload{.spool = spool,
                                .incumbent = {},

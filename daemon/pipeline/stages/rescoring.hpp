@@ -11,9 +11,9 @@ namespace driftgate::pipeline {
 [[nodiscard]] schema::Result<jobs::RescorePayload> rescore_payload(Context& context, const Live& live,
                                                                    const std::string& spool);
 
-/// What a `sample` order leads to: while it stands more requests are mirrored, and when it ends the pairs are
-/// scored by both engines, so that their log-probabilities are evidence. Called as time passes: mirroring →
-/// stopping (mirrored answers are still in flight) → a job.
+/// Carries out a `sample` order: while it is in force, more requests are mirrored, and when it ends the pairs
+/// are scored by both engines, so that their log-probabilities are evidence. Called as time passes: mirroring
+/// → stopping (mirrored answers are still in flight) → a job.
 void follow_sampling(Context& context, Live& live);
 
 }  // namespace driftgate::pipeline

@@ -1,18 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/read_file.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
-#include "daemon/jobs/worker.hpp"
 #include "daemon/pipeline/machine/routes.hpp"
 #include "daemon/pipeline/stages/jobs.hpp"
 #include "daemon/pipeline/stages/report_json.hpp"
 #include "daemon/pipeline/stages/rescoring.hpp"
-#include "daemon/pipeline/stages/spending_key.hpp"
 #include "daemon/pipeline/stages/step.hpp"
+#include "daemon/store/look_up.hpp"
 #include "daemon/store/promotions/spending.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
@@ -34,22 +32,15 @@ std::uint64_t wanted_pairs(const schema::Contract& contract) {
   return wanted;
 }
 
-schema::Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return schema::fail(ErrorCode::io, fmt::format("cannot open {}", path));
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 /// Files of the rescore job, checked against the digests that it stated.
 schema::Result<std::string> read_checked(const jobs::JobResult& result, const std::string& folder,
                                          const char* name) {
   const auto file = result.files.find(name);
   if (file == result.files.end()) return std::string();
-  auto bytes = read_file(folder + "/" + file->second);
-  if (bytes && schema::sha256_digest(*bytes) != result.digests.at(name)) {
-    return schema::fail(ErrorCode::corrupt, fmt::format("{} of the rescore job is not what it wrote", name));
-  }
-  return bytes;
+  auto bytes = TRY(base::read_file(folder + "/" + file->second));
+  if (schema::sha256_digest(bytes) == result.digests.at(name)) return bytes;
+  return schema::fail(ErrorCode::corrupt,
+                      fmt::format("{} of the rescore job does not match its digest", name));
 }
 
 /// Adds to the report what was decided on beside the table, so that it can be decided again.
@@ -65,36 +56,32 @@ std::string with_inputs(const std::string& report, const stages::ShadowInputs& i
   return schema::canonical_json(value);
 }
 
-Evaluated evaluate(const schema::Contract& contract, stages::ShadowInputs inputs,
-                   const jobs::JobResult& result, const std::string& folder) {
-  auto pairs = read_checked(result, folder, "pairs");
-  auto bytes = pairs ? read_checked(result, folder, "table") : pairs;
-  if (!bytes) return {.conclusion = {}, .error = bytes.error()};
-  auto parsed = jobs::pairs_from_jsonl(*pairs);
-  if (!parsed) return {.conclusion = {}, .error = parsed.error()};
-  inputs.pairs = std::move(*parsed);
+schema::Result<StageConclusion> evaluate(const schema::Contract& contract, stages::ShadowInputs inputs,
+                                         const jobs::JobResult& result, const std::string& folder) {
+  StageConclusion conclusion;
+  auto pairs = TRY(read_checked(result, folder, "pairs"));
+  auto table = TRY(read_checked(result, folder, "table"));
+  auto parsed = TRY(jobs::pairs_from_jsonl(pairs));
+  inputs.pairs = std::move(parsed);
   std::ranges::sort(inputs.pairs, {}, &stages::ShadowPair::order);
-  if (!bytes->empty()) {
-    auto realised = gpu::deserialise(*bytes);
-    if (!realised) return {.conclusion = {}, .error = realised.error()};
-    inputs.realised = std::move(*realised);
+  if (!table.empty()) {
+    auto realised = TRY(gpu::deserialise(table));
+    inputs.realised = std::move(realised);
   }
   const auto summary = nlohmann::json::parse(result.summary);
   inputs.logprobs_wanted = summary.value("wanted", std::uint64_t{0});
   inputs.can_rescore = summary.value("can_rescore", true);
-  Evaluated done;
-  done.conclusion.pairs = std::move(*pairs);
-  done.conclusion.report = stages::evaluate_shadow_runtime(contract, inputs);
+  conclusion.report = stages::evaluate_shadow_runtime(contract, inputs);
   for (const auto& note : summary.value("notes", std::vector<std::string>{}))
-    done.conclusion.report.notes.push_back(note);
-  done.conclusion.report_json =
-      report_json(done.conclusion.report, inputs.realised ? &*inputs.realised : nullptr, contract);
-  done.conclusion.inputs_digest = schema::sha256_digest(done.conclusion.pairs);
-  done.conclusion.report_json =
-      with_inputs(done.conclusion.report_json, inputs, done.conclusion.inputs_digest);
-  done.conclusion.table = std::move(*bytes);
-  done.conclusion.run = inputs.stage.attempt;
-  return done;
+    conclusion.report.notes.push_back(note);
+  conclusion.inputs_digest = schema::sha256_digest(pairs);
+  conclusion.report_json =
+      with_inputs(report_json(conclusion.report, inputs.realised ? &*inputs.realised : nullptr, contract),
+                  inputs, conclusion.inputs_digest);
+  conclusion.pairs = std::move(pairs);
+  conclusion.table = std::move(table);
+  conclusion.run = inputs.stage.attempt;
+  return conclusion;
 }
 
 /// The data plane copies requests to the candidate.
@@ -127,10 +114,9 @@ Change stop_mirroring(const Facts& facts) {
 
 /// Whether each clause has as many pairs as it could pass with, at the α that will be spent.
 bool has_needed_pairs(Context& context, const Live& live) {
-  auto key = spending_key(context.world.store, live.candidate, live.row.contract, live.run.key.stage);
+  auto key = context.spending_key(live);
   if (!key) return false;
-  const auto runs =
-      context.world.store.read([&](store::Reader& reader) { return store::runs_spent(reader, *key); });
+  const auto runs = look_up(context.world.store, store::runs_spent, *key);
   if (!runs) return false;
   const auto needs = stages::shadow_needs(*live.contract, static_cast<std::uint32_t>(*runs) + 1);
   if (live.tally) return live.tally->enough(needs, live.progress.pairs);
@@ -160,14 +146,12 @@ StageStep decide_on(Context& context, const Live& live, const jobs::JobResult& r
   inputs.reference = against_train ? stages::Reference::train : stages::Reference::incumbent;
   inputs.telemetry_age_ms = live.progress.telemetry_age_ms;
   inputs.mirror_skipped = live.progress.mirror_skipped;
-  Change change;
-  change.effects.emplace_back(
-      Evaluate{live.run.key, "the shadow evaluation",
-               [inputs, rescored, contract = live.contract,
-                folder = context.world.runner.folder(job_key(live.run.key, "rescore"))] {
-                 return evaluate(*contract, inputs, rescored, folder);
-               }});
-  return change;
+  return Change{
+      .effects = {Evaluate{live.run.key, "the shadow evaluation",
+                           [inputs, rescored, contract = live.contract,
+                            folder = context.world.runner.folder(job_key(live.run.key, "rescore"))] {
+                             return evaluate(*contract, inputs, rescored, folder);
+                           }}}};
 }
 
 /// Teacher forcing of the pairs on both engines, in a job.
@@ -201,9 +185,7 @@ StageStep shadow_step(Context& context, const Live& live) {
   if (phase == "mirroring")
     return live.row.state == store::PromotionState::running ? at_planned_end(context, live) : Wait{};
   if (phase.empty()) return start_mirroring(context.facts(live));
-  Change change;
-  change.effects.emplace_back(ApplyRoute{live.row.model});
-  return change;
+  return Change{.effects = {ApplyRoute{live.row.model}}};
 }
 
 }  // namespace driftgate::pipeline

@@ -18,8 +18,8 @@ struct AttemptFailed {
   schema::Error error;
   std::string what;
 };
-/// What a stage comes to when it is looked at. A stage is a function of what is stored: it says what follows,
-/// changes nothing in memory, calls no other stage, and is looked at again whenever something may have moved.
+/// The next step of a stage. A stage is a function of what is stored: it returns what follows, changes
+/// nothing in memory, calls no other stage, and is evaluated again whenever something may have changed.
 using StageStep = std::variant<Wait, Retry, AttemptFailed, Change, StageConclusion>;
 
 /// offline-numeric and statistical-slice: captures, then drift, then the verdict.

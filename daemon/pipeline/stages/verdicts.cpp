@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "daemon/pipeline/change.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
@@ -41,18 +42,11 @@ schema::EntryValue::Object stage_body(const StageConclusion& conclusion, std::in
   return body;
 }
 
+/// The stronger the case against the candidate, the larger.
 int weight(schema::Verdict verdict) {
-  switch (verdict) {
-    case schema::Verdict::pass:
-      return 0;
-    case schema::Verdict::inconclusive:
-      return 1;
-    case schema::Verdict::error:
-      return 2;
-    case schema::Verdict::violated:
-      return 3;
-  }
-  return 3;
+  constexpr std::array kOrder{schema::Verdict::pass, schema::Verdict::inconclusive, schema::Verdict::error,
+                              schema::Verdict::violated};
+  return static_cast<int>(std::ranges::find(kOrder, verdict) - kOrder.begin());
 }
 
 /// A clause with two limits has two verdicts on one slice: its row is the one that decides.
@@ -73,9 +67,8 @@ schema::Result<void> put_verdicts(store::Tx& tx, Entries& entries, const Facts& 
         {conclusion.report_json, "application/json"}}) {
     TRY(keep(tx, bytes, type, facts.now_us));
   }
-  for (const auto& bytes : conclusion.floor_tables) {
+  for (const auto& bytes : conclusion.floor_tables)
     TRY(keep(tx, bytes, "application/vnd.driftgate.table", facts.now_us));
-  }
   std::int64_t first = -1;
   for (const auto& verdict : conclusion.report.clauses) {
     auto entry = draft(facts, schema::EvidenceKind::verdict_reached, {},

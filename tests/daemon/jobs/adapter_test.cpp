@@ -13,7 +13,8 @@ using schema::ErrorCode;
 namespace {
 
 JobResult run_adapter(const TempFolder& folder, std::vector<std::string> argv, const JobLimits& limits = {}) {
-  return run_capture({"torch", std::move(argv)}, limits, JobFolder(folder.path));
+  auto done = run_capture({"torch", std::move(argv)}, limits, JobFolder(folder.path));
+  return done ? *done : failed(done.error());
 }
 
 JobResult run_script(const TempFolder& folder, const std::string& script, const JobLimits& limits = {}) {
@@ -80,7 +81,7 @@ TEST_CASE("an adapter that ends well without a capture, or with something else i
     const auto result = run_script(folder, script);
     REQUIRE_FALSE(result.ok);
     CHECK(result.error->code == ErrorCode::not_found);
-    CHECK(has(said(result), "adapter torch ended well but wrote no capture.safetensors"));
+    CHECK(has(said(result), "adapter torch succeeded but did not write capture.safetensors"));
     CHECK(result.files.empty());
   }
 }
@@ -92,7 +93,7 @@ TEST_CASE("what an adapter leaves where its capture should be is not waited for 
     CAPTURE(script);
     const auto result = run_script(folder, script);
     CHECK_FALSE(result.ok);
-    CHECK(has(said(result), "wrote no capture.safetensors"));
+    CHECK(has(said(result), "did not write capture.safetensors"));
     std::filesystem::remove(folder.path / kCaptureFile);
   }
 }
@@ -104,8 +105,8 @@ TEST_CASE("an adapter that cannot be started is an error that names it") {
       {{""}, ErrorCode::invalid_argument, "must be the absolute path of a program"},
       {{"sh"}, ErrorCode::invalid_argument, "must be the absolute path of a program"},
       {{"./sh"}, ErrorCode::invalid_argument, "must be the absolute path of a program"},
-      {{"/nowhere/adapter"}, ErrorCode::not_found, "/nowhere/adapter is no program that can be run"},
-      {{folder.file("script", "#!/bin/sh\n")}, ErrorCode::not_found, "script is no program that can be run"},
+      {{"/nowhere/adapter"}, ErrorCode::not_found, "/nowhere/adapter is not an executable program"},
+      {{folder.file("script", "#!/bin/sh\n")}, ErrorCode::not_found, "script is not an executable program"},
   };
   for (const auto& [argv, code, words] : starts) {
     CAPTURE(words);

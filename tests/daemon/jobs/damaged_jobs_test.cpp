@@ -22,11 +22,11 @@ struct World {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, JobResult> told;
-  std::unique_ptr<LocalRunner> runner;
+  std::unique_ptr<JobRunner> runner;
 
   explicit World(std::size_t slots = 2, std::vector<std::string> worker = {DRIFTGATE_TEST_WORKER},
                  std::size_t queue_limit = 256) {
-    auto opened = LocalRunner::open({folder.path / "jobs", std::move(worker), slots, queue_limit});
+    auto opened = open_local_runner({folder.path / "jobs", std::move(worker), slots, queue_limit});
     REQUIRE(opened);
     runner = std::move(*opened);
     listen();
@@ -203,7 +203,7 @@ TEST_CASE("results wait for somebody to be told, and nobody is called any more w
 
 TEST_CASE("a folder for jobs that cannot be made is an error with its name") {
   const TempFolder folder;
-  const auto runner = LocalRunner::open({folder.file("file", "") + "/jobs"});
+  const auto runner = open_local_runner({folder.file("file", "") + "/jobs"});
   REQUIRE_FALSE(runner);
   CHECK(runner.error().code == ErrorCode::io);
   CHECK(has(runner.error().message, "file/jobs: Not a directory"));

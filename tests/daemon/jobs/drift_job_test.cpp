@@ -46,7 +46,10 @@ struct World {
   [[nodiscard]] std::string path(const std::string& name) const {
     return (folder.path / (name + ".safetensors")).string();
   }
-  [[nodiscard]] JobResult run() const { return run_drift(payload, job); }
+  [[nodiscard]] JobResult run() const {
+    auto done = run_drift(payload, job);
+    return done ? *done : failed(done.error());
+  }
   [[nodiscard]] gpu::MeasurementTable table(const JobResult& result, const char* name) const {
     const auto bytes = job.get(result.files.at(name));
     REQUIRE(bytes);

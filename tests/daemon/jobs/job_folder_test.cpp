@@ -49,7 +49,7 @@ TEST_CASE("a file that can not be written or read is named with the system's rea
   const auto got = gone.get("spec.json");
   REQUIRE_FALSE(got);
   CHECK(got.error().code == ErrorCode::not_found);
-  CHECK(has(got.error().message, "none/spec.json is not there"));
+  CHECK(has(got.error().message, "none/spec.json does not exist"));
   const JobFolder job(folder.path);
   std::filesystem::create_directory(folder.path / "result.json");
   CHECK(job.put("result.json", "{}").error().code == ErrorCode::io);
@@ -82,7 +82,7 @@ TEST_CASE("a pipe in the place of a job's file is refused at once, since nobody 
   const auto got = job.get("result.json");
   REQUIRE_FALSE(got);
   CHECK(got.error().code == ErrorCode::io);
-  CHECK(has(got.error().message, "no regular file"));
+  CHECK(has(got.error().message, "not a regular file"));
   CHECK_FALSE(job.progress().has_value());
   CHECK(job.number_in("pid") == 0);
   job.report({1, 2, "rows", "measuring"});

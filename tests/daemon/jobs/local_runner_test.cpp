@@ -39,13 +39,13 @@ struct Runner {
     LocalRunnerOptions options;
     options.jobs_dir = folder.path / "jobs";
     options.worker = {DRIFTGATE_TEST_WORKER};
-    auto opened = LocalRunner::open(options);
+    auto opened = open_local_runner(options);
     REQUIRE(opened.has_value());
     runner = std::move(*opened);
     runner->on_done([this](JobDone done) { told(std::move(done)); });
   }
   Told told;
-  std::unique_ptr<LocalRunner> runner;
+  std::unique_ptr<JobRunner> runner;
 };
 
 JobSpec shell_job(const std::string& key, const std::string& script) {
@@ -127,7 +127,7 @@ TEST_CASE("a worker that ends without a result is an error") {
   LocalRunnerOptions options;
   options.jobs_dir = folder.path / "jobs";
   options.worker = {"/bin/false"};
-  auto runner = LocalRunner::open(options);
+  auto runner = open_local_runner(options);
   REQUIRE(runner.has_value());
   Told told;
   (*runner)->on_done([&](JobDone done) { told(std::move(done)); });

@@ -59,7 +59,11 @@ struct World {
     std::string text;
     for (const auto& line : lines) text += line + "\n";
     payload.spool = folder.file("spool.jsonl", text);
-    return run_rescore(payload, job);
+    return run_from_spool();
+  }
+  [[nodiscard]] JobResult run_from_spool() const {
+    auto done = run_rescore(payload, job);
+    return done ? *done : failed(done.error());
   }
   [[nodiscard]] std::vector<stages::ShadowPair> pairs() const {
     const auto text = job.get("pairs.jsonl");
@@ -138,12 +142,12 @@ TEST_CASE("lines of the spool that cannot be read are counted, and what is left 
 TEST_CASE("a spool that is gone is an error by its name, and none at all is a stage without pairs") {
   World world;
   world.payload.spool = (world.folder.path / "gone.jsonl").string();
-  const auto gone = run_rescore(world.payload, world.job);
+  const auto gone = world.run_from_spool();
   REQUIRE_FALSE(gone.ok);
   CHECK(gone.error->code == ErrorCode::not_found);
   CHECK(gone.error->message.find("gone.jsonl cannot be opened") != std::string::npos);
   world.payload.spool.clear();
-  const auto none = run_rescore(world.payload, world.job);
+  const auto none = world.run_from_spool();
   CHECK(summary_of(none)["pairs"] == 0);
   CHECK_FALSE(none.files.contains("table"));
   CHECK(world.job.get("pairs.jsonl").value().empty());

@@ -85,10 +85,10 @@ TEST_CASE("each kind of entry is written by the code path that does the thing") 
   h.set_up();
   grant_and_revoke(h);
   whole_life(h);
-  auto desk = pipeline::stored_schedules(*h.store, [&h] { return h.clock.now_us_; });
-  REQUIRE(desk->create("sam", {.name = "hourly", .cron = "0 * * * *", .request = kRequest}).has_value());
-  REQUIRE(desk->create("sam", {.name = "daily", .cron = "0 3 * * *", .request = kRequest}).has_value());
-  REQUIRE(desk->remove("sam", "daily", 1).has_value());
+  auto schedules = pipeline::stored_schedules(*h.store, [&h] { return h.clock.now_us_; });
+  REQUIRE(schedules->create("sam", {.name = "hourly", .cron = "0 * * * *", .request = kRequest}).has_value());
+  REQUIRE(schedules->create("sam", {.name = "daily", .cron = "0 3 * * *", .request = kRequest}).has_value());
+  REQUIRE(schedules->remove("sam", "daily", 1).has_value());
   const std::int64_t to_the_hour_ms = kHourMs - h.clock.now_us_ / 1'000 % kHourMs;
   h.clock.advance_ms(to_the_hour_ms);
   h.pipeline->tick();  // fires

@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::int64_t kHourMs = 3'600'000;
 
-/// The desk beside the pipeline, as in the daemon.
+/// With the schedules beside the pipeline, as in the daemon.
 struct Scheduled : Harness {
-  std::unique_ptr<pipeline::ScheduleAdmin> desk;
+  std::unique_ptr<pipeline::ScheduleAdmin> schedules;
   pipeline::ScheduleRequest wanted{
       .name = "hourly",
       .cron = "0 * * * *",
@@ -28,13 +28,13 @@ struct Scheduled : Harness {
           R"("slice":{"train":"train.safetensors","inf":"inf.safetensors","corpus":"corpus.jsonl"}}})"};
   void start() {
     set_up();
-    open_desk();
+    open_schedules();
   }
-  void open_desk() {
-    desk = pipeline::stored_schedules(*store, [this] { return clock.now_us_; });
+  void open_schedules() {
+    schedules = pipeline::stored_schedules(*store, [this] { return clock.now_us_; });
   }
-  void create() { REQUIRE(desk->create("sam", wanted).has_value()); }
-  json schedule() const { return json::parse(desk->get("hourly").value().json); }
+  void create() { REQUIRE(schedules->create("sam", wanted).has_value()); }
+  json schedule() const { return json::parse(schedules->get("hourly").value().json); }
   /// To just after the next full hour, which the clock of the harness starts at.
   void next_hour(std::int64_t hours = 1) {
     clock.advance_ms(hours * kHourMs + 1'000);
@@ -63,7 +63,7 @@ TEST_CASE("a schedule that is due asks for its promotion, once for each fire tim
   CHECK(h.view(id)["state"] == "running");
   h.pipeline->tick();
   h.restart();
-  h.open_desk();
+  h.open_schedules();
   h.clock.advance_ms(2'000);
   h.pipeline->tick();
   CHECK(h.entries("", "schedule_fired").size() == 1);
@@ -165,7 +165,7 @@ TEST_CASE("what was missed while the daemon was away is skipped, or run once wit
     h.create();
     h.clock.advance_ms(5 * kHourMs + 20 * 60'000);  // five fire times, the last 20 minutes ago
     h.restart();
-    h.open_desk();
+    h.open_schedules();
     h.pipeline->tick();
     const auto decided = h.entries("", once ? "schedule_fired" : "schedule_skipped");
     REQUIRE(decided.size() == 1);
@@ -191,23 +191,23 @@ TEST_CASE("a paused schedule neither fires nor misses, and changes name the revi
   Scheduled h;
   h.start();
   h.create();
-  REQUIRE(h.desk->set_paused("olga", "hourly", true, 1).has_value());
+  REQUIRE(h.schedules->set_paused("olga", "hourly", true, 1).has_value());
   CHECK(h.schedule()["next_us"].is_null());
   h.next_hour(3);
-  REQUIRE(h.desk->set_paused("olga", "hourly", false, 2).has_value());
+  REQUIRE(h.schedules->set_paused("olga", "hourly", false, 2).has_value());
   h.pipeline->tick();
   CHECK(h.entries("", "schedule_fired").empty());
   CHECK(h.entries("", "schedule_skipped").empty());
-  const auto stale = h.desk->set_paused("olga", "hourly", true, 2);
+  const auto stale = h.schedules->set_paused("olga", "hourly", true, 2);
   REQUIRE_FALSE(stale.has_value());
   CHECK(stale.error().code == ErrorCode::conflict);
   h.wanted.cron = "30 * * * *";
-  REQUIRE(h.desk->replace("kim", h.wanted, 3).has_value());
+  REQUIRE(h.schedules->replace("kim", h.wanted, 3).has_value());
   CHECK(h.schedule()["owner"] == "kim");
-  CHECK(h.desk->create("sam", h.wanted).error().code == ErrorCode::already_exists);
-  CHECK(h.desk->remove("olga", "hourly", 3).error().code == ErrorCode::conflict);
-  REQUIRE(h.desk->remove("olga", "hourly", 4).has_value());
-  CHECK(h.desk->get("hourly").error().code == ErrorCode::not_found);
+  CHECK(h.schedules->create("sam", h.wanted).error().code == ErrorCode::already_exists);
+  CHECK(h.schedules->remove("olga", "hourly", 3).error().code == ErrorCode::conflict);
+  REQUIRE(h.schedules->remove("olga", "hourly", 4).has_value());
+  CHECK(h.schedules->get("hourly").error().code == ErrorCode::not_found);
   std::vector<std::string> changes;
   for (const auto& entry : h.entries("", "schedule_set")) {
     const auto& body = entry["body"];

@@ -63,10 +63,10 @@ struct Told {
     REQUIRE(issued.has_value());
   }
   void plan() {
-    const auto desk = pipeline::stored_schedules(*h.store, [this] { return h.clock.now_us_; });
+    const auto schedules = pipeline::stored_schedules(*h.store, [this] { return h.clock.now_us_; });
     const pipeline::ScheduleRequest wanted{
         .name = "nightly", .cron = "0 3 * * *", .request = pipeline::to_json(h.request_for("newer"))};
-    REQUIRE(desk->create("sam", wanted).has_value());
+    REQUIRE(schedules->create("sam", wanted).has_value());
   }
 
   void read_often() {
