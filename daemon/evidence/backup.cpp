@@ -74,7 +74,7 @@ class Restore {
       : request_(request), trial_(request.data_dir / "restore.tmp") {}
 
   Result<Restored> run() {
-    TRY(store::FolderLock::take(request_.data_dir));
+    const auto lock = TRY(store::FolderLock::take(request_.data_dir));
     std::error_code ignored;
     fs::remove_all(trial_, ignored);  // of a restore that was interrupted
     auto done = prepare();
