@@ -1,11 +1,12 @@
 #include "daemon/evidence/log/log_tree.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <utility>
 #include <vector>
+
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -24,10 +25,9 @@ constexpr Sql kLeaves{"entries of a subtree",
                       "SELECT bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"};
 
 Result<Hash> read_node(Reader& reader, std::int64_t position) {
-  auto found = TRY(reader.one(kNode, {position}, [](const Row& row) { return row.text(0); }));
+  auto found = TRY(find_row<std::string>(reader, kNode, {position}));
   if (!found || found->size() != sizeof(Hash)) {
-    return schema::fail(schema::ErrorCode::corrupt,
-                        fmt::format("node {} of the evidence log is missing", position));
+    return schema::failf(schema::ErrorCode::corrupt, "node {} of the evidence log is missing", position);
   }
   Hash hash;
   std::copy(found->begin(), found->end(), reinterpret_cast<char*>(hash.data()));
@@ -54,8 +54,8 @@ Result<Hash> subtree_of_entries(Reader& reader, unsigned level, std::uint64_t in
     return true;
   }));
   if (hashes.size() != end - first) {
-    return schema::fail(schema::ErrorCode::corrupt,
-                        fmt::format("of the evidence entries {} to {} some are missing", first, end - 1));
+    return schema::failf(schema::ErrorCode::corrupt, "some of the evidence entries {} to {} are missing",
+                         first, end - 1);
   }
   return root_of(std::move(hashes));
 }
@@ -67,13 +67,13 @@ Result<void> add_node(Tx& tx, std::int64_t position, const Hash& hash) {
 
 /// The group's node and those that it completes above.
 Result<void> store_group(Tx& tx, std::uint64_t group, Hash hash) {
-  auto done = add_node(tx, node_position(0, group), hash);
-  for (unsigned level = 0; done && (group >> level & 1) != 0; ++level) {
-    auto left = TRY(read_node(tx, node_position(level, (group >> level) - 1)));
+  TRY(add_node(tx, node_position(0, group), hash));
+  for (unsigned level = 0; (group >> level & 1) != 0; ++level) {
+    const auto left = TRY(read_node(tx, node_position(level, (group >> level) - 1)));
     hash = node_hash(left, hash);
-    done = add_node(tx, node_position(level + 1, group >> (level + 1)), hash);
+    TRY(add_node(tx, node_position(level + 1, group >> (level + 1)), hash));
   }
-  return done;
+  return {};
 }
 
 }  // namespace
@@ -88,10 +88,9 @@ Result<Hash> subtree(Reader& reader, unsigned level, std::uint64_t index) {
 }
 
 Result<std::uint64_t> stored_groups(Reader& reader) {
-  auto nodes = reader.one(kNodes, {}, [](const Row& row) { return row.unsigned_integer(0); });
-  if (!nodes) return std::unexpected(std::move(nodes.error()));
+  const auto nodes = TRY(find_row<std::uint64_t>(reader, kNodes, {}));
   // g groups have 2g − popcount(g) nodes.
-  const std::uint64_t count = nodes->value_or(0);
+  const std::uint64_t count = nodes.value_or(0);
   std::uint64_t groups = count / 2;
   while (2 * groups - static_cast<std::uint64_t>(std::popcount(groups)) < count) ++groups;
   return groups;

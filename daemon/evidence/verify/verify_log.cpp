@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +10,7 @@
 #include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/log_tree.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -32,14 +32,13 @@ constexpr Sql kNodes{"nodes in order",
                      "SELECT position, hash FROM tree_nodes WHERE position >= ?1 ORDER BY position LIMIT ?2"};
 
 std::unexpected<schema::Error> altered(std::uint64_t first, std::uint64_t end) {
-  return schema::fail(
+  return schema::failf(
       schema::ErrorCode::corrupt,
-      fmt::format("evidence entries {} to {} were altered: a stored node of the tree does not "
-                  "follow from them",
-                  first, end - 1));
+      "evidence entries {} to {} were altered: a stored node of the tree does not follow from them", first,
+      end - 1);
 }
 
-/// That the stored nodes from `position` on are `expected`.
+/// Whether the stored nodes from `position` on are `expected`.
 Result<bool> nodes_are(Reader& reader, std::int64_t position, const std::vector<Hash>& expected) {
   std::size_t equal = 0;
   TRY(reader.each(kNodes, {position, expected.size()}, [&](const Row& row) {
@@ -64,7 +63,7 @@ Result<std::optional<Hash>> verify_chunk(Reader& reader, std::uint64_t first, st
     return true;
   }));
   if (next != end) {
-    return schema::fail(schema::ErrorCode::corrupt, fmt::format("evidence entry {} is missing", next));
+    return schema::failf(schema::ErrorCode::corrupt, "evidence entry {} is missing", next);
   }
   auto same = TRY(nodes_are(reader, stored_position(kStoredLevel, first / kGroup), expected));
   if (!same) return altered(first, end);
@@ -132,32 +131,25 @@ class Verification {
 }  // namespace
 
 Result<std::uint64_t> verify_log(store::Store& store) {
-  auto size = store.read([](Reader& reader) { return tree_size(reader); });
-  if (!size) return size;
-  TRY(Verification(store, *size).run());
+  auto size = TRY(store.read([](Reader& reader) { return tree_size(reader); }));
+  TRY(Verification(store, size).run());
   return size;
 }
 
 Result<void> renew_derived(store::Store& store) {
   bool complete = false;
   while (!complete) {
-    auto done = store.write("renew what is derived from the log", [&](store::Tx& tx) -> Result<void> {
-      auto size = tree_size(tx);
-      auto groups = stored_groups(tx);
-      auto indexed = indexed_size(tx);
-      for (const auto* error : {size ? nullptr : &size.error(), groups ? nullptr : &groups.error(),
-                                indexed ? nullptr : &indexed.error()}) {
-        if (error != nullptr) return std::unexpected(*error);
-      }
-      auto group_backlog = static_cast<std::int64_t>(*size / kGroup - *groups);
-      auto block_backlog = static_cast<std::int64_t>(*size) / kIndexBlock - *indexed / kIndexBlock;
+    TRY(store.write("renew what is derived from the log", [&](store::Tx& tx) -> Result<void> {
+      const auto size = TRY(tree_size(tx));
+      const auto groups = TRY(stored_groups(tx));
+      const auto indexed = TRY(indexed_size(tx));
+      const auto group_backlog = static_cast<std::int64_t>(size / kGroup - groups);
+      const auto block_backlog = static_cast<std::int64_t>(size) / kIndexBlock - indexed / kIndexBlock;
       complete = group_backlog <= kRenewed && block_backlog <= kRenewed;
-      Result<void> step;
-      for (auto i = std::min(group_backlog, kRenewed); step && i > 0; --i) step = store_next_group(tx);
-      for (auto i = std::min(block_backlog, kRenewed); step && i > 0; --i) step = index_next_block(tx);
-      return step;
-    });
-    if (!done) return done;
+      for (auto i = std::min(group_backlog, kRenewed); i > 0; --i) TRY(store_next_group(tx));
+      for (auto i = std::min(block_backlog, kRenewed); i > 0; --i) TRY(index_next_block(tx));
+      return {};
+    }));
   }
   return {};
 }

@@ -13,7 +13,6 @@
 
 #include "daemon/store/backup.hpp"
 #include "daemon/store/blobs.hpp"
-#include "daemon/store/durable_file.hpp"
 #include "daemon/store/idempotency.hpp"
 #include "daemon/store/sqlite/connection.hpp"
 #include "daemon/store/sqlite/folder_lock.hpp"
@@ -29,11 +28,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 unsigned mode_of(const fs::path& path) {
   struct stat status {};
   REQUIRE(::stat(path.c_str(), &status) == 0);
@@ -44,12 +38,6 @@ std::string put(Store& store, const std::string& bytes) {
   return write(store, [&](Tx& tx) { return put_blob(tx, bytes, "text/plain", 1); });
 }
 
-/// Changes a closed database as somebody with sqlite3 would.
-void change(const fs::path& folder, const char* script) {
-  auto raw = must(Connection::open((folder / "driftgate.db").string(), Connection::Mode::read_write, ""));
-  must(raw->execute(script, "change"));
-}
-
 Error refusal(const StoreOptions& options) {
   const auto opened = Store::open(options);
   REQUIRE(!opened);
@@ -57,42 +45,6 @@ Error refusal(const StoreOptions& options) {
 }
 
 }  // namespace
-
-TEST_CASE("a file is replaced as a whole, with its mode, and nothing is left beside it") {
-  TempDir dir;
-  const fs::path path = dir.path() / "file";
-  const std::string bytes("a\0b", 3);
-  must(write_file_durably(path, bytes, 0600, IfPresent::refuse));
-  CHECK(contents(path) == bytes);
-  CHECK(mode_of(path) == 0600);
-  const auto refused = write_file_durably(path, "other", 0600, IfPresent::refuse);
-  REQUIRE(!refused);
-  CHECK(refused.error().code == ErrorCode::already_exists);
-  CHECK(refused.error().message.find(path.string()) != std::string::npos);
-  CHECK(contents(path) == bytes);
-  must(write_file_durably(path, "", 0644, IfPresent::replace));
-  CHECK(contents(path).empty());
-  CHECK(mode_of(path) == 0644);
-  CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 1);
-}
-
-TEST_CASE("a file is written through no link, and a failure names the path and leaves the old file") {
-  TempDir dir;
-  const fs::path path = dir.path() / "file", target = dir.path() / "target";
-  must(write_file_durably(path, "old", 0600, IfPresent::replace));
-  std::ofstream(target) << "theirs";
-  fs::create_symlink(target, path.string() + ".tmp");
-  CHECK(write_file_durably(path, "new", 0600, IfPresent::replace).error().code == ErrorCode::io);
-  CHECK(contents(target) == "theirs");
-  CHECK(contents(path) == "old");
-  const auto nowhere = write_file_durably(dir.path() / "none" / "file", "x", 0600, IfPresent::replace);
-  REQUIRE(!nowhere);
-  CHECK(nowhere.error().code == ErrorCode::io);
-  CHECK(nowhere.error().message.find("none/file") != std::string::npos);
-  fs::create_directory(dir.path() / "folder");
-  CHECK(!write_file_durably(dir.path() / "folder", "x", 0600, IfPresent::replace));
-  CHECK(!fs::exists(dir.path() / "folder.tmp"));
-}
 
 TEST_CASE("a database is copied as it is at one moment, while writes go on") {
   TempDir dir;
@@ -121,7 +73,7 @@ TEST_CASE("a copy takes no file's place, and leaves nothing when it fails") {
   const fs::path target = dir.path() / "copy.db";
   std::ofstream(target) << "theirs";
   CHECK(copy_database(dir.path(), target).error().code == ErrorCode::already_exists);
-  CHECK(contents(target) == "theirs");
+  CHECK(content_of(target) == "theirs");
   fs::remove(target);
   fs::create_symlink(dir.path() / "elsewhere", target);
   CHECK(!copy_database(dir.path(), target));
@@ -132,7 +84,7 @@ TEST_CASE("a copy takes no file's place, and leaves nothing when it fails") {
   CHECK(copy_file_durably(dir.path() / "none", target).error().code == ErrorCode::io);
   CHECK(!fs::exists(target));
   must(copy_file_durably(dir.path() / "driftgate.db", target));
-  CHECK(contents(target) == contents(dir.path() / "driftgate.db"));
+  CHECK(content_of(target) == content_of(dir.path() / "driftgate.db"));
   CHECK(copy_file_durably(dir.path() / "driftgate.db", target).error().code == ErrorCode::already_exists);
 }
 
@@ -161,7 +113,7 @@ TEST_CASE("a blob whose bytes were changed is refused, and is not taken for anot
   TempDir dir;
   std::string digest;
   { digest = put(*open_store(dir.path()), "evidence"); }
-  change(dir.path(), "UPDATE blobs SET bytes = CAST('evidencf' AS BLOB)");
+  change_database(dir.path(), "UPDATE blobs SET bytes = CAST('evidencf' AS BLOB)");
   auto store = open_store(dir.path());
   const auto found = store->read([&](Reader& reader) { return find_blob(reader, digest); });
   REQUIRE(!found);
@@ -181,14 +133,14 @@ TEST_CASE("a list of migrations that was changed is refused, and the database le
     CAPTURE(script);
     TempDir dir;
     { put(*open_store(dir.path()), "x"); }
-    change(dir.path(), script);
-    const std::string before = contents(dir.path() / "driftgate.db");
+    change_database(dir.path(), script);
+    const std::string before = content_of(dir.path() / "driftgate.db");
     for (const bool read_only : {false, true}) {
       const auto error = refusal({.data_dir = dir.path(), .read_only = read_only});
       CHECK(error.code == code);
       CHECK_MESSAGE(error.describe().find(words) != std::string::npos, error.describe());
     }
-    CHECK(contents(dir.path() / "driftgate.db") == before);
+    CHECK(content_of(dir.path() / "driftgate.db") == before);
   }
 }
 
@@ -198,7 +150,7 @@ TEST_CASE("a database whose list of migrations is empty or gone is not migrated 
     TempDir dir;
     std::string digest;
     { digest = put(*open_store(dir.path()), "kept"); }
-    change(dir.path(), script);
+    change_database(dir.path(), script);
     CHECK(!Store::open({.data_dir = dir.path()}));
     auto raw =
         must(Connection::open((dir.path() / "driftgate.db").string(), Connection::Mode::read_only, ""));
@@ -219,7 +171,7 @@ TEST_CASE("a store is opened on a folder that it can hold, with readers and a qu
   fs::create_directory(dir.path() / "linked");
   fs::create_symlink(dir.path() / "theirs", dir.path() / "linked" / "driftgate.db");
   CHECK(refusal({.data_dir = dir.path() / "linked"}).message.find("cannot open the database") == 0);
-  CHECK(contents(dir.path() / "theirs").empty());
+  CHECK(content_of(dir.path() / "theirs").empty());
 }
 
 TEST_CASE("the lock of a folder ends with its holder, however that ends") {
@@ -234,7 +186,7 @@ TEST_CASE("the lock of a folder ends with its holder, however that ends") {
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WEXITSTATUS(status) == 7);
   auto lock = must(FolderLock::take(dir.path()));
-  CHECK(contents(dir.path() / "driftgate.lock") == std::to_string(::getpid()));
+  CHECK(content_of(dir.path() / "driftgate.lock") == std::to_string(::getpid()));
   auto moved = std::move(lock);
   const auto second = FolderLock::take(dir.path());
   REQUIRE(!second);
@@ -272,9 +224,7 @@ TEST_CASE("an answer is kept with its effect or not at all, also when the disk i
   CHECK(both().error().code == ErrorCode::already_exists);
 }
 
-TEST_CASE("an idempotency key belongs to one person, and is as long as it may be") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "an idempotency key belongs to one person, and is as long as it may be") {
   const std::string longest(kMaxIdempotencyKeyBytes, 'k');
   for (const std::string who : {"ada", "bob"}) {
     write(*store, [&](Tx& tx) {
@@ -289,5 +239,6 @@ TEST_CASE("an idempotency key belongs to one person, and is as long as it may be
   CHECK(!must(find("cleo", longest, "d")));
   CHECK(find("ada", longest, "e").error().message.find("was used with another request: use a new key") !=
         std::string::npos);
-  CHECK(find("ada", longest + "k", "d").error().message == "an Idempotency-Key has 1 to 255 characters");
+  CHECK(find("ada", longest + "k", "d").error().message ==
+        "an Idempotency-Key must have 1 to 255 characters");
 }
