@@ -153,7 +153,7 @@ TEST_CASE("an emptied, dropped or changed head of the database is refused by its
        "somebody emptied the table"},
       {"DROP TABLE log_head", "cannot be read"},
       {"UPDATE log_head SET size = 4", "signed head"},
-      {"UPDATE log_head SET note = 'x'", "no signed note"},
+      {"UPDATE log_head SET note = 'x'", "not a signed note"},
       {"UPDATE log_head SET note = replace(note, 'driftgate', 'driftgatf')", "signed head"},
       {"DELETE FROM entries WHERE seq = 69", "somebody removed the last ones"},
   };
