@@ -15,10 +15,11 @@
 #include "daemon/evidence/log/head_check.hpp"
 #include "daemon/evidence/log/head_signer.hpp"
 #include "daemon/evidence/log/log.hpp"
-#include "daemon/evidence/verify/verify_search.hpp"
+#include "daemon/evidence/verify/table_checks.hpp"
 #include "daemon/store/backup.hpp"
 #include "daemon/store/sqlite/connection.hpp"
 #include "daemon/store/sqlite/folder_lock.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -37,17 +38,15 @@ Result<void> make_private_folder(const fs::path& folder) {
   const bool made = !error && fs::create_directory(folder, error);
   if (made) fs::permissions(folder, fs::perms::owner_all, error);
   if (made && !error) return {};
-  if (!error)
-    return schema::fail(ErrorCode::already_exists, fmt::format("{} is there already", folder.string()));
-  return schema::fail(ErrorCode::io, fmt::format("cannot create {}: {}", folder.string(), error.message()));
+  if (!error) return schema::failf(ErrorCode::already_exists, "{} already exists", folder.string());
+  return schema::failf(ErrorCode::io, "cannot create {}: {}", folder.string(), error.message());
 }
 
 /// Entries of the log in a copied database.
 Result<std::uint64_t> size_of(const fs::path& folder) {
-  auto connection =
-      store::Connection::open((folder / kBackupDatabase).string(), store::Connection::Mode::read_only, {});
-  if (!connection) return std::unexpected(std::move(connection.error()));
-  store::Reader reader(**connection);
+  auto connection = TRY(
+      store::Connection::open((folder / kBackupDatabase).string(), store::Connection::Mode::read_only, {}));
+  store::Reader reader(*connection);
   return tree_size(reader);
 }
 
@@ -67,14 +66,14 @@ Result<Backup> fill(store::Store& store, HeadPublisher& heads, const fs::path& f
   return Backup{folder, size, std::move(head)};
 }
 
-/// One restore, step by step. What goes wrong before `place` leaves the data folder as it was.
+/// One restore, step by step. A failure before `place` leaves the data folder as it was.
 class Restore {
  public:
   explicit Restore(const RestoreRequest& request)
       : request_(request), trial_(request.data_dir / "restore.tmp") {}
 
   Result<Restored> run() {
-    TRY(store::FolderLock::take(request_.data_dir));
+    const auto lock = TRY(store::FolderLock::take(request_.data_dir));
     std::error_code ignored;
     fs::remove_all(trial_, ignored);  // of a restore that was interrupted
     auto done = prepare();
@@ -87,27 +86,23 @@ class Restore {
 
  private:
   Result<void> prepare() {
-    auto made = make_private_folder(trial_);
-    if (!made) return made;
-    auto copied = store::copy_file_durably(request_.backup / kBackupDatabase, trial_ / kBackupDatabase);
-    if (!copied) return copied;
+    TRY(make_private_folder(trial_));
+    TRY(store::copy_file_durably(request_.backup / kBackupDatabase, trial_ / kBackupDatabase));
     return store::check_database(trial_ / kBackupDatabase);
   }
 
   /// Migrates the copy and checks it as a whole, and against what was published outside.
   Result<void> check() {
     auto store = TRY(store::Store::open({.data_dir = trial_, .opened_us = request_.now_us}));
-    auto verified = TRY(verify_log(*store));
-    auto found = verify_search(*store);
-    if (!found) return found;
-    restored_.tree_size = verified;
+    const auto size = TRY(verify_log(*store));
+    TRY(verify_search(*store));
+    restored_.tree_size = size;
     auto options = request_.head;
     if (options.key_file.empty()) options.key_file = request_.data_dir / "log.key";
     if (options.head_file.empty()) options.head_file = request_.data_dir / "head.note";
     auto in_force = TRY(options_in_force(*store, std::move(options)));
     options_ = std::move(in_force);
-    auto covered = check_signed(*store);
-    if (!covered) return covered;
+    TRY(check_signed(*store));
     auto extends = extends_published(*store);
     if (extends) return {};
     if (!request_.accept_loss) {
@@ -134,14 +129,12 @@ class Restore {
   }
 
   Result<void> extends_published(store::Store& store) {
-    auto head = store.read([&](store::Reader& reader) {
-      return check_published(reader, options_, key_->public_key(), keys_);
-    });
-    if (!head) return std::unexpected(std::move(head.error()));
+    const auto head = TRY(store.read(
+        [&](store::Reader& reader) { return check_published(reader, options_, key_->public_key(), keys_); }));
     if (is_signed_ || !commits_are_signed(options_)) return {};
-    // A backup by a program that did not sign commits, of a log whose commits are signed since: the published
-    // head must cover all of it.
-    if (head->size != restored_.tree_size) return emptied_head(options_);
+    // A backup of a version that did not sign commits, of a log whose commits have been signed since: the
+    // published head must cover all of it.
+    if (head.size != restored_.tree_size) return emptied_head(options_);
     return store.write("sign the head of an older backup", [&](store::Tx& tx) -> Result<void> {
       TRY(sign_and_store(tx, options_.origin, *key_));
       return {};
@@ -157,12 +150,10 @@ class Restore {
     published_ = read_note(options_.head_file);
     old_origin_ = options_.origin;
     auto signed_head = TRY(store.write("begin an epoch", [&](store::Tx& tx) -> Result<StoredHead> {
-      auto epoch = log_epoch(tx);
-      auto root = root_at(tx, restored_.tree_size);
-      if (!epoch) return std::unexpected(epoch.error());
-      if (!root) return std::unexpected(root.error());
-      auto kept = TRY(sign_checkpoint({old_origin_, restored_.tree_size, *root}, *key_));
-      restored_.epoch = *epoch + 1;
+      const auto epoch = TRY(log_epoch(tx));
+      const auto root = TRY(root_at(tx, restored_.tree_size));
+      const auto kept = TRY(sign_checkpoint({old_origin_, restored_.tree_size, root}, *key_));
+      restored_.epoch = epoch + 1;
       options_.origin = origin_of(request_.head.origin, restored_.epoch);
       schema::EntryDraft entry{
           .time_us = request_.now_us, .kind = schema::EvidenceKind::epoch_changed, .actor = kActor};
@@ -170,8 +161,7 @@ class Restore {
                     {"kept_size", restored_.tree_size}, {"kept_head", kept},
                     {"published_head", published_},     {"loss", loss.message},
                     {"reason", request_.reason}};
-      auto noted = append(tx, entry);
-      if (!noted) return std::unexpected(noted.error());
+      TRY(append(tx, entry));
       entry.kind = schema::EvidenceKind::key_rotated;
       entry.body = {{"use", to_string(KeyUse::head)},
                     {"name", options_.origin},
@@ -179,8 +169,7 @@ class Restore {
                     {"new_key", verifier_key_text(options_.origin, next.public_key())},
                     {"from_size", 0},
                     {"reason", "each epoch has a key of its own"}};
-      noted = append(tx, entry);
-      if (!noted) return std::unexpected(noted.error());
+      TRY(append(tx, entry));
       return sign_and_store(tx, options_.origin, next);
     }));
     restored_.tree_size = signed_head.size;
@@ -193,9 +182,8 @@ class Restore {
     const std::string path = options_.key_file.string() + ".next";
     std::error_code ignored;
     fs::remove(path, ignored);  // of a restore that was interrupted
-    auto key = SigningKey::generate();
-    if (!key) return key;
-    TRY(key->save(path));
+    auto key = TRY(SigningKey::generate());
+    TRY(key.save(path));
     return key;
   }
 
@@ -213,8 +201,7 @@ class Restore {
     std::error_code error;
     if (fs::exists(request_.data_dir / kBackupDatabase, error)) {
       restored_.set_aside = request_.data_dir / fmt::format("before-restore-{}", request_.now_us);
-      auto made = make_private_folder(restored_.set_aside);
-      if (!made) return made;
+      TRY(make_private_folder(restored_.set_aside));
       for (const std::string_view name : kDatabaseFiles) {
         if (fs::exists(request_.data_dir / name, error))
           fs::rename(request_.data_dir / name, restored_.set_aside / name, error);
@@ -225,19 +212,16 @@ class Restore {
     if (error) return failed("place", kBackupDatabase, error);
     auto synced = base::sync_folder(request_.data_dir);
     if (!synced || new_head_.empty()) return synced;
-    auto ended = end_old_keys();
-    if (!ended) return ended;
+    TRY(end_old_keys());
     if (!published_.empty() && !restored_.set_aside.empty()) {
-      auto kept = base::write_file_durably(restored_.set_aside / kBackupHead, published_, 0600,
-                                           base::IfPresent::replace);
-      if (!kept) return kept;
+      TRY(base::write_file_durably(restored_.set_aside / kBackupHead, published_, 0600));
     }
-    return base::write_file_durably(options_.head_file, new_head_, 0644, base::IfPresent::replace);
+    return base::write_file_durably(options_.head_file, new_head_, 0644);
   }
 
   [[nodiscard]] static Result<void> failed(std::string_view what, std::string_view name,
                                            const std::error_code& error) {
-    return schema::fail(ErrorCode::io, fmt::format("cannot {} {}: {}", what, name, error.message()));
+    return schema::failf(ErrorCode::io, "cannot {} {}: {}", what, name, error.message());
   }
 
   const RestoreRequest& request_;
@@ -255,7 +239,7 @@ class Restore {
 Result<Backup> make_backup(store::Store& store, HeadPublisher& heads, const fs::path& parent,
                            const std::string& name) {
   if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos) {
-    return schema::fail(ErrorCode::invalid_argument, fmt::format("'{}' cannot name a backup", name));
+    return schema::failf(ErrorCode::invalid_argument, "'{}' cannot name a backup", name);
   }
   const fs::path folder = parent / name;
   TRY(make_private_folder(folder));

@@ -221,7 +221,7 @@ class PipelineImpl final : public Pipeline {
     store::PromotionFilter wanted;
     if (!filter.model.empty()) wanted.model = filter.model;
     if (!filter.state.empty()) {
-      const auto state = TRY(store::parse_promotion_state(filter.state));
+      const auto state = TRY(store::parse_state<store::PromotionState>(filter.state));
       wanted.state = state;
     }
     const auto list = [&](store::Reader& reader, const std::string& after, std::int64_t limit) {

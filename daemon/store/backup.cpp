@@ -1,7 +1,6 @@
 #include "daemon/store/backup.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "daemon/base/durable_file.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/store/store.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -38,7 +38,7 @@ std::unexpected<Error> database_failure(sqlite3* handle, std::string_view what) 
   ErrorCode kind = ErrorCode::io;
   if (code == SQLITE_FULL) kind = ErrorCode::storage_full;
   if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) kind = ErrorCode::corrupt;
-  return schema::fail(kind, fmt::format("{}: {}", what, sqlite3_errmsg(handle)));
+  return schema::failf(kind, "{}: {}", what, sqlite3_errmsg(handle));
 }
 
 Result<Database> open_to_read(const std::filesystem::path& file, const std::string& vfs) {
@@ -54,17 +54,19 @@ Result<Database> open_to_read(const std::filesystem::path& file, const std::stri
   return database;
 }
 
-Result<void> vacuum_into(sqlite3* handle, const std::filesystem::path& target) {
+Statement prepare(const Database& database, const char* sql) {
   sqlite3_stmt* prepared = nullptr;
-  if (sqlite3_prepare_v2(handle, "VACUUM INTO ?1", -1, &prepared, nullptr) != SQLITE_OK) {
-    return database_failure(handle, "cannot copy the database");
+  sqlite3_prepare_v2(database.get(), sql, -1, &prepared, nullptr);
+  return Statement(prepared);
+}
+
+Result<void> vacuum_into(const Database& database, const std::string& target) {
+  const auto statement = prepare(database, "VACUUM INTO ?1");
+  if (statement) {
+    sqlite3_bind_text(statement.get(), 1, target.data(), static_cast<int>(target.size()), SQLITE_STATIC);
   }
-  const Statement statement(prepared);
-  const std::string name = target.string();
-  sqlite3_bind_text(prepared, 1, name.data(), static_cast<int>(name.size()), SQLITE_STATIC);
-  if (sqlite3_step(prepared) != SQLITE_DONE)
-    return database_failure(handle, "cannot copy the database to " + name);
-  return {};
+  if (statement && sqlite3_step(statement.get()) == SQLITE_DONE) return {};
+  return database_failure(database.get(), "cannot copy the database to " + target);
 }
 
 Result<void> sync_file(const std::filesystem::path& path) {
@@ -78,33 +80,27 @@ Result<void> sync_file(const std::filesystem::path& path) {
 Result<void> copy_database(const std::filesystem::path& data_dir, const std::filesystem::path& target,
                            const std::string& vfs) {
   {
-    // SQLite takes an empty file, and leaves its mode alone.
+    // SQLite accepts an empty file as the target and keeps its mode.
     const base::UniqueFd file = open_file(target, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
     if (!file) return base::file_failure("create", target);
   }
   auto source = open_to_read(data_dir / "driftgate.db", vfs);
-  auto done = source ? vacuum_into(source->get(), target) : Result<void>(std::unexpected(source.error()));
+  auto done = source ? vacuum_into(*source, target.string()) : Result<void>(std::unexpected(source.error()));
   if (done) done = sync_file(target);
   if (!done) ::unlink(target.c_str());
   return done;
 }
 
 Result<void> check_database(const std::filesystem::path& file) {
-  auto database = open_to_read(file, {});
-  if (!database) return std::unexpected(database.error());
-  sqlite3_stmt* prepared = nullptr;
-  if (sqlite3_prepare_v2(database->get(), "PRAGMA integrity_check(1)", -1, &prepared, nullptr) != SQLITE_OK) {
-    return database_failure(database->get(), "cannot check " + file.string());
+  const auto database = TRY(open_to_read(file, {}));
+  const auto statement = prepare(database, "PRAGMA integrity_check(1)");
+  if (!statement || sqlite3_step(statement.get()) != SQLITE_ROW) {
+    return database_failure(database.get(), "cannot check " + file.string());
   }
-  const Statement statement(prepared);
-  if (sqlite3_step(prepared) != SQLITE_ROW) {
-    return database_failure(database->get(), "cannot check " + file.string());
-  }
-  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(prepared, 0));
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 0));
   const std::string_view verdict(text == nullptr ? "no answer" : text);
   if (verdict == "ok") return {};
-  return schema::fail(ErrorCode::corrupt,
-                      fmt::format("the database {} is damaged: {}", file.string(), verdict));
+  return schema::failf(ErrorCode::corrupt, "the database {} is damaged: {}", file.string(), verdict);
 }
 
 Result<void> copy_file_durably(const std::filesystem::path& from, const std::filesystem::path& to) {

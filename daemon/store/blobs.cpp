@@ -1,7 +1,7 @@
 #include "daemon/store/blobs.hpp"
 
-#include <fmt/format.h>
-
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::store {
@@ -18,8 +18,9 @@ constexpr Sql kFind{"find blob", "SELECT digest, media_type, bytes, created_us F
 Result<std::string> put_blob(Tx& tx, std::string_view bytes, std::string_view media_type,
                              std::int64_t now_us) {
   if (bytes.size() > kMaxBlobBytes) {
-    return schema::fail(ErrorCode::limit_exceeded, fmt::format("a blob of {} bytes; at most {} are stored",
-                                                               bytes.size(), kMaxBlobBytes));
+    return schema::failf(ErrorCode::limit_exceeded,
+                         "a blob of {} bytes is too large: at most {} bytes are stored", bytes.size(),
+                         kMaxBlobBytes);
   }
   std::string digest = schema::sha256_digest(bytes);
   TRY(tx.run(kPut, {digest, media_type, Blob{bytes}, now_us}));
@@ -27,13 +28,9 @@ Result<std::string> put_blob(Tx& tx, std::string_view bytes, std::string_view me
 }
 
 Result<std::optional<BlobRow>> find_blob(Reader& reader, std::string_view digest) {
-  auto found = reader.one(kFind, {digest}, [](const Row& row) {
-    return BlobRow{
-        .digest = row.text(0), .media_type = row.text(1), .bytes = row.text(2), .created_us = row.integer(3)};
-  });
-  if (found && *found && schema::sha256_digest((*found)->bytes) != digest) {
-    return schema::fail(ErrorCode::corrupt,
-                        fmt::format("blob {} no longer has that digest: restore a backup", digest));
+  auto found = TRY(find_row<BlobRow>(reader, kFind, {digest}));
+  if (found && schema::sha256_digest(found->bytes) != digest) {
+    return schema::failf(ErrorCode::corrupt, "blob {} no longer has that digest: restore a backup", digest);
   }
   return found;
 }

@@ -7,7 +7,7 @@
 
 namespace driftgate::store {
 
-/// The SHA-256 of a file as it was: the same device, inode, size and times are the same bytes.
+/// The SHA-256 of a file. It is valid as long as device, inode, size and times stay the same.
 struct FileHashRow {
   std::uint64_t device = 0, inode = 0, bytes = 0;
   std::int64_t mtime_ns = 0, ctime_ns = 0;
@@ -18,9 +18,9 @@ struct FileHashRow {
 
 inline constexpr std::int64_t kMaxFileHashes = 100'000;  ///< kept; the oldest go first
 
-/// A later hash of the same inode takes the earlier one's place.
+/// Replaces an earlier hash of the same inode.
 Result<void> put_file_hash(Tx& tx, const FileHashRow& row);
-/// `row.sha256` is filled in when everything else of it is as it was stored; else nothing.
+/// The stored row of the file with the device, inode, size and times of `identity`, or nothing.
 Result<std::optional<FileHashRow>> find_file_hash(Reader& reader, const FileHashRow& identity);
 /// Deletes the oldest beyond `keep`.
 Result<std::int64_t> trim_file_hashes(Tx& tx, std::int64_t keep = kMaxFileHashes);

@@ -29,7 +29,7 @@ std::string make_id(std::string_view prefix, std::int64_t time_us, const IdRando
 IdRandom secure_id_random() {
   IdRandom random;
   if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
-    throw std::runtime_error("the kernel gives no random numbers");
+    throw std::runtime_error("cannot get random numbers from the kernel");
   }
   return random;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -24,26 +26,18 @@ struct Stored {
   StoredResponse response;
 };
 
-Stored read_stored(const Row& row) {
-  return {.request_digest = row.text(0),
-          .response = {.status = static_cast<int>(row.integer(1)),
-                       .headers = row.text(2),
-                       .body = row.text(3),
-                       .effect = row.text(4)}};
-}
-
 }  // namespace
 
 Result<std::optional<StoredResponse>> idempotency_find(Reader& reader, const KeyedRequest& request) {
   if (request.key.empty() || request.key.size() > kMaxIdempotencyKeyBytes) {
-    return schema::fail(ErrorCode::limit_exceeded, "an Idempotency-Key has 1 to 255 characters");
+    return schema::fail(ErrorCode::limit_exceeded, "an Idempotency-Key must have 1 to 255 characters");
   }
-  auto stored = TRY(reader.one(kFind, {request.principal, request.key}, read_stored));
-  if (!stored) return std::optional<StoredResponse>();
+  auto stored = TRY(find_row<Stored>(reader, kFind, {request.principal, request.key}));
+  if (!stored) return std::nullopt;
   if (stored->request_digest != request.digest) {
-    return schema::fail(
-        ErrorCode::invalid_argument,
-        fmt::format("the Idempotency-Key '{}' was used with another request: use a new key", request.key));
+    return schema::failf(ErrorCode::invalid_argument,
+                         "the Idempotency-Key '{}' was used with another request: use a new key",
+                         request.key);
   }
   return std::move(stored->response);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::store {
 
@@ -29,20 +30,6 @@ constexpr Sql kOpen{
     "SELECT id, promotion, stage, attempt, name, kind, dir, state, remote, spec_digest, result, "
     "created_us, ended_us FROM jobs WHERE state IN ('pending', 'running') ORDER BY id"};
 
-JobRow read_job(const Row& row) {
-  return {.id = row.text(0),
-          .stage = {row.text(1), row.text(2), row.integer(3)},
-          .name = row.text(4),
-          .kind = row.text(5),
-          .dir = row.text(6),
-          .state = parse_job_state(row.text(7)).value(),
-          .remote = row.text(8),
-          .spec_digest = row.text(9),
-          .result = row.text(10),
-          .created_us = row.integer(11),
-          .ended_us = row.maybe_integer(12)};
-}
-
 }  // namespace
 
 Result<JobRow> ensure_job(Tx& tx, const JobRow& job) {
@@ -51,7 +38,7 @@ Result<JobRow> ensure_job(Tx& tx, const JobRow& job) {
                                job.result, job.created_us, job.ended_us}),
               fmt::format("job '{}' of {} cannot be stored", job.name, job.stage.text())));
   return must_exist(
-      tx.one(kFindSame, {job.stage.promotion, job.stage.stage, job.stage.attempt, job.name}, read_job),
+      find_row<JobRow>(tx, kFindSame, {job.stage.promotion, job.stage.stage, job.stage.attempt, job.name}),
       "the job just stored is missing");
 }
 
@@ -61,11 +48,11 @@ Result<void> update_job(Tx& tx, const JobRow& job) {
 }
 
 Result<std::vector<JobRow>> list_jobs(Reader& reader, const StageKey& stage) {
-  return reader.all(kList, {stage.promotion, stage.stage, stage.attempt}, read_job);
+  return list_rows<JobRow>(reader, kList, {stage.promotion, stage.stage, stage.attempt});
 }
 
 Result<std::vector<JobRow>> open_jobs(Reader& reader) {
-  return reader.all(kOpen, {}, read_job);
+  return list_rows<JobRow>(reader, kOpen, {});
 }
 
 }  // namespace driftgate::store

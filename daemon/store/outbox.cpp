@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 #include "schema/utf8.hpp"
 
 namespace driftgate::store {
@@ -53,17 +56,6 @@ constexpr Sql kEnable{"enable webhook",
 constexpr Sql kFind{"find webhook",
                     "SELECT name, url, disabled_us, reason FROM webhook_endpoints WHERE name = ?1"};
 
-OutboxRow read_outbox(const Row& row) {
-  return {.id = row.integer(0),
-          .endpoint = row.text(1),
-          .message = row.text(2),
-          .type = row.text(3),
-          .payload = row.text(4),
-          .attempts = row.integer(5),
-          .due_us = row.integer(6),
-          .created_us = row.integer(7)};
-}
-
 std::string no_message(std::int64_t id) {
   return fmt::format("outbox message {} is not pending", id);
 }
@@ -74,15 +66,8 @@ std::string no_webhook(std::string_view name) {
 }  // namespace
 
 std::string_view to_string(OutboxEnd end) {
-  switch (end) {
-    case OutboxEnd::delivered:
-      return "delivered";
-    case OutboxEnd::failed:
-      return "failed";
-    case OutboxEnd::dropped:
-      return "dropped";
-  }
-  return "dropped";
+  constexpr std::array<std::string_view, 3> kNames = {"delivered", "failed", "dropped"};
+  return kNames.at(static_cast<std::size_t>(end));
 }
 
 Result<void> put_outbox(Tx& tx, const OutboxRow& row) {
@@ -93,11 +78,11 @@ Result<void> put_outbox(Tx& tx, const OutboxRow& row) {
 
 Result<std::vector<OutboxRow>> due_outbox(Reader& reader, std::string_view endpoint, std::int64_t now_us,
                                           std::int64_t limit) {
-  return reader.all(kDue, {endpoint, now_us, limit}, read_outbox);
+  return list_rows<OutboxRow>(reader, kDue, {endpoint, now_us, limit});
 }
 
 Result<std::optional<std::int64_t>> next_outbox(Reader& reader, std::string_view endpoint) {
-  auto found = TRY(reader.one(kNext, {endpoint}, [](const Row& row) { return row.maybe_integer(0); }));
+  auto found = TRY(find_row<std::optional<std::int64_t>>(reader, kNext, {endpoint}));
   return found.value_or(std::nullopt);
 }
 
@@ -132,7 +117,7 @@ Result<OutboxCounts> count_outbox(Reader& reader, std::string_view endpoint) {
     if (state == "dropped") counts.dropped = count;
     return true;
   }));
-  auto error = TRY(reader.one(kLastError, {endpoint}, [](const Row& row) { return row.text(0); }));
+  auto error = TRY(find_row<std::string>(reader, kLastError, {endpoint}));
   counts.last_error = error.value_or("");
   return counts;
 }
@@ -151,9 +136,7 @@ Result<void> enable_webhook(Tx& tx, std::string_view name) {
 }
 
 Result<std::optional<WebhookRow>> find_webhook(Reader& reader, std::string_view name) {
-  return reader.one(kFind, {name}, [](const Row& row) {
-    return WebhookRow{row.text(0), row.text(1), row.maybe_integer(2), row.text(3)};
-  });
+  return find_row<WebhookRow>(reader, kFind, {name});
 }
 
 }  // namespace driftgate::store

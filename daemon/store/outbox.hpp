@@ -14,7 +14,7 @@ namespace driftgate::store {
 struct OutboxRow {
   std::int64_t id = 0;     ///< set by the store, in the order of creation
   std::string endpoint{};  ///< name in the settings
-  std::string message{};   ///< stable id: what a receiver drops repetitions by
+  std::string message{};   ///< stable id, by which a receiver recognises repetitions
   std::string type{};      ///< "promotion.rejected", …
   std::string payload{};   ///< the body that is sent and signed
   std::int64_t attempts = 0;
@@ -33,11 +33,11 @@ Result<std::vector<OutboxRow>> due_outbox(Reader& reader, std::string_view endpo
                                           std::int64_t limit);
 /// When the next pending message is due; nothing without one.
 Result<std::optional<std::int64_t>> next_outbox(Reader& reader, std::string_view endpoint);
-/// Notes an attempt that failed and when the next one is due.
+/// Records a failed attempt and when the next one is due.
 Result<void> retry_outbox(Tx& tx, std::int64_t id, std::int64_t due_us, std::string_view error);
-/// Ends a pending message with its last attempt counted.
+/// Ends a pending message and counts its last attempt.
 Result<void> end_outbox(Tx& tx, std::int64_t id, OutboxEnd end, std::int64_t now_us, std::string_view error);
-/// Drops the oldest pending messages of an endpoint beyond the newest `keep`; how many.
+/// Drops the pending messages of an endpoint beyond the newest `keep`. Returns how many.
 Result<std::int64_t> drop_outbox(Tx& tx, std::string_view endpoint, std::int64_t keep, std::int64_t now_us,
                                  std::string_view why);
 /// Deletes what has ended beyond the newest `keep` of an endpoint.
@@ -57,7 +57,7 @@ struct WebhookRow {
   std::string reason{};  ///< why it is disabled
   bool operator==(const WebhookRow&) const = default;
 };
-/// Notes the endpoint's URL; another URL than before enables it again.
+/// Records the endpoint's URL. A changed URL enables the endpoint again.
 Result<void> ensure_webhook(Tx& tx, std::string_view name, std::string_view url);
 Result<void> disable_webhook(Tx& tx, std::string_view name, std::int64_t now_us, std::string_view reason);
 Result<void> enable_webhook(Tx& tx, std::string_view name);

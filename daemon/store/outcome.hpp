@@ -9,7 +9,7 @@
 
 namespace driftgate::store {
 
-/// Of a statement that must have changed a row: success, its own error, or `code` when it changed none.
+/// The result of a statement that must change a row: `code` when it changed none.
 inline schema::Result<void> must_change(const schema::Result<std::int64_t>& changed, schema::ErrorCode code,
                                         std::string message) {
   if (!changed) return std::unexpected(changed.error());
@@ -17,7 +17,7 @@ inline schema::Result<void> must_change(const schema::Result<std::int64_t>& chan
   return {};
 }
 
-/// The error of a failed statement with a message for people in front, its code kept.
+/// Puts a message for people in front of the error of a failed statement, whose code is kept.
 inline schema::Result<void> explain(const schema::Result<std::int64_t>& changed, std::string message) {
   if (!changed) return schema::wrap(changed.error(), std::move(message));
   return {};
@@ -26,9 +26,9 @@ inline schema::Result<void> explain(const schema::Result<std::int64_t>& changed,
 /// A row that must exist, or `not_found` with `message`.
 template <typename T>
 schema::Result<T> must_exist(schema::Result<std::optional<T>> found, std::string message) {
-  if (!found) return std::unexpected(std::move(found.error()));
-  if (!*found) return schema::fail(schema::ErrorCode::not_found, std::move(message));
-  return std::move(**found);
+  auto row = TRY(std::move(found));
+  if (!row) return schema::fail(schema::ErrorCode::not_found, std::move(message));
+  return std::move(*row);
 }
 
 }  // namespace driftgate::store

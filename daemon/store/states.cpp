@@ -1,7 +1,12 @@
 #include "daemon/store/states.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <array>
-#include <string>
+
+#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -9,80 +14,60 @@ using schema::Result;
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kPromotionStates = {
-    "queued",    "running",  "paused",  "awaiting_approval", "inconclusive", "rolling_back", "finalizing",
-    "succeeded", "rejected", "errored", "aborted",           "expired",      "superseded"};
-constexpr std::array<std::string_view, 3> kTraffics = {"never_exposed", "reverted", "live"};
-constexpr std::array<std::string_view, 6> kStageRunStates = {"running",      "pass",  "violated",
-                                                             "inconclusive", "error", "stopped"};
-constexpr std::array<std::string_view, 5> kJobStates = {"pending", "running", "done", "failed", "cancelled"};
-constexpr std::array<std::string_view, 3> kDecisions = {"approve", "reject", "waive"};
+/// What a state is called in messages, and the names of its values in the order of the enumeration.
+template <std::size_t N>
+struct Names {
+  std::string_view what;
+  std::array<std::string_view, N> values;
+};
 
-template <typename Enum, std::size_t N>
-Result<Enum> parse(const std::array<std::string_view, N>& names, std::string_view text,
-                   std::string_view what) {
-  for (std::size_t i = 0; i < N; ++i) {
-    if (names[i] == text) return static_cast<Enum>(i);
-  }
-  std::string message =
-      "'" + std::string(text.substr(0, 80)) + "' is no " + std::string(what) + "; allowed: ";
-  for (std::size_t i = 0; i < N; ++i) message += (i > 0 ? ", " : "") + std::string(names[i]);
-  return schema::fail(schema::ErrorCode::invalid_argument, std::move(message));
+constexpr Names<13> names_of(PromotionState) {
+  return {"state of a promotion",
+          {"queued", "running", "paused", "awaiting_approval", "inconclusive", "rolling_back", "finalizing",
+           "succeeded", "rejected", "errored", "aborted", "expired", "superseded"}};
+}
+constexpr Names<3> names_of(Traffic) {
+  return {"traffic state", {"never_exposed", "reverted", "live"}};
+}
+constexpr Names<6> names_of(StageRunState) {
+  return {"state of a stage run", {"running", "pass", "violated", "inconclusive", "error", "stopped"}};
+}
+constexpr Names<5> names_of(JobState) {
+  return {"state of a job", {"pending", "running", "done", "failed", "cancelled"}};
+}
+constexpr Names<3> names_of(Decision) {
+  return {"decision", {"approve", "reject", "waive"}};
 }
 
 }  // namespace
 
-std::string_view to_string(PromotionState state) {
-  return kPromotionStates.at(static_cast<std::size_t>(state));
-}
-std::string_view to_string(Traffic traffic) {
-  return kTraffics.at(static_cast<std::size_t>(traffic));
-}
-std::string_view to_string(StageRunState state) {
-  return kStageRunStates.at(static_cast<std::size_t>(state));
-}
-std::string_view to_string(JobState state) {
-  return kJobStates.at(static_cast<std::size_t>(state));
-}
-std::string_view to_string(Decision decision) {
-  return kDecisions.at(static_cast<std::size_t>(decision));
+template <StoredState T>
+std::string_view to_string(T state) {
+  return names_of(state).values.at(static_cast<std::size_t>(state));
 }
 
-Result<PromotionState> parse_promotion_state(std::string_view text) {
-  return parse<PromotionState>(kPromotionStates, text, "state of a promotion");
+template <StoredState T>
+Result<T> parse_state(std::string_view text) {
+  constexpr auto names = names_of(T{});
+  const auto found = std::ranges::find(names.values, text);
+  if (found != names.values.end()) return static_cast<T>(found - names.values.begin());
+  return schema::failf(schema::ErrorCode::invalid_argument, "'{}' is not a {}; allowed: {}",
+                       text.substr(0, 80), names.what, fmt::join(names.values, ", "));
 }
-Result<Traffic> parse_traffic(std::string_view text) {
-  return parse<Traffic>(kTraffics, text, "traffic state");
-}
-Result<StageRunState> parse_stage_run_state(std::string_view text) {
-  return parse<StageRunState>(kStageRunStates, text, "state of a stage run");
-}
-Result<JobState> parse_job_state(std::string_view text) {
-  return parse<JobState>(kJobStates, text, "state of a job");
-}
-Result<Decision> parse_decision(std::string_view text) {
-  return parse<Decision>(kDecisions, text, "decision");
-}
+
+template std::string_view to_string(PromotionState state);
+template std::string_view to_string(Traffic state);
+template std::string_view to_string(StageRunState state);
+template std::string_view to_string(JobState state);
+template std::string_view to_string(Decision state);
+template Result<PromotionState> parse_state(std::string_view text);
+template Result<Traffic> parse_state(std::string_view text);
+template Result<StageRunState> parse_state(std::string_view text);
+template Result<JobState> parse_state(std::string_view text);
+template Result<Decision> parse_state(std::string_view text);
 
 bool is_terminal(PromotionState state) {
-  switch (state) {
-    case PromotionState::succeeded:
-    case PromotionState::rejected:
-    case PromotionState::errored:
-    case PromotionState::aborted:
-    case PromotionState::expired:
-    case PromotionState::superseded:
-      return true;
-    case PromotionState::queued:
-    case PromotionState::running:
-    case PromotionState::paused:
-    case PromotionState::awaiting_approval:
-    case PromotionState::inconclusive:
-    case PromotionState::rolling_back:
-    case PromotionState::finalizing:
-      return false;
-  }
-  return false;
+  return state >= PromotionState::succeeded;
 }
 
 bool holds_model(PromotionState state) {

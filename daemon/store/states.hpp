@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 
@@ -16,8 +17,8 @@ enum class PromotionState : std::uint8_t {
   inconclusive,
   rolling_back,
   finalizing,
-  succeeded,
-  rejected,  ///< a clause was violated
+  succeeded,  ///< the first of the terminal states
+  rejected,   ///< a clause was violated
   errored,
   aborted,
   expired,
@@ -35,20 +36,18 @@ enum class JobState : std::uint8_t { pending, running, done, failed, cancelled }
 
 enum class Decision : std::uint8_t { approve, reject, waive };
 
-[[nodiscard]] std::string_view to_string(PromotionState state);
-[[nodiscard]] std::string_view to_string(Traffic traffic);
-[[nodiscard]] std::string_view to_string(StageRunState state);
-[[nodiscard]] std::string_view to_string(JobState state);
-[[nodiscard]] std::string_view to_string(Decision decision);
+template <typename T>
+concept StoredState = std::same_as<T, PromotionState> || std::same_as<T, Traffic> ||
+    std::same_as<T, StageRunState> || std::same_as<T, JobState> || std::same_as<T, Decision>;
 
+/// The name of a state, as it is stored.
+template <StoredState T>
+[[nodiscard]] std::string_view to_string(T state);
 /// Inverse of to_string; `invalid_argument` naming the text for anything else.
-[[nodiscard]] schema::Result<PromotionState> parse_promotion_state(std::string_view text);
-[[nodiscard]] schema::Result<Traffic> parse_traffic(std::string_view text);
-[[nodiscard]] schema::Result<StageRunState> parse_stage_run_state(std::string_view text);
-[[nodiscard]] schema::Result<JobState> parse_job_state(std::string_view text);
-[[nodiscard]] schema::Result<Decision> parse_decision(std::string_view text);
+template <StoredState T>
+[[nodiscard]] schema::Result<T> parse_state(std::string_view text);
 
-/// succeeded, rejected, errored, aborted, expired or superseded: nothing happens any more.
+/// succeeded, rejected, errored, aborted, expired or superseded: the promotion never changes again.
 [[nodiscard]] bool is_terminal(PromotionState state);
 /// Neither queued nor terminal: it holds the model, of which there is at most one (enforced by an index).
 [[nodiscard]] bool holds_model(PromotionState state);

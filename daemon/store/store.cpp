@@ -1,7 +1,6 @@
 #include "daemon/store/store.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "daemon/store/sqlite/reader_pool.hpp"
 #include "daemon/store/sqlite/write_scope.hpp"
 #include "daemon/store/sqlite/writer.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -37,8 +37,8 @@ Result<void> make_folder(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, error);
   if (!error) std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
   if (error) {
-    return schema::fail(
-        ErrorCode::io, fmt::format("cannot create the data folder {}: {}", folder.string(), error.message()));
+    return schema::failf(ErrorCode::io, "cannot create the data folder {}: {}", folder.string(),
+                         error.message());
   }
   return {};
 }
@@ -47,8 +47,7 @@ Result<void> make_folder(const std::filesystem::path& folder) {
 Result<void> make_private_file(const std::string& path) {
   const base::UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file || ::fchmod(file.get(), 0600) != 0) {
-    return schema::fail(ErrorCode::io,
-                        fmt::format("cannot open the database {}: {}", path, std::strerror(errno)));
+    return schema::failf(ErrorCode::io, "cannot open the database {}: {}", path, std::strerror(errno));
   }
   return {};
 }
@@ -67,7 +66,7 @@ Result<std::vector<std::unique_ptr<Connection>>> open_readers(const std::string&
 Result<void> check_existing(const std::string& path, const StoreOptions& options) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) {
-    return schema::fail(ErrorCode::not_found, fmt::format("there is no database {}", path));
+    return schema::failf(ErrorCode::not_found, "there is no database {}", path);
   }
   auto reader = TRY(Connection::open(path, Connection::Mode::read_only, options.vfs));
   auto current = check_schema(*reader, embedded_migrations());
@@ -78,11 +77,10 @@ Result<void> check_existing(const std::string& path, const StoreOptions& options
 /// The only connection that writes, to a database that is made and migrated as needed.
 Result<std::unique_ptr<Connection>> open_writer(const std::string& path, const StoreOptions& options) {
   TRY(make_private_file(path));
-  auto writer = Connection::open(path, Connection::Mode::read_write, options.vfs);
-  if (!writer) return writer;
-  auto migrated = migrate(**writer, embedded_migrations(), options.opened_us);
+  auto writer = TRY(Connection::open(path, Connection::Mode::read_write, options.vfs));
+  auto migrated = migrate(*writer, embedded_migrations(), options.opened_us);
   if (!migrated) return schema::wrap(migrated.error(), "cannot use the database " + path);
-  install_log_guard(**writer);
+  install_log_guard(*writer);
   return writer;
 }
 
@@ -133,8 +131,7 @@ void Store::stop() {
 /// true when the write takes effect.
 Result<void> Store::submit(std::string_view what, Result<void> (*run)(void*, Tx&), void* context) {
   if (!impl_->writer_) {
-    return schema::fail(ErrorCode::unsupported,
-                        fmt::format("{}: the database is open to be read only", what));
+    return schema::failf(ErrorCode::unsupported, "{}: the database is open read-only", what);
   }
   struct Scoped {
     Result<void> (*run)(void*, Tx&);

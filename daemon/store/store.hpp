@@ -29,16 +29,16 @@ struct StoreOptions {
   std::size_t queue_limit = 1'024;   ///< writes waiting; one more is refused as `unavailable`
   std::size_t readers = 4;           ///< read-only connections
   std::string vfs{};                 ///< name of a registered SQLite VFS; empty: the default
-  /// Changes nothing: no migration, no folder made, every write refused as `unsupported`. The folder is locked
-  /// as ever.
+  /// Changes nothing: no migration, no new folder, and every write fails with `unsupported`. The folder is
+  /// locked all the same.
   bool read_only = false;
   /// Called when a COMMIT or checkpoint may or may not be on disk. Must not return; by default it writes the
   /// message to standard error and ends the process at once with kExitIo.
   std::function<void(const std::string& message)> on_unknown_commit{};
 };
 
-/// What belongs into each transaction beside the writes of its items, such as the signature of what they
-/// append. Called by the writer thread alone.
+/// What each transaction does besides the writes of its items, such as signing what they append. Only the
+/// writer thread calls it.
 class CommitHook {
  public:
   virtual ~CommitHook() = default;

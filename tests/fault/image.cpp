@@ -9,7 +9,7 @@
 
 #include "daemon/evidence/log/head_publisher.hpp"
 #include "daemon/evidence/log/query.hpp"
-#include "daemon/evidence/verify/verify_search.hpp"
+#include "daemon/evidence/verify/table_checks.hpp"
 #include "daemon/store/backup.hpp"
 #include "daemon/store/blobs.hpp"
 #include "tests/daemon/store/rows.hpp"

@@ -73,7 +73,7 @@ Result<void> download(Client& client, const std::string& target, const std::stri
 std::string state_while_running(Client& client, const std::string& promotion) {
   const auto view = parse_answer(client.get("/v1/promotions/" + net::percent_encode(promotion)));
   if (!view) return {};
-  const auto state = store::parse_promotion_state(text_of(*view, "state"));
+  const auto state = store::parse_state<store::PromotionState>(text_of(*view, "state"));
   return state && !store::is_terminal(*state) ? text_of(*view, "state") : std::string();
 }
 

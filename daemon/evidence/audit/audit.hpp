@@ -9,7 +9,7 @@
 
 namespace driftgate::evidence {
 
-// What auditors ask the log, each answered from entries alone, as a JSON object.
+// Questions of auditors. Each is answered from the entries alone, as a JSON object.
 
 /// What served a model at a time, and why: the newest applied route by then, and for each version in it since
 /// when it had a share, whether it had leave (ServingLeave), and what brought it there: its promotion, contract,
@@ -24,7 +24,8 @@ struct TimeSpan {
 };
 Result<TimeSpan> span_of(store::Reader& reader, std::int64_t from_us, std::int64_t to_us);
 
-/// What came to serve in a time: promotions that succeeded, first versions, and what served without leave.
+/// What began to serve in a time range: promotions that succeeded, first versions, and what served without
+/// leave.
 struct PopulationRequest {
   std::int64_t from_us = 0;  ///< inclusive
   std::int64_t to_us = 0;    ///< exclusive
@@ -53,8 +54,9 @@ struct SampleRequest {
 /// log draws the same ones. `limit_exceeded` when the filter leaves more than kMaxSamplePopulation entries.
 Result<std::string> sample(store::Reader& reader, const SampleRequest& request);
 
-/// Where people went around the usual way: waivers, refused decisions on one's own request, first versions, ends
-/// and rollbacks by hand, lifted holds and blocks, redactions, applied routes without leave (ServingLeave).
+/// Where people deviated from the usual procedure: waivers, refused decisions on one's own request, first
+/// versions, ends and rollbacks by hand, lifted holds and blocks, redactions, applied routes without leave
+/// (ServingLeave).
 struct ExceptionsRequest {
   std::optional<std::string> model{};
   std::optional<std::string> promotion{};

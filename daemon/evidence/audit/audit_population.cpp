@@ -37,25 +37,19 @@ Result<std::vector<json>> items_of_route(Reader& reader, ServingLeaves& leaves, 
   auto without = TRY(leaves.without_leave(applied));
   if (without.empty()) return items;
   const json subject = object_at(applied, "subject");
-  EntryFilter filter;
-  filter.model = text_at(subject, "model");
-  filter.kind = EvidenceKind::route_applied;
-  filter.newest_first = true;
-  filter.cursor = applied.value("seq", std::int64_t{0});
-  filter.limit = 1;
-  auto page = TRY(query_entries(reader, filter));
-  json before = json::object();
-  if (!page.entries.empty()) {
-    auto entry = TRY(entry_json(page.entries.front()));
-    before = object_at(object_at(entry, "body"), "route");
-  }
+  const auto model = text_at(subject, "model");
+  const auto entry = TRY(first_json(reader, {.model = model,
+                                             .kind = EvidenceKind::route_applied,
+                                             .newest_first = true,
+                                             .cursor = integer_at(applied, "seq")}));
+  const json before = object_at(object_at(entry, "body"), "route");
   for (const ServedArm& arm : without) {
     const auto version = text_at(arm.version, "version");
     if (serves(before, version)) continue;
     items.push_back({{"seq", applied["seq"]},
                      {"time_us", applied["time_us"]},
                      {"how", "route"},
-                     {"model", filter.model.value()},
+                     {"model", model},
                      {"version", version},
                      {"role", arm.role}});
   }
@@ -69,42 +63,33 @@ Result<std::vector<json>> items_of(Reader& reader, ServingLeaves& leaves, const 
   return item.is_null() ? std::vector<json>() : std::vector<json>{std::move(item)};
 }
 
-Result<std::optional<std::int64_t>> edge(Reader& reader, EntryFilter filter) {
-  filter.limit = 1;
-  auto page = TRY(query_entries(reader, filter));
-  if (page.entries.empty()) return std::nullopt;
-  return page.entries.front().seq;
-}
-
 }  // namespace
 
 Result<TimeSpan> span_of(Reader& reader, std::int64_t from_us, std::int64_t to_us) {
   if (from_us < 0 || to_us < from_us) {
-    return schema::fail(schema::ErrorCode::invalid_argument, "the time must begin before it ends");
+    return schema::fail(schema::ErrorCode::invalid_argument, "the time range must begin before it ends");
   }
-  auto size = tree_size(reader);
-  auto first = edge(reader, {.from_us = from_us});
-  auto last = edge(reader, {.to_us = to_us, .newest_first = true});
-  if (!size) return std::unexpected(std::move(size.error()));
-  if (!first) return std::unexpected(std::move(first.error()));
-  if (!last) return std::unexpected(std::move(last.error()));
-  const std::uint64_t from = *first ? static_cast<std::uint64_t>(**first) : *size;
-  const std::uint64_t to = *last ? static_cast<std::uint64_t>(**last) + 1 : 0;
+  const auto size = TRY(tree_size(reader));
+  const auto first = TRY(first_entry(reader, {.from_us = from_us}));
+  const auto last = TRY(first_entry(reader, {.to_us = to_us, .newest_first = true}));
+  const std::uint64_t from = first ? static_cast<std::uint64_t>(first->seq) : size;
+  const std::uint64_t to = last ? static_cast<std::uint64_t>(last->seq) + 1 : 0;
   return TimeSpan{from, std::max(from, to)};
 }
 
 Result<Population> population(Reader& reader, const PopulationRequest& request) {
   if (request.limit < 1 || request.limit > kMaxPage) {
-    return schema::fail(schema::ErrorCode::invalid_argument, "a page of a population has 1 to 1,000 items");
+    return schema::fail(schema::ErrorCode::invalid_argument,
+                        "a page of a population must have 1 to 1,000 items");
   }
   auto span = TRY(span_of(reader, request.from_us, request.to_us));
-  EntryFilter filter;
-  filter.model = request.model;
-  filter.kinds = {EvidenceKind::state_changed, EvidenceKind::model_bootstrapped, EvidenceKind::route_applied};
-  filter.from_us = request.from_us;
-  filter.to_us = request.to_us;
-  filter.cursor = request.cursor;
-  filter.limit = kMaxPage;
+  EntryFilter filter{
+      .model = request.model,
+      .kinds = {EvidenceKind::state_changed, EvidenceKind::model_bootstrapped, EvidenceKind::route_applied},
+      .from_us = request.from_us,
+      .to_us = request.to_us,
+      .cursor = request.cursor,
+      .limit = kMaxPage};
   Population found{.span = span};
   ServingLeaves leaves(reader);
   json items = json::array();
@@ -147,34 +132,30 @@ Result<bool> is_usual(ServingLeaves& leaves, const json& entry) {
 }  // namespace
 
 Result<EntryPage> exceptions(Reader& reader, const ExceptionsRequest& request) {
-  EntryFilter filter;
-  filter.model = request.model;
-  filter.promotion = request.promotion;
-  filter.from_us = request.from_us;
-  filter.to_us = request.to_us;
-  filter.cursor = request.cursor;
-  filter.limit = request.limit;
+  EntryFilter filter{.model = request.model,
+                     .promotion = request.promotion,
+                     .from_us = request.from_us,
+                     .to_us = request.to_us,
+                     .cursor = request.cursor,
+                     .limit = request.limit};
   filter.kinds = {EvidenceKind::waiver_given, EvidenceKind::approval_given, EvidenceKind::model_bootstrapped,
                   EvidenceKind::hold_lifted,  EvidenceKind::block_lifted,   EvidenceKind::evidence_redacted};
-  auto decided = query_entries(reader, filter);
-  if (!decided) return decided;
+  auto decided = TRY(query_entries(reader, filter));
   filter.kinds = {EvidenceKind::state_changed, EvidenceKind::hold_set};
   filter.by_people = true;
-  auto by_hand = query_entries(reader, filter);
-  if (!by_hand) return by_hand;
+  auto by_hand = TRY(query_entries(reader, filter));
   filter.kinds = {EvidenceKind::route_applied};
   filter.by_people = false;
-  auto applied = query_entries(reader, filter);
-  if (!applied) return applied;
+  auto applied = TRY(query_entries(reader, filter));
 
   // Only as far as all have been read.
-  std::optional<std::int64_t> read_to = decided->next;
-  for (const auto* part : {&*by_hand, &*applied}) {
+  std::optional<std::int64_t> read_to = decided.next;
+  for (const auto* part : {&by_hand, &applied}) {
     if (part->next) read_to = std::min(read_to.value_or(*part->next), *part->next);
   }
   ServingLeaves leaves(reader);
-  EntryPage page{.tree_size = decided->tree_size, .next = read_to};
-  for (auto* part : {&*decided, &*by_hand, &*applied}) {
+  EntryPage page{.tree_size = decided.tree_size, .next = read_to};
+  for (auto* part : {&decided, &by_hand, &applied}) {
     for (StoredEntry& stored : part->entries) {
       if (read_to && stored.seq > *read_to) continue;
       auto entry = TRY(entry_json(stored));

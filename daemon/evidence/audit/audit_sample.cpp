@@ -7,6 +7,7 @@
 
 #include "daemon/evidence/audit/audit.hpp"
 #include "daemon/evidence/audit/audit_json.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -25,13 +26,13 @@ struct Drawn {
 
 Result<void> check(const SampleRequest& request) {
   if (request.seed.empty() || request.seed.size() > kMaxSeedBytes) {
-    return schema::fail(
-        schema::ErrorCode::invalid_argument,
-        fmt::format("a seed has 1 to {} bytes; choose it before you look at the log", kMaxSeedBytes));
+    return schema::failf(schema::ErrorCode::invalid_argument,
+                         "a seed must have 1 to {} bytes; choose it before you look at the log",
+                         kMaxSeedBytes);
   }
   if (request.count < 1 || request.count > kMaxSampled) {
-    return schema::fail(schema::ErrorCode::invalid_argument,
-                        fmt::format("a sample has 1 to {} entries", kMaxSampled));
+    return schema::failf(schema::ErrorCode::invalid_argument, "a sample must have 1 to {} entries",
+                         kMaxSampled);
   }
   return {};
 }
@@ -54,13 +55,12 @@ void draw(std::vector<Drawn>& kept, std::size_t count, const std::string& seed, 
 
 Result<std::string> sample(Reader& reader, const SampleRequest& request) {
   TRY(check(request));
-  auto size = tree_size(reader);
-  if (!size) return std::unexpected(std::move(size.error()));
-  if (request.size && *request.size > *size) {
-    return schema::fail(schema::ErrorCode::invalid_argument,
-                        fmt::format("the log has {} entries, not {}", *size, *request.size));
+  auto size = TRY(tree_size(reader));
+  if (request.size && *request.size > size) {
+    return schema::failf(schema::ErrorCode::invalid_argument, "the log has {} entries, not {}", size,
+                         *request.size);
   }
-  const std::uint64_t drawn_from = request.size.value_or(*size);
+  const std::uint64_t drawn_from = request.size.value_or(size);
   EntryFilter filter = request.filter;
   filter.newest_first = false;
   filter.cursor.reset();
@@ -68,28 +68,25 @@ Result<std::string> sample(Reader& reader, const SampleRequest& request) {
   std::vector<Drawn> kept;
   std::size_t entries = 0;
   for (bool more = true; more;) {
-    auto page = query_entries(reader, filter);
-    if (!page) return std::unexpected(std::move(page.error()));
-    for (StoredEntry& entry : page->entries) {
+    auto page = TRY(query_entries(reader, filter));
+    for (StoredEntry& entry : page.entries) {
       if (static_cast<std::uint64_t>(entry.seq) >= drawn_from) break;
       ++entries;
       draw(kept, request.count, request.seed, entry);
     }
-    more = page->next && static_cast<std::uint64_t>(*page->next) + 1 < drawn_from;
-    filter.cursor = page->next;
+    more = page.next && static_cast<std::uint64_t>(*page.next) + 1 < drawn_from;
+    filter.cursor = page.next;
     if (entries > kMaxSamplePopulation) {
-      return schema::fail(
-          schema::ErrorCode::limit_exceeded,
-          fmt::format("a sample is drawn from at most {} entries: narrow the time or the kind",
-                      kMaxSamplePopulation));
+      return schema::failf(schema::ErrorCode::limit_exceeded,
+                           "a sample is drawn from at most {} entries: narrow the time or the kind",
+                           kMaxSamplePopulation);
     }
   }
   std::ranges::sort(kept, {}, &Drawn::order);
   json out{{"seed", request.seed}, {"size", drawn_from}, {"population", entries}, {"items", json::array()}};
   for (const Drawn& drawn : kept) {
-    auto entry = entry_json({drawn.seq, drawn.bytes});
-    if (!entry) return std::unexpected(std::move(entry.error()));
-    out["items"].push_back({{"order", schema::to_hex(drawn.order)}, {"entry", std::move(*entry)}});
+    auto entry = TRY(entry_json({drawn.seq, drawn.bytes}));
+    out["items"].push_back({{"order", schema::to_hex(drawn.order)}, {"entry", std::move(entry)}});
   }
   return out.dump();
 }

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
@@ -7,6 +6,7 @@
 #include "daemon/evidence/audit/audit.hpp"
 #include "daemon/evidence/audit/audit_json.hpp"
 #include "daemon/evidence/audit/served_route.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -16,19 +16,8 @@ using store::Reader;
 
 namespace {
 
-constexpr std::int64_t kRoutePage = 100;
-constexpr int kMaxRoutePages = 100;  ///< how far back "since when" looks
-
-/// Decoded entries of a filter, oldest or newest first.
-Result<std::vector<json>> entries_of(Reader& reader, const EntryFilter& filter) {
-  auto page = TRY(query_entries(reader, filter));
-  std::vector<json> entries;
-  for (const StoredEntry& stored : page.entries) {
-    auto entry = TRY(entry_json(stored));
-    entries.push_back(std::move(entry));
-  }
-  return entries;
-}
+constexpr int kMaxRoutes = 10'000;    ///< applied routes that "since when" looks back over
+constexpr int kMaxEntries = 100'000;  ///< entries looked at for the origin of a version, and of its promotion
 
 /// Answers one question.
 class Served {
@@ -38,26 +27,23 @@ class Served {
 
   Result<std::string> answer() {
     auto size = TRY(tree_size(reader_));
-    auto applied = newest(EvidenceKind::route_applied);
-    if (!applied) return std::unexpected(std::move(applied.error()));
-    if (applied->is_null()) {
-      return schema::fail(schema::ErrorCode::not_found,
-                          fmt::format("no route of model {} had been applied by then", model_));
+    const auto applied = TRY(first_json(reader_, of_model(EvidenceKind::route_applied)));
+    if (applied.is_null()) {
+      return schema::failf(schema::ErrorCode::not_found, "no route of model {} had been applied by that time",
+                           model_);
     }
-    auto desired = newest(EvidenceKind::route_desired);
-    if (!desired) return std::unexpected(std::move(desired.error()));
-    const json route = object_at(object_at(*applied, "body"), "route");
+    const auto desired = TRY(first_json(reader_, of_model(EvidenceKind::route_desired)));
+    const json route = object_at(object_at(applied, "body"), "route");
     json out{{"model", model_},
              {"time_us", end_us_ - 1},
              {"tree_size", size},
-             {"applied", {{"seq", (*applied)["seq"]}, {"time_us", (*applied)["time_us"]}}},
+             {"applied", {{"seq", applied["seq"]}, {"time_us", applied["time_us"]}}},
              {"desired", nullptr},
              {"slices", route.value("slices", json::array())},
              {"mirror_bp", route.value("mirror_bp", 0)},
              {"served", json::array()}};
-    if (!desired->is_null())
-      out["desired"] = {{"seq", (*desired)["seq"]}, {"time_us", (*desired)["time_us"]}};
-    auto without = TRY(ServingLeave(reader_, model_).without_leave(*applied));
+    if (!desired.is_null()) out["desired"] = {{"seq", desired["seq"]}, {"time_us", desired["time_us"]}};
+    auto without = TRY(ServingLeave(reader_, model_).without_leave(applied));
     for (const ServedArm& arm : arms_of(route)) {
       if (!serves(route, text_at(arm.version, "version"))) continue;
       auto described = TRY(describe(arm));
@@ -69,20 +55,7 @@ class Served {
 
  private:
   [[nodiscard]] EntryFilter of_model(EvidenceKind kind) const {
-    EntryFilter filter;
-    filter.model = model_;
-    filter.kind = kind;
-    filter.to_us = end_us_;
-    filter.newest_first = true;
-    return filter;
-  }
-
-  /// The newest entry of a kind, or null.
-  Result<json> newest(EvidenceKind kind) {
-    EntryFilter filter = of_model(kind);
-    filter.limit = 1;
-    auto found = TRY(entries_of(reader_, filter));
-    return found.empty() ? json() : std::move(found.front());
+    return {.model = model_, .kind = kind, .to_us = end_us_, .newest_first = true};
   }
 
   Result<json> describe(const ServedArm& arm) {
@@ -90,36 +63,30 @@ class Served {
     json out = arm.version;
     out["role"] = arm.role;
     out["share_bp"] = arm.share_bp;
-    auto since = since_when(version);
-    if (!since) return since;
-    out["since"] = std::move(*since);
-    auto origin = origin_of(version);
-    if (!origin) return origin;
-    out["origin"] = std::move(*origin);
+    auto since = TRY(since_when(version));
+    out["since"] = std::move(since);
+    auto origin = TRY(origin_of(version));
+    out["origin"] = std::move(origin);
     return out;
   }
 
   /// The applied route from which on the version has served without a break.
   Result<json> since_when(const std::string& version) {
-    EntryFilter filter = of_model(EvidenceKind::route_applied);
-    filter.limit = kRoutePage;
     json since;
-    for (int i = 0; i < kMaxRoutePages; ++i) {
-      auto page = TRY(query_entries(reader_, filter));
-      for (const StoredEntry& stored : page.entries) {
-        auto entry = entry_json(stored);
-        if (!entry) return entry;
-        const json body = object_at(*entry, "body");
-        if (!serves(object_at(body, "route"), version)) return since;
-        since = {{"seq", (*entry)["seq"]},
-                 {"time_us", (*entry)["time_us"]},
-                 {"reason", text_at(body, "reason")},
-                 {"complete", true}};
+    int looked_at = 0;
+    TRY(each_json(reader_, of_model(EvidenceKind::route_applied), [&](const json& entry) {
+      const json body = object_at(entry, "body");
+      if (!serves(object_at(body, "route"), version)) return false;
+      if (++looked_at > kMaxRoutes) {
+        since["complete"] = false;
+        return false;
       }
-      if (!page.next) return since;
-      filter.cursor = page.next;
-    }
-    since["complete"] = false;  // longer than was looked back
+      since = {{"seq", entry["seq"]},
+               {"time_us", entry["time_us"]},
+               {"reason", text_at(body, "reason")},
+               {"complete", true}};
+      return true;
+    }));
     return since;
   }
 
@@ -127,21 +94,19 @@ class Served {
   Result<json> origin_of(const std::string& version) {
     EntryFilter filter = of_model(EvidenceKind::promotion_requested);
     filter.kinds = {EvidenceKind::model_bootstrapped};
-    filter.limit = kMaxPage;
-    for (int i = 0; i < kMaxRoutePages; ++i) {
-      auto page = TRY(query_entries(reader_, filter));
-      for (const StoredEntry& stored : page.entries) {
-        auto entry = entry_json(stored);
-        if (!entry) return entry;
-        const json body = object_at(*entry, "body");
-        if (text_at(body, "version") == version) return bootstrap(*entry);
-        if (text_at(body, "candidate") != version) continue;
-        return promotion(*entry);
+    json origin;
+    int looked_at = 0;
+    TRY(each_json(reader_, filter, [&](const json& entry) -> Result<bool> {
+      const json body = object_at(entry, "body");
+      if (text_at(body, "version") == version) {
+        origin = bootstrap(entry);
+      } else if (text_at(body, "candidate") == version) {
+        auto promoted = TRY(promotion(entry));
+        origin = std::move(promoted);
       }
-      if (!page.next) break;
-      filter.cursor = page.next;
-    }
-    return json();
+      return origin.is_null() && ++looked_at < kMaxEntries;
+    }));
+    return origin;
   }
 
   static json bootstrap(const json& entry) {
@@ -167,20 +132,12 @@ class Served {
              {"approvals", json::array()},
              {"waivers", json::array()},
              {"verdicts", json::array()}};
-    EntryFilter filter;
-    filter.promotion = text_at(subject, "promotion");
-    filter.to_us = end_us_;
-    filter.limit = kMaxPage;
-    for (int i = 0; i < kMaxRoutePages; ++i) {
-      auto page = TRY(query_entries(reader_, filter));
-      for (const StoredEntry& stored : page.entries) {
-        auto entry = entry_json(stored);
-        if (!entry) return entry;
-        add_to(out, *entry);
-      }
-      if (!page.next) break;
-      filter.cursor = page.next;
-    }
+    int looked_at = 0;
+    TRY(each_json(reader_, {.promotion = text_at(subject, "promotion"), .to_us = end_us_},
+                  [&](const json& entry) {
+                    add_to(out, entry);
+                    return ++looked_at < kMaxEntries;
+                  }));
     return out;
   }
 

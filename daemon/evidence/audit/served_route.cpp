@@ -19,29 +19,6 @@ std::int64_t seq_of(const json& entry) {
   return entry.value("seq", std::int64_t{-1});
 }
 
-/// Calls `take(entry)` for each entry of a filter, page after page, until it fails.
-template <typename F>
-Result<void> each_entry(Reader& reader, EntryFilter filter, F&& take) {
-  filter.limit = kMaxPage;
-  for (;;) {
-    auto page = TRY(query_entries(reader, filter));
-    for (const StoredEntry& stored : page.entries) {
-      auto entry = TRY(entry_json(stored));
-      auto taken = take(entry);
-      if (!taken) return taken;
-    }
-    if (!page.next) return {};
-    filter.cursor = page.next;
-  }
-}
-
-/// The first entry of a filter, or null.
-Result<json> first_of(Reader& reader, EntryFilter filter) {
-  filter.limit = 1;
-  auto page = TRY(query_entries(reader, filter));
-  return page.entries.empty() ? Result<json>(json()) : entry_json(page.entries.front());
-}
-
 }  // namespace
 
 std::vector<ServedArm> arms_of(const json& route) {
@@ -73,11 +50,8 @@ bool serves(const json& route, const std::string& version) {
 
 Result<json> ServingLeave::request_of(const std::string& promotion) {
   if (promotion.empty()) return json();
-  EntryFilter filter;
-  filter.promotion = promotion;
-  filter.kind = EvidenceKind::promotion_requested;
-  auto entry = first_of(reader_, filter);
-  if (entry && text_at(object_at(*entry, "subject"), "model") != model_) return json();
+  auto entry = TRY(first_json(reader_, {.promotion = promotion, .kind = EvidenceKind::promotion_requested}));
+  if (text_at(object_at(entry, "subject"), "model") != model_) return json();
   return entry;
 }
 
@@ -100,19 +74,17 @@ Result<void> ServingLeave::note_change(const json& change) {
 
 Result<void> ServingLeave::read_incumbents() {
   if (std::exchange(read_, true)) return {};
-  EntryFilter installed;
-  installed.model = model_;
-  installed.kind = EvidenceKind::model_bootstrapped;
-  auto done = each_entry(reader_, installed, [&](const json& entry) -> Result<void> {
+  EntryFilter filter{.model = model_, .kind = EvidenceKind::model_bootstrapped, .limit = kMaxPage};
+  TRY(each_json(reader_, filter, [&](const json& entry) {
     incumbents_.push_back({seq_of(entry), text_at(object_at(entry, "body"), "version"), ""});
-    return {};
+    return true;
+  }));
+  filter.kind = EvidenceKind::state_changed;
+  filter.stage = "canary";
+  return each_json(reader_, filter, [&](const json& entry) -> Result<bool> {
+    TRY(note_change(entry));
+    return true;
   });
-  if (!done) return done;
-  EntryFilter changes;
-  changes.model = model_;
-  changes.kind = EvidenceKind::state_changed;
-  changes.stage = "canary";
-  return each_entry(reader_, changes, [&](const json& entry) { return note_change(entry); });
 }
 
 const ServingLeave::Incumbent* ServingLeave::incumbent_at(std::int64_t seq) const {
@@ -124,13 +96,10 @@ const ServingLeave::Incumbent* ServingLeave::incumbent_at(std::int64_t seq) cons
 }
 
 Result<bool> ServingLeave::is_under_way(const std::string& promotion, std::int64_t seq) {
-  EntryFilter filter;
-  filter.promotion = promotion;
-  filter.kind = EvidenceKind::state_changed;
-  filter.newest_first = true;
-  filter.cursor = seq;
-  auto entry = TRY(first_of(reader_, filter));
-  const auto state = store::parse_promotion_state(text_at(object_at(entry, "body"), "to"));
+  const auto entry = TRY(first_json(
+      reader_,
+      {.promotion = promotion, .kind = EvidenceKind::state_changed, .newest_first = true, .cursor = seq}));
+  const auto state = store::parse_state<store::PromotionState>(text_at(object_at(entry, "body"), "to"));
   return state && store::holds_model(*state);
 }
 

@@ -14,20 +14,19 @@ constexpr std::size_t kMaxOpenPromotions = 10'000;  ///< followed at the same ti
 
 PromotionDerivation::OnFault BundleVerifier::on_fault() {
   return [this](std::int64_t seq, const std::string& what) {
-    find(BundleResult::underivable, fmt::format("entry {}: {}", seq, what));
+    report(BundleResult::underivable, "entry {}: {}", seq, what);
   };
 }
 
 void BundleVerifier::take_contract(const std::string& digest) {
   const auto found = blobs_.find(digest);
   if (found == blobs_.end()) {
-    return find(BundleResult::incomplete,
-                fmt::format("the contract {} is not in front of the entries", digest));
+    return report(BundleResult::incomplete, "the contract {} is not in front of the entries", digest);
   }
   auto terms = ContractTerms::read(found->second);
   if (!terms) {
-    return find(BundleResult::underivable,
-                fmt::format("the contract {} cannot be read: {}", digest, terms.error().describe()));
+    return report(BundleResult::underivable, "the contract {} cannot be read: {}", digest,
+                  terms.error().describe());
   }
   derivation_->set_contract(std::move(*terms));
 }
@@ -39,26 +38,24 @@ void BundleVerifier::promotion_entry(const schema::Entry& entry, const std::stri
   const auto size = static_cast<std::int64_t>(head_.size);
   if (entry.seq >= size || !verify_inclusion(leaf_hash(bytes), static_cast<std::uint64_t>(entry.seq),
                                              head_.size, proof, head_.root)) {
-    find(BundleResult::tampered, fmt::format("entry {}: its inclusion proof does not verify", entry.seq));
+    report(BundleResult::tampered, "entry {}: its inclusion proof does not verify", entry.seq);
   }
   if (subject.promotion != promotion_) {
-    return find(BundleResult::tampered,
-                fmt::format("entry {}: subject/promotion is not {}", entry.seq, promotion_));
+    return report(BundleResult::tampered, "entry {}: subject/promotion is not {}", entry.seq, promotion_);
   }
   if (last_seq_ && entry.seq <= *last_seq_) {
-    return find(BundleResult::tampered, fmt::format("entry {} stands after entry {}", entry.seq, *last_seq_));
+    return report(BundleResult::tampered, "entry {} stands after entry {}", entry.seq, *last_seq_);
   }
   if (!last_seq_) {
     if (subject.prior || entry.draft.kind != EvidenceKind::promotion_requested) {
-      find(BundleResult::incomplete,
-           fmt::format("entry {} is not the first about {}", entry.seq, promotion_));
+      report(BundleResult::incomplete, "entry {} is not the first about {}", entry.seq, promotion_);
     }
     take_contract(subject.contract.value_or(""));
   } else if (subject.prior != last_seq_) {
-    find(BundleResult::incomplete,
-         subject.prior ? fmt::format("entry {} is missing: entry {} follows it", *subject.prior, entry.seq)
-                       : fmt::format("entry {}: subject/prior is missing, and entry {} is before it",
-                                     entry.seq, *last_seq_));
+    report(BundleResult::incomplete,
+           subject.prior ? fmt::format("entry {} is missing: entry {} follows it", *subject.prior, entry.seq)
+                         : fmt::format("entry {}: subject/prior is missing, and entry {} is before it",
+                                       entry.seq, *last_seq_));
   }
   last_seq_ = entry.seq;
   derivation_->follow(entry);
@@ -68,11 +65,11 @@ void BundleVerifier::range_entry(const schema::Entry& entry, const std::string& 
   const auto seq = static_cast<std::uint64_t>(entry.seq);
   if (seq < at_ || seq >= end_) {
     gap_ = true;
-    return find(BundleResult::tampered, fmt::format("entry {} stands where entry {} should", seq, at_));
+    return report(BundleResult::tampered, "entry {} stands where entry {} should", seq, at_);
   }
   if (seq > at_) {
     gap_ = true;
-    find(BundleResult::incomplete, fmt::format("entries {} to {} are missing", at_, seq - 1));
+    report(BundleResult::incomplete, "entries {} to {} are missing", at_, seq - 1);
   }
   at_ = seq + 1;
   if (!gap_) tree_.push_leaf(leaf_hash(bytes));

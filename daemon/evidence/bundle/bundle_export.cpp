@@ -1,7 +1,5 @@
 #include "daemon/evidence/bundle/bundle_export.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -15,6 +13,8 @@
 #include "daemon/evidence/verify/derivation.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::evidence {
@@ -22,7 +22,6 @@ namespace driftgate::evidence {
 using nlohmann::json;
 using schema::ErrorCode;
 using store::Reader;
-using store::Row;
 using store::Sql;
 
 namespace {
@@ -34,13 +33,13 @@ constexpr Sql kInOrder{"entries for a bundle",
                        "SELECT seq, bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq LIMIT ?3"};
 constexpr std::int64_t kEntriesAtOnce = 200;
 
-std::string hex(const Hash& hash) {
-  return schema::to_hex(hash);
+std::string line(const json& object) {
+  return object.dump() + "\n";
 }
 
 json hex_list(const std::vector<Hash>& hashes) {
   json list = json::array();
-  for (const Hash& hash : hashes) list.push_back(hex(hash));
+  for (const Hash& hash : hashes) list.push_back(schema::to_hex(hash));
   return list;
 }
 
@@ -52,8 +51,7 @@ class BundleExport::Impl {
       : store_(store), signer_(signer), request_(std::move(request)) {}
 
   Result<void> begin(HeadPublisher& heads) {
-    auto done = store_.read([&](Reader& reader) { return find_bounds(reader); });
-    if (!done) return done;
+    TRY(store_.read([&](Reader& reader) { return find_bounds(reader); }));
     auto note = TRY(heads.signed_head_at(size_));
     note_ = std::move(note);
     origin_ = note_.substr(0, note_.find('\n'));
@@ -76,9 +74,8 @@ class BundleExport::Impl {
   Result<std::string> next() {
     std::string lines;
     while (lines.empty() && phase_ != Phase::ended) {
-      auto made = step();
-      if (!made) return made;
-      lines = std::move(*made);
+      auto made = TRY(step());
+      lines = std::move(made);
     }
     digest_.update(lines);
     return lines;
@@ -93,19 +90,18 @@ class BundleExport::Impl {
     auto size = TRY(tree_size(reader));
     size_ = size;
     if (request_.older_size && *request_.older_size > size_) {
-      return schema::fail(ErrorCode::not_found, fmt::format("the evidence log has {} entries, not {}", size_,
-                                                            *request_.older_size));
+      return schema::failf(ErrorCode::not_found, "the evidence log has {} entries, not {}", size_,
+                           *request_.older_size);
     }
     return of_promotion() ? find_promotion(reader) : find_range(reader);
   }
 
   Result<void> find_promotion(Reader& reader) {
-    auto found = TRY(reader.one(kOfPromotion, {request_.promotion, 0, size_, 1},
-                                [](const Row& row) { return row.text(1); }));
+    auto found = TRY(find_row<StoredEntry>(reader, kOfPromotion, {request_.promotion, 0, size_, 1}));
     if (!found) {
-      return schema::fail(ErrorCode::not_found, fmt::format("there is no promotion {}", request_.promotion));
+      return schema::failf(ErrorCode::not_found, "there is no promotion {}", request_.promotion);
     }
-    auto entry = TRY(schema::decode_entry(*found));
+    auto entry = TRY(schema::decode_entry(found->bytes));
     contract_ = entry.draft.subject.contract.value_or("");
     end_ = size_;
     return {};
@@ -121,19 +117,13 @@ class BundleExport::Impl {
       return schema::fail(ErrorCode::invalid_argument,
                           "the times of a bundle lie between 0 and 2^53 − 1 microseconds since the epoch");
     }
-    auto since = TRY(bound(reader, {.from_us = request_.from_us, .newest_first = false, .limit = 1}));
-    auto before = TRY(bound(reader, {.to_us = request_.to_us, .newest_first = true, .limit = 1}));
-    const std::uint64_t first = since.value_or(size_);
-    const std::uint64_t end = before ? *before + 1 : 0;
+    const auto since = TRY(first_entry(reader, {.from_us = request_.from_us}));
+    const auto before = TRY(first_entry(reader, {.to_us = request_.to_us, .newest_first = true}));
+    const std::uint64_t first = since ? static_cast<std::uint64_t>(since->seq) : size_;
+    const std::uint64_t end = before ? static_cast<std::uint64_t>(before->seq) + 1 : 0;
     first_ = at_ = first > 0 ? first - 1 : 0;
     end_ = std::max(first_, std::min(std::max(first, end) + 1, size_));
     return {};
-  }
-
-  static Result<std::optional<std::uint64_t>> bound(Reader& reader, const EntryFilter& filter) {
-    auto page = TRY(query_entries(reader, filter));
-    if (page.entries.empty()) return std::nullopt;
-    return static_cast<std::uint64_t>(page.entries.front().seq);
   }
 
   Result<std::string> step() {
@@ -168,69 +158,57 @@ class BundleExport::Impl {
       header["from_us"] = request_.from_us;
       header["to_us"] = request_.to_us;
     }
-    std::string lines = header.dump() + "\n";
+    std::string lines = line(header);
     if (request_.older_size) {
-      auto root = root_at(reader, *request_.older_size);
-      if (!root) return std::unexpected(std::move(root.error()));
-      auto proof = consistency_proof(reader, *request_.older_size, size_);
-      if (!proof) return std::unexpected(std::move(proof.error()));
-      lines += json{{"t", "consistency"},
-                    {"size", *request_.older_size},
-                    {"root", hex(*root)},
-                    {"proof", hex_list(*proof)}}
-                   .dump() +
-               "\n";
+      auto root = TRY(root_at(reader, *request_.older_size));
+      auto proof = TRY(consistency_proof(reader, *request_.older_size, size_));
+      lines += line({{"t", "consistency"},
+                     {"size", *request_.older_size},
+                     {"root", schema::to_hex(root)},
+                     {"proof", hex_list(proof)}});
     }
     if (of_promotion()) return lines;
-    auto left = subtrees(reader, 0, first_);
-    if (!left) return std::unexpected(std::move(left.error()));
-    auto right = subtrees(reader, end_, size_);
-    if (!right) return std::unexpected(std::move(right.error()));
-    return lines +
-           json{{"t", "range"}, {"first", first_}, {"end", end_}, {"left", *left}, {"right", *right}}.dump() +
-           "\n";
+    auto left = TRY(subtrees(reader, 0, first_));
+    auto right = TRY(subtrees(reader, end_, size_));
+    return lines + line({{"t", "range"}, {"first", first_}, {"end", end_}, {"left", left}, {"right", right}});
   }
 
   static Result<json> subtrees(Reader& reader, std::uint64_t begin, std::uint64_t end) {
     json list = json::array();
     for (const Subtree& part : subtrees_of(begin, end)) {
       auto hash = TRY(subtree(reader, part.level, part.index));
-      list.push_back(hex(hash));
+      list.push_back(schema::to_hex(hash));
     }
     return list;
   }
 
   Result<std::string> contract_line(Reader& reader) {
-    auto contract = store::find_contract(reader, contract_);
-    if (!contract) return std::unexpected(std::move(contract.error()));
-    if (!*contract)
-      return schema::fail(ErrorCode::corrupt, fmt::format("contract {} is not stored", contract_));
-    return blob_text((*contract)->digest, (*contract)->canonical);
+    auto contract = TRY(store::find_contract(reader, contract_));
+    if (!contract) return schema::failf(ErrorCode::corrupt, "contract {} is not stored", contract_);
+    return blob_text(contract->digest, contract->canonical);
   }
 
   std::string blob_text(const std::string& digest, const std::string& bytes) {
     ++blobs_;
-    return json{{"t", "blob"}, {"digest", digest}, {"bytes", base::to_base64(bytes)}}.dump() + "\n";
+    return line({{"t", "blob"}, {"digest", digest}, {"bytes", base::to_base64(bytes)}});
   }
 
   Result<std::string> entry_lines(Reader& reader) {
-    const auto make = [](const Row& row) { return StoredEntry{row.integer(0), row.text(1)}; };
-    auto found =
-        TRY(of_promotion() ? reader.all(kOfPromotion, {request_.promotion, at_, end_, kEntriesAtOnce}, make)
-                           : reader.all(kInOrder, {at_, end_, kEntriesAtOnce}, make));
+    auto found = TRY(of_promotion() ? list_rows<StoredEntry>(reader, kOfPromotion,
+                                                             {request_.promotion, at_, end_, kEntriesAtOnce})
+                                    : list_rows<StoredEntry>(reader, kInOrder, {at_, end_, kEntriesAtOnce}));
     std::string lines;
     for (const StoredEntry& entry : found) {
-      json line{{"t", "entry"}, {"seq", entry.seq}, {"entry", entry.bytes}};
+      json entry_line{{"t", "entry"}, {"seq", entry.seq}, {"entry", entry.bytes}};
       at_ = static_cast<std::uint64_t>(entry.seq) + 1;
       ++entries_;
       if (of_promotion()) {
-        auto proof = inclusion_proof(reader, static_cast<std::uint64_t>(entry.seq), size_);
-        if (!proof) return std::unexpected(std::move(proof.error()));
-        line["proof"] = hex_list(*proof);
+        auto proof = TRY(inclusion_proof(reader, static_cast<std::uint64_t>(entry.seq), size_));
+        entry_line["proof"] = hex_list(proof);
         auto decoded = TRY(schema::decode_entry(entry.bytes));
         promotion_.follow(decoded);
       }
-      lines += line.dump() + "\n";
+      lines += line(entry_line);
     }
     if (found.size() < static_cast<std::size_t>(kEntriesAtOnce)) {
       phase_ = of_promotion() ? Phase::attestations : Phase::end;
@@ -241,9 +219,8 @@ class BundleExport::Impl {
   Result<std::string> attestation_lines() {
     std::string lines;
     for (std::string& statement : statements_of(promotion_, origin_)) {
-      auto envelope = signer_.seal(std::move(statement));
-      if (!envelope) return std::unexpected(std::move(envelope.error()));
-      lines += R"({"envelope":)" + envelope_json(*envelope) + ",\"t\":\"attestation\"}\n";
+      auto envelope = TRY(signer_.seal(std::move(statement)));
+      lines += R"({"envelope":)" + envelope_json(envelope) + ",\"t\":\"attestation\"}\n";
       ++attestations_;
     }
     const auto& named = promotion_.named_digests();
@@ -269,13 +246,11 @@ class BundleExport::Impl {
     if (expected_ && *expected_ != made_) {
       return schema::fail(ErrorCode::corrupt, "the bundle is another one than was verified before");
     }
-    return json{{"t", "end"},
-                {"entries", entries_},
-                {"attestations", attestations_},
-                {"blobs", blobs_},
-                {"digest", made_}}
-               .dump() +
-           "\n";
+    return line({{"t", "end"},
+                 {"entries", entries_},
+                 {"attestations", attestations_},
+                 {"blobs", blobs_},
+                 {"digest", made_}});
   }
 
   store::Store& store_;

@@ -1,9 +1,8 @@
 #include "daemon/evidence/bundle/bundle_record.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "schema/failf.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::evidence {
@@ -16,7 +15,7 @@ namespace {
 constexpr schema::JsonLimits kLineLimits{.bytes = kMaxBundleLine, .depth = 8, .values = 4'096};
 
 std::unexpected<schema::Error> wrong(std::string_view name, std::string_view must_be) {
-  return schema::fail(ErrorCode::invalid_document, fmt::format("{} must be {}", name, must_be));
+  return schema::failf(ErrorCode::invalid_document, "{} must be {}", name, must_be);
 }
 
 Result<Hash> hash_of(const json& value, std::string_view name) {
@@ -37,7 +36,7 @@ Result<BundleRecord> BundleRecord::parse(std::string_view line) {
     return schema::fail(ErrorCode::invalid_document, "it must be an object with t");
   }
   if (schema::canonical_json(parsed) != line) {
-    return schema::fail(ErrorCode::invalid_document, "it is spelled in another way than the canonical one");
+    return schema::fail(ErrorCode::invalid_document, "it is not in canonical form (RFC 8785)");
   }
   std::string kind = parsed.at("t").get<std::string>();
   return BundleRecord(std::move(kind), std::move(parsed));

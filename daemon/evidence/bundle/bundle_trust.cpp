@@ -20,7 +20,7 @@ std::string id_list(const std::vector<std::uint32_t>& ids) {
 std::optional<Checkpoint> BundleVerifier::open_head(const std::string& note, const std::string& what) {
   auto read = read_checkpoint(note);
   if (!read) {
-    find(BundleResult::tampered, fmt::format("{}: {}", what, read.error().message));
+    report(BundleResult::tampered, "{}: {}", what, read.error().message);
     return std::nullopt;
   }
   const auto& head = read->checkpoint;
@@ -38,12 +38,11 @@ std::optional<Checkpoint> BundleVerifier::open_head(const std::string& note, con
     }
   }
   if (bad) {
-    find(BundleResult::tampered, fmt::format("{}: its signature does not verify", what));
+    report(BundleResult::tampered, "{}: its signature does not verify", what);
   } else if (!known) {
-    find(BundleResult::untrusted,
-         fmt::format(
-             "{} of {} at {} entries is signed by the keys {}; the trust file has none of them for that size",
-             what, head.origin, head.size, id_list(read->key_ids)));
+    report(BundleResult::untrusted,
+           "{} of {} at {} entries is signed by the keys {}; the trust file has none of them for that size",
+           what, head.origin, head.size, id_list(read->key_ids));
   }
   // What it says is still checked against the rest: a wrong key and a wrong tree are different findings.
   return head;
@@ -61,25 +60,24 @@ void BundleVerifier::check_older_head() {
   signers_ = signers;  // the key that signed it then may be retired by now
   if (!older) return;
   if (older->origin != head_.origin) {
-    return find(BundleResult::forked, fmt::format("the older head is of the log {}, the bundle of {}",
-                                                  older->origin, head_.origin));
+    return report(BundleResult::forked, "the older head is of the log {}, the bundle of {}", older->origin,
+                  head_.origin);
   }
   if (older->size > head_.size) {
-    return find(BundleResult::forked, fmt::format("rollback: the older head has {} entries, the bundle's {}",
-                                                  older->size, head_.size));
+    return report(BundleResult::forked, "rollback: the older head has {} entries, the bundle's {}",
+                  older->size, head_.size);
   }
   const auto fork = [&] {
-    find(BundleResult::forked,
-         fmt::format("fork: the first {} entries are not those of the older head", older->size));
+    report(BundleResult::forked, "fork: the first {} entries are not those of the older head", older->size);
   };
   if (older->size == head_.size) {
     if (older->root != head_.root) fork();
   } else if (older->size == 0) {
     if (older->root != empty_root()) fork();
   } else if (!older_ || older_->size != older->size) {
-    find(BundleResult::incomplete,
-         fmt::format("the bundle has no consistency proof from {} entries: export it with that older head",
-                     older->size));
+    report(BundleResult::incomplete,
+           "the bundle has no consistency proof from {} entries: export it with that older head",
+           older->size);
   } else if (older_->root != older->root) {
     fork();
   }
@@ -92,23 +90,21 @@ void BundleVerifier::check_signature(const Envelope& envelope) {
     if (verify_signature(key.key, text, envelope.signature)) {
       signers_.push_back(key);
     } else {
-      find(BundleResult::tampered,
-           fmt::format("attestation {}: its signature does not verify", report_.attestations));
+      report(BundleResult::tampered, "attestation {}: its signature does not verify", report_.attestations);
     }
     return;
   }
-  find(BundleResult::untrusted,
-       fmt::format("attestation {} is signed by the key {}, which the trust file does not have",
-                   report_.attestations, envelope.key_id.substr(0, 250)));
+  report(BundleResult::untrusted,
+         "attestation {} is signed by the key {}, which the trust file does not have", report_.attestations,
+         envelope.key_id.substr(0, 250));
 }
 
 /// A retired key vouches for nothing that happened later.
 void BundleVerifier::check_retired_keys() {
   for (const TrustedKey& key : signers_) {
     if (!key.until_us || newest_us_ < *key.until_us) continue;
-    return find(BundleResult::untrusted,
-                fmt::format("the {} key {} was retired before the newest entry of the bundle",
-                            to_string(key.use), key_id_text(key.name, key.key)));
+    return report(BundleResult::untrusted, "the {} key {} was retired before the newest entry of the bundle",
+                  to_string(key.use), key_id_text(key.name, key.key));
   }
 }
 

@@ -16,7 +16,7 @@ std::unexpected<schema::Error> misplaced(std::string_view what) {
 
 }  // namespace
 
-void BundleVerifier::find(BundleResult result, std::string message) {
+void BundleVerifier::report(BundleResult result, std::string message) {
   seen_.at(static_cast<std::size_t>(result)) = true;
   if (report_.findings.size() < kMaxFindings) report_.findings.push_back({result, std::move(message)});
 }
@@ -31,7 +31,7 @@ bool BundleVerifier::take(const std::string& line) {
     done = dispatch(*record);
   }
   if (done) return true;
-  find(BundleResult::tampered, "the bundle cannot be read: " + done.error().describe());
+  report(BundleResult::tampered, "the bundle cannot be read: " + done.error().describe());
   return false;
 }
 
@@ -60,9 +60,8 @@ Result<void> BundleVerifier::move_to(Place place) {
 Result<void> BundleVerifier::header(const BundleRecord& record) {
   place_ = Place::head;
   const bool one = record.has("promotion");
-  auto shape = one ? record.expect({"v", "origin", "tree_size", "checkpoint", "promotion"})
-                   : record.expect({"v", "origin", "tree_size", "checkpoint", "from_us", "to_us"});
-  if (!shape) return shape;
+  TRY(one ? record.expect({"v", "origin", "tree_size", "checkpoint", "promotion"})
+          : record.expect({"v", "origin", "tree_size", "checkpoint", "from_us", "to_us"}));
   const auto version = record.number("v");
   if (!version || *version != 1) return misplaced("v must be 1");
   const auto origin = record.text("origin");
@@ -85,15 +84,14 @@ Result<void> BundleVerifier::header(const BundleRecord& record) {
   }
   check_head(*note);
   if (head_.origin != *origin || head_.size != *size) {
-    find(BundleResult::tampered, "origin or tree_size of the header is not what the checkpoint says");
+    report(BundleResult::tampered, "origin or tree_size of the header is not what the checkpoint says");
   }
   report_.tree_size = head_.size;
   return {};
 }
 
 Result<void> BundleVerifier::consistency(const BundleRecord& record) {
-  auto shape = record.expect({"size", "root", "proof"});
-  if (!shape) return shape;
+  TRY(record.expect({"size", "root", "proof"}));
   if (place_ != Place::head || older_ || has_range_)
     return misplaced("a consistency proof stands after the header");
   const auto size = record.number("size");
@@ -102,14 +100,13 @@ Result<void> BundleVerifier::consistency(const BundleRecord& record) {
   if (!size || !root || !proof) return misplaced("size, root and proof must be a number, a hash and hashes");
   older_ = Older{*size, *root};
   if (!verify_consistency(*size, head_.size, *root, head_.root, *proof)) {
-    find(BundleResult::tampered, fmt::format("the consistency proof from {} entries does not verify", *size));
+    report(BundleResult::tampered, "the consistency proof from {} entries does not verify", *size);
   }
   return {};
 }
 
 Result<void> BundleVerifier::range(const BundleRecord& record) {
-  auto shape = record.expect({"first", "end", "left", "right"});
-  if (!shape) return shape;
+  TRY(record.expect({"first", "end", "left", "right"}));
   if (of_promotion() || has_range_ || place_ != Place::head)
     return misplaced("a range stands after the header, once");
   const auto first = record.number("first");
@@ -133,11 +130,9 @@ Result<void> BundleVerifier::range(const BundleRecord& record) {
 }
 
 Result<void> BundleVerifier::entry(const BundleRecord& record) {
-  auto shape = of_promotion() ? record.expect({"seq", "entry", "proof"}) : record.expect({"seq", "entry"});
-  if (!shape) return shape;
+  TRY(of_promotion() ? record.expect({"seq", "entry", "proof"}) : record.expect({"seq", "entry"}));
   if (!of_promotion() && !has_range_) return misplaced("the range of the entries must stand before them");
-  auto moved = move_to(Place::entries);
-  if (!moved) return moved;
+  TRY(move_to(Place::entries));
   const auto seq = record.number("seq");
   const auto bytes = record.text("entry");
   if (!seq || !bytes) return misplaced("seq and entry must be a number and a text");
@@ -150,12 +145,12 @@ Result<void> BundleVerifier::entry(const BundleRecord& record) {
   ++report_.entries;
   const auto decoded = schema::decode_entry(*bytes);
   if (!decoded) {
-    find(BundleResult::tampered, fmt::format("entry {}: {}", *seq, decoded.error().describe()));
+    report(BundleResult::tampered, "entry {}: {}", *seq, decoded.error().describe());
     gap_ = true;
     return {};
   }
   if (decoded->seq != static_cast<std::int64_t>(*seq)) {
-    find(BundleResult::tampered, fmt::format("entry {}: its own seq is {}", *seq, decoded->seq));
+    report(BundleResult::tampered, "entry {}: its own seq is {}", *seq, decoded->seq);
     gap_ = true;
     return {};
   }
@@ -169,11 +164,9 @@ Result<void> BundleVerifier::entry(const BundleRecord& record) {
 }
 
 Result<void> BundleVerifier::attestation(const BundleRecord& record) {
-  auto shape = record.expect({"envelope"});
-  if (!shape) return shape;
+  TRY(record.expect({"envelope"}));
   if (!of_promotion()) return misplaced("attestations stand in the bundle of a promotion");
-  auto moved = move_to(Place::attestations);
-  if (!moved) return moved;
+  TRY(move_to(Place::attestations));
   auto envelope = TRY(parse_envelope(record.member("envelope").dump()));
   if (envelope.payload_type != kInTotoPayloadType) return misplaced("payloadType must be that of in-toto");
   ++report_.attestations;
@@ -194,19 +187,16 @@ Result<void> BundleVerifier::place_blob(const std::string& digest) {
 }
 
 Result<void> BundleVerifier::blob(const BundleRecord& record) {
-  auto shape = record.expect({"digest", "bytes"});
-  if (!shape) return shape;
+  TRY(record.expect({"digest", "bytes"}));
   if (!of_promotion()) return misplaced("blobs stand in the bundle of a promotion");
   const auto digest = record.text("digest");
   const auto text = record.text("bytes");
   auto bytes = text ? base::from_base64(*text) : Result<std::string>(std::unexpect);
   if (!digest || !bytes) return misplaced("digest and bytes must be a digest and base 64");
-  auto placed = place_blob(*digest);
-  if (!placed) return placed;
+  TRY(place_blob(*digest));
   ++report_.blobs;
   if (schema::sha256_digest(*bytes) != *digest) {
-    find(BundleResult::tampered,
-         fmt::format("blob {}: its bytes have another digest", digest->substr(0, 80)));
+    report(BundleResult::tampered, "blob {}: its bytes have another digest", digest->substr(0, 80));
     return {};
   }
   // The contract stands before the entries; what comes after them is looked into only to decide again.
@@ -216,8 +206,7 @@ Result<void> BundleVerifier::blob(const BundleRecord& record) {
 }
 
 Result<void> BundleVerifier::end(const BundleRecord& record) {
-  auto shape = record.expect({"entries", "attestations", "blobs", "digest"});
-  if (!shape) return shape;
+  TRY(record.expect({"entries", "attestations", "blobs", "digest"}));
   place_ = Place::end;
   const auto entries = record.number("entries");
   const auto attestations = record.number("attestations");
@@ -226,11 +215,11 @@ Result<void> BundleVerifier::end(const BundleRecord& record) {
   if (!entries || !attestations || !blobs || !digest)
     return misplaced("the end must have numbers and a digest");
   if (*entries != report_.entries || *attestations != report_.attestations || *blobs != report_.blobs) {
-    find(BundleResult::incomplete,
-         fmt::format("the bundle should have {} entries, {} attestations and {} blobs, it has {}, {} and {}",
-                     *entries, *attestations, *blobs, report_.entries, report_.attestations, report_.blobs));
+    report(BundleResult::incomplete,
+           "the bundle should have {} entries, {} attestations and {} blobs, it has {}, {} and {}", *entries,
+           *attestations, *blobs, report_.entries, report_.attestations, report_.blobs);
   } else if (*digest != schema::digest_text(digest_.finish())) {
-    find(BundleResult::tampered, "the bundle's lines are not those whose digest its end has");
+    report(BundleResult::tampered, "the bundle's lines are not those whose digest its end has");
   }
   return {};
 }

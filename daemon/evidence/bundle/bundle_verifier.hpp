@@ -1,11 +1,14 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/evidence/bundle/bundle_record.hpp"
@@ -16,14 +19,18 @@
 
 namespace driftgate::evidence {
 
-/// The state of verify_bundle between two lines.
+/// Verifies a bundle line by line.
 class BundleVerifier {
  public:
   explicit BundleVerifier(const VerifyOptions& options) : options_(options) {}
   /// False when nothing after this line can be read.
   bool take(const std::string& line);
   BundleReport finish();
-  void find(BundleResult result, std::string message);
+  void report(BundleResult result, std::string message);
+  template <typename... Args>
+  void report(BundleResult result, fmt::format_string<Args...> format, Args&&... args) {
+    report(result, fmt::format(format, std::forward<Args>(args)...));
+  }
 
  private:
   enum class Place : std::uint8_t { start, head, contract, entries, attestations, blobs, end };

@@ -7,6 +7,7 @@
 
 #include "daemon/base/base64.hpp"
 #include "daemon/evidence/keys/key_ids.hpp"
+#include "schema/failf.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::evidence {
@@ -19,7 +20,7 @@ namespace {
 constexpr std::size_t kMaxEnvelopeBytes = std::size_t{4} << 20;
 
 std::unexpected<schema::Error> malformed(std::string_view what) {
-  return schema::fail(ErrorCode::invalid_document, fmt::format("not a DSSE envelope: {}", what));
+  return schema::failf(ErrorCode::invalid_document, "not a DSSE envelope: {}", what);
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ Result<Envelope> parse_envelope(std::string_view text) {
   }
   auto payload = base::from_base64(parsed.at("payload").get<std::string>());
   auto signature = base::from_base64(signatures[0].at("sig").get<std::string>());
-  if (!payload || !signature) return malformed("its payload or signature is no base 64");
+  if (!payload || !signature) return malformed("its payload or signature is not base 64");
   return Envelope{parsed.at("payloadType").get<std::string>(), std::move(*payload),
                   signatures[0].at("keyid").get<std::string>(), std::move(*signature)};
 }

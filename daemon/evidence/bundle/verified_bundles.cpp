@@ -1,11 +1,10 @@
 #include "daemon/evidence/bundle/verified_bundles.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "daemon/base/base64.hpp"
 #include "daemon/evidence/bundle/bundle_verifier.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -64,18 +63,17 @@ Result<void> VerifiedBundles::find(const BundleRequest& request) const {
 Result<std::unique_ptr<BundleExport>> VerifiedBundles::open(const BundleRequest& request) {
   const Counted counted(verifying_);
   if (counted.before() >= kMaxVerifying) {
-    return schema::fail(
-        ErrorCode::unavailable,
-        fmt::format("{} bundles are being verified before they are sent: try again later", kMaxVerifying));
+    return schema::failf(ErrorCode::unavailable,
+                         "{} bundles are being verified before they are sent: try again later",
+                         kMaxVerifying);
   }
-  auto bundle = BundleExport::open(store_, heads_, signer_, request);
-  if (!bundle) return bundle;
-  const auto verified = verify(**bundle);
+  auto bundle = TRY(BundleExport::open(store_, heads_, signer_, request));
+  const auto verified = verify(*bundle);
   if (!verified) {
     log_error_(verified.error().describe());
     return std::unexpected(verified.error());
   }
-  return (*bundle)->again();
+  return bundle->again();
 }
 
 Result<void> VerifiedBundles::verify(BundleExport& bundle) const {
@@ -91,12 +89,11 @@ Result<void> VerifiedBundles::verify(BundleExport& bundle) const {
   }
   const BundleReport report = verifier.finish();
   if (report.result == BundleResult::ok) return {};
-  return schema::fail(
-      ErrorCode::corrupt,
-      fmt::format("the bundle of {} is {} ({} findings, the first: {}) and is not handed out: check the log "
-                  "with 'driftgate audit verify --data-dir'",
-                  report.subject, to_string(report.result), report.findings.size(),
-                  report.findings.empty() ? "" : report.findings.front().message));
+  return schema::failf(ErrorCode::corrupt,
+                       "the bundle of {} is {} ({} findings, the first: {}) and is not handed out: check the "
+                       "log with 'driftgate audit verify --data-dir'",
+                       report.subject, to_string(report.result), report.findings.size(),
+                       report.findings.empty() ? "" : report.findings.front().message);
 }
 
 }  // namespace driftgate::evidence

@@ -9,12 +9,12 @@
 
 namespace driftgate::evidence {
 
-/// At most so many bundles are verified at the same time: each takes one thread until it is done.
+/// How many bundles may be verified at the same time: each occupies one thread until it is done.
 inline constexpr int kMaxVerifying = 2;
 
 /// Makes bundles that the program's own verifier accepted before their first byte is handed out. A bundle is
-/// made twice from one snapshot of the log: the first time for the verifier, piece by piece, and the second
-/// time for who asked, so that neither memory nor disk holds it as a whole.
+/// made twice from one snapshot of the log, piece by piece: first for the verifier, then for the client.
+/// Neither memory nor disk ever holds it as a whole.
 class VerifiedBundles {
  public:
   using LogError = std::function<void(std::string_view)>;

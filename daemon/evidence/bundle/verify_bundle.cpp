@@ -30,39 +30,38 @@ std::string_view to_string(BundleResult result) {
 /// The entries and the subtrees beside them make the tree of the head, and reach beyond both ends of the time
 /// range.
 void BundleVerifier::check_range() {
-  if (!has_range_) return find(BundleResult::incomplete, "the range of the entries is missing");
+  if (!has_range_) return report(BundleResult::incomplete, "the range of the entries is missing");
   if (at_ < end_) {
     gap_ = true;
-    find(BundleResult::incomplete, fmt::format("entries {} to {} are missing", at_, end_ - 1));
+    report(BundleResult::incomplete, "entries {} to {} are missing", at_, end_ - 1);
   }
   if (first_ > 0 && first_us_ && *first_us_ >= from_us_) {
-    find(BundleResult::incomplete,
-         fmt::format("entry {} is in the time range, and those before it are missing", first_));
+    report(BundleResult::incomplete, "entry {} is in the time range, and those before it are missing",
+           first_);
   }
   if (end_ < head_.size && last_us_ && *last_us_ < to_us_) {
-    find(BundleResult::incomplete,
-         fmt::format("entry {} is in the time range, and those after it are missing", end_ - 1));
+    report(BundleResult::incomplete, "entry {} is in the time range, and those after it are missing",
+           end_ - 1);
   }
   if (first_ == end_ && head_.size > 0) {
-    find(BundleResult::incomplete, "the range has no entry, and the log has some");
+    report(BundleResult::incomplete, "the range has no entry, and the log has some");
   }
   if (gap_) return;
   const auto parts = subtrees_of(end_, head_.size);
   const bool fits = parts.size() == right_.size();
   for (std::size_t i = 0; fits && i < parts.size(); ++i) tree_.push(parts[i].level, right_[i]);
   if (!fits || tree_.root() != head_.root) {
-    find(BundleResult::tampered,
-         "the entries and the hashes beside them do not make the root of the checkpoint");
+    report(BundleResult::tampered,
+           "the entries and the hashes beside them do not make the root of the checkpoint");
   }
 }
 
 void BundleVerifier::check_promotion() {
-  if (!last_seq_)
-    return find(BundleResult::incomplete, fmt::format("there is no entry about {}", promotion_));
+  if (!last_seq_) return report(BundleResult::incomplete, "there is no entry about {}", promotion_);
   report_.verdicts = derivation_->verdicts();
   for (const auto& [digest, bytes] : blobs_) {
     if (!derivation_->named_digests().contains(digest)) {
-      find(BundleResult::incomplete, fmt::format("blob {} is named by no entry that is here", digest));
+      report(BundleResult::incomplete, "blob {} is named by no entry that is here", digest);
     }
   }
   check_ended();
@@ -77,10 +76,10 @@ void BundleVerifier::check_ended() {
   if (options_.running) {
     return report_.notes.push_back(fmt::format("the promotion had not ended: it was {}", state));
   }
-  find(BundleResult::incomplete,
-       fmt::format("the promotion has not ended in this bundle: it is {}. If it was still running when the "
-                   "bundle was made, verify with --running; else its last entries are missing",
-                   state.empty() ? "without a state" : state));
+  report(BundleResult::incomplete,
+         "the promotion has not ended in this bundle: it is {}. If it was still running when the bundle was "
+         "made, verify with --running; else its last entries are missing",
+         state.empty() ? "without a state" : state);
 }
 
 void BundleVerifier::check_attestations() {
@@ -88,14 +87,15 @@ void BundleVerifier::check_attestations() {
   const auto expected =
       derivation_->whole() ? statements_of(*derivation_, head_.origin) : std::vector<std::string>();
   if (payloads_.size() < expected.size()) {
-    return find(BundleResult::incomplete,
-                fmt::format("the bundle has {} of {} attestations", payloads_.size(), expected.size()));
+    return report(BundleResult::incomplete, "the bundle has {} of {} attestations", payloads_.size(),
+                  expected.size());
   }
   for (std::size_t i = 0; i < payloads_.size(); ++i) {
     if (i < expected.size() && payloads_[i] == expected[i]) continue;
     const bool moved = std::ranges::find(expected, payloads_[i]) != expected.end();
-    return find(moved ? BundleResult::tampered : BundleResult::underivable,
-                moved ? fmt::format("attestation {} stands in another's place", i + 1)
+    return report(moved ? BundleResult::tampered : BundleResult::underivable,
+                  moved
+                      ? fmt::format("attestation {} stands in another's place", i + 1)
                       : fmt::format("attestation {}: its statement does not follow from the entries", i + 1));
   }
 }
@@ -136,8 +136,7 @@ void BundleVerifier::reevaluate() {
     const auto again = options_.reevaluate(contract->second, decision, table->second);
     if (!again) {
       const bool cannot = again.error().code == schema::ErrorCode::unsupported;
-      if (!cannot)
-        find(BundleResult::underivable, fmt::format("entry {}: {}", decision.seq, again.error().describe()));
+      if (!cannot) report(BundleResult::underivable, "entry {}: {}", decision.seq, again.error().describe());
       report_.notes.push_back(fmt::format("{}: not decided again, {}", which, again.error().message));
       continue;
     }
@@ -149,21 +148,20 @@ void BundleVerifier::reevaluate() {
                       "numbers",
                       which, decision.rules));
     } else {
-      find(BundleResult::underivable,
-           fmt::format("entry {}: decided again from its measurement table by version {} of the rules (made "
-                       "by version "
-                       "{}), {} of {} verdicts differ, first {}",
-                       decision.seq, decision.rules, decision.code_version, differing.size(),
-                       decision.clauses.size(), differing.front()));
+      report(BundleResult::underivable,
+             "entry {}: decided again from its measurement table by version {} of the rules (made by version "
+             "{}), {} of {} verdicts differ, first {}",
+             decision.seq, decision.rules, decision.code_version, differing.size(), decision.clauses.size(),
+             differing.front());
     }
   }
 }
 
 BundleReport BundleVerifier::finish() {
   if (place_ == Place::start) {
-    if (report_.findings.empty()) find(BundleResult::incomplete, "the bundle is empty");
+    if (report_.findings.empty()) report(BundleResult::incomplete, "the bundle is empty");
   } else if (!seen_.at(static_cast<std::size_t>(BundleResult::tampered)) || place_ == Place::end) {
-    if (place_ != Place::end) find(BundleResult::incomplete, "the bundle has no end: it was cut off");
+    if (place_ != Place::end) report(BundleResult::incomplete, "the bundle has no end: it was cut off");
     check_older_head();
     of_promotion() ? check_promotion() : check_range();
     check_retired_keys();
@@ -186,11 +184,11 @@ BundleReport verify_bundle(std::istream& in, const VerifyOptions& options) {
         more = verifier.take(line);
         break;
       case LineEnd::cut:
-        verifier.find(BundleResult::incomplete, "the last line is cut off");
+        verifier.report(BundleResult::incomplete, "the last line is cut off");
         more = false;
         break;
       case LineEnd::too_long:
-        verifier.find(BundleResult::tampered, "the bundle has a line of more than 48 MiB");
+        verifier.report(BundleResult::tampered, "the bundle has a line of more than 48 MiB");
         more = false;
         break;
       case LineEnd::none:

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/evidence/index/index_block.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::evidence {
 
@@ -84,18 +85,17 @@ Result<Places> decode_places(std::string_view bytes) {
 }
 
 Result<std::int64_t> indexed_size(Reader& reader) {
-  auto blocks = TRY(reader.one(kIndexed, {}, [](const Row& row) { return row.integer(0); }));
+  auto blocks = TRY(find_row<std::int64_t>(reader, kIndexed, {}));
   return blocks.value_or(0) * kIndexBlock;
 }
 
 Result<void> index_next_block(Tx& tx) {
   auto indexed = TRY(indexed_size(tx));
   IndexBlock block(indexed / kIndexBlock);
-  auto done = tx.each(kEntries, {indexed, indexed + kIndexBlock}, [&](const Row& row) {
+  TRY(tx.each(kEntries, {indexed, indexed + kIndexBlock}, [&](const Row& row) {
     block.add(entry_of(row));
     return true;
-  });
-  if (!done) return done;
+  }));
   return block.write(tx);
 }
 

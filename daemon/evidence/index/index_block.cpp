@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/store/sqlite/rows.hpp"
+
 namespace driftgate::evidence {
 
 using store::Blob;
@@ -27,17 +29,11 @@ constexpr Sql kPlacesOf{"postings of a value",
                         "WHERE k.field = ?1 AND k.value = ?2 AND p.block = ?3"};
 constexpr Sql kTimes{"times of a block", "SELECT min_us, max_us FROM index_blocks WHERE block = ?1"};
 
-constexpr std::array<std::string_view, kIndexFields> kFieldNames = {
-    "kind", "actor", "model", "stage", "checkpoint", "contract", "kernel", "clause", "verdict"};
-
-constexpr std::size_t kKernel = static_cast<std::size_t>(IndexField::kernel) - 1;
-
 Result<std::int64_t> key_of(Tx& tx, std::size_t field, const std::string& value) {
-  const auto id = [](const Row& row) { return row.integer(0); };
-  auto found = tx.one(kFindKey, {field, value}, id);
-  if (found && !*found) found = tx.one(kAddKey, {field, value}, id);
-  if (!found) return std::unexpected(std::move(found.error()));
-  return **found;
+  const auto known = TRY(find_row<std::int64_t>(tx, kFindKey, {field, value}));
+  if (known) return *known;
+  const auto added = TRY(find_row<std::int64_t>(tx, kAddKey, {field, value}));
+  return added.value();
 }
 
 }  // namespace
@@ -61,13 +57,13 @@ void IndexBlock::add(const IndexedEntry& entry) {
   for (std::size_t field = 0; field < kIndexFields; ++field) {
     if (entry.values[field]) mark(values_[field], last_[field], *entry.values[field], place);
   }
-  if (!entry.values[kKernel] && entry.promotion) mark(unnamed_, last_unnamed_, *entry.promotion, place);
+  if (!entry.values[kKernelField] && entry.promotion) mark(unnamed_, last_unnamed_, *entry.promotion, place);
 }
 
 Result<void> IndexBlock::resolve_kernels(Reader& reader) {
   for (const auto& [promotion, places] : unnamed_) {
-    auto kernel = TRY(reader.one(kKernelOf, {promotion}, [](const Row& row) { return row.text(0); }));
-    if (kernel) values_[kKernel][*kernel] |= places;
+    auto kernel = TRY(find_row<std::string>(reader, kKernelOf, {promotion}));
+    if (kernel) values_[kKernelField][*kernel] |= places;
   }
   return {};
 }
@@ -77,8 +73,7 @@ Result<void> IndexBlock::write(Tx& tx) {
     return schema::fail(schema::ErrorCode::internal,
                         "a block of the evidence log is indexed before it is full");
   }
-  auto resolved = resolve_kernels(tx);
-  if (!resolved) return resolved;
+  TRY(resolve_kernels(tx));
   const std::int64_t number = first_ / kIndexBlock;
   for (std::size_t field = 0; field < kIndexFields; ++field) {
     for (const auto& [value, places] : values_[field]) {
@@ -98,16 +93,14 @@ Result<std::int64_t> IndexBlock::compare(Reader& reader,
   for (std::size_t field = 0; field < kIndexFields; ++field) {
     for (const auto& [value, places] : values_[field]) {
       ++postings;
-      auto stored =
-          TRY(reader.one(kPlacesOf, {field + 1, value, number}, [](const Row& row) { return row.text(0); }));
+      auto stored = TRY(find_row<std::string>(reader, kPlacesOf, {field + 1, value, number}));
       if (stored != encode_places(places)) differs(std::string(kFieldNames[field]) + " " + value);
     }
   }
-  auto times = reader.one(kTimes, {number}, [&](const Row& row) {
+  auto times = TRY(reader.one(kTimes, {number}, [&](const Row& row) {
     return row.integer(0) == min_us_ && row.integer(1) == max_us_;
-  });
-  if (!times) return std::unexpected(std::move(times.error()));
-  if (!times->value_or(false)) differs("times");
+  }));
+  if (!times.value_or(false)) differs("times");
   return postings;
 }
 

@@ -14,6 +14,9 @@
 namespace driftgate::evidence {
 
 inline constexpr std::size_t kIndexFields = 9;  ///< of IndexField
+inline constexpr std::array<std::string_view, kIndexFields> kFieldNames = {
+    "kind", "actor", "model", "stage", "checkpoint", "contract", "kernel", "clause", "verdict"};
+inline constexpr std::size_t kKernelField = static_cast<std::size_t>(IndexField::kernel) - 1;
 
 /// What the index knows of an entry.
 struct IndexedEntry {

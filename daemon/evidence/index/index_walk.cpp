@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/store/sqlite/rows.hpp"
+
 namespace driftgate::evidence {
 
 using store::Reader;
@@ -46,8 +48,8 @@ Result<void> IndexWalk::choose_driver(Reader& reader) {
   std::int64_t fewest = 0;
   for (auto condition = conditions_.begin(); condition != conditions_.end(); ++condition) {
     if (condition->keys.size() != 1 || condition->none) continue;
-    auto blocks = TRY(reader.one(kHowMany, {condition->keys.front(), first_, last_, kCounted},
-                                 [](const Row& row) { return row.integer(0); }));
+    auto blocks =
+        TRY(find_row<std::int64_t>(reader, kHowMany, {condition->keys.front(), first_, last_, kCounted}));
     if (driver != conditions_.end() && blocks.value_or(0) >= fewest) continue;
     driver = condition;
     fewest = blocks.value_or(0);
@@ -59,11 +61,10 @@ Result<void> IndexWalk::choose_driver(Reader& reader) {
 Result<Places> IndexWalk::places_of(Reader& reader, const Condition& condition, std::int64_t block) const {
   Places places;
   for (const std::int64_t key : condition.keys) {
-    auto bytes = TRY(reader.one(kPlaces, {key, block}, [](const Row& row) { return row.text(0); }));
+    auto bytes = TRY(find_row<std::string>(reader, kPlaces, {key, block}));
     if (!bytes) continue;
-    auto decoded = decode_places(*bytes);
-    if (!decoded) return decoded;
-    places |= *decoded;
+    auto decoded = TRY(decode_places(*bytes));
+    places |= decoded;
   }
   return condition.none ? ~places : places;
 }
@@ -95,16 +96,15 @@ Result<std::vector<BlockPlaces>> IndexWalk::next(Reader& reader) {
   TRY(choose_driver(reader));
   std::vector<BlockPlaces> found;
   while (found.empty() && first_ <= last_) {
-    auto blocks = candidates(reader);
-    if (!blocks) return blocks;
-    if (blocks->empty()) break;
+    auto blocks = TRY(candidates(reader));
+    if (blocks.empty()) break;
     if (newest_first_) {
-      last_ = blocks->back().block - 1;
+      last_ = blocks.back().block - 1;
     } else {
-      first_ = blocks->back().block + 1;
+      first_ = blocks.back().block + 1;
     }
     chunk_ = std::min(2 * chunk_, kLastChunk);
-    for (BlockPlaces& block : *blocks) {
+    for (BlockPlaces& block : blocks) {
       for (std::size_t i = 1; i < conditions_.size() && block.places.any(); ++i) {
         auto also = TRY(places_of(reader, conditions_[i], block.block));
         block.places &= also;

@@ -11,6 +11,7 @@
 #include "daemon/base/entry_members.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/query.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -30,8 +31,8 @@ Result<void> rename_durably(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
   if (error) {
-    return schema::fail(ErrorCode::io, fmt::format("cannot rename {} to {}: {}", from.string(), to.string(),
-                                                   error.message()));
+    return schema::failf(ErrorCode::io, "cannot rename {} to {}: {}", from.string(), to.string(),
+                         error.message());
   }
   return base::sync_folder(to.parent_path());
 }
@@ -39,19 +40,14 @@ Result<void> rename_durably(const fs::path& from, const fs::path& to) {
 /// What the newest rotation of a key says, decoded; nothing when it was never rotated.
 Result<std::optional<schema::Entry>> newest_rotation(store::Store& store, KeyUse use) {
   return store.read([&](store::Reader& reader) -> Result<std::optional<schema::Entry>> {
-    EntryFilter filter{.kind = EvidenceKind::key_rotated, .newest_first = true};
-    for (;;) {
-      auto page = TRY(query_entries(reader, filter));
-      for (const StoredEntry& stored : page.entries) {
-        auto entry = TRY(schema::decode_entry(stored.bytes));
-        const auto found = entry.draft.body.find("use");
-        if (found != entry.draft.body.end() && found->second == schema::EntryValue(to_string(use))) {
-          return std::optional(std::move(entry));
-        }
-      }
-      if (!page.next) return std::nullopt;
-      filter.cursor = page.next;
-    }
+    std::optional<schema::Entry> found;
+    TRY(each_entry(reader, {.kind = EvidenceKind::key_rotated, .newest_first = true},
+                   [&](const StoredEntry& stored) -> Result<bool> {
+                     auto entry = TRY(schema::decode_entry(stored.bytes));
+                     if (base::text_at(entry.draft.body, "use") == to_string(use)) found = std::move(entry);
+                     return !found;
+                   }));
+    return found;
   });
 }
 
@@ -62,8 +58,7 @@ Result<void> swap_files(const KeyFile& file) {
     auto old = TRY(SigningKey::load(file.path.string()));
     const auto retired =
         with_suffix(file.path, fmt::format(".retired-{:08x}", key_id(file.name, old.public_key())));
-    auto done = rename_durably(file.path, retired);
-    if (!done) return done;
+    TRY(rename_durably(file.path, retired));
   }
   return rename_durably(with_suffix(file.path, ".next"), file.path);
 }
@@ -86,7 +81,7 @@ Result<TrustFile> load_trust(const fs::path& data_dir) {
 }
 
 Result<void> save_trust(const fs::path& data_dir, const TrustFile& trust) {
-  return base::write_file_durably(trust_path(data_dir), trust_json(trust), 0644, base::IfPresent::replace);
+  return base::write_file_durably(trust_path(data_dir), trust_json(trust), 0644);
 }
 
 Result<void> check_key(const TrustFile& trust, const KeyFile& file, const PublicKey& key) {
@@ -97,11 +92,10 @@ Result<void> check_key(const TrustFile& trust, const KeyFile& file, const Public
     known = true;
   }
   if (!known) return {};
-  return schema::fail(
-      ErrorCode::corrupt,
-      fmt::format("the key {} is not the one in force, which trust.json in the data folder names: put "
-                  "that one back; a new key comes by 'driftgate key rotate'",
-                  file.path.string()));
+  return schema::failf(ErrorCode::corrupt,
+                       "the key {} is not the one in force, which trust.json in the data folder names: put "
+                       "that one back; a new key comes by 'driftgate key rotate'",
+                       file.path.string());
 }
 
 Result<void> note_key(const fs::path& data_dir, const KeyFile& file, const PublicKey& key,
@@ -118,8 +112,7 @@ Result<void> note_key(const fs::path& data_dir, const KeyFile& file, const Publi
 Result<PublicKey> rotate_key(store::Store& store, const KeyFile& file, const std::string& reason,
                              std::int64_t now_us) {
   if (reason.empty()) return schema::fail(ErrorCode::invalid_argument, "a rotation needs a reason");
-  auto finished = finish_rotation(store, file);
-  if (!finished) return std::unexpected(std::move(finished.error()));
+  TRY(finish_rotation(store, file));
   auto old = TRY(SigningKey::load(file.path.string()));
   auto next = TRY(SigningKey::generate());
   TRY(next.save(with_suffix(file.path, ".next").string()));
@@ -134,8 +127,7 @@ Result<PublicKey> rotate_key(store::Store& store, const KeyFile& file, const std
                   {"reason", reason}};
     return append(tx, entry);
   }));
-  finished = finish_rotation(store, file);
-  if (!finished) return std::unexpected(std::move(finished.error()));
+  TRY(finish_rotation(store, file));
   return next.public_key();
 }
 
@@ -152,12 +144,10 @@ Result<void> finish_rotation(store::Store& store, const KeyFile& file) {
   }
   const auto from_size = static_cast<std::uint64_t>(base::integer_at(rotation->draft.body, "from_size"));
   if (auto old = SigningKey::load(file.path.string())) {
-    auto noted = note_key(store.data_dir(), file, old->public_key(), 0, 0);
-    if (!noted) return noted;
+    TRY(note_key(store.data_dir(), file, old->public_key(), 0, 0));
   }
-  auto noted = note_key(store.data_dir(), file, next->public_key(), file.use == KeyUse::head ? from_size : 0,
-                        rotation->draft.time_us);
-  if (!noted) return noted;
+  TRY(note_key(store.data_dir(), file, next->public_key(), file.use == KeyUse::head ? from_size : 0,
+               rotation->draft.time_us));
   return swap_files(file);
 }
 

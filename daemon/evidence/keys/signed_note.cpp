@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 #include <optional>
 
 #include "daemon/base/base64.hpp"
 #include "daemon/evidence/keys/key_ids.hpp"
+#include "schema/failf.hpp"
 #include "schema/utf8.hpp"
 
 namespace driftgate::evidence {
@@ -35,8 +35,8 @@ std::string key_id_bytes(std::string_view name, const PublicKey& key) {
   return bytes;
 }
 
-Result<Checkpoint> malformed(std::string_view what) {
-  return schema::fail(ErrorCode::corrupt, fmt::format("not a signed tlog-checkpoint: {}", what));
+std::unexpected<schema::Error> malformed(std::string_view what) {
+  return schema::failf(ErrorCode::corrupt, "not a signed tlog-checkpoint: {}", what);
 }
 
 /// Takes the text up to the next '\n' off the front.
@@ -56,9 +56,9 @@ Result<Checkpoint> parse_text(std::string_view text) {
   const std::string_view size = take_line(text);
   const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), checkpoint.size);
   if (error != std::errc() || std::to_string(checkpoint.size) != size || checkpoint.size > kMaxTreeSize)
-    return malformed("its size is no number");
+    return malformed("its size is not a number");
   const auto root = base::from_base64(take_line(text));
-  if (!root || root->size() != checkpoint.root.size()) return malformed("its root is no hash");
+  if (!root || root->size() != checkpoint.root.size()) return malformed("its root is not a hash");
   std::copy(root->begin(), root->end(), reinterpret_cast<char*>(checkpoint.root.data()));
   while (!text.empty()) {
     if (take_line(text).empty()) return malformed("it has an empty line");
@@ -66,29 +66,14 @@ Result<Checkpoint> parse_text(std::string_view text) {
   return checkpoint;
 }
 
-/// White space by Unicode, of characters that are no control characters below U+0020.
+/// White space of Unicode, but for the control characters below U+0020. `character` is one whole character,
+/// which UTF-8 never has as a part of others.
 bool is_space(std::string_view character) {
-  constexpr std::array<std::string_view, 20> kSpaces = {" ",
-                                                        "\xC2\x85",
-                                                        "\xC2\xA0",
-                                                        "\xE1\x9A\x80",
-                                                        "\xE2\x80\x80",
-                                                        "\xE2\x80\x81",
-                                                        "\xE2\x80\x82",
-                                                        "\xE2\x80\x83",
-                                                        "\xE2\x80\x84",
-                                                        "\xE2\x80\x85",
-                                                        "\xE2\x80\x86",
-                                                        "\xE2\x80\x87",
-                                                        "\xE2\x80\x88",
-                                                        "\xE2\x80\x89",
-                                                        "\xE2\x80\x8A",
-                                                        "\xE2\x80\xA8",
-                                                        "\xE2\x80\xA9",
-                                                        "\xE2\x80\xAF",
-                                                        "\xE2\x81\x9F",
-                                                        "\xE3\x80\x80"};
-  return std::ranges::find(kSpaces, character) != kSpaces.end();
+  constexpr std::string_view kSpaces =
+      " \xC2\x85\xC2\xA0\xE1\x9A\x80\xE2\x80\x80\xE2\x80\x81\xE2\x80\x82\xE2\x80\x83\xE2\x80\x84\xE2\x80\x85"
+      "\xE2\x80\x86\xE2\x80\x87\xE2\x80\x88\xE2\x80\x89\xE2\x80\x8A\xE2\x80\xA8\xE2\x80\xA9\xE2\x80\xAF"
+      "\xE2\x81\x9F\xE3\x80\x80";
+  return kSpaces.find(character) != kSpaces.npos;
 }
 
 /// UTF-8 without control characters other than '\n', as a note must be.
@@ -140,23 +125,20 @@ std::optional<SignatureLine> parse_signature(std::string_view line) {
 /// A signed note by its specification (c2sp.org/signed-note), and stricter: it is malformed when any of its
 /// signature lines is, whoever's it is, and when a key signed twice.
 Result<Note> parse_note(std::string_view note) {
-  const auto refuse = [](std::string_view what) {
-    return std::unexpected(std::move(malformed(what).error()));
-  };
-  if (note.size() > kMaxNoteBytes) return refuse("it is too long");
-  if (!is_note_text(note)) return refuse("it is not UTF-8, or has control characters");
+  if (note.size() > kMaxNoteBytes) return malformed("it is too long");
+  if (!is_note_text(note)) return malformed("it is not UTF-8, or has control characters");
   const std::size_t blank = note.rfind("\n\n");
   if (blank == note.npos || blank + 2 == note.size() || !note.ends_with('\n'))
-    return refuse("it has no signature");
+    return malformed("it has no signature");
   Note parsed{note.substr(0, blank + 1)};
   for (std::string_view lines = note.substr(blank + 2); !lines.empty();) {
     auto signature = parse_signature(take_line(lines));
-    if (!signature) return refuse("a signature line is not '\xE2\x80\x94 name base64'");
+    if (!signature) return malformed("a signature line is not '\xE2\x80\x94 name base64'");
     const bool twice = std::ranges::any_of(parsed.signatures, [&](const SignatureLine& other) {
       return other.name == signature->name && other.id == signature->id;
     });
-    if (twice) return refuse("it has two signatures by one key");
-    if (parsed.signatures.size() == kMaxSignatures) return refuse("it has more than 100 signatures");
+    if (twice) return malformed("it has two signatures by one key");
+    if (parsed.signatures.size() == kMaxSignatures) return malformed("it has more than 100 signatures");
     parsed.signatures.push_back(std::move(*signature));
   }
   return parsed;
@@ -172,31 +154,27 @@ std::string checkpoint_text(const Checkpoint& checkpoint) {
 Result<std::string> sign_checkpoint(const Checkpoint& checkpoint, const SigningKey& key) {
   if (!is_note_text(checkpoint.origin) || checkpoint.origin.find('\n') != std::string::npos ||
       !is_key_name(checkpoint.origin)) {
-    return schema::fail(
-        ErrorCode::invalid_argument,
-        fmt::format("'{}' cannot name a log: no spaces, no '+', not empty", checkpoint.origin));
+    return schema::failf(ErrorCode::invalid_argument, "'{}' cannot name a log: no spaces, no '+', not empty",
+                         checkpoint.origin);
   }
   const std::string text = checkpoint_text(checkpoint);
-  auto signature = key.sign(text);
-  if (!signature) return signature;
+  auto signature = TRY(key.sign(text));
   return fmt::format("{}\n{}{} {}\n", text, kSignatureMark, checkpoint.origin,
-                     base::to_base64(key_id_bytes(checkpoint.origin, key.public_key()) + *signature));
+                     base::to_base64(key_id_bytes(checkpoint.origin, key.public_key()) + signature));
 }
 
 Result<Checkpoint> open_checkpoint(std::string_view note, std::string_view name, const PublicKey& key) {
   const auto parsed = TRY(parse_note(note));
-  auto checkpoint = parse_text(parsed.text);
-  if (!checkpoint) return checkpoint;
+  auto checkpoint = TRY(parse_text(parsed.text));
   const std::uint32_t id = key_id(name, key);
   const bool verifies = std::ranges::any_of(parsed.signatures, [&](const SignatureLine& line) {
     return line.name == name && line.id == id && verify_signature(key, parsed.text, line.signature);
   });
   if (!verifies) {
-    return schema::fail(
-        ErrorCode::forbidden,
-        fmt::format("no signature of '{}' on the checkpoint of {} verifies", name, checkpoint->origin));
+    return schema::failf(ErrorCode::forbidden, "no signature of '{}' on the checkpoint of {} verifies", name,
+                         checkpoint.origin);
   }
-  if (checkpoint->origin != name) return malformed("its origin is not the name of its key");
+  if (checkpoint.origin != name) return malformed("its origin is not the name of its key");
   return checkpoint;
 }
 

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include "daemon/base/durable_file.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -43,21 +43,20 @@ const unsigned char* bytes_of(std::string_view text) {
 /// The text of a small file that nobody else may read.
 Result<std::string> read_secret(const std::string& path) {
   const base::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file)
-    return schema::fail(ErrorCode::io, fmt::format("cannot open the key {}: {}", path, std::strerror(errno)));
+  if (!file) return schema::failf(ErrorCode::io, "cannot open the key {}: {}", path, std::strerror(errno));
   struct stat status {};
   std::string text(kMaxPemBytes, '\0');
   const bool known = ::fstat(file.get(), &status) == 0;
   const ssize_t size = ::read(file.get(), text.data(), text.size());
-  if (!known || size < 0) return schema::fail(ErrorCode::io, fmt::format("cannot read the key {}", path));
+  if (!known || size < 0) return schema::failf(ErrorCode::io, "cannot read the key {}", path);
   if ((status.st_mode & 077) != 0) {
-    return schema::fail(ErrorCode::forbidden, fmt::format("others may read the key {}: chmod 600 it", path));
+    return schema::failf(ErrorCode::forbidden, "others may read the key {}: chmod 600 it", path);
   }
   text.resize(static_cast<std::size_t>(size));
   return text;
 }
 
-/// Answers for whoever would be asked for a password on the terminal: there is none.
+/// The password callback: without it OpenSSL would ask for a password on the terminal.
 int no_password(char*, int, int, void*) {
   return -1;
 }
@@ -85,7 +84,7 @@ Result<SigningKey> SigningKey::load(const std::string& path) {
   Pkey pkey(bio ? PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr) : nullptr);
   OPENSSL_cleanse(pem.data(), pem.size());
   if (!pkey || EVP_PKEY_is_a(pkey.get(), "ED25519") != 1) {
-    return schema::fail(ErrorCode::corrupt, fmt::format("{} is no PKCS #8 PEM file of an Ed25519 key", path));
+    return schema::failf(ErrorCode::corrupt, "{} is not a PKCS #8 PEM file of an Ed25519 key", path);
   }
   return SigningKey(std::make_unique<Key>(Key{std::move(pkey)}));
 }
@@ -106,7 +105,7 @@ PublicKey SigningKey::public_key() const {
   PublicKey key{};
   std::size_t size = key.size();
   if (EVP_PKEY_get_raw_public_key(key_->pkey.get(), key.data(), &size) != 1 || size != key.size()) {
-    throw std::runtime_error("OpenSSL gives no public part of an Ed25519 key");
+    throw std::runtime_error("OpenSSL cannot give the public part of an Ed25519 key");
   }
   return key;
 }

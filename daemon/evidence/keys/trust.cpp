@@ -94,12 +94,11 @@ Result<TrustFile> parse_trust(std::string_view text) {
   TrustFile trust;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string at = fmt::format("/keys/{}", i);
-    auto key = read_key(list[i], at);
-    if (!key) return std::unexpected(key.error());
-    if (std::ranges::any_of(trust.keys, [&](const TrustedKey& other) { return other.key == key->key; })) {
+    auto key = TRY(read_key(list[i], at));
+    if (std::ranges::any_of(trust.keys, [&](const TrustedKey& other) { return other.key == key.key; })) {
       return refuse("the same key twice: each use needs a key of its own", at + "/key");
     }
-    trust.keys.push_back(std::move(*key));
+    trust.keys.push_back(std::move(key));
   }
   return trust;
 }

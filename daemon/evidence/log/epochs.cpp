@@ -2,23 +2,20 @@
 
 #include <fmt/format.h>
 
+#include "daemon/base/entry_members.hpp"
 #include "daemon/evidence/log/query.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
 Result<std::uint64_t> log_epoch(store::Reader& reader) {
-  auto page =
-      query_entries(reader, {.kind = schema::EvidenceKind::epoch_changed, .newest_first = true, .limit = 1});
-  if (!page) return std::unexpected(std::move(page.error()));
-  if (page->entries.empty()) return 1;
-  const auto entry = schema::decode_entry(page->entries.front().bytes);
-  if (!entry) return std::unexpected(entry.error());
-  const auto number = entry->draft.body.find("epoch");
-  if (number == entry->draft.body.end() || number->second.integer() == nullptr) {
-    return schema::fail(schema::ErrorCode::corrupt,
-                        fmt::format("evidence entry {} names no epoch", entry->seq));
-  }
-  return static_cast<std::uint64_t>(*number->second.integer());
+  const auto newest =
+      TRY(first_entry(reader, {.kind = schema::EvidenceKind::epoch_changed, .newest_first = true}));
+  if (!newest) return 1;
+  const auto entry = TRY(schema::decode_entry(newest->bytes));
+  const auto epoch = base::integer_at(entry.draft.body, "epoch", -1);
+  if (epoch >= 0) return static_cast<std::uint64_t>(epoch);
+  return schema::failf(schema::ErrorCode::corrupt, "evidence entry {} names no epoch", entry.seq);
 }
 
 std::string origin_of(std::string_view configured, std::uint64_t epoch) {

@@ -9,6 +9,7 @@
 
 #include "daemon/base/durable_file.hpp"
 #include "daemon/evidence/log/log.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -43,11 +44,10 @@ Result<Checkpoint> open_published(const std::string& note, const HeadOptions& op
 }
 
 std::unexpected<schema::Error> forged(const std::string& what) {
-  return schema::fail(
+  return schema::failf(
       ErrorCode::corrupt,
-      fmt::format("the evidence log does not follow from its signed head: {}. Restore a backup; "
-                  "nothing of it is signed",
-                  what));
+      "the evidence log does not follow from its signed head: {}. Restore a backup; nothing of it is signed",
+      what);
 }
 
 /// What a stored head says, and whose signature it carries.
@@ -55,7 +55,7 @@ Result<std::pair<Checkpoint, PublicKey>> open_stored(const StoredHead& head, con
                                                      const std::optional<PublicKey>& key,
                                                      const TrustFile& trust) {
   const auto said = read_checkpoint(head.note);
-  if (!said) return forged("the head that the database keeps is no signed note: " + said.error().message);
+  if (!said) return forged("the head that the database keeps is not a signed note: " + said.error().message);
   std::vector<PublicKey> keys;
   if (key) keys.push_back(*key);
   for (const TrustedKey& known : head_keys_at(trust, origin, head.size)) keys.push_back(known.key);
@@ -66,26 +66,23 @@ Result<std::pair<Checkpoint, PublicKey>> open_stored(const StoredHead& head, con
     is_known = is_known || std::ranges::find(said->key_ids, key_id(origin, candidate)) != said->key_ids.end();
   }
   if (is_known) {
-    return forged(
-        fmt::format("the head of {} entries that the database keeps does not carry a valid signature of "
-                    "the log's key",
-                    head.size));
+    return forged(fmt::format(
+        "the head of {} entries that the database keeps does not carry a valid signature of the log's key",
+        head.size));
   }
-  return schema::fail(
-      ErrorCode::forbidden,
-      fmt::format("the head of {} entries that the database keeps ({}) is not signed by the key of "
-                  "the log '{}': put the log's key and database together again, or restore a backup",
-                  head.size, said->checkpoint.origin, origin));
+  return schema::failf(ErrorCode::forbidden,
+                       "the head of {} entries that the database keeps ({}) is not signed by the key of the "
+                       "log '{}': use the key that belongs to this database, or restore a backup",
+                       head.size, said->checkpoint.origin, origin);
 }
 
 }  // namespace
 
 std::unexpected<schema::Error> rollback(const std::string& what, const std::filesystem::path& head) {
-  return schema::fail(
+  return schema::failf(
       ErrorCode::corrupt,
-      fmt::format("rollback detected: {} (published head: {}). Restore the newest database; do not delete "
-                  "the head",
-                  what, head.string()));
+      "rollback detected: {} (published head: {}). Restore the newest database; do not delete the head", what,
+      head.string());
 }
 
 Result<Checkpoint> check_published(store::Reader& reader, const HeadOptions& options,
@@ -115,10 +112,9 @@ Result<std::optional<CheckedHead>> check_stored(store::Reader& reader, const std
   auto opened = TRY(open_stored(stored, origin, key, trust));
   auto size = TRY(tree_size(reader));
   if (size > stored.size) {
-    return forged(
-        fmt::format("entries {} to {} have no signature, so that somebody without the log's key appended "
-                    "them",
-                    stored.size, size - 1));
+    return forged(fmt::format(
+        "entries {} to {} have no signature, so that somebody without the log's key appended them",
+        stored.size, size - 1));
   }
   if (size < stored.size) {
     return forged(fmt::format("it has {} entries and {} were signed, so that somebody removed the last ones",
@@ -126,10 +122,9 @@ Result<std::optional<CheckedHead>> check_stored(store::Reader& reader, const std
   }
   auto root = TRY(root_at(reader, size));
   if (root != opened.first.root) {
-    return forged(
-        fmt::format("its tree of {} entries is not the one that was signed, so that somebody changed "
-                    "entries or nodes",
-                    size));
+    return forged(fmt::format(
+        "its tree of {} entries is not the one that was signed, so that somebody changed entries or nodes",
+        size));
   }
   return CheckedHead{std::move(stored), root, opened.second};
 }
@@ -151,7 +146,7 @@ Result<void> note_signed_commits(const HeadOptions& options, std::uint64_t size)
           "Each commit of the log '{}' is signed in its own transaction, from {} entries on. While this file "
           "is here, a database without that signature is refused.\n",
           options.origin, size),
-      0644, base::IfPresent::replace);
+      0644);
 }
 
 std::unexpected<schema::Error> emptied_head(const HeadOptions& options) {

@@ -12,29 +12,29 @@
 
 namespace driftgate::evidence {
 
-/// That the log extends the published head, which `key` or a head key of `known` signed. `corrupt` with
-/// "rollback detected".
+/// Checks that the log extends the published head, which `key` or a head key of `known` must have signed.
+/// `corrupt` with "rollback detected".
 [[nodiscard]] Result<Checkpoint> check_published(store::Reader& reader, const HeadOptions& options,
                                                  const std::optional<PublicKey>& key, const TrustFile& known);
 
-/// A signed head that the database keeps, after its checks.
+/// The signed head in the database, after its checks.
 struct CheckedHead {
   StoredHead stored{};
   Hash root{};
   PublicKey signer{};
 };
 
-/// That the head which the database keeps is signed by `key`, or by the key of `trust` that was in force at
-/// its size, and is the head of exactly the entries that the log has. Nothing when no head was signed yet.
-/// `corrupt` says which of it does not hold: entries beyond it are forged, for each commit signs its own.
-/// `forbidden` when it is by a key that is not known.
+/// Checks that the head in the database is signed by `key`, or by the key of `trust` that was in force at its
+/// size, and that it is the head of exactly the entries in the log. Nothing when no head was signed yet.
+/// `corrupt` says what does not hold: entries beyond the head are forged, since each commit is signed.
+/// `forbidden` when the head is signed by an unknown key.
 [[nodiscard]] Result<std::optional<CheckedHead>> check_stored(store::Reader& reader,
                                                               const std::string& origin,
                                                               const std::optional<PublicKey>& key,
                                                               const TrustFile& trust);
 
-/// The file beside the published head that says that each commit of the log is signed. A log whose head was
-/// published before this program signed commits has none, and is taken over once.
+/// The file beside the published head that says that each commit of the log is signed. The log of a version
+/// that did not sign commits has none, and is accepted once.
 [[nodiscard]] std::filesystem::path signed_commits_file(const HeadOptions& options);
 [[nodiscard]] bool commits_are_signed(const HeadOptions& options);
 /// Writes the file unless it is there.

@@ -15,6 +15,7 @@
 #include "daemon/evidence/log/head_check.hpp"
 #include "daemon/evidence/log/head_signer.hpp"
 #include "daemon/evidence/log/log.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -29,14 +30,13 @@ Result<SigningKey> load_or_generate(const std::filesystem::path& path, bool may_
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) return SigningKey::load(path.string());
   if (!may_generate) {
-    return schema::fail(ErrorCode::corrupt,
-                        fmt::format("the log's signing key {} is missing, though the log has a "
-                                    "published head or entries: restore the key from a backup",
-                                    path.string()));
+    return schema::failf(ErrorCode::corrupt,
+                         "the log's signing key {} is missing, though the log has a published head or "
+                         "entries: restore the key from a backup",
+                         path.string());
   }
-  auto key = SigningKey::generate();
-  if (!key) return key;
-  TRY(key->save(path.string()));
+  auto key = TRY(SigningKey::generate());
+  TRY(key.save(path.string()));
   return key;
 }
 
@@ -83,7 +83,7 @@ Result<CheckedHead> renew_head(store::Store& store, const HeadOptions& options, 
     auto root = TRY(root_at(tx, head.size));
     if (known && (head.size != known->stored.size || root != known->root)) {
       return schema::fail(ErrorCode::corrupt,
-                          "the evidence log was changed while it was opened: start again");
+                          "the evidence log was changed while it was being opened: start the daemon again");
     }
     return CheckedHead{std::move(head), root, key.public_key()};
   });
@@ -122,17 +122,16 @@ class HeadPublisher::Impl {
       auto& [note, checkpoint] = head;
       if (size == checkpoint.size) return HeadOf{size, checkpoint.root, std::move(note), size, {}};
       if (size > checkpoint.size) {
-        return schema::fail(ErrorCode::not_found,
-                            fmt::format("the evidence log has {} entries, not {}", checkpoint.size, size));
+        return schema::failf(ErrorCode::not_found, "the evidence log has {} entries, not {}", checkpoint.size,
+                             size);
       }
       auto root = TRY(root_at(reader, size));
       auto proof = TRY(consistency_proof(reader, size, checkpoint.size));
       if (!verify_consistency(size, checkpoint.size, root, checkpoint.root, proof)) {
-        return schema::fail(
+        return schema::failf(
             ErrorCode::corrupt,
-            fmt::format("the tree of the first {} entries does not belong to the signed head: the "
-                        "database was changed",
-                        size));
+            "the tree of the first {} entries does not belong to the signed head: the database was changed",
+            size);
       }
       if (size < key_from_) return HeadOf{size, root, std::move(note), checkpoint.size, std::move(proof)};
       auto older = TRY(sign_checkpoint({options_.origin, size, root}, signer_->key()));
@@ -141,19 +140,21 @@ class HeadPublisher::Impl {
   }
 
   Result<void> publish() {
-    auto head = store_.read([&](store::Reader& reader) { return newest(reader); });
-    Result<void> done;
-    if (!head) {
-      done = std::unexpected(std::move(head.error()));
-    } else {
-      done = base::write_file_durably(options_.head_file, head->first, 0644, base::IfPresent::replace);
-    }
+    const auto size = write_newest();
     const std::lock_guard lock(mutex_);
-    if (done) published_ = head->second.size;
-    failure_ = done ? std::nullopt : std::optional<schema::Error>(done.error());
+    if (size) published_ = *size;
+    failure_ = size ? std::nullopt : std::optional(size.error());
     ++attempts_;
     changed_.notify_all();
-    return done;
+    if (!size) return std::unexpected(size.error());
+    return {};
+  }
+
+  /// Writes the head file. Returns the size of the head.
+  Result<std::uint64_t> write_newest() const {
+    const auto [note, head] = TRY(store_.read([&](store::Reader& reader) { return newest(reader); }));
+    TRY(base::write_file_durably(options_.head_file, note, 0644));
+    return head.size;
   }
 
   void begin() {
@@ -218,22 +219,18 @@ Result<std::unique_ptr<HeadPublisher>> HeadPublisher::start(store::Store& store,
   HeadOptions& options = in_force;
   const KeyFile key_file{KeyUse::head, options.key_file, options.origin};
   TRY(finish_rotation(store, key_file));
-  auto published = is_published(store, options);
-  if (!published) return std::unexpected(std::move(published.error()));
-  auto key = TRY(load_or_generate(options.key_file, !*published));
+  auto published = TRY(is_published(store, options));
+  auto key = TRY(load_or_generate(options.key_file, !published));
   const PublicKey public_key = key.public_key();
   auto keys = TRY(load_trust(store.data_dir()));
   TRY(check_key(keys, key_file, public_key));
-  auto known = TRY(check_heads(store, options, public_key, keys, *published));
-  auto noted = note_key(store.data_dir(), key_file, public_key, 0, options.now_us);
-  if (!noted) return std::unexpected(std::move(noted.error()));
-  auto head = renew_head(store, options, key, std::move(known));
-  if (!head) return std::unexpected(std::move(head.error()));
-  noted = note_signed_commits(options, head->stored.size);
-  if (!noted) return std::unexpected(std::move(noted.error()));
+  auto known = TRY(check_heads(store, options, public_key, keys, published));
+  TRY(note_key(store.data_dir(), key_file, public_key, 0, options.now_us));
+  auto head = TRY(renew_head(store, options, key, std::move(known)));
+  TRY(note_signed_commits(options, head.stored.size));
   const auto from = in_force_from(keys, options.origin, public_key);
   auto signer =
-      std::make_shared<HeadSigner>(options.origin, std::move(key), std::move(head->stored), head->root);
+      std::make_shared<HeadSigner>(options.origin, std::move(key), std::move(head.stored), head.root);
   store.set_commit_hook(signer);
   auto impl = std::make_unique<Impl>(store, std::move(options), std::move(signer), from);
   auto done = impl->publish();
@@ -262,11 +259,10 @@ Result<HeadOf> HeadPublisher::head_of(std::uint64_t size) {
 Result<std::string> HeadPublisher::signed_head_at(std::uint64_t size) {
   auto head = TRY(impl_->head_of(size));
   if (head.note_size == size) return std::move(head.note);
-  return schema::fail(
+  return schema::failf(
       ErrorCode::unsupported,
-      fmt::format("the key that signed heads of {} entries is retired: the key in force signs heads "
-                  "from {} entries on",
-                  size, impl_->key_from_));
+      "the key that signed heads of {} entries is retired: the key in force signs heads from {} entries on",
+      size, impl_->key_from_);
 }
 
 std::string HeadPublisher::verifier_key() const {

@@ -1,17 +1,16 @@
 #include "daemon/evidence/log/head_signer.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/log_tail.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
 using schema::ErrorCode;
 using store::Reader;
-using store::Row;
 using store::Sql;
 using store::Tx;
 
@@ -24,21 +23,21 @@ constexpr Sql kHeadAndSize{
     "WHERE id = 0"};
 constexpr Sql kStore{"store the signed head", "UPDATE log_head SET size = ?1, note = ?2 WHERE id = 0"};
 
-StoredHead head_of(const Row& row) {
-  return {row.unsigned_integer(0), row.text(1)};
-}
+struct HeadAndSize {
+  StoredHead head{};
+  std::uint64_t size = 0;
+};
 
 std::unexpected<schema::Error> gone() {
-  return schema::fail(
-      ErrorCode::corrupt,
-      "the signed head of the evidence log is gone from the database (table log_head): somebody "
-      "removed it; restore a backup");
+  return schema::fail(ErrorCode::corrupt,
+                      "the signed head of the evidence log is gone from the database (table log_head): "
+                      "somebody removed it; restore a backup");
 }
 
 }  // namespace
 
 Result<StoredHead> stored_head(Reader& reader) {
-  auto head = reader.one(kHead, {}, head_of);
+  auto head = find_row<StoredHead>(reader, kHead, {});
   if (!head) {
     auto failed =
         schema::wrap(head.error(), "the signed head of the evidence log (table log_head) cannot be read");
@@ -71,30 +70,21 @@ HeadSigner::HeadSigner(std::string origin, SigningKey key, StoredHead signed_hea
     : origin_(std::move(origin)), key_(std::move(key)), committed_{std::move(signed_head), root} {}
 
 Result<void> HeadSigner::begun(Tx& tx) {
-  std::uint64_t size = 0;
-  auto head = tx.one(kHeadAndSize, {}, [&](const Row& row) {
-    size = row.unsigned_integer(2);
-    return head_of(row);
-  });
-  if (!head) return std::unexpected(std::move(head.error()));
-  if (!*head) return gone();
-  if (pending_ && **head == pending_->stored) committed_ = std::move(*pending_);
+  const auto found = TRY(find_row<HeadAndSize>(tx, kHeadAndSize, {}));
+  if (!found) return gone();
+  const auto& [head, size] = *found;
+  if (pending_ && head == pending_->stored) committed_ = std::move(*pending_);
   pending_.reset();
-  if (**head != committed_.stored) {
-    return schema::fail(
-        ErrorCode::corrupt,
-        "the signed head in the database is not the one that this daemon stored: another program "
-        "writes to the database. Stop it and restore a backup");
+  if (head != committed_.stored) {
+    return schema::fail(ErrorCode::corrupt,
+                        "the signed head in the database is not the one that this daemon stored: another "
+                        "program writes to the database. Stop it and restore a backup");
   }
-  if (size != committed_.stored.size) {
-    return schema::fail(
-        ErrorCode::corrupt,
-        fmt::format(
-            "the evidence log has {} entries and its signed head covers {}: another program wrote to the "
-            "database, and what it appended is forged. Stop it and restore a backup",
-            size, committed_.stored.size));
-  }
-  return {};
+  if (size == committed_.stored.size) return {};
+  return schema::failf(ErrorCode::corrupt,
+                       "the evidence log has {} entries and its signed head covers {}: another program wrote "
+                       "to the database, and what it appended is forged. Stop it and restore a backup",
+                       size, committed_.stored.size);
 }
 
 Result<void> HeadSigner::before_commit(Tx& tx) {
@@ -103,8 +93,7 @@ Result<void> HeadSigner::before_commit(Tx& tx) {
   if (static_cast<std::uint64_t>(size) == committed_.stored.size) return {};
   auto root = TRY(tail.root(tx));
   if (tail.is_unchecked()) {
-    auto extends = check_extends(tx, static_cast<std::uint64_t>(size), root);
-    if (!extends) return extends;
+    TRY(check_extends(tx, static_cast<std::uint64_t>(size), root));
     tail.mark_checked();
   }
   auto head = TRY(sign_and_store(tx, origin_, key_));
@@ -116,11 +105,10 @@ Result<void> HeadSigner::before_commit(Tx& tx) {
 Result<void> HeadSigner::check_extends(Tx& tx, std::uint64_t size, const Hash& root) const {
   auto proof = TRY(consistency_proof(tx, committed_.stored.size, size));
   if (verify_consistency(committed_.stored.size, size, committed_.root, root, proof)) return {};
-  return schema::fail(
-      ErrorCode::corrupt,
-      fmt::format("the first {} entries of the evidence log are not those that were signed: the database was "
-                  "changed. Restore a backup",
-                  committed_.stored.size));
+  return schema::failf(ErrorCode::corrupt,
+                       "the first {} entries of the evidence log are not those that were signed: the "
+                       "database was changed. Restore a backup",
+                       committed_.stored.size);
 }
 
 }  // namespace driftgate::evidence

@@ -1,17 +1,16 @@
 #include "daemon/evidence/log/log.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "daemon/evidence/log/log_tail.hpp"
 #include "daemon/evidence/log/log_tree.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
 using store::Blob;
 using store::Reader;
-using store::Row;
 using store::Sql;
 
 namespace {
@@ -31,8 +30,7 @@ NodeSource nodes_of(Reader& reader) {
 Result<void> check_size(Reader& reader, std::uint64_t size) {
   auto now = TRY(tree_size(reader));
   if (size <= now) return {};
-  return schema::fail(schema::ErrorCode::not_found,
-                      fmt::format("the evidence log has {} entries, not {}", now, size));
+  return schema::failf(schema::ErrorCode::not_found, "the evidence log has {} entries, not {}", now, size);
 }
 
 }  // namespace
@@ -41,21 +39,19 @@ Result<Appended> append(store::Tx& tx, const schema::EntryDraft& draft) {
   auto& tail = tx.beside<LogTail>();
   auto seq = TRY(tail.next(tx));
   const auto& subject = draft.subject;
-  auto prior = Result<std::optional<std::int64_t>>(subject.prior);
-  if (subject.promotion && !subject.prior) prior = tail.newest_of(tx, *subject.promotion);
-  if (!prior) return std::unexpected(std::move(prior.error()));
-  auto bytes = TRY(schema::encode_entry(seq, draft, *prior));
-  auto inserted =
-      tx.run(kInsertEntry, {seq, draft.time_us, schema::to_string(draft.kind), draft.actor, subject.model,
+  const bool is_linked = subject.promotion && !subject.prior;
+  const auto prior = TRY(is_linked ? tail.newest_of(tx, *subject.promotion)
+                                   : Result<std::optional<std::int64_t>>(subject.prior));
+  auto bytes = TRY(schema::encode_entry(seq, draft, prior));
+  TRY(tx.run(kInsertEntry, {seq, draft.time_us, schema::to_string(draft.kind), draft.actor, subject.model,
                             subject.promotion, subject.stage, subject.checkpoint, subject.contract,
-                            body_text(draft, "clause"), body_text(draft, "verdict"), Blob{bytes}});
-  if (!inserted) return std::unexpected(std::move(inserted.error()));
+                            body_text(draft, "clause"), body_text(draft, "verdict"), Blob{bytes}}));
   TRY(tail.add(tx, seq, draft, bytes));
   return Appended{seq, std::move(bytes)};
 }
 
 Result<std::uint64_t> tree_size(Reader& reader) {
-  auto size = TRY(reader.one(kSize, {}, [](const Row& row) { return row.unsigned_integer(0); }));
+  auto size = TRY(find_row<std::uint64_t>(reader, kSize, {}));
   return size.value_or(0);
 }
 
@@ -75,7 +71,7 @@ Result<std::vector<Hash>> consistency_proof(Reader& reader, std::uint64_t from, 
 }
 
 Result<std::optional<StoredEntry>> find_entry(Reader& reader, std::int64_t seq) {
-  return reader.one(kEntry, {seq}, [](const Row& row) { return StoredEntry{row.integer(0), row.text(1)}; });
+  return find_row<StoredEntry>(reader, kEntry, {seq});
 }
 
 }  // namespace driftgate::evidence

@@ -23,7 +23,7 @@ struct Appended {
 /// (`EvidenceSubject::prior`). Errors of schema::encode_entry; `storage_full`, `io`.
 Result<Appended> append(store::Tx& tx, const schema::EntryDraft& draft);
 
-/// Leaves in the log.
+/// The number of entries in the log.
 Result<std::uint64_t> tree_size(store::Reader& reader);
 /// Root of the first `size` leaves; `not_found` when the log is smaller.
 Result<Hash> root_at(store::Reader& reader, std::uint64_t size);
@@ -38,7 +38,7 @@ Result<std::optional<StoredEntry>> find_entry(store::Reader& reader, std::int64_
 
 /// Recomputes the tree from the entries' bytes, on several threads, and compares it with the stored nodes;
 /// `corrupt` names the entries that differ. The last entries, fewer than kGroup, have no stored node: only a
-/// signed head tells of them. Returns the number of entries.
+/// signed head covers them. Returns the number of entries.
 Result<std::uint64_t> verify_log(store::Store& store);
 
 }  // namespace driftgate::evidence

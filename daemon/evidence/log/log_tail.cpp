@@ -6,12 +6,12 @@
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/log_tree.hpp"
 #include "daemon/evidence/log/subtrees.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::evidence {
 
 using schema::EvidenceKind;
 using store::Reader;
-using store::Row;
 using store::Sql;
 using store::Tx;
 
@@ -36,7 +36,15 @@ std::optional<std::string_view> named_kernel(const schema::EntryDraft& draft) {
   }
 }
 
-IndexedEntry indexed(std::int64_t seq, const schema::EntryDraft& draft) {
+}  // namespace
+
+std::optional<std::string_view> body_text(const schema::EntryDraft& draft, std::string_view key) {
+  const auto found = draft.body.find(key);
+  if (found == draft.body.end() || found->second.text() == nullptr) return std::nullopt;
+  return *found->second.text();
+}
+
+IndexedEntry indexed_entry(std::int64_t seq, const schema::EntryDraft& draft) {
   IndexedEntry entry{.seq = seq, .time_us = draft.time_us, .promotion = draft.subject.promotion};
   entry[IndexField::kind] = schema::to_string(draft.kind);
   entry[IndexField::actor] = draft.actor;
@@ -50,14 +58,6 @@ IndexedEntry indexed(std::int64_t seq, const schema::EntryDraft& draft) {
   return entry;
 }
 
-}  // namespace
-
-std::optional<std::string_view> body_text(const schema::EntryDraft& draft, std::string_view key) {
-  const auto found = draft.body.find(key);
-  if (found == draft.body.end() || found->second.text() == nullptr) return std::nullopt;
-  return *found->second.text();
-}
-
 Result<std::int64_t> LogTail::next(Reader& reader) {
   if (!next_) {
     auto size = TRY(tree_size(reader));
@@ -69,7 +69,7 @@ Result<std::int64_t> LogTail::next(Reader& reader) {
 Result<std::optional<std::int64_t>> LogTail::newest_of(Reader& reader, const std::string& promotion) {
   const auto known = newest_.find(promotion);
   if (known != newest_.end()) return known->second;
-  return reader.one(kNewestOf, {promotion}, [](const Row& row) { return row.integer(0); });
+  return find_row<std::int64_t>(reader, kNewestOf, {promotion});
 }
 
 Result<void> LogTail::add(Tx& tx, std::int64_t seq, const schema::EntryDraft& draft,
@@ -79,8 +79,8 @@ Result<void> LogTail::add(Tx& tx, std::int64_t seq, const schema::EntryDraft& dr
     if (newest_.size() >= kMaxKnownPromotions) newest_.clear();
     newest_.insert_or_assign(*draft.subject.promotion, seq);
   }
-  auto done = add_leaf(tx, seq, bytes);
-  return done ? add_to_block(tx, seq, draft) : done;
+  TRY(add_leaf(tx, seq, bytes));
+  return add_to_block(tx, seq, draft);
 }
 
 Result<Hash> LogTail::root(Reader& reader) {
@@ -103,8 +103,8 @@ Result<void> LogTail::read_edge(Reader& reader, std::uint64_t size) {
 
 Result<void> LogTail::add_leaf(Tx& tx, std::int64_t seq, const std::string& bytes) {
   const auto index = static_cast<std::uint64_t>(seq);
-  auto done = read_edge(tx, index);
-  if (!done) return done;
+  TRY(read_edge(tx, index));
+  Result<void> done;
   grow(*edge_, index, leaf_hash(bytes), kMaxLevels, [&](unsigned level, const Hash& hash) {
     if (done && level >= kStoredLevel) done = store_node(tx, level, index >> level, hash);
   });
@@ -113,7 +113,7 @@ Result<void> LogTail::add_leaf(Tx& tx, std::int64_t seq, const std::string& byte
 
 Result<void> LogTail::add_to_block(Tx& tx, std::int64_t seq, const schema::EntryDraft& draft) {
   if (seq % kIndexBlock == 0) block_.emplace(seq / kIndexBlock);
-  if (block_) block_->add(indexed(seq, draft));
+  if (block_) block_->add(indexed_entry(seq, draft));
   if ((seq + 1) % kIndexBlock != 0) return {};
   auto done = block_ ? block_->write(tx) : index_next_block(tx);
   block_.reset();

@@ -18,9 +18,12 @@ namespace driftgate::evidence {
 [[nodiscard]] std::optional<std::string_view> body_text(const schema::EntryDraft& draft,
                                                         std::string_view key);
 
-/// What an append needs of the entries before it, kept beside the writer's connection (store::Tx::beside) so
-/// that it is not read back: the next number, the newest entry of each promotion, the right edge of the tree
-/// and the values of the unfinished block. What it does not know is read from the log.
+/// What the index has of an entry. It refers to the texts of `draft`.
+[[nodiscard]] IndexedEntry indexed_entry(std::int64_t seq, const schema::EntryDraft& draft);
+
+/// What an append needs to know of the entries before it: the next number, the newest entry of each
+/// promotion, the right edge of the tree and the values of the unfinished block. It is kept in memory
+/// (store::Tx::beside) and read from the log where it is missing.
 class LogTail {
  public:
   /// The number of the next entry.
@@ -33,7 +36,8 @@ class LogTail {
                    const std::string& bytes);
   /// Root of the tree of all entries, by O(log n) hashes.
   Result<Hash> root(store::Reader& reader);
-  /// Whether root() rests on what was read from the database and nobody has compared with a signed head yet.
+  /// Whether root() follows from hashes that were read from the database and not yet compared with a signed
+  /// head.
   [[nodiscard]] bool is_unchecked() const { return unchecked_; }
   void mark_checked() { unchecked_ = false; }
 

@@ -1,10 +1,11 @@
 #include "daemon/evidence/log/log_tree.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
+
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -22,10 +23,9 @@ constexpr Sql kLeaves{"entries of a subtree",
                       "SELECT bytes FROM entries WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"};
 
 Result<Hash> read_node(Reader& reader, std::int64_t position) {
-  auto found = TRY(reader.one(kNode, {position}, [](const Row& row) { return row.text(0); }));
+  auto found = TRY(find_row<std::string>(reader, kNode, {position}));
   if (!found || found->size() != sizeof(Hash)) {
-    return schema::fail(schema::ErrorCode::corrupt,
-                        fmt::format("node {} of the evidence log is missing", position));
+    return schema::failf(schema::ErrorCode::corrupt, "node {} of the evidence log is missing", position);
   }
   Hash hash;
   std::copy(found->begin(), found->end(), reinterpret_cast<char*>(hash.data()));
@@ -52,8 +52,8 @@ Result<Hash> subtree_of_entries(Reader& reader, unsigned level, std::uint64_t in
     return true;
   }));
   if (hashes.size() != end - first) {
-    return schema::fail(schema::ErrorCode::corrupt,
-                        fmt::format("of the evidence entries {} to {} some are missing", first, end - 1));
+    return schema::failf(schema::ErrorCode::corrupt, "some of the evidence entries {} to {} are missing",
+                         first, end - 1);
   }
   return root_of(std::move(hashes));
 }

@@ -22,11 +22,9 @@ Result<Hash> subtree_root(std::uint64_t start, std::uint64_t size, const NodeSou
     return nodes(level, start >> level);
   }
   const std::uint64_t split = split_of(size);
-  auto left = subtree_root(start, split, nodes);
-  if (!left) return left;
-  auto right = subtree_root(start + split, size - split, nodes);
-  if (!right) return right;
-  return node_hash(*left, *right);
+  auto left = TRY(subtree_root(start, split, nodes));
+  auto right = TRY(subtree_root(start + split, size - split, nodes));
+  return node_hash(left, right);
 }
 
 Result<void> add_root(std::vector<Hash>& proof, std::uint64_t start, std::uint64_t size,
@@ -42,9 +40,8 @@ Result<void> add_path(std::vector<Hash>& proof, std::uint64_t index, std::uint64
   if (size == 1) return {};
   const std::uint64_t split = split_of(size);
   const bool left = index < split;
-  auto done = left ? add_path(proof, index, start, split, nodes)
-                   : add_path(proof, index - split, start + split, size - split, nodes);
-  if (!done) return done;
+  TRY(left ? add_path(proof, index, start, split, nodes)
+           : add_path(proof, index - split, start + split, size - split, nodes));
   return left ? add_root(proof, start + split, size - split, nodes) : add_root(proof, start, split, nodes);
 }
 
@@ -54,9 +51,8 @@ Result<void> add_subproof(std::vector<Hash>& proof, std::uint64_t from, std::uin
   if (from == size) return whole ? Result<void>() : add_root(proof, start, size, nodes);
   const std::uint64_t split = split_of(size);
   const bool left = from <= split;
-  auto done = left ? add_subproof(proof, from, start, split, whole, nodes)
-                   : add_subproof(proof, from - split, start + split, size - split, false, nodes);
-  if (!done) return done;
+  TRY(left ? add_subproof(proof, from, start, split, whole, nodes)
+           : add_subproof(proof, from - split, start + split, size - split, false, nodes));
   return left ? add_root(proof, start + split, size - split, nodes) : add_root(proof, start, split, nodes);
 }
 
@@ -110,27 +106,42 @@ Result<std::vector<Hash>> consistency_proof(std::uint64_t from, std::uint64_t to
   return proof;
 }
 
+namespace {
+
+/// The way from a node of a level up to the root, as a proof gives its siblings.
+class Climb {
+ public:
+  Climb(std::uint64_t node, std::uint64_t last) : node_(node), last_(last) {}
+  [[nodiscard]] bool is_at_root() const { return last_ == 0; }
+  [[nodiscard]] bool is_right() const { return (node_ & 1) != 0; }
+  void up() {
+    node_ >>= 1;
+    last_ >>= 1;
+  }
+  /// Goes past the next sibling of the proof. True when that stands on the left.
+  bool pass_sibling() {
+    const bool left = is_right() || node_ == last_;
+    while (left && !is_right() && node_ != 0) up();
+    up();
+    return left;
+  }
+
+ private:
+  std::uint64_t node_, last_;  ///< in their level
+};
+
+}  // namespace
+
 bool verify_inclusion(const Hash& leaf, std::uint64_t index, std::uint64_t size,
                       const std::vector<Hash>& proof, const Hash& root) {
   if (index >= size) return false;
-  std::uint64_t node = index;
-  std::uint64_t last = size - 1;
+  Climb climb(index, size - 1);
   Hash hash = leaf;
   for (const Hash& sibling : proof) {
-    if (last == 0) return false;
-    if ((node & 1) != 0 || node == last) {
-      hash = node_hash(sibling, hash);
-      while ((node & 1) == 0 && node != 0) {
-        node >>= 1;
-        last >>= 1;
-      }
-    } else {
-      hash = node_hash(hash, sibling);
-    }
-    node >>= 1;
-    last >>= 1;
+    if (climb.is_at_root()) return false;
+    hash = climb.pass_sibling() ? node_hash(sibling, hash) : node_hash(hash, sibling);
   }
-  return last == 0 && hash == root;
+  return climb.is_at_root() && hash == root;
 }
 
 bool verify_consistency(std::uint64_t from, std::uint64_t to, const Hash& from_root, const Hash& to_root,
@@ -143,30 +154,20 @@ bool verify_consistency(std::uint64_t from, std::uint64_t to, const Hash& from_r
   if (std::has_single_bit(from)) path.push_back(from_root);
   path.insert(path.end(), proof.begin(), proof.end());
   if (path.empty()) return false;
-  std::uint64_t node = from - 1;
-  std::uint64_t last = to - 1;
-  while ((node & 1) != 0) {
-    node >>= 1;
-    last >>= 1;
-  }
+  Climb climb(from - 1, to - 1);
+  while (climb.is_right()) climb.up();
   Hash older = path.front();
   Hash newer = path.front();
   for (std::size_t i = 1; i < path.size(); ++i) {
-    if (last == 0) return false;
-    if ((node & 1) != 0 || node == last) {
+    if (climb.is_at_root()) return false;
+    if (climb.pass_sibling()) {
       older = node_hash(path[i], older);
       newer = node_hash(path[i], newer);
-      while ((node & 1) == 0 && node != 0) {
-        node >>= 1;
-        last >>= 1;
-      }
     } else {
       newer = node_hash(newer, path[i]);
     }
-    node >>= 1;
-    last >>= 1;
   }
-  return last == 0 && older == from_root && newer == to_root;
+  return climb.is_at_root() && older == from_root && newer == to_root;
 }
 
 }  // namespace driftgate::evidence

@@ -1,11 +1,13 @@
 #include "daemon/evidence/log/query.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/index/index_walk.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::evidence {
 
@@ -73,13 +75,12 @@ struct Span {
   [[nodiscard]] bool empty() const { return first > last; }
 };
 
-/// Collects one page and the entry after it, which tells that there are more.
+/// Collects one page and the entry after it, by which the caller sees that there are more.
 class Query {
  public:
   Query(Reader& reader, const EntryFilter& filter) : reader_(reader), filter_(filter) {
-    for (const schema::EvidenceKind kind : filter.kinds) kinds_ += "," + std::string(schema::to_string(kind));
-    if (filter.kind) kinds_ += "," + std::string(schema::to_string(*filter.kind));
-    if (!kinds_.empty()) kinds_ += ",";
+    for (const schema::EvidenceKind kind : filter.kinds) kinds_.push_back(schema::to_string(kind));
+    if (filter.kind) kinds_.push_back(schema::to_string(*filter.kind));
   }
 
   Result<void> run(std::int64_t size) {
@@ -90,10 +91,9 @@ class Query {
     if (filter_.promotion) return filtered(kOfPromotion, all);  // its own index, and few entries
     auto indexed = TRY(indexed_size(reader_));
     const Span newer{std::max(all.first, indexed), all.last};
-    auto done = filter_.newest_first ? filtered(kFiltered, newer) : Result<void>();
-    if (done) done = by_index({all.first, std::min(all.last, indexed - 1)});
-    if (done && !filter_.newest_first) done = filtered(kFiltered, newer);
-    return done;
+    const Span older{all.first, std::min(all.last, indexed - 1)};
+    TRY(filter_.newest_first ? filtered(kFiltered, newer) : by_index(older));
+    return filter_.newest_first ? by_index(older) : filtered(kFiltered, newer);
   }
 
   [[nodiscard]] std::vector<StoredEntry>& found() { return found_; }
@@ -122,7 +122,8 @@ class Query {
   /// Looks at each entry in `span`.
   Result<void> filtered(const Directions& statements, Span span) {
     if (span.empty() || missing() <= 0) return {};
-    const auto kinds = kinds_.empty() ? std::nullopt : std::optional<std::string_view>(kinds_);
+    const auto kinds =
+        kinds_.empty() ? std::nullopt : std::optional(fmt::format(",{},", fmt::join(kinds_, ",")));
     return reader_.each(ordered(statements),
                         {span.first, span.last, filter_.from_us, filter_.to_us, missing(), filter_.promotion,
                          filter_.checkpoint, filter_.model, kinds, filter_.stage, filter_.contract,
@@ -132,14 +133,13 @@ class Query {
 
   /// What of `span` can lie in the filter's time.
   Result<Span> in_time(Span span) {
-    const auto number = [](const Row& row) { return row.integer(0); };
     if (filter_.from_us) {
-      auto block = TRY(reader_.one(kFirstBlock, {filter_.from_us}, number));
+      const auto block = TRY(find_row<std::int64_t>(reader_, kFirstBlock, {filter_.from_us}));
       if (!block) return Span{};
       span.first = std::max(span.first, *block * kIndexBlock);
     }
     if (filter_.to_us) {
-      auto block = TRY(reader_.one(kLastBlock, {filter_.to_us}, number));
+      const auto block = TRY(find_row<std::int64_t>(reader_, kLastBlock, {filter_.to_us}));
       if (!block) return Span{};
       span.last = std::min(span.last, (*block + 1) * kIndexBlock - 1);
     }
@@ -168,13 +168,8 @@ class Query {
       TRY(add_keys(all.emplace_back(), field, **value));
     }
     if (!kinds_.empty()) {
-      Condition& kinds = all.emplace_back();
-      auto added =
-          filter_.kind ? add_keys(kinds, IndexField::kind, schema::to_string(*filter_.kind)) : Result<void>();
-      for (auto kind = filter_.kinds.begin(); added && kind != filter_.kinds.end(); ++kind) {
-        added = add_keys(kinds, IndexField::kind, schema::to_string(*kind));
-      }
-      if (!added) return std::unexpected(std::move(added.error()));
+      Condition& any = all.emplace_back();
+      for (const std::string_view kind : kinds_) TRY(add_keys(any, IndexField::kind, kind));
     }
     if (std::ranges::any_of(all, [](const Condition& condition) { return condition.keys.empty(); }))
       return std::nullopt;
@@ -198,8 +193,7 @@ class Query {
       auto blocks = TRY(walk.next(reader_));
       if (blocks.empty()) return {};
       for (const BlockPlaces& block : blocks) {
-        auto done = entries_of(block, timely);
-        if (!done) return done;
+        TRY(entries_of(block, timely));
       }
     }
     return {};
@@ -219,8 +213,7 @@ class Query {
       if (!is_set(from)) continue;
       std::int64_t to = from;
       while (is_set(to + step)) to += step;
-      auto done = range({std::min(from, to), std::max(from, to)});
-      if (!done) return done;
+      TRY(range({std::min(from, to), std::max(from, to)}));
       i += std::max(from, to) - std::min(from, to);
     }
     return {};
@@ -228,7 +221,7 @@ class Query {
 
   Reader& reader_;
   const EntryFilter& filter_;
-  std::string kinds_;  ///< ",a,b,"
+  std::vector<std::string_view> kinds_;
   std::vector<StoredEntry> found_;
 };
 
@@ -236,7 +229,8 @@ class Query {
 
 Result<EntryPage> query_entries(Reader& reader, const EntryFilter& filter) {
   if (filter.limit < 1 || filter.limit > kMaxPage) {
-    return schema::fail(schema::ErrorCode::invalid_argument, "a page of evidence has 1 to 1,000 entries");
+    return schema::fail(schema::ErrorCode::invalid_argument,
+                        "a page of evidence must have 1 to 1,000 entries");
   }
   auto size = TRY(tree_size(reader));
   Query query(reader, filter);
@@ -249,10 +243,31 @@ Result<EntryPage> query_entries(Reader& reader, const EntryFilter& filter) {
   return page;
 }
 
+Result<void> each_entry(Reader& reader, EntryFilter filter,
+                        const std::function<Result<bool>(const StoredEntry&)>& take) {
+  for (;;) {
+    const auto page = TRY(query_entries(reader, filter));
+    for (const StoredEntry& entry : page.entries) {
+      const bool more = TRY(take(entry));
+      if (!more) return {};
+    }
+    if (!page.next) return {};
+    filter.cursor = page.next;
+    filter.limit = std::min(2 * filter.limit, kMaxPage);
+  }
+}
+
+Result<std::optional<StoredEntry>> first_entry(Reader& reader, EntryFilter filter) {
+  filter.limit = 1;
+  auto page = TRY(query_entries(reader, filter));
+  if (page.entries.empty()) return std::nullopt;
+  return std::move(page.entries.front());
+}
+
 Result<std::int64_t> newest_time_us(store::Reader& reader) {
   static constexpr store::Sql kNewest{"newest entry's time",
                                       "SELECT time_us FROM entries ORDER BY seq DESC LIMIT 1"};
-  auto found = TRY(reader.one(kNewest, {}, [](const store::Row& row) { return row.integer(0); }));
+  auto found = TRY(find_row<std::int64_t>(reader, kNewest, {}));
   return found.value_or(0);
 }
 

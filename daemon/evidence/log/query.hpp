@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,11 +47,18 @@ struct EntryPage {
   std::optional<std::int64_t> next{};  ///< cursor of the next page; nothing when this is the last one
 };
 
-/// One page, by the index of the log and a look at what is newer than it: at most kIndexBlock entries are
-/// read that the page does not hold. `invalid_argument` for a limit out of range.
+/// One page, found by the index of the log and by reading the entries that are newer than the index: at most
+/// kIndexBlock entries are read that are not on the page. `invalid_argument` for a limit out of range.
 Result<EntryPage> query_entries(store::Reader& reader, const EntryFilter& filter);
 
-/// Of the newest entry; 0 while there is none.
+/// Calls `take` for each entry of a filter, in its order, until it returns false. `filter.limit` is the size
+/// of the first page; each further page is twice as large, up to kMaxPage.
+Result<void> each_entry(store::Reader& reader, EntryFilter filter,
+                        const std::function<Result<bool>(const StoredEntry&)>& take);
+/// The first entry of a filter, or nothing.
+Result<std::optional<StoredEntry>> first_entry(store::Reader& reader, EntryFilter filter);
+
+/// The time of the newest entry; 0 while there is none.
 Result<std::int64_t> newest_time_us(store::Reader& reader);
 
 }  // namespace driftgate::evidence

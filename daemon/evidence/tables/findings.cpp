@@ -76,42 +76,6 @@ void Findings::add(std::string where, std::string what) {
   if (list_.size() < kMaxListed) list_.push_back(std::move(found));
 }
 
-void Findings::column(const std::string& where, std::string_view column, std::string_view in_table,
-                      std::string_view in_log, const LogEntry& entry) {
-  if (in_table == in_log) return;
-  add(where, fmt::format("{} is {} in the table, but {} says {}", column, shown(in_table), entry.name(),
-                         shown(in_log)));
-}
-
-void Findings::column(const std::string& where, std::string_view column, std::int64_t in_table,
-                      std::int64_t in_log, const LogEntry& entry) {
-  if (in_table == in_log) return;
-  add(where,
-      fmt::format("{} is {} in the table, but {} says {}", column, in_table, entry.name(), in_log));
-}
-
-void Findings::member(const std::string& where, std::string_view column, std::string_view in_table,
-                      const LogEntry& entry, std::string_view name) {
-  const auto found = entry.body.find(name);
-  if (found == entry.body.end() || !found->is_string()) return;
-  this->column(where, column, in_table, found->get_ref<const std::string&>(), entry);
-}
-
-void Findings::member(const std::string& where, std::string_view column, std::int64_t in_table,
-                      const LogEntry& entry, std::string_view name) {
-  const auto found = entry.body.find(name);
-  if (found == entry.body.end() || !found->is_number_integer()) return;
-  this->column(where, column, in_table, found->get<std::int64_t>(), entry);
-}
-
-void Findings::document(const std::string& where, std::string_view column, std::string_view in_table,
-                        const json& in_log, const LogEntry& entry) {
-  const auto parsed = json::parse(in_table, nullptr, false);
-  if (!parsed.is_discarded() && says_the_same(in_log, parsed)) return;
-  add(where, fmt::format("{} is {} in the table, but {} says {}", column, shown(in_table), entry.name(),
-                         shown(in_log.dump(-1, ' ', false, json::error_handler_t::replace))));
-}
-
 std::vector<Difference> Findings::take() {
   if (count_ > list_.size()) {
     list_.push_back({"tables", fmt::format("{} further differences are not listed", count_ - list_.size())});
@@ -119,6 +83,45 @@ std::vector<Difference> Findings::take() {
   count_ = 0;
   known_.clear();
   return std::exchange(list_, {});
+}
+
+void RowCheck::differs(std::string_view column, std::string_view in_table, std::string_view in_log) {
+  findings_.add(
+      where_, fmt::format("{} is {} in the table, but {} says {}", column, in_table, entry_.name(), in_log));
+}
+
+void RowCheck::column(std::string_view column, std::string_view in_table, std::string_view in_log) {
+  if (in_table != in_log) differs(column, shown(in_table), shown(in_log));
+}
+
+void RowCheck::column(std::string_view column, std::int64_t in_table, std::int64_t in_log) {
+  if (in_table != in_log) differs(column, std::to_string(in_table), std::to_string(in_log));
+}
+
+void RowCheck::subject(std::string_view column, std::string_view in_table, std::string_view name) {
+  this->column(column, in_table, text_at(entry_.subject, name));
+}
+
+void RowCheck::member(std::string_view column, std::string_view in_table, std::string_view name) {
+  const auto said = base::maybe_text_at(entry_.body, name);
+  if (said) this->column(column, in_table, *said);
+}
+
+void RowCheck::member(std::string_view column, std::int64_t in_table, std::string_view name) {
+  const auto found = entry_.body.find(name);
+  if (found == entry_.body.end() || !found->is_number_integer()) return;
+  this->column(column, in_table, found->get<std::int64_t>());
+}
+
+void RowCheck::document(std::string_view column, std::string_view in_table, const json& in_log) {
+  const auto parsed = json::parse(in_table, nullptr, false);
+  if (!parsed.is_discarded() && says_the_same(in_log, parsed)) return;
+  differs(column, shown(in_table), shown(in_log.dump(-1, ' ', false, json::error_handler_t::replace)));
+}
+
+void RowCheck::document_member(std::string_view column, std::string_view in_table, std::string_view name) {
+  const auto found = entry_.body.find(name);
+  if (found != entry_.body.end()) document(column, in_table, *found);
 }
 
 }  // namespace driftgate::evidence::tables

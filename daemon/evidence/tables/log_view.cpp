@@ -6,15 +6,9 @@
 #include <utility>
 
 #include "daemon/evidence/audit/audit_json.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence::tables {
-
-
-namespace {
-
-constexpr std::int64_t kPage = 256;
-
-}  // namespace
 
 Result<LogEntry> decode(const StoredEntry& stored) {
   auto json = TRY(entry_json(stored));
@@ -25,9 +19,8 @@ Result<LogEntry> decode(const StoredEntry& stored) {
                  .subject = object_at(json, "subject"),
                  .body = object_at(json, "body")};
   if (entry.seq == stored.seq) return entry;
-  return schema::fail(schema::ErrorCode::corrupt,
-                      fmt::format("evidence entry {} says that it is entry {}: restore a backup", stored.seq,
-                                  entry.seq));
+  return schema::failf(schema::ErrorCode::corrupt,
+                       "evidence entry {} says that it is entry {}: restore a backup", stored.seq, entry.seq);
 }
 
 bool LogView::found_rightly(const EntryFilter& filter, const LogEntry& entry) {
@@ -41,24 +34,17 @@ bool LogView::found_rightly(const EntryFilter& filter, const LogEntry& entry) {
       !differs(filter.promotion, text_at(entry.subject, "promotion")))
     return true;
   findings_.add(fmt::format("entries {}", entry.seq),
-                fmt::format("it is found by a kind, model or promotion that the bytes of {} do not say: a column "
-                            "or the index of the log was changed",
+                fmt::format("it is found by a kind, model or promotion that the bytes of {} do not say: a "
+                            "column or the index of the log was changed",
                             entry.name()));
   return false;
 }
 
-Result<void> LogView::each(EntryFilter filter, const std::function<bool(const LogEntry&)>& take) {
-  if (filter.limit > kPage) filter.limit = kPage;
-  for (;;) {
-    auto page = TRY(query_entries(reader_, filter));
-    for (const auto& stored : page.entries) {
-      auto entry = TRY(decode(stored));
-      if (found_rightly(filter, entry) && !take(entry)) return {};
-    }
-    if (!page.next) return {};
-    filter.cursor = page.next;
-    filter.limit = kPage;
-  }
+Result<void> LogView::each(EntryFilter filter, const std::function<Result<bool>(const LogEntry&)>& take) {
+  return each_entry(reader_, filter, [&](const StoredEntry& stored) -> Result<bool> {
+    const auto entry = TRY(decode(stored));
+    return found_rightly(filter, entry) ? take(entry) : true;
+  });
 }
 
 Result<std::optional<LogEntry>> LogView::only(EntryFilter filter) {
@@ -84,8 +70,7 @@ Result<std::optional<LogEntry>> LogView::oldest(EntryFilter filter) {
 Result<std::optional<LogEntry>> LogView::at(std::int64_t seq) {
   auto stored = TRY(find_entry(reader_, seq));
   if (!stored) return std::nullopt;
-  auto entry = TRY(decode(*stored));
-  return entry;
+  return decode(*stored);
 }
 
 }  // namespace driftgate::evidence::tables

@@ -11,19 +11,19 @@ namespace driftgate::evidence::tables {
 
 using schema::Result;
 
-/// Reads entries by the log's index. An entry that was found by what its own bytes do not say is a
-/// difference, and is passed over.
+/// Reads entries by the log's index. An entry whose own bytes do not have the value that it was found by is a
+/// difference, and is skipped.
 class LogView {
  public:
   LogView(store::Reader& reader, Findings& findings) : reader_(reader), findings_(findings) {}
 
   /// The entries of a filter, in its order, until `take` returns false. The filter's page members are set here.
-  Result<void> each(EntryFilter filter, const std::function<bool(const LogEntry&)>& take);
+  Result<void> each(EntryFilter filter, const std::function<Result<bool>(const LogEntry&)>& take);
   /// The newest entry of a filter, or nothing.
   Result<std::optional<LogEntry>> newest(EntryFilter filter);
-  /// The oldest one.
+  /// The oldest entry of a filter, or nothing.
   Result<std::optional<LogEntry>> oldest(EntryFilter filter);
-  /// `seq`, or nothing where the log has none.
+  /// The entry `seq`, or nothing when the log has none.
   Result<std::optional<LogEntry>> at(std::int64_t seq);
 
   [[nodiscard]] store::Reader& reader() { return reader_; }
@@ -37,7 +37,7 @@ class LogView {
   Findings& findings_;
 };
 
-/// `corrupt` for bytes that are no entry.
+/// `corrupt` for bytes that are not an entry.
 [[nodiscard]] Result<LogEntry> decode(const StoredEntry& stored);
 
 }  // namespace driftgate::evidence::tables

@@ -18,10 +18,7 @@ using schema::EvidenceKind;
 namespace {
 
 EntryFilter of_model(const std::string& model, EvidenceKind kind) {
-  EntryFilter filter;
-  filter.model = model;
-  filter.kind = kind;
-  return filter;
+  return {.model = model, .kind = kind};
 }
 
 json route_of(const LogEntry& entry) {
@@ -39,11 +36,10 @@ void compare_route(Findings& findings, const std::string& where, const std::opti
   if (!row) return findings.add(where, fmt::format("it is not in the table, but {} has it", entry->name()));
   if (!entry) return findings.add(where, "it is in the table, but the log has none");
   const json route = route_of(*entry);
-  findings.document(where, "the route", row->route, route, *entry);
-  findings.column(where, "epoch", static_cast<std::int64_t>(row->epoch), route.value("epoch", std::int64_t{0}),
-                  *entry);
-  findings.column(where, "revision", static_cast<std::int64_t>(row->revision),
-                  route.value("revision", std::int64_t{0}), *entry);
+  RowCheck check(findings, where, *entry);
+  check.document("the route", row->route, route);
+  check.column("epoch", static_cast<std::int64_t>(row->epoch), integer_at(route, "epoch"));
+  check.column("revision", static_cast<std::int64_t>(row->revision), integer_at(route, "revision"));
 }
 
 /// The versions that a route names are rows too, from which the next route is made.
@@ -59,8 +55,9 @@ Result<void> compare_arms(LogView& log, const LogEntry& entry) {
       log.findings().add(where, fmt::format("it is not in the table, but {} routes to it", entry.name()));
       continue;
     }
-    log.findings().column(where, "the URL", version->base_url, text_at(arm, "url"), entry);
-    log.findings().column(where, "the kernel", version->kernel, text_at(arm, "kernel"), entry);
+    RowCheck check(log.findings(), where, entry);
+    check.column("the URL", version->base_url, text_at(arm, "url"));
+    check.column("the kernel", version->kernel, text_at(arm, "kernel"));
   }
   return {};
 }
@@ -85,9 +82,9 @@ Result<std::optional<LogEntry>> newest_change(LogView& log, const std::string& m
 
 /// The change of state that the promotion which holds the model is in; nothing when none holds it.
 Result<std::optional<LogEntry>> holder_of(LogView& log, const std::string& model) {
-  auto change = newest_change(log, model);
-  if (!change || !*change) return change;
-  const auto to = store::parse_promotion_state(text_at((*change)->body, "to"));
+  auto change = TRY(newest_change(log, model));
+  if (!change) return std::nullopt;
+  const auto to = store::parse_state<store::PromotionState>(text_at(change->body, "to"));
   if (!to || !store::holds_model(*to)) return std::nullopt;
   return change;
 }
@@ -103,39 +100,36 @@ Result<void> compare_incumbent(LogView& log, const store::ModelRow& row, const L
     filter.newest_first = true;
     filter.limit = 4;
     source.reset();
-    auto done = log.each(filter, [&](const LogEntry& before) {
+    TRY(log.each(filter, [&](const LogEntry& before) {
       if (incumbent_in(before) == candidate) return true;
       source = before;
       return false;
-    });
-    if (!done) return done;
+    }));
   }
   if (source) {
-    log.findings().column(fmt::format("model '{}'", row.name), "the incumbent", row.incumbent,
-                          incumbent_in(*source), *source);
+    RowCheck(log.findings(), fmt::format("model '{}'", row.name), *source)
+        .column("the incumbent", row.incumbent, incumbent_in(*source));
   }
   return {};
 }
 
 Result<void> compare_hold(LogView& log, const store::ModelRow& row) {
-  auto newest = log.newest(of_model(row.name, EvidenceKind::hold_set));
-  auto lifted = log.newest(of_model(row.name, EvidenceKind::hold_lifted));
-  for (const auto* read : {&newest, &lifted})
-    if (!*read) return std::unexpected(read->error());
-  if (*lifted && (!*newest || (*lifted)->seq > (*newest)->seq)) newest = std::move(lifted);
+  const auto newest =
+      TRY(log.newest({.model = row.name, .kinds = {EvidenceKind::hold_set, EvidenceKind::hold_lifted}}));
   const auto where = fmt::format("model '{}'", row.name);
   auto& findings = log.findings();
-  const bool held = *newest && (*newest)->kind == "hold_set";
+  const bool held = newest && newest->kind == "hold_set";
   if (row.hold && !held) {
-    findings.add(where, *newest ? fmt::format("the table has a hold, but {} lifted it", (*newest)->name())
-                                : std::string("the table has a hold, but the log never had one"));
+    findings.add(where, newest ? fmt::format("the table has a hold, but {} lifted it", newest->name())
+                               : std::string("the table has a hold, but the log never had one"));
   } else if (!row.hold && held) {
-    findings.add(where, fmt::format("the table has no hold, but {} set one that nobody lifted", (*newest)->name()));
+    findings.add(where,
+                 fmt::format("the table has no hold, but {} set one that nobody lifted", newest->name()));
   } else if (held) {
-    findings.member(where, "the reason of its hold", *row.hold, **newest, "reason");
-    findings.column(where, "who set its hold", row.held_by, (*newest)->actor, **newest);
-    findings.column(where, "the promotion of its hold", row.hold_promotion,
-                    text_at((*newest)->subject, "promotion"), **newest);
+    RowCheck check(findings, where, *newest);
+    check.member("the reason of its hold", *row.hold, "reason");
+    check.column("who set its hold", row.held_by, newest->actor);
+    check.subject("the promotion of its hold", row.hold_promotion, "promotion");
   }
   return {};
 }
@@ -147,8 +141,7 @@ Result<void> compare_under_way(LogView& log, const std::string& model, const std
   auto requested = TRY(log.newest(of_model(model, EvidenceKind::promotion_requested)));
   if (requested) promotions.insert(text_at(requested->subject, "promotion"));
   for (const auto& id : promotions) {
-    auto done = check_promotion(log, id);
-    if (!done) return done;
+    TRY(check_promotion(log, id));
   }
   return {};
 }
@@ -158,39 +151,30 @@ Result<void> compare_under_way(LogView& log, const std::string& model, const std
 Result<void> check_model(LogView& log, const std::string& model) {
   const auto where = fmt::format("model '{}'", model);
   auto row = TRY(store::find_model(log.reader(), model));
-  auto installed = log.newest(of_model(model, EvidenceKind::model_bootstrapped));
-  if (!installed) return std::unexpected(std::move(installed.error()));
-  if (!*installed) {
+  const auto installed = TRY(log.newest(of_model(model, EvidenceKind::model_bootstrapped)));
+  if (!installed) {
     log.findings().add(where, "it is in the table, but no entry of the log installed it");
     return {};
   }
   if (!row) {
-    log.findings().add(where, fmt::format("it is not in the table, but {} installed it", (*installed)->name()));
+    log.findings().add(where, fmt::format("it is not in the table, but {} installed it", installed->name()));
     return {};
   }
-  auto version = check_version(log, text_at((*installed)->body, "version"), **installed);
-  if (!version) return version;
-  auto desired_row = store::find_desired_route(log.reader(), model);
-  auto applied_row = store::find_applied_route(log.reader(), model);
-  auto desired = log.newest(of_model(model, EvidenceKind::route_desired));
-  auto applied = log.newest(of_model(model, EvidenceKind::route_applied));
-  for (const auto* read : {&desired, &applied})
-    if (!*read) return std::unexpected(read->error());
-  for (const auto* read : {&desired_row, &applied_row})
-    if (!*read) return std::unexpected(read->error());
-  compare_route(log.findings(), fmt::format("the desired route of model '{}'", model), *desired_row, *desired);
-  compare_route(log.findings(), fmt::format("the applied route of model '{}'", model), *applied_row, *applied);
-  auto holder = TRY(holder_of(log, model));
-  if (*desired) {
-    const auto epoch = route_of(**desired).value("epoch", std::int64_t{0});
-    log.findings().column(where, "epoch", static_cast<std::int64_t>(row->epoch), epoch, **desired);
-    auto arms = compare_arms(log, **desired);
-    if (!arms) return arms;
-    auto incumbent = compare_incumbent(log, *row, **desired, holder);
-    if (!incumbent) return incumbent;
+  TRY(check_version(log, text_at(installed->body, "version"), *installed));
+  const auto desired_row = TRY(store::find_desired_route(log.reader(), model));
+  const auto applied_row = TRY(store::find_applied_route(log.reader(), model));
+  const auto desired = TRY(log.newest(of_model(model, EvidenceKind::route_desired)));
+  const auto applied = TRY(log.newest(of_model(model, EvidenceKind::route_applied)));
+  compare_route(log.findings(), fmt::format("the desired route of model '{}'", model), desired_row, desired);
+  compare_route(log.findings(), fmt::format("the applied route of model '{}'", model), applied_row, applied);
+  const auto holder = TRY(holder_of(log, model));
+  if (desired) {
+    const auto epoch = integer_at(route_of(*desired), "epoch");
+    RowCheck(log.findings(), where, *desired).column("epoch", static_cast<std::int64_t>(row->epoch), epoch);
+    TRY(compare_arms(log, *desired));
+    TRY(compare_incumbent(log, *row, *desired, holder));
   }
-  auto hold = compare_hold(log, *row);
-  if (!hold) return hold;
+  TRY(compare_hold(log, *row));
   return compare_under_way(log, model, holder);
 }
 

@@ -1,195 +1,136 @@
 #include <fmt/format.h>
 
-#include <map>
+#include <utility>
 
 #include "daemon/evidence/audit/audit_json.hpp"
 #include "daemon/evidence/tables/parts.hpp"
+#include "daemon/evidence/tables/recorded.hpp"
 #include "daemon/store/promotions/blocks.hpp"
 #include "daemon/store/registry/schedules.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::evidence::tables {
 
 using schema::EvidenceKind;
-using store::Row;
 using store::Sql;
 
 namespace {
 
-constexpr std::int64_t kRows = 256;
-
 constexpr Sql kFire{"fire of an entry",
-                    "SELECT schedule, fire_us, outcome, why, promotion, owner FROM schedule_fires WHERE "
-                    "schedule = ?1 AND fire_us = ?2 AND evidence_seq = ?3"};
+                    "SELECT schedule, fire_us, outcome, why, promotion, owner, decided_us, evidence_seq "
+                    "FROM schedule_fires WHERE schedule = ?1 AND fire_us = ?2 AND evidence_seq = ?3"};
 constexpr Sql kFires{"fires after a row",
                      "SELECT rowid, schedule, fire_us, evidence_seq FROM schedule_fires WHERE rowid > ?1 "
                      "ORDER BY rowid LIMIT ?2"};
 
-struct Blocked {
-  LogEntry set{};
-  std::optional<LogEntry> lifted{};
+struct StoredFire {
+  std::int64_t rowid = 0;
+  std::string schedule{};
+  std::int64_t fire_us = 0, evidence_seq = 0;
 };
 
-Result<std::map<std::string, Blocked>> blocks_of(LogView& log) {
-  std::map<std::string, Blocked> blocks;
-  for (const auto kind : {EvidenceKind::block_set, EvidenceKind::block_lifted}) {
-    EntryFilter filter;
-    filter.kind = kind;
-    TRY(log.each(filter, [&](const LogEntry& entry) {
-      auto& block = blocks[text_at(entry.body, "block")];
-      if (kind == EvidenceKind::block_set) {
-        block.set = entry;
-      } else {
-        block.lifted = entry;
-      }
-      return true;
-    }));
-  }
-  return blocks;
-}
-
-void compare_block(Findings& findings, const store::BlockRow& row, const Blocked& block) {
+Result<void> compare_block(Findings& findings, const store::BlockRow& row, const Recorded& block) {
   const auto where = fmt::format("block {}", row.id);
-  findings.column(where, "the checkpoint", row.checkpoint, text_at(block.set.subject, "checkpoint"), block.set);
-  findings.column(where, "the contract", row.contract, text_at(block.set.subject, "contract"), block.set);
-  findings.column(where, "the promotion", row.promotion, text_at(block.set.subject, "promotion"), block.set);
-  findings.member(where, "the kernel", row.kernel, block.set, "kernel");
-  findings.member(where, "the reason", row.reason, block.set, "reason");
-  const auto& last = block.lifted ? *block.lifted : block.set;
-  findings.column(where, "the entry of its last change", row.evidence_seq, last.seq, last);
-  if (row.lifted_us && !block.lifted)
+  RowCheck set(findings, where, block.made);
+  set.subject("the checkpoint", row.checkpoint, "checkpoint");
+  set.subject("the contract", row.contract, "contract");
+  set.subject("the promotion", row.promotion, "promotion");
+  set.member("the kernel", row.kernel, "kernel");
+  set.member("the reason", row.reason, "reason");
+  const auto& last = block.ended ? *block.ended : block.made;
+  RowCheck lifted(findings, where, last);
+  lifted.column("the entry of its last change", row.evidence_seq, last.seq);
+  if (row.lifted_us && !block.ended)
     findings.add(where, "it is lifted in the table, but no entry of the log lifted it");
-  if (!block.lifted) return;
+  if (!block.ended) return {};
   if (!row.lifted_us) findings.add(where, fmt::format("the table has it in force, but {} lifted it", last.name()));
-  findings.column(where, "who lifted it", row.lifted_by, last.actor, last);
-  findings.member(where, "why it was lifted", row.lift_reason, last, "reason");
+  lifted.column("who lifted it", row.lifted_by, last.actor);
+  lifted.member("why it was lifted", row.lift_reason, "reason");
+  return {};
 }
 
-void compare_schedule(Findings& findings, const store::ScheduleRow& row, const LogEntry& entry) {
-  const auto where = fmt::format("schedule '{}'", row.name);
-  findings.column(where, "the model", row.model, text_at(entry.subject, "model"), entry);
-  findings.member(where, "the revision", static_cast<std::int64_t>(row.revision), entry, "revision");
-  findings.member(where, "when it fires", row.cron, entry, "cron");
-  findings.member(where, "the time zone", row.zone, entry, "timezone");
-  findings.member(where, "what is done about misfires", row.misfire, entry, "misfire");
-  findings.member(where, "the grace", row.grace_s, entry, "grace_s");
-  findings.member(where, "what is done while one runs", row.if_running, entry, "if_running");
-  findings.member(where, "the owner", row.owner, entry, "owner");
-  findings.column(where, "whether it rests", row.paused ? 1 : 0, entry.body.value("paused", false) ? 1 : 0, entry);
-  if (entry.body.contains("request"))
-    findings.document(where, "the request", row.request, entry.body["request"], entry);
+Result<void> compare_schedule(Findings& findings, const store::ScheduleRow& row, const LogEntry& entry) {
+  RowCheck check(findings, fmt::format("schedule '{}'", row.name), entry);
+  check.subject("the model", row.model, "model");
+  check.member("the revision", static_cast<std::int64_t>(row.revision), "revision");
+  check.member("when it fires", row.cron, "cron");
+  check.member("the time zone", row.zone, "timezone");
+  check.member("what is done about misfires", row.misfire, "misfire");
+  check.member("the grace", row.grace_s, "grace_s");
+  check.member("what is done while one runs", row.if_running, "if_running");
+  check.member("the owner", row.owner, "owner");
+  check.column("whether it is paused", row.paused ? 1 : 0, entry.body.value("paused", false) ? 1 : 0);
+  check.document_member("the request", row.request, "request");
+  return {};
+}
+
+std::string fire_text(std::string_view schedule, std::int64_t fire_us) {
+  return fmt::format("fire of schedule '{}' at {}", schedule, fire_us);
 }
 
 }  // namespace
 
 Result<void> check_blocks(LogView& log) {
-  auto blocks = TRY(blocks_of(log));
-  std::string after;
-  for (bool more = true; more;) {
-    auto rows = TRY(store::list_blocks(log.reader(), after, kRows));
-    for (const auto& row : rows) {
-      const auto found = blocks.find(row.id);
-      if (found == blocks.end()) {
-        log.findings().add(fmt::format("block {}", row.id), "it is in the table, but no entry of the log set it");
-        continue;
-      }
-      compare_block(log.findings(), row, found->second);
-      blocks.erase(found);
-    }
-    more = !rows.empty();
-    if (more) after = rows.back().id;
-  }
-  for (const auto& [id, block] : blocks)
-    log.findings().add(fmt::format("block {}", id),
-                       fmt::format("it is not in the table, but {} set it", block.set.name()));
-  return {};
+  auto blocks = TRY(recorded_rows(log, EvidenceKind::block_set, EvidenceKind::block_lifted, "block"));
+  return compare_rows(
+      log, std::move(blocks), store::list_blocks, &store::BlockRow::id,
+      [](const std::string& id) { return fmt::format("block {}", id); }, "set",
+      [&](const store::BlockRow& row, const Recorded& block) {
+        return compare_block(log.findings(), row, block);
+      });
 }
 
 Result<void> check_schedules(LogView& log) {
-  std::map<std::string, LogEntry> newest;
-  EntryFilter filter;
-  filter.kinds = {EvidenceKind::schedule_set, EvidenceKind::schedule_deleted};
-  auto read = log.each(filter, [&](const LogEntry& entry) {
-    const auto name = text_at(entry.body, "schedule");
-    if (entry.kind == "schedule_set") {
-      newest.insert_or_assign(name, entry);
-    } else {
-      newest.erase(name);
-    }
-    return true;
-  });
-  if (!read) return read;
-  std::string after;
-  for (bool more = true; more;) {
-    auto rows = TRY(store::list_schedules(log.reader(), after, kRows));
-    for (const auto& row : rows) {
-      const auto found = newest.find(row.name);
-      if (found == newest.end()) {
-        log.findings().add(fmt::format("schedule '{}'", row.name),
-                           "it is in the table, but the log has none of that name");
-        continue;
-      }
-      compare_schedule(log.findings(), row, found->second);
-      newest.erase(found);
-    }
-    more = !rows.empty();
-    if (more) after = rows.back().name;
-  }
-  for (const auto& [name, entry] : newest)
-    log.findings().add(fmt::format("schedule '{}'", name),
-                       fmt::format("it is not in the table, but {} set it", entry.name()));
-  return {};
+  auto schedules =
+      TRY(recorded_rows(log, EvidenceKind::schedule_set, EvidenceKind::schedule_deleted, "schedule"));
+  std::erase_if(schedules, [](const auto& schedule) { return schedule.second.ended.has_value(); });
+  return compare_rows(
+      log, std::move(schedules), store::list_schedules, &store::ScheduleRow::name,
+      [](const std::string& name) { return fmt::format("schedule '{}'", name); }, "set",
+      [&](const store::ScheduleRow& row, const Recorded& schedule) {
+        return compare_schedule(log.findings(), row, schedule.made);
+      });
 }
 
 Result<bool> check_fires(LogView& log, std::int64_t& after) {
-  bool any = false;
-  Result<void> read;
-  auto done = log.reader().each(kFires, {after, kRows}, [&](const Row& row) {
-    any = true;
-    after = row.integer(0);
-    const auto where = fmt::format("fire of schedule '{}' at {}", row.text(1), row.integer(2));
-    auto entry = log.at(row.integer(3));
-    if (!entry) {
-      read = std::unexpected(std::move(entry.error()));
-      return false;
-    }
-    const bool about = *entry && ((*entry)->kind == "schedule_fired" || (*entry)->kind == "schedule_skipped") &&
-                       text_at((*entry)->body, "schedule") == row.text(1) &&
-                       (*entry)->body.value("fire_us", std::int64_t{-1}) == row.integer(2);
-    if (!about) log.findings().add(where, fmt::format("entry {} does not say it", row.integer(3)));
-    return true;
-  });
-  if (done && !read) done = read;
-  if (!done) return std::unexpected(std::move(done.error()));
-  return any;
+  const auto fires = TRY(list_rows<StoredFire>(log.reader(), kFires, {after, kRowsAtOnce}));
+  for (const StoredFire& fire : fires) {
+    after = fire.rowid;
+    const auto entry = TRY(log.at(fire.evidence_seq));
+    const bool about = entry && (entry->kind == "schedule_fired" || entry->kind == "schedule_skipped") &&
+                       text_at(entry->body, "schedule") == fire.schedule &&
+                       integer_at(entry->body, "fire_us", -1) == fire.fire_us;
+    if (about) continue;
+    log.findings().add(fire_text(fire.schedule, fire.fire_us),
+                       fmt::format("entry {} does not say it", fire.evidence_seq));
+  }
+  return !fires.empty();
 }
 
 Result<bool> check_fire_entries(LogView& log, std::int64_t& after) {
-  EntryFilter filter;
-  filter.kinds = {EvidenceKind::schedule_fired, EvidenceKind::schedule_skipped};
+  EntryFilter filter{.kinds = {EvidenceKind::schedule_fired, EvidenceKind::schedule_skipped}};
   if (after >= 0) filter.cursor = after;
-  int left = static_cast<int>(kRows);
-  Result<void> read;
-  auto done = log.each(filter, [&](const LogEntry& entry) {
+  auto left = kRowsAtOnce;
+  TRY(log.each(filter, [&](const LogEntry& entry) -> Result<bool> {
     after = entry.seq;
     const auto schedule = text_at(entry.body, "schedule");
-    const auto fire_us = entry.body.value("fire_us", std::int64_t{-1});
-    const auto where = fmt::format("fire of schedule '{}' at {}", schedule, fire_us);
-    auto& findings = log.findings();
-    auto found = log.reader().one(kFire, {schedule, fire_us, entry.seq}, [&](const Row& row) {
+    const auto fire_us = integer_at(entry.body, "fire_us", -1);
+    const auto where = fire_text(schedule, fire_us);
+    const auto row =
+        TRY(find_row<store::ScheduleFireRow>(log.reader(), kFire, {schedule, fire_us, entry.seq}));
+    if (row) {
       const bool fired = entry.kind == "schedule_fired";
-      findings.column(where, "what came of it", row.text(2), fired ? "fired" : "skipped", entry);
-      findings.member(where, "why", row.text(3), entry, "why");
-      findings.column(where, "the promotion", row.text(4), fired ? text_at(entry.subject, "promotion") : "", entry);
-      findings.member(where, "the owner", row.text(5), entry, "owner");
-      return true;
-    });
-    if (!found) read = std::unexpected(std::move(found.error()));
-    if (found && !*found)
-      findings.add(where, fmt::format("it is not in the table, but {} recorded it", entry.name()));
-    return read.has_value() && --left > 0;
-  });
-  if (done && !read) done = read;
-  if (!done) return std::unexpected(std::move(done.error()));
+      RowCheck check(log.findings(), where, entry);
+      check.column("what came of it", row->outcome, fired ? "fired" : "skipped");
+      check.member("why", row->why, "why");
+      check.column("the promotion", row->promotion.value_or(""),
+                   fired ? text_at(entry.subject, "promotion") : "");
+      check.member("the owner", row->owner, "owner");
+    } else {
+      log.findings().add(where, fmt::format("it is not in the table, but {} recorded it", entry.name()));
+    }
+    return --left > 0;
+  }));
   return left == 0;
 }
 

@@ -102,8 +102,9 @@ void compare_run(Findings& findings, const store::StageRunRow& run, const Expect
                                       store::to_string(run.state)));
     return;
   }
-  findings.member(where, "the state", store::to_string(run.state), found->second, "verdict");
-  findings.column(where, "the report", run.report, text_at(found->second.body, "report_digest"), found->second);
+  RowCheck check(findings, where, found->second);
+  check.member("the state", store::to_string(run.state), "verdict");
+  check.column("the report", run.report, text_at(found->second.body, "report_digest"));
 }
 
 Result<void> compare_runs(LogView& log, const std::string& promotion, const Expected& expected) {
@@ -125,7 +126,7 @@ Result<void> compare_runs(LogView& log, const std::string& promotion, const Expe
 void compare_detail(Findings& findings, const std::string& where, const store::VerdictRow& row,
                     const LogEntry& entry) {
   const auto detail = json::parse(row.detail, nullptr, false);
-  if (!detail.is_object()) return findings.add(where, "the detail in the table is no JSON object");
+  if (!detail.is_object()) return findings.add(where, "the detail in the table is not a JSON object");
   for (const auto& [name, value] : detail.items()) {
     if (std::ranges::find(kBeside, name) != kBeside.end()) continue;
     const auto found = entry.body.find(name);
@@ -150,8 +151,9 @@ Result<void> compare_verdicts(LogView& log, const std::string& promotion, Expect
       continue;
     }
     const auto& entry = found->second;
-    log.findings().member(named(key), "the verdict", row.verdict, entry, "verdict");
-    log.findings().column(named(key), "its entry", row.evidence_seq, entry.seq, entry);
+    RowCheck check(log.findings(), named(key), entry);
+    check.member("the verdict", row.verdict, "verdict");
+    check.column("its entry", row.evidence_seq, entry.seq);
     compare_detail(log.findings(), named(key), row, entry);
     expected.verdicts.erase(found);
   }
@@ -160,7 +162,7 @@ Result<void> compare_verdicts(LogView& log, const std::string& promotion, Expect
   return {};
 }
 
-/// A person's word counts from when it was given: not later than its entry.
+/// A decision must not be dated later than its entry.
 void compare_given(Findings& findings, const std::string& where, std::int64_t given_us, const LogEntry& entry) {
   if (given_us > entry.time_us)
     findings.add(where, fmt::format("it was given at {} by the table, which is after {}", given_us, entry.name()));
@@ -178,9 +180,10 @@ Result<void> compare_approvals(LogView& log, const std::string& promotion, Expec
                                       row.who, row.step));
       continue;
     }
-    findings.member(where, "the id", row.id, found->second, "approval");
-    findings.member(where, "the decision", store::to_string(row.decision), found->second, "decision");
-    findings.member(where, "the reason", row.reason, found->second, "reason");
+    RowCheck check(findings, where, found->second);
+    check.member("the id", row.id, "approval");
+    check.member("the decision", store::to_string(row.decision), "decision");
+    check.member("the reason", row.reason, "reason");
     compare_given(findings, where, row.given_us, found->second);
     expected.approvals.erase(found);
   }
@@ -203,12 +206,13 @@ Result<void> compare_waivers(LogView& log, const std::string& promotion, Expecte
     }
     const auto& entry = found->second;
     const auto [stage, attempt] = attempt_of(entry);
-    findings.column(where, "the stage", row.stage.stage, stage, entry);
-    findings.column(where, "the attempt", row.stage.attempt, attempt, entry);
-    findings.column(where, "who gave it", row.who, entry.actor, entry);
-    findings.member(where, "the clause", row.clause, entry, "clause");
-    findings.member(where, "the evidence", row.evidence_digest, entry, "evidence_digest");
-    findings.member(where, "the reason", row.reason, entry, "reason");
+    RowCheck check(findings, where, entry);
+    check.column("the stage", row.stage.stage, stage);
+    check.column("the attempt", row.stage.attempt, attempt);
+    check.column("who gave it", row.who, entry.actor);
+    check.member("the clause", row.clause, "clause");
+    check.member("the evidence", row.evidence_digest, "evidence_digest");
+    check.member("the reason", row.reason, "reason");
     compare_given(findings, where, row.given_us, entry);
     expected.waivers.erase(found);
   }
@@ -221,22 +225,17 @@ Result<void> compare_waivers(LogView& log, const std::string& promotion, Expecte
 }  // namespace
 
 Result<void> check_promotion_parts(LogView& log, const std::string& promotion) {
-  EntryFilter filter;
-  filter.promotion = promotion;
-  filter.kinds = {EvidenceKind::state_changed, EvidenceKind::verdict_reached, EvidenceKind::approval_given,
-                  EvidenceKind::waiver_given};
+  const EntryFilter filter{.promotion = promotion,
+                           .kinds = {EvidenceKind::state_changed, EvidenceKind::verdict_reached,
+                                     EvidenceKind::approval_given, EvidenceKind::waiver_given}};
   Expected expected;
-  auto read = log.each(filter, [&](const LogEntry& entry) {
+  TRY(log.each(filter, [&](const LogEntry& entry) {
     expected.add(entry);
     return true;
-  });
-  if (!read) return read;
-  auto runs = compare_runs(log, promotion, expected);
-  if (!runs) return runs;
-  auto verdicts = compare_verdicts(log, promotion, expected);
-  if (!verdicts) return verdicts;
-  auto approvals = compare_approvals(log, promotion, expected);
-  if (!approvals) return approvals;
+  }));
+  TRY(compare_runs(log, promotion, expected));
+  TRY(compare_verdicts(log, promotion, expected));
+  TRY(compare_approvals(log, promotion, expected));
   return compare_waivers(log, promotion, expected);
 }
 

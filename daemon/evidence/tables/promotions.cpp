@@ -18,13 +18,10 @@ namespace {
 constexpr std::string_view kBaselineReason = "baseline locked at ";
 
 EntryFilter of_promotion(const std::string& promotion, std::vector<EvidenceKind> kinds) {
-  EntryFilter filter;
-  filter.promotion = promotion;
-  filter.kinds = std::move(kinds);
-  return filter;
+  return {.promotion = promotion, .kinds = std::move(kinds)};
 }
 
-/// Who is refused a decision changes nothing.
+/// Whether an entry changes the promotion's row. A refused decision does not.
 bool changes_the_row(const LogEntry& entry) {
   const auto decision = text_at(entry.body, "decision");
   return (entry.kind != "approval_given" && entry.kind != "waiver_given") || decision == "approve" ||
@@ -33,17 +30,16 @@ bool changes_the_row(const LogEntry& entry) {
 
 void compare_request(Findings& findings, const std::string& where, const store::PromotionRow& row,
                      const LogEntry& requested) {
-  findings.column(where, "the model", row.model, text_at(requested.subject, "model"), requested);
-  findings.column(where, "the contract", row.contract, text_at(requested.subject, "contract"), requested);
-  findings.column(where, "the requester", row.requester, requested.actor, requested);
-  findings.member(where, "the engine", row.engine, requested, "engine");
-  findings.member(where, "the candidate", row.candidate, requested, "candidate");
-  findings.member(where, "the seed", static_cast<std::int64_t>(row.seed), requested, "seed");
-  if (requested.body.contains("request"))
-    findings.document(where, "the request", row.request, requested.body["request"], requested);
+  RowCheck check(findings, where, requested);
+  check.subject("the model", row.model, "model");
+  check.subject("the contract", row.contract, "contract");
+  check.column("the requester", row.requester, requested.actor);
+  check.member("the engine", row.engine, "engine");
+  check.member("the candidate", row.candidate, "candidate");
+  check.member("the seed", static_cast<std::int64_t>(row.seed), "seed");
+  check.document_member("the request", row.request, "request");
   if (requested.body.contains("fallback"))
-    findings.column(where, "the fallback", row.fallback,
-                    text_at(object_at(requested.body, "fallback"), "version"), requested);
+    check.column("the fallback", row.fallback, text_at(object_at(requested.body, "fallback"), "version"));
 }
 
 /// As an entry has a time: NULL is −1.
@@ -54,27 +50,27 @@ std::int64_t time_of(const std::optional<std::int64_t>& time_us) {
 /// `change` is the newest change of state.
 void compare_state(Findings& findings, const std::string& where, const store::PromotionRow& row,
                    const LogEntry& change) {
-  findings.member(where, "the state", store::to_string(row.state), change, "to");
-  findings.member(where, "the stage", row.stage, change, "stage");
-  findings.member(where, "the attempt", row.attempt, change, "attempt");
-  findings.member(where, "what users saw of it", store::to_string(row.traffic), change, "traffic");
-  findings.member(where, "the baseline", row.baseline, change, "baseline");
-  findings.member(where, "where it goes on", row.resume_state ? store::to_string(*row.resume_state) : "", change,
-                  "resume");
-  findings.member(where, "the deadline", time_of(row.deadline_us), change, "deadline_us");
-  findings.member(where, "the digest of its outcome",
-                  row.outcome.empty() ? std::string() : schema::sha256_digest(row.outcome), change,
-                  "outcome_digest");
+  RowCheck check(findings, where, change);
+  check.member("the state", store::to_string(row.state), "to");
+  check.member("the stage", row.stage, "stage");
+  check.member("the attempt", row.attempt, "attempt");
+  check.member("what users saw of it", store::to_string(row.traffic), "traffic");
+  check.member("the baseline", row.baseline, "baseline");
+  check.member("where it goes on", row.resume_state ? store::to_string(*row.resume_state) : "", "resume");
+  check.member("the deadline", time_of(row.deadline_us), "deadline_us");
+  check.member("the digest of its outcome", row.outcome.empty() ? "" : schema::sha256_digest(row.outcome),
+               "outcome_digest");
 }
 
 /// What a promotion is from its request to its first change of state.
 void compare_queued(Findings& findings, const std::string& where, const store::PromotionRow& row,
                     const LogEntry& requested) {
-  findings.column(where, "the state", store::to_string(row.state), "queued", requested);
-  findings.column(where, "the stage", row.stage, "", requested);
-  findings.column(where, "what users saw of it", store::to_string(row.traffic), "never_exposed", requested);
-  findings.column(where, "the baseline", row.baseline, "", requested);
-  findings.column(where, "the outcome", row.outcome, "", requested);
+  RowCheck check(findings, where, requested);
+  check.column("the state", store::to_string(row.state), "queued");
+  check.column("the stage", row.stage, "");
+  check.column("what users saw of it", store::to_string(row.traffic), "never_exposed");
+  check.column("the baseline", row.baseline, "");
+  check.column("the outcome", row.outcome, "");
 }
 
 /// Entries of older programs name the baseline in the reason of the change that locked it.
@@ -83,8 +79,8 @@ Result<void> compare_baseline(LogView& log, const std::string& where, const stor
   if (!first) return {};
   const auto reason = text_at(first->body, "reason");
   const bool locked = text_at(first->body, "to") == "running" && reason.starts_with(kBaselineReason);
-  log.findings().column(where, "the baseline", row.baseline,
-                        locked ? reason.substr(kBaselineReason.size()) : std::string(), *first);
+  RowCheck(log.findings(), where, *first)
+      .column("the baseline", row.baseline, locked ? reason.substr(kBaselineReason.size()) : "");
   return {};
 }
 
@@ -103,29 +99,25 @@ Result<std::optional<LogEntry>> last_change(LogView& log, const std::string& pro
   return found;
 }
 
-/// What the clauses demand is read from the contract's document.
+/// Checks the contract's document, since the demands of the clauses are read from it.
 Result<void> compare_contract(LogView& log, const LogEntry& requested) {
   const auto digest = text_at(requested.subject, "contract");
-  auto contract = store::find_contract(log.reader(), digest);
-  if (!contract) return std::unexpected(std::move(contract.error()));
+  auto contract = TRY(store::find_contract(log.reader(), digest));
   const auto where = fmt::format("contract {}", digest);
-  if (!*contract) {
+  if (!contract) {
     log.findings().add(where, fmt::format("it is not in the table, but {} names it", requested.name()));
     return {};
   }
-  log.findings().column(where, "the digest of its document", schema::document_digest((*contract)->canonical), digest,
-                        requested);
+  RowCheck(log.findings(), where, requested)
+      .column("the digest of its document", schema::document_digest(contract->canonical), digest);
   return {};
 }
 
 /// URLs that an engine was registered with before an entry of an older program, which does not name the one
 /// that its version got.
 Result<bool> had_url(LogView& log, const store::VersionRow& version, std::int64_t before) {
-  EntryFilter filter;
-  filter.kind = EvidenceKind::engine_registered;
+  EntryFilter filter{.kind = EvidenceKind::engine_registered, .newest_first = true, .cursor = before};
   if (!version.checkpoint.empty()) filter.checkpoint = version.checkpoint;
-  filter.newest_first = true;
-  filter.cursor = before;
   bool found = false;
   TRY(log.each(filter, [&](const LogEntry& engine) {
     found = text_at(engine.body, "name") == version.engine && text_at(engine.body, "url") == version.base_url;
@@ -144,9 +136,10 @@ Result<void> compare_fallback(LogView& log, const LogEntry& requested) {
     log.findings().add(where, fmt::format("it is not in the table, but {} names it", requested.name()));
     return {};
   }
-  log.findings().column(where, "the URL", version->base_url, text_at(fallback, "url"), requested);
-  log.findings().column(where, "the engine", version->engine, text_at(fallback, "engine"), requested);
-  log.findings().column(where, "the kernel", version->kernel, text_at(fallback, "kernel"), requested);
+  RowCheck check(log.findings(), where, requested);
+  check.column("the URL", version->base_url, text_at(fallback, "url"));
+  check.column("the engine", version->engine, text_at(fallback, "engine"));
+  check.column("the kernel", version->kernel, text_at(fallback, "kernel"));
   return {};
 }
 
@@ -160,16 +153,18 @@ Result<void> check_version(LogView& log, const std::string& id, const LogEntry& 
     return {};
   }
   const auto& row = *version;
-  log.findings().column(where, "the checkpoint", row.checkpoint, text_at(entry.subject, "checkpoint"), entry);
-  log.findings().member(where, "the engine", row.engine, entry, "engine");
-  log.findings().member(where, "the kernel", row.kernel, entry, "kernel");
-  log.findings().member(where, "the URL", row.base_url, entry, "url");
+  RowCheck check(log.findings(), where, entry);
+  check.subject("the checkpoint", row.checkpoint, "checkpoint");
+  check.member("the engine", row.engine, "engine");
+  check.member("the kernel", row.kernel, "kernel");
+  check.member("the URL", row.base_url, "url");
   if (entry.body.contains("url")) return {};
   auto known = TRY(had_url(log, row, entry.seq));
   if (!known)
-    log.findings().add(where, fmt::format("the URL is '{}' in the table, but no entry before {} registers engine "
-                                          "'{}' with it",
-                                          row.base_url, entry.name(), row.engine));
+    log.findings().add(
+        where,
+        fmt::format("the URL is '{}' in the table, but no entry before {} registers engine '{}' with it",
+                    row.base_url, entry.name(), row.engine));
   return {};
 }
 
@@ -188,22 +183,19 @@ Result<void> check_promotion(LogView& log, const std::string& promotion) {
   }
   compare_request(findings, where, *row, *requested);
   auto state = TRY(log.newest(of_promotion(promotion, {EvidenceKind::state_changed})));
-  auto last = last_change(log, promotion);
-  if (!last) return std::unexpected(std::move(last.error()));
-  if (*last) findings.column(where, "the entry of its last change", row->evidence_seq, (*last)->seq, **last);
+  const auto last = TRY(last_change(log, promotion));
+  if (last)
+    RowCheck(findings, where, *last).column("the entry of its last change", row->evidence_seq, last->seq);
   if (state) {
     compare_state(findings, where, *row, *state);
-    if (*last && (*last)->kind == "state_changed")
-      findings.member(where, "the reason", row->reason, **last, "reason");
-    auto baseline = compare_baseline(log, where, *row);
-    if (!baseline) return baseline;
+    if (last && last->kind == "state_changed")
+      RowCheck(findings, where, *last).member("the reason", row->reason, "reason");
+    TRY(compare_baseline(log, where, *row));
   } else {
     compare_queued(findings, where, *row, *requested);
   }
-  auto contract = compare_contract(log, *requested);
-  if (!contract) return contract;
-  auto candidate = check_version(log, text_at(requested->body, "candidate"), *requested);
-  if (!candidate) return candidate;
+  TRY(compare_contract(log, *requested));
+  TRY(check_version(log, text_at(requested->body, "candidate"), *requested));
   return compare_fallback(log, *requested);
 }
 

@@ -1,10 +1,11 @@
 #include <fmt/format.h>
 
-#include <map>
 #include <set>
+#include <utility>
 
 #include "daemon/evidence/audit/audit_json.hpp"
 #include "daemon/evidence/tables/parts.hpp"
+#include "daemon/evidence/tables/recorded.hpp"
 #include "daemon/store/registry/contracts.hpp"
 #include "daemon/store/registry/engines.hpp"
 #include "daemon/store/registry/kernels.hpp"
@@ -19,7 +20,6 @@ using store::Sql;
 
 namespace {
 
-constexpr std::int64_t kRows = 256;
 constexpr int kBlobs = 16;  ///< in one read: they may be large
 
 constexpr Sql kBlobsAfter{"blobs after a digest",
@@ -28,19 +28,17 @@ constexpr Sql kBlobsAfter{"blobs after a digest",
 /// The entry of a kind that a row says it was written with; a difference when there is none.
 Result<std::optional<LogEntry>> entry_of(LogView& log, const std::string& where, std::int64_t seq,
                                          std::string_view kind) {
-  auto entry = log.at(seq);
-  if (!entry || (*entry && (*entry)->kind == kind)) return entry;
+  auto entry = TRY(log.at(seq));
+  if (entry && entry->kind == kind) return entry;
   log.findings().add(where, fmt::format("the table says that entry {} registered it, which {}", seq,
-                                        *entry ? fmt::format("is {}", (*entry)->kind) : "the log does not have"));
+                                        entry ? fmt::format("is {}", entry->kind) : "the log does not have"));
   return std::nullopt;
 }
 
 /// Entries of a kind that no row was written with.
 Result<void> find_missing(LogView& log, EvidenceKind kind, const std::set<std::int64_t>& stored,
                           std::string_view what) {
-  EntryFilter filter;
-  filter.kind = kind;
-  return log.each(filter, [&](const LogEntry& entry) {
+  return log.each({.kind = kind}, [&](const LogEntry& entry) {
     if (!stored.contains(entry.seq))
       log.findings().add(fmt::format("{} '{}'", what, text_at(entry.body, "name")),
                          fmt::format("it is not in the table as {} registered it", entry.name()));
@@ -53,37 +51,30 @@ Result<void> find_missing(LogView& log, EvidenceKind kind, const std::set<std::i
 template <typename List, typename Place>
 Result<void> check_documents(LogView& log, EvidenceKind kind, std::string_view what, List list, Place place) {
   std::set<std::int64_t> stored;
-  std::string after;
-  for (bool more = true; more;) {
-    auto rows = TRY(list(log.reader(), after, kRows));
-    for (const auto& row : rows) {
-      const auto where = fmt::format("{} '{}'", what, row.name);
-      auto entry = TRY(entry_of(log, where, row.evidence_seq, to_string(kind)));
-      stored.insert(row.evidence_seq);
-      if (!entry) continue;
-      auto& findings = log.findings();
-      findings.member(where, "the name", row.name, *entry, "name");
-      findings.member(where, "the digest", row.digest, *entry, "digest");
-      findings.column(where, "who registered it", row.registrant, entry->actor, *entry);
-      findings.member(where, "the digest of its document", schema::document_digest(row.canonical), *entry,
-                      "digest");
-    }
-    more = !rows.empty();
-    if (more) after = rows.back().*place;
-  }
+  TRY(each_row(log, list, place, [&](const auto& row) -> Result<void> {
+    const auto where = fmt::format("{} '{}'", what, row.name);
+    const auto entry = TRY(entry_of(log, where, row.evidence_seq, to_string(kind)));
+    stored.insert(row.evidence_seq);
+    if (!entry) return {};
+    RowCheck check(log.findings(), where, *entry);
+    check.member("the name", row.name, "name");
+    check.member("the digest", row.digest, "digest");
+    check.column("who registered it", row.registrant, entry->actor);
+    check.member("the digest of its document", schema::document_digest(row.canonical), "digest");
+    return {};
+  }));
   return find_missing(log, kind, stored, what);
 }
 
 void compare_engine(Findings& findings, const store::EngineRow& row, const LogEntry& entry) {
-  const auto where = fmt::format("engine '{}'", row.name);
-  findings.column(where, "its entry", row.evidence_seq, entry.seq, entry);
-  findings.member(where, "the URL", row.base_url, entry, "url");
-  findings.member(where, "the kernel", row.kernel, entry, "kernel");
-  findings.member(where, "where its checkpoint is", row.checkpoint_uri, entry, "checkpoint_uri");
-  findings.member(where, "the rate that it takes", row.max_requests_per_second, entry, "max_requests_per_second");
-  findings.column(where, "the checkpoint", row.checkpoint, text_at(entry.subject, "checkpoint"), entry);
-  if (entry.body.contains("abilities"))
-    findings.document(where, "what its probe found", row.abilities, entry.body["abilities"], entry);
+  RowCheck check(findings, fmt::format("engine '{}'", row.name), entry);
+  check.column("its entry", row.evidence_seq, entry.seq);
+  check.member("the URL", row.base_url, "url");
+  check.member("the kernel", row.kernel, "kernel");
+  check.member("where its checkpoint is", row.checkpoint_uri, "checkpoint_uri");
+  check.member("the rate that it takes", row.max_requests_per_second, "max_requests_per_second");
+  check.subject("the checkpoint", row.checkpoint, "checkpoint");
+  check.document_member("what its probe found", row.abilities, "abilities");
 }
 
 /// Two that registered the same new engine at once have two entries, and the row is that of the first.
@@ -112,36 +103,15 @@ Result<void> check_kernels(LogView& log) {
 
 /// An engine may be registered again: its row is that of the newest entry.
 Result<void> check_engines(LogView& log) {
-  std::map<std::string, LogEntry> newest;
-  EntryFilter filter;
-  filter.kind = EvidenceKind::engine_registered;
-  auto read = log.each(filter, [&](const LogEntry& entry) {
-    newest.insert_or_assign(text_at(entry.body, "name"), entry);
-    return true;
-  });
-  if (!read) return read;
-  auto& findings = log.findings();
-  std::string after;
-  for (bool more = true; more;) {
-    auto rows = TRY(store::list_engines(log.reader(), after, kRows));
-    for (const auto& row : rows) {
-      const auto where = fmt::format("engine '{}'", row.name);
-      const auto found = newest.find(row.name);
-      if (found == newest.end()) {
-        findings.add(where, "it is in the table, but no entry of the log registered it");
-        continue;
-      }
-      auto entry = TRY(written_by(log, row, found->second));
-      compare_engine(findings, row, entry);
-      newest.erase(found);
-    }
-    more = !rows.empty();
-    if (more) after = rows.back().name;
-  }
-  for (const auto& [name, entry] : newest)
-    findings.add(fmt::format("engine '{}'", name),
-                 fmt::format("it is not in the table, but {} registered it", entry.name()));
-  return {};
+  auto engines = TRY(recorded_rows(log, EvidenceKind::engine_registered, std::nullopt, "name"));
+  return compare_rows(
+      log, std::move(engines), store::list_engines, &store::EngineRow::name,
+      [](const std::string& name) { return fmt::format("engine '{}'", name); }, "registered",
+      [&](const store::EngineRow& row, const Recorded& engine) -> Result<void> {
+        const auto entry = TRY(written_by(log, row, engine.made));
+        compare_engine(log.findings(), row, entry);
+        return {};
+      });
 }
 
 Result<void> check_blobs(LogView& log, std::string& after) {

@@ -1,17 +1,15 @@
 #include <fmt/format.h>
 
-#include <map>
-#include <utility>
-
 #include "daemon/evidence/audit/audit_json.hpp"
 #include "daemon/evidence/tables/parts.hpp"
+#include "daemon/evidence/tables/recorded.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::evidence::tables {
 
 using nlohmann::json;
 using schema::EvidenceKind;
-using store::Row;
 using store::Sql;
 
 namespace {
@@ -23,9 +21,10 @@ constexpr Sql kTokens{"tokens as stored",
 
 constexpr std::int64_t kNever = -1;
 
-struct Granted {
-  LogEntry grant{};
-  std::optional<LogEntry> revoked{};
+struct StoredToken {
+  std::string id{}, hash{}, name{}, scopes{}, granted_by{};
+  std::int64_t created_us = 0;
+  std::optional<std::int64_t> expires_us{}, revoked_us{};
 };
 
 /// "approver,viewer", as the table has the list of an entry.
@@ -40,22 +39,21 @@ std::string scopes_text(const json& body) {
   return text;
 }
 
-void compare(Findings& findings, const Row& row, const Granted& granted) {
-  const auto where = fmt::format("token {} of '{}'", row.text(0), text_at(granted.grant.body, "name"));
-  const auto& grant = granted.grant;
-  findings.member(where, "the digest of its hash", schema::sha256_digest(row.text(1)), grant, "hash_digest");
-  findings.column(where, "whose it is", row.text(2), text_at(grant.body, "name"), grant);
-  findings.column(where, "the scopes", row.text(3), scopes_text(grant.body), grant);
-  findings.column(where, "who granted it", row.text(4), grant.actor, grant);
-  findings.column(where, "when it was granted", row.integer(5), grant.time_us, grant);
-  findings.column(where, "when it expires", row.maybe_integer(6).value_or(kNever),
-                  grant.body.value("expires_us", kNever), grant);
-  const auto revoked_us = row.maybe_integer(7);
-  if (granted.revoked && !revoked_us) {
-    findings.add(where, fmt::format("it is not revoked in the table, but {} revoked it", granted.revoked->name()));
-  } else if (granted.revoked) {
-    findings.column(where, "when it was revoked", *revoked_us, granted.revoked->time_us, *granted.revoked);
-  } else if (revoked_us) {
+void compare(Findings& findings, const StoredToken& token, const Recorded& recorded) {
+  const auto& [grant, revoked] = recorded;
+  const auto where = fmt::format("token {} of '{}'", token.id, text_at(grant.body, "name"));
+  RowCheck check(findings, where, grant);
+  check.member("the digest of its hash", schema::sha256_digest(token.hash), "hash_digest");
+  check.column("whose it is", token.name, text_at(grant.body, "name"));
+  check.column("the scopes", token.scopes, scopes_text(grant.body));
+  check.column("who granted it", token.granted_by, grant.actor);
+  check.column("when it was granted", token.created_us, grant.time_us);
+  check.column("when it expires", token.expires_us.value_or(kNever), grant.body.value("expires_us", kNever));
+  if (revoked && !token.revoked_us) {
+    findings.add(where, fmt::format("it is not revoked in the table, but {} revoked it", revoked->name()));
+  } else if (revoked) {
+    RowCheck(findings, where, *revoked).column("when it was revoked", *token.revoked_us, revoked->time_us);
+  } else if (token.revoked_us) {
     findings.add(where, "it is revoked in the table, but no entry of the log revoked it");
   }
 }
@@ -63,38 +61,23 @@ void compare(Findings& findings, const Row& row, const Granted& granted) {
 }  // namespace
 
 Result<void> check_tokens(LogView& log) {
-  std::map<std::string, Granted, std::less<>> granted;
-  for (const auto kind : {EvidenceKind::token_granted, EvidenceKind::token_revoked}) {
-    EntryFilter filter;
-    filter.kind = kind;
-    auto read = log.each(filter, [&](const LogEntry& entry) {
-      auto& token = granted[text_at(entry.body, "token")];
-      if (kind == EvidenceKind::token_granted) {
-        token.grant = entry;
-      } else {
-        token.revoked = entry;
-      }
-      return true;
-    });
-    if (!read) return read;
-  }
+  auto granted = TRY(recorded_rows(log, EvidenceKind::token_granted, EvidenceKind::token_revoked, "token"));
   auto& findings = log.findings();
-  auto rows = log.reader().each(kTokens, {}, [&](const Row& row) {
-    const auto found = granted.find(row.text(0));
+  const auto tokens = TRY(list_rows<StoredToken>(log.reader(), kTokens, {}));
+  for (const StoredToken& token : tokens) {
+    const auto found = granted.find(token.id);
     if (found == granted.end()) {
-      findings.add(fmt::format("token {} of '{}'", row.text(0), row.text(2)),
+      findings.add(fmt::format("token {} of '{}'", token.id, token.name),
                    fmt::format("it is in the table with the scopes '{}', but no entry of the log granted it",
-                               row.text(3)));
-      return true;
+                               token.scopes));
+      continue;
     }
-    compare(findings, row, found->second);
+    compare(findings, token, found->second);
     granted.erase(found);
-    return true;
-  });
-  if (!rows) return rows;
+  }
   for (const auto& [id, token] : granted)
-    findings.add(fmt::format("token {} of '{}'", id, text_at(token.grant.body, "name")),
-                 fmt::format("it is not in the table, but {} granted it", token.grant.name()));
+    findings.add(fmt::format("token {} of '{}'", id, text_at(token.made.body, "name")),
+                 fmt::format("it is not in the table, but {} granted it", token.made.name()));
   return {};
 }
 

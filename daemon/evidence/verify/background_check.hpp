@@ -1,14 +1,17 @@
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <mutex>
 #include <optional>
-#include <string>
+#include <thread>
 #include <vector>
 
 #include "daemon/evidence/keys/signed_note.hpp"
 #include "daemon/evidence/verify/difference.hpp"
+#include "daemon/evidence/verify/entry_check.hpp"
 #include "daemon/store/store.hpp"
 
 namespace driftgate::evidence {
@@ -40,8 +43,27 @@ class BackgroundCheck {
   [[nodiscard]] CheckProgress progress() const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  using Clock = std::chrono::steady_clock;
+
+  void run();
+  /// False when it was stopped, and so of check_tables.
+  Result<bool> check_entries();
+  Result<bool> check_tables();
+  void take(std::vector<Difference> found);
+  /// Rests as long as it worked. False: stop.
+  bool pause();
+  bool wait(Clock::duration time);
+
+  store::Store& store_;
+  EntryCheck entries_;  ///< of the thread alone
+  const std::function<void(const Difference&)> on_difference_;
+  Clock::time_point worked_since_{};
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  CheckProgress progress_;
+  std::thread thread_;  ///< last: it uses the others
 };
 
 }  // namespace driftgate::evidence

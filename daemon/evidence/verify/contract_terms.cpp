@@ -97,7 +97,8 @@ schema::Result<ContractTerms> ContractTerms::read(std::string_view text) {
            });
   }
   if (!good) {
-    return schema::fail(schema::ErrorCode::invalid_document, "its clauses or slices are not as they must be");
+    return schema::fail(schema::ErrorCode::invalid_document,
+                        "its clauses or slices do not have the form of a contract's");
   }
   return terms;
 }

@@ -71,7 +71,7 @@ Verdict stage_verdict(const StageDecision& decision) {
   return harm ? Verdict::violated : together;
 }
 
-/// Alone it makes a stage inconclusive: it is hard and blocks.
+/// Whether this clause alone makes its stage inconclusive, which a hard clause does.
 bool keeps_from_passing(const schema::ClauseVerdict& clause) {
   return schema::combine({clause}, clause.rules) == Verdict::inconclusive;
 }

@@ -5,10 +5,11 @@
 
 namespace driftgate::evidence {
 
-/// Something stored that does not follow from the signed log, or the log from its signature.
+/// Something in the database that does not follow from the signed log, or in the log that its signature does
+/// not cover.
 struct Difference {
   std::string where;  ///< what is concerned, as an operator knows it: "route of model 'a'", "evidence entry 12"
-  std::string what;   ///< what is stored, and what it should be: a clause of its own, without a full stop
+  std::string what;   ///< what is stored, and what it should be: a main clause without a full stop
   bool operator==(const Difference&) const = default;
 };
 

@@ -83,8 +83,8 @@ Result<bool> EntryCheck::step(Reader& reader, std::vector<Difference>& found) {
   return !is_finished_;
 }
 
-/// Compares the group's node and those that it completes above with the stored ones. Behind a difference it
-/// goes on with what is stored, so that one change is named once.
+/// Compares the group's node and those that it completes above with the stored ones. After a difference it
+/// goes on with the stored hash, so that one change is named once.
 void EntryCheck::check_group(std::uint64_t group, const std::vector<Hash>& leaves,
                              const std::vector<Hash>& nodes, std::int64_t first_node,
                              std::vector<Difference>& found) {

@@ -11,6 +11,8 @@
 #include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/tables/parts.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -37,26 +39,43 @@ class Comparison {
   Comparison(store::Store& store, GoOn go_on) : store_(store), go_on_(std::move(go_on)) {}
 
   Result<void> live() {
-    auto done = models();
-    if (done) done = each_of(kOpen, [](LogView& log, const std::string& id) { return check_promotion(log, id); });
-    if (done) done = part("the table of tokens", tables::check_tokens);
-    if (done) done = part("the table of blocks", tables::check_blocks);
-    return done;
+    TRY(models());
+    TRY(each_of(kOpen, tables::check_promotion));
+    TRY(part("the table of tokens", tables::check_tokens));
+    return part("the table of blocks", tables::check_blocks);
   }
 
   Result<void> rest() {
-    auto done = each_of(kPromotions, [](LogView& log, const std::string& id) {
-      auto row = check_promotion(log, id);
-      return row ? tables::check_promotion_parts(log, id) : row;
-    });
-    if (done) done = requested();
-    if (done) done = part("the table of contracts", tables::check_contracts);
-    if (done) done = part("the table of kernels", tables::check_kernels);
-    if (done) done = part("the table of engines", tables::check_engines);
-    if (done) done = part("the table of schedules", tables::check_schedules);
-    if (done) done = fires();
-    if (done) done = blobs();
-    return done ? columns() : done;
+    TRY(each_of(kPromotions, [](LogView& log, const std::string& id) -> Result<void> {
+      TRY(tables::check_promotion(log, id));
+      return tables::check_promotion_parts(log, id);
+    }));
+    TRY(requested());
+    TRY(part("the table of contracts", tables::check_contracts));
+    TRY(part("the table of kernels", tables::check_kernels));
+    TRY(part("the table of engines", tables::check_engines));
+    TRY(part("the table of schedules", tables::check_schedules));
+    TRY(fires(tables::check_fires, 0));
+    TRY(fires(tables::check_fire_entries, -1));
+    TRY(blobs());
+    return columns();
+  }
+
+  /// Only the blocks that are full when it begins: later ones are of the daemon that compares.
+  Result<void> columns() {
+    const auto size = TRY(store_.read([](store::Reader& reader) { return tree_size(reader); }));
+    const auto full = static_cast<std::int64_t>(size) / kIndexBlock;
+    std::int64_t postings = 0;
+    for (std::int64_t block = 0; block <= full && !stopped_; ++block) {
+      TRY(part("the log's columns", [&](LogView& log) -> Result<void> {
+        const auto made = TRY(tables::check_block(log, block));
+        if (block < full) postings += made;
+        return {};
+      }));
+    }
+    if (stopped_) return {};
+    return part("the log's index",
+                [&](LogView& log) { return tables::check_index_size(log, full, postings); });
   }
 
   std::vector<Difference> take() { return findings_.take(); }
@@ -80,22 +99,17 @@ class Comparison {
     });
   }
 
-  static Result<void> check_promotion(LogView& log, const std::string& id) {
-    return tables::check_promotion(log, id);
-  }
-
   /// The names that `sql` gives, a page in a read, and each name's part in one of its own.
   template <typename F>
   Result<void> each_of(const Sql& sql, F&& compare) {
     std::string after;
     while (!stopped_) {
       auto names = TRY(store_.read([&](store::Reader& reader) {
-        return reader.all(sql, {after, kNames}, [](const Row& row) { return row.text(0); });
+        return list_rows<std::string>(reader, sql, {after, kNames});
       }));
       if (names.empty()) return {};
       for (const auto& name : names) {
-        auto done = part(fmt::format("the row of {}", name), [&](LogView& log) { return compare(log, name); });
-        if (!done) return done;
+        TRY(part(fmt::format("the row of {}", name), [&](LogView& log) { return compare(log, name); }));
       }
       after = names.back();
     }
@@ -105,62 +119,52 @@ class Comparison {
   /// Those of the table and those that the log installed.
   Result<void> models() {
     std::set<std::string> installed;
-    auto read = part("the log's models", [&](LogView& log) {
-      EntryFilter filter;
-      filter.kind = EvidenceKind::model_bootstrapped;
-      return log.each(filter, [&](const tables::LogEntry& entry) {
+    TRY(part("the log's models", [&](LogView& log) {
+      return log.each({.kind = EvidenceKind::model_bootstrapped}, [&](const tables::LogEntry& entry) {
         installed.insert(text_at(entry.subject, "model"));
         return true;
       });
-    });
-    if (!read) return read;
-    auto done = each_of(kModels, [&](LogView& log, const std::string& name) {
+    }));
+    TRY(each_of(kModels, [&](LogView& log, const std::string& name) {
       installed.erase(name);
       return tables::check_model(log, name);
-    });
+    }));
     for (const auto& name : installed) {
-      if (done) done = part("model " + name, [&](LogView& log) { return tables::check_model(log, name); });
-    }
-    return done;
-  }
-
-  /// Promotions that were asked for and are not in the table.
-  Result<void> requested() {
-    EntryFilter filter;
-    filter.kind = EvidenceKind::promotion_requested;
-    for (bool more = true; more && !stopped_;) {
-      more = false;
-      auto done = part("the log's promotions", [&](LogView& log) -> Result<void> {
-        std::vector<std::string> ids;
-        auto read = log.each(filter, [&](const tables::LogEntry& entry) {
-          filter.cursor = entry.seq;
-          ids.push_back(text_at(entry.subject, "promotion"));
-          more = std::cmp_equal(ids.size(), kNames);
-          return !more;
-        });
-        for (const auto& id : ids) {
-          if (!read) break;
-          auto row = TRY(log.reader().one(kPromotion, {id}, [](const Row&) { return true; }));
-          if (!row) read = tables::check_promotion(log, id);
-        }
-        return read;
-      });
-      if (!done) return done;
+      TRY(part("model " + name, [&](LogView& log) { return tables::check_model(log, name); }));
     }
     return {};
   }
 
-  Result<void> fires() {
-    for (auto* compare : {&tables::check_fires, &tables::check_fire_entries}) {
-      std::int64_t after = compare == &tables::check_fires ? 0 : -1;
-      for (bool more = true; more && !stopped_;) {
-        auto done = part("the table of fire times", [&](LogView& log) -> Result<void> {
-          auto any = TRY(compare(log, after));
-          more = any;
-          return {};
+  /// Promotions that were asked for and are not in the table.
+  Result<void> requested() {
+    EntryFilter filter{.kind = EvidenceKind::promotion_requested};
+    for (bool more = true; more && !stopped_;) {
+      auto left = kNames;
+      TRY(part("the log's promotions", [&](LogView& log) {
+        return log.each(filter, [&](const tables::LogEntry& entry) -> Result<bool> {
+          filter.cursor = entry.seq;
+          const auto id = text_at(entry.subject, "promotion");
+          const auto row = TRY(find_row<std::int64_t>(log.reader(), kPromotion, {id}));
+          if (!row) {
+            TRY(tables::check_promotion(log, id));
+          }
+          return --left > 0;
         });
-        if (!done) return done;
-      }
+      }));
+      more = left == 0;
+    }
+    return {};
+  }
+
+  /// A page of fire times in each read; `compare` sets `after` and returns whether there may be more.
+  template <typename F>
+  Result<void> fires(F&& compare, std::int64_t after) {
+    for (bool more = true; more && !stopped_;) {
+      TRY(part("the table of fire times", [&](LogView& log) -> Result<void> {
+        const bool again = TRY(compare(log, after));
+        more = again;
+        return {};
+      }));
     }
     return {};
   }
@@ -168,28 +172,9 @@ class Comparison {
   Result<void> blobs() {
     std::string after;
     do {
-      auto done = part("the table of blobs", [&](LogView& log) { return tables::check_blobs(log, after); });
-      if (!done) return done;
+      TRY(part("the table of blobs", [&](LogView& log) { return tables::check_blobs(log, after); }));
     } while (!after.empty() && !stopped_);
     return {};
-  }
-
-  /// Only the blocks that are full when it begins: later ones are of the daemon that compares.
-  Result<void> columns() {
-    auto size = TRY(store_.read([](store::Reader& reader) { return tree_size(reader); }));
-    const auto full = static_cast<std::int64_t>(size) / kIndexBlock;
-    std::int64_t postings = 0;
-    for (std::int64_t block = 0; block <= full && !stopped_; ++block) {
-      auto done = part("the log's columns", [&](LogView& log) -> Result<void> {
-        auto made = TRY(tables::check_block(log, block));
-        if (block < full) postings += made;
-        return {};
-      });
-      if (!done) return done;
-    }
-    if (stopped_) return {};
-    return part("the log's index",
-                [&](LogView& log) { return tables::check_index_size(log, full, postings); });
   }
 
   store::Store& store_;
@@ -208,10 +193,18 @@ Result<std::vector<Difference>> compare_live_tables(store::Store& store) {
 
 Result<std::vector<Difference>> compare_all_tables(store::Store& store, const GoOn& go_on) {
   Comparison comparison(store, go_on);
-  auto done = comparison.live();
-  if (done) done = comparison.rest();
-  if (!done) return std::unexpected(std::move(done.error()));
+  TRY(comparison.live());
+  TRY(comparison.rest());
   return comparison.take();
+}
+
+Result<void> verify_search(store::Store& store) {
+  Comparison comparison(store, [] { return true; });
+  TRY(comparison.columns());
+  const auto found = comparison.take();
+  if (found.empty()) return {};
+  return schema::failf(schema::ErrorCode::corrupt, "{}, so that queries may miss entries: restore a backup",
+                       to_text(found.front()));
 }
 
 }  // namespace driftgate::evidence

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +10,7 @@
 #include "daemon/evidence/index/entry_index.hpp"
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/log_tree.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::evidence {
 
@@ -31,14 +31,13 @@ constexpr Sql kNodes{"nodes in order",
                      "SELECT position, hash FROM tree_nodes WHERE position >= ?1 ORDER BY position LIMIT ?2"};
 
 std::unexpected<schema::Error> altered(std::uint64_t first, std::uint64_t end) {
-  return schema::fail(
+  return schema::failf(
       schema::ErrorCode::corrupt,
-      fmt::format("evidence entries {} to {} were altered: a stored node of the tree does not "
-                  "follow from them",
-                  first, end - 1));
+      "evidence entries {} to {} were altered: a stored node of the tree does not follow from them", first,
+      end - 1);
 }
 
-/// That the stored nodes from `position` on are `expected`.
+/// Whether the stored nodes from `position` on are `expected`.
 Result<bool> nodes_are(Reader& reader, std::int64_t position, const std::vector<Hash>& expected) {
   std::size_t equal = 0;
   TRY(reader.each(kNodes, {position, expected.size()}, [&](const Row& row) {
@@ -63,7 +62,7 @@ Result<std::optional<Hash>> verify_chunk(Reader& reader, std::uint64_t first, st
     return true;
   }));
   if (next != end) {
-    return schema::fail(schema::ErrorCode::corrupt, fmt::format("evidence entry {} is missing", next));
+    return schema::failf(schema::ErrorCode::corrupt, "evidence entry {} is missing", next);
   }
   auto same = TRY(nodes_are(reader, stored_position(kStoredLevel, first / kGroup), expected));
   if (!same) return altered(first, end);
@@ -131,9 +130,8 @@ class Verification {
 }  // namespace
 
 Result<std::uint64_t> verify_log(store::Store& store) {
-  auto size = store.read([](Reader& reader) { return tree_size(reader); });
-  if (!size) return size;
-  TRY(Verification(store, *size).run());
+  auto size = TRY(store.read([](Reader& reader) { return tree_size(reader); }));
+  TRY(Verification(store, size).run());
   return size;
 }
 

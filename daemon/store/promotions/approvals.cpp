@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::store {
 
@@ -19,17 +20,6 @@ constexpr Sql kList{
     "SELECT id, promotion, stage, attempt, step, who, evidence_digest, decision, reason, given_us "
     "FROM approvals WHERE promotion = ?1 ORDER BY id"};
 
-ApprovalRow read_approval(const Row& row) {
-  return {.id = row.text(0),
-          .stage = {row.text(1), row.text(2), row.integer(3)},
-          .step = row.integer(4),
-          .who = row.text(5),
-          .evidence_digest = row.text(6),
-          .decision = parse_decision(row.text(7)).value(),
-          .reason = row.text(8),
-          .given_us = row.integer(9)};
-}
-
 }  // namespace
 
 Result<void> put_approval(Tx& tx, const ApprovalRow& a) {
@@ -39,7 +29,7 @@ Result<void> put_approval(Tx& tx, const ApprovalRow& a) {
 }
 
 Result<std::vector<ApprovalRow>> list_approvals(Reader& reader, std::string_view promotion) {
-  return reader.all(kList, {promotion}, read_approval);
+  return list_rows<ApprovalRow>(reader, kList, {promotion});
 }
 
 }  // namespace driftgate::store

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::store {
 
@@ -29,21 +30,6 @@ constexpr Sql kList{
     "SELECT id, checkpoint, kernel, contract, promotion, reason, set_by, set_us, lifted_us, lifted_by, "
     "lift_reason, evidence_seq FROM blocks WHERE id > ?1 ORDER BY id LIMIT ?2"};
 
-BlockRow read_block(const Row& row) {
-  return {.id = row.text(0),
-          .checkpoint = row.text(1),
-          .kernel = row.text(2),
-          .contract = row.text(3),
-          .promotion = row.text(4),
-          .reason = row.text(5),
-          .set_by = row.text(6),
-          .set_us = row.integer(7),
-          .lifted_us = row.maybe_integer(8),
-          .lifted_by = row.text(9),
-          .lift_reason = row.text(10),
-          .evidence_seq = row.integer(11)};
-}
-
 }  // namespace
 
 Result<bool> insert_block(Tx& tx, const BlockRow& block) {
@@ -63,16 +49,16 @@ Result<void> lift_block(Tx& tx, std::string_view id, std::string_view by, std::s
 }
 
 Result<std::optional<BlockRow>> find_block(Reader& reader, std::string_view id) {
-  return reader.one(kFind, {id}, read_block);
+  return find_row<BlockRow>(reader, kFind, {id});
 }
 
 Result<std::optional<BlockRow>> block_in_force(Reader& reader, std::string_view checkpoint,
                                                std::string_view kernel, std::string_view contract) {
-  return reader.one(kInForce, {checkpoint, kernel, contract}, read_block);
+  return find_row<BlockRow>(reader, kInForce, {checkpoint, kernel, contract});
 }
 
 Result<std::vector<BlockRow>> list_blocks(Reader& reader, std::string_view after, std::int64_t limit) {
-  return reader.all(kList, {after, limit}, read_block);
+  return list_rows<BlockRow>(reader, kList, {after, limit});
 }
 
 }  // namespace driftgate::store

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -46,33 +48,6 @@ constexpr Sql kOpen{"open promotions",
 
 constexpr std::int64_t kMaxListed = 1'000;
 
-PromotionRow read_promotion(const Row& row) {
-  PromotionRow promotion{.id = row.text(0),
-                         .model = row.text(1),
-                         .engine = row.text(2),
-                         .candidate = row.text(3),
-                         .contract = row.text(4),
-                         .state = parse_promotion_state(row.text(5)).value(),
-                         .stage = row.text(6),
-                         .attempt = row.integer(7),
-                         .traffic = parse_traffic(row.text(8)).value(),
-                         .baseline = row.text(9),
-                         .seed = row.unsigned_integer(10),
-                         .request = row.text(11),
-                         .requester = row.text(12),
-                         .created_us = row.integer(13),
-                         .updated_us = row.integer(14),
-                         .deadline_us = row.maybe_integer(15),
-                         .ended_us = row.maybe_integer(17),
-                         .outcome = row.text(18),
-                         .reason = row.text(19),
-                         .revision = row.unsigned_integer(20),
-                         .evidence_seq = row.integer(21),
-                         .fallback = row.text(22)};
-  if (const auto resume = row.maybe_text(16)) promotion.resume_state = parse_promotion_state(*resume).value();
-  return promotion;
-}
-
 std::optional<std::string_view> resume_text(const PromotionRow& promotion) {
   if (!promotion.resume_state) return std::nullopt;
   return to_string(*promotion.resume_state);
@@ -81,20 +56,17 @@ std::optional<std::string_view> resume_text(const PromotionRow& promotion) {
 /// `conflict` when the state wants the model and another promotion has it.
 Result<void> check_holder(Reader& reader, const PromotionRow& promotion) {
   if (!holds_model(promotion.state)) return {};
-  auto holder =
-      reader.one(kHolder, {promotion.model, promotion.id}, [](const Row& row) { return row.text(0); });
-  if (!holder) return std::unexpected(std::move(holder.error()));
-  if (!*holder) return {};
-  return schema::fail(ErrorCode::conflict,
-                      fmt::format("promotion {} runs on model '{}' now: wait for its end or abort it",
-                                  **holder, promotion.model));
+  auto holder = TRY(find_row<std::string>(reader, kHolder, {promotion.model, promotion.id}));
+  if (!holder) return {};
+  return schema::failf(ErrorCode::conflict,
+                       "promotion {} runs on model '{}' now: wait for its end or abort it", *holder,
+                       promotion.model);
 }
 
 }  // namespace
 
 Result<void> insert_promotion(Tx& tx, const PromotionRow& p) {
-  auto free = check_holder(tx, p);
-  if (!free) return free;
+  TRY(check_holder(tx, p));
   return explain(tx.run(kInsert, {p.id,          p.model,        p.engine,
                                   p.candidate,   p.contract,     to_string(p.state),
                                   p.stage,       p.attempt,      to_string(p.traffic),
@@ -108,7 +80,7 @@ Result<void> insert_promotion(Tx& tx, const PromotionRow& p) {
 }
 
 Result<std::optional<PromotionRow>> find_promotion(Reader& reader, std::string_view id) {
-  return reader.one(kFind, {id}, read_promotion);
+  return find_row<PromotionRow>(reader, kFind, {id});
 }
 
 Result<PromotionRow> get_promotion(Reader& reader, std::string_view id) {
@@ -119,11 +91,9 @@ Result<PromotionRow> get_promotion(Reader& reader, std::string_view id) {
 Result<void> update_promotion(Tx& tx, PromotionRow& p) {
   auto stored = TRY(get_promotion(tx, p.id));
   if (is_terminal(stored.state) && stored.state != p.state) {
-    return schema::fail(ErrorCode::conflict,
-                        fmt::format("promotion {} has ended as {}", p.id, to_string(stored.state)));
+    return schema::failf(ErrorCode::conflict, "promotion {} has ended as {}", p.id, to_string(stored.state));
   }
-  auto free = check_holder(tx, p);
-  if (!free) return free;
+  TRY(check_holder(tx, p));
   auto done =
       must_change(tx.run(kUpdate, {p.id, p.revision, to_string(p.state), p.stage, p.attempt,
                                    to_string(p.traffic), p.baseline, p.updated_us, p.deadline_us,
@@ -137,18 +107,18 @@ Result<void> update_promotion(Tx& tx, PromotionRow& p) {
 
 Result<std::vector<PromotionRow>> list_promotions(Reader& reader, const PromotionFilter& filter) {
   if (filter.limit < 1 || filter.limit > kMaxListed) {
-    return schema::fail(ErrorCode::invalid_argument, "a page has 1 to 1,000 promotions");
+    return schema::fail(ErrorCode::invalid_argument, "a page must have 1 to 1,000 promotions");
   }
   std::optional<std::string_view> state;
   if (filter.state) state = to_string(*filter.state);
   if (filter.model) {
-    return reader.all(kListOfModel, {filter.before, state, filter.limit, *filter.model}, read_promotion);
+    return list_rows<PromotionRow>(reader, kListOfModel, {filter.before, state, filter.limit, *filter.model});
   }
-  return reader.all(kList, {filter.before, state, filter.limit}, read_promotion);
+  return list_rows<PromotionRow>(reader, kList, {filter.before, state, filter.limit});
 }
 
 Result<std::vector<PromotionRow>> open_promotions(Reader& reader) {
-  return reader.all(kOpen, {}, read_promotion);
+  return list_rows<PromotionRow>(reader, kOpen, {});
 }
 
 }  // namespace driftgate::store

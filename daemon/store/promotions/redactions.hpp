@@ -6,9 +6,9 @@
 
 namespace driftgate::store {
 
-/// Deletes the bytes of a blob; false when there are none. What the log says of its digest stays.
+/// Deletes a blob; false when there is none. The log keeps its digest.
 Result<bool> delete_blob(Tx& tx, std::string_view digest);
-/// Deletes what the tests of a promotion that has ended remember of single keys. Returns how many rows.
+/// Deletes what the statistical tests of an ended promotion store of single keys. Returns the number of rows.
 Result<std::int64_t> delete_stream_states(Tx& tx, std::string_view promotion);
 
 }  // namespace driftgate::store

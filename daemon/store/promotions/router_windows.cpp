@@ -1,6 +1,7 @@
 #include "daemon/store/promotions/router_windows.hpp"
 
-#include <fmt/format.h>
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -28,9 +29,8 @@ Result<bool> consume_window(Tx& tx, std::string_view router_id, std::uint64_t nu
   auto newest = TRY(window_watermark(tx, router_id));
   if (number <= newest) return false;
   if (number != newest + 1) {
-    return schema::fail(
-        ErrorCode::conflict,
-        fmt::format("router {} sent window {} after {}: windows are missing", router_id, number, newest));
+    return schema::failf(ErrorCode::conflict, "router {} sent window {} after {}: windows are missing",
+                         router_id, number, newest);
   }
   TRY(tx.run(kPut, {router_id, number, now_us}));
   return true;
@@ -51,11 +51,11 @@ Result<void> note_model_window(Tx& tx, std::string_view router_id, std::string_v
 
 Result<std::optional<std::uint64_t>> model_window(Reader& reader, std::string_view router_id,
                                                   std::string_view model) {
-  return reader.one(kFindModel, {router_id, model}, [](const Row& row) { return row.unsigned_integer(0); });
+  return find_row<std::uint64_t>(reader, kFindModel, {router_id, model});
 }
 
 Result<std::uint64_t> window_watermark(Reader& reader, std::string_view router_id) {
-  auto found = TRY(reader.one(kFind, {router_id}, [](const Row& row) { return row.unsigned_integer(0); }));
+  auto found = TRY(find_row<std::uint64_t>(reader, kFind, {router_id}));
   return found.value_or(0);
 }
 

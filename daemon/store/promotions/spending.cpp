@@ -1,6 +1,6 @@
 #include "daemon/store/promotions/spending.hpp"
 
-#include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::store {
 
@@ -19,26 +19,13 @@ constexpr Sql kInsert{
     "INSERT INTO spending(checkpoint, kernel, contract, stage, k, inputs_digest, run_promotion, "
     "run_stage, run_attempt, spent_us) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"};
 
-SpendingRow read_spending(const Row& row) {
-  return {.key = {row.text(0), row.text(1), row.text(2), row.text(3)},
-          .k = row.integer(4),
-          .inputs_digest = row.text(5),
-          .run = {row.text(6), row.text(7), row.integer(8)},
-          .spent_us = row.integer(9)};
-}
-
-Result<std::int64_t> count_of(Result<std::optional<std::int64_t>> counted) {
-  return must_exist(std::move(counted), "a count without a row");
-}
-
 }  // namespace
 
 Result<Spent> spend(Tx& tx, const SpendingKey& key, std::string_view inputs_digest, const StageKey& run,
                     std::int64_t now_us) {
-  auto old =
-      tx.one(kFind, {key.checkpoint, key.kernel, key.contract, key.stage, inputs_digest}, read_spending);
-  if (!old) return std::unexpected(std::move(old.error()));
-  if (*old) return Spent{.row = std::move(**old), .reused = true};
+  auto old = TRY(
+      find_row<SpendingRow>(tx, kFind, {key.checkpoint, key.kernel, key.contract, key.stage, inputs_digest}));
+  if (old) return Spent{.row = std::move(*old), .reused = true};
   auto runs = TRY(runs_spent(tx, key));
   SpendingRow row{
       .key = key, .k = runs + 1, .inputs_digest = std::string(inputs_digest), .run = run, .spent_us = now_us};
@@ -48,8 +35,9 @@ Result<Spent> spend(Tx& tx, const SpendingKey& key, std::string_view inputs_dige
 }
 
 Result<std::int64_t> runs_spent(Reader& reader, const SpendingKey& key) {
-  return count_of(reader.one(kCount, {key.checkpoint, key.kernel, key.contract, key.stage},
-                             [](const Row& row) { return row.integer(0); }));
+  const auto count =
+      TRY(find_row<std::int64_t>(reader, kCount, {key.checkpoint, key.kernel, key.contract, key.stage}));
+  return count.value_or(0);
 }
 
 }  // namespace driftgate::store

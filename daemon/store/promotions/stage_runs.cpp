@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -28,46 +30,32 @@ constexpr Sql kList{
     "SELECT promotion, stage, attempt, state, started_us, planned_end_us, ended_us, watermark, step, "
     "step_started_us, progress, report FROM stage_runs WHERE promotion = ?1 ORDER BY rowid"};
 
-StageRunRow read_run(const Row& row) {
-  return {.key = {row.text(0), row.text(1), row.integer(2)},
-          .state = parse_stage_run_state(row.text(3)).value(),
-          .started_us = row.integer(4),
-          .planned_end_us = row.maybe_integer(5),
-          .ended_us = row.maybe_integer(6),
-          .watermark = row.unsigned_integer(7),
-          .step = row.integer(8),
-          .step_started_us = row.integer(9),
-          .progress = row.text(10),
-          .report = row.text(11)};
-}
-
 }  // namespace
 
 Result<void> insert_stage_run(Tx& tx, const StageRunRow& run) {
   return explain(tx.run(kInsert, {run.key.promotion, run.key.stage, run.key.attempt, to_string(run.state),
                                   run.started_us, run.planned_end_us, run.ended_us, run.watermark, run.step,
                                   run.step_started_us, run.progress, run.report}),
-                 fmt::format("stage run {} cannot begin", run.key.text()));
+                 fmt::format("cannot begin stage run {}", run.key.text()));
 }
 
 Result<void> update_stage_run(Tx& tx, const StageRunRow& run) {
   auto changed = tx.run(
       kUpdate, {run.key.promotion, run.key.stage, run.key.attempt, to_string(run.state), run.planned_end_us,
                 run.ended_us, run.watermark, run.step, run.step_started_us, run.progress, run.report});
-  if (!changed || *changed > 0) return explain(changed, "stage run " + run.key.text());
+  if (!changed || *changed > 0) return explain(changed, "cannot update stage run " + run.key.text());
   auto stored =
-      must_exist(find_stage_run(tx, run.key), fmt::format("there is no stage run {}", run.key.text()));
-  if (!stored) return std::unexpected(std::move(stored.error()));
-  return schema::fail(ErrorCode::conflict,
-                      fmt::format("stage run {} has ended ({})", run.key.text(), to_string(stored->state)));
+      TRY(must_exist(find_stage_run(tx, run.key), fmt::format("there is no stage run {}", run.key.text())));
+  return schema::failf(ErrorCode::conflict, "stage run {} has ended ({})", run.key.text(),
+                       to_string(stored.state));
 }
 
 Result<std::optional<StageRunRow>> find_stage_run(Reader& reader, const StageKey& key) {
-  return reader.one(kFind, {key.promotion, key.stage, key.attempt}, read_run);
+  return find_row<StageRunRow>(reader, kFind, {key.promotion, key.stage, key.attempt});
 }
 
 Result<std::vector<StageRunRow>> list_stage_runs(Reader& reader, std::string_view promotion) {
-  return reader.all(kList, {promotion}, read_run);
+  return list_rows<StageRunRow>(reader, kList, {promotion});
 }
 
 }  // namespace driftgate::store

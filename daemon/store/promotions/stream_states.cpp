@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::store {
 
@@ -18,28 +19,22 @@ constexpr Sql kFind{"find stream state",
                     "SELECT promotion, stage, attempt, clause, slice, watermark, state FROM stream_states "
                     "WHERE promotion = ?1 AND stage = ?2 AND attempt = ?3 AND clause = ?4 AND slice = ?5"};
 
-StreamStateRow read_state(const Row& row) {
-  return {.stage = {row.text(0), row.text(1), row.integer(2)},
-          .clause = row.text(3),
-          .slice = row.text(4),
-          .watermark = row.unsigned_integer(5),
-          .state = row.text(6)};
-}
-
 }  // namespace
 
 Result<void> put_stream_state(Tx& tx, const StreamStateRow& s) {
   auto changed = tx.run(kPut, {s.stage.promotion, s.stage.stage, s.stage.attempt, s.clause, s.slice,
                                s.watermark, Blob{s.state}});
-  if (!changed) return explain(changed, fmt::format("the state of {} in {}", s.clause, s.stage.text()));
-  return must_change(
-      changed, ErrorCode::conflict,
-      fmt::format("the state of {} in {} has gone beyond window {}", s.clause, s.stage.text(), s.watermark));
+  if (!changed)
+    return explain(changed, fmt::format("cannot store the state of {} in {}", s.clause, s.stage.text()));
+  return must_change(changed, ErrorCode::conflict,
+                     fmt::format("the state of {} in {} is already beyond window {}", s.clause,
+                                 s.stage.text(), s.watermark));
 }
 
 Result<std::optional<StreamStateRow>> find_stream_state(Reader& reader, const StageKey& stage,
                                                         std::string_view clause, std::string_view slice) {
-  return reader.one(kFind, {stage.promotion, stage.stage, stage.attempt, clause, slice}, read_state);
+  return find_row<StreamStateRow>(reader, kFind,
+                                  {stage.promotion, stage.stage, stage.attempt, clause, slice});
 }
 
 }  // namespace driftgate::store

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::store {
 
@@ -23,16 +24,6 @@ constexpr Sql kListPromotion{
     "SELECT promotion, stage, attempt, clause, slice, verdict, detail, evidence_seq, "
     "decided_us FROM verdicts WHERE promotion = ?1 ORDER BY evidence_seq"};
 
-VerdictRow read_verdict(const Row& row) {
-  return {.stage = {row.text(0), row.text(1), row.integer(2)},
-          .clause = row.text(3),
-          .slice = row.text(4),
-          .verdict = row.text(5),
-          .detail = row.text(6),
-          .evidence_seq = row.integer(7),
-          .decided_us = row.integer(8)};
-}
-
 }  // namespace
 
 Result<void> put_verdict(Tx& tx, const VerdictRow& v) {
@@ -42,11 +33,11 @@ Result<void> put_verdict(Tx& tx, const VerdictRow& v) {
 }
 
 Result<std::vector<VerdictRow>> list_verdicts(Reader& reader, const StageKey& stage) {
-  return reader.all(kList, {stage.promotion, stage.stage, stage.attempt}, read_verdict);
+  return list_rows<VerdictRow>(reader, kList, {stage.promotion, stage.stage, stage.attempt});
 }
 
 Result<std::vector<VerdictRow>> list_promotion_verdicts(Reader& reader, std::string_view promotion) {
-  return reader.all(kListPromotion, {promotion}, read_verdict);
+  return list_rows<VerdictRow>(reader, kListPromotion, {promotion});
 }
 
 }  // namespace driftgate::store

@@ -9,7 +9,7 @@
 
 namespace driftgate::store {
 
-/// What a clause came to on a slice. A stage that looks continuously replaces its rows.
+/// The verdict of a clause on a slice. A stage that evaluates continuously replaces its rows.
 struct VerdictRow {
   StageKey stage{};
   std::string clause{};   ///< "family.id"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::store {
 
@@ -16,16 +17,6 @@ constexpr Sql kList{"list waivers",
                     "SELECT id, promotion, stage, attempt, clause, who, evidence_digest, reason, given_us "
                     "FROM waivers WHERE promotion = ?1 ORDER BY id"};
 
-WaiverRow read_waiver(const Row& row) {
-  return {.id = row.text(0),
-          .stage = {row.text(1), row.text(2), row.integer(3)},
-          .clause = row.text(4),
-          .who = row.text(5),
-          .evidence_digest = row.text(6),
-          .reason = row.text(7),
-          .given_us = row.integer(8)};
-}
-
 }  // namespace
 
 Result<void> insert_waiver(Tx& tx, const WaiverRow& w) {
@@ -36,7 +27,7 @@ Result<void> insert_waiver(Tx& tx, const WaiverRow& w) {
 }
 
 Result<std::vector<WaiverRow>> list_waivers(Reader& reader, std::string_view promotion) {
-  return reader.all(kList, {promotion}, read_waiver);
+  return list_rows<WaiverRow>(reader, kList, {promotion});
 }
 
 }  // namespace driftgate::store

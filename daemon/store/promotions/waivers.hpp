@@ -8,7 +8,7 @@
 
 namespace driftgate::store {
 
-/// A person's word that a stage may be passed although one of its clauses is inconclusive.
+/// A person's decision that a stage passes although one of its clauses is inconclusive.
 struct WaiverRow {
   std::string id{};  ///< "wv-…"
   StageKey stage{};

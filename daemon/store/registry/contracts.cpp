@@ -1,5 +1,7 @@
 #include "daemon/store/registry/contracts.hpp"
 
+#include "daemon/store/sqlite/rows.hpp"
+
 namespace driftgate::store {
 
 namespace {
@@ -20,15 +22,6 @@ constexpr Sql kList{"list contracts",
                     "WHERE ordinal > coalesce((SELECT ordinal FROM contracts WHERE digest = ?1), 0) "
                     "ORDER BY ordinal LIMIT ?2"};
 
-ContractRow read_contract(const Row& row) {
-  return {.digest = row.text(0),
-          .name = row.text(1),
-          .canonical = row.text(2),
-          .registrant = row.text(3),
-          .registered_us = row.integer(4),
-          .evidence_seq = row.integer(5)};
-}
-
 }  // namespace
 
 Result<bool> insert_contract(Tx& tx, const ContractRow& contract) {
@@ -38,15 +31,15 @@ Result<bool> insert_contract(Tx& tx, const ContractRow& contract) {
 }
 
 Result<std::optional<ContractRow>> find_contract(Reader& reader, std::string_view digest) {
-  return reader.one(kFind, {digest}, read_contract);
+  return find_row<ContractRow>(reader, kFind, {digest});
 }
 
 Result<std::optional<ContractRow>> find_contract_by_name(Reader& reader, std::string_view name) {
-  return reader.one(kFindByName, {name}, read_contract);
+  return find_row<ContractRow>(reader, kFindByName, {name});
 }
 
 Result<std::vector<ContractRow>> list_contracts(Reader& reader, std::string_view after, std::int64_t limit) {
-  return reader.all(kList, {after, limit}, read_contract);
+  return list_rows<ContractRow>(reader, kList, {after, limit});
 }
 
 }  // namespace driftgate::store

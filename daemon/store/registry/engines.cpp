@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -34,19 +36,6 @@ constexpr Sql kList{
     "WHERE ordinal > coalesce((SELECT ordinal FROM engines WHERE name = ?1), 0) "
     "ORDER BY ordinal LIMIT ?2"};
 
-EngineRow read_engine(const Row& row) {
-  return {.name = row.text(0),
-          .base_url = row.text(1),
-          .kernel = row.text(2),
-          .checkpoint = row.text(3),
-          .checkpoint_uri = row.text(4),
-          .abilities = row.text(5),
-          .probed_us = row.integer(6),
-          .registered_us = row.integer(7),
-          .evidence_seq = row.integer(8),
-          .max_requests_per_second = row.integer(9)};
-}
-
 Result<std::int64_t> run_with_all_fields(Tx& tx, const Sql& sql, const EngineRow& engine) {
   return tx.run(sql, {engine.name, engine.base_url, engine.kernel, engine.checkpoint, engine.checkpoint_uri,
                       engine.abilities, engine.probed_us, engine.registered_us, engine.evidence_seq,
@@ -54,7 +43,7 @@ Result<std::int64_t> run_with_all_fields(Tx& tx, const Sql& sql, const EngineRow
 }
 
 std::string no_kernel(const EngineRow& engine) {
-  return fmt::format("engine '{}' cannot be stored; is kernel '{}' registered?", engine.name, engine.kernel);
+  return fmt::format("engine '{}' cannot be stored: is kernel '{}' registered?", engine.name, engine.kernel);
 }
 
 }  // namespace
@@ -67,21 +56,20 @@ Result<bool> insert_engine(Tx& tx, const EngineRow& engine) {
         known.checkpoint == engine.checkpoint && known.checkpoint_uri == engine.checkpoint_uri) {
       return false;
     }
-    return schema::fail(ErrorCode::already_exists,
-                        fmt::format("engine '{}' is registered as {} with kernel '{}'", known.name,
-                                    known.base_url, known.kernel));
+    return schema::failf(ErrorCode::already_exists, "engine '{}' is registered as {} with kernel '{}'",
+                         known.name, known.base_url, known.kernel);
   }
   TRY(explain(run_with_all_fields(tx, kInsert, engine), no_kernel(engine)));
   return true;
 }
 
 Result<void> replace_engine(Tx& tx, const EngineRow& engine) {
-  auto user = TRY(tx.one(kOpenUser, {engine.name}, [](const Row& row) { return row.text(0); }));
+  auto user = TRY(find_row<std::string>(tx, kOpenUser, {engine.name}));
   if (user) {
-    return schema::fail(ErrorCode::conflict,
-                        fmt::format("engine '{}' is used by promotion {}: wait for its end or abort "
-                                    "it, or register another engine name",
-                                    engine.name, *user));
+    return schema::failf(
+        ErrorCode::conflict,
+        "engine '{}' is used by promotion {}: wait for its end or abort it, or register another engine name",
+        engine.name, *user);
   }
   auto changed = run_with_all_fields(tx, kReplace, engine);
   if (!changed) return explain(changed, no_kernel(engine));
@@ -89,11 +77,11 @@ Result<void> replace_engine(Tx& tx, const EngineRow& engine) {
 }
 
 Result<std::optional<EngineRow>> find_engine(Reader& reader, std::string_view name) {
-  return reader.one(kFind, {name}, read_engine);
+  return find_row<EngineRow>(reader, kFind, {name});
 }
 
 Result<std::vector<EngineRow>> list_engines(Reader& reader, std::string_view after, std::int64_t limit) {
-  return reader.all(kList, {after, limit}, read_engine);
+  return list_rows<EngineRow>(reader, kList, {after, limit});
 }
 
 }  // namespace driftgate::store

@@ -26,7 +26,7 @@ struct EngineRow {
 /// True when it was new, false when the same engine (all but abilities and times) was there; `already_exists`
 /// when the name stands for another one; `not_found` when the kernel is not registered.
 Result<bool> insert_engine(Tx& tx, const EngineRow& engine);
-/// Gives an engine's name other contents; existing versions keep what they were. `not_found` without such an
+/// Replaces what an engine's name stands for; existing versions stay as they are. `not_found` without such an
 /// engine or kernel, `conflict` when a promotion that has not ended uses the engine.
 Result<void> replace_engine(Tx& tx, const EngineRow& engine);
 Result<std::optional<EngineRow>> find_engine(Reader& reader, std::string_view name);

@@ -1,6 +1,7 @@
 #include "daemon/store/registry/kernels.hpp"
 
-#include <fmt/format.h>
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -17,25 +18,15 @@ constexpr Sql kList{"list kernels",
                     "WHERE ordinal > coalesce((SELECT ordinal FROM kernels WHERE name = ?1), 0) "
                     "ORDER BY ordinal LIMIT ?2"};
 
-KernelRow read_kernel(const Row& row) {
-  return {.name = row.text(0),
-          .digest = row.text(1),
-          .canonical = row.text(2),
-          .registrant = row.text(3),
-          .registered_us = row.integer(4),
-          .evidence_seq = row.integer(5)};
-}
-
 }  // namespace
 
 Result<bool> insert_kernel(Tx& tx, const KernelRow& kernel) {
   auto old = TRY(find_kernel(tx, kernel.name));
   if (old && old->digest == kernel.digest) return false;
   if (old) {
-    return schema::fail(
-        ErrorCode::already_exists,
-        fmt::format("kernel '{}' is registered as {}: register the other one under a new name", kernel.name,
-                    old->digest));
+    return schema::failf(ErrorCode::already_exists,
+                         "kernel '{}' is registered as {}: register the other one under a new name",
+                         kernel.name, old->digest);
   }
   TRY(tx.run(kInsert, {kernel.name, kernel.digest, Blob{kernel.canonical}, kernel.registrant,
                        kernel.registered_us, kernel.evidence_seq}));
@@ -43,11 +34,11 @@ Result<bool> insert_kernel(Tx& tx, const KernelRow& kernel) {
 }
 
 Result<std::optional<KernelRow>> find_kernel(Reader& reader, std::string_view name) {
-  return reader.one(kFind, {name}, read_kernel);
+  return find_row<KernelRow>(reader, kFind, {name});
 }
 
 Result<std::vector<KernelRow>> list_kernels(Reader& reader, std::string_view after, std::int64_t limit) {
-  return reader.all(kList, {after, limit}, read_kernel);
+  return list_rows<KernelRow>(reader, kList, {after, limit});
 }
 
 }  // namespace driftgate::store

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::store {
 
@@ -38,21 +39,6 @@ constexpr Sql kLiftHold{"lift hold",
                         "updated_us = ?2, revision = revision + 1 WHERE name = ?1 AND hold IS NOT NULL"};
 constexpr Sql kSetEvidence{"set model evidence", "UPDATE models SET evidence_seq = ?2 WHERE name = ?1"};
 
-ModelRow read_model(const Row& row) {
-  return {.name = row.text(0),
-          .incumbent = row.text(1),
-          .epoch = row.unsigned_integer(2),
-          .lock_owner = row.text(3),
-          .hold = row.maybe_text(4),
-          .held_by = row.text(5),
-          .hold_promotion = row.text(6),
-          .hold_us = row.integer(7),
-          .created_us = row.integer(8),
-          .updated_us = row.integer(9),
-          .revision = row.unsigned_integer(10),
-          .evidence_seq = row.integer(11)};
-}
-
 std::string no_model(std::string_view name) {
   return fmt::format("there is no model '{}': install its first version with 'driftgate model create'", name);
 }
@@ -67,7 +53,7 @@ Result<void> insert_model(Tx& tx, const ModelRow& model) {
 }
 
 Result<std::optional<ModelRow>> find_model(Reader& reader, std::string_view name) {
-  return reader.one(kFind, {name}, read_model);
+  return find_row<ModelRow>(reader, kFind, {name});
 }
 
 Result<ModelRow> get_model(Reader& reader, std::string_view name) {
@@ -75,23 +61,20 @@ Result<ModelRow> get_model(Reader& reader, std::string_view name) {
 }
 
 Result<std::vector<ModelRow>> list_models(Reader& reader, std::string_view after, std::int64_t limit) {
-  return reader.all(kList, {after, limit}, read_model);
+  return list_rows<ModelRow>(reader, kList, {after, limit});
 }
 
 Result<std::uint64_t> take_model_lock(Tx& tx, std::string_view name, std::string_view owner,
                                       std::int64_t now_us) {
-  return must_exist(
-      tx.one(kTakeLock, {name, owner, now_us}, [](const Row& row) { return row.unsigned_integer(0); }),
-      no_model(name));
+  return must_exist(find_row<std::uint64_t>(tx, kTakeLock, {name, owner, now_us}), no_model(name));
 }
 
 Result<void> set_incumbent(Tx& tx, std::string_view name, std::uint64_t epoch, std::string_view version,
                            std::int64_t now_us) {
-  auto model = get_model(tx, name);
-  if (!model) return std::unexpected(std::move(model.error()));
+  auto model = TRY(get_model(tx, name));
   return must_change(
       tx.run(kSetIncumbent, {name, epoch, version, now_us}), ErrorCode::conflict,
-      fmt::format("model '{}' is held by a newer daemon (epoch {}, ours is {})", name, model->epoch, epoch));
+      fmt::format("model '{}' is held by a newer daemon (epoch {}, ours is {})", name, model.epoch, epoch));
 }
 
 Result<void> set_hold(Tx& tx, std::string_view name, std::string_view reason, std::string_view by,
@@ -101,8 +84,7 @@ Result<void> set_hold(Tx& tx, std::string_view name, std::string_view reason, st
 }
 
 Result<void> lift_hold(Tx& tx, std::string_view name, std::int64_t now_us) {
-  auto model = get_model(tx, name);
-  if (!model) return std::unexpected(std::move(model.error()));
+  TRY(get_model(tx, name));
   return must_change(tx.run(kLiftHold, {name, now_us}), ErrorCode::conflict,
                      fmt::format("model '{}' has no hold to lift", name));
 }

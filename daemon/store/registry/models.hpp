@@ -45,7 +45,7 @@ Result<void> set_hold(Tx& tx, std::string_view name, std::string_view reason, st
 /// `conflict` when there is no hold.
 Result<void> lift_hold(Tx& tx, std::string_view name, std::int64_t now_us);
 
-/// Notes the entry that recorded the last change; does not change the revision.
+/// Stores the number of the entry that recorded the last change; does not change the revision.
 Result<void> set_model_evidence(Tx& tx, std::string_view name, std::int64_t seq);
 
 }  // namespace driftgate::store

@@ -1,8 +1,8 @@
 #include "daemon/store/registry/routes.hpp"
 
-#include <fmt/format.h>
-
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::store {
 
@@ -27,25 +27,18 @@ constexpr Sql kFindApplied{
     "find applied route",
     "SELECT model, epoch, revision, route, time_us FROM applied_routes WHERE model = ?1"};
 
-RouteRow read_route(const Row& row) {
-  return {.model = row.text(0),
-          .epoch = row.unsigned_integer(1),
-          .revision = row.unsigned_integer(2),
-          .route = row.text(3),
-          .time_us = row.integer(4)};
-}
-
 Result<void> refuse_older(const RouteRow& route, const RouteRow& stored) {
-  return schema::fail(ErrorCode::conflict,
-                      fmt::format("model '{}' has the route {}.{} (epoch.revision): {}.{} does not follow it",
-                                  route.model, stored.epoch, stored.revision, route.epoch, route.revision));
+  return schema::failf(ErrorCode::conflict,
+                       "model '{}' has the route {}.{} (epoch.revision): {}.{} does not follow it",
+                       route.model, stored.epoch, stored.revision, route.epoch, route.revision);
 }
 
 }  // namespace
 
 Result<void> put_desired_route(Tx& tx, const RouteRow& route) {
   auto changed = tx.run(kPutDesired, {route.model, route.epoch, route.revision, route.route, route.time_us});
-  if (!changed || *changed > 0) return explain(changed, "the desired route of model '" + route.model + "'");
+  if (!changed || *changed > 0)
+    return explain(changed, fmt::format("cannot store the desired route of model '{}'", route.model));
   auto stored = TRY(must_exist(find_desired_route(tx, route.model), "the route just compared is missing"));
   const bool same =
       stored.epoch == route.epoch && stored.revision == route.revision && stored.route == route.route;
@@ -55,17 +48,18 @@ Result<void> put_desired_route(Tx& tx, const RouteRow& route) {
 
 Result<void> put_applied_route(Tx& tx, const RouteRow& route) {
   auto changed = tx.run(kPutApplied, {route.model, route.epoch, route.revision, route.route, route.time_us});
-  if (!changed || *changed > 0) return explain(changed, "the applied route of model '" + route.model + "'");
+  if (!changed || *changed > 0)
+    return explain(changed, fmt::format("cannot store the applied route of model '{}'", route.model));
   auto stored = TRY(must_exist(find_applied_route(tx, route.model), "the route just compared is missing"));
   return refuse_older(route, stored);
 }
 
 Result<std::optional<RouteRow>> find_desired_route(Reader& reader, std::string_view model) {
-  return reader.one(kFindDesired, {model}, read_route);
+  return find_row<RouteRow>(reader, kFindDesired, {model});
 }
 
 Result<std::optional<RouteRow>> find_applied_route(Reader& reader, std::string_view model) {
-  return reader.one(kFindApplied, {model}, read_route);
+  return find_row<RouteRow>(reader, kFindApplied, {model});
 }
 
 }  // namespace driftgate::store

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 namespace driftgate::store {
 
@@ -41,34 +42,6 @@ constexpr Sql kFindFire{"find fire of promotion",
 #undef SCHEDULE_COLUMNS
 #undef FIRE_COLUMNS
 
-ScheduleRow read_schedule(const Row& row) {
-  return {.name = row.text(0),
-          .cron = row.text(1),
-          .zone = row.text(2),
-          .model = row.text(3),
-          .request = row.text(4),
-          .misfire = row.text(5),
-          .grace_s = row.integer(6),
-          .if_running = row.text(7),
-          .paused = row.boolean(8),
-          .owner = row.text(9),
-          .created_us = row.integer(10),
-          .updated_us = row.integer(11),
-          .revision = row.unsigned_integer(12),
-          .next_us = row.maybe_integer(13)};
-}
-
-ScheduleFireRow read_fire(const Row& row) {
-  return {.schedule = row.text(0),
-          .fire_us = row.integer(1),
-          .outcome = row.text(2),
-          .why = row.text(3),
-          .promotion = row.maybe_text(4),
-          .owner = row.text(5),
-          .decided_us = row.integer(6),
-          .evidence_seq = row.integer(7)};
-}
-
 std::string changed_meanwhile(std::string_view name) {
   return fmt::format("schedule '{}' was changed meanwhile: read it again", name);
 }
@@ -83,7 +56,7 @@ Result<void> insert_schedule(Tx& tx, const ScheduleRow& s) {
 }
 
 Result<std::optional<ScheduleRow>> find_schedule(Reader& reader, std::string_view name) {
-  return reader.one(kFind, {name}, read_schedule);
+  return find_row<ScheduleRow>(reader, kFind, {name});
 }
 
 Result<ScheduleRow> get_schedule(Reader& reader, std::string_view name) {
@@ -105,11 +78,11 @@ Result<void> delete_schedule(Tx& tx, std::string_view name, std::uint64_t revisi
 }
 
 Result<std::vector<ScheduleRow>> list_schedules(Reader& reader, std::string_view after, std::int64_t limit) {
-  return reader.all(kList, {after, limit}, read_schedule);
+  return list_rows<ScheduleRow>(reader, kList, {after, limit});
 }
 
 Result<std::vector<ScheduleRow>> due_schedules(Reader& reader, std::int64_t now_us, std::int64_t limit) {
-  return reader.all(kDue, {now_us, limit}, read_schedule);
+  return list_rows<ScheduleRow>(reader, kDue, {now_us, limit});
 }
 
 Result<void> set_next_fire(Tx& tx, std::string_view name, std::optional<std::int64_t> next_us) {
@@ -125,11 +98,11 @@ Result<void> insert_schedule_fire(Tx& tx, const ScheduleFireRow& f) {
 
 Result<std::vector<ScheduleFireRow>> list_schedule_fires(Reader& reader, std::string_view schedule,
                                                          std::int64_t limit) {
-  return reader.all(kListFires, {schedule, limit}, read_fire);
+  return list_rows<ScheduleFireRow>(reader, kListFires, {schedule, limit});
 }
 
 Result<std::optional<ScheduleFireRow>> find_fire_of(Reader& reader, std::string_view promotion) {
-  return reader.one(kFindFire, {promotion}, read_fire);
+  return find_row<ScheduleFireRow>(reader, kFindFire, {promotion});
 }
 
 }  // namespace driftgate::store

@@ -9,7 +9,7 @@
 
 namespace driftgate::store {
 
-/// What asks for a promotion by itself.
+/// A schedule, which requests a promotion at its times.
 struct ScheduleRow {
   std::string name{};
   std::string cron{}, zone{};
@@ -42,7 +42,7 @@ Result<std::vector<ScheduleRow>> due_schedules(Reader& reader, std::int64_t now_
 /// Only the next fire time; no revision.
 Result<void> set_next_fire(Tx& tx, std::string_view name, std::optional<std::int64_t> next_us);
 
-/// One fire time and what came of it.
+/// One fire time and its outcome.
 struct ScheduleFireRow {
   std::string schedule{};
   std::int64_t fire_us = 0;  ///< UTC

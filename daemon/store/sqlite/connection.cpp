@@ -5,6 +5,9 @@
 
 #include <stdexcept>
 
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
+
 namespace driftgate::store {
 
 namespace {
@@ -22,38 +25,26 @@ constexpr const char* kReaderPragmas =
     "PRAGMA cache_size=-16384;";
 
 ErrorCode code_of(int extended) {
-  switch (extended) {
-    case SQLITE_CONSTRAINT_UNIQUE:
-    case SQLITE_CONSTRAINT_PRIMARYKEY:
-    case SQLITE_CONSTRAINT_ROWID:
-      return ErrorCode::already_exists;
-    case SQLITE_CONSTRAINT_FOREIGNKEY:
-      return ErrorCode::not_found;
-    default:
-      break;
+  // The extended codes first: those of the constraints are also SQLITE_CONSTRAINT.
+  static constexpr std::pair<int, ErrorCode> kCodes[] = {
+      {SQLITE_CONSTRAINT_UNIQUE, ErrorCode::already_exists},
+      {SQLITE_CONSTRAINT_PRIMARYKEY, ErrorCode::already_exists},
+      {SQLITE_CONSTRAINT_ROWID, ErrorCode::already_exists},
+      {SQLITE_CONSTRAINT_FOREIGNKEY, ErrorCode::not_found},
+      {SQLITE_CONSTRAINT, ErrorCode::conflict},
+      {SQLITE_FULL, ErrorCode::storage_full},
+      {SQLITE_IOERR, ErrorCode::io},
+      {SQLITE_CANTOPEN, ErrorCode::io},
+      {SQLITE_CORRUPT, ErrorCode::corrupt},
+      {SQLITE_NOTADB, ErrorCode::corrupt},
+      {SQLITE_INTERRUPT, ErrorCode::deadline_exceeded},
+      {SQLITE_BUSY, ErrorCode::unavailable},
+      {SQLITE_TOOBIG, ErrorCode::limit_exceeded},
+      {SQLITE_AUTH, ErrorCode::forbidden}};
+  for (const auto& [code, kind] : kCodes) {
+    if (code == extended || code == (extended & 0xff)) return kind;
   }
-  switch (extended & 0xff) {
-    case SQLITE_CONSTRAINT:
-      return ErrorCode::conflict;
-    case SQLITE_FULL:
-      return ErrorCode::storage_full;
-    case SQLITE_IOERR:
-    case SQLITE_CANTOPEN:
-      return ErrorCode::io;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return ErrorCode::corrupt;
-    case SQLITE_INTERRUPT:
-      return ErrorCode::deadline_exceeded;
-    case SQLITE_BUSY:
-      return ErrorCode::unavailable;
-    case SQLITE_TOOBIG:
-      return ErrorCode::limit_exceeded;
-    case SQLITE_AUTH:
-      return ErrorCode::forbidden;
-    default:
-      return ErrorCode::internal;
-  }
+  return ErrorCode::internal;
 }
 
 int bind(sqlite3_stmt* statement, int place, const Param& param) {
@@ -83,7 +74,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const std::string& path, Mo
   sqlite3* handle = nullptr;
   const int rc = sqlite3_open_v2(path.c_str(), &handle, access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
                                  vfs.empty() ? nullptr : vfs.c_str());
-  if (handle == nullptr) return schema::fail(ErrorCode::io, "SQLite has no memory to open " + path);
+  if (handle == nullptr) return schema::fail(ErrorCode::io, "out of memory while opening " + path);
   std::unique_ptr<Connection> connection(new Connection(handle));
   if (rc != SQLITE_OK) return std::unexpected(connection->last_error("open " + path));
   TRY(connection->configure(mode));
@@ -104,24 +95,15 @@ Result<void> Connection::configure(Mode mode) {
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     return execute(kReaderPragmas, "configure a reader");
   }
-  auto done = execute(kPragmas, "configure the writer");
-  if (!done) return done;
-  std::string journal;
+  TRY(execute(kPragmas, "configure the writer"));
   static constexpr Sql kJournalMode{"journal mode", "PRAGMA journal_mode"};
-  done = query(
-      kJournalMode, {},
-      [](void* text, const Row& row) {
-        *static_cast<std::string*>(text) = row.text(0);
-        return true;
-      },
-      &journal);
-  if (done && journal != "wal") {
-    return schema::fail(ErrorCode::unsupported,
-                        "the data folder's file system cannot hold a WAL database (journal "
-                        "mode is '" +
-                            journal + "'): use a local file system");
-  }
-  return done;
+  Reader reader(*this);
+  const auto journal = TRY(find_row<std::string>(reader, kJournalMode, {}));
+  if (journal == "wal") return {};
+  return schema::failf(ErrorCode::unsupported,
+                       "the data folder's file system does not support SQLite's WAL (journal mode is '{}'): "
+                       "use a local file system",
+                       journal.value_or(""));
 }
 
 Error Connection::last_error(std::string_view what) const {
@@ -132,9 +114,13 @@ Error Connection::last_error(std::string_view what) const {
                nullptr};
 }
 
-Result<void> Connection::execute(const char* script, std::string_view what) {
+void Connection::check_thread() const {
   if (owner_ && *owner_ != std::this_thread::get_id())
     throw std::logic_error("database used by another thread");
+}
+
+Result<void> Connection::execute(const char* script, std::string_view what) {
+  check_thread();
   if (sqlite3_exec(handle_, script, nullptr, nullptr, nullptr) != SQLITE_OK) {
     return std::unexpected(last_error(what));
   }
@@ -144,8 +130,8 @@ Result<void> Connection::execute(const char* script, std::string_view what) {
 Result<Connection::Prepared*> Connection::prepare(const Sql& sql) {
   Prepared& prepared = prepared_[sql.text];
   if (prepared.in_use) {
-    return schema::fail(ErrorCode::internal,
-                        fmt::format("statement '{}' is used inside its own rows", sql.name));
+    return schema::failf(ErrorCode::internal, "statement '{}' is run again while its rows are read",
+                         sql.name);
   }
   if (prepared.statement == nullptr && sqlite3_prepare_v3(handle_, sql.text, -1, SQLITE_PREPARE_PERSISTENT,
                                                           &prepared.statement, nullptr) != SQLITE_OK) {
@@ -156,10 +142,8 @@ Result<Connection::Prepared*> Connection::prepare(const Sql& sql) {
 
 Result<void> Connection::query(const Sql& sql, Params params, bool (*on_row)(void*, const Row&),
                                void* context) {
-  if (owner_ && *owner_ != std::this_thread::get_id())
-    throw std::logic_error("database used by another thread");
-  auto prepared = prepare(sql);
-  if (!prepared) return std::unexpected(std::move(prepared.error()));
+  check_thread();
+  Prepared* const prepared = TRY(prepare(sql));
   struct InUse {
     Prepared& prepared;
     explicit InUse(Prepared& used) : prepared(used) { prepared.in_use = true; }
@@ -168,12 +152,11 @@ Result<void> Connection::query(const Sql& sql, Params params, bool (*on_row)(voi
       sqlite3_clear_bindings(prepared.statement);
       prepared.in_use = false;
     }
-  } in_use(**prepared);
+  } in_use(*prepared);
   sqlite3_stmt* const statement = in_use.prepared.statement;
   if (sqlite3_bind_parameter_count(statement) != static_cast<int>(params.size())) {
-    return schema::fail(ErrorCode::internal,
-                        fmt::format("statement '{}' wants {} parameters, not {}", sql.name,
-                                    sqlite3_bind_parameter_count(statement), params.size()));
+    return schema::failf(ErrorCode::internal, "statement '{}' takes {} parameters, not {}", sql.name,
+                         sqlite3_bind_parameter_count(statement), params.size());
   }
   int place = 0;
   for (const Param& param : params) {

@@ -57,6 +57,7 @@ class Connection {
 
   explicit Connection(sqlite3* handle) : handle_(handle) {}
   Result<void> configure(Mode mode);
+  void check_thread() const;
   Result<Prepared*> prepare(const Sql& sql);
   Result<void> step_through(sqlite3_stmt* statement, const Sql& sql, bool (*on_row)(void*, const Row&),
                             void* context);

@@ -1,7 +1,6 @@
 #include "daemon/store/sqlite/folder_lock.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "schema/failf.hpp"
+
 namespace driftgate::store {
 
 using schema::ErrorCode;
@@ -19,8 +20,7 @@ schema::Result<FolderLock> FolderLock::take(const std::filesystem::path& folder)
   const std::string path = (folder / "driftgate.lock").string();
   base::UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) {
-    return schema::fail(ErrorCode::io,
-                        fmt::format("cannot open the lock {}: {}", path, std::strerror(errno)));
+    return schema::failf(ErrorCode::io, "cannot open the lock {}: {}", path, std::strerror(errno));
   }
   const int fd = file.get();
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -28,14 +28,13 @@ schema::Result<FolderLock> FolderLock::take(const std::filesystem::path& folder)
     std::array<char, 24> holder{};
     const ssize_t size = ::pread(fd, holder.data(), holder.size(), 0);
     if (error != EWOULDBLOCK) {
-      return schema::fail(ErrorCode::io, fmt::format("cannot lock {}: {}", path, std::strerror(error)));
+      return schema::failf(ErrorCode::io, "cannot lock {}: {}", path, std::strerror(error));
     }
     const std::string pid(holder.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-    return schema::fail(
+    return schema::failf(
         ErrorCode::conflict,
-        fmt::format("another driftgate (process {}) uses the data folder {}: stop it, or choose "
-                    "another folder",
-                    pid.empty() ? "unknown" : pid, folder.string()));
+        "another driftgate (process {}) uses the data folder {}: stop it, or choose another folder",
+        pid.empty() ? "unknown" : pid, folder.string());
   }
   const std::string pid = std::to_string(::getpid());
   // Only a hint for the message above: a failed write does no harm.

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "daemon/store/sqlite/connection.hpp"
-#include "daemon/store/sqlite/sql.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+#include "schema/failf.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::store {
@@ -34,10 +35,9 @@ struct Applied {
 
 /// Marks an empty database as ours; refuses another program's.
 Result<void> prepare_database(Connection& connection, Tx& tx) {
-  const auto number = [](const Row& row) { return row.integer(0); };
-  auto id = TRY(tx.one(kReadApplicationId, {}, number));
+  auto id = TRY(find_row<std::int64_t>(tx, kReadApplicationId, {}));
   if (id.value_or(0) == kApplicationId) return {};
-  auto tables = TRY(tx.one(kCountTables, {}, number));
+  auto tables = TRY(find_row<std::int64_t>(tx, kCountTables, {}));
   if (tables.value_or(0) != 0) {
     return schema::fail(ErrorCode::corrupt,
                         "the database file belongs to another program: choose another folder");
@@ -63,75 +63,65 @@ Result<void> check_applied(const std::vector<Applied>& applied, std::span<const 
   for (std::size_t i = 0; i < applied.size(); ++i) {
     const Applied& old = applied[i];
     if (i >= migrations.size()) {
-      return schema::fail(
-          ErrorCode::unsupported,
-          fmt::format("the database has schema version {} and this program knows up to {}: start a newer "
-                      "driftgate, or restore a backup",
-                      applied.back().version, migrations.size()));
+      return schema::failf(ErrorCode::unsupported,
+                           "the database has schema version {} and this program knows up to {}: start a "
+                           "newer driftgate, or restore a backup",
+                           applied.back().version, migrations.size());
     }
     if (old.version != migrations[i].version || old.checksum != schema::sha256_digest(migrations[i].sql)) {
-      return schema::fail(
-          ErrorCode::corrupt,
-          fmt::format("migration {} of the database ({}) is not the one of this program ({}): the "
-                      "program or the database was altered",
-                      old.version, old.name, migrations[i].name));
+      return schema::failf(ErrorCode::corrupt,
+                           "migration {} of the database ({}) is not the one of this program ({}): the "
+                           "program or the database was altered",
+                           old.version, old.name, migrations[i].name);
     }
   }
   return {};
+}
+
+Result<void> run_and_record(Connection& connection, Tx& tx, const Migration& migration, const char* sql,
+                            std::int64_t now_us) {
+  TRY(connection.execute(sql, migration.name));
+  TRY(tx.run(kRecord, {migration.version, migration.name, schema::sha256_digest(migration.sql), now_us}));
+  return connection.execute("COMMIT", migration.name);
 }
 
 /// Executes `sql` and records `migration` as applied, in one transaction.
 Result<void> apply(Connection& connection, Tx& tx, const Migration& migration, const char* sql,
                    std::int64_t now_us) {
-  auto done = connection.execute("BEGIN IMMEDIATE", migration.name);
-  if (!done) return done;
-  done = connection.execute(sql, migration.name);
-  if (done) {
-    auto recorded =
-        tx.run(kRecord, {migration.version, migration.name, schema::sha256_digest(migration.sql), now_us});
-    if (!recorded) done = std::unexpected(std::move(recorded.error()));
-  }
-  if (done) done = connection.execute("COMMIT", migration.name);
-  if (!done && !connection.autocommit()) {
+  TRY(connection.execute("BEGIN IMMEDIATE", migration.name));
+  const auto done = run_and_record(connection, tx, migration, sql, now_us);
+  if (done) return {};
+  if (!connection.autocommit()) {
     [[maybe_unused]] const auto undone = connection.execute("ROLLBACK", migration.name);
   }
-  if (!done)
-    return schema::wrap(done.error(), fmt::format("migration {} failed and was undone", migration.name));
-  return {};
-}
-
-Result<std::vector<Applied>> read_applied(Tx& tx) {
-  return tx.all(kApplied, {}, [](const Row& row) {
-    return Applied{row.integer(0), row.text(1), row.text(2)};
-  });
+  return schema::wrap(done.error(), fmt::format("migration {} failed and was undone", migration.name));
 }
 
 }  // namespace
 
 Result<void> check_schema(Connection& connection, std::span<const Migration> migrations) {
   Tx tx(connection);
-  auto id = TRY(tx.one(kReadApplicationId, {}, [](const Row& row) { return row.integer(0); }));
+  auto id = TRY(find_row<std::int64_t>(tx, kReadApplicationId, {}));
   if (id.value_or(0) != kApplicationId) {
     return schema::fail(ErrorCode::corrupt, "the database file belongs to another program");
   }
-  auto applied = TRY(read_applied(tx));
+  const auto applied = TRY(list_rows<Applied>(tx, kApplied, {}));
   if (!is_of_44abce1(applied)) {
     TRY(check_applied(applied, migrations));
     if (applied.size() == migrations.size()) return {};
   }
-  return schema::fail(
-      ErrorCode::unsupported,
-      "the database has the schema of an older program: start this program's daemon on it once, "
-      "or use the program that wrote it");
+  return schema::fail(ErrorCode::unsupported,
+                      "the database has the schema of an older program: start this program's daemon on it once, "
+                      "or use the program that wrote it");
 }
 
 Result<void> migrate(Connection& connection, std::span<const Migration> migrations, std::int64_t now_us) {
   Tx tx(connection);
   TRY(prepare_database(connection, tx));
-  auto applied = TRY(read_applied(tx));
+  auto applied = TRY(list_rows<Applied>(tx, kApplied, {}));
   if (is_of_44abce1(applied)) {
     TRY(apply(connection, tx, migrations.front(), upgrade_from_44abce1(), now_us));
-    applied = TRY(read_applied(tx));
+    applied = TRY(list_rows<Applied>(tx, kApplied, {}));
   }
   TRY(check_applied(applied, migrations));
   for (const Migration& migration : migrations.subspan(applied.size())) {

@@ -23,8 +23,7 @@ Result<void> ReaderPool::run(void (*read)(void*, Reader&), void* context) {
     }
   } lease{*this, std::move(acquired)};
   lease.connection->set_deadline(std::chrono::steady_clock::now() + kMaxReadTime);
-  auto begun = lease.connection->execute("BEGIN", "begin a read");
-  if (!begun) return begun;
+  TRY(lease.connection->execute("BEGIN", "begin a read"));
   Reader reader(*lease.connection);
   read(context, reader);
   return {};

@@ -33,11 +33,6 @@ std::optional<std::int64_t> Row::maybe_integer(int column) const {
   return integer(column);
 }
 
-std::optional<std::string> Row::maybe_text(int column) const {
-  if (is_null(column)) return std::nullopt;
-  return text(column);
-}
-
 Result<void> Reader::query(const Sql& sql, Params params, bool (*on_row)(void*, const Row&), void* context) {
   return connection_.query(sql, params, on_row, context);
 }

@@ -68,12 +68,10 @@ class Row {
   [[nodiscard]] bool is_null(int column) const;
   [[nodiscard]] std::int64_t integer(int column) const;
   [[nodiscard]] std::uint64_t unsigned_integer(int column) const;  ///< the same 64 bits
-  [[nodiscard]] bool boolean(int column) const { return integer(column) != 0; }
   [[nodiscard]] std::string text(int column) const;  ///< TEXT or the bytes of a BLOB; "" for NULL
   /// The same without a copy: valid until the next row.
   [[nodiscard]] std::string_view bytes(int column) const;
   [[nodiscard]] std::optional<std::int64_t> maybe_integer(int column) const;
-  [[nodiscard]] std::optional<std::string> maybe_text(int column) const;
 
  private:
   sqlite3_stmt* statement_;
@@ -135,8 +133,8 @@ class Tx : public Reader {
   /// KEY is `already_exists`, a broken FOREIGN KEY `not_found`, another broken constraint `conflict`.
   Result<std::int64_t> run(const Sql& sql, Params params);
 
-  /// What the caller keeps in memory beside the database, one of each type: made on first use, and dropped
-  /// as soon as any write is undone, so that it never knows of rows that are not there.
+  /// What the caller keeps in memory besides the database, one object of each type. It is made on first use
+  /// and dropped as soon as any write is undone, so that it never refers to rows that do not exist.
   template <typename T>
   T& beside() {
     std::shared_ptr<void>& slot = kept(typeid(T));

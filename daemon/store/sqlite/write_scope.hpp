@@ -7,16 +7,16 @@
 
 namespace driftgate::store {
 
-/// Something that a request has just made, as its transaction commits it.
+/// Something that a request has just made.
 struct Made {
   std::string_view id{};
   std::string_view json{};     ///< what the request is answered with
   std::uint64_t revision = 0;  ///< for an ETag; 0 without
 };
 
-/// What a request adds to each transaction that is run for it: that it is still allowed, and what it made. The
-/// store asks the scope that its caller has entered; code between the two knows nothing of it, so that no
-/// handler can forget it.
+/// What a request adds to each transaction that runs for it: the check that it is still allowed, and a record
+/// of what it made. The store calls the scope that its caller has entered. Code between the two does not know
+/// of it, so that no handler can forget it.
 class WriteScope {
  public:
   virtual ~WriteScope() = default;
@@ -29,9 +29,9 @@ class WriteScope {
 /// The scope that this thread writes in, or null: then every write is the daemon's own.
 [[nodiscard]] WriteScope* current_write_scope();
 
-/// Enters a scope on this thread until the end of the block; null leaves the one it is in. The store enters
-/// it on its writer thread too, while it runs a write of this thread. Whoever hands work to another thread and
-/// waits for it enters the scope there.
+/// Enters a scope on this thread until the end of the block; null leaves the current one. The store enters it
+/// on its writer thread too, while it runs a write of this thread. Code that hands work to another thread and
+/// waits for it must enter the scope there.
 class EnterWriteScope {
  public:
   explicit EnterWriteScope(WriteScope* scope);
@@ -43,8 +43,8 @@ class EnterWriteScope {
   WriteScope* before_;
 };
 
-/// What was asked for is committed: what this thread writes from now on, to the end of the block that entered the
-/// scope, follows from it and is the daemon's own.
+/// The requested change is committed. What this thread writes from now on, until the end of the block that
+/// entered the scope, is the daemon's own.
 void leave_write_scope();
 
 /// Tells the scope of this transaction, if there is one, what was made.

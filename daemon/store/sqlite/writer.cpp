@@ -7,6 +7,8 @@
 #include <exception>
 #include <utility>
 
+#include "schema/failf.hpp"
+
 namespace driftgate::store {
 
 namespace {
@@ -33,15 +35,13 @@ Result<void> Writer::submit(std::string_view what, Result<void> (*run)(void*, Tx
   Item item{what, run, context};
   std::unique_lock lock(mutex_);
   if (std::this_thread::get_id() == thread_id_) {
-    return schema::fail(ErrorCode::internal,
-                        fmt::format("{}: a write inside a write would wait for itself", what));
+    return schema::failf(ErrorCode::internal, "{}: a write inside a write would wait for itself", what);
   }
-  if (stopping_) return schema::fail(ErrorCode::unavailable, fmt::format("{}: the daemon is stopping", what));
+  if (stopping_) return schema::failf(ErrorCode::unavailable, "{}: the daemon is stopping", what);
   if (queue_.size() >= queue_limit_) {
     ++stats_.refused;
-    return schema::fail(
-        ErrorCode::unavailable,
-        fmt::format("{}: {} writes are waiting already, try again in a moment", what, queue_limit_));
+    return schema::failf(ErrorCode::unavailable, "{}: {} writes are already waiting: try again in a moment",
+                         what, queue_limit_);
   }
   queue_.push_back(&item);
   arrived_.notify_one();
@@ -62,15 +62,17 @@ void Writer::loop() {
 Writer::Item* Writer::wait_for_item() {
   std::unique_lock lock(mutex_);
   arrived_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-  if (queue_.empty()) return nullptr;
-  Item* item = queue_.front();
-  queue_.pop_front();
-  return item;
+  return take_first();
 }
 
 Writer::Item* Writer::next_item(const Group& group, Clock::time_point deadline) {
   if (group.size() >= kMaxGroup || Clock::now() >= deadline) return nullptr;
   const std::lock_guard lock(mutex_);
+  return take_first();
+}
+
+/// With the mutex locked.
+Writer::Item* Writer::take_first() {
   if (queue_.empty()) return nullptr;
   Item* item = queue_.front();
   queue_.pop_front();
@@ -110,21 +112,19 @@ Result<void> Writer::begin(CommitHook* hook) {
 }
 
 Result<void> Writer::run_item(Item& item) {
-  auto done = connection_->execute("SAVEPOINT item", item.what);
-  if (!done) return done;
+  TRY(connection_->execute("SAVEPOINT item", item.what));
   Tx tx(*connection_);
+  Result<void> done;
   try {
     done = item.run(item.context, tx);
   } catch (const std::exception& error) {
-    done = schema::fail(ErrorCode::internal, fmt::format("{}: {}", item.what, error.what()));
+    done = schema::failf(ErrorCode::internal, "{}: {}", item.what, error.what());
   }
   if (!done && !connection_->autocommit()) {
-    auto undone = connection_->execute("ROLLBACK TO item", item.what);
-    if (!undone) return undone;
+    TRY(connection_->execute("ROLLBACK TO item", item.what));
   }
   if (!connection_->autocommit()) {
-    auto released = connection_->execute("RELEASE item", item.what);
-    if (!released) return released;
+    TRY(connection_->execute("RELEASE item", item.what));
   }
   return done;
 }
@@ -152,8 +152,7 @@ void Writer::finish_group(Group& group, Result<void> transaction, CommitHook* ho
 Result<void> Writer::commit(CommitHook* hook) {
   if (hook != nullptr) {
     Tx tx(*connection_);
-    auto ready = hook->before_commit(tx);
-    if (!ready) return ready;
+    TRY(hook->before_commit(tx));
   }
   auto done = connection_->execute("COMMIT", "commit");
   if (!done && done.error().code == ErrorCode::io) {

@@ -51,6 +51,7 @@ class Writer {
 
   void loop();
   Item* wait_for_item();
+  Item* take_first();
   Item* next_item(const Group& group, std::chrono::steady_clock::time_point deadline);
   Group run_group(Item* first);
   Result<void> run_item(Item& item);

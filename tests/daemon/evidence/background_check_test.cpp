@@ -42,9 +42,7 @@ void fill(store::Store& store, int entries) {
 
 }  // namespace
 
-TEST_CASE("the check of a running daemon reads each entry while others are appended") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "the check of a running daemon reads each entry while others are appended") {
   auto heads = must(HeadPublisher::start(*store, {}));
   fill(*store, 5'000);
   const BackgroundCheck check(*store, newest_head(*heads), [](const Difference&) { FAIL("a difference"); });
@@ -63,14 +61,9 @@ TEST_CASE("the check of a running daemon names what was changed, once, and goes 
     auto heads = must(HeadPublisher::start(*store, {}));
     fill(*store, 3'000);
   }
-  {
-    auto raw = must(store::Connection::open((dir.path() / "driftgate.db").string(),
-                                            store::Connection::Mode::read_write, ""));
-    must(
-        raw->execute("DROP TRIGGER entries_no_update; UPDATE entries SET "
-                     "bytes = CAST(replace(bytes, 'x', 'y') AS BLOB) WHERE seq IN (100, 2500)",
-                     "damage"));
-  }
+  change_database(dir.path(),
+                  "DROP TRIGGER entries_no_update; UPDATE entries SET "
+                  "bytes = CAST(replace(bytes, 'x', 'y') AS BLOB) WHERE seq IN (100, 2500)");
   auto store = open_store(dir.path());
   auto heads = must(HeadPublisher::start(*store, {}));
   std::vector<Difference> told;
@@ -88,9 +81,7 @@ TEST_CASE("the check of a running daemon names what was changed, once, and goes 
   CHECK(told == progress.named);
 }
 
-TEST_CASE("the check of a running daemon ends when it is stopped, wherever it is") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "the check of a running daemon ends when it is stopped, wherever it is") {
   auto heads = must(HeadPublisher::start(*store, {}));
   fill(*store, 20'000);
   const auto head = newest_head(*heads);

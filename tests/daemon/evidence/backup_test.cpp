@@ -56,11 +56,6 @@ struct Fixture {
   }
 };
 
-std::string content_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 }  // namespace
 
 TEST_CASE_FIXTURE(
@@ -141,14 +136,9 @@ TEST_CASE_FIXTURE(Fixture, "an accepted loss begins an epoch: another origin, an
 TEST_CASE_FIXTURE(Fixture, "a backup with an altered entry, or with damaged pages, is not restored") {
   add_entries(200);
   back_up("one");
-  {
-    auto raw = must(store::Connection::open((backups / "one" / kBackupDatabase).string(),
-                                            store::Connection::Mode::read_write, ""));
-    must(
-        raw->execute("DROP TRIGGER entries_no_update;"
-                     "UPDATE entries SET bytes = CAST(replace(bytes, 'x', 'y') AS BLOB) WHERE seq = 5",
-                     "damage"));
-  }
+  change_database(backups / "one",
+                  "DROP TRIGGER entries_no_update;"
+                  "UPDATE entries SET bytes = CAST(replace(bytes, 'x', 'y') AS BLOB) WHERE seq = 5");
   CHECK(restore("one").error().code == store::ErrorCode::corrupt);
   back_up("two");
   {

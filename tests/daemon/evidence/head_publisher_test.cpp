@@ -17,22 +17,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 Checkpoint published(const fs::path& folder) {
   const auto key = must(SigningKey::load((folder / "log.key").string()));
-  return must(open_checkpoint(contents(folder / "head.note"), HeadOptions{}.origin, key.public_key()));
-}
-
-/// Runs a daemon's life in `folder`: opens, appends `entries`, publishes, stops.
-void live(const fs::path& folder, int entries) {
-  auto store = open_store(folder);
-  auto heads = must(HeadPublisher::start(*store, {}));
-  for (int i = 0; i < entries; ++i) append_one(*store, draft(i));
-  heads->stop();
+  return must(open_checkpoint(content_of(folder / "head.note"), HeadOptions{}.origin, key.public_key()));
 }
 
 }  // namespace
@@ -57,9 +44,7 @@ TEST_CASE("the newest head is published after commits and once more at the end")
   CHECK(published(dir.path()).size == 54);
 }
 
-TEST_CASE("a head of the tree as it was is signed on demand") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "a head of the tree as it was is signed on demand") {
   auto heads = must(HeadPublisher::start(*store, {}));
   for (int i = 0; i < 5; ++i) append_one(*store, draft(i));
   const auto key = must(SigningKey::load((dir.path() / "log.key").string())).public_key();
@@ -106,7 +91,7 @@ TEST_CASE("a missing, altered or foreign head is refused while the log has entri
     const auto started = HeadPublisher::start(*store, {});
     return !started && started.error().code == ErrorCode::corrupt;
   };
-  const std::string note = contents(dir.path() / "head.note");
+  const std::string note = content_of(dir.path() / "head.note");
   for (std::size_t cut = 0; cut < note.size(); cut += 7) {
     CAPTURE(cut);
     std::ofstream(dir.path() / "head.note", std::ios::binary | std::ios::trunc) << note.substr(0, cut);
@@ -124,9 +109,8 @@ TEST_CASE("a missing, altered or foreign head is refused while the log has entri
   CHECK(published(dir.path()).size == 6);
 }
 
-TEST_CASE("a head that cannot be written is reported and published when it can be again") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture,
+                  "a head that cannot be written is reported and published when it can be again") {
   const fs::path place = dir.path() / "elsewhere";
   fs::create_directory(place);
   auto heads = must(HeadPublisher::start(*store, {.head_file = place / "head.note"}));

@@ -28,24 +28,6 @@ namespace {
 
 const std::string kOrigin = HeadOptions{}.origin;
 
-std::string content_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void live(const fs::path& folder, int entries) {
-  auto store = open_store(folder);
-  auto heads = must(HeadPublisher::start(*store, {}));
-  for (int i = 0; i < entries; ++i) append_one(*store, draft(i));
-}
-
-/// Why a daemon does not start on a folder; empty when it does.
-std::string refusal(const fs::path& folder) {
-  auto store = open_store(folder);
-  const auto heads = HeadPublisher::start(*store, {});
-  return heads ? "" : heads.error().describe();
-}
-
 /// Rotates a key of a daemon that does not run.
 Result<PublicKey> rotate(const fs::path& folder, const KeyFile& file, const std::string& reason,
                          std::int64_t now_us) {
@@ -92,7 +74,7 @@ TEST_CASE("a key that needs a password, or is of another algorithm, is refused a
     ::close(before);
     REQUIRE(!loaded);
     CHECK(loaded.error().code == ErrorCode::corrupt);
-    CHECK(loaded.error().message.find("is no PKCS #8 PEM file of an Ed25519 key") != std::string::npos);
+    CHECK(loaded.error().message.find("is not a PKCS #8 PEM file of an Ed25519 key") != std::string::npos);
     CHECK(read == 0);
   }
   write_pem(dir.path() / "good", "ED25519", nullptr);
@@ -194,7 +176,7 @@ TEST_CASE(
   CHECK(refusal(dir.path()).find("is not the one in force, which trust.json in the data folder names") !=
         std::string::npos);
   put("-----BEGIN");
-  CHECK(refusal(dir.path()).find("is no PKCS #8 PEM file of an Ed25519 key") != std::string::npos);
+  CHECK(refusal(dir.path()).find("is not a PKCS #8 PEM file of an Ed25519 key") != std::string::npos);
   fs::remove(key);
   CHECK(refusal(dir.path()).find("is missing, though the log has a published head or entries") !=
         std::string::npos);

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "daemon/evidence/index/entry_index.hpp"
-#include "daemon/evidence/verify/verify_search.hpp"
+#include "daemon/evidence/verify/table_checks.hpp"
 #include "daemon/store/sqlite/connection.hpp"
 #include "tests/daemon/evidence/entries.hpp"
 #include "tests/daemon/evidence/naive_merkle.hpp"
@@ -20,9 +20,7 @@ using store::ErrorCode;
 using store::Reader;
 using store::Tx;
 
-TEST_CASE("the stored tree has the roots and proofs of its entries' bytes") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "the stored tree has the roots and proofs of its entries' bytes") {
   std::vector<std::string> leaves;
   constexpr std::size_t kEntries = 140;  // two stored groups and a rest
   for (std::size_t i = 0; i < kEntries; ++i) {
@@ -52,9 +50,7 @@ TEST_CASE("the stored tree has the roots and proofs of its entries' bytes") {
   CHECK(must(verify_log(*store)) == kEntries);
 }
 
-TEST_CASE("an entry whose transaction fails leaves neither a gap nor a node") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "an entry whose transaction fails leaves neither a gap nor a node") {
   append_one(*store, draft(1));
   append_one(*store, draft(2));
   const auto failed = store->write("fails", [](Tx& tx) -> Result<Appended> {
@@ -67,9 +63,7 @@ TEST_CASE("an entry whose transaction fails leaves neither a gap nor a node") {
   CHECK(must(verify_log(*store)) == 3);
 }
 
-TEST_CASE("what appending keeps in memory is right whatever is undone around it") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "what appending keeps in memory is right whatever is undone around it") {
   const auto seed = seed_of_run();
   INFO("seed (set DRIFTGATE_TEST_SEED to repeat): " << seed);
   std::mt19937_64 random(seed);
@@ -102,9 +96,7 @@ TEST_CASE("what appending keeps in memory is right whatever is undone around it"
   must(verify_search(*store));
 }
 
-TEST_CASE("an entry that is not canonical is refused and nothing is stored") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "an entry that is not canonical is refused and nothing is stored") {
   auto bad = draft(1);
   bad.body.emplace("Bad Key", 1);
   const auto refused = store->write("bad", [&](Tx& tx) { return append(tx, bad); });
@@ -127,15 +119,10 @@ TEST_CASE("verification finds a flipped bit in any entry or node") {
       auto store = open_store(dir.path());
       for (int i = 0; i < 200; ++i) append_one(*store, draft(i));
     }
-    {
-      auto raw = must(store::Connection::open((dir.path() / "driftgate.db").string(),
-                                              store::Connection::Mode::read_write, ""));
-      must(
-          raw->execute("DROP TRIGGER entries_no_update; DROP TRIGGER entries_no_delete;"
-                       "DROP TRIGGER tree_nodes_no_update; DROP TRIGGER tree_nodes_no_delete;",
-                       "damage"));
-      must(raw->execute(damage, "damage"));
-    }
+    change_database(dir.path(),
+                    std::string("DROP TRIGGER entries_no_update; DROP TRIGGER entries_no_delete;"
+                                "DROP TRIGGER tree_nodes_no_update; DROP TRIGGER tree_nodes_no_delete;") +
+                        damage);
     auto store = open_store(dir.path());
     const auto verified = verify_log(*store);
     REQUIRE(!verified);
@@ -143,9 +130,8 @@ TEST_CASE("verification finds a flipped bit in any entry or node") {
   }
 }
 
-TEST_CASE("each entry about a promotion names the one before it about the same promotion") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture,
+                  "each entry about a promotion names the one before it about the same promotion") {
   auto about = [&](const char* promotion) {
     auto entry = draft(1);
     if (promotion != nullptr) entry.subject.promotion = promotion;

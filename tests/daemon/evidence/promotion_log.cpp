@@ -1,5 +1,7 @@
 #include "tests/daemon/evidence/promotion_log.hpp"
 
+#include <doctest/doctest.h>
+
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -127,6 +129,25 @@ std::string PromotionLog::bundle(const BundleRequest& request) {
 BundleReport PromotionLog::verify(const std::string& bytes) const {
   std::istringstream in(bytes);
   return verify_bundle(in, options);
+}
+
+void PromotionLog::check_changes(const Lines& lines, const std::vector<Change>& changes,
+                                 const std::function<std::string(const Lines&)>& spell) const {
+  for (const Change& change : changes) {
+    CAPTURE(change.what);
+    Lines changed = lines;
+    change.make(changed);
+    check_report(verify(spell(changed)), change.result, change.words);
+  }
+}
+
+void check_report(const BundleReport& report, BundleResult result, const std::string& words) {
+  CHECK_MESSAGE(report.result == result, text_of(report));
+  CHECK_MESSAGE(text_of(report).find(words) != std::string::npos, text_of(report));
+}
+
+void erase_line(Lines& lines, std::size_t at) {
+  lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
 std::string text_of(const BundleReport& report) {

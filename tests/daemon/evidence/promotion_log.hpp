@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,17 @@ inline const std::vector<std::string> kLadder = {"offline-numeric", "statistical
 [[nodiscard]] Body clause_body(const std::string& verdict, const std::string& clause = "numerical.kl");
 /// The body of a stage's decision over `count` clauses from entry `first` on.
 [[nodiscard]] Body stage_body(const std::string& verdict, std::int64_t first, std::int64_t count);
+
+/// A bundle as its lines, to be changed.
+using Lines = std::vector<nlohmann::json>;
+
+/// A change of a bundle's lines, and what the verifier must find then.
+struct Change {
+  const char* what;
+  std::function<void(Lines&)> make;
+  BundleResult result;
+  const char* words;
+};
 
 /// A data folder whose log holds the promotion "pr-1", entry by entry as a daemon writes them, with all that
 /// its bundles are made and verified with.
@@ -56,13 +68,18 @@ struct PromotionLog {
 
   [[nodiscard]] std::string bundle(const BundleRequest& request = {.promotion = "pr-1"});
   [[nodiscard]] BundleReport verify(const std::string& bytes) const;
+  /// Makes each change alone, and checks what the verifier finds in the text that `spell` makes of the lines.
+  void check_changes(const Lines& lines, const std::vector<Change>& changes,
+                     const std::function<std::string(const Lines&)>& spell) const;
 };
 
 /// "result: message", one finding a line.
 [[nodiscard]] std::string text_of(const BundleReport& report);
 
-/// A bundle as its lines, to be changed.
-using Lines = std::vector<nlohmann::json>;
+/// Checks the result of a report and that its findings contain `words`.
+void check_report(const BundleReport& report, BundleResult result, const std::string& words);
+
+void erase_line(Lines& lines, std::size_t at);
 [[nodiscard]] Lines lines_of(const std::string& bundle);
 [[nodiscard]] std::string joined(const Lines& lines);
 /// With the counts and the digest of the end made anew, as whoever forges a bundle would.

@@ -15,10 +15,7 @@ using schema::EvidenceKind;
 
 namespace {
 
-struct Fixture {
-  TempDir dir;
-  std::unique_ptr<store::Store> store = open_store(dir.path());
-
+struct Fixture : StoreFixture {
   Fixture() {
     for (std::int64_t i = 0; i < 60; ++i) {
       schema::EntryDraft entry = draft(1'000 + i);
@@ -176,9 +173,8 @@ TEST_CASE_FIXTURE(ManyEntries, "a range of time is exact though the clock was se
   check({.from_us = 99'999}, [](std::int64_t) { return false; });
 }
 
-TEST_CASE("an entry is found by the kernel that it names, and by that of its promotion's candidate") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture,
+                  "an entry is found by the kernel that it names, and by that of its promotion's candidate") {
   insert_running_stage(*store);
   write(*store, [&](store::Tx& tx) -> Result<void> {
     for (std::int64_t i = 0; i < kIndexBlock + 20; ++i) {

@@ -20,24 +20,6 @@ namespace {
 
 const std::string kOrigin = HeadOptions{}.origin;
 
-std::string content_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void live(const fs::path& folder, int entries) {
-  auto store = open_store(folder);
-  auto heads = must(HeadPublisher::start(*store, {}));
-  for (int i = 0; i < entries; ++i) append_one(*store, draft(i));
-}
-
-/// Why a daemon does not start on a folder; empty when it does.
-std::string refusal(const fs::path& folder) {
-  auto store = open_store(folder);
-  const auto heads = HeadPublisher::start(*store, {});
-  return heads ? "" : heads.error().describe();
-}
-
 }  // namespace
 
 TEST_CASE("a restore that cannot put the database in its place leaves a folder on which the daemon starts") {

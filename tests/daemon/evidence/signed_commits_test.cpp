@@ -31,27 +31,13 @@ constexpr const char* kUnguarded =
     "DROP TRIGGER tree_nodes_append; DROP TRIGGER tree_nodes_no_update; DROP TRIGGER tree_nodes_no_delete;"
     "DROP TRIGGER log_head_grows; DROP TRIGGER log_head_no_delete;";
 
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// Changes the database as somebody with sqlite3 would.
 void change(const fs::path& folder, const std::string& script) {
-  auto raw = must(
-      store::Connection::open((folder / "driftgate.db").string(), store::Connection::Mode::read_write, ""));
-  must(raw->execute((kUnguarded + script).c_str(), "change"));
+  change_database(folder, kUnguarded + script);
 }
 
-void live(const fs::path& folder, int entries) {
-  auto store = open_store(folder);
-  auto heads = must(HeadPublisher::start(*store, {}));
-  for (int i = 0; i < entries; ++i) append_one(*store, draft(i));
-  heads->stop();
-}
-
-/// Why the start is refused; empty when it is not.
-std::string refusal(const fs::path& folder) {
+/// Why the start is refused as corrupt; empty when it is not.
+std::string corruption(const fs::path& folder) {
   auto store = open_store(folder);
   const auto heads = HeadPublisher::start(*store, {});
   if (heads) return {};
@@ -93,9 +79,8 @@ void live_unsigned(const fs::path& folder, int entries, std::uint64_t published)
 
 }  // namespace
 
-TEST_CASE("the head that the database keeps covers each commit as soon as it is acknowledged") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture,
+                  "the head that the database keeps covers each commit as soon as it is acknowledged") {
   auto heads = must(HeadPublisher::start(*store, {}));
   const auto key = must(SigningKey::load((dir.path() / "log.key").string())).public_key();
   for (std::uint64_t size = 0; size <= 140; ++size) {
@@ -129,7 +114,7 @@ TEST_CASE("commits of many threads, some of whose writes are undone, stay signed
     }
     for (auto& thread : threads) thread.join();
   }
-  CHECK(refusal(dir.path()).empty());
+  CHECK(corruption(dir.path()).empty());
   CHECK(head_in(dir.path()).size == 240);
   CHECK(verified(dir.path()).result == BundleResult::ok);
 }
@@ -147,7 +132,7 @@ TEST_CASE("entries that were appended without the key are refused, and never sig
         for (int i = 0; i < forged; ++i) append_one(*store, draft(i, "forged"));
       }
       for (int tries = 0; tries < 2; ++tries) {
-        const auto why = refusal(dir.path());
+        const auto why = corruption(dir.path());
         CHECK_MESSAGE(has(why, "have no signature"), why);
         CHECK(has(why, std::to_string(before)));
       }
@@ -168,7 +153,7 @@ TEST_CASE("an emptied, dropped or changed head of the database is refused by its
        "somebody emptied the table"},
       {"DROP TABLE log_head", "cannot be read"},
       {"UPDATE log_head SET size = 4", "signed head"},
-      {"UPDATE log_head SET note = 'x'", "no signed note"},
+      {"UPDATE log_head SET note = 'x'", "not a signed note"},
       {"UPDATE log_head SET note = replace(note, 'driftgate', 'driftgatf')", "signed head"},
       {"DELETE FROM entries WHERE seq = 69", "somebody removed the last ones"},
   };
@@ -177,7 +162,7 @@ TEST_CASE("an emptied, dropped or changed head of the database is refused by its
     TempDir dir;
     live(dir.path(), 70);
     // The published head may be an older one: then it alone does not tell.
-    const std::string older = contents(dir.path() / "head.note");
+    const std::string older = content_of(dir.path() / "head.note");
     live(dir.path(), 0);
     std::ofstream(dir.path() / "head.note") << older;
     const bool shorter = has(script, "entries");
@@ -226,12 +211,8 @@ TEST_CASE("what another process appends under a running daemon is not signed, an
     auto heads = must(HeadPublisher::start(*store, {}));
     for (int i = 0; i < 3; ++i) append_one(*store, draft(i));
     const std::string before = must(heads->signed_head());
-    {
-      auto raw = must(store::Connection::open((dir.path() / "driftgate.db").string(),
-                                              store::Connection::Mode::read_write, ""));
-      must(raw->execute("INSERT INTO entries(seq, time_us, kind, actor, bytes) VALUES(3, 1, 'k', 'a', x'00')",
-                        "forge"));
-    }
+    change_database(dir.path(),
+                    "INSERT INTO entries(seq, time_us, kind, actor, bytes) VALUES(3, 1, 'k', 'a', x'00')");
     for (int tries = 0; tries < 3; ++tries) {
       const auto refused = store->write("append", [](store::Tx& tx) { return append(tx, draft(9)); });
       REQUIRE(!refused);
@@ -241,20 +222,20 @@ TEST_CASE("what another process appends under a running daemon is not signed, an
     CHECK(must(heads->signed_head()) == before);
     heads->stop();
   }
-  CHECK(has(refusal(dir.path()), "have no signature"));
+  CHECK(has(corruption(dir.path()), "have no signature"));
 }
 
 TEST_CASE("a folder whose commits were not signed is taken over once") {
   TempDir dir;
   live_unsigned(dir.path(), 70, 65);
   CHECK(verified(dir.path()).result != BundleResult::ok);
-  CHECK(refusal(dir.path()).empty());
+  CHECK(corruption(dir.path()).empty());
   CHECK(head_in(dir.path()).size == 70);
   CHECK(commits_are_signed({.head_file = dir.path() / "head.note"}));
   live(dir.path(), 3);
   CHECK(verified(dir.path()).result == BundleResult::ok);
   change(dir.path(), "UPDATE log_head SET size = 0, note = ''");
-  CHECK(has(refusal(dir.path()), "somebody emptied the table"));
+  CHECK(has(corruption(dir.path()), "somebody emptied the table"));
 }
 
 TEST_CASE("a folder whose commits were not signed must extend its published head") {
@@ -263,7 +244,7 @@ TEST_CASE("a folder whose commits were not signed must extend its published head
   live_unsigned(other.path(), 60, 60);
   fs::copy_file(other.path() / "driftgate.db", dir.path() / "driftgate.db",
                 fs::copy_options::overwrite_existing);
-  CHECK(has(refusal(dir.path()), "rollback detected"));
+  CHECK(has(corruption(dir.path()), "rollback detected"));
 }
 
 TEST_CASE("a head of a time before the key in force comes with the proof that the newest head continues it") {
@@ -305,7 +286,7 @@ TEST_CASE("a head of a time before the key in force comes with the proof that th
   CHECK(verified(dir.path(), changed).result == BundleResult::untrusted);
   TempDir other;
   live(other.path(), 5);
-  CHECK(verified(dir.path(), contents(other.path() / "head.note")).result == BundleResult::untrusted);
+  CHECK(verified(dir.path(), content_of(other.path() / "head.note")).result == BundleResult::untrusted);
 }
 
 TEST_CASE("a backup with entries that nobody signed is not restored, whatever loss is accepted") {

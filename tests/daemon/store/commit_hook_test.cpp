@@ -5,6 +5,7 @@
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/sqlite/connection.hpp"
 #include "daemon/store/sqlite/migrate.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 #include "daemon/store/store.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
@@ -19,7 +20,7 @@ constexpr Sql kCountBlobs{"count blobs", "SELECT count(*) FROM blobs"};
 
 std::int64_t count_blobs(Store& store) {
   return read(store, [](Reader& reader) -> Result<std::int64_t> {
-    auto count = reader.one(kCountBlobs, {}, [](const Row& row) { return row.integer(0); });
+    auto count = find_row<std::int64_t>(reader, kCountBlobs, {});
     if (!count) return std::unexpected(count.error());
     return count->value_or(-1);
   });
@@ -55,9 +56,8 @@ Result<void> put(Store& store, const std::string& bytes, bool fails = false) {
 
 }  // namespace
 
-TEST_CASE("what the commit hook writes is committed with the items, and with nothing else") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture,
+                  "what the commit hook writes is committed with the items, and with nothing else") {
   const auto hook = std::make_shared<Hook>();
   must(put(*store, "before"));
   store->set_commit_hook(hook);
@@ -69,9 +69,8 @@ TEST_CASE("what the commit hook writes is committed with the items, and with not
   CHECK(count_blobs(*store) == 3);
 }
 
-TEST_CASE("an error of the commit hook refuses every item of the transaction and undoes it") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture,
+                  "an error of the commit hook refuses every item of the transaction and undoes it") {
   const auto hook = std::make_shared<Hook>();
   store->set_commit_hook(hook);
   hook->fail_begun = true;

@@ -28,11 +28,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 unsigned mode_of(const fs::path& path) {
   struct stat status {};
   REQUIRE(::stat(path.c_str(), &status) == 0);
@@ -41,12 +36,6 @@ unsigned mode_of(const fs::path& path) {
 
 std::string put(Store& store, const std::string& bytes) {
   return write(store, [&](Tx& tx) { return put_blob(tx, bytes, "text/plain", 1); });
-}
-
-/// Changes a closed database as somebody with sqlite3 would.
-void change(const fs::path& folder, const char* script) {
-  auto raw = must(Connection::open((folder / "driftgate.db").string(), Connection::Mode::read_write, ""));
-  must(raw->execute(script, "change"));
 }
 
 Error refusal(const StoreOptions& options) {
@@ -84,7 +73,7 @@ TEST_CASE("a copy takes no file's place, and leaves nothing when it fails") {
   const fs::path target = dir.path() / "copy.db";
   std::ofstream(target) << "theirs";
   CHECK(copy_database(dir.path(), target).error().code == ErrorCode::already_exists);
-  CHECK(contents(target) == "theirs");
+  CHECK(content_of(target) == "theirs");
   fs::remove(target);
   fs::create_symlink(dir.path() / "elsewhere", target);
   CHECK(!copy_database(dir.path(), target));
@@ -95,7 +84,7 @@ TEST_CASE("a copy takes no file's place, and leaves nothing when it fails") {
   CHECK(copy_file_durably(dir.path() / "none", target).error().code == ErrorCode::io);
   CHECK(!fs::exists(target));
   must(copy_file_durably(dir.path() / "driftgate.db", target));
-  CHECK(contents(target) == contents(dir.path() / "driftgate.db"));
+  CHECK(content_of(target) == content_of(dir.path() / "driftgate.db"));
   CHECK(copy_file_durably(dir.path() / "driftgate.db", target).error().code == ErrorCode::already_exists);
 }
 
@@ -124,7 +113,7 @@ TEST_CASE("a blob whose bytes were changed is refused, and is not taken for anot
   TempDir dir;
   std::string digest;
   { digest = put(*open_store(dir.path()), "evidence"); }
-  change(dir.path(), "UPDATE blobs SET bytes = CAST('evidencf' AS BLOB)");
+  change_database(dir.path(), "UPDATE blobs SET bytes = CAST('evidencf' AS BLOB)");
   auto store = open_store(dir.path());
   const auto found = store->read([&](Reader& reader) { return find_blob(reader, digest); });
   REQUIRE(!found);
@@ -144,14 +133,14 @@ TEST_CASE("a list of migrations that was changed is refused, and the database le
     CAPTURE(script);
     TempDir dir;
     { put(*open_store(dir.path()), "x"); }
-    change(dir.path(), script);
-    const std::string before = contents(dir.path() / "driftgate.db");
+    change_database(dir.path(), script);
+    const std::string before = content_of(dir.path() / "driftgate.db");
     for (const bool read_only : {false, true}) {
       const auto error = refusal({.data_dir = dir.path(), .read_only = read_only});
       CHECK(error.code == code);
       CHECK_MESSAGE(error.describe().find(words) != std::string::npos, error.describe());
     }
-    CHECK(contents(dir.path() / "driftgate.db") == before);
+    CHECK(content_of(dir.path() / "driftgate.db") == before);
   }
 }
 
@@ -161,7 +150,7 @@ TEST_CASE("a database whose list of migrations is empty or gone is not migrated 
     TempDir dir;
     std::string digest;
     { digest = put(*open_store(dir.path()), "kept"); }
-    change(dir.path(), script);
+    change_database(dir.path(), script);
     CHECK(!Store::open({.data_dir = dir.path()}));
     auto raw =
         must(Connection::open((dir.path() / "driftgate.db").string(), Connection::Mode::read_only, ""));
@@ -182,7 +171,7 @@ TEST_CASE("a store is opened on a folder that it can hold, with readers and a qu
   fs::create_directory(dir.path() / "linked");
   fs::create_symlink(dir.path() / "theirs", dir.path() / "linked" / "driftgate.db");
   CHECK(refusal({.data_dir = dir.path() / "linked"}).message.find("cannot open the database") == 0);
-  CHECK(contents(dir.path() / "theirs").empty());
+  CHECK(content_of(dir.path() / "theirs").empty());
 }
 
 TEST_CASE("the lock of a folder ends with its holder, however that ends") {
@@ -197,7 +186,7 @@ TEST_CASE("the lock of a folder ends with its holder, however that ends") {
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WEXITSTATUS(status) == 7);
   auto lock = must(FolderLock::take(dir.path()));
-  CHECK(contents(dir.path() / "driftgate.lock") == std::to_string(::getpid()));
+  CHECK(content_of(dir.path() / "driftgate.lock") == std::to_string(::getpid()));
   auto moved = std::move(lock);
   const auto second = FolderLock::take(dir.path());
   REQUIRE(!second);
@@ -235,9 +224,7 @@ TEST_CASE("an answer is kept with its effect or not at all, also when the disk i
   CHECK(both().error().code == ErrorCode::already_exists);
 }
 
-TEST_CASE("an idempotency key belongs to one person, and is as long as it may be") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "an idempotency key belongs to one person, and is as long as it may be") {
   const std::string longest(kMaxIdempotencyKeyBytes, 'k');
   for (const std::string who : {"ada", "bob"}) {
     write(*store, [&](Tx& tx) {
@@ -252,5 +239,6 @@ TEST_CASE("an idempotency key belongs to one person, and is as long as it may be
   CHECK(!must(find("cleo", longest, "d")));
   CHECK(find("ada", longest, "e").error().message.find("was used with another request: use a new key") !=
         std::string::npos);
-  CHECK(find("ada", longest + "k", "d").error().message == "an Idempotency-Key has 1 to 255 characters");
+  CHECK(find("ada", longest + "k", "d").error().message ==
+        "an Idempotency-Key must have 1 to 255 characters");
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "daemon/store/sqlite/connection.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
 
@@ -42,9 +43,7 @@ bool runs(Store& store, const Sql& sql, Params params) {
 
 }  // namespace
 
-TEST_CASE("the log can only be appended to, whatever the statement") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "the log can only be appended to, whatever the statement") {
   REQUIRE(runs(*store, kInsert, {0}));
   REQUIRE(runs(*store, kInsert, {1}));
   CHECK(!runs(*store, kInsert, {1}));
@@ -57,15 +56,12 @@ TEST_CASE("the log can only be appended to, whatever the statement") {
     CHECK(!runs(*store, *sql, {0}));
     CHECK(!runs(*store, *sql, {1}));
   }
-  const auto content = read(*store, [](Reader& reader) {
-    return reader.one(kContent, {}, [](const Row& row) { return row.text(0); });
-  });
+  const auto content =
+      read(*store, [](Reader& reader) { return find_row<std::string>(reader, kContent, {}); });
   CHECK(content == "00,00");
 }
 
-TEST_CASE("the tree can only be appended to") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "the tree can only be appended to") {
   REQUIRE(runs(*store, kInsertNode, {0}));
   CHECK(!runs(*store, kInsertNode, {0}));
   CHECK(!runs(*store, kInsertNode, {2}));
@@ -89,9 +85,7 @@ TEST_CASE("the triggers hold without the authorizer, recursive ones included") {
   }
 }
 
-TEST_CASE("the writer cannot change the schema, attach files or set PRAGMAs") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "the writer cannot change the schema, attach files or set PRAGMAs") {
   for (const Sql* sql : {&kDropTrigger, &kDropTable, &kAlter, &kCreate, &kAttach, &kPragma, &kWritable}) {
     CAPTURE(sql->name);
     CHECK(!runs(*store, *sql, {}));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/store/sqlite/connection.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 #include "tests/daemon/store/rows.hpp"
 #include "tests/daemon/store/temp_dir.hpp"
 
@@ -37,7 +38,7 @@ std::unique_ptr<Connection> connect(const TempDir& dir) {
 
 std::string tables(Connection& connection) {
   Reader reader(connection);
-  return must(reader.one(kTables, {}, [](const Row& row) { return row.text(0); })).value();
+  return must(find_row<std::string>(reader, kTables, {})).value();
 }
 
 std::vector<std::string> columns(Connection& connection) {
@@ -130,7 +131,7 @@ TEST_CASE("a crash inside a migration is harmless") {
   CHECK(tables(*connection) == "a,schema_migrations");
   must(migrate(*connection, kTwo, 2));
   Reader reader(*connection);
-  CHECK(must(reader.one(kVersions, {}, [](const Row& row) { return row.integer(0); })) == 2);
+  CHECK(must(find_row<std::int64_t>(reader, kVersions, {})) == 2);
 }
 
 TEST_CASE("a database of revision 44abce1 gets the columns, indexes and triggers of a new one") {

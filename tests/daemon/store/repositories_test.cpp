@@ -10,6 +10,7 @@
 #include "daemon/store/promotions/verdicts.hpp"
 #include "daemon/store/promotions/waivers.hpp"
 #include "daemon/store/registry/routes.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 #include "daemon/store/sqlite/write_scope.hpp"
 #include "schema/sha256.hpp"
 #include "tests/daemon/store/rows.hpp"
@@ -21,11 +22,6 @@ using namespace driftgate::store::testing;
 
 namespace {
 
-struct Fixture {
-  TempDir dir;
-  std::unique_ptr<Store> store = open_store(dir.path());
-};
-
 /// The error code of a write, or nothing when it succeeded.
 template <typename F>
 std::optional<ErrorCode> code(Store& store, F&& f) {
@@ -36,7 +32,7 @@ std::optional<ErrorCode> code(Store& store, F&& f) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "a contract is stored once and found by digest and by name") {
+TEST_CASE_FIXTURE(StoreFixture, "a contract is stored once and found by digest and by name") {
   const ContractRow first{.digest = "sha256:1",
                           .name = "c",
                           .canonical = std::string("\0{}", 3),
@@ -59,7 +55,7 @@ TEST_CASE_FIXTURE(Fixture, "a contract is stored once and found by digest and by
   });
 }
 
-TEST_CASE_FIXTURE(Fixture, "a kernel's name stands for one identity") {
+TEST_CASE_FIXTURE(StoreFixture, "a kernel's name stands for one identity") {
   const KernelRow kernel{
       .name = "k", .digest = "sha256:1", .canonical = "{}", .registrant = "ada", .evidence_seq = 0};
   KernelRow other = kernel;
@@ -70,7 +66,8 @@ TEST_CASE_FIXTURE(Fixture, "a kernel's name stands for one identity") {
   CHECK(read(*store, [](Reader& reader) { return find_kernel(reader, "k"); }) == kernel);
 }
 
-TEST_CASE_FIXTURE(Fixture, "an engine needs its kernel, and is replaced only while no promotion uses it") {
+TEST_CASE_FIXTURE(StoreFixture,
+                  "an engine needs its kernel, and is replaced only while no promotion uses it") {
   CHECK(code(*store, [](Tx& tx) { return insert_engine(tx, {.name = "e", .kernel = "nowhere"}); }) ==
         ErrorCode::not_found);
   insert_world(*store);
@@ -84,7 +81,7 @@ TEST_CASE_FIXTURE(Fixture, "an engine needs its kernel, and is replaced only whi
   CHECK(code(*store, [&](Tx& tx) { return replace_engine(tx, engine); }) == ErrorCode::conflict);
 }
 
-TEST_CASE_FIXTURE(Fixture, "the same version keeps its first id") {
+TEST_CASE_FIXTURE(StoreFixture, "the same version keeps its first id") {
   insert_world(*store);
   auto version = read(*store, [](Reader& reader) { return find_version(reader, "ve-a"); }).value();
   version.id = "ve-other";
@@ -93,7 +90,7 @@ TEST_CASE_FIXTURE(Fixture, "the same version keeps its first id") {
   CHECK(write(*store, [&](Tx& tx) { return ensure_version(tx, version); }).id == "ve-other");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a model's epoch only grows and fences older daemons") {
+TEST_CASE_FIXTURE(StoreFixture, "a model's epoch only grows and fences older daemons") {
   insert_world(*store);
   CHECK(write(*store, [](Tx& tx) { return take_model_lock(tx, "tiny", "daemon-1", 1); }) == 1);
   CHECK(write(*store, [](Tx& tx) { return take_model_lock(tx, "tiny", "daemon-2", 2); }) == 2);
@@ -107,7 +104,7 @@ TEST_CASE_FIXTURE(Fixture, "a model's epoch only grows and fences older daemons"
   CHECK(code(*store, [](Tx& tx) { return take_model_lock(tx, "none", "d", 1); }) == ErrorCode::not_found);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a hold is set, replaced and lifted once") {
+TEST_CASE_FIXTURE(StoreFixture, "a hold is set, replaced and lifted once") {
   insert_world(*store);
   CHECK(code(*store, [](Tx& tx) { return lift_hold(tx, "tiny", 1); }) == ErrorCode::conflict);
   write(*store, [](Tx& tx) { return set_hold(tx, "tiny", "first", "ada", 1); });
@@ -123,7 +120,7 @@ TEST_CASE_FIXTURE(Fixture, "a hold is set, replaced and lifted once") {
   CHECK(code(*store, [](Tx& tx) { return set_hold(tx, "none", "r", "b", 1); }) == ErrorCode::not_found);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a promotion reads back exactly as it was written") {
+TEST_CASE_FIXTURE(StoreFixture, "a promotion reads back exactly as it was written") {
   insert_world(*store);
   auto row = promotion_row("pr-1");
   row.state = PromotionState::paused;
@@ -138,7 +135,7 @@ TEST_CASE_FIXTURE(Fixture, "a promotion reads back exactly as it was written") {
   CHECK(read(*store, [](Reader& reader) { return get_promotion(reader, "pr-1"); }) == row);
 }
 
-TEST_CASE_FIXTURE(Fixture, "one promotion holds a model, others wait queued") {
+TEST_CASE_FIXTURE(StoreFixture, "one promotion holds a model, others wait queued") {
   insert_world(*store);
   auto first = promotion_row("pr-1");
   first.state = PromotionState::running;
@@ -159,7 +156,7 @@ TEST_CASE_FIXTURE(Fixture, "one promotion holds a model, others wait queued") {
   CHECK(open[0] == second);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a promotion is changed only from what was read, and not after its end") {
+TEST_CASE_FIXTURE(StoreFixture, "a promotion is changed only from what was read, and not after its end") {
   insert_world(*store);
   auto row = promotion_row("pr-1");
   write(*store, [&](Tx& tx) { return insert_promotion(tx, row); });
@@ -176,7 +173,7 @@ TEST_CASE_FIXTURE(Fixture, "a promotion is changed only from what was read, and 
   CHECK(code(*store, [&](Tx& tx) { return update_promotion(tx, row); }) == ErrorCode::conflict);
 }
 
-TEST_CASE_FIXTURE(Fixture, "promotions are listed newest first, by model and state, in pages") {
+TEST_CASE_FIXTURE(StoreFixture, "promotions are listed newest first, by model and state, in pages") {
   insert_world(*store);
   for (const char* id : {"pr-1", "pr-2", "pr-3"}) {
     write(*store, [&](Tx& tx) { return insert_promotion(tx, promotion_row(id)); });
@@ -198,14 +195,15 @@ TEST_CASE_FIXTURE(Fixture, "promotions are listed newest first, by model and sta
   CHECK(!store->read([](Reader& reader) { return list_promotions(reader, {.limit = 1'001}); }));
 }
 
-TEST_CASE_FIXTURE(Fixture, "a promotion of unknown things is refused") {
+TEST_CASE_FIXTURE(StoreFixture, "a promotion of unknown things is refused") {
   insert_world(*store);
   auto row = promotion_row("pr-1");
   row.contract = "sha256:none";
   CHECK(code(*store, [&](Tx& tx) { return insert_promotion(tx, row); }) == ErrorCode::not_found);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a stage run is begun once, changes while it runs and is final after its end") {
+TEST_CASE_FIXTURE(StoreFixture,
+                  "a stage run is begun once, changes while it runs and is final after its end") {
   const StageKey key = insert_running_stage(*store);
   auto run = read(*store, [&](Reader& reader) { return find_stage_run(reader, key); }).value();
   CHECK(code(*store, [&](Tx& tx) { return insert_stage_run(tx, run); }) == ErrorCode::already_exists);
@@ -224,7 +222,7 @@ TEST_CASE_FIXTURE(Fixture, "a stage run is begun once, changes while it runs and
   CHECK(run.key.text() == "pr-1/offline-numeric/2");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a job dispatched twice is one job") {
+TEST_CASE_FIXTURE(StoreFixture, "a job dispatched twice is one job") {
   const StageKey key = insert_running_stage(*store);
   JobRow job{.id = "job-1", .stage = key, .name = "drift", .kind = "drift", .dir = "/jobs/1"};
   CHECK(write(*store, [&](Tx& tx) { return ensure_job(tx, job); }) == job);
@@ -241,7 +239,7 @@ TEST_CASE_FIXTURE(Fixture, "a job dispatched twice is one job") {
   CHECK(code(*store, [&](Tx& tx) { return update_job(tx, again); }) == ErrorCode::not_found);
 }
 
-TEST_CASE_FIXTURE(Fixture, "routes only move forward by epoch and revision") {
+TEST_CASE_FIXTURE(StoreFixture, "routes only move forward by epoch and revision") {
   insert_world(*store);
   RouteRow route{.model = "tiny", .epoch = 2, .revision = 5, .route = "{\"bp\":1}", .time_us = 1};
   const auto put = [&](RouteRow row) {
@@ -268,7 +266,7 @@ TEST_CASE_FIXTURE(Fixture, "routes only move forward by epoch and revision") {
   CHECK(code(*store, [&](Tx& tx) { return put_applied_route(tx, route); }) == ErrorCode::conflict);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a verdict is replaced by the newest of its clause and slice") {
+TEST_CASE_FIXTURE(StoreFixture, "a verdict is replaced by the newest of its clause and slice") {
   const StageKey key = insert_running_stage(*store);
   VerdictRow verdict{.stage = key,
                      .clause = "numerical.kl",
@@ -293,7 +291,8 @@ TEST_CASE_FIXTURE(Fixture, "a verdict is replaced by the newest of its clause an
   CHECK(code(*store, [&](Tx& tx) { return put_verdict(tx, slice); }) == ErrorCode::conflict);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a person's later decision on the same evidence takes the earlier one's place") {
+TEST_CASE_FIXTURE(StoreFixture,
+                  "a person's later decision on the same evidence takes the earlier one's place") {
   const StageKey key = insert_running_stage(*store);
   ApprovalRow approval{.id = "ap-1", .stage = key, .step = 1, .who = "bob", .evidence_digest = "sha256:e"};
   write(*store, [&](Tx& tx) { return put_approval(tx, approval); });
@@ -310,7 +309,7 @@ TEST_CASE_FIXTURE(Fixture, "a person's later decision on the same evidence takes
         std::vector{again, other});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a person waives a clause once for the same evidence") {
+TEST_CASE_FIXTURE(StoreFixture, "a person waives a clause once for the same evidence") {
   const StageKey key = insert_running_stage(*store);
   WaiverRow waiver{
       .id = "wv-1", .stage = key, .clause = "runtime.ttft", .who = "bob", .evidence_digest = "sha256:e"};
@@ -324,7 +323,7 @@ TEST_CASE_FIXTURE(Fixture, "a person waives a clause once for the same evidence"
         std::vector{waiver, again});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a stream's state never goes back to an older window") {
+TEST_CASE_FIXTURE(StoreFixture, "a stream's state never goes back to an older window") {
   const StageKey key = insert_running_stage(*store);
   StreamStateRow state{.stage = key,
                        .clause = "runtime.errors#harm",
@@ -342,7 +341,7 @@ TEST_CASE_FIXTURE(Fixture, "a stream's state never goes back to an older window"
         state);
 }
 
-TEST_CASE_FIXTURE(Fixture, "blobs are named by their content and stored once") {
+TEST_CASE_FIXTURE(StoreFixture, "blobs are named by their content and stored once") {
   const std::string bytes("a\0b", 3);
   const auto digest = write(*store, [&](Tx& tx) { return put_blob(tx, bytes, "text/plain", 1); });
   CHECK(digest == schema::sha256_digest(bytes));
@@ -356,7 +355,7 @@ TEST_CASE_FIXTURE(Fixture, "blobs are named by their content and stored once") {
         ErrorCode::limit_exceeded);
 }
 
-TEST_CASE_FIXTURE(Fixture, "an idempotency key replays its answer to the same request only") {
+TEST_CASE_FIXTURE(StoreFixture, "an idempotency key replays its answer to the same request only") {
   const auto find = [&](const KeyedRequest& request) {
     return store->read([&](Reader& reader) { return idempotency_find(reader, request); });
   };
@@ -384,7 +383,7 @@ class CountingScope final : public WriteScope {
  public:
   Result<void> allow(Reader& reader) override {
     ++asked;
-    auto keys = reader.all({"count keys", "SELECT key FROM idempotency"}, {}, [](const Row& row) { return row.text(0); });
+    auto keys = list_rows<std::string>(reader, {"count keys", "SELECT key FROM idempotency"}, {});
     keys_seen = keys ? keys->size() : 0;
     if (refuse) return schema::fail(ErrorCode::unauthenticated, "no more");
     return {};
@@ -399,7 +398,9 @@ class CountingScope final : public WriteScope {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "a write scope is asked in each transaction of its thread, and an answer commits with its effect") {
+TEST_CASE_FIXTURE(
+    StoreFixture,
+    "a write scope is asked in each transaction of its thread, and an answer commits with its effect") {
   CountingScope scope;
   const auto make = [&](const std::string& id, bool fails) {
     return store->write("make", [&](Tx& tx) -> Result<void> {
@@ -431,7 +432,7 @@ TEST_CASE_FIXTURE(Fixture, "a write scope is asked in each transaction of its th
   for (const char* id : {"undone", "refused", "follows"}) CHECK_FALSE(kept(id));
 }
 
-TEST_CASE_FIXTURE(Fixture, "the same inputs spend once and new ones are the next run") {
+TEST_CASE_FIXTURE(StoreFixture, "the same inputs spend once and new ones are the next run") {
   const SpendingKey key{"sha256:ckpt", "sha256:kernel", "sha256:contract", "offline-numeric"};
   const auto run = [&](const SpendingKey& of, std::string_view inputs, const StageKey& stage) {
     return write(*store, [&](Tx& tx) { return spend(tx, of, inputs, stage, 1); });
@@ -448,7 +449,7 @@ TEST_CASE_FIXTURE(Fixture, "the same inputs spend once and new ones are the next
   CHECK(read(*store, [&](Reader& reader) { return runs_spent(reader, key); }) == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "windows are consumed once, in order, for each router") {
+TEST_CASE_FIXTURE(StoreFixture, "windows are consumed once, in order, for each router") {
   const auto consume = [&](std::string_view router, std::uint64_t number) {
     return store->write("consume", [&](Tx& tx) { return consume_window(tx, router, number, 1); });
   };

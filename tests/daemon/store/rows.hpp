@@ -10,7 +10,9 @@
 #include "daemon/store/registry/kernels.hpp"
 #include "daemon/store/registry/models.hpp"
 #include "daemon/store/registry/versions.hpp"
+#include "daemon/store/sqlite/connection.hpp"
 #include "daemon/store/store.hpp"
+#include "tests/daemon/store/temp_dir.hpp"
 
 namespace driftgate::store::testing {
 
@@ -21,6 +23,12 @@ inline std::unique_ptr<Store> open_store(const std::filesystem::path& folder,
   if (!store) throw std::runtime_error(store.error().describe());
   return std::move(*store);
 }
+
+/// A store in a folder of its own.
+struct StoreFixture {
+  TempDir dir;
+  std::unique_ptr<Store> store = open_store(dir.path());
+};
 
 /// The value, or an exception with the error's text.
 template <typename T>
@@ -37,6 +45,12 @@ auto write(Store& store, F&& f) {
 template <typename F>
 auto read(Store& store, F&& f) {
   return must(store.read(std::forward<F>(f)));
+}
+
+/// Changes a database that no store has open, as somebody with sqlite3 would.
+inline void change_database(const std::filesystem::path& folder, const std::string& script) {
+  auto raw = must(Connection::open((folder / "driftgate.db").string(), Connection::Mode::read_write, ""));
+  must(raw->execute(script.c_str(), "change"));
 }
 
 inline PromotionRow promotion_row(const std::string& id) {

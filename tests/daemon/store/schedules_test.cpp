@@ -16,10 +16,7 @@ using namespace driftgate::store::testing;
 
 namespace {
 
-struct Fixture {
-  TempDir dir;
-  std::unique_ptr<Store> store = open_store(dir.path());
-
+struct Fixture : StoreFixture {
   /// The message of a write that is refused with `code`.
   template <typename F>
   std::string refused(ErrorCode code, F&& f) {
@@ -265,6 +262,7 @@ TEST_CASE_FIXTURE(Fixture, "what is redacted of one promotion leaves that of the
   });
   CHECK(write(*store, [](Tx& tx) { return delete_stream_states(tx, "pr-1"); }) == 1);
   CHECK(write(*store, [](Tx& tx) { return delete_stream_states(tx, "pr-1"); }) == 0);
-  CHECK(read(*store, [&](Reader& reader) { return find_stream_state(reader, state.stage, "c", ""); }) == state);
+  CHECK(read(*store, [&](Reader& reader) { return find_stream_state(reader, state.stage, "c", ""); }) ==
+        state);
   CHECK(!write(*store, [](Tx& tx) { return delete_blob(tx, "sha256:none"); }));
 }

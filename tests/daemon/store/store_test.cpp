@@ -1,4 +1,5 @@
 #include "daemon/store/store.hpp"
+#include "daemon/store/sqlite/rows.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -29,7 +30,7 @@ constexpr Sql kWriteBlob{"reader writes", "DELETE FROM blobs"};
 
 std::int64_t count_blobs(Store& store) {
   return read(store, [](Reader& reader) -> Result<std::int64_t> {
-    auto count = reader.one(kCountBlobs, {}, [](const Row& row) { return row.integer(0); });
+    auto count = find_row<std::int64_t>(reader, kCountBlobs, {});
     if (!count) return std::unexpected(count.error());
     return count->value_or(-1);
   });
@@ -63,22 +64,18 @@ class BusyWriter {
 
 }  // namespace
 
-TEST_CASE("a write is visible to readers as soon as it returns") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "a write is visible to readers as soon as it returns") {
   for (std::int64_t i = 0; i < 200; ++i) {
     write(*store, [&](Tx& tx) { return put_blob(tx, "blob " + std::to_string(i), "text/plain", i); });
     REQUIRE(count_blobs(*store) == i + 1);
   }
 }
 
-TEST_CASE("an item that fails is undone and the others of its group are kept") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "an item that fails is undone and the others of its group are kept") {
   BusyWriter busy(*store);
   std::vector<std::future<Result<std::string>>> answers;
   for (int i = 0; i < 20; ++i) {
-    answers.push_back(std::async(std::launch::async, [&store, i] {
+    answers.push_back(std::async(std::launch::async, [this, i] {
       return store->write("item", [i](Tx& tx) -> Result<std::string> {
         auto digest = put_blob(tx, "blob " + std::to_string(i), "text/plain", i);
         if (i % 3 == 0) return schema::fail(ErrorCode::conflict, "on purpose");
@@ -120,9 +117,7 @@ TEST_CASE("a full queue refuses at once and recovers") {
   CHECK(count_blobs(*store) == 3);
 }
 
-TEST_CASE("a write inside a write is refused instead of waiting for itself") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "a write inside a write is refused instead of waiting for itself") {
   write(*store, [&](Tx&) -> Result<void> {
     const auto inner = store->write("inner", [](Tx& tx) { return put_blob(tx, "x", "text/plain", 0); });
     CHECK(!inner);
@@ -131,14 +126,12 @@ TEST_CASE("a write inside a write is refused instead of waiting for itself") {
   });
 }
 
-TEST_CASE("stop finishes the writes that wait and refuses new ones") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "stop finishes the writes that wait and refuses new ones") {
   {
     BusyWriter busy(*store);
     std::vector<std::future<Result<std::string>>> answers;
     for (int i = 0; i < 10; ++i) {
-      answers.push_back(std::async(std::launch::async, [&store, i] {
+      answers.push_back(std::async(std::launch::async, [this, i] {
         return store->write("item", [i](Tx& tx) { return put_blob(tx, std::to_string(i), "text/plain", 0); });
       }));
     }
@@ -156,9 +149,7 @@ TEST_CASE("stop finishes the writes that wait and refuses new ones") {
   CHECK(count_blobs(*store) == 10);
 }
 
-TEST_CASE("listeners are called after each commit and not after they were removed") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "listeners are called after each commit and not after they were removed") {
   std::atomic<int> calls{0};
   const auto listener = store->add_commit_listener([&] { ++calls; });
   for (int i = 0; i < 3; ++i) {
@@ -173,9 +164,7 @@ TEST_CASE("listeners are called after each commit and not after they were remove
   CHECK(calls == 3);
 }
 
-TEST_CASE("a second store on the same folder is refused and names the holder") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "a second store on the same folder is refused and names the holder") {
   const auto second = Store::open({.data_dir = dir.path()});
   REQUIRE(!second);
   CHECK(second.error().code == ErrorCode::conflict);
@@ -198,14 +187,10 @@ TEST_CASE("the database, its WAL and the lock are readable by their owner only")
   }
 }
 
-TEST_CASE("readers cannot write and see one snapshot for the whole read") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "readers cannot write and see one snapshot for the whole read") {
   read(*store, [&](Reader& reader) -> Result<void> {
     CHECK(!reader.each(kWriteBlob, {}, [](const Row&) { return true; }));
-    const auto count = [&] {
-      return must(reader.one(kCountBlobs, {}, [](const Row& row) { return row.integer(0); }));
-    };
+    const auto count = [&] { return must(find_row<std::int64_t>(reader, kCountBlobs, {})); };
     CHECK(count() == 0);
     write(*store, [](Tx& tx) { return put_blob(tx, "x", "text/plain", 0); });
     CHECK(count() == 0);
@@ -214,9 +199,7 @@ TEST_CASE("readers cannot write and see one snapshot for the whole read") {
   CHECK(count_blobs(*store) == 1);
 }
 
-TEST_CASE("a read that never ends is interrupted") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "a read that never ends is interrupted") {
   const auto answer = store->read([](Reader& reader) -> Result<void> {
     return reader.each(kEndless, {}, [](const Row&) { return true; });
   });
@@ -225,9 +208,7 @@ TEST_CASE("a read that never ends is interrupted") {
   CHECK(count_blobs(*store) == 0);  // the connection serves on
 }
 
-TEST_CASE("the WAL stays bounded under sustained writes") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "the WAL stays bounded under sustained writes") {
   const std::string payload(256 << 10, 'x');
   for (int i = 0; i < 200; ++i) {  // 50 MB
     write(*store, [&](Tx& tx) { return put_blob(tx, payload + std::to_string(i), "text/plain", 0); });

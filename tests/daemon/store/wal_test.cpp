@@ -12,9 +12,7 @@
 using namespace driftgate::store;
 using namespace driftgate::store::testing;
 
-TEST_CASE("a WAL that a reader kept growing is truncated once the reader has gone") {
-  TempDir dir;
-  auto store = open_store(dir.path());
+TEST_CASE_FIXTURE(StoreFixture, "a WAL that a reader kept growing is truncated once the reader has gone") {
   const auto wal_bytes = [&] { return std::filesystem::file_size(dir.path() / "driftgate.db-wal"); };
   const auto write_megabyte = [&](int number) {
     const std::string bytes(1 << 20, static_cast<char>('a' + number % 26));
