@@ -74,8 +74,8 @@ Result<PartialInfo> partial_info(const Capture& train, const Capture& inf, const
 /// Adds every row to the accumulator, whose table holds the PartialInfo.
 Result<void> run_partial(const Capture& train, const Capture& inf, std::uint32_t top_k,
                          Accumulator& accumulator, const Progress& progress) {
-  const auto train_error = TRY(logprob_error(train), inf_error = logprob_error(inf));
-  if (!inf_error) return std::unexpected(inf_error.error());
+  const auto train_error = TRY(logprob_error(train));
+  const auto inf_error = TRY(logprob_error(inf));
   ReadSide a, b;
   for (std::uint64_t row = 0; row < train.rows(); ++row) {
     if (row % kRowsBetweenChecks == 0) {
@@ -94,7 +94,7 @@ Result<void> run_partial(const Capture& train, const Capture& inf, std::uint32_t
     input.top_k = top_k;
     if (train.has_tokens()) input.token = train.token_ids()[at];
     input.train = {a.list, a.realised, train_error};
-    input.inf = {b.list, b.realised, *inf_error};
+    input.inf = {b.list, b.realised, inf_error};
     const std::uint64_t nonfinite = a.nonfinite + b.nonfinite;
     const PartialRow figures = nonfinite == 0 ? measure_partial_row(input) : PartialRow{};
     accumulator.add_partial(train.positions()[at], input.token.value_or(-1), figures, nonfinite);
