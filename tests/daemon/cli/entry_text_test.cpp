@@ -260,7 +260,7 @@ TEST_CASE("times are read as UTC, in the forms that are named, and everything el
     REQUIRE_FALSE(time);
     CHECK(time.error().code == schema::ErrorCode::invalid_argument);
     CHECK(time.error().message ==
-          "'" + std::string(text) + "' is no time: write 2026-01-31 or 2026-01-31T12:00:05 (UTC)");
+          "'" + std::string(text) + "' is not a time: write 2026-01-31 or 2026-01-31T12:00:05 (UTC)");
   }
 }
 
