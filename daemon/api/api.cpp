@@ -1,18 +1,18 @@
 #include "daemon/api/api.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <any>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <utility>
 
 #include "daemon/api/problem.hpp"
 #include "daemon/api/promotion_feed.hpp"
-#include "daemon/api/rate_limiter.hpp"
-#include "daemon/api/request_scope.hpp"
 #include "daemon/api/routes.hpp"
 #include "daemon/base/http_text.hpp"
+#include "daemon/base/json_members.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::api {
@@ -20,19 +20,12 @@ namespace {
 
 using schema::ErrorCode;
 
-/// What before_body found out and handle needs.
-struct Admitted {
-  Match match;
-  auth::Principal principal;
-};
-
 std::optional<net::Response> check_query(const Route& route, const net::RequestHead& head) {
   for (const auto& [name, value] : head.query) {
     const auto known = [&name](const QueryParameter& parameter) { return parameter.name == name; };
     if (std::ranges::any_of(route.query, known)) continue;
-    std::string names;
-    for (const QueryParameter& parameter : route.query)
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", parameter.name);
+    const auto known_names = route.query | std::views::transform(&QueryParameter::name);
+    const std::string names = fmt::format("{}", fmt::join(known_names.begin(), known_names.end(), ", "));
     return problem(ErrorCode::invalid_argument, fmt::format("unknown query parameter '{}'; {} takes {}", name,
                                                             route.path, names.empty() ? "none" : names));
   }
@@ -46,7 +39,7 @@ schema::Result<auth::Principal> authenticate(Context& context, const net::Reques
                         "no token: send 'Authorization: Bearer dg_…' (driftgate token issue)");
   constexpr std::string_view kBearer = "Bearer ";
   if (value->size() < kBearer.size() || !base::equal_ignoring_case(value->substr(0, kBearer.size()), kBearer))
-    return schema::fail(ErrorCode::unauthenticated, "only 'Authorization: Bearer dg_…' is known here");
+    return schema::fail(ErrorCode::unauthenticated, "only 'Authorization: Bearer dg_…' is accepted");
   return context.tokens.authenticate(value->substr(kBearer.size()));
 }
 
@@ -60,35 +53,29 @@ std::string request_digest(const net::Request& request) {
 
 net::Response idempotency_problem(const schema::Error& error) {
   if (error.code == ErrorCode::invalid_argument)
-    return api_problem(422, "idempotency_key_reused", error.describe());
+    return net::plain_problem(422, "idempotency_key_reused", error.describe());
   return problem(error);
 }
 
 }  // namespace
 
-struct Api::Impl {
-  Context context;
-  RateLimiter limiter;
-
-  std::optional<net::Response> admit(net::RequestHead& head);
-  net::Response dispatch(const net::Request& request);
-  net::Response wait_for_end(const net::Request& request, net::Response response);
-  net::Response answer(const Admitted& admitted, const net::Request& request);
-  net::Response replay(const store::StoredResponse& stored);
-  net::Response call_once(const Admitted& admitted, const net::Request& request, std::string_view key,
-                          RequestScope& scope);
-  void record(const net::RequestHead& head, const std::string& principal, int status,
-              std::int64_t started_us);
+/// What before_body hands on to handle.
+struct Api::Admitted {
+  Match match;
+  auth::Principal principal;
 };
 
-std::optional<net::Response> Api::Impl::admit(net::RequestHead& head) {
+Api::Api(Context context)
+    : context_(std::move(context)), limiter_(context_.requests_per_second, context_.burst) {}
+
+std::optional<net::Response> Api::admit(net::RequestHead& head) {
   std::string allowed;
   auto match = match_route(head.method, head.path, allowed);
   if (!match && allowed.empty())
-    return api_problem(404, "not_found",
-                       fmt::format("There is no '{}'; /openapi.json lists what there is.", head.path));
+    return net::plain_problem(404, "not_found",
+                              fmt::format("There is no '{}'; /openapi.json lists all paths.", head.path));
   if (!match) {
-    net::Response response = api_problem(
+    net::Response response = net::plain_problem(
         405, "method_not_allowed", fmt::format("'{}' takes {}, not {}.", head.path, allowed, head.method));
     response.headers.push_back({"Allow", allowed});
     return response;
@@ -96,13 +83,13 @@ std::optional<net::Response> Api::Impl::admit(net::RequestHead& head) {
   const Route& route = *match->route;
   Admitted admitted{std::move(*match), {}};
   if (route.scope) {
-    auto principal = authenticate(context, head);
+    auto principal = authenticate(context_, head);
     if (!principal) return problem(principal.error());
     const auto granted = auth::require(*principal, *route.scope);
     if (!granted) return problem(granted.error());
-    if (!limiter.allow(principal->token_id, context.now_us())) {
-      net::Response response =
-          api_problem(429, "rate_limited", "Too many requests with this token. Try again in a second.");
+    if (!limiter_.allow(principal->token_id, context_.now_us())) {
+      net::Response response = net::plain_problem(
+          429, "rate_limited", "Too many requests with this token. Try again in a second.");
       response.headers.push_back({"Retry-After", "1"});
       return response;
     }
@@ -114,54 +101,56 @@ std::optional<net::Response> Api::Impl::admit(net::RequestHead& head) {
   return std::nullopt;
 }
 
-net::Response Api::Impl::dispatch(const net::Request& request) {
+net::Response Api::dispatch(const net::Request& request) {
   const auto* admitted = std::any_cast<Admitted>(&request.context);
   if (admitted == nullptr) return problem(ErrorCode::internal, "a request reached its handler unchecked");
-  const Route& route = *admitted->match.route;
-  if (!route.scope) return route.handler(context, {request, admitted->principal, admitted->match.values});
+  if (!admitted->match.route->scope) return call_handler(*admitted, request);
   if (!request.body.empty()) {
     // Time has passed since the head. What is written asks again, in its own transaction.
-    const auto allowed = context.tokens.check(admitted->principal);
+    const auto allowed = context_.tokens.check(admitted->principal);
     if (!allowed) return problem(allowed.error());
   }
   net::Response response = answer(*admitted, request);
-  end_with_token(response, context.tokens, admitted->principal);
+  end_with_token(response, context_.tokens, admitted->principal);
   return response;
 }
 
-net::Response Api::Impl::answer(const Admitted& admitted, const net::Request& request) {
-  RequestScope scope(context.tokens, admitted.principal);
+net::Response Api::answer(const Admitted& admitted, const net::Request& request) {
+  RequestScope scope(context_.tokens, admitted.principal);
   const store::EnterWriteScope entered(&scope);
   const auto key = request.header("idempotency-key");
   const Route& route = *admitted.match.route;
   const bool dry = request.query_value("dry_run") == "true";
-  net::Response response =
-      key && route.idempotent && !dry
-          ? call_once(admitted, request, *key, scope)
-          : route.handler(context, {request, admitted.principal, admitted.match.values});
+  net::Response response = key && route.idempotent && !dry ? call_once(admitted, request, *key, scope)
+                                                           : call_handler(admitted, request);
   return route.waits && !dry ? wait_for_end(request, std::move(response)) : response;
 }
 
-/// What is kept under an idempotency key is the answer without the wait.
-net::Response Api::Impl::wait_for_end(const net::Request& request, net::Response response) {
+net::Response Api::call_handler(const Admitted& admitted, const net::Request& request) {
+  auto reply = admitted.match.route->handler(context_, {request, admitted.principal, admitted.match.values});
+  return reply ? std::move(*reply) : problem(reply.error());
+}
+
+/// The answer that is kept under an idempotency key is the one without the wait.
+net::Response Api::wait_for_end(const net::Request& request, net::Response response) {
   const std::chrono::seconds wait = preferred_wait(request);
   if (wait.count() == 0 || response.status >= 300) return response;
-  const auto view = nlohmann::json::parse(response.body, nullptr, false);
-  if (!view.is_object() || !view.contains("id") || !view["id"].is_string()) return response;
+  const auto id = base::maybe_text_at(nlohmann::json::parse(response.body, nullptr, false), "id");
+  if (!id) return response;
   net::Response deferred;
   deferred.status = response.status;
-  deferred.deferred =
-      promotion_wait(context.service, view["id"].get<std::string>(), std::move(response), wait);
+  deferred.deferred = promotion_wait(context_.service, *id, std::move(response), wait);
   return deferred;
 }
 
-net::Response Api::Impl::replay(const store::StoredResponse& stored) {
+net::Response Api::replay(const store::StoredResponse& stored) {
   net::Response response;
   if (stored.status == 0) {
-    // A daemon of before made the promotion and died before it kept its answer: the promotion as it is now.
-    auto view = context.service.promotion(stored.effect);
-    if (view) view->created = true;
-    response = created_response(view, "/v1/promotions");
+    // An older daemon made the promotion and died before it kept its answer: the promotion as it is now.
+    auto view = context_.service.promotion(stored.effect);
+    if (!view) return problem(view.error());
+    view->created = true;
+    response = created_response(*view, "/v1/promotions");
   } else {
     response = from_stored(stored);
   }
@@ -169,54 +158,46 @@ net::Response Api::Impl::replay(const store::StoredResponse& stored) {
   return response;
 }
 
-net::Response Api::Impl::call_once(const Admitted& admitted, const net::Request& request, std::string_view key,
-                                   RequestScope& scope) {
+net::Response Api::call_once(const Admitted& admitted, const net::Request& request, std::string_view key,
+                             RequestScope& scope) {
   const std::string digest = request_digest(request);
   const store::KeyedRequest keyed{admitted.principal.name, key, digest};
-  const auto before = context.idempotency.find(keyed);
+  const auto before = context_.idempotency.find(keyed);
   if (!before) return idempotency_problem(before.error());
   if (*before) return replay(**before);
-  const Route& route = *admitted.match.route;
-  scope.keep_answer_of(keyed, route.path, context.now_us());
-  net::Response response = route.handler(context, {request, admitted.principal, admitted.match.values});
+  scope.keep_answer_of(keyed, admitted.match.route->path, context_.now_us());
+  net::Response response = call_handler(admitted, request);
   const bool succeeded = response.status >= 200 && response.status < 300;
   if (succeeded && scope.kept()) return from_stored(*scope.kept());
   // The same request may have been answered on another connection meanwhile; then this one made nothing.
-  const auto meanwhile = context.idempotency.find(keyed);
+  const auto meanwhile = context_.idempotency.find(keyed);
   if (meanwhile && *meanwhile) return replay(**meanwhile);
   if (!succeeded) return response;
-  const auto kept = context.idempotency.keep(keyed, to_stored(response));
+  const auto kept = context_.idempotency.keep(keyed, to_stored(response));
   return kept ? std::move(response) : problem(kept.error());
 }
 
-void Api::Impl::record(const net::RequestHead& head, const std::string& principal, int status,
-                       std::int64_t started_us) {
-  if (!context.log) return;
-  context.log({head.method, head.path, principal, head.remote_address, status,
-               std::chrono::microseconds(context.now_us() - started_us)});
+void Api::record(const net::RequestHead& head, const std::string& principal, int status,
+                 std::int64_t started_us) {
+  if (!context_.log) return;
+  context_.log({head.method, head.path, principal, head.remote_address, status,
+                std::chrono::microseconds(context_.now_us() - started_us)});
 }
-
-Api::Api(Context context) {
-  const double rate = context.requests_per_second;
-  const double burst = context.burst;
-  impl_.reset(new Impl{std::move(context), {rate, burst}});
-}
-Api::~Api() = default;
 
 std::optional<net::Response> Api::before_body(net::RequestHead& head) {
-  const std::int64_t started_us = impl_->context.now_us();
-  auto refusal = impl_->admit(head);
-  if (refusal) impl_->record(head, "", refusal->status, started_us);
+  const std::int64_t started_us = context_.now_us();
+  auto refusal = admit(head);
+  if (refusal) record(head, "", refusal->status, started_us);
   return refusal;
 }
 
 net::Response Api::handle(const net::Request& request) {
-  const std::int64_t started_us = impl_->context.now_us();
-  net::Response response = impl_->dispatch(request);
+  const std::int64_t started_us = context_.now_us();
+  net::Response response = dispatch(request);
   response.headers.push_back({"Cache-Control", "no-store"});
   response.headers.push_back({"X-Content-Type-Options", "nosniff"});
   const auto* admitted = std::any_cast<Admitted>(&request.context);
-  impl_->record(request, admitted == nullptr ? "" : admitted->principal.name, response.status, started_us);
+  record(request, admitted == nullptr ? "" : admitted->principal.name, response.status, started_us);
   return response;
 }
 

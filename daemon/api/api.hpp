@@ -1,9 +1,12 @@
 #pragma once
 
-#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "daemon/api/call.hpp"
+#include "daemon/api/rate_limiter.hpp"
+#include "daemon/api/request_scope.hpp"
 #include "daemon/net/server.hpp"
 
 namespace driftgate::api {
@@ -13,13 +16,24 @@ namespace driftgate::api {
 class Api final : public net::Handler {
  public:
   explicit Api(Context context);
-  ~Api() override;
   std::optional<net::Response> before_body(net::RequestHead& head) override;
   net::Response handle(const net::Request& request) override;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Admitted;
+  std::optional<net::Response> admit(net::RequestHead& head);
+  net::Response dispatch(const net::Request& request);
+  net::Response answer(const Admitted& admitted, const net::Request& request);
+  net::Response call_handler(const Admitted& admitted, const net::Request& request);
+  net::Response call_once(const Admitted& admitted, const net::Request& request, std::string_view key,
+                          RequestScope& scope);
+  net::Response replay(const store::StoredResponse& stored);
+  net::Response wait_for_end(const net::Request& request, net::Response response);
+  void record(const net::RequestHead& head, const std::string& principal, int status,
+              std::int64_t started_us);
+
+  Context context_;
+  RateLimiter limiter_;
 };
 
 }  // namespace driftgate::api

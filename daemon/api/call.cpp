@@ -1,13 +1,14 @@
 #include "daemon/api/call.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
-#include "daemon/api/problem.hpp"
 #include "daemon/net/url.hpp"
+#include "schema/json.hpp"
 
 namespace driftgate::api {
 
@@ -15,15 +16,18 @@ using schema::ErrorCode;
 using schema::fail;
 
 std::string Call::query(std::string_view name) const {
-  const auto value = request.query_value(name);
-  return value ? std::string(*value) : std::string();
+  return std::string(request.query_value(name).value_or(""));
 }
 
 net::Response json_response(int status, std::string body) {
-  net::Response response;
+  net::Response response = text_response(std::move(body), "application/json");
   response.status = status;
-  response.headers.push_back({"Content-Type", "application/json"});
-  response.body = std::move(body);
+  return response;
+}
+
+net::Response no_content() {
+  net::Response response;
+  response.status = 204;
   return response;
 }
 
@@ -34,58 +38,66 @@ net::Response text_response(std::string body, std::string_view media_type) {
   return response;
 }
 
-net::Response view_response(const schema::Result<pipeline::View>& view) {
-  return view ? json_response(200, view->json) : problem(view.error());
+Reply view_response(const schema::Result<pipeline::View>& view) {
+  if (!view) return std::unexpected(view.error());
+  return json_response(200, view->json);
 }
 
-net::Response created_response(const schema::Result<pipeline::View>& view, std::string_view collection) {
-  if (!view) return problem(view.error());
-  net::Response response = json_response(view->created ? 201 : 200, view->json);
-  response.headers.push_back({"Location", fmt::format("{}/{}", collection, net::percent_encode(view->id))});
+net::Response created_response(const pipeline::View& view, std::string_view collection) {
+  net::Response response = json_response(view.created ? 201 : 200, view.json);
+  response.headers.push_back({"Location", fmt::format("{}/{}", collection, net::percent_encode(view.id))});
   return response;
 }
 
-schema::Result<std::optional<std::uint64_t>> number_of(std::string_view text, std::string_view name) {
+schema::Result<std::optional<std::int64_t>> number_of(const Call& call, std::string_view name) {
+  return number_of(call.query(name), name);
+}
+
+schema::Result<std::optional<std::int64_t>> number_of(std::string_view text, std::string_view name) {
   if (text.empty()) return std::nullopt;
   std::uint64_t value = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (ec != std::errc{} || end != text.data() + text.size() || value > (std::uint64_t{1} << 53U) - 1)
+  if (ec != std::errc{} || end != text.data() + text.size() || value > schema::kMaxJsonInteger)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("'{}' must be a whole number, not '{}'", name, text));
-  return value;
+  return static_cast<std::int64_t>(value);
+}
+
+schema::Result<bool> flag_of(const Call& call, std::string_view name) {
+  const std::string text = call.query(name);
+  if (!text.empty() && text != "true" && text != "false")
+    return fail(ErrorCode::invalid_argument, fmt::format("'{}' must be true or false", name));
+  return text == "true";
 }
 
 schema::Result<pipeline::PageRequest> page_request(const Call& call) {
   pipeline::PageRequest page;
   page.after = call.query("after");
-  const auto limit = number_of(call.query("limit"), "limit");
-  if (!limit) return std::unexpected(limit.error());
-  if (*limit) page.limit = static_cast<std::size_t>(**limit);
+  const auto limit = TRY(number_of(call, "limit"));
+  if (limit) page.limit = static_cast<std::size_t>(*limit);
   if (page.limit == 0 || page.limit > pipeline::kMaxPageItems)
     return fail(ErrorCode::invalid_argument, fmt::format("'limit' must be 1 to {}", pipeline::kMaxPageItems));
   return page;
 }
 
-net::Header next_link(const Call& call, std::string_view cursor) {
+net::Response items_response(const Call& call, std::string_view items, std::string_view next,
+                             std::string_view more_members) {
+  const nlohmann::json cursor = next.empty() ? nlohmann::json(nullptr) : nlohmann::json(next);
+  net::Response response =
+      json_response(200, fmt::format(R"({{"items":{},"next":{}{}}})", items, cursor.dump(), more_members));
+  if (next.empty()) return response;
   std::string target = call.request.path + "?";
   for (const auto& [name, value] : call.request.query)
     if (name != "after") target += net::percent_encode(name) + "=" + net::percent_encode(value) + "&";
-  return {"Link", fmt::format("<{}after={}>; rel=\"next\"", target, net::percent_encode(cursor))};
+  response.headers.push_back(
+      {"Link", fmt::format("<{}after={}>; rel=\"next\"", target, net::percent_encode(next))});
+  return response;
 }
 
-net::Response page_response(const Call& call, const schema::Result<pipeline::Page>& page) {
-  if (!page) return problem(page.error());
-  std::string body = "{\"items\":[";
-  for (std::size_t i = 0; i < page->items.size(); ++i) {
-    if (i > 0) body += ',';
-    body += page->items[i].json;
-  }
-  body += "],\"next\":";
-  body += page->next.empty() ? "null" : nlohmann::json(page->next).dump();
-  body += '}';
-  net::Response response = json_response(200, std::move(body));
-  if (!page->next.empty()) response.headers.push_back(next_link(call, page->next));
-  return response;
+Reply page_response(const Call& call, const schema::Result<pipeline::Page>& page) {
+  if (!page) return std::unexpected(page.error());
+  const auto views = page->items | std::views::transform(&pipeline::View::json);
+  return items_response(call, fmt::format("[{}]", fmt::join(views.begin(), views.end(), ",")), page->next);
 }
 
 std::chrono::seconds preferred_wait(const net::RequestHead& head) {

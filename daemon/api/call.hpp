@@ -44,7 +44,7 @@ struct Context {
   std::function<std::vector<ReadyCheck>()> ready;
   std::function<std::string()> more_metrics;  ///< Prometheus text beside the pipeline's figures
   std::function<void(const AccessRecord&)> log;
-  double requests_per_second = 500;  ///< of one principal, on average
+  double requests_per_second = 500;  ///< of one token, on average
   double burst = 1000;
   notify::Desk* webhooks = nullptr;  ///< never null when requests are answered
   /// Makes a backup of this name; it may take minutes. Empty: none can be made.
@@ -66,29 +66,37 @@ struct Call {
   [[nodiscard]] std::string query(std::string_view name) const;
 };
 
-using HandlerFunction = net::Response (*)(Context&, const Call&);
+/// What a handler answers; an error becomes the problem of its code.
+using Reply = schema::Result<net::Response>;
+using HandlerFunction = Reply (*)(Context&, const Call&);
 
 /// A response with a JSON body.
 [[nodiscard]] net::Response json_response(int status, std::string body);
+/// A response of 204, which has no body.
+[[nodiscard]] net::Response no_content();
 [[nodiscard]] net::Response text_response(std::string body,
                                           std::string_view media_type = "text/plain; charset=utf-8");
 
 /// 201 with Location when the view was created, else 200.
-[[nodiscard]] net::Response created_response(const schema::Result<pipeline::View>& view,
-                                             std::string_view collection);
-[[nodiscard]] net::Response view_response(const schema::Result<pipeline::View>& view);
+[[nodiscard]] net::Response created_response(const pipeline::View& view, std::string_view collection);
+[[nodiscard]] Reply view_response(const schema::Result<pipeline::View>& view);
 
 /// `after` and `limit` of the query. `invalid_argument` for a limit out of range.
 [[nodiscard]] schema::Result<pipeline::PageRequest> page_request(const Call& call);
 /// {"items": […], "next": … | null} and `Link: rel="next"`.
-[[nodiscard]] net::Response page_response(const Call& call, const schema::Result<pipeline::Page>& page);
-/// `<path?query&after=cursor>; rel="next"`.
-[[nodiscard]] net::Header next_link(const Call& call, std::string_view cursor);
+[[nodiscard]] Reply page_response(const Call& call, const schema::Result<pipeline::Page>& page);
+/// The same of a JSON array of items; `more_members` follow behind `next`, each with a comma before it.
+[[nodiscard]] net::Response items_response(const Call& call, std::string_view items, std::string_view next,
+                                           std::string_view more_members = {});
+/// A whole number of the query; nothing when it is absent, `invalid_argument` for anything else or above 2^53
+/// - 1.
+[[nodiscard]] schema::Result<std::optional<std::int64_t>> number_of(const Call& call, std::string_view name);
+/// The same of a text that `name` stands for in messages; nothing when it is empty.
+[[nodiscard]] schema::Result<std::optional<std::int64_t>> number_of(std::string_view text,
+                                                                    std::string_view name);
 
-/// A decimal number from a query parameter or path segment; nothing when absent, `invalid_argument`
-/// otherwise.
-[[nodiscard]] schema::Result<std::optional<std::uint64_t>> number_of(std::string_view text,
-                                                                     std::string_view name);
+/// True or false of the query; false when it is absent, `invalid_argument` for anything else.
+[[nodiscard]] schema::Result<bool> flag_of(const Call& call, std::string_view name);
 
 /// The seconds of `Prefer: wait=N`, at most kMaxWait; 0 without.
 inline constexpr std::chrono::seconds kMaxWait{60};

@@ -1,8 +1,8 @@
 #include "daemon/api/evidence_query.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
-#include <utility>
+#include <ranges>
 
 namespace driftgate::api {
 
@@ -14,19 +14,17 @@ std::optional<std::string> text_of(const Call& call, std::string_view name) {
   return value ? std::optional<std::string>(*value) : std::nullopt;
 }
 
-schema::Result<void> read_number(const Call& call, std::string_view name, std::optional<std::int64_t>& into) {
-  const auto number = TRY(number_of(call.query(name), name));
-  if (number) into = static_cast<std::int64_t>(*number);
-  return {};
-}
-
-schema::Result<std::uint64_t> required_number(std::string_view text, std::string_view name) {
-  const auto number = TRY(number_of(text, name));
+schema::Result<std::int64_t> required_number(const Call& call, std::string_view name) {
+  const auto number = TRY(number_of(call, name));
   if (!number) return fail(ErrorCode::invalid_argument, fmt::format("'{}' must be given", name));
   return *number;
 }
 
 schema::Result<evidence::EntryFilter> filter_of(const Call& call) {
+  const auto from = TRY(number_of(call, "from_us"));
+  const auto to = TRY(number_of(call, "to_us"));
+  const auto after = TRY(number_of(call, "after"));
+  const auto limit = TRY(number_of(call, "limit"));
   evidence::EntryFilter filter;
   filter.model = text_of(call, "model");
   filter.promotion = text_of(call, "promotion");
@@ -45,30 +43,23 @@ schema::Result<evidence::EntryFilter> filter_of(const Call& call) {
   if (!order.empty() && order != "oldest" && order != "newest")
     return fail(ErrorCode::invalid_argument, "'order' must be oldest or newest");
   filter.newest_first = order == "newest";
-  std::optional<std::int64_t> limit;
-  for (const auto& [name, into] : {std::pair{"from_us", &filter.from_us}, std::pair{"to_us", &filter.to_us},
-                                   std::pair{"after", &filter.cursor}, std::pair{"limit", &limit}}) {
-    TRY(read_number(call, name, *into));
-  }
-  if (limit) filter.limit = *limit;
+  filter.from_us = from;
+  filter.to_us = to;
+  filter.cursor = after;
+  filter.limit = limit.value_or(filter.limit);
   return filter;
 }
 
-net::Response entry_page_response(const Call& call, const evidence::EntryPage& page) {
-  std::string body = "{\"items\":[";
-  for (std::size_t i = 0; i < page.entries.size(); ++i) {
-    if (i > 0) body += ',';
-    body += page.entries[i].bytes;
-  }
-  const std::string next = page.next ? std::to_string(*page.next) : "";
-  body += fmt::format("],\"next\":{},\"tree_size\":{}}}", next.empty() ? "null" : "\"" + next + "\"",
-                      page.tree_size);
-  net::Response response = json_response(200, std::move(body));
-  if (!next.empty()) response.headers.push_back(next_link(call, next));
-  return response;
+Reply entry_page_response(const Call& call, const schema::Result<evidence::EntryPage>& page) {
+  if (!page) return std::unexpected(page.error());
+  const auto entries = page->entries | std::views::transform(&evidence::StoredEntry::bytes);
+  return items_response(call, fmt::format("[{}]", fmt::join(entries.begin(), entries.end(), ",")),
+                        page->next ? std::to_string(*page->next) : "",
+                        fmt::format(R"(,"tree_size":{})", page->tree_size));
 }
 
 schema::Result<void> note_read(Context& context, const Call& call, std::string what) {
+  if (!call.query("after").empty()) return {};
   for (const auto& [name, value] : call.request.query) what += fmt::format(" {}={}", name, value);
   return context.evidence.note_read(call.principal.name, what);
 }

@@ -5,10 +5,8 @@
 namespace driftgate::api {
 
 void append_metric(std::string& out, std::string_view name, std::string_view labels, double value) {
-  if (labels.empty())
-    out += fmt::format("{} {}\n", name, value);
-  else
-    out += fmt::format("{}{{{}}} {}\n", name, labels, value);
+  out += labels.empty() ? fmt::format("{} {}\n", name, value)
+                        : fmt::format("{}{{{}}} {}\n", name, labels, value);
 }
 
 void append_metric_head(std::string& out, std::string_view name, std::string_view type,
@@ -16,30 +14,32 @@ void append_metric_head(std::string& out, std::string_view name, std::string_vie
   out += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
 }
 
+void append_single(std::string& out, std::string_view name, std::string_view type, std::string_view help,
+                   double value) {
+  append_metric_head(out, name, type, help);
+  append_metric(out, name, "", value);
+}
+
 std::string service_metrics(const pipeline::ServiceFigures& figures) {
   std::string out;
-  const auto single = [&out](std::string_view name, std::string_view type, std::string_view help,
-                             double value) {
-    append_metric_head(out, name, type, help);
-    append_metric(out, name, "", value);
-  };
   append_metric_head(out, "driftgate_promotions", "gauge", "Promotions by state.");
   for (const auto& [state, count] : figures.promotions_by_state)
     append_metric(out, "driftgate_promotions", fmt::format("state=\"{}\"", state),
                   static_cast<double>(count));
-  single("driftgate_models", "gauge", "Models.", static_cast<double>(figures.models));
-  single("driftgate_pipeline_queue", "gauge", "Events that wait for the pipeline.",
-         static_cast<double>(figures.queue_length));
-  single("driftgate_jobs_running", "gauge", "Jobs that run now.", static_cast<double>(figures.jobs_running));
-  single("driftgate_transitions_total", "counter", "State changes of promotions.",
-         static_cast<double>(figures.transitions));
-  single("driftgate_windows_total", "counter", "Telemetry windows consumed.",
-         static_cast<double>(figures.windows));
-  single("driftgate_telemetry_age_seconds", "gauge",
-         "Age of the newest telemetry window; -1 when none was seen.",
-         figures.telemetry_age_ms < 0 ? -1.0 : static_cast<double>(figures.telemetry_age_ms) / 1000.0);
-  single("driftgate_route_agrees", "gauge", "1 when every route was read back as desired.",
-         figures.route_agrees ? 1 : 0);
+  append_single(out, "driftgate_models", "gauge", "Models.", static_cast<double>(figures.models));
+  append_single(out, "driftgate_pipeline_queue", "gauge", "Events that wait in the pipeline's queue.",
+                static_cast<double>(figures.queue_length));
+  append_single(out, "driftgate_jobs_running", "gauge", "Jobs that run now.",
+                static_cast<double>(figures.jobs_running));
+  append_single(out, "driftgate_transitions_total", "counter", "State changes of promotions.",
+                static_cast<double>(figures.transitions));
+  append_single(out, "driftgate_windows_total", "counter", "Telemetry windows consumed.",
+                static_cast<double>(figures.windows));
+  append_single(out, "driftgate_telemetry_age_seconds", "gauge",
+                "Age of the newest telemetry window; -1 when none was seen.",
+                figures.telemetry_age_ms < 0 ? -1.0 : static_cast<double>(figures.telemetry_age_ms) / 1000.0);
+  append_single(out, "driftgate_route_agrees", "gauge", "1 when every route was read back as desired.",
+                figures.route_agrees ? 1 : 0);
   return out;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,6 +12,10 @@ void append_metric(std::string& out, std::string_view name, std::string_view lab
 /// Appends the HELP and TYPE lines of a metric.
 void append_metric_head(std::string& out, std::string_view name, std::string_view type,
                         std::string_view help);
+
+/// A metric that has one figure and no labels.
+void append_single(std::string& out, std::string_view name, std::string_view type, std::string_view help,
+                   double value);
 
 /// The pipeline's figures.
 [[nodiscard]] std::string service_metrics(const pipeline::ServiceFigures& figures);

@@ -32,7 +32,8 @@ Json parameters_of(const Route& route) {
     parameters.push_back(
         {{"name", "Idempotency-Key"},
          {"in", "header"},
-         {"description", "the same key and body replays the stored answer; another body is a 422"},
+         {"description",
+          "a repeated request with the same key and body gets the stored answer; another body gets a 422"},
          {"schema", {{"type", "string"}, {"maxLength", store::kMaxIdempotencyKeyBytes}}}});
   return parameters;
 }
@@ -71,6 +72,19 @@ Json operation_of(const Route& route) {
   return operation;
 }
 
+/// The bodies of the API, with a page of each resource that is listed.
+Json schemas() {
+  Json schemas = Json::parse(component_schemas());
+  for (const std::string name :
+       {"Contract", "Kernel", "Engine", "Model", "Block", "Webhook", "Promotion", "Schedule", "Token"})
+    schemas[name + "Page"] = {
+        {"type", "object"},
+        {"required", {"items", "next"}},
+        {"properties",
+         {{"items", {{"type", "array"}, {"items", schema_ref(name)}}}, {"next", schema_ref("Cursor")}}}};
+  return schemas;
+}
+
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out)
@@ -92,7 +106,7 @@ std::string make_document() {
   for (const Route& route : routes())
     document["paths"][std::string(route.path)][lower(route.method)] = operation_of(route);
   document["components"]["securitySchemes"]["bearer"] = {{"type", "http"}, {"scheme", "bearer"}};
-  document["components"]["schemas"] = Json::parse(component_schemas());
+  document["components"]["schemas"] = schemas();
   return document.dump(2) + "\n";
 }
 

@@ -20,7 +20,7 @@ constexpr std::string_view kSchemas = R"json({
 "Document": {"type": "object"},
 "Digest": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
 "Scope": {"type": "string", "enum": ["viewer", "promoter", "approver", "operator", "auditor", "admin"]},
-"Cursor": {"type": ["string", "null"], "description": "give it back as `after`; null on the last page"},
+"Cursor": {"type": ["string", "null"], "description": "pass it as `after` to get the next page; null on the last page"},
 "Principal": {"type": "object", "required": ["name", "scopes", "token"], "properties": {"name": {"type": "string"},
   "scopes": {"type": "array", "items": {"$ref": "#/components/schemas/Scope"}}, "token": {"type": "string"}}},
 
@@ -34,29 +34,20 @@ constexpr std::string_view kSchemas = R"json({
   "message": {"type": "string"}}},
 "Contract": {"type": "object", "required": ["digest", "name"], "properties": {
   "digest": {"$ref": "#/components/schemas/Digest"}, "name": {"type": "string"}}},
-"ContractPage": {"type": "object", "required": ["items", "next"], "properties": {
-  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Contract"}},
-  "next": {"$ref": "#/components/schemas/Cursor"}}},
 
 "KernelRequest": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}},
   "description": "a kernel's description; its canonical JSON's digest is its identity"},
 "Kernel": {"type": "object", "required": ["name", "digest"], "properties": {"name": {"type": "string"},
   "digest": {"$ref": "#/components/schemas/Digest"}}},
-"KernelPage": {"type": "object", "required": ["items", "next"], "properties": {
-  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Kernel"}},
-  "next": {"$ref": "#/components/schemas/Cursor"}}},
 "EngineRequest": {"type": "object", "required": ["name", "url", "kernel", "checkpoint"], "additionalProperties": false,
   "properties": {"name": {"type": "string"}, "url": {"type": "string"}, "kernel": {"type": "string"},
     "checkpoint": {"type": "object", "additionalProperties": false, "properties": {
       "uri": {"type": "string", "description": "folder below a configured root, hashed at registration"},
       "digest": {"$ref": "#/components/schemas/Digest"}}},
     "max_requests_per_second": {"type": "integer", "minimum": 1,
-      "description": "what it can serve; checked before traffic moves to it as a fallback"}}},
+      "description": "how much it can serve; checked before traffic moves to it as a fallback"}}},
 "Engine": {"type": "object", "required": ["name", "url", "kernel"], "properties": {"name": {"type": "string"},
   "url": {"type": "string"}, "kernel": {"type": "string"}, "max_requests_per_second": {"type": ["integer", "null"]}}},
-"EnginePage": {"type": "object", "required": ["items", "next"], "properties": {
-  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Engine"}},
-  "next": {"$ref": "#/components/schemas/Cursor"}}},
 "ModelRequest": {"type": "object", "required": ["name", "engine", "reason"], "additionalProperties": false,
   "properties": {"name": {"type": "string"}, "engine": {"type": "string"}, "reason": {"type": "string"}}},
 "Model": {"type": "object", "required": ["name", "incumbent", "promotion", "hold"], "properties": {
@@ -64,9 +55,6 @@ constexpr std::string_view kSchemas = R"json({
   "hold": {"type": ["object", "null"]}, "route": {"type": ["object", "null"]}}},
 "RouteState": {"type": "object", "required": ["desired", "observed", "agree"], "properties": {
   "desired": {"type": ["object", "null"]}, "observed": {"type": ["object", "null"]}, "agree": {"type": "boolean"}}},
-"ModelPage": {"type": "object", "required": ["items", "next"], "properties": {
-  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Model"}},
-  "next": {"$ref": "#/components/schemas/Cursor"}}},
 "ReasonRequest": {"type": "object", "required": ["reason"], "additionalProperties": false, "properties": {
   "reason": {"type": "string", "minLength": 1, "maxLength": 1000}}},
 
@@ -78,38 +66,32 @@ constexpr std::string_view kSchemas = R"json({
     "reason": {"type": "string"}, "by": {"type": "string"}, "since_us": {"type": "integer"},
     "lifted": {"type": ["object", "null"], "properties": {"by": {"type": "string"}, "reason": {"type": "string"},
       "since_us": {"type": "integer"}}}}},
-"BlockPage": {"type": "object", "required": ["items", "next"], "properties": {
-  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Block"}},
-  "next": {"$ref": "#/components/schemas/Cursor"}}},
 "Webhook": {"type": "object", "required": ["name", "url", "events", "disabled", "pending", "delivered", "failed",
     "dropped", "last_error"],
-  "description": "an endpoint of the settings and what became of its messages, as far as they are kept",
+  "description": "a configured endpoint and the state of its messages that are still stored",
   "properties": {"name": {"type": "string"}, "url": {"type": "string"},
-    "events": {"type": "array", "items": {"type": "string"}, "description": "empty = all"},
+    "events": {"type": "array", "items": {"type": "string"}, "description": "empty: all events"},
     "disabled": {"type": ["object", "null"], "properties": {"since_us": {"type": "integer"},
       "reason": {"type": "string"}}},
     "pending": {"type": "integer"}, "delivered": {"type": "integer"}, "failed": {"type": "integer"},
     "dropped": {"type": "integer"}, "last_error": {"type": "string"}}},
-"WebhookPage": {"type": "object", "required": ["items", "next"], "properties": {
-  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Webhook"}},
-  "next": {"$ref": "#/components/schemas/Cursor"}}},
 
-"CaptureSource": {"description": "a path below a configured root, or an adapter of the daemon's settings",
+"CaptureSource": {"description": "a path below a configured root, or an adapter from the daemon's settings",
   "anyOf": [{"type": "string"}, {"type": "object", "required": ["adapter"], "additionalProperties": false,
     "properties": {"adapter": {"type": "string"}}}]},
 "StageCaptures": {"type": "object", "required": ["train", "inf"], "additionalProperties": false, "properties": {
   "train": {"$ref": "#/components/schemas/CaptureSource"}, "inf": {"$ref": "#/components/schemas/CaptureSource"},
   "corpus": {"type": "string"}, "floor": {"$ref": "#/components/schemas/StageFloors"}}},
 "StageFloors": {"type": "object", "additionalProperties": false,
-  "description": "noise floors: two runs of one kernel on the stage's corpus, batched differently",
+  "description": "noise floors: two runs of one kernel on the stage's corpus with different batch sizes",
   "properties": {"train": {"$ref": "#/components/schemas/FloorCapture"},
     "inf": {"$ref": "#/components/schemas/FloorCapture"}}},
-"FloorCapture": {"description": "a second run, held against the stage's own capture of that kernel, or two runs held against each other",
+"FloorCapture": {"description": "a second run, compared with the stage's own capture of that kernel, or two runs compared with each other",
   "anyOf": [{"$ref": "#/components/schemas/CaptureSource"}, {"type": "array", "minItems": 2, "maxItems": 2,
     "items": {"$ref": "#/components/schemas/CaptureSource"}}]},
 "PromotionRequest": {"type": "object", "required": ["model", "engine", "contract"], "additionalProperties": false,
   "properties": {"model": {"type": "string"}, "engine": {"type": "string"},
-    "contract": {"type": "string", "description": "digest, or a name = its newest registration"},
+    "contract": {"type": "string", "description": "digest, or a name, which stands for its newest registration"},
     "captures": {"type": "object", "additionalProperties": false, "properties": {
       "numeric": {"$ref": "#/components/schemas/StageCaptures"},
       "slice": {"$ref": "#/components/schemas/StageCaptures"}}},
@@ -136,15 +118,15 @@ constexpr std::string_view kSchemas = R"json({
   "attempt": {"type": "integer"}, "state": {"type": "string"}, "verdict": {"type": ["string", "null"]},
   "summary": {"type": ["string", "object", "null"]}, "progress": {"type": ["object", "null"]}}},
 "Approval": {"type": "object", "required": ["evidence_digest"], "properties": {
-  "evidence_digest": {"type": "string", "description": "what an approval must name"},
-  "needed": {"type": "integer", "description": "different people that must approve"},
+  "evidence_digest": {"type": "string", "description": "an approval must name it"},
+  "needed": {"type": "integer", "description": "how many different people must approve"},
   "given": {"type": "array", "items": {"$ref": "#/components/schemas/Given"}},
   "step": {"type": "integer"}, "deadline_us": {"type": ["integer", "null"]}}},
 "Given": {"type": "object", "required": ["who", "given_us", "reason"], "properties": {"who": {"type": "string"},
   "given_us": {"type": "integer"}, "reason": {"type": "string"}}},
 "Waiver": {"type": "object", "required": ["evidence_digest", "needed", "clauses", "deadline_us"], "properties": {
-  "evidence_digest": {"type": "string", "description": "of the inconclusive stage's report: what a waiver must name"},
-  "needed": {"type": "integer", "description": "different people that must waive each clause"},
+  "evidence_digest": {"type": "string", "description": "digest of the inconclusive stage's report; a waiver must name it"},
+  "needed": {"type": "integer", "description": "how many different people must waive each clause"},
   "deadline_us": {"type": ["integer", "null"]},
   "clauses": {"type": "array", "items": {"type": "object", "required": ["clause", "given"], "properties": {
     "clause": {"type": "string"}, "given": {"type": "array", "items": {"$ref": "#/components/schemas/Given"}}}}}}},
@@ -153,30 +135,24 @@ constexpr std::string_view kSchemas = R"json({
     "reason": {"type": "string", "minLength": 1, "maxLength": 1000}}},
 "ApprovalRequest": {"type": "object", "required": ["evidence_digest", "reason"], "additionalProperties": false,
   "properties": {"evidence_digest": {"type": "string"}, "reason": {"type": "string", "minLength": 1, "maxLength": 1000}}},
-"PromotionPage": {"type": "object", "required": ["items", "next"], "properties": {
-  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Promotion"}},
-  "next": {"$ref": "#/components/schemas/Cursor"}}},
 
 "ScheduleRequest": {"type": "object", "required": ["cron", "promotion"], "additionalProperties": false, "properties": {
   "name": {"type": "string"}, "cron": {"type": "string", "description": "minute hour day-of-month month day-of-week"},
-  "timezone": {"type": "string", "description": "IANA name, UTC without"},
+  "timezone": {"type": "string", "description": "IANA name; UTC by default"},
   "promotion": {"$ref": "#/components/schemas/PromotionRequest"},
   "misfire": {"type": "string", "enum": ["skip", "run_once"]},
   "grace_s": {"type": "integer", "minimum": 0, "description": "how late run_once may be"},
-  "if_running": {"type": "string", "enum": ["skip", "queue"], "description": "while a promotion of the model is on its way"}}},
+  "if_running": {"type": "string", "enum": ["skip", "queue"], "description": "what to do while a promotion of the model is in progress"}}},
 "Schedule": {"type": "object", "required": ["name", "cron", "timezone", "promotion", "misfire", "grace_s", "if_running",
     "paused", "owner", "revision", "next_us", "fires"], "properties": {"name": {"type": "string"}, "cron": {"type": "string"},
   "timezone": {"type": "string"}, "model": {"type": "string"}, "promotion": {"type": "object"}, "misfire": {"type": "string"},
   "grace_s": {"type": "integer"}, "if_running": {"type": "string"}, "paused": {"type": "boolean"},
-  "owner": {"type": "string", "description": "counts as requester of its promotions, so does not approve them"},
+  "owner": {"type": "string", "description": "counts as the requester of its promotions and so cannot approve them"},
   "created_us": {"type": "integer"}, "updated_us": {"type": "integer"}, "revision": {"type": "integer"},
   "next_us": {"type": ["integer", "null"]},
   "fires": {"type": "array", "items": {"type": "object", "required": ["fire_us", "outcome", "why", "promotion", "evidence"],
     "properties": {"fire_us": {"type": "integer"}, "outcome": {"type": "string", "enum": ["fired", "skipped"]},
       "why": {"type": "string"}, "promotion": {"type": ["string", "null"]}, "evidence": {"type": "integer"}}}}}},
-"SchedulePage": {"type": "object", "required": ["items", "next"], "properties": {
-  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Schedule"}},
-  "next": {"$ref": "#/components/schemas/Cursor"}}},
 "ScheduleTimes": {"type": "object", "required": ["items"], "properties": {"items": {"type": "array", "items": {
   "type": "object", "required": ["fire_us", "local"], "properties": {"fire_us": {"type": "integer"},
     "local": {"type": "string"}}}}}},
@@ -187,7 +163,7 @@ constexpr std::string_view kSchemas = R"json({
     "kind": {"type": "string"}, "actor": {"type": "string"}, "subject": {"type": "object"}, "body": {"type": "object"}}},
 "EvidencePage": {"type": "object", "required": ["items", "tree_size", "next"], "properties": {
   "items": {"type": "array", "items": {"$ref": "#/components/schemas/Entry"}},
-  "tree_size": {"type": "integer", "description": "of the log that the page was read from"},
+  "tree_size": {"type": "integer", "description": "size of the log that the page was read from"},
   "next": {"$ref": "#/components/schemas/Cursor"}}},
 "Hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
 "Proof": {"type": "object", "required": ["seq", "tree_size", "leaf_hash", "root_hash", "path", "checkpoint"],
@@ -197,7 +173,7 @@ constexpr std::string_view kSchemas = R"json({
 "Consistency": {"type": "object", "required": ["from", "to", "path", "root", "checkpoint", "continuation"],
   "properties": {"from": {"type": "integer"}, "to": {"type": "integer"},
     "path": {"type": "array", "items": {"$ref": "#/components/schemas/Hash"}},
-    "root": {"$ref": "#/components/schemas/Hash", "description": "of the first `to` entries"},
+    "root": {"$ref": "#/components/schemas/Hash", "description": "root of the first `to` entries"},
     "checkpoint": {"type": "string",
       "description": "signed note of `to` entries; where the key of that size is retired, the newest one"},
     "continuation": {"type": "array", "items": {"$ref": "#/components/schemas/Hash"},
@@ -211,7 +187,7 @@ constexpr std::string_view kSchemas = R"json({
     "slices": {"type": "array"}, "mirror_bp": {"type": "integer"},
     "served": {"type": "array", "items": {"type": "object",
       "required": ["role", "version", "share_bp", "since", "origin", "allowed"], "properties": {
-        "allowed": {"type": "boolean", "description": "whether a promotion or the installation of the model gave it leave"},
+        "allowed": {"type": "boolean", "description": "whether a promotion or the installation of the model allowed it"},
         "role": {"type": "string", "enum": ["incumbent", "candidate", "fallback"]}, "version": {"type": "string"},
         "kernel": {"type": "string"}, "share_bp": {"type": "integer"},
         "since": {"$ref": "#/components/schemas/LogPlace"}, "origin": {"type": ["object", "null"]}}}}}},
@@ -219,13 +195,13 @@ constexpr std::string_view kSchemas = R"json({
   "items": {"type": "array", "items": {"type": "object", "required": ["seq", "time_us", "how"], "properties": {
     "seq": {"type": "integer"}, "time_us": {"type": "integer"},
     "how": {"type": "string", "enum": ["promotion", "bootstrap", "route"],
-      "description": "route: an applied route has it although no promotion gave it leave"}, "model": {"type": "string"},
+      "description": "route: an applied route contains it although no promotion allowed it"}, "model": {"type": "string"},
     "version": {"type": "string"}, "role": {"type": "string"},
     "promotion": {"type": "string"}, "contract": {"type": "string"}, "checkpoint": {"type": "string"}}}},
   "next": {"$ref": "#/components/schemas/Cursor"}, "tree_size": {"type": "integer"},
   "completeness": {"type": "object", "required": ["from_size", "to_size", "from_root", "from_checkpoint",
       "from_continuation", "to_root", "to_checkpoint", "to_continuation", "path"],
-    "description": "all entries of the time are leaves from_size to to_size - 1; the path proves that one root extends the other; each root is that of its checkpoint, or, where the key of its size is retired, is continued by the newest checkpoint by its continuation",
+    "description": "all entries of the range of time are the leaves from_size to to_size - 1; the path proves that one root extends the other; each root is that of its checkpoint or, where the key of that size is retired, its continuation proves that the newest checkpoint extends it",
     "properties": {"from_size": {"type": "integer"}, "to_size": {"type": "integer"},
       "from_root": {"$ref": "#/components/schemas/Hash"}, "to_root": {"$ref": "#/components/schemas/Hash"},
       "from_checkpoint": {"type": "string"}, "to_checkpoint": {"type": "string"},
@@ -238,10 +214,10 @@ constexpr std::string_view kSchemas = R"json({
     "order": {"$ref": "#/components/schemas/Hash"}, "entry": {"$ref": "#/components/schemas/Entry"}}}}}},
 
 "BackupRequest": {"type": "object", "additionalProperties": false, "properties": {
-  "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$", "description": "of the folder; the time without"}}},
+  "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$", "description": "name of the folder; the current time by default"}}},
 "Backup": {"type": "object", "required": ["name", "folder", "tree_size", "checkpoint"], "properties": {
   "name": {"type": "string"}, "folder": {"type": "string"}, "tree_size": {"type": "integer"},
-  "checkpoint": {"type": "string", "description": "signed note of the log in the backup"}}},
+  "checkpoint": {"type": "string", "description": "signed head of the log in the backup"}}},
 
 "TokenRequest": {"type": "object", "required": ["name", "scopes"], "additionalProperties": false, "properties": {
   "name": {"type": "string"}, "scopes": {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/Scope"}},
@@ -252,10 +228,7 @@ constexpr std::string_view kSchemas = R"json({
     "created_us": {"type": "integer"}, "expires_us": {"type": ["integer", "null"]},
     "revoked_us": {"type": ["integer", "null"]}}},
 "IssuedToken": {"allOf": [{"$ref": "#/components/schemas/Token"}, {"type": "object", "required": ["bearer"],
-  "properties": {"bearer": {"type": "string", "pattern": "^dg_[0-9a-f]{64}$"}}}]},
-"TokenPage": {"type": "object", "required": ["items", "next"], "properties": {
-  "items": {"type": "array", "items": {"$ref": "#/components/schemas/Token"}},
-  "next": {"$ref": "#/components/schemas/Cursor"}}}
+  "properties": {"bearer": {"type": "string", "pattern": "^dg_[0-9a-f]{64}$"}}}]}
 })json";
 
 }  // namespace

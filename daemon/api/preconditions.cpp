@@ -75,7 +75,7 @@ schema::Result<std::optional<IfMatch>> if_match_of(const net::RequestHead& head)
   }
   if (!value) return std::nullopt;
   auto wanted = TRY(parse(*value));
-  return std::move(wanted);
+  return wanted;
 }
 
 bool holds(const IfMatch& wanted, std::string_view etag) {

@@ -33,38 +33,32 @@ int status_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::invalid_argument:
       return 400;
-    case ErrorCode::invalid_document:
-      return 422;
-    case ErrorCode::invalid_capture:
-      return 422;
-    case ErrorCode::not_comparable:
-      return 422;
-    case ErrorCode::not_found:
-      return 404;
-    case ErrorCode::already_exists:
-      return 409;
-    case ErrorCode::conflict:
-      return 409;
     case ErrorCode::unauthenticated:
       return 401;
     case ErrorCode::forbidden:
       return 403;
+    case ErrorCode::not_found:
+      return 404;
+    case ErrorCode::already_exists:
+    case ErrorCode::conflict:
+      return 409;
     case ErrorCode::limit_exceeded:
       return 413;
+    case ErrorCode::invalid_document:
+    case ErrorCode::invalid_capture:
+    case ErrorCode::not_comparable:
     case ErrorCode::unsupported:
       return 422;
+    case ErrorCode::io:
+    case ErrorCode::corrupt:
+    case ErrorCode::internal:
+      return 500;
     case ErrorCode::unavailable:
       return 503;
     case ErrorCode::deadline_exceeded:
       return 504;
-    case ErrorCode::io:
-      return 500;
     case ErrorCode::storage_full:
       return 507;
-    case ErrorCode::corrupt:
-      return 500;
-    case ErrorCode::internal:
-      return 500;
   }
   return 500;
 }
@@ -85,10 +79,6 @@ net::Response problem(const schema::Error& error) {
 
 net::Response problem(ErrorCode code, std::string message, std::string where) {
   return problem(schema::Error{code, std::move(message), std::move(where), nullptr});
-}
-
-net::Response api_problem(int status, std::string_view code, std::string_view detail) {
-  return net::plain_problem(status, code, detail);
 }
 
 }  // namespace driftgate::api

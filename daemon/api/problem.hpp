@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "daemon/net/response.hpp"
 #include "schema/error.hpp"
@@ -15,9 +14,5 @@ namespace driftgate::api {
 /// what to do) and `errors`, one {detail, pointer?} for each line of the message.
 [[nodiscard]] net::Response problem(const schema::Error& error);
 [[nodiscard]] net::Response problem(schema::ErrorCode code, std::string message, std::string where = {});
-
-/// A problem of this API alone, which no error of the library stands for (404 of a path, 405, 429, 422 of
-/// an idempotency key).
-[[nodiscard]] net::Response api_problem(int status, std::string_view code, std::string_view detail);
 
 }  // namespace driftgate::api

@@ -4,24 +4,24 @@
 #include <vector>
 
 #include "daemon/api/problem.hpp"
+#include "daemon/base/json_members.hpp"
 
 namespace driftgate::api {
 namespace {
 
-/// What of an entry everybody may see; nothing of a kind that tells of neither states nor shares.
-std::optional<nlohmann::json> shown_to_all(const nlohmann::json& entry) {
-  const std::string kind = entry.value("kind", "");
+/// What everybody may see of an entry; nothing of a kind that tells of neither states nor shares.
+std::optional<nlohmann::json> shown_to_all(const std::string& kind, const nlohmann::json& entry) {
   const bool route = kind == "route_desired" || kind == "route_applied";
   if (!route && kind != "state_changed") return std::nullopt;
   nlohmann::json shown = nlohmann::json::object();
   for (const char* name : {"v", "seq", "time_us", "kind", "subject"})
     if (entry.contains(name)) shown[name] = entry[name];
-  shown["body"] = nlohmann::json::object();
   const std::vector<const char*> members =
       route ? std::vector{"candidate_bp"} : std::vector{"from", "to", "stage", "attempt", "traffic"};
-  const auto body = entry.find("body");
+  shown["body"] = nlohmann::json::object();
+  const nlohmann::json body = base::object_at(entry, "body");
   for (const char* name : members)
-    if (body != entry.end() && body->contains(name)) shown["body"][name] = (*body)[name];
+    if (body.contains(name)) shown["body"][name] = body[name];
   return shown;
 }
 
@@ -74,14 +74,12 @@ class PromotionFeed final : public net::EventFeed {
   void add_entry(Batch& batch, const evidence::StoredEntry& entry) {
     after_ = entry.seq;
     const auto parsed = nlohmann::json::parse(entry.bytes, nullptr, false);
-    const bool named = parsed.is_object() && parsed.contains("kind") && parsed["kind"].is_string();
-    const std::string kind = named ? parsed["kind"].get<std::string>() : "entry";
+    const std::string kind = base::maybe_text_at(parsed, "kind").value_or("entry");
     if (shown_ == FeedOf::entries) {
       batch.events.push_back({std::to_string(entry.seq), kind, entry.bytes});
-      return;
+    } else if (const auto shown = shown_to_all(kind, parsed)) {
+      batch.events.push_back({std::to_string(entry.seq), kind, shown->dump()});
     }
-    const auto shown = named ? shown_to_all(parsed) : std::nullopt;
-    if (shown) batch.events.push_back({std::to_string(entry.seq), kind, shown->dump()});
   }
 
   /// Ends the stream; the client resumes with the last id it has.

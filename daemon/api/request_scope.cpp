@@ -11,51 +11,45 @@
 namespace driftgate::api {
 namespace {
 
-class GuardedFeed final : public net::EventFeed {
+/// Checks the token before everything that `Inner` goes on to send.
+template <typename Inner>
+class Guarded : public Inner {
  public:
-  GuardedFeed(std::shared_ptr<net::EventFeed> feed, TokenPort& tokens, auth::Principal principal)
-      : feed_(std::move(feed)), tokens_(tokens), principal_(std::move(principal)) {}
-  Batch next() override {
-    if (!tokens_.check(principal_)) return {{}, true};
-    return feed_->next();
-  }
+  Guarded(std::shared_ptr<Inner> inner, TokenPort& tokens, auth::Principal principal)
+      : inner_(std::move(inner)), tokens_(tokens), principal_(std::move(principal)) {}
+
+ protected:
+  schema::Result<void> allowed() { return tokens_.check(principal_); }
+  std::shared_ptr<Inner> inner_;
 
  private:
-  std::shared_ptr<net::EventFeed> feed_;
   TokenPort& tokens_;
   const auth::Principal principal_;
 };
 
-class GuardedWait final : public net::Deferred {
+class GuardedFeed final : public Guarded<net::EventFeed> {
  public:
-  GuardedWait(std::shared_ptr<net::Deferred> deferred, TokenPort& tokens, auth::Principal principal)
-      : deferred_(std::move(deferred)), tokens_(tokens), principal_(std::move(principal)) {}
+  using Guarded::Guarded;
+  Batch next() override { return allowed() ? inner_->next() : Batch{{}, true}; }
+};
+
+class GuardedWait final : public Guarded<net::Deferred> {
+ public:
+  using Guarded::Guarded;
   std::optional<net::Response> poll(bool last) override {
-    const auto allowed = tokens_.check(principal_);
-    if (!allowed) return problem(allowed.error());
-    return deferred_->poll(last);
+    const auto still = allowed();
+    return still ? inner_->poll(last) : problem(still.error());
   }
-  [[nodiscard]] std::chrono::milliseconds wait() const override { return deferred_->wait(); }
-
- private:
-  std::shared_ptr<net::Deferred> deferred_;
-  TokenPort& tokens_;
-  const auth::Principal principal_;
+  [[nodiscard]] std::chrono::milliseconds wait() const override { return inner_->wait(); }
 };
 
-class GuardedBody final : public net::BodySource {
+class GuardedBody final : public Guarded<net::BodySource> {
  public:
-  GuardedBody(std::shared_ptr<net::BodySource> body, TokenPort& tokens, auth::Principal principal)
-      : body_(std::move(body)), tokens_(tokens), principal_(std::move(principal)) {}
+  using Guarded::Guarded;
   schema::Result<std::string> next() override {
-    TRY(tokens_.check(principal_));
-    return body_->next();
+    TRY(allowed());
+    return inner_->next();
   }
-
- private:
-  std::shared_ptr<net::BodySource> body_;
-  TokenPort& tokens_;
-  const auth::Principal principal_;
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "daemon/api/ports.hpp"
 #include "daemon/auth/principal.hpp"

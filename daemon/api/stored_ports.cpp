@@ -102,10 +102,9 @@ class StoredEvidence final : public EvidencePort {
   }
   Result<ConsistencyProof> consistency(std::uint64_t from, std::uint64_t to) override {
     const auto path =
-        store_.read([&](Reader& reader) { return evidence::consistency_proof(reader, from, to); });
-    if (!path) return std::unexpected(path.error());
+        TRY(store_.read([&](Reader& reader) { return evidence::consistency_proof(reader, from, to); }));
     auto head = TRY(signed_root(to));
-    return ConsistencyProof{from, to, hex(*path), std::move(head)};
+    return ConsistencyProof{from, to, hex(path), std::move(head)};
   }
   std::string verifier_key() override { return heads_.verifier_key(); }
 
@@ -125,12 +124,10 @@ class StoredEvidence final : public EvidencePort {
       return AuditedPopulation{std::move(found), {}, {}, hex(path)};
     });
     if (!audited) return audited;
-    auto from = signed_root(audited->found.span.from_size);
-    auto to = signed_root(audited->found.span.to_size);
-    if (!from) return std::unexpected(from.error());
-    if (!to) return std::unexpected(to.error());
-    audited->from = std::move(*from);
-    audited->to = std::move(*to);
+    auto from = TRY(signed_root(audited->found.span.from_size));
+    auto to = TRY(signed_root(audited->found.span.to_size));
+    audited->from = std::move(from);
+    audited->to = std::move(to);
     return audited;
   }
   Result<std::string> sample(const evidence::SampleRequest& request) override {
@@ -146,8 +143,9 @@ class StoredEvidence final : public EvidencePort {
     const auto done = record_reads({{actor, {what, *uncounted + 1}}});
     if (done || done.error().code != ErrorCode::storage_full) return done;
     notes_.owe(actor, {what, *uncounted + 1});
-    warn_(fmt::format("{} read the log ({}), which cannot be recorded on a full disk; it will be once there is space",
-                      actor, what));
+    warn_(fmt::format(
+        "{} read the log ({}); the disk is full, so the entry will be written once there is space", actor,
+        what));
     return {};
   }
   void settle_reads() override {
@@ -165,12 +163,11 @@ class StoredEvidence final : public EvidencePort {
   static Result<EntryProof> proof_of(Reader& reader, std::uint64_t seq) {
     const auto size = TRY(evidence::tree_size(reader));
     if (seq >= size) return fail(ErrorCode::not_found, fmt::format("the log has no entry {}", seq));
-    const auto entry = evidence::find_entry(reader, static_cast<std::int64_t>(seq));
-    if (!entry) return std::unexpected(entry.error());
-    if (!*entry) return fail(ErrorCode::corrupt, fmt::format("entry {} is missing from the log", seq));
+    const auto entry = TRY(evidence::find_entry(reader, static_cast<std::int64_t>(seq)));
+    if (!entry) return fail(ErrorCode::corrupt, fmt::format("entry {} is missing from the log", seq));
     const auto root = TRY(evidence::root_at(reader, size));
     const auto path = TRY(evidence::inclusion_proof(reader, seq, size));
-    return EntryProof{seq, size, hex(evidence::leaf_hash((*entry)->bytes)), hex(root), hex(path), {}};
+    return EntryProof{seq, size, hex(evidence::leaf_hash(entry->bytes)), hex(root), hex(path), {}};
   }
 
   /// One entry for each person; `uncounted` are the reads beside the one that it names.

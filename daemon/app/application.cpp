@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "daemon/app/application_parts.hpp"
-#include "daemon/app/attestation_key.hpp"
 #include "daemon/app/options.hpp"
 #include "daemon/app/start_steps.hpp"
 #include "daemon/app/stop_signal.hpp"
@@ -26,28 +25,26 @@ constexpr std::chrono::milliseconds kProgressInterval{250};  ///< how often stre
 /// Puts what a step made into the member that owns it; the step's error otherwise.
 template <typename Member, typename Value>
 Result<void> keep(Member& member, Result<Value> made) {
-  if (!made) return std::unexpected(std::move(made.error()));
-  member = std::move(*made);
+  auto value = TRY(std::move(made));
+  member = std::move(value);
   return {};
 }
 
 }  // namespace
 
 Result<void> Application::Parts::open_store() {
-  auto opened = store::Store::open({.data_dir = data_dir_of(settings), .opened_us = base::wall_clock_us()});
-  const auto kept = keep(store, std::move(opened));
-  if (!kept) return kept;
+  TRY(keep(store,
+           store::Store::open({.data_dir = data_dir_of(settings), .opened_us = base::wall_clock_us()})));
   const auto newest =
       TRY(store->read([](store::Reader& reader) { return evidence::newest_time_us(reader); }));
   clock.emplace(newest);
   return {};
 }
 
-/// Refuses a database whose log does not extend the head that was published outside it, or whose tables say
-/// something else than the log.
+/// Refuses a database whose log does not extend the head that was published outside it, or whose tables
+/// differ from the log.
 Result<void> Application::Parts::open_log() {
-  auto kept = keep(heads, evidence::HeadPublisher::start(*store, head_options(settings)));
-  if (!kept) return kept;
+  TRY(keep(heads, evidence::HeadPublisher::start(*store, head_options(settings))));
   auto signer = TRY(open_attestations(*store, settings, base::wall_clock_us()));
   attestations.emplace(std::move(signer));
   evidence = api::stored_evidence(
@@ -61,16 +58,15 @@ Result<void> Application::Parts::admit_people() {
     if (net::Server* const waiting = streams.load()) waiting->wake_streams();
   });
   idempotency = api::stored_idempotency(*store, now_us);
-  const auto admitted = admit_first_admin(*store, settings, log, now_us());
-  return admitted ? forget_requests(*store, now_us()) : admitted;
+  TRY(admit_first_admin(*store, settings, log, now_us()));
+  return forget_requests(*store, now_us());
 }
 
-/// Users' traffic never waits for the daemon: a router that lives already is adopted as it is.
+/// Users' traffic never waits for the daemon: a router that is already running is adopted as it is.
 Result<void> Application::Parts::find_router() {
   route::SpawnOptions options = router_options(settings);
   const std::string control_path = options.router.control_path;
-  const auto kept = keep(keeper, RouterKeeper::start(std::move(options), write_log));
-  if (!kept) return kept;
+  TRY(keep(keeper, RouterKeeper::start(std::move(options), write_log)));
   const auto router = keeper->router();
   log.info(fmt::format("router {} port={} pid={}", router.adopted ? "adopted" : "started", router.info.port,
                        router.info.pid));
@@ -89,8 +85,7 @@ Result<void> Application::Parts::open_webhooks() {
   const auto policy = webhook_policy(settings);
   auto endpoints = TRY(notify::load_endpoints(configured, policy));
   notify::SenderOptions options{.policy = policy, .now_us = base::wall_clock_us, .log = write_log};
-  const auto kept = keep(sender, notify::Sender::start(*store, std::move(endpoints), std::move(options)));
-  if (!kept) return kept;
+  TRY(keep(sender, notify::Sender::start(*store, std::move(endpoints), std::move(options))));
   webhooks = notify::stored_desk(*store, configured, base::wall_clock_us, [this] { sender->wake(); });
   return {};
 }
@@ -110,8 +105,7 @@ Result<void> Application::Parts::start_pipeline() {
                                          .random = {},
                                          .outbox = notify::Outbox(std::move(subscribers)),
                                          .router_mark = [this] { return driver->mark(); }});
-  const auto started = pipeline->start();
-  if (!started) return started;
+  TRY(pipeline->start());
   keeper->on_replaced([this](const route::RouterLoss& loss) {
     pipeline->router_replaced(loss, [loss] { route::drop_note(loss); });
   });
@@ -127,8 +121,7 @@ Result<void> Application::Parts::serve_api() {
   api = std::make_unique<api::Api>(api_context());
   auto options = TRY(server_options(settings));
   options.log = [this](std::string_view message) { log.warn(message); };
-  const auto kept = keep(server, net::Server::start(std::move(options), *api));
-  if (!kept) return kept;
+  TRY(keep(server, net::Server::start(std::move(options), *api)));
   streams = server.get();
   subscription = pipeline->subscribe([this](const pipeline::Event&) {
     server->wake_streams();

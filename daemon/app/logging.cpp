@@ -23,30 +23,15 @@ Log::~Log() = default;
 std::string Log::shaped(std::string_view text) const {
   if (json_) return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::string line(text);
-  // What comes from outside cannot begin a log line of its own.
+  // A text from outside cannot begin a new line in the log.
   for (char& c : line)
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';
   return line;
 }
 
-void Log::debug(std::string_view text) const {
-  logger_->debug("{}", shaped(text));
-}
-void Log::info(std::string_view text) const {
-  logger_->info("{}", shaped(text));
-}
-void Log::warn(std::string_view text) const {
-  logger_->warn("{}", shaped(text));
-}
-void Log::error(std::string_view text) const {
-  logger_->error("{}", shaped(text));
-}
-
 void Log::write(std::string_view level, std::string_view text) const {
-  if (level == "debug") return debug(text);
-  if (level == "warn" || level == "warning") return warn(text);
-  if (level == "error") return error(text);
-  info(text);
+  const auto known = spdlog::level::from_str(std::string(level));
+  logger_->log(known == spdlog::level::off ? spdlog::level::info : known, "{}", shaped(text));
 }
 
 }  // namespace driftgate::app

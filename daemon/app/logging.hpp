@@ -16,11 +16,11 @@ class Log {
   /// `format` is "text" or "json"; `level` debug, info, warn or error.
   Log(const std::string& format, const std::string& level);
   ~Log();
-  void debug(std::string_view text) const;
-  void info(std::string_view text) const;
-  void warn(std::string_view text) const;
-  void error(std::string_view text) const;
-  /// By the name of the level; an unknown one is info.
+  void debug(std::string_view text) const { write("debug", text); }
+  void info(std::string_view text) const { write("info", text); }
+  void warn(std::string_view text) const { write("warning", text); }
+  void error(std::string_view text) const { write("error", text); }
+  /// By the name of the level, "warn" and "warning" being the same; an unknown one is info.
   void write(std::string_view level, std::string_view text) const;
 
  private:

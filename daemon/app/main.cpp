@@ -32,11 +32,9 @@ void raise_descriptor_limit() {
 
 int serve(const cli::ServeArgs& args) {
   raise_descriptor_limit();
-  auto settings =
-      args.config.empty() ? schema::Result<app::Settings>(app::Settings{}) : app::load_settings(args.config);
+  auto settings = app::load_settings(args.config, args.data_dir);
   if (!settings) return cli::report(settings.error());
   if (!args.listen.empty()) settings->listen = args.listen;
-  if (!args.data_dir.empty()) settings->data_dir = args.data_dir;
   return app::serve(*settings);
 }
 
@@ -67,9 +65,11 @@ int worker(std::span<const std::string> words) {
 
 int run(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
-  if (!words.empty() && words[0] == "router") return router(std::span(words).subspan(1));
-  if (!words.empty() && words[0] == "router-stop") return stop_router(std::span(words).subspan(1));
-  if (!words.empty() && words[0] == "worker") return worker(std::span(words).subspan(1));
+  const std::string chosen = words.empty() ? "" : words[0];
+  const auto arguments = std::span(words).subspan(words.empty() ? 0 : 1);
+  if (chosen == "router") return router(arguments);
+  if (chosen == "router-stop") return stop_router(arguments);
+  if (chosen == "worker") return worker(arguments);
   cli::Hooks hooks;
   hooks.serve = serve;
   hooks.settings = [](bool markdown) {
@@ -86,8 +86,7 @@ int run(int argc, char** argv) {
   };
   hooks.version = app::kVersion;
   const int code = cli::run(argc, argv, hooks);
-  const bool serves = !words.empty() && words[0] == "serve";  // its log is no answer that someone waits for
-  return serves ? code : cli::finish_output(code);
+  return chosen == "serve" ? code : cli::finish_output(code);  // serve prints no result
 }
 
 }  // namespace
@@ -97,7 +96,7 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::exception& e) {
     if (std::ferror(stdout) != 0) return driftgate::cli::lost_output(e.what());  // fmt throws it
-    fmt::print(stderr, "driftgate: a fault inside the program: {}; please report it\n", e.what());
+    fmt::print(stderr, "driftgate: internal error: {}; please report it\n", e.what());
     return driftgate::cli::kExitError;
   }
 }

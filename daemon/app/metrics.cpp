@@ -10,8 +10,7 @@ std::string store_metrics(const store::Store::Stats& stats, std::uint64_t publis
   std::string out;
   const auto add = [&out](std::string_view name, std::string_view type, std::string_view help,
                           std::uint64_t value) {
-    api::append_metric_head(out, name, type, help);
-    api::append_metric(out, name, "", static_cast<double>(value));
+    api::append_single(out, name, type, help, static_cast<double>(value));
   };
   add("driftgate_store_commits_total", "counter", "Group commits since the start.", stats.commits);
   add("driftgate_store_writes_total", "counter", "Writes committed since the start.", stats.items);
@@ -27,8 +26,7 @@ std::string store_metrics(const store::Store::Stats& stats, std::uint64_t publis
 std::string check_metrics(const evidence::CheckProgress& progress) {
   std::string out;
   const auto add = [&out](std::string_view name, std::string_view help, std::uint64_t value) {
-    api::append_metric_head(out, name, "gauge", help);
-    api::append_metric(out, name, "", static_cast<double>(value));
+    api::append_single(out, name, "gauge", help, static_cast<double>(value));
   };
   add("driftgate_record_checked_entries", "Entries compared with the signed head since the start.",
       progress.entries);
@@ -61,8 +59,7 @@ std::string router_metrics(const RouterKeeper::Figures& figures) {
   for (const auto& [why, count] : figures.replaced)
     api::append_metric(out, kReplaced, fmt::format("why=\"{}\"", why), static_cast<double>(count));
   const auto add = [&out](std::string_view name, std::string_view help, double value) {
-    api::append_metric_head(out, name, "counter", help);
-    api::append_metric(out, name, "", value);
+    api::append_single(out, name, "counter", help, value);
   };
   add("driftgate_router_broken_requests_total", "Requests in flight in routers when they were replaced.",
       static_cast<double>(figures.broken_requests));

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -28,12 +27,6 @@ using nlohmann::json;
 using schema::ErrorCode;
 using schema::Result;
 
-Result<Settings> settings_of(const cli::OfflineArgs& args) {
-  auto settings = args.config.empty() ? Result<Settings>(Settings{}) : load_settings(args.config);
-  if (settings && !args.data_dir.empty()) settings->data_dir = args.data_dir;
-  return settings;
-}
-
 /// What a webhook's messages are signed with: "whsec_" and the base64 of 32 random bytes (Standard Webhooks).
 std::string webhook_secret() {
   std::random_device random;
@@ -51,11 +44,11 @@ Result<evidence::KeyFile> key_file_of(const Settings& settings, const std::strin
     return evidence::KeyFile{evidence::KeyUse::attestation, attestation_key_file(settings), head.origin};
   }
   return schema::fail(ErrorCode::invalid_argument,
-                      fmt::format("'{}' is no use that has a key here: head or attestation", use));
+                      fmt::format("'{}' is not the use of a key here: choose head or attestation", use));
 }
 
 Result<std::string> generate(const cli::OfflineArgs& args) {
-  if (args.out.empty()) return schema::fail(ErrorCode::invalid_argument, "--out must name the new file");
+  if (args.out.empty()) return schema::fail(ErrorCode::invalid_argument, "--out must name a new file");
   if (args.use == "webhook") {
     TRY(base::write_file_durably(args.out, webhook_secret(), 0600, base::IfPresent::refuse));
     return json{{"file", args.out}, {"use", args.use}}.dump();
@@ -63,7 +56,7 @@ Result<std::string> generate(const cli::OfflineArgs& args) {
   if (args.use != "head" && args.use != "attestation") {
     return schema::fail(ErrorCode::invalid_argument, "--use is head, attestation or webhook");
   }
-  auto settings = TRY(settings_of(args));
+  auto settings = TRY(load_settings(args.config, args.data_dir));
   auto key = TRY(evidence::SigningKey::generate());
   TRY(key.save(args.out));
   return json{{"file", args.out},
@@ -72,35 +65,36 @@ Result<std::string> generate(const cli::OfflineArgs& args) {
       .dump();
 }
 
+/// Checks the store against its published head, and publishes the newest head with the key that is in force.
+Result<void> publish_head(store::Store& store, const Settings& settings) {
+  const auto heads = TRY(evidence::HeadPublisher::start(store, head_options(settings)));
+  heads->stop();
+  return {};
+}
+
 /// The store of a daemon that does not run, checked against its published head.
 Result<std::unique_ptr<store::Store>> open_idle(const Settings& settings) {
-  auto store = store::Store::open({.data_dir = data_dir_of(settings), .opened_us = base::wall_clock_us()});
-  if (!store) return store;
-  auto heads = TRY(evidence::HeadPublisher::start(**store, head_options(settings)));
-  heads->stop();
+  auto store =
+      TRY(store::Store::open({.data_dir = data_dir_of(settings), .opened_us = base::wall_clock_us()}));
+  TRY(publish_head(*store, settings));
   return store;
 }
 
 Result<std::string> rotate(const cli::OfflineArgs& args) {
-  auto settings = TRY(settings_of(args));
-  auto store = open_idle(settings);
-  if (!store) return std::unexpected(store.error());
-  auto epoch = TRY((*store)->read([](store::Reader& reader) { return evidence::log_epoch(reader); }));
-  auto file = key_file_of(settings, args.use, epoch);
-  if (!file) return std::unexpected(file.error());
-  auto key = evidence::rotate_key(**store, *file, args.reason, base::wall_clock_us());
-  if (!key) return std::unexpected(key.error());
-  // The head that holds the rotation's entry is published at once, by the key that is in force now.
-  auto heads = TRY(evidence::HeadPublisher::start(**store, head_options(settings)));
-  heads->stop();
-  return json{{"file", file->path.string()},
+  auto settings = TRY(load_settings(args.config, args.data_dir));
+  const auto store = TRY(open_idle(settings));
+  const auto epoch = TRY(store->read([](store::Reader& reader) { return evidence::log_epoch(reader); }));
+  const auto file = TRY(key_file_of(settings, args.use, epoch));
+  const auto key = TRY(evidence::rotate_key(*store, file, args.reason, base::wall_clock_us()));
+  TRY(publish_head(*store, settings));
+  return json{{"file", file.path.string()},
               {"use", args.use},
-              {"public", evidence::verifier_key_text(file->name, *key)}}
+              {"public", evidence::verifier_key_text(file.name, key)}}
       .dump();
 }
 
 Result<std::string> list(const cli::OfflineArgs& args) {
-  auto settings = TRY(settings_of(args));
+  auto settings = TRY(load_settings(args.config, args.data_dir));
   auto trust = TRY(evidence::load_trust(data_dir_of(settings)));
   if (args.json) return evidence::trust_json(trust);
   std::vector<std::vector<std::string>> rows;
@@ -113,11 +107,11 @@ Result<std::string> list(const cli::OfflineArgs& args) {
 }
 
 Result<std::string> trust(const cli::OfflineArgs& args) {
-  auto settings = TRY(settings_of(args));
+  auto settings = TRY(load_settings(args.config, args.data_dir));
   auto keys = TRY(evidence::load_trust(data_dir_of(settings)));
   if (keys.keys.empty()) {
     return schema::fail(ErrorCode::not_found,
-                        "the data folder has no record of keys: a daemon must have run there");
+                        "the data folder has no record of keys: no daemon has run there");
   }
   return evidence::trust_json(keys);
 }
@@ -128,17 +122,15 @@ struct Recovered {
 };
 
 Result<Recovered> recover(const cli::OfflineArgs& args) {
-  auto settings = TRY(settings_of(args));
-  auto store = open_idle(settings);
-  if (!store) return std::unexpected(store.error());
-  auto newest = TRY((*store)->read([](store::Reader& reader) { return evidence::newest_time_us(reader); }));
+  auto settings = TRY(load_settings(args.config, args.data_dir));
+  const auto store = TRY(open_idle(settings));
+  const auto newest =
+      TRY(store->read([](store::Reader& reader) { return evidence::newest_time_us(reader); }));
   const auto file =
       args.out.empty() ? data_dir_of(settings) / "recovered.token" : std::filesystem::path(args.out);
-  auto token = TRY(auth::recover_admin(**store, {.name = args.name, .reason = args.reason, .file = file},
+  auto token = TRY(auth::recover_admin(*store, {.name = args.name, .reason = args.reason, .file = file},
                                        std::max(base::wall_clock_us(), newest)));
-  // The head that holds the recovery's entry is published at once.
-  auto heads = TRY(evidence::HeadPublisher::start(**store, head_options(settings)));
-  heads->stop();
+  TRY(publish_head(*store, settings));
   return Recovered{std::move(token), file.string()};
 }
 
@@ -148,14 +140,16 @@ int recover_command(const cli::OfflineArgs& args) {
   const auto recovered = recover(args);
   if (!recovered) return cli::report(recovered.error());
   const auto& [token, file] = *recovered;
-  cli::print_line(args.json ? json{{"token", token.id}, {"name", token.name}, {"file", file}}.dump()
-                            : fmt::format("token {} with the scope admin for {} is in {}; the log says so", token.id,
-                                          token.name, file));
+  cli::print_line(
+      args.json
+          ? json{{"token", token.id}, {"name", token.name}, {"file", file}}.dump()
+          : fmt::format("token {} with the scope admin for {} is in {}; the recovery is recorded in the log",
+                        token.id, token.name, file));
   return cli::kExitOk;
 }
 
 int restore_command(const cli::OfflineArgs& args) {
-  const auto settings = settings_of(args);
+  const auto settings = load_settings(args.config, args.data_dir);
   if (!settings) return cli::report(settings.error());
   const auto restored = evidence::restore_backup({.backup = args.backup,
                                                   .data_dir = data_dir_of(*settings),
@@ -177,7 +171,7 @@ int restore_command(const cli::OfflineArgs& args) {
                                 restored->epoch));
   }
   if (!restored->set_aside.empty()) {
-    cli::print_line(fmt::format("what was there before is in {}", restored->set_aside.string()));
+    cli::print_line(fmt::format("the previous database is in {}", restored->set_aside.string()));
   }
   return cli::kExitOk;
 }

@@ -1,10 +1,7 @@
 #include "daemon/app/options.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "daemon/base/clock.hpp"
 #include "daemon/route/relay/endpoint.hpp"

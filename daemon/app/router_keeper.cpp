@@ -87,8 +87,9 @@ schema::Result<void> RouterKeeper::find() {
     if (ending && !ending->process().wait(limit)) {
       return schema::fail(
           schema::ErrorCode::deadline_exceeded,
-          fmt::format("the router on {} was told to end and still serves; stop it, then start again",
-                      options_.router.control_path));
+          fmt::format(
+              "the router on {} was told to end but is still running; stop it, then start the daemon again",
+              options_.router.control_path));
     }
     return launch(false);
   }
@@ -98,7 +99,7 @@ schema::Result<void> RouterKeeper::find() {
   return std::unexpected(living.error());
 }
 
-/// Somebody listens on the control socket and says nothing: slow, or hung.
+/// A process listens on the control socket but does not answer: it is slow, or it hangs.
 schema::Result<void> RouterKeeper::settle_silent() {
   auto watch = RouterWatch::attach(options_.router.control_path, limits_);
   if (!watch) return launch(false);
@@ -121,9 +122,10 @@ schema::Result<void> RouterKeeper::settle_silent() {
     auto living = route::adopt_router(options_.router.control_path, kAnswer);
     if (living) return adopt(std::move(*living));
   }
-  return schema::fail(schema::ErrorCode::deadline_exceeded,
-                      fmt::format("the router on {} does not answer; end process {}, then start again",
-                                  options_.router.control_path, watch_->process().pid()));
+  return schema::fail(
+      schema::ErrorCode::deadline_exceeded,
+      fmt::format("the router on {} does not answer; end process {}, then start the daemon again",
+                  options_.router.control_path, watch_->process().pid()));
 }
 
 /// Shares the listening sockets of a router that somebody else started.
@@ -136,15 +138,15 @@ schema::Result<void> RouterKeeper::adopt(route::RouterProcess found) {
     options_.listeners = std::move(*listeners);
     if (!route::serves(options_.listeners, options_.router.listen)) {
       log_("warning",
-           fmt::format("the router keeps its port {}; router.listen {} comes into force when it has been "
+           fmt::format("the router keeps its port {}; router.listen {} takes effect once the router has been "
                        "stopped with driftgate router-stop",
                        found.info.port, options_.router.listen));
     }
   } else {
     options_.listeners.clear();
     log_("warning",
-         fmt::format("the router's listening socket cannot be shared ({}); connections would be refused "
-                     "for a moment if it ended",
+         fmt::format("the router's listening socket cannot be shared ({}); if the router ended, connections "
+                     "would be refused for a moment",
                      listeners.error().describe()));
   }
   const std::lock_guard lock(mutex_);
@@ -166,15 +168,14 @@ schema::Result<void> RouterKeeper::listen(bool old_address) {
 schema::Result<void> RouterKeeper::launch(bool old_address) {
   watch_.reset();
   TRY(listen(old_address));
-  auto router = route::spawn_router(options_);
-  if (!router) return std::unexpected(router.error());
-  if (router->adopted) return adopt(std::move(*router));
+  auto router = TRY(route::spawn_router(options_));
+  if (router.adopted) return adopt(std::move(router));
   auto watch = RouterWatch::attach(options_.router.control_path, limits_);
   if (!watch) return schema::wrap(watch.error(), "the router ended as soon as it had started");
   watch_.emplace(std::move(*watch));
   born_ = Clock::now();
   const std::lock_guard lock(mutex_);
-  router_ = std::move(*router);
+  router_ = std::move(router);
   return {};
 }
 
@@ -201,9 +202,10 @@ schema::Result<void> RouterKeeper::watch_once(Time& next_look) {
   if (watched[1].revents != 0) {
     const auto page = watch_->page();
     if (page && page->ended) return replace(take_stock("exited", "it was told to end"), Clock::now());
-    return replace(take_stock("killed", page ? "it ended without being told to"
-                                             : "it ended; it is of an older version that does not tell why"),
-                   Clock::now());
+    return replace(
+        take_stock("killed", page ? "it ended unexpectedly"
+                                  : "it ended; it is of an older version, which does not report why"),
+        Clock::now());
   }
   if (watched[2].revents != 0) watch_->on_readable();
   const auto now = Clock::now();
@@ -218,7 +220,7 @@ schema::Result<void> RouterKeeper::kill_hung(const std::string& reason) {
   const auto unread = route::unread_connections(router().info.port);
   watch_->process().kill();
   log_("warning", fmt::format("router pid={} hangs and was killed: {}", watch_->process().pid(), reason));
-  // One that waits for a disk ends when that wait does, and holds its lock until then.
+  // A process that waits for a disk ends only after that wait, and holds its lock until then.
   while (!watch_->process().wait(limits_.look_every)) {
     if (!wait(std::chrono::milliseconds(0))) return stopping();
   }
@@ -238,14 +240,14 @@ route::RouterLoss RouterKeeper::take_stock(std::string why, std::string reason) 
   return loss;
 }
 
-/// Starts the next router and tells what went with the one before. While the daemon serves it tries as often
-/// as it takes; at its start, once.
+/// Starts the next router and reports what was lost with the previous one. While the daemon serves it retries
+/// until it succeeds; at the daemon's start it tries once.
 schema::Result<void> RouterKeeper::replace(route::RouterLoss loss, Time since) {
   const auto& control = options_.router.control_path;
   if (auto kept = route::keep_note(control, loss); !kept) log_("warning", kept.error().describe());
   const bool short_life = born_ != Time{} && Clock::now() - born_ < kShortLife;
   failures_ = short_life ? failures_ + 1 : 0;
-  // Only who stopped the router may have meant another address; a crash never moves the service.
+  // Only a deliberate stop may move the service to another address; a crash never does.
   const bool old_address = loss.why != "exited";
   for (;; ++failures_) {
     const auto doubled = kFirstWait * (1 << std::min(failures_, 10U)) / 2;

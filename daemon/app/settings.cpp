@@ -1,13 +1,12 @@
 #include "daemon/app/settings.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <set>
 
 #include "schema/document/fields.hpp"
@@ -52,7 +51,8 @@ class SettingsReader {
     bool is_section = false;
     std::vector<std::string_view> names;
     for (const SettingSpec& spec : setting_specs()) {
-      if (spec.key == key) return read_value(spec, value);
+      if (spec.key == key)
+        return std::visit([&](auto member) { read_into(spec, value, into_.*member); }, spec.target);
       is_section = is_section || spec.key.starts_with(key + ".");
       names.push_back(spec.key);
     }
@@ -66,22 +66,13 @@ class SettingsReader {
                                   : "; 'driftgate settings' lists all"));
   }
 
-  void read_value(const SettingSpec& spec, const YAML::Node& value) {
-    std::visit([&](auto member) { read_into(spec, value, into_.*member); }, spec.target);
-  }
-
   void read_into(const SettingSpec& spec, const YAML::Node& value, std::string& into) {
-    if (value.IsNull()) {
-      into.clear();
-      return;
-    }
-    if (!value.IsScalar()) return fault(value, fmt::format("'{}' must be a text", spec.key));
+    if (value.IsNull()) return into.clear();
+    if (!value.IsScalar()) return fault(value, fmt::format("'{}' must be a string", spec.key));
     const std::string& text = value.Scalar();
     if (!spec.choices.empty() && std::ranges::find(spec.choices, text) == spec.choices.end()) {
-      std::string names;
-      for (const std::string_view choice : spec.choices)
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", choice);
-      return fault(value, fmt::format("'{}' is '{}'; allowed: {}", spec.key, text, names));
+      return fault(value,
+                   fmt::format("'{}' is '{}'; allowed: {}", spec.key, text, fmt::join(spec.choices, ", ")));
     }
     into = text;
   }
@@ -106,15 +97,12 @@ class SettingsReader {
   }
 
   void read_into(const SettingSpec& spec, const YAML::Node& value, std::vector<std::string>& into) {
-    if (value.IsNull()) {
-      into.clear();
-      return;
-    }
+    if (value.IsNull()) return into.clear();
     if (!value.IsSequence() || value.size() > kMaxItems)
-      return fault(value, fmt::format("'{}' must be a list of at most {} texts", spec.key, kMaxItems));
+      return fault(value, fmt::format("'{}' must be a list of at most {} strings", spec.key, kMaxItems));
     std::vector<std::string> items;
     for (const YAML::Node& item : value) {
-      if (!item.IsScalar()) return fault(item, fmt::format("an item of '{}' must be a text", spec.key));
+      if (!item.IsScalar()) return fault(item, fmt::format("an item of '{}' must be a string", spec.key));
       items.push_back(item.Scalar());
     }
     into = std::move(items);
@@ -184,17 +172,15 @@ class SettingsReader {
   std::string faults_;
 };
 
-std::optional<std::string> refusal(std::string_view yaml) {
-  if (yaml.find('\0') != std::string_view::npos) return "the file holds a NUL byte";
-  if (yaml.size() > kMaxFileBytes) return fmt::format("the file is larger than {} bytes", kMaxFileBytes);
-  return std::nullopt;
-}
-
 }  // namespace
 
 schema::Result<Settings> parse_settings(std::string_view yaml, std::string_view name) {
-  if (const auto refused = refusal(yaml))
-    return schema::fail(ErrorCode::limit_exceeded, fmt::format("{}: {}", name, *refused));
+  const auto refuse = [name](const std::string& why) {
+    return schema::fail(ErrorCode::limit_exceeded, fmt::format("{}: {}", name, why));
+  };
+  if (yaml.find('\0') != std::string_view::npos) return refuse("the file contains a NUL byte");
+  if (yaml.size() > kMaxFileBytes)
+    return refuse(fmt::format("the file is larger than {} bytes", kMaxFileBytes));
   Settings settings;
   SettingsReader reader(name, settings);
   try {
@@ -210,16 +196,21 @@ schema::Result<Settings> parse_settings(std::string_view yaml, std::string_view 
   return settings;
 }
 
-schema::Result<Settings> load_settings(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return schema::fail(
-        ErrorCode::io,
-        fmt::format("cannot read settings file '{}'; 'driftgate settings' prints a start", path));
-  std::string text(kMaxFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return parse_settings(text, path);
+schema::Result<Settings> load_settings(const std::string& path, const std::string& data_dir) {
+  std::string text;
+  if (!path.empty()) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+      return schema::fail(
+          ErrorCode::io,
+          fmt::format("cannot read settings file '{}'; 'driftgate settings' prints a template", path));
+    text.resize(kMaxFileBytes + 1);
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+  }
+  auto settings = TRY(parse_settings(text, path));
+  if (!data_dir.empty()) settings.data_dir = data_dir;
+  return settings;
 }
 
 std::string expand_home(const std::string& path) {

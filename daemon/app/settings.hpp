@@ -114,8 +114,9 @@ struct SettingSpec {
 /// doubled keys (with the nearest known one), wrong types, values out of range. `invalid_document`.
 [[nodiscard]] schema::Result<Settings> parse_settings(std::string_view yaml, std::string_view name);
 
-/// Reads the file; `io` or `not_found` when it cannot be read, `limit_exceeded` above 256 KB.
-[[nodiscard]] schema::Result<Settings> load_settings(const std::string& path);
+/// Reads the file; the defaults without a path. `data_dir` replaces the configured one unless it is empty.
+/// `io` when the file cannot be read, `limit_exceeded` above 256 KB.
+[[nodiscard]] schema::Result<Settings> load_settings(const std::string& path, const std::string& data_dir);
 
 /// A leading "~/" becomes the home folder.
 [[nodiscard]] std::string expand_home(const std::string& path);

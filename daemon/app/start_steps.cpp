@@ -4,6 +4,7 @@
 
 #include "daemon/app/options.hpp"
 #include "daemon/auth/tokens.hpp"
+#include "daemon/evidence/keys/key_files.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
 #include "daemon/evidence/verify/table_checks.hpp"
 #include "daemon/store/idempotency.hpp"
@@ -17,6 +18,18 @@ namespace {
 constexpr std::int64_t kRequestsKept_us = 7LL * 86'400 * 1'000'000;
 
 }  // namespace
+
+Result<evidence::AttestationSigner> open_attestations(store::Store& store, const Settings& settings,
+                                                      std::int64_t now_us) {
+  const evidence::KeyFile file{evidence::KeyUse::attestation, attestation_key_file(settings),
+                               settings.evidence_origin};
+  TRY(evidence::finish_rotation(store, file));
+  auto signer = TRY(evidence::AttestationSigner::open(file.path.string(), file.name));
+  const auto trust = TRY(evidence::load_trust(store.data_dir()));
+  TRY(evidence::check_key(trust, file, signer.public_key()));
+  TRY(evidence::note_key(store.data_dir(), file, signer.public_key(), 0, now_us));
+  return signer;
+}
 
 Result<void> compare_tables(store::Store& store, const Log& log) {
   const auto found = TRY(evidence::compare_live_tables(store));
@@ -34,9 +47,8 @@ Result<void> compare_tables(store::Store& store, const Log& log) {
 Result<void> admit_first_admin(store::Store& store, const Settings& settings, const Log& log,
                                std::int64_t now_us) {
   const auto file = data_dir_of(settings) / "admin.token";
-  const auto first = auth::ensure_first_admin(store, file, now_us);
-  if (!first) return std::unexpected(first.error());
-  if (*first) log.info(fmt::format("the first admin token is in {}", file.string()));
+  const bool first = TRY(auth::ensure_first_admin(store, file, now_us));
+  if (first) log.info(fmt::format("the first admin token is in {}", file.string()));
   return {};
 }
 

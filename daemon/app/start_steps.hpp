@@ -5,6 +5,7 @@
 
 #include "daemon/app/logging.hpp"
 #include "daemon/app/settings.hpp"
+#include "daemon/evidence/bundle/dsse.hpp"
 #include "daemon/evidence/log/head_publisher.hpp"
 #include "daemon/evidence/verify/background_check.hpp"
 #include "daemon/store/store.hpp"
@@ -12,10 +13,17 @@
 
 namespace driftgate::app {
 
-// Steps of the start that leave nothing running but what they return.
+// Steps of the start that leave nothing running except what they return.
 
-/// Refuses, with `corrupt`, tables that say something else than the log: what they name would be served or
-/// admitted. Each difference is logged.
+/// The signer of attestations: finishes a rotation of its key that was cut off, loads the key or makes the
+/// first one, and notes it in the trust file. `corrupt` for a key that is not the one in force; errors of the
+/// key's file.
+[[nodiscard]] schema::Result<evidence::AttestationSigner> open_attestations(store::Store& store,
+                                                                            const Settings& settings,
+                                                                            std::int64_t now_us);
+
+/// Refuses, with `corrupt`, tables that differ from the log: the daemon would serve or admit what they
+/// name. Each difference is logged.
 [[nodiscard]] schema::Result<void> compare_tables(store::Store& store, const Log& log);
 
 /// On an empty database: the first admin token, into a file of the data folder that the log names.

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using schema::Result;
 
-/// The keys that heads are believed by: those of the auditor's file, or of the folder's own record.
+/// The keys that heads are checked with: those of the auditor's file, or of the folder's own record.
 Result<evidence::TrustFile> trust_of(const cli::OfflineArgs& args, const std::filesystem::path& data_dir) {
   if (args.trust.empty()) return evidence::load_trust(data_dir);
   auto text = TRY(cli::read_file(args.trust, evidence::kMaxTrustBytes));
@@ -25,8 +25,7 @@ Result<evidence::TrustFile> trust_of(const cli::OfflineArgs& args, const std::fi
 }
 
 Result<evidence::FolderReport> verify(const cli::OfflineArgs& args) {
-  auto settings = TRY(args.config.empty() ? Result<Settings>(Settings{}) : load_settings(args.config));
-  if (!args.data_dir.empty()) settings.data_dir = args.data_dir;
+  const auto settings = TRY(load_settings(args.config, args.data_dir));
   auto trust = TRY(trust_of(args, data_dir_of(settings)));
   evidence::FolderRequest request{head_options(settings), std::move(trust), std::nullopt};
   if (!args.older_head.empty()) {
@@ -73,7 +72,7 @@ int verify_folder_command(const cli::OfflineArgs& args) {
   }
   if (args.trust.empty()) {
     cli::print_line(
-        "  checked by the folder's own record of keys; --trust checks by keys that came another way");
+        "  checked with the folder's own record of keys; --trust checks with keys from another source");
   }
   return static_cast<int>(report->result);
 }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <ranges>
 
 namespace driftgate::auth {
 
@@ -15,18 +17,8 @@ constexpr std::array<std::string_view, 6> kScopeNames = {"viewer",   "promoter",
 
 bool allows(const Scopes& scopes, Scope wanted) {
   if (scopes.has(wanted)) return true;
-  switch (wanted) {
-    case Scope::viewer:
-      return !scopes.empty();
-    case Scope::promoter:
-    case Scope::operator_:
-    case Scope::auditor:
-      return scopes.has(Scope::admin);
-    case Scope::approver:
-    case Scope::admin:
-      return false;
-  }
-  return false;
+  if (wanted == Scope::viewer) return !scopes.empty();
+  return wanted != Scope::approver && scopes.has(Scope::admin);
 }
 
 }  // namespace
@@ -36,13 +28,11 @@ std::string_view to_string(Scope scope) {
 }
 
 Result<Scope> parse_scope(std::string_view name) {
-  for (std::size_t i = 0; i < kScopeNames.size(); ++i) {
-    if (kScopeNames[i] == name) return static_cast<Scope>(i);
-  }
+  const auto found = std::ranges::find(kScopeNames, name);
+  if (found != kScopeNames.end()) return static_cast<Scope>(found - kScopeNames.begin());
   return schema::fail(
       ErrorCode::invalid_argument,
-      fmt::format("'{}' is no scope; allowed: viewer, promoter, approver, operator, auditor, admin",
-                  name.substr(0, 80)));
+      fmt::format("'{}' is not a scope; allowed: {}", name.substr(0, 80), fmt::join(kScopeNames, ", ")));
 }
 
 std::vector<Scope> Scopes::list() const {
@@ -54,31 +44,27 @@ std::vector<Scope> Scopes::list() const {
 }
 
 std::string Scopes::text() const {
-  std::string text;
-  for (const Scope scope : list()) {
-    if (!text.empty()) text += ',';
-    text += to_string(scope);
-  }
-  return text;
+  const std::vector<Scope> scopes = list();
+  const auto names = scopes | std::views::transform(to_string);
+  return fmt::format("{}", fmt::join(names.begin(), names.end(), ","));
 }
 
 Result<Scopes> parse_scopes(std::string_view text) {
   Scopes scopes;
   while (true) {
     const std::size_t comma = text.find(',');
-    auto scope = parse_scope(text.substr(0, comma));
-    if (!scope) return std::unexpected(std::move(scope.error()));
-    if (scopes.has(*scope)) {
+    const Scope scope = TRY(parse_scope(text.substr(0, comma)));
+    if (scopes.has(scope)) {
       return schema::fail(ErrorCode::invalid_argument,
-                          fmt::format("scope '{}' is given twice", to_string(*scope)));
+                          fmt::format("scope '{}' is given twice", to_string(scope)));
     }
-    scopes.add(*scope);
+    scopes.add(scope);
     if (comma == text.npos) break;
     text.remove_prefix(comma + 1);
   }
   if (scopes.has(Scope::admin) && scopes.has(Scope::approver)) {
     return schema::fail(ErrorCode::invalid_argument,
-                        "admin and approver exclude each other: who grants tokens must not approve");
+                        "admin and approver exclude each other: whoever grants tokens must not approve");
   }
   return scopes;
 }

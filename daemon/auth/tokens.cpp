@@ -56,8 +56,7 @@ TokenInfo read_token(const Row& row) {
 }
 
 Result<void> check_request(const TokenRequest& request, std::int64_t now_us) {
-  auto named = schema::check_name(request.name, "a token's name", "/name");
-  if (!named) return named;
+  TRY(schema::check_name(request.name, "a token's name", "/name"));
   if (schema::is_reserved_name(request.name)) {
     return schema::fail(ErrorCode::invalid_argument,
                         fmt::format("'{}' is, or looks like, a name under which driftgate itself writes entries "
@@ -191,18 +190,13 @@ Result<std::vector<TokenInfo>> list_tokens(store::Reader& reader) {
 
 Result<void> revoke_token(store::Tx& tx, std::string_view id, std::string_view revoked_by,
                           std::int64_t now_us) {
-  auto token = tx.one(kFind, {id}, read_token);
-  if (!token) return std::unexpected(std::move(token.error()));
-  if (!*token) return schema::fail(ErrorCode::not_found, fmt::format("there is no token '{}'", id));
-  auto stays = check_admin_stays(tx, **token, now_us);
-  if (!stays) return stays;
-  auto revoked = tx.run(kRevoke, {id, now_us});
-  if (!revoked) return std::unexpected(std::move(revoked.error()));
-  if (*revoked == 0)
-    return schema::fail(ErrorCode::conflict, fmt::format("token '{}' was revoked before", id));
-  auto entry =
-      evidence::append(tx, token_entry(schema::EvidenceKind::token_revoked, **token, revoked_by, now_us));
-  if (!entry) return std::unexpected(std::move(entry.error()));
+  const auto token = TRY(tx.one(kFind, {id}, read_token));
+  if (!token) return schema::fail(ErrorCode::not_found, fmt::format("there is no token '{}'", id));
+  TRY(check_admin_stays(tx, *token, now_us));
+  const auto revoked = TRY(tx.run(kRevoke, {id, now_us}));
+  if (revoked == 0)
+    return schema::fail(ErrorCode::conflict, fmt::format("token '{}' is already revoked", id));
+  TRY(evidence::append(tx, token_entry(schema::EvidenceKind::token_revoked, *token, revoked_by, now_us)));
   return {};
 }
 
@@ -218,21 +212,21 @@ Result<Principal> authenticate(store::Reader& reader, std::string_view bearer, s
   if (!is_bearer(bearer)) return unknown_token();
   const auto hash = schema::sha256(bearer);
   bool same = false;
-  auto token = reader.one(kFindByHash, {store::Blob{schema::as_chars(hash)}}, [&](const Row& row) {
+  const auto token = TRY(reader.one(kFindByHash, {store::Blob{schema::as_chars(hash)}}, [&](const Row& row) {
     const std::string stored = row.text(7);
     same = stored.size() == hash.size() && CRYPTO_memcmp(stored.data(), hash.data(), hash.size()) == 0;
     return read_token(row);
-  });
-  if (!token) return std::unexpected(std::move(token.error()));
-  if (!*token || !same || !is_live(**token, now_us)) return unknown_token();
-  if (schema::is_reserved_name((*token)->name)) {
+  }));
+  if (!token || !same || !is_live(*token, now_us)) return unknown_token();
+  if (schema::is_reserved_name(token->name)) {
     // Issued before such names were refused: its holder would write entries as the daemon.
-    return schema::fail(ErrorCode::unauthenticated,
-                        fmt::format("this token is for '{}', a name under which driftgate itself writes entries: "
-                                    "ask an admin for a token with another name",
-                                    (*token)->name));
+    return schema::fail(
+        ErrorCode::unauthenticated,
+        fmt::format("this token is for '{}', a name under which driftgate itself writes entries: "
+                    "ask an admin for a token with another name",
+                    token->name));
   }
-  return Principal{.token_id = (*token)->id, .name = (*token)->name, .scopes = (*token)->scopes};
+  return Principal{.token_id = token->id, .name = token->name, .scopes = token->scopes};
 }
 
 Result<void> check_token(store::Reader& reader, std::string_view id, std::int64_t now_us) {
@@ -254,9 +248,7 @@ Result<TokenInfo> recover_admin(store::Store& store, const RecoveryRequest& requ
                                    .granted_by = request.name,
                                    .recovery = request.reason},
                                   random_secret(), now_us));
-    auto written =
-        base::write_file_durably(request.file, issued.bearer + "\n", 0600, base::IfPresent::refuse);
-    if (!written) return std::unexpected(std::move(written.error()));
+    TRY(base::write_file_durably(request.file, issued.bearer + "\n", 0600, base::IfPresent::refuse));
     wrote = true;
     return issued.info;
   });

@@ -31,11 +31,10 @@ Result<void> write_temporary(const std::string& path, std::string_view bytes, mo
 }
 
 Result<void> put_in_place(const std::string& temporary, const std::string& target, IfPresent if_present) {
-  if (if_present == IfPresent::replace) {
-    if (::rename(temporary.c_str(), target.c_str()) != 0) return file_failure("replace", target);
-  } else {
-    if (::link(temporary.c_str(), target.c_str()) != 0) return file_failure("create", target);
-  }
+  const bool replace = if_present == IfPresent::replace;
+  const int failed =
+      replace ? ::rename(temporary.c_str(), target.c_str()) : ::link(temporary.c_str(), target.c_str());
+  if (failed != 0) return file_failure(replace ? "replace" : "create", target);
   return {};
 }
 
@@ -78,8 +77,7 @@ Result<void> sync_folder(const std::filesystem::path& folder) {
 
 Result<void> write_file_durably(const std::filesystem::path& path, std::string_view bytes, mode_t mode,
                                 IfPresent if_present) {
-  auto done = write_file(path.string(), bytes, mode, if_present, Sync::yes);
-  if (!done) return done;
+  TRY(write_file(path.string(), bytes, mode, if_present, Sync::yes));
   return sync_folder(path.parent_path());
 }
 

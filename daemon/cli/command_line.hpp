@@ -1,9 +1,7 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 namespace driftgate::cli {
 
@@ -14,7 +12,7 @@ struct ServeArgs {
   std::string data_dir;  ///< empty: as configured
 };
 
-/// Commands on the data folder of a daemon that does not run; each uses some of it.
+/// The options of commands on the data folder of a daemon that does not run; each uses some of them.
 struct OfflineArgs {
   std::string config;    ///< the daemon's; empty: defaults
   std::string data_dir;  ///< empty: as configured
@@ -30,7 +28,7 @@ struct OfflineArgs {
   bool json = false;
 };
 
-/// What the binary does beside being a client: given by main, since it lies above this folder.
+/// What the program does besides being a client: passed in by main, since it is implemented in daemon/app.
 struct Hooks {
   std::function<int(const ServeArgs&)> serve;
   std::function<int(bool markdown)> settings;  ///< prints the documented settings

@@ -50,9 +50,9 @@ struct PromoteArgs {
 };
 int promote(const ConnectionArgs& connection, const PromoteArgs& args);
 
-/// Nothing: all models. Else a model's name or a promotion's id.
+/// Of all models if `subject` is empty, else of a model or a promotion.
 int status(const ConnectionArgs& connection, const std::string& subject);
-/// Why a promotion stands where it stands, clause by clause, and what would have to change.
+/// Why a promotion is in its state, clause by clause, and what would have to change.
 int explain(const ConnectionArgs& connection, const std::string& promotion);
 /// The stored evidence of a promotion decided again under the contract of a file. Exits with the verdict.
 int what_if(const ConnectionArgs& connection, const std::string& promotion, const std::string& contract);
@@ -71,14 +71,6 @@ int waive(const ConnectionArgs& connection, const WaiveArgs& args);
 /// `action` is abort, rollback, pause, resume or redact.
 int intervene(const ConnectionArgs& connection, const std::string& action, const std::string& promotion,
               const std::string& reason);
-
-struct EvidenceArgs {
-  std::string promotion, model, stage, kind, actor, clause, verdict;
-  std::string seq;  ///< one entry, its exact bytes
-  std::uint64_t limit = 100;
-  bool newest = false;
-};
-int evidence(const ConnectionArgs& connection, const EvidenceArgs& args);
 
 /// Makes a backup of the running daemon; without a name it is named by the time.
 int backup(const ConnectionArgs& connection, const std::string& name);

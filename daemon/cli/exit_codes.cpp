@@ -22,21 +22,37 @@ int exit_code_of(schema::ErrorCode code) {
     case ErrorCode::io:
     case ErrorCode::storage_full:
       return kExitIo;
-    case ErrorCode::invalid_argument:
-    case ErrorCode::invalid_document:
-    case ErrorCode::invalid_capture:
-    case ErrorCode::not_comparable:
-    case ErrorCode::not_found:
-    case ErrorCode::already_exists:
-    case ErrorCode::conflict:
-    case ErrorCode::limit_exceeded:
-    case ErrorCode::unsupported:
-    case ErrorCode::deadline_exceeded:
-    case ErrorCode::corrupt:
-    case ErrorCode::internal:
+    default:
       return kExitError;
   }
+}
+
+int exit_code_of(schema::Verdict verdict) {
+  switch (verdict) {
+    case schema::Verdict::pass:
+      return kExitOk;
+    case schema::Verdict::violated:
+      return kExitViolated;
+    case schema::Verdict::inconclusive:
+      return kExitInconclusive;
+    case schema::Verdict::error:
+      break;
+  }
   return kExitError;
+}
+
+int offline_exit_code_of(schema::ErrorCode code) {
+  using schema::ErrorCode;
+  switch (code) {
+    case ErrorCode::invalid_argument:
+      return kExitUsage;
+    case ErrorCode::not_found:
+    case ErrorCode::io:
+    case ErrorCode::storage_full:
+      return kExitIo;
+    default:
+      return kExitError;
+  }
 }
 
 int exit_code_of_state(std::string_view state) {
@@ -48,7 +64,8 @@ int exit_code_of_state(std::string_view state) {
 }
 
 int report(const schema::Error& error) {
-  // Faults stand on lines of their own; what else steers a terminal may come from outside.
+  // Each fault is on a line of its own; other control characters may come from outside and could steer a
+  // terminal.
   const std::string text = error.describe();
   std::string shown;
   for (std::string_view rest = text;;) {
@@ -62,13 +79,18 @@ int report(const schema::Error& error) {
   return exit_code_of(error.code);
 }
 
+int report_offline(const schema::Error& error) {
+  report(error);
+  return offline_exit_code_of(error.code);
+}
+
 int finish_output(int exit_code) {
-  if (std::ferror(stdout) != 0) return lost_output("a part of it was not taken");
+  if (std::ferror(stdout) != 0) return lost_output("some of it was not written");
   return std::fflush(stdout) == 0 ? exit_code : lost_output(std::strerror(errno));
 }
 
 int lost_output(std::string_view why) {
-  fmt::print(stderr, "driftgate: can not write to standard output: {}\n", why);
+  fmt::print(stderr, "driftgate: cannot write to standard output: {}\n", why);
   return kExitIo;
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 namespace driftgate::cli {
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 using schema::ErrorCode;
 using schema::Result;
 
-/// Also of two names of which one is a link to the other, and of files that do not exist yet.
+/// True also for a link and its target, and for files that do not exist yet.
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code none;
   if (fs::equivalent(a, b, none)) return true;
@@ -34,17 +35,17 @@ bool is_read(const std::string& path, const std::string& input) {
 Result<void> check_writable(const OutputFile& output) {
   const auto refuse = [&output](const std::string& why) {
     return schema::fail(ErrorCode::io,
-                        fmt::format("can not write {} ({}): {}", output.path, output.option, why));
+                        fmt::format("cannot write {} ({}): {}", output.path, output.option, why));
   };
   std::error_code none;
   const fs::file_status status = fs::status(output.path, none);
   if (fs::is_directory(status)) return refuse("it is a folder");
   if (fs::exists(status)) {
-    if (output.renamed_into && !fs::is_regular_file(status)) return refuse("it is no regular file");
+    if (output.renamed_into && !fs::is_regular_file(status)) return refuse("it is not a regular file");
     return ::access(output.path.c_str(), W_OK) == 0 ? Result<void>{} : refuse(std::strerror(errno));
   }
   const fs::path parent = fs::absolute(output.path, none).parent_path();
-  if (!fs::is_directory(parent, none)) return refuse("there is no folder " + parent.string());
+  if (!fs::is_directory(parent, none)) return refuse("no such folder: " + parent.string());
   if (::access(parent.c_str(), W_OK | X_OK) != 0) return refuse(std::strerror(errno));
   return {};
 }
@@ -61,7 +62,7 @@ Result<void> check_outputs(const std::vector<OutputFile>& outputs, const std::ve
     for (const std::string& input : inputs) {
       if (input.empty() || !is_read(output->path, input)) continue;
       return schema::fail(ErrorCode::invalid_argument,
-                          fmt::format("{} {} is among the files that are read ({}); give it another name",
+                          fmt::format("{} {} is one of the files that are read ({}); choose another name",
                                       output->option, output->path, input));
     }
     for (auto other = outputs.begin(); other != output; ++other) {
@@ -72,6 +73,14 @@ Result<void> check_outputs(const std::vector<OutputFile>& outputs, const std::ve
     }
     TRY(check_writable(*output));
   }
+  return {};
+}
+
+Result<void> write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) return schema::fail(ErrorCode::io, "cannot write " + path);
   return {};
 }
 

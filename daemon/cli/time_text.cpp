@@ -11,18 +11,11 @@ namespace {
 
 using schema::ErrorCode;
 
-/// Reads exactly `digits` digits from the front of `text`, and `after` if it is not 0.
-bool take(std::string_view& text, std::size_t digits, char after, int& value) {
-  // from_chars reads a sign too.
-  const auto is_digit = [](char c) { return '0' <= c && c <= '9'; };
-  if (text.size() < digits || !std::ranges::all_of(text.substr(0, digits), is_digit)) return false;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + digits, value);
-  if (error != std::errc{} || end != text.data() + digits) return false;
-  text.remove_prefix(digits);
-  if (after == 0) return true;
-  if (text.empty() || text.front() != after) return false;
-  text.remove_prefix(1);
-  return true;
+/// Whether `text` has a digit where `form` has '0', a 'T' or a space where it has 'T', and else the same.
+bool has_form(std::string_view text, std::string_view form) {
+  return std::ranges::equal(text, form, [](char c, char wanted) {
+    return wanted == '0' ? '0' <= c && c <= '9' : c == wanted || (wanted == 'T' && c == ' ');
+  });
 }
 
 }  // namespace
@@ -30,23 +23,22 @@ bool take(std::string_view& text, std::size_t digits, char after, int& value) {
 schema::Result<std::int64_t> parse_time(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc{} && end == text.data() + text.size() && number >= 0 && text.front() != '-')
-    return number;
-  std::string_view rest = text;
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
-  bool valid = take(rest, 4, '-', year) && take(rest, 2, '-', month) && take(rest, 2, 0, day);
-  if (valid && !rest.empty()) {
-    valid = rest.front() == 'T' || rest.front() == ' ';
-    rest.remove_prefix(1);
-    valid = valid && take(rest, 2, ':', hour) && take(rest, 2, ':', minute) && take(rest, 2, 0, second);
-    if (rest == "Z") rest = {};
-  }
+  if (error == std::errc{} && end == text.data() + text.size() && text.front() != '-') return number;
+  const bool valid = has_form(text, "0000-00-00") || has_form(text, "0000-00-00T00:00:00") ||
+                     has_form(text, "0000-00-00T00:00:00Z");
+  const auto part = [&](std::size_t at, std::size_t digits) {
+    int value = 0;
+    if (valid && at < text.size()) std::from_chars(text.data() + at, text.data() + at + digits, value);
+    return value;
+  };
+  const int year = part(0, 4), hour = part(11, 2), minute = part(14, 2), second = part(17, 2);
   const std::chrono::year_month_day date{std::chrono::year(year),
-                                         std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day))};
-  if (!valid || !rest.empty() || !date.ok() || year < 1970 || hour > 23 || minute > 59 || second > 59) {
-    return schema::fail(ErrorCode::invalid_argument,
-                        fmt::format("'{}' is no time: write 2026-01-31 or 2026-01-31T12:00:05 (UTC)", text));
+                                         std::chrono::month(static_cast<unsigned>(part(5, 2))),
+                                         std::chrono::day(static_cast<unsigned>(part(8, 2)))};
+  if (!valid || !date.ok() || year < 1970 || hour > 23 || minute > 59 || second > 59) {
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format("'{}' is not a time: write 2026-01-31 or 2026-01-31T12:00:05 (UTC)", text));
   }
   const auto since = std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) +
                      std::chrono::minutes(minute) + std::chrono::seconds(second);

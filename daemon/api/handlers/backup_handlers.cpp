@@ -1,11 +1,13 @@
+#include <fmt/chrono.h>
 #include <fmt/core.h>
 
-#include <chrono>
+#include <algorithm>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "daemon/api/body.hpp"
 #include "daemon/api/handlers/handlers.hpp"
-#include "daemon/api/problem.hpp"
-#include "schema/json.hpp"
+#include "daemon/api/route_builder.hpp"
 
 namespace driftgate::api {
 namespace {
@@ -18,56 +20,48 @@ constexpr std::size_t kMaxNameBytes = 100;
 
 /// "20260131T120005Z"
 std::string name_of(std::int64_t now_us) {
-  const std::chrono::sys_time<std::chrono::microseconds> now{std::chrono::microseconds(now_us)};
-  const auto day = std::chrono::floor<std::chrono::days>(now);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss time(std::chrono::floor<std::chrono::seconds>(now - day));
-  return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     time.hours().count(), time.minutes().count(), time.seconds().count());
+  return fmt::format("{:%Y%m%dT%H%M%SZ}", fmt::gmtime(static_cast<std::time_t>(now_us / 1'000'000)));
 }
 
 bool is_name(std::string_view text) {
-  for (const char c : text) {
-    const bool allowed =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-    if (!allowed) return false;
-  }
-  return !text.empty() && text.size() <= kMaxNameBytes;
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  return !text.empty() && text.size() <= kMaxNameBytes && std::ranges::all_of(text, allowed);
 }
 
 schema::Result<std::string> requested_name(const Call& call, std::int64_t now_us) {
   if (call.request.body.empty()) return name_of(now_us);
-  const auto body = schema::parse_json(call.request.body, {}, "the request body");
-  if (!body) return std::unexpected(body.error());
-  if (!body->is_object()) return fail(ErrorCode::invalid_document, "the request body must be a JSON object");
-  for (const auto& [name, value] : body->items())
-    if (name != "name")
-      return fail(ErrorCode::invalid_document, fmt::format("unknown member '{}'", name),
-                  "/" + schema::pointer_token(name));
-  const auto name = body->find("name");
-  if (name == body->end()) return name_of(now_us);
+  const auto body = TRY(parse_body(call.request.body, {"name"}));
+  const auto name = body.find("name");
+  if (name == body.end()) return name_of(now_us);
   if (!name->is_string() || !is_name(name->get_ref<const std::string&>()))
     return fail(ErrorCode::invalid_document, "'name' must have 1 to 100 letters, digits, '-' or '_'",
                 "/name");
   return name->get<std::string>();
 }
 
+Reply post_backup(Context& context, const Call& call) {
+  const auto name = TRY(requested_name(call, context.now_us()));
+  if (!context.backup) return fail(ErrorCode::unsupported, "This daemon cannot make backups.");
+  TRY(context.evidence.note_read(call.principal.name, "backup " + name));
+  const auto made = TRY(context.backup(name));
+  return json_response(201, json{{"name", name},
+                                 {"folder", made.folder.string()},
+                                 {"tree_size", made.tree_size},
+                                 {"checkpoint", made.head}}
+                                .dump());
+}
+
 }  // namespace
 
-net::Response post_backup(Context& context, const Call& call) {
-  const auto name = requested_name(call, context.now_us());
-  if (!name) return problem(name.error());
-  if (!context.backup) return problem(ErrorCode::unsupported, "This daemon makes no backups.");
-  const auto noted = context.evidence.note_read(call.principal.name, "backup " + *name);
-  if (!noted) return problem(noted.error());
-  const auto made = context.backup(*name);
-  if (!made) return problem(made.error());
-  return json_response(201, json{{"name", *name},
-                                 {"folder", made->folder.string()},
-                                 {"tree_size", made->tree_size},
-                                 {"checkpoint", made->head}}
-                                .dump());
+void add_backup_routes(std::vector<Route>& list) {
+  RouteGroup system(list, "system");
+  system
+      .post("/v1/backups", "makeBackup", "Copy the database and the signed head into the backup folder",
+            Scope::operator_, post_backup)
+      .body("BackupRequest")
+      .answer(201, "Backup", "made");
 }
 
 }  // namespace driftgate::api

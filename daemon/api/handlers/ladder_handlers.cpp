@@ -1,38 +1,56 @@
 #include "daemon/api/handlers/handlers.hpp"
-#include "daemon/api/problem.hpp"
-#include "daemon/api/reason.hpp"
+#include "daemon/api/handlers/service_handlers.hpp"
+#include "daemon/api/route_builder.hpp"
 
 namespace driftgate::api {
 namespace {
 
-net::Response answer(const schema::Result<std::string>& json) {
-  return json ? json_response(200, *json) : problem(json.error());
+using pipeline::Service;
+
+Reply list_webhooks(Context& context, const Call&) {
+  auto endpoints = TRY(context.webhooks->list());
+  return json_response(200, std::move(endpoints));
+}
+
+Reply test_webhook(Context& context, const Call& call) {
+  auto endpoint = TRY(context.webhooks->test(call.principal.name, call.path[0]));
+  return json_response(200, std::move(endpoint));
+}
+
+Reply enable_webhook(Context& context, const Call& call) {
+  auto endpoint = TRY(context.webhooks->enable(call.path[0]));
+  return json_response(200, std::move(endpoint));
 }
 
 }  // namespace
 
-net::Response list_blocks(Context& context, const Call& call) {
-  const auto page = page_request(call);
-  if (!page) return problem(page.error());
-  return page_response(call, context.service.blocks(*page));
-}
+void add_ladder_routes(std::vector<Route>& list) {
+  RouteGroup blocks(list, "blocks");
+  blocks
+      .get("/v1/blocks", "listBlocks", "Which pairs of checkpoint and kernel are blocked, and lifted blocks",
+           Scope::viewer, list_of<&Service::blocks>)
+      .pages("BlockPage", "a page, oldest first");
+  blocks
+      .post("/v1/blocks/{id}/lift", "liftBlock",
+            "Lift a block, so that the pair can be promoted again under the contract", Scope::operator_,
+            with_reason<&Service::lift_block>)
+      .body("ReasonRequest")
+      .answer(200, "Block", "the block");
 
-net::Response lift_block(Context& context, const Call& call) {
-  const auto reason = parse_reason(call.request.body);
-  if (!reason) return problem(reason.error());
-  return view_response(context.service.lift_block(call.principal.name, call.path[0], *reason));
-}
-
-net::Response list_webhooks(Context& context, const Call&) {
-  return answer(context.webhooks->list());
-}
-
-net::Response test_webhook(Context& context, const Call& call) {
-  return answer(context.webhooks->test(call.principal.name, call.path[0]));
-}
-
-net::Response enable_webhook(Context& context, const Call& call) {
-  return answer(context.webhooks->enable(call.path[0]));
+  RouteGroup webhooks(list, "webhooks");
+  webhooks
+      .get("/v1/webhooks", "listWebhooks", "The configured endpoints and the state of their deliveries",
+           Scope::operator_, list_webhooks)
+      .answer(200, "WebhookPage", "all endpoints");
+  webhooks
+      .post("/v1/webhooks/{name}/test", "testWebhook", "Send a message of type driftgate.test",
+            Scope::operator_, test_webhook)
+      .answer(200, "Webhook", "queued for delivery");
+  webhooks
+      .post("/v1/webhooks/{name}/enable", "enableWebhook",
+            "Resume delivery to an endpoint that was disabled because it answered 410", Scope::operator_,
+            enable_webhook)
+      .answer(200, "Webhook", "enabled");
 }
 
 }  // namespace driftgate::api

@@ -1,102 +1,138 @@
 #include "daemon/api/handlers/handlers.hpp"
-#include "daemon/api/problem.hpp"
+#include "daemon/api/handlers/service_handlers.hpp"
 #include "daemon/api/promotion_feed.hpp"
-#include "daemon/api/reason.hpp"
+#include "daemon/api/route_builder.hpp"
 
 namespace driftgate::api {
 namespace {
 
-using Change = schema::Result<pipeline::View> (pipeline::Service::*)(const std::string&, const std::string&,
-                                                                     const std::string&);
+using pipeline::Service;
 
-net::Response change(Context& context, const Call& call, Change function) {
-  const auto reason = parse_reason(call.request.body);
-  if (!reason) return problem(reason.error());
-  return view_response((context.service.*function)(call.principal.name, call.path[0], *reason));
+Reply post_promotion(Context& context, const Call& call) {
+  const auto request = TRY(pipeline::parse_promotion_request(call.request.body));
+  const bool dry_run = TRY(flag_of(call, "dry_run"));
+  if (dry_run) return view_response(context.service.plan_promotion(call.principal.name, request));
+  const auto view = TRY(context.service.request_promotion(call.principal.name, request));
+  return created_response(view, "/v1/promotions");
+}
+
+Reply list_promotions(Context& context, const Call& call) {
+  const auto page = TRY(page_request(call));
+  return page_response(call, context.service.promotions({call.query("model"), call.query("state")}, page));
+}
+
+Reply get_report(Context& context, const Call& call) {
+  return view_response(context.service.report(call.path[0], call.path[1]));
+}
+
+Reply what_if(Context& context, const Call& call) {
+  return view_response(context.service.what_if(call.path[0], call.request.body));
+}
+
+Reply approve_promotion(Context& context, const Call& call) {
+  const auto body = TRY(parse_approval(call.request.body));
+  return view_response(
+      context.service.approve(call.principal.name, call.path[0], body.evidence_digest, body.reason));
+}
+
+Reply waive_promotion(Context& context, const Call& call) {
+  const auto body = TRY(parse_waiver(call.request.body));
+  return view_response(context.service.waive(call.principal.name, call.path[0], body.clause,
+                                             body.evidence_digest, body.reason));
+}
+
+Reply redact_promotion(Context& context, const Call& call) {
+  const auto reason = TRY(parse_reason(call.request.body));
+  TRY(context.redact(call.principal.name, call.path[0], reason));
+  return view_response(context.service.promotion(call.path[0]));
+}
+
+Reply stream_promotion(Context& context, const Call& call) {
+  TRY(context.service.outcome(call.path[0]));
+  const auto header = call.request.header("last-event-id");
+  const auto after = TRY(header ? number_of(*header, "Last-Event-ID") : number_of(call, "after"));
+  net::Response response = text_response("", "text/event-stream");
+  const auto seen = auth::require(call.principal, Scope::auditor) ? FeedOf::entries : FeedOf::states;
+  response.feed = promotion_feed(context.service, context.evidence, call.path[0], after, seen);
+  return response;
+}
+
+void add_intervention_routes(RouteGroup& promotions) {
+  struct Intervention {
+    std::string_view path, id, summary;
+    HandlerFunction handler;
+  };
+  const Intervention interventions[] = {
+      {"/v1/promotions/{id}/abort", "abortPromotion", "End it, with the candidate at 0% traffic first",
+       with_reason<&Service::abort>},
+      {"/v1/promotions/{id}/rollback", "rollbackPromotion", "Restore the previous version and set a hold",
+       with_reason<&Service::rollback>},
+      {"/v1/promotions/{id}/pause", "pausePromotion", "Freeze the traffic shares; harm tests continue",
+       with_reason<&Service::pause>},
+      {"/v1/promotions/{id}/resume", "resumePromotion", "Continue after a pause",
+       with_reason<&Service::resume>},
+      {"/v1/promotions/{id}/redact", "redactPromotion",
+       "Destroy the stored data of individual requests of a promotion that has ended", redact_promotion}};
+  for (const Intervention& it : interventions)
+    promotions.post(it.path, it.id, it.summary, Scope::operator_, it.handler)
+        .body("ReasonRequest")
+        .answer(200, "Promotion", "the promotion as it is now");
 }
 
 }  // namespace
 
-net::Response post_promotion(Context& context, const Call& call) {
-  auto request = pipeline::parse_promotion_request(call.request.body);
-  if (!request) return problem(request.error());
-  const std::string dry_run = call.query("dry_run");
-  if (!dry_run.empty() && dry_run != "true" && dry_run != "false")
-    return problem(schema::ErrorCode::invalid_argument, "'dry_run' must be true or false");
-  if (dry_run == "true") return view_response(context.service.plan_promotion(call.principal.name, *request));
-  const auto view = context.service.request_promotion(call.principal.name, *request);
-  return created_response(view, "/v1/promotions");
-}
-
-net::Response list_promotions(Context& context, const Call& call) {
-  const auto page = page_request(call);
-  if (!page) return problem(page.error());
-  return page_response(call, context.service.promotions({call.query("model"), call.query("state")}, *page));
-}
-
-net::Response get_promotion(Context& context, const Call& call) {
-  return view_response(context.service.promotion(call.path[0]));
-}
-
-net::Response get_report(Context& context, const Call& call) {
-  return view_response(context.service.report(call.path[0], call.path[1]));
-}
-
-net::Response what_if(Context& context, const Call& call) {
-  return view_response(context.service.what_if(call.path[0], call.request.body));
-}
-
-net::Response approve_promotion(Context& context, const Call& call) {
-  const auto body = parse_approval(call.request.body);
-  if (!body) return problem(body.error());
-  return view_response(
-      context.service.approve(call.principal.name, call.path[0], body->evidence_digest, body->reason));
-}
-
-net::Response waive_promotion(Context& context, const Call& call) {
-  const auto body = parse_waiver(call.request.body);
-  if (!body) return problem(body.error());
-  return view_response(context.service.waive(call.principal.name, call.path[0], body->clause,
-                                             body->evidence_digest, body->reason));
-}
-
-net::Response abort_promotion(Context& context, const Call& call) {
-  return change(context, call, &pipeline::Service::abort);
-}
-
-net::Response rollback_promotion(Context& context, const Call& call) {
-  return change(context, call, &pipeline::Service::rollback);
-}
-
-net::Response pause_promotion(Context& context, const Call& call) {
-  return change(context, call, &pipeline::Service::pause);
-}
-
-net::Response resume_promotion(Context& context, const Call& call) {
-  return change(context, call, &pipeline::Service::resume);
-}
-
-net::Response redact_promotion(Context& context, const Call& call) {
-  const auto reason = parse_reason(call.request.body);
-  if (!reason) return problem(reason.error());
-  const auto redacted = context.redact(call.principal.name, call.path[0], *reason);
-  if (!redacted) return problem(redacted.error());
-  return view_response(context.service.promotion(call.path[0]));
-}
-
-net::Response stream_promotion(Context& context, const Call& call) {
-  const auto exists = context.service.outcome(call.path[0]);
-  if (!exists) return problem(exists.error());
-  const auto header = call.request.header("last-event-id");
-  const std::string given = header ? std::string(*header) : call.query("after");
-  const auto after = number_of(given, header ? "Last-Event-ID" : "after");
-  if (!after) return problem(after.error());
-  std::optional<std::int64_t> last_seen;
-  if (*after) last_seen = static_cast<std::int64_t>(**after);
-  net::Response response = text_response("", "text/event-stream");
-  const auto seen = auth::require(call.principal, auth::Scope::auditor) ? FeedOf::entries : FeedOf::states;
-  response.feed = promotion_feed(context.service, context.evidence, call.path[0], last_seen, seen);
-  return response;
+void add_promotion_routes(std::vector<Route>& list) {
+  RouteGroup promotions(list, "promotions");
+  promotions
+      .post("/v1/promotions", "requestPromotion", "Request a promotion; `Prefer: wait=N` waits for its end",
+            Scope::promoter, post_promotion)
+      .query("dry_run", "boolean", "return the plan and change nothing")
+      .body("PromotionRequest")
+      .idempotent()
+      .waits()
+      .answer(201, "Promotion", "accepted")
+      .answer(200, "Plan", "dry run: stages, clauses, windows, needed samples");
+  promotions
+      .get("/v1/promotions", "listPromotions", "Promotions, newest first", Scope::viewer, list_promotions)
+      .query("model", "string", "of this model")
+      .query("state", "string", "in this state")
+      .pages("PromotionPage");
+  promotions
+      .get("/v1/promotions/{id}", "getPromotion", "One promotion; `Prefer: wait=N` waits for its end",
+           Scope::viewer, one_of<&Service::promotion>)
+      .waits()
+      .answer(200, "Promotion", "the promotion");
+  promotions
+      .get("/v1/promotions/{id}/stages/{stage}/report", "getReport",
+           "A stage's report: verdicts, bounds, slices, worst rows", Scope::viewer, get_report)
+      .answer(200, "Document", "the report");
+  promotions
+      .post("/v1/promotions/{id}/what-if", "whatIf",
+            "Decide its stored evidence again under another contract; changes nothing", Scope::viewer,
+            what_if)
+      .body("ContractDocument")
+      .yaml()
+      .answer(200, "Document", "which verdicts change, by stage");
+  promotions
+      .get("/v1/promotions/{id}/events", "streamPromotion",
+           "Stream its states, shares and progress, and for auditors its evidence; resumes after "
+           "Last-Event-ID",
+           Scope::viewer, stream_promotion)
+      .query("after", "integer", "as Last-Event-ID, for clients that cannot send it")
+      .answer(200, "", "server-sent events; ids are evidence sequence numbers", "text/event-stream");
+  promotions
+      .post("/v1/promotions/{id}/approve", "approvePromotion",
+            "Approve the step that waits for approval, naming the evidence that was read", Scope::approver,
+            approve_promotion)
+      .body("ApprovalRequest")
+      .answer(200, "Promotion", "the promotion as it is now");
+  promotions
+      .post("/v1/promotions/{id}/waive", "waivePromotion",
+            "Waive an inconclusive clause; it takes two people, neither of them the requester",
+            Scope::approver, waive_promotion)
+      .body("WaiverRequest")
+      .answer(200, "Promotion", "the promotion as it is now");
+  add_intervention_routes(promotions);
 }
 
 }  // namespace driftgate::api

@@ -4,7 +4,7 @@
 
 #include "daemon/api/handlers/handlers.hpp"
 #include "daemon/api/preconditions.hpp"
-#include "daemon/api/problem.hpp"
+#include "daemon/api/route_builder.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 
 namespace driftgate::api {
@@ -12,104 +12,130 @@ namespace {
 
 using schema::ErrorCode;
 
-constexpr std::uint64_t kShownNext = 5;
+constexpr std::int64_t kShownNext = 5;
 constexpr int kTriesOfAny = 5;
 
-net::Response with_etag(net::Response response, const schema::Result<pipeline::View>& view) {
-  if (view) response.headers.push_back({"ETag", etag_of(view->seq)});
+net::Response with_etag(net::Response response, const pipeline::View& view) {
+  response.headers.push_back({"ETag", etag_of(view.seq)});
   return response;
 }
 
 net::Response failed_precondition(const std::string& why) {
-  return api_problem(412, "precondition_failed", why);
+  return net::plain_problem(412, "precondition_failed", why);
 }
 
 using ChangeAt = std::function<schema::Result<pipeline::View>(std::uint64_t revision)>;
 
 /// Makes a change to the revision that If-Match names: 428 without one, 412 when it names another than the newest.
 /// A change by somebody else in between is 412 too; but "*" means whatever it is now, and tries again.
-net::Response change_at(Context& context, const Call& call, const ChangeAt& change) {
-  const auto wanted = if_match_of(call.request);
-  if (!wanted) return problem(wanted.error());
-  if (!*wanted)
-    return api_problem(428, "precondition_required",
-                       "A change names the revision that was read: send If-Match with the ETag of GET.");
+Reply change_at(Context& context, const Call& call, const ChangeAt& change) {
+  const auto wanted = TRY(if_match_of(call.request));
+  if (!wanted)
+    return net::plain_problem(
+        428, "precondition_required",
+        "A change names the revision that was read: send If-Match with the ETag of GET.");
   for (int tries = 0;; ++tries) {
-    const auto now = context.schedules->get(call.path[0]);
-    if (!now) return problem(now.error());
-    if (!holds(**wanted, etag_of(now->seq)))
+    const auto now = TRY(context.schedules->get(call.path[0]));
+    if (!holds(*wanted, etag_of(now.seq)))
       return failed_precondition(fmt::format(
-          "The schedule's ETag is {} now, which If-Match does not name: read it again.", etag_of(now->seq)));
-    const auto view = change(now->seq);
+          "The schedule's ETag is {} now, which If-Match does not name: read it again.", etag_of(now.seq)));
+    const auto view = change(now.seq);
     const bool overtaken = !view && view.error().code == ErrorCode::conflict;
-    if (overtaken && (*wanted)->any && tries < kTriesOfAny) continue;
+    if (overtaken && wanted->any && tries < kTriesOfAny) continue;
     if (overtaken) return failed_precondition(view.error().describe());
-    return with_etag(view_response(view), view);
+    if (!view) return std::unexpected(view.error());
+    return with_etag(json_response(200, view->json), *view);
   }
 }
 
-net::Response set_paused(Context& context, const Call& call, bool paused) {
+template <bool paused>
+Reply set_paused(Context& context, const Call& call) {
   return change_at(context, call, [&](std::uint64_t revision) {
     return context.schedules->set_paused(call.principal.name, call.path[0], paused, revision);
   });
 }
 
-}  // namespace
-
-net::Response post_schedule(Context& context, const Call& call) {
-  const auto request = pipeline::parse_schedule_request(call.request.body, "");
-  if (!request) return problem(request.error());
-  const auto view = context.schedules->create(call.principal.name, *request);
+Reply post_schedule(Context& context, const Call& call) {
+  const auto request = TRY(pipeline::parse_schedule_request(call.request.body, ""));
+  const auto view = TRY(context.schedules->create(call.principal.name, request));
   return with_etag(created_response(view, "/v1/schedules"), view);
 }
 
-net::Response list_schedules(Context& context, const Call& call) {
-  const auto page = page_request(call);
-  if (!page) return problem(page.error());
-  return page_response(call, context.schedules->list(*page));
+Reply list_schedules(Context& context, const Call& call) {
+  const auto page = TRY(page_request(call));
+  return page_response(call, context.schedules->list(page));
 }
 
-net::Response get_schedule(Context& context, const Call& call) {
-  const auto view = context.schedules->get(call.path[0]);
-  return with_etag(view_response(view), view);
+Reply get_schedule(Context& context, const Call& call) {
+  const auto view = TRY(context.schedules->get(call.path[0]));
+  return with_etag(json_response(200, view.json), view);
 }
 
-net::Response put_schedule(Context& context, const Call& call) {
-  const auto request = pipeline::parse_schedule_request(call.request.body, call.path[0]);
-  if (!request) return problem(request.error());
+Reply put_schedule(Context& context, const Call& call) {
+  const auto request = TRY(pipeline::parse_schedule_request(call.request.body, call.path[0]));
   return change_at(context, call, [&](std::uint64_t revision) {
-    return context.schedules->replace(call.principal.name, *request, revision);
+    return context.schedules->replace(call.principal.name, request, revision);
   });
 }
 
-net::Response delete_schedule(Context& context, const Call& call) {
-  net::Response response =
-      change_at(context, call, [&](std::uint64_t revision) -> schema::Result<pipeline::View> {
-        TRY(context.schedules->remove(call.principal.name, call.path[0], revision));
-        return pipeline::View{};
-      });
-  if (response.status != 200) return response;
-  net::Response done;
-  done.status = 204;
-  return done;
+Reply delete_schedule(Context& context, const Call& call) {
+  const auto remove = [&](std::uint64_t revision) -> schema::Result<pipeline::View> {
+    TRY(context.schedules->remove(call.principal.name, call.path[0], revision));
+    return pipeline::View{};
+  };
+  auto response = TRY(change_at(context, call, remove));
+  return response.status == 200 ? no_content() : std::move(response);
 }
 
-net::Response pause_schedule(Context& context, const Call& call) {
-  return set_paused(context, call, true);
-}
-
-net::Response resume_schedule(Context& context, const Call& call) {
-  return set_paused(context, call, false);
-}
-
-net::Response next_of_schedule(Context& context, const Call& call) {
-  const auto count = number_of(call.query("count"), "count");
-  if (!count) return problem(count.error());
-  const auto wanted = count->value_or(kShownNext);
+Reply next_of_schedule(Context& context, const Call& call) {
+  const auto count = TRY(number_of(call, "count"));
+  const auto wanted = static_cast<std::size_t>(count.value_or(kShownNext));
   if (wanted < 1 || wanted > pipeline::kMaxNextFires)
-    return problem(ErrorCode::invalid_argument,
-                   fmt::format("'count' must be 1 to {}", pipeline::kMaxNextFires));
-  return view_response(context.schedules->next(call.path[0], static_cast<std::size_t>(wanted)));
+    return schema::fail(ErrorCode::invalid_argument,
+                        fmt::format("'count' must be 1 to {}", pipeline::kMaxNextFires));
+  return view_response(context.schedules->next(call.path[0], wanted));
+}
+
+}  // namespace
+
+void add_schedule_routes(std::vector<Route>& list) {
+  RouteGroup schedules(list, "schedules");
+  schedules
+      .post("/v1/schedules", "createSchedule", "Request promotions by a cron expression", Scope::promoter,
+            post_schedule)
+      .body("ScheduleRequest")
+      .idempotent()
+      .answer(201, "Schedule", "created");
+  schedules.get("/v1/schedules", "listSchedules", "All schedules, by name", Scope::viewer, list_schedules)
+      .pages("SchedulePage");
+  schedules
+      .get("/v1/schedules/{name}", "getSchedule", "One schedule and the outcome of its last fire times",
+           Scope::viewer, get_schedule)
+      .answer(200, "Schedule", "the schedule; a change must name its ETag");
+  schedules
+      .get("/v1/schedules/{name}/next", "nextOfSchedule", "Its next fire times", Scope::viewer,
+           next_of_schedule)
+      .query("count", "integer", "how many; 5 by default")
+      .answer(200, "ScheduleTimes", "in UTC and in its time zone");
+  schedules
+      .add("PUT", "/v1/schedules/{name}", "replaceSchedule",
+           "Change it; needs If-Match. Whoever changes it counts as the requester of its promotions",
+           Scope::promoter, put_schedule)
+      .body("ScheduleRequest")
+      .answer(200, "Schedule", "the schedule as it is now");
+  schedules
+      .add("DELETE", "/v1/schedules/{name}", "deleteSchedule", "Delete it; needs If-Match", Scope::promoter,
+           delete_schedule)
+      .answer(204, "", "deleted");
+  schedules
+      .post("/v1/schedules/{name}/pause", "pauseSchedule", "Stop it from firing; needs If-Match",
+            Scope::operator_, set_paused<true>)
+      .answer(200, "Schedule", "the schedule as it is now");
+  schedules
+      .post("/v1/schedules/{name}/resume", "resumeSchedule",
+            "Let it fire again; missed fire times are not made up for; needs If-Match", Scope::operator_,
+            set_paused<false>)
+      .answer(200, "Schedule", "the schedule as it is now");
 }
 
 }  // namespace driftgate::api

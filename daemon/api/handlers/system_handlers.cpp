@@ -3,55 +3,81 @@
 #include "daemon/api/handlers/handlers.hpp"
 #include "daemon/api/metrics_text.hpp"
 #include "daemon/api/openapi.hpp"
-#include "daemon/api/problem.hpp"
+#include "daemon/api/route_builder.hpp"
 #include "schema/contract/contract.hpp"
 #include "schema/evidence/entry_kinds.hpp"
 
 namespace driftgate::api {
+namespace {
 
-net::Response get_health(Context&, const Call&) {
+using nlohmann::json;
+
+Reply get_health(Context&, const Call&) {
   return json_response(200, R"({"status":"ok"})");
 }
 
-net::Response get_ready(Context& context, const Call&) {
+Reply get_ready(Context& context, const Call&) {
   bool ready = true;
-  nlohmann::json checks = nlohmann::json::array();
+  json checks = json::array();
   for (const ReadyCheck& check : context.ready()) {
     ready = ready && check.ok;
     checks.push_back({{"name", check.name}, {"ok", check.ok}, {"detail", check.detail}});
   }
-  return json_response(ready ? 200 : 503, nlohmann::json{{"ready", ready}, {"checks", checks}}.dump());
+  return json_response(ready ? 200 : 503, json{{"ready", ready}, {"checks", checks}}.dump());
 }
 
-net::Response get_metrics(Context& context, const Call&) {
+Reply get_metrics(Context& context, const Call&) {
   return text_response(service_metrics(context.service.figures()) + context.more_metrics(),
                        "text/plain; version=0.0.4; charset=utf-8");
 }
 
-net::Response get_openapi(Context&, const Call&) {
+Reply get_openapi(Context&, const Call&) {
   return json_response(200, openapi_document());
 }
 
-net::Response get_contract_schema(Context&, const Call&) {
+Reply get_contract_schema(Context&, const Call&) {
   return json_response(200, schema::contract_json_schema());
 }
 
-net::Response get_entry_schema(Context&, const Call& call) {
+Reply get_entry_schema(Context&, const Call& call) {
   constexpr std::string_view kSuffix = ".json";
   std::string_view name = call.path[0];
   if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
   const auto kind = schema::parse_evidence_kind(name);
-  if (!kind) return problem(schema::ErrorCode::not_found, kind.error().message);
+  if (!kind) return schema::fail(schema::ErrorCode::not_found, kind.error().message);
   return json_response(200, schema::entry_json_schema(*kind));
 }
 
-net::Response get_whoami(Context&, const Call& call) {
-  nlohmann::json scopes = nlohmann::json::array();
-  for (const auth::Scope scope : call.principal.scopes.list()) scopes.push_back(auth::to_string(scope));
+Reply get_whoami(Context&, const Call& call) {
+  json scopes = json::array();
+  for (const Scope scope : call.principal.scopes.list()) scopes.push_back(auth::to_string(scope));
   return json_response(
       200,
-      nlohmann::json{{"name", call.principal.name}, {"scopes", scopes}, {"token", call.principal.token_id}}
-          .dump());
+      json{{"name", call.principal.name}, {"scopes", scopes}, {"token", call.principal.token_id}}.dump());
+}
+
+}  // namespace
+
+void add_system_routes(std::vector<Route>& list) {
+  RouteGroup system(list, "system");
+  system.get("/healthz", "health", "Says that the process answers", {}, get_health)
+      .answer(200, "Health", "alive");
+  system.get("/readyz", "ready", "Says whether the daemon can do its work", {}, get_ready)
+      .answer(200, "Ready", "ready")
+      .answer(503, "Ready", "not ready; `checks` says why");
+  system.get("/metrics", "metrics", "Metrics for Prometheus", {}, get_metrics)
+      .answer(200, "", "Prometheus text format 0.0.4", "text/plain");
+  system.get("/openapi.json", "openapi", "This document", {}, get_openapi)
+      .answer(200, "Document", "OpenAPI 3.1");
+  system
+      .get("/schemas/contract.json", "contractSchema", "JSON Schema of the contract", {}, get_contract_schema)
+      .answer(200, "Document", "JSON Schema");
+  system
+      .get("/schemas/entries/{kind}", "entrySchema", "JSON Schema of a kind of evidence entry: KIND.json", {},
+           get_entry_schema)
+      .answer(200, "Document", "JSON Schema");
+  system.get("/v1/whoami", "whoami", "Name and scopes of the token", Scope::viewer, get_whoami)
+      .answer(200, "Principal", "whose token it is");
 }
 
 }  // namespace driftgate::api

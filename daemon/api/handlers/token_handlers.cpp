@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/api/body.hpp"
 #include "daemon/api/handlers/handlers.hpp"
-#include "daemon/api/problem.hpp"
-#include "schema/json.hpp"
+#include "daemon/api/route_builder.hpp"
 
 namespace driftgate::api {
 namespace {
@@ -42,21 +42,15 @@ schema::Result<auth::Scopes> scopes_of(const json& body) {
 }
 
 schema::Result<auth::TokenRequest> token_request(std::string_view text, std::int64_t now_us) {
-  const auto body = schema::parse_json(text, {}, "the request body");
-  if (!body) return std::unexpected(body.error());
-  if (!body->is_object()) return fail(ErrorCode::invalid_document, "the request body must be a JSON object");
-  for (const auto& [name, value] : body->items())
-    if (name != "name" && name != "scopes" && name != "expires_in_s")
-      return fail(ErrorCode::invalid_document, fmt::format("unknown member '{}'", name),
-                  "/" + schema::pointer_token(name));
-  const auto name = body->find("name");
-  if (name == body->end() || !name->is_string())
+  const auto body = TRY(parse_body(text, {"name", "scopes", "expires_in_s"}));
+  const auto name = body.find("name");
+  if (name == body.end() || !name->is_string())
     return fail(ErrorCode::invalid_document, "'name' must be given as a string", "/name");
   auth::TokenRequest request;
   request.name = name->get<std::string>();
-  auto scopes = TRY(scopes_of(*body));
+  auto scopes = TRY(scopes_of(body));
   request.scopes = scopes;
-  if (const auto expires = body->find("expires_in_s"); expires != body->end()) {
+  if (const auto expires = body.find("expires_in_s"); expires != body.end()) {
     if (!expires->is_number_integer() || expires->get<std::int64_t>() < 1 ||
         expires->get<std::int64_t>() > kMaxExpiry_s)
       return fail(ErrorCode::invalid_document, fmt::format("'expires_in_s' must be 1 to {}", kMaxExpiry_s),
@@ -66,35 +60,40 @@ schema::Result<auth::TokenRequest> token_request(std::string_view text, std::int
   return request;
 }
 
-}  // namespace
-
-net::Response post_token(Context& context, const Call& call) {
-  auto request = token_request(call.request.body, context.now_us());
-  if (!request) return problem(request.error());
-  request->granted_by = call.principal.name;
-  const auto issued = context.tokens.issue(*request);
-  if (!issued) return problem(issued.error());
-  json body = token_json(issued->info);
-  body["bearer"] = issued->bearer;
+Reply post_token(Context& context, const Call& call) {
+  auto request = TRY(token_request(call.request.body, context.now_us()));
+  request.granted_by = call.principal.name;
+  const auto issued = TRY(context.tokens.issue(request));
+  json body = token_json(issued.info);
+  body["bearer"] = issued.bearer;
   net::Response response = json_response(201, body.dump());
-  response.headers.push_back({"Location", "/v1/tokens/" + issued->info.id});
+  response.headers.push_back({"Location", "/v1/tokens/" + issued.info.id});
   return response;
 }
 
-net::Response list_tokens(Context& context, const Call&) {
-  const auto tokens = context.tokens.list();
-  if (!tokens) return problem(tokens.error());
+Reply list_tokens(Context& context, const Call&) {
+  const auto tokens = TRY(context.tokens.list());
   json items = json::array();
-  for (const auth::TokenInfo& token : *tokens) items.push_back(token_json(token));
+  for (const auth::TokenInfo& token : tokens) items.push_back(token_json(token));
   return json_response(200, json{{"items", items}, {"next", nullptr}}.dump());
 }
 
-net::Response delete_token(Context& context, const Call& call) {
-  const auto revoked = context.tokens.revoke(call.path[0], call.principal.name);
-  if (!revoked) return problem(revoked.error());
-  net::Response response;
-  response.status = 204;
-  return response;
+Reply delete_token(Context& context, const Call& call) {
+  TRY(context.tokens.revoke(call.path[0], call.principal.name));
+  return no_content();
+}
+
+}  // namespace
+
+void add_token_routes(std::vector<Route>& list) {
+  RouteGroup tokens(list, "tokens");
+  tokens.post("/v1/tokens", "issueToken", "Issue a token; the bearer is shown once", Scope::admin, post_token)
+      .body("TokenRequest")
+      .answer(201, "IssuedToken", "issued");
+  tokens.get("/v1/tokens", "listTokens", "All tokens, without secrets", Scope::admin, list_tokens)
+      .answer(200, "TokenPage", "newest first");
+  tokens.add("DELETE", "/v1/tokens/{id}", "revokeToken", "Revoke a token", Scope::admin, delete_token)
+      .answer(204, "", "revoked");
 }
 
 }  // namespace driftgate::api

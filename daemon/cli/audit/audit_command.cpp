@@ -12,10 +12,10 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
+#include "daemon/cli/service/command.hpp"
 #include "daemon/cli/time_text.hpp"
 #include "daemon/evidence/bundle/verify_bundle.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
-#include "daemon/net/url.hpp"
 #include "daemon/store/states.hpp"
 
 namespace driftgate::cli {
@@ -29,8 +29,7 @@ using schema::Result;
 Result<std::string> export_target(const AuditExportArgs& args) {
   std::string target;
   if (!args.promotion.empty()) {
-    target = fmt::format("/v1/promotions/{}/bundle?tables={}", net::percent_encode(args.promotion),
-                         args.with_tables ? "true" : "false");
+    target = fmt::format("{}/bundle?tables={}", promotion_path(args.promotion), args.with_tables);
   } else {
     const auto from = TRY(parse_time(args.from));
     const auto to = TRY(parse_time(args.to));
@@ -42,7 +41,7 @@ Result<std::string> export_target(const AuditExportArgs& args) {
   return target + fmt::format("&older={}", head.checkpoint.size);
 }
 
-/// The answer goes into `path`.part, which takes the name when all of it is there.
+/// Writes the answer into `path`.part, which gets its name when the answer is complete.
 Result<void> download(Client& client, const std::string& target, const std::string& path) {
   if (path == "-") {
     return client.download(target, [](std::string_view bytes) {
@@ -51,7 +50,7 @@ Result<void> download(Client& client, const std::string& target, const std::stri
     });
   }
   if (std::filesystem::exists(path)) {
-    return fail(ErrorCode::already_exists, fmt::format("'{}' is there already: give another name", path));
+    return fail(ErrorCode::already_exists, fmt::format("'{}' already exists: choose another name", path));
   }
   const std::string partial = path + ".part";
   std::ofstream file(partial, std::ios::binary | std::ios::trunc);
@@ -71,7 +70,7 @@ Result<void> download(Client& client, const std::string& target, const std::stri
 
 /// The state of a promotion that has not ended; empty when it has, or when the daemon does not say.
 std::string state_while_running(Client& client, const std::string& promotion) {
-  const auto view = parse_answer(client.get("/v1/promotions/" + net::percent_encode(promotion)));
+  const auto view = parse_answer(client.get(promotion_path(promotion)));
   if (!view) return {};
   const auto state = store::parse_state<store::PromotionState>(text_of(*view, "state"));
   return state && !store::is_terminal(*state) ? text_of(*view, "state") : std::string();
@@ -117,28 +116,27 @@ int audit_export(const ConnectionArgs& connection, const AuditExportArgs& args) 
   }
   const auto target = export_target(args);
   if (!target) return report(target.error());
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto done = download(*client, *target, args.out);
-  if (!done) return report(done.error());
-  if (args.out == "-") return kExitOk;
-  const std::string running =
-      args.promotion.empty() ? std::string() : state_while_running(*client, args.promotion);
-  if (connection.json) {
-    json shown{{"bundle", args.out}};
-    if (!running.empty()) shown["running"] = running;
-    print_line(shown.dump());
+  return with_daemon(connection, [&](Client& client) -> Result<int> {
+    TRY(download(client, *target, args.out));
+    if (args.out == "-") return kExitOk;
+    const std::string running =
+        args.promotion.empty() ? std::string() : state_while_running(client, args.promotion);
+    if (connection.json) {
+      json shown{{"bundle", args.out}};
+      if (!running.empty()) shown["running"] = running;
+      print_line(shown.dump());
+      return kExitOk;
+    }
+    print_line(fmt::format("{0} written; check it with 'driftgate audit verify {0} --trust FILE{1}'",
+                           args.out, running.empty() ? "" : " --running"));
+    if (!running.empty()) {
+      print_line(
+          fmt::format("The promotion has not ended (it is {}): without --running its bundle counts as "
+                      "incomplete. Export it again when it has ended.",
+                      running));
+    }
     return kExitOk;
-  }
-  print_line(fmt::format("{} written; check it with 'driftgate audit verify {} --trust FILE{}'", args.out,
-                         args.out, running.empty() ? "" : " --running"));
-  if (!running.empty()) {
-    print_line(
-        fmt::format("The promotion has not ended (it is {}): without --running its bundle counts as "
-                    "incomplete. Export it again when it has ended.",
-                    printable(running)));
-  }
-  return kExitOk;
+  });
 }
 
 int audit_verify(const AuditVerifyArgs& args) {
@@ -152,8 +150,10 @@ int audit_verify(const AuditVerifyArgs& args) {
     auto note = read_file(args.older_head, evidence::kMaxNoteBytes);
     if (!note) {
       const int failed = report(note.error());
-      // No head is that large, so that the file was changed: what both verifiers say of a head that is none.
-      return note.error().code == ErrorCode::limit_exceeded ? static_cast<int>(evidence::BundleResult::tampered) : failed;
+      // No head is that large, so the file was changed; both verifiers treat it like any other damaged head.
+      return note.error().code == ErrorCode::limit_exceeded
+                 ? static_cast<int>(evidence::BundleResult::tampered)
+                 : failed;
     }
     options.older_head = std::move(*note);
   }
@@ -173,7 +173,7 @@ int audit_verify(const AuditVerifyArgs& args) {
       print_report(path, result);
     }
   }
-  // What a bundle holds may be cut off within a character.
+  // A text from a bundle may end within a character.
   const json& shown = all.size() == 1 ? all[0] : all;
   if (args.json) print_line(shown.dump(-1, ' ', false, json::error_handler_t::replace));
   return code;

@@ -7,6 +7,7 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
+#include "daemon/cli/service/command.hpp"
 #include "daemon/cli/time_text.hpp"
 #include "daemon/net/url.hpp"
 
@@ -17,16 +18,13 @@ using nlohmann::json;
 
 constexpr std::uint64_t kPage = 500;
 
-/// "name=value&" for each that is given.
+/// "name=value&" for each filter that is given.
 std::string query_of(const AuditArgs& args) {
   std::string query;
-  for (const auto& [name, value] :
-       {std::pair{"model", &args.model}, std::pair{"promotion", &args.promotion},
-        std::pair{"stage", &args.stage}, std::pair{"checkpoint", &args.checkpoint},
-        std::pair{"contract", &args.contract}, std::pair{"kernel", &args.kernel},
-        std::pair{"kind", &args.kind}, std::pair{"actor", &args.actor}, std::pair{"clause", &args.clause},
-        std::pair{"verdict", &args.verdict}})
-    if (!value->empty()) query += fmt::format("{}={}&", name, net::percent_encode(*value));
+  for (const EntryFilter& filter : kEntryFilters) {
+    const std::string& value = args.*filter.member;
+    if (!value.empty()) query += fmt::format("{}={}&", filter.name, net::percent_encode(value));
+  }
   if (args.newest) query += "order=newest&";
   return query;
 }
@@ -45,39 +43,48 @@ std::string line_of(const json& entry) {
   return fmt::format("{:>6}  {}", base::integer_at(entry, "seq"), entry_line(entry));
 }
 
-/// Asks for one page after the other, prints each item and at the end the tree's size; `limit` items at most.
-template <typename OnItem>
-int walk(const ConnectionArgs& connection, const std::string& path, std::string query, std::uint64_t limit,
-         OnItem&& on_item) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
+/// Asks for one page after the other and prints each item, `limit` items at most. Returns the last page.
+schema::Result<json> walk(const ConnectionArgs& connection, Client& client, const std::string& target,
+                          std::uint64_t limit, const TextOf& line) {
   std::string after;
-  json last;
+  json page;
   for (std::uint64_t left = limit; left > 0;) {
-    std::string target = fmt::format("{}?{}limit={}", path, query, std::min(left, kPage));
-    if (!after.empty()) target += "&after=" + net::percent_encode(after);
-    auto page = parse_answer(client->get(target));
-    if (!page) return report(page.error());
-    last = std::move(*page);
-    const json items = member_of(last, "items");
-    for (const json& item : items) print_line(connection.json ? item.dump() : on_item(item));
+    std::string next_target = fmt::format("{}limit={}", target, std::min(left, kPage));
+    if (!after.empty()) next_target += "&after=" + net::percent_encode(after);
+    auto answer = TRY(parse_answer(client.get(next_target)));
+    page = std::move(answer);
+    const json items = member_of(page, "items");
+    for (const json& item : items) print_line(connection.json ? item.dump() : line(item));
     left -= std::min<std::uint64_t>(left, items.size());
-    // A page may be empty and not the last; one that leads to itself would be asked for for ever.
-    const std::string next = text_of(last, "next");
+    // An empty page need not be the last one; a page that names itself as the next would be read forever.
+    const std::string next = text_of(page, "next");
     if (next.empty() || next == after) break;
     after = next;
   }
-  if (!connection.json)
+  return page;
+}
+
+/// Walks through a range of time, and prints the size of the log and the proof of completeness, if any.
+int audit_walk(const ConnectionArgs& connection, const AuditArgs& args, const std::string& path,
+               std::string query, const TextOf& line) {
+  const auto timed = add_times(query, args);
+  if (!timed) return report(timed.error());
+  return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
+    const auto last = TRY(walk(connection, client, path + "?" + query, args.limit, line));
+    const json* const proof = base::member(last, "completeness");
+    if (connection.json) {
+      if (proof != nullptr) print_line(proof->dump());
+      return kExitOk;
+    }
     print_line(fmt::format("of a log with {} entries", base::integer_at(last, "tree_size")));
-  if (!connection.json && last.contains("completeness")) {
-    const json& proof = last["completeness"];
-    print_line(fmt::format(
-        "every entry of this time is one of {} to {}; --json ends with the signed heads of both sizes "
-        "and the proof that one continues the other",
-        base::integer_at(proof, "from_size"), base::integer_at(proof, "to_size") - 1));
-  }
-  if (connection.json && last.contains("completeness")) print_line(last["completeness"].dump());
-  return kExitOk;
+    if (proof == nullptr) return kExitOk;
+    print_line(
+        fmt::format("every entry of this range of time is one of {} to {}; --json ends with the signed heads "
+                    "of both sizes "
+                    "and the proof that one continues the other",
+                    base::integer_at(*proof, "from_size"), base::integer_at(*proof, "to_size") - 1));
+    return kExitOk;
+  });
 }
 
 std::string population_line(const json& item) {
@@ -104,7 +111,7 @@ std::string list_of_seqs(const json& items) {
 }
 
 std::string origin_text(const json& origin) {
-  if (!origin.is_object()) return "    brought by: not in the log\n";
+  if (!origin.is_object()) return "    origin: not in the log\n";
   if (text_of(origin, "how") == "bootstrap") {
     return fmt::format("    installed without a promotion by {} (entry {}): {}\n    checkpoint {}\n",
                        text_of(origin, "actor"), base::integer_at(origin, "seq"), text_of(origin, "reason"),
@@ -144,44 +151,46 @@ std::string served_text(const json& answer) {
   return out;
 }
 
+std::string sample_text(const json& sample, const std::string& seed) {
+  std::string out;
+  for (const json& item : member_of(sample, "items")) out += line_of(member_of(item, "entry")) + "\n";
+  return out + fmt::format("drawn from {} of the first {} entries by SHA-256(\"{}:\" seq)\n",
+                           base::integer_at(sample, "population"), base::integer_at(sample, "size"), seed);
+}
+
 }  // namespace
 
+int evidence(const ConnectionArgs& connection, const std::string& seq, const AuditArgs& args) {
+  return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
+    if (seq.empty()) {
+      TRY(walk(connection, client, "/v1/evidence?" + query_of(args), args.limit, line_of));
+    } else {
+      const auto entry = TRY(client.get("/v1/evidence/" + net::percent_encode(seq)));
+      print_line(entry);
+    }
+    return kExitOk;
+  });
+}
+
 int audit_query(const ConnectionArgs& connection, const AuditArgs& args) {
-  std::string query = query_of(args);
-  const auto timed = add_times(query, args);
-  if (!timed) return report(timed.error());
-  return walk(connection, "/v1/evidence", query, args.limit, line_of);
+  return audit_walk(connection, args, "/v1/evidence", query_of(args), line_of);
 }
 
 int audit_at(const ConnectionArgs& connection, const AuditArgs& args) {
   const auto time_us = parse_time(args.at);
   if (!time_us) return report(time_us.error());
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto text =
-      client->get(fmt::format("/v1/audit/at?model={}&time_us={}", net::percent_encode(args.model), *time_us));
-  const auto answer = parse_answer(text);
-  if (!answer) return report(answer.error());
-  if (connection.json) {
-    print_line(*text);
-  } else {
-    print(served_text(*answer));
-  }
-  return kExitOk;
+  const std::string target =
+      fmt::format("/v1/audit/at?model={}&time_us={}", net::percent_encode(args.model), *time_us);
+  return ask(
+      connection, [&](Client& client) { return client.get(target); }, served_text);
 }
 
 int audit_population(const ConnectionArgs& connection, const AuditArgs& args) {
-  std::string query = args.model.empty() ? "" : "model=" + net::percent_encode(args.model) + "&";
-  const auto timed = add_times(query, args);
-  if (!timed) return report(timed.error());
-  return walk(connection, "/v1/audit/population", query, args.limit, population_line);
+  return audit_walk(connection, args, "/v1/audit/population", query_of(args), population_line);
 }
 
 int audit_exceptions(const ConnectionArgs& connection, const AuditArgs& args) {
-  std::string query = query_of(args);
-  const auto timed = add_times(query, args);
-  if (!timed) return report(timed.error());
-  return walk(connection, "/v1/audit/exceptions", query, args.limit, line_of);
+  return audit_walk(connection, args, "/v1/audit/exceptions", query_of(args), line_of);
 }
 
 int audit_sample(const ConnectionArgs& connection, const AuditArgs& args) {
@@ -191,20 +200,9 @@ int audit_sample(const ConnectionArgs& connection, const AuditArgs& args) {
   const auto timed = add_times(query, args);
   if (!timed) return report(timed.error());
   query.pop_back();
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto text = client->get("/v1/audit/sample?" + query);
-  const auto answer = parse_answer(text);
-  if (!answer) return report(answer.error());
-  if (connection.json) {
-    print_line(*text);
-    return kExitOk;
-  }
-  for (const json& item : member_of(*answer, "items")) print_line(line_of(member_of(item, "entry")));
-  print_line(fmt::format("drawn from {} of the first {} entries by SHA-256(\"{}:\" seq)",
-                         base::integer_at(*answer, "population"), base::integer_at(*answer, "size"),
-                         args.seed));
-  return kExitOk;
+  return ask(
+      connection, [&](Client& client) { return client.get("/v1/audit/sample?" + query); },
+      [&](const json& sample) { return sample_text(sample, args.seed); });
 }
 
 }  // namespace driftgate::cli

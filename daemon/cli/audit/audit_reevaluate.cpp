@@ -6,7 +6,6 @@
 #include <charconv>
 
 #include "gpu/table/measurement.hpp"
-#include "schema/contract/contract_parse.hpp"
 #include "schema/contract/stored_contract.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/statistical_slice.hpp"

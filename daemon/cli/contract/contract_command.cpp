@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/cli/contract/contract_file.hpp"
+#include "daemon/cli/exit_codes.hpp"
 #include "schema/contract/contract.hpp"
 #include "schema/contract/explain.hpp"
 #include "schema/json.hpp"
@@ -16,7 +17,6 @@ namespace driftgate::cli {
 namespace {
 
 constexpr std::uint64_t kPowerSeed = 1;
-constexpr int kOk = 0, kFaults = 1, kUsage = 64, kIo = 74;
 
 nlohmann::json faults_json(const std::vector<schema::Fault>& faults) {
   auto out = nlohmann::json::array();
@@ -61,7 +61,7 @@ std::string power_text(const std::vector<stages::ClausePower>& powers, const sch
                        double requests_per_second) {
   if (powers.empty()) return {};
   std::string text =
-      fmt::format("\nHow much it takes to pass in {:.0f} of 10 runs when the truth is at half the limit\n",
+      fmt::format("\nSamples needed to pass in {:.0f} of 10 runs when the true value is half the limit\n",
                   10 * stages::kPowerWanted);
   for (const stages::ClausePower& power : powers) {
     if (!power.n) {
@@ -99,20 +99,19 @@ nlohmann::json power_json(const std::vector<stages::ClausePower>& powers, const 
 
 int contract_lint(const std::vector<std::string>& files, bool json) {
   if (files.empty()) {
-    fmt::print(stderr, "contract lint: name at least one file\n");
-    return kUsage;
+    fmt::print(stderr, "driftgate: contract lint needs at least one file\n");
+    return kExitUsage;
   }
-  int status = kOk;
+  int status = kExitOk;
   auto reports = nlohmann::json::array();
   for (const std::string& file : files) {
     const auto text = read_contract_text(file);
     if (!text) {
-      fmt::print(stderr, "{}\n", text.error().describe());
-      status = kIo;
+      status = report_offline(text.error());
       continue;
     }
     const schema::ContractReport report = schema::parse_contract(*text, file);
-    if (!report.contract && status == kOk) status = kFaults;
+    if (!report.contract && status == kExitOk) status = kExitViolated;
     if (json) {
       reports.push_back(report_json(file, report));
     } else {
@@ -125,27 +124,24 @@ int contract_lint(const std::vector<std::string>& files, bool json) {
 
 int contract_explain(const std::string& file, double requests_per_second, bool json) {
   const auto text = read_contract_text(file);
-  if (!text) {
-    fmt::print(stderr, "{}\n", text.error().describe());
-    return kIo;
-  }
+  if (!text) return report_offline(text.error());
   const schema::ContractReport report = schema::parse_contract(*text, file);
   if (!report.contract) {
     if (json) fmt::print("{}\n", schema::canonical_json(report_json(file, report)));
     print_report(file, report);
-    return kFaults;
+    return kExitViolated;
   }
   const schema::Explanation explanation = schema::explain(*report.contract);
   const auto powers = stages::power_at_half(*report.contract, kPowerSeed);
   if (!json) {
     fmt::print("{}{}", schema::to_text(explanation),
                power_text(powers, *report.contract, requests_per_second));
-    return kOk;
+    return kExitOk;
   }
   auto out = nlohmann::json::parse(schema::to_json(explanation));
   out["power_at_half"] = power_json(powers, *report.contract, requests_per_second);
   fmt::print("{}\n", schema::canonical_json(out));
-  return kOk;
+  return kExitOk;
 }
 
 }  // namespace driftgate::cli

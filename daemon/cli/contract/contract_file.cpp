@@ -5,9 +5,7 @@
 #include <fstream>
 #include <utility>
 
-#include "daemon/cli/exit_codes.hpp"
 #include "schema/document/document_node.hpp"
-#include "stages/offline_numeric.hpp"
 
 namespace driftgate::cli {
 
@@ -32,25 +30,6 @@ schema::Result<schema::Contract> read_contract_file(const std::string& path) {
   if (report.contract) return std::move(*report.contract);
   return schema::fail(ErrorCode::invalid_document,
                       "the contract has faults:\n" + schema::format_faults(report.faults, path));
-}
-
-int report_offline(const schema::Error& error) {
-  const int code = report(error);
-  if (error.code == ErrorCode::invalid_argument) return kExitUsage;
-  return error.code == ErrorCode::not_found ? kExitIo : code;
-}
-
-gpu::MeasureOptions options_for(const schema::Contract& contract,
-                                const std::vector<gpu::SequenceInfo>& infos) {
-  gpu::MeasureOptions options;
-  options.top_k = contract.top_k;
-  if (contract.assumptions.policy) {
-    options.ppo_clip = contract.assumptions.policy->ppo_clip;
-    options.is_clip = contract.assumptions.policy->is_clip;
-  }
-  options.thresholds = stages::required_thresholds(contract);
-  options.slices = stages::wanted_slices(contract, infos);
-  return options;
 }
 
 }  // namespace driftgate::cli

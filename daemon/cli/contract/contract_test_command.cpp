@@ -6,10 +6,8 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
-#include "daemon/cli/contract/contract_file.hpp"
 #include "daemon/cli/contract/contract_tools.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "gpu/capture/capture.hpp"
@@ -32,7 +30,7 @@ using schema::Verdict;
 
 constexpr std::uint64_t kSeed = 1;
 
-/// A folder of its own that goes with its contents.
+/// A new folder that is removed with its contents.
 class WorkFolder {
  public:
   static Result<WorkFolder> make(const std::string& below) {
@@ -40,7 +38,7 @@ class WorkFolder {
     std::string pattern = (root / "driftgate-contract-test-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) {
       return schema::fail(ErrorCode::io, fmt::format("cannot make a folder below {} for the faulty captures; "
-                                                     "name another one with --work-dir",
+                                                     "choose another with --work-dir",
                                                      root.string()));
     }
     return WorkFolder(pattern);
@@ -81,44 +79,19 @@ struct Case {
   }
 };
 
-struct Bench {
-  schema::Contract contract;
-  gpu::Capture train, inf;
-  std::optional<gpu::Corpus> corpus;
-  MeasuredFloors floors;
-
-  [[nodiscard]] const gpu::Corpus* slices() const { return corpus ? &*corpus : nullptr; }
-};
-
-Result<Bench> open_bench(const ContractTestArgs& args) {
-  auto contract = TRY(read_contract_file(args.contract));
-  std::optional<gpu::Corpus> corpus;
-  if (!args.corpus.empty()) {
-    auto read = TRY(gpu::read_corpus(args.corpus));
-    corpus = std::move(read);
-  }
-  auto train = TRY(gpu::Capture::open(args.train));
-  auto inf = TRY(gpu::Capture::open(args.inf));
-  const gpu::Corpus* slices = corpus ? &*corpus : nullptr;
-  auto floors = TRY(measure_floors(args.floors, train, inf, slices, &contract));
-  return Bench{std::move(contract), std::move(train), std::move(inf), std::move(corpus), std::move(floors)};
-}
-
-/// What the two stages of captures make of one capture of K_inf, together: a clause that only traffic can
-/// decide plays no part.
-Result<Case> judge(const Bench& bench, const gpu::Capture& inf, std::string name, bool good) {
-  const auto infos = bench.corpus ? bench.corpus->sequences : std::vector<gpu::SequenceInfo>{};
-  const auto table =
-      TRY(gpu::measure_with_bits(bench.train, inf, bench.slices(), options_for(bench.contract, infos),
-                                 stages::required_bits(bench.contract)));
+/// The combined verdict of the two stages that decide on captures, for one capture of K_inf. Clauses that
+/// only traffic can decide play no part.
+Result<Case> judge(const Inputs& bench, const gpu::Capture& inf, std::string name, bool good) {
+  const auto table = TRY(gpu::measure_with_bits(bench.train, inf, bench.slices(), bench.options(),
+                                                stages::required_bits(*bench.contract)));
   stages::StageInputs inputs;
-  inputs.alpha = bench.contract.confidence.alpha;  // a look, not a stage: nothing is spent
+  inputs.alpha = bench.contract->confidence.alpha;  // a preview, not a stage: nothing is spent
   inputs.seed = kSeed;
   inputs.floors = bench.floors.view();
   Case out{std::move(name), good, Verdict::pass, {}};
   for (stages::StageReport& report :
-       std::array{stages::evaluate_offline_numeric(bench.contract, table, inputs),
-                  stages::evaluate_statistical_slice(bench.contract, table, inputs)}) {
+       std::array{stages::evaluate_offline_numeric(*bench.contract, table, inputs),
+                  stages::evaluate_statistical_slice(*bench.contract, table, inputs)}) {
     std::ranges::move(report.clauses, std::back_inserter(out.clauses));
   }
   out.verdict = schema::combine(out.clauses);
@@ -127,7 +100,7 @@ Result<Case> judge(const Bench& bench, const gpu::Capture& inf, std::string name
 
 /// The slice that corrupted-slice corrupts: as asked, else the first critical one, else the smallest value of
 /// a declared dimension that reaches min_sequences.
-Result<schema::SliceWhere> slice_to_corrupt(const Bench& bench, const std::string& asked) {
+Result<schema::SliceWhere> slice_to_corrupt(const Inputs& bench, const std::string& asked) {
   if (!asked.empty()) {
     auto where = stages::parse_slice(asked);
     if (where.empty()) {
@@ -136,23 +109,22 @@ Result<schema::SliceWhere> slice_to_corrupt(const Bench& bench, const std::strin
     }
     return where;
   }
-  if (!bench.contract.slices.critical.empty()) return bench.contract.slices.critical.front();
+  if (!bench.contract->slices.critical.empty()) return bench.contract->slices.critical.front();
   std::map<schema::SliceWhere, std::size_t> sizes;
   if (bench.corpus) {
     for (const auto& info : bench.corpus->sequences) {
-      for (const std::string& dimension : bench.contract.slices.dimensions) {
+      for (const std::string& dimension : bench.contract->slices.dimensions) {
         const auto value = info.slices.find(dimension);
         if (value != info.slices.end()) ++sizes[{{dimension, value->second}}];
       }
     }
   }
-  std::erase_if(sizes, [&](const auto& item) { return item.second < bench.contract.slices.min_sequences; });
+  std::erase_if(sizes, [&](const auto& item) { return item.second < bench.contract->slices.min_sequences; });
   const auto smallest = std::ranges::min_element(sizes, {}, [](const auto& item) { return item.second; });
-  if (smallest == sizes.end()) return schema::SliceWhere{};
-  return smallest->first;
+  return smallest == sizes.end() ? schema::SliceWhere{} : smallest->first;
 }
 
-Result<std::vector<Case>> known_cases(const Bench& bench, const ContractTestArgs& args) {
+Result<std::vector<Case>> known_cases(const Inputs& bench, const ContractTestArgs& args) {
   std::vector<Case> cases;
   const auto add = [&](const std::string& path, std::string name, bool good) -> Result<void> {
     const auto capture = TRY(gpu::Capture::open(path));
@@ -175,7 +147,7 @@ Result<std::vector<Case>> known_cases(const Bench& bench, const ContractTestArgs
   return cases;
 }
 
-Result<void> injected_cases(const Bench& bench, const ContractTestArgs& args, std::vector<Case>& cases,
+Result<void> injected_cases(const Inputs& bench, const ContractTestArgs& args, std::vector<Case>& cases,
                             std::vector<std::string>& notes) {
   const auto where = TRY(slice_to_corrupt(bench, args.slice));
   const auto folder = TRY(WorkFolder::make(args.work_dir));
@@ -190,8 +162,7 @@ Result<void> injected_cases(const Bench& bench, const ContractTestArgs& args, st
       }
       name += " " + schema::slice_text(where);
     }
-    auto written = gpu::write_faulty_capture(bench.inf, bench.slices(), fault, where, kSeed, path);
-    if (!written) return written;
+    TRY(gpu::write_faulty_capture(bench.inf, bench.slices(), fault, where, kSeed, path));
     const auto capture = TRY(gpu::Capture::open(path));
     auto judged = TRY(judge(bench, capture, std::move(name), false));
     cases.push_back(std::move(judged));
@@ -247,20 +218,20 @@ std::string matrix_json(const std::vector<Case>& cases, const std::vector<std::s
 }  // namespace
 
 int contract_test(const ContractTestArgs& args) {
-  const auto bench = open_bench(args);
+  const auto bench = open_inputs(args);
   if (!bench) return report_offline(bench.error());
   auto cases = known_cases(*bench, args);
   if (!cases) return report_offline(cases.error());
   std::vector<std::string> notes;
   if (auto ok = injected_cases(*bench, args, *cases, notes); !ok) return report_offline(ok.error());
+  const bool all = std::ranges::all_of(*cases, &Case::holds);
   if (args.json) {
     fmt::print("{}\n", matrix_json(*cases, notes));
   } else {
     fmt::print("{}", matrix_text(*cases));
     for (const std::string& note : notes) fmt::print("note: {}\n", note);
+    fmt::print("{}\n", all ? "The contract holds." : "The contract fails its test.");
   }
-  const bool all = std::ranges::all_of(*cases, &Case::holds);
-  if (!args.json) fmt::print("{}\n", all ? "The contract holds." : "The contract fails its test.");
   return all ? kExitOk : kExitViolated;
 }
 

@@ -2,14 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <optional>
-
 #include "daemon/cli/contract/contract_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output_files.hpp"
-#include "gpu/capture/capture.hpp"
-#include "gpu/capture/corpus.hpp"
 #include "gpu/drift.hpp"
 #include "schema/contract/contract_diff.hpp"
 #include "stages/suggest.hpp"
@@ -20,21 +15,12 @@ namespace {
 using schema::Result;
 
 Result<std::string> suggestion(const SuggestArgs& args) {
-  std::optional<gpu::Corpus> corpus;
-  if (!args.corpus.empty()) {
-    auto read = TRY(gpu::read_corpus(args.corpus));
-    corpus = std::move(read);
-  }
-  const gpu::Corpus* slices = corpus ? &*corpus : nullptr;
-  const auto train = TRY(gpu::Capture::open(args.train));
-  const auto inf = TRY(gpu::Capture::open(args.inf));
-  const auto table = TRY(gpu::measure(train, inf, slices, {}));
-  const auto floors = measure_floors(args.floors, train, inf, slices, nullptr);
-  if (!floors) return std::unexpected(floors.error());
+  const auto opened = TRY(open_inputs(args));
+  const auto table = TRY(gpu::measure(opened.train, opened.inf, opened.slices(), {}));
   stages::SuggestInputs inputs;
   inputs.table = &table;
-  inputs.floor_train = floors->train ? &*floors->train : nullptr;
-  inputs.floor_inf = floors->inf ? &*floors->inf : nullptr;
+  inputs.floor_train = opened.floors.train ? &*opened.floors.train : nullptr;
+  inputs.floor_inf = opened.floors.inf ? &*opened.floors.inf : nullptr;
   inputs.name = args.name;
   inputs.headroom = args.headroom;
   inputs.sources = args.train + " against " + args.inf;
@@ -54,10 +40,7 @@ int contract_diff_command(const std::string& before, const std::string& after, b
 }
 
 int contract_suggest(const SuggestArgs& args) {
-  std::vector<std::string> inputs{args.train, args.inf, args.corpus};
-  inputs.insert(inputs.end(), args.floors.train.begin(), args.floors.train.end());
-  inputs.insert(inputs.end(), args.floors.inf.begin(), args.floors.inf.end());
-  auto writable = check_outputs({{"--out", args.out == "-" ? "" : args.out}}, inputs);
+  auto writable = check_outputs({{"--out", args.out == "-" ? "" : args.out}}, paths_of(args));
   if (!writable) return report_offline(writable.error());
   const auto text = suggestion(args);
   if (!text) return report_offline(text.error());
@@ -65,10 +48,8 @@ int contract_suggest(const SuggestArgs& args) {
     fmt::print("{}", *text);
     return kExitOk;
   }
-  std::ofstream file(args.out, std::ios::binary | std::ios::trunc);
-  file << *text;
-  file.close();
-  if (!file) return report({schema::ErrorCode::io, "cannot write the suggestion", args.out, nullptr});
+  const auto written = write_file(args.out, *text);
+  if (!written) return report(written.error());
   fmt::print("{}: review it, then run `driftgate contract lint {}`\n", args.out, args.out);
   return kExitOk;
 }

@@ -36,10 +36,10 @@ Result<std::string> read_file(const std::string& path, Format format) {
   if (std::filesystem::is_directory(status))
     return schema::fail(ErrorCode::io, path + " is a folder; name the files in it");
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    return schema::fail(ErrorCode::io, path + " is no regular file; save the answers to one first");
+    return schema::fail(ErrorCode::io, path + " is not a regular file; save the answers to one first");
   }
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  if (!stream) return schema::fail(ErrorCode::io, "can not open " + path + ": " + std::strerror(errno));
+  if (!stream) return schema::fail(ErrorCode::io, "cannot open " + path + ": " + std::strerror(errno));
   const auto size = static_cast<std::uintmax_t>(std::max<std::streamoff>(0, stream.tellg()));
   const std::uintmax_t limit =
       format == Format::llamacpp_logits ? kMaxFileBytes : gpu::ingest::kMaxDocumentBytes;
@@ -51,7 +51,7 @@ Result<std::string> read_file(const std::string& path, Format format) {
   std::string bytes(static_cast<std::size_t>(size), '\0');
   stream.seekg(0);
   stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!stream && size > 0) return schema::fail(ErrorCode::io, "can not read " + path);
+  if (!stream && size > 0) return schema::fail(ErrorCode::io, "cannot read " + path);
   return bytes;
 }
 
@@ -74,7 +74,7 @@ Result<EngineRows> read_all(const CaptureImportArgs& args, Format format) {
     all.sequences += part.sequences;
     if (all.vocabulary != 0 && part.vocabulary != all.vocabulary) {
       return schema::fail(ErrorCode::invalid_argument,
-                          path + " is of another vocabulary than the files before it");
+                          path + " has another vocabulary than the files before it");
     }
     all.vocabulary = part.vocabulary;
     all.logprob_error = std::max(all.logprob_error, part.logprob_error);
@@ -88,15 +88,20 @@ Result<EngineRows> read_all(const CaptureImportArgs& args, Format format) {
   return all;
 }
 
-/// An option that the shape has no use for would be ignored, and the capture not what was asked for.
-std::string unused_option(const CaptureImportArgs& args, Format format) {
+/// What is wrong with the options, or nothing. An option that the format does not use is refused, since the
+/// capture would not be what was requested.
+std::string fault_of(const CaptureImportArgs& args, std::optional<Format> format) {
+  if (!format) return fmt::format("unknown format '{}'", args.format);
+  if (!std::isfinite(args.temperature) || args.temperature < gpu::kLeastTemperature)
+    return fmt::format("temperature {} is not a number of at least 1e-6", args.temperature);
   const bool of_texts = format == Format::openai || format == Format::chat;
   if (args.listed && format != Format::llamacpp_logits)
-    return "--top-k is for llamacpp-logits; the other shapes list what the engine was asked for";
+    return "--top-k is for llamacpp-logits; the other formats list the tokens that the engine was asked for";
   if (!args.token_map.empty() && !of_texts)
-    return "--token-map is for openai and chat; the other shapes carry token ids";
+    return "--token-map is for openai and chat; the other formats contain token ids";
   if (args.matched && format == Format::llamacpp_logits)
-    return "--matched is for lists of ids that a request named, and a file of saved logits holds all tokens";
+    return "--matched is for lists of ids that a request named, but a file of saved logits contains all "
+           "tokens";
   return {};
 }
 
@@ -105,7 +110,7 @@ std::string unused_option(const CaptureImportArgs& args, Format format) {
 void describe_capture_import(CLI::App& command, CaptureImportArgs& args) {
   command.add_option("files", args.files, "Responses as JSON or JSON Lines, or a file of saved logits")
       ->required();
-  command.add_option("--format", args.format, "Shape of the files")
+  command.add_option("--format", args.format, "Format of the files")
       ->required()
       ->check(CLI::IsMember({"openai", "chat", "vllm", "sglang", "llamacpp", "llamacpp-logits"}));
   command.add_option("--out", args.out, "Capture to write, safetensors")->required();
@@ -120,9 +125,10 @@ void describe_capture_import(CLI::App& command, CaptureImportArgs& args) {
   command.add_option("--vocabulary", args.vocabulary, "Size of the vocabulary; limits entropies and ids")
       ->check(CLI::Range(std::uint32_t{1}, gpu::cpu::kMaxVocabulary));
   command.add_option("--token-map", args.token_map,
-                     "JSON object from token text to id, for shapes without ids");
-  command.add_flag("--matched", args.matched,
-                   "The lists hold ids that the request named (SGLang: *_token_ids_logprobs), not the top k");
+                     "JSON object from token text to id, for formats without ids");
+  command.add_flag(
+      "--matched", args.matched,
+      "The lists contain ids that the request named (SGLang: *_token_ids_logprobs), not the top k");
   command.add_option("--top-k", args.listed, "llamacpp-logits: tokens of each row to keep")
       ->check(CLI::Range(std::uint32_t{1}, static_cast<std::uint32_t>(gpu::ingest::kMaxListed)));
   command.add_option("--first-sequence", args.first_sequence, "Number of the first response's sequence")
@@ -131,25 +137,13 @@ void describe_capture_import(CLI::App& command, CaptureImportArgs& args) {
 
 int capture_import(const CaptureImportArgs& args) {
   const auto format = gpu::ingest::format_from_name(args.format);
-  if (!format) {
-    fmt::print(stderr, "driftgate capture import: there is no format '{}'\n", args.format);
-    return kExitUsage;
-  }
-  if (!std::isfinite(args.temperature) || args.temperature < gpu::kLeastTemperature) {
-    fmt::print(stderr, "driftgate capture import: temperature {} is not a number of at least 1e-6\n",
-               args.temperature);
-    return kExitUsage;
-  }
-  if (const std::string unused = unused_option(args, *format); !unused.empty()) {
-    fmt::print(stderr, "driftgate capture import: {}\n", unused);
+  if (const std::string fault = fault_of(args, format); !fault.empty()) {
+    fmt::print(stderr, "driftgate: capture import: {}\n", fault);
     return kExitUsage;
   }
   std::vector<std::string> inputs = args.files;
   inputs.push_back(args.token_map);
-  if (auto ok = check_outputs({{"--out", args.out, true}}, inputs); !ok) {
-    const int code = report(ok.error());
-    return ok.error().code == ErrorCode::invalid_argument ? kExitUsage : code;
-  }
+  if (auto ok = check_outputs({{"--out", args.out, true}}, inputs); !ok) return report_offline(ok.error());
   const auto rows = read_all(args, *format);
   if (!rows) return report(rows.error());
   gpu::ingest::CaptureLabels labels{args.kernel,          args.checkpoint_digest,

@@ -4,7 +4,7 @@
 
 #include "daemon/cli/commands.hpp"
 #include "daemon/cli/contract/contract_tools.hpp"
-#include "daemon/cli/drift/floors.hpp"
+#include "daemon/cli/drift/inputs.hpp"
 
 namespace CLI {
 class App;

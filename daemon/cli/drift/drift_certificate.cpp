@@ -1,11 +1,8 @@
 #include "daemon/cli/drift/drift_certificate.hpp"
 
-#include <fmt/format.h>
-
 #include <fstream>
-#include <iterator>
 
-#include "gpu/capture/capture_digest.hpp"
+#include "daemon/cli/output_files.hpp"
 #include "schema/sha256.hpp"
 #include "stages/report/certificate.hpp"
 
@@ -15,7 +12,7 @@ namespace {
 using schema::ErrorCode;
 using schema::Result;
 
-/// A word of a command line, quoted where a shell would take it apart.
+/// An argument of a command line, quoted where a shell would split or expand it.
 std::string shell_word(const std::string& word) {
   const bool plain = !word.empty() && word.find_first_not_of(
                                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -52,7 +49,7 @@ Result<std::string> digest_of_file(const std::string& path) {
   std::string buffer(std::size_t{1} << 20, '\0');
   while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0)
     hash.update(std::string_view(buffer).substr(0, static_cast<std::size_t>(file.gcount())));
-  if (!file.eof()) return schema::fail(ErrorCode::io, "can not read " + path);
+  if (!file.eof()) return schema::fail(ErrorCode::io, "cannot read " + path);
   return schema::digest_text(hash.finish());
 }
 
@@ -61,10 +58,7 @@ Result<std::string> digest_of_file(const std::string& path) {
 Result<void> write_certificate(const DriftArgs& args, const DriftReport& report, const gpu::Capture& train,
                                const gpu::Capture& inf) {
   gpu::MeasurementTable table = *report.table;
-  for (const auto& [capture, identity] : {std::pair(&train, &table.train), std::pair(&inf, &table.inf)}) {
-    auto digest = TRY(gpu::capture_digest(*capture));
-    identity->file_digest = digest;
-  }
+  TRY(add_digests(table, train, inf));
   stages::CertificateInputs inputs;
   inputs.table = &table;
   inputs.chains = &report.bounds;
@@ -84,11 +78,7 @@ Result<void> write_certificate(const DriftArgs& args, const DriftReport& report,
   inputs.seed = report.seed;
   inputs.commands = {command_of(args)};
   inputs.note = report.bounds_note;
-  std::ofstream file(args.certificate, std::ios::binary | std::ios::trunc);
-  file << stages::certificate_markdown(inputs);
-  file.close();
-  if (!file) return schema::fail(ErrorCode::io, "can not write the certificate " + args.certificate);
-  return {};
+  return write_file(args.certificate, stages::certificate_markdown(inputs));
 }
 
 }  // namespace driftgate::cli

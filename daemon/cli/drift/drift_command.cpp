@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <set>
 #include <utility>
 
@@ -18,7 +15,6 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/output_files.hpp"
 #include "gpu/drift.hpp"
-#include "schema/document/document_node.hpp"
 #include "stages/clauses/exact_test.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/slices/slice_search.hpp"
@@ -36,94 +32,12 @@ constexpr std::uint64_t kSeed = 1;  // of the resamplings; recorded with each ve
 constexpr double kAlphaWithoutContract = 0.05;
 constexpr std::size_t kMaxChains = 64;  // slices with bounds of their own, where no contract names any
 
-struct Inputs {
-  gpu::Capture train, inf;
-  std::optional<gpu::Corpus> corpus;
-  std::optional<schema::Contract> contract;
-  MeasuredFloors floors;
-};
-
-int exit_code(const schema::Error& error) {
-  switch (error.code) {
-    case ErrorCode::io:
-    case ErrorCode::not_found:
-    case ErrorCode::storage_full:
-      return kExitIo;
-    case ErrorCode::invalid_argument:
-      return kExitUsage;
-    default:
-      return kExitError;
-  }
-}
-
-int fail_with(const schema::Error& error) {
-  fmt::print(stderr, "driftgate drift: {}\n", error.describe());
-  return exit_code(error);
-}
-
-Result<schema::Contract> read_contract(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    return schema::fail(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
-                        fmt::format("can not open the contract {}: {}", path, std::strerror(errno)));
-  }
-  std::string text(schema::kMaxDocumentBytes + 1, '\0');  // a byte too many, so that the parser can complain
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad()) return schema::fail(ErrorCode::io, "can not read the contract " + path);
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  schema::ContractReport report = schema::parse_contract(text, path);
-  if (report.contract) return std::move(*report.contract);
-  return schema::fail(ErrorCode::invalid_document,
-                      "the contract has faults:\n" + schema::format_faults(report.faults, path));
-}
-
-Result<Inputs> read_inputs(const DriftArgs& args) {
-  std::optional<schema::Contract> contract;
-  if (!args.contract.empty()) {
-    auto read = TRY(read_contract(args.contract));
-    contract = std::move(read);
-  }
-  std::optional<gpu::Corpus> corpus;
-  if (!args.corpus.empty()) {
-    auto read = TRY(gpu::read_corpus(args.corpus));
-    corpus = std::move(read);
-  }
-  const gpu::fused::HeadSource heads{args.lm_head, args.checkpoint};
-  auto train = TRY(gpu::Capture::open(args.train, heads));
-  auto inf = TRY(gpu::Capture::open(args.inf, heads));
-  const bool hidden = train.mode() == gpu::CaptureMode::hidden || inf.mode() == gpu::CaptureMode::hidden;
-  if (!hidden && !(args.lm_head.empty() && args.checkpoint.empty())) {
-    return schema::fail(
-        ErrorCode::invalid_argument,
-        "--lm-head and --checkpoint name the head of hidden states, and these captures hold none; "
-        "leave them out");
-  }
-  FloorArgs floor_args = args.floors;
-  floor_args.heads = heads;
-  floor_args.digests = !args.certificate.empty();
-  auto floors =
-      measure_floors(floor_args, train, inf, corpus ? &*corpus : nullptr, contract ? &*contract : nullptr);
-  if (!floors) return std::unexpected(floors.error());
-  return Inputs{std::move(train), std::move(inf), std::move(corpus), std::move(contract), std::move(*floors)};
-}
-
 gpu::MeasureOptions options_of(const DriftArgs& args, const Inputs& inputs) {
-  gpu::MeasureOptions options;
+  gpu::MeasureOptions options = inputs.options();
   options.device = args.device;
   options.threads = args.threads;
   options.metrics = args.metrics == "core" ? DRIFTGATE_METRICS_CORE : DRIFTGATE_METRICS_ALL;
   options.top_rows = args.top_rows;
-  if (inputs.contract) {
-    const schema::Contract& contract = *inputs.contract;
-    options.top_k = contract.top_k;
-    if (contract.assumptions.policy) {
-      options.ppo_clip = contract.assumptions.policy->ppo_clip;
-      options.is_clip = contract.assumptions.policy->is_clip;
-    }
-    options.thresholds = stages::required_thresholds(contract);
-    options.slices = stages::wanted_slices(
-        contract, inputs.corpus ? inputs.corpus->sequences : std::vector<gpu::SequenceInfo>{});
-  }
   if (args.top_k) options.top_k = *args.top_k;
   return options;
 }
@@ -144,7 +58,7 @@ Result<std::optional<gpu::MeasurementTable>> measure(const DriftArgs& args, cons
     };
   }
   auto table = ranks.measure(
-      inputs.train, inputs.inf, inputs.corpus ? &*inputs.corpus : nullptr, options_of(args, inputs),
+      inputs.train, inputs.inf, inputs.slices(), options_of(args, inputs),
       inputs.contract ? stages::required_bits(*inputs.contract) : std::vector<std::string>{},
       [&progress](std::uint64_t done, std::uint64_t total) { progress.update(done, total); }, sink);
   if (!table || !rows) return table;
@@ -158,7 +72,7 @@ std::vector<std::string> warnings_of(const DriftArgs& args, const Inputs& inputs
     out.emplace_back(
         "--metrics core: tv, js, hellinger2, chi2, entropies, logit_rms, topk_overlap and top1_margin were "
         "not "
-        "measured, so clauses and bounds on them have nothing to go by");
+        "measured, so clauses and bounds on them cannot be decided");
   }
   const auto compare = [&out](std::string_view side, const std::string& ref, const std::string& kernel) {
     if (ref.empty() || ref == kernel) return;
@@ -171,10 +85,10 @@ std::vector<std::string> warnings_of(const DriftArgs& args, const Inputs& inputs
   }
   if (const std::string& filter = inputs.inf.identity().sampling_filter; filter != "none") {
     out.push_back("the logits were captured after the sampling filter '" + filter +
-                  "': no bound holds over them");
+                  "': no bound holds for them");
   }
   if (!inputs.train.has_tokens())
-    out.emplace_back("the captures have no token_ids: nothing is said of realised tokens");
+    out.emplace_back("the captures have no token_ids: there are no figures from target tokens");
   return out;
 }
 
@@ -212,11 +126,11 @@ void add_chains(const gpu::MeasurementTable& table, DriftReport& report) {
   stages::add_floor_values(report.bounds, report.floor_tables, {});
 }
 
-/// Decides what captures can decide and lists the rest.
+/// Decides the clauses that captures can decide and lists the others.
 void decide(const schema::Contract& contract, const gpu::MeasurementTable& table,
             const stages::Floors& floors, DriftReport& report) {
   stages::StageInputs inputs;
-  inputs.alpha = contract.confidence.alpha;  // a look, not a stage: nothing is spent
+  inputs.alpha = contract.confidence.alpha;  // a preview, not a stage: nothing is spent
   inputs.seed = kSeed;
   inputs.floors = floors;
   auto numeric = stages::evaluate_offline_numeric(contract, table, inputs);
@@ -238,8 +152,8 @@ void decide(const schema::Contract& contract, const gpu::MeasurementTable& table
   }
 }
 
-/// Every other slice, those that the search found among them: their figures over all sequences, without
-/// quantiles, for which no histogram was kept.
+/// Adds every other slice, including those that the search found: their figures over all sequences, without
+/// quantiles, since no histogram of them was kept.
 void add_others(const gpu::MeasurementTable& table, const schema::Contract& contract, DriftReport& report) {
   std::set<schema::SliceWhere> known;
   for (const DriftSlice& slice : report.slices) known.insert(slice.summary.where);
@@ -273,81 +187,52 @@ DriftReport make_report(const DriftArgs& args, const Inputs& inputs, const gpu::
   return report;
 }
 
-Result<void> write_json(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    fmt::print("{}", text);
-    return {};
-  }
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) return schema::fail(ErrorCode::io, "can not write " + path);
-  return {};
-}
-
-/// Before anything is read: nobody waits for figures that can not be written.
+/// Before anything is read: nobody waits for figures that cannot be written.
 Result<void> check_files(const DriftArgs& args) {
-  std::vector<std::string> inputs{args.train,    args.inf,     args.corpus,
-                                  args.contract, args.lm_head, args.checkpoint};
-  inputs.insert(inputs.end(), args.floors.train.begin(), args.floors.train.end());
-  inputs.insert(inputs.end(), args.floors.inf.begin(), args.floors.inf.end());
+  std::vector<std::string> inputs = paths_of(args);
+  inputs.insert(inputs.end(), {args.lm_head, args.checkpoint});
   return check_outputs({{"--json", args.json == "-" ? "" : args.json},
                         {"--certificate", args.certificate},
                         {"--rows-out", args.rows_out, true}},
                        inputs);
 }
 
-int exit_code(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::pass:
-      return kExitOk;
-    case Verdict::violated:
-      return kExitViolated;
-    case Verdict::inconclusive:
-      return kExitInconclusive;
-    case Verdict::error:
-      break;
-  }
-  return kExitError;
-}
-
 int run(const DriftArgs& args, DriftRanks& ranks) {
   const auto refuse = [&ranks](const schema::Error& error) {
     ranks.fail(error);
-    return exit_code(error);
+    return offline_exit_code_of(error.code);
   };
   if (ranks.root()) {
     if (auto ok = check_files(args); !ok) return refuse(ok.error());
   }
-  const auto inputs = read_inputs(args);
+  const auto inputs = open_inputs(args, {args.lm_head, args.checkpoint}, !args.certificate.empty());
   if (!inputs) return refuse(inputs.error());
   const auto table = measure(args, *inputs, ranks);
   if (!table) return refuse(table.error());
   if (!*table) return kExitOk;  // a rank other than 0
   const DriftReport report = make_report(args, *inputs, **table, ranks.describe());
   Result<void> written;
-  if (!args.json.empty()) written = write_json(args.json, drift_json(report));
+  if (args.json == "-") fmt::print("{}", drift_json(report));
+  if (!args.json.empty() && args.json != "-") written = write_file(args.json, drift_json(report));
   if (!args.certificate.empty()) {
     auto page = write_certificate(args, report, inputs->train, inputs->inf);
     if (written) written = std::move(page);
   }
-  // A disk that is full by now takes a file; the figures were measured all the same.
+  // The figures are printed even when a file could not be written, such as on a full disk.
   if (args.json != "-") fmt::print("{}", drift_text(report));
-  if (!written) return fail_with(written.error());
-  return exit_code(report.verdict);
+  return written ? exit_code_of(report.verdict) : report_offline(written.error());
 }
 
 }  // namespace
 
 int drift_command(const DriftArgs& args) {
   if (args.train.empty() || args.inf.empty()) {
-    fmt::print(stderr, "driftgate drift: two captures are needed: driftgate drift TRAIN INF\n");
+    fmt::print(stderr, "driftgate: drift needs two captures: driftgate drift TRAIN INF\n");
     return kExitUsage;
   }
   explain_shortened_inputs();
   auto ranks = DriftRanks::start(args);
-  if (!ranks) return fail_with(ranks.error());
-  return ranks->end(run(args, *ranks));
+  return ranks ? ranks->end(run(args, *ranks)) : report_offline(ranks.error());
 }
 
 }  // namespace driftgate::cli

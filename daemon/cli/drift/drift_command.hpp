@@ -4,16 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "daemon/cli/drift/floors.hpp"
+#include "daemon/cli/drift/inputs.hpp"
 
 namespace driftgate::cli {
 
-/// What `driftgate drift` was asked for.
-struct DriftArgs {
-  std::string train, inf;              ///< captures: a file or a directory each
-  std::string corpus;                  ///< JSON Lines; empty = none
-  std::string contract;                ///< YAML or JSON; empty = none
-  FloorArgs floors;                    ///< noise floors to show the drift beside
+/// The options of `driftgate drift`.
+struct DriftArgs : InputArgs {
   std::string json;                    ///< file to write JSON to, "-" = standard output; empty = none
   std::string rows_out;                ///< safetensors with every per-row metric; empty = none
   std::string device = "cpu";          ///< cpu, cuda, cuda:all, cuda:0,1

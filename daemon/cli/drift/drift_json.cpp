@@ -32,7 +32,7 @@ Json metric_json(const gpu::MetricSummary& m) {
           {"p99_9", number(m.p99_9)}};
 }
 
-/// One figure under `value`; several stand by their names and once more together under `value`.
+/// One figure is under `value`; several are under their names and once more together under `value`.
 Json derived_json(const gpu::DerivedSummary& derived) {
   Json figures = Json::object();
   for (const auto& [path, value] : derived.figures) {

@@ -24,13 +24,15 @@ std::string partial_text(const DriftReport& report) {
   if (partial.mode.empty()) return {};
   std::string out =
       partial.mode == "realised"
-          ? std::string("Known of each row: the realised token alone, so that most figures are bounds.\n")
+          ? std::string("Each row contains only the target token, so most figures are bounds.\n")
           : fmt::format(
-                "Known of each row: {} of up to {} tokens; outside what both kernels name lies {:.3g}% of "
-                "the mass of train and {:.3g}% of inf, so that most figures are bounds.\n",
-                partial.mode == "matched" ? "a list that the caller chose" : "the most likely tokens, a list",
+                "Each row contains {} up to {} of them; the tokens that both kernels list leave out {:.3g}% "
+                "of the "
+                "mass of train and {:.3g}% of inf, so most figures are bounds.\n",
+                partial.mode == "matched" ? "a list of tokens that the caller chose,"
+                                          : "the most likely tokens,",
                 partial.listed, 100 * report.corpus.tail_train, 100 * report.corpus.tail_inf);
-  out += "Of these the worst rows and the slices below show the lower bounds.\n";
+  out += "The worst rows and the slices below show the lower bounds.\n";
   for (const gpu::CaptureFinding& finding : partial.findings) {
     out += fmt::format("{} {}: {}.\n", finding.decides ? "!!" : "warning:", finding.name,
                        printable(finding.text));
@@ -46,7 +48,7 @@ std::string bounded_text(const gpu::Summary& summary) {
                     figure(b.sequence_mean_lower), figure(b.sequence_mean_upper), figure(b.max_lower),
                     figure(b.max_upper)});
   }
-  return "\nKnown by bounds (none: no upper bound exists)\n" +
+  return "\nMetrics with bounds (none: no upper bound exists)\n" +
          format_table({"metric", "mean from", "to", "sequence_mean from", "to", "max from", "to"}, rows);
 }
 

@@ -4,14 +4,15 @@
 
 #include "daemon/cli/drift/drift_report.hpp"
 
-/// The parts of `drift_text` on captures that hold only a part of each distribution; empty for full ones.
+/// The parts of `drift_text` about captures that contain only a part of each distribution; empty for full
+/// ones.
 namespace driftgate::cli {
 
-/// What is known of each row, and what was found about the captures.
+/// What each row contains, and the findings about the captures.
 [[nodiscard]] std::string partial_text(const DriftReport& report);
-/// The metrics that are known by bounds.
+/// The metrics of which only bounds are known.
 [[nodiscard]] std::string bounded_text(const gpu::Summary& summary);
-/// The mean over tokens; of a metric that is known by bounds the lower one.
+/// The mean over tokens; its lower bound for a metric of which only bounds are known.
 [[nodiscard]] double mean_at_least(const gpu::Summary& summary, schema::Metric metric);
 
 }  // namespace driftgate::cli

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "daemon/cli/exit_codes.hpp"
 #include "gpu/compare_bits.hpp"
 #include "gpu/ranks/collective_loader.hpp"
 #include "gpu/ranks/rank_devices.hpp"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick{1'000};
 
-/// What rank 0 says while the others wait for its report.
+/// What rank 0 sends while the others wait for its report.
 struct Progress {
   std::int32_t done = 0, exit_code = 0;
 };
@@ -36,7 +37,6 @@ std::unexpected<schema::Error> usage(const std::string& text) {
 
 Result<gpu::RankOptions> options_of(const DriftArgs& args) {
   constexpr double kLongestSeconds = 86'400;
-  gpu::RankOptions out;
   if (args.shard != "rows" && args.shard != "vocab")
     return usage("--shard is rows or vocab, not '" + args.shard + "'");
   if (!(args.timeout_s >= 0.001 && args.timeout_s <= kLongestSeconds))
@@ -46,13 +46,14 @@ Result<gpu::RankOptions> options_of(const DriftArgs& args) {
     return usage("--exchange is auto, threads, mpi or nccl, not '" + exchange + "'");
   if (exchange == "nccl" && !args.device.starts_with("cuda"))
     return usage("--exchange nccl is between CUDA devices: name them with --devices");
+  gpu::RankOptions out;
   out.shard = args.shard == "vocab" ? gpu::Shard::vocab : gpu::Shard::rows;
   out.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(args.timeout_s * 1'000));
   out.nccl = exchange == "nccl";
   return out;
 }
 
-/// What the whole captures say of their bits, added by the process that has the table.
+/// Adds the bitwise comparison of the whole captures; done by the process that has the table.
 Result<std::optional<gpu::MeasurementTable>> with_bits(const gpu::Capture& train, const gpu::Capture& inf,
                                                        const std::vector<std::string>& exact,
                                                        Result<std::optional<gpu::MeasurementTable>> table) {
@@ -87,7 +88,7 @@ class DriftRanks::Ticker {
       Progress progress;
       const bool heard = say(job_, progress, timeout_).has_value();
       lock.lock();
-      if (!heard) return;  // the last word will say why
+      if (!heard) return;  // `agreed` will report why
     }
   }
   gpu::Collective& job_;
@@ -113,10 +114,9 @@ Result<DriftRanks> DriftRanks::start(const DriftArgs& args) {
     out.devices_ = std::move(devices);
     return out;
   }
-  auto job = gpu::open_mpi(out.options_.timeout);
-  if (!job) return std::unexpected(job.error());
-  out.job_ = std::move(*job);
-  // From here on the other processes must hear of an error: `measure` returns it.
+  auto job = TRY(gpu::open_mpi(out.options_.timeout));
+  out.job_ = std::move(job);
+  // From here on the other processes must be told of an error: `measure` returns it.
   auto device = gpu::device_of_process(args.device, gpu::local_rank());
   if (device) {
     out.devices_ = {*device};
@@ -124,11 +124,10 @@ Result<DriftRanks> DriftRanks::start(const DriftArgs& args) {
     out.trouble_ = device.error();
   }
   if (args.ranks != 0 && args.ranks != out.job_->size()) {
-    out.trouble_ =
-        usage(fmt::format("--ranks {} was asked for and the MPI job has {} processes: leave --ranks "
-                          "out, or start as many processes",
-                          args.ranks, out.job_->size()))
-            .error();
+    out.trouble_ = usage(fmt::format("--ranks {} was given, but the MPI job has {} processes: leave --ranks "
+                                     "out, or start as many processes",
+                                     args.ranks, out.job_->size()))
+                       .error();
   }
   return out;
 }
@@ -169,8 +168,7 @@ void DriftRanks::fail(const schema::Error& error) {
   failed_ = true;
   const auto blamed = gpu::rank_of(error);
   // In a job, rank 0 speaks for all; so does whom it concerns, and everyone when that is rank 0.
-  if (!job_ || job_->rank() == 0 || !blamed || *blamed == job_->rank() || *blamed == 0)
-    fmt::print(stderr, "driftgate drift: {}\n", error.describe());
+  if (!job_ || job_->rank() == 0 || !blamed || *blamed == job_->rank() || *blamed == 0) report(error);
   if (job_) job_->leave(error);
 }
 
@@ -180,7 +178,7 @@ int DriftRanks::agreed(int exit_code) {
   do {
     if (auto ok = say(*job_, progress, options_.timeout); !ok) {
       fail(ok.error());
-      return 4;
+      return kExitError;
     }
   } while (progress.done == 0);
   return progress.exit_code;

@@ -53,7 +53,7 @@ std::string head_text(const DriftReport& report) {
   if (table.rows_on_cpu == 0U) out += "All rows were measured on the device.\n";
   if (table.rows_on_cpu > 0U) {
     out += fmt::format(
-        "{} of {} rows were measured on the CPU: the device could not have their figures within 1e-6.\n",
+        "{} of {} rows were measured on the CPU: the device could not compute them to within 1e-6.\n",
         *table.rows_on_cpu, table.rows);
   }
   if (table.nonfinite_rows > 0) {
@@ -83,7 +83,7 @@ std::string metrics_text(const gpu::Summary& summary) {
   return format_table({"metric", "mean", "sequence_mean", "min", "p50", "p90", "p99", "p99_9", "max"}, rows);
 }
 
-/// Each distance beside the same distance of a kernel from itself: below the floor is noise.
+/// Each distance beside the same distance of a kernel from itself: a drift below the floor is noise.
 std::string floors_text(const DriftReport& report) {
   if (report.floors.empty()) return {};
   Cells head{"metric", "drift"};
@@ -106,7 +106,7 @@ std::string floors_text(const DriftReport& report) {
   }
   std::string out = "\nDrift beside the noise floor, means over rows\n" + format_table(head, rows);
   for (const DriftFloor& floor : report.floors) {
-    out += fmt::format("{} floor: {} against itself, batched differently, {} rows of {} sequences{}.\n",
+    out += fmt::format("{} floor: {} against itself with another batch size, {} rows of {} sequences{}.\n",
                        stages::to_string(floor.side), printable(floor.kernel), floor.corpus.rows,
                        floor.corpus.sequences,
                        floor.nonfinite_rows > 0
@@ -128,11 +128,11 @@ std::string derived_text(const DriftReport& report) {
     }
     descriptive = descriptive || derived.descriptive;
   }
-  std::string out = "\nFrom the realised tokens\n" + format_table({"metric", "value", ""}, rows);
+  std::string out = "\nFrom the target tokens\n" + format_table({"metric", "value", ""}, rows);
   if (descriptive) {
     out += fmt::format(
-        "descriptive: the tokens come from '{}', not from the inference kernel, so these figures describe "
-        "and estimate nothing.\n",
+        "descriptive: the tokens come from '{}', not from the inference kernel, so these figures are not "
+        "estimates.\n",
         printable(report.table->inf.token_source));
   }
   return out;
@@ -179,7 +179,7 @@ std::string ranking_text(const DriftReport& report) {
                     rank.hidden_by_mean ? "hidden" : ""});
     hidden = hidden || rank.hidden_by_mean;
   }
-  std::string out = fmt::format("\nSlices by how far they are beyond their limit ({} of {})\n", rows.size(),
+  std::string out = fmt::format("\nSlices, largest excess over their limit first ({} of {})\n", rows.size(),
                                 report.ranking.size());
   out += format_table(
       {"slice", "role", "clause", "figure", "interval", "limit", "excess", "corpus", "verdict", ""}, rows);
@@ -198,7 +198,7 @@ std::string verdicts_text(const DriftReport& report) {
                     verdict.severity == schema::Severity::soft ? " (soft)" : "", printable(verdict.message));
   }
   if (!report.not_evaluated.empty()) {
-    out += fmt::format("  not evaluated, since captures can not decide them: {}\n",
+    out += fmt::format("  not evaluated, since captures cannot decide them: {}\n",
                        fmt::join(report.not_evaluated, ", "));
   }
   return out;
@@ -208,7 +208,7 @@ std::string bounds_text(const DriftReport& report) {
   if (report.bounds.empty()) return {};
   const stages::BoundChain& chain = report.bounds.front();
   if (!chain.refused.empty()) return "\nNo bound certificate: " + printable(chain.refused) + "\n";
-  Cells head{"link", "bound", "value", "with its limit"};
+  Cells head{"link", "bound", "value", "upper limit"};
   for (const DriftFloor& floor : report.floors)
     head.push_back(fmt::format("at the {} floor", stages::to_string(floor.side)));
   head.insert(head.end(), {"assumption", ""});

@@ -2,13 +2,14 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
+
+#include "daemon/base/json_members.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -27,11 +28,11 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::string trimmed(std::string text) {
-  const auto space = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
-  while (!text.empty() && space(text.back())) text.pop_back();
-  while (!text.empty() && space(text.front())) text.erase(text.begin());
-  return text;
+std::string trimmed(const std::string& text) {
+  constexpr const char* kSpace = " \n\r\t";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
 Result<std::string> find_token(const ConnectionArgs& args) {
@@ -44,16 +45,16 @@ Result<std::string> find_token(const ConnectionArgs& args) {
   const std::string path = args.token_file.empty() ? fallback : args.token_file;
   auto token = read_file(path, kMaxTokenBytes);
   if (token) {
-    *token = trimmed(std::move(*token));
+    *token = trimmed(*token);
     if (!token->empty()) return token;
-    return fail(ErrorCode::unauthenticated, fmt::format("'{}' holds no token", path));
+    return fail(ErrorCode::unauthenticated, fmt::format("'{}' contains no token", path));
   }
   if (!args.token_file.empty()) return token;
   return fail(
       ErrorCode::unauthenticated,
       fmt::format(
-          "no token: give --token-file FILE, set DRIFTGATE_TOKEN, or put one into {} (the daemon writes "
-          "the first one to admin.token in its data_dir)",
+          "no token: pass --token-file FILE, set DRIFTGATE_TOKEN, or put a token into {} (the daemon writes "
+          "the first one to admin.token in its data folder)",
           fallback));
 }
 
@@ -67,15 +68,13 @@ ErrorCode code_from_name(std::string_view name, int status) {
 /// The error that a problem document stands for, its faults on lines of their own.
 schema::Error error_of(const net::ClientResponse& response) {
   const auto body = nlohmann::json::parse(response.body, nullptr, false);
-  if (!body.is_object() || !body.contains("detail") || !body["detail"].is_string())
-    return {ErrorCode::invalid_document,
-            fmt::format("the answer has status {} and is no problem of driftgate: is the URL right?",
-                        response.status),
-            {},
-            nullptr};
-  const std::string code =
-      body.contains("code") && body["code"].is_string() ? body["code"].get<std::string>() : "";
-  return {code_from_name(code, response.status), body["detail"].get<std::string>(), {}, nullptr};
+  const auto detail = base::maybe_text_at(body, "detail");
+  if (detail) return {code_from_name(base::text_at(body, "code"), response.status), *detail, {}, nullptr};
+  return {ErrorCode::invalid_document,
+          fmt::format("the answer has status {} and is not an error of driftgate: is the URL right?",
+                      response.status),
+          {},
+          nullptr};
 }
 
 }  // namespace
@@ -110,13 +109,14 @@ Result<Client> Client::open(const ConnectionArgs& args) {
   return Client(std::move(url), std::move(token), std::move(tls));
 }
 
-Result<std::string> Client::exchange(net::ClientRequest request) {
+void Client::address(net::ClientRequest& request) const {
   request.target = net::join_target(url_.target, request.target);
   request.headers.push_back({"Authorization", "Bearer " + token_});
-  net::ClientOptions options;
-  options.tls = tls_;
-  options.total_timeout = answer_time_;
-  auto response = net::HttpClient(url_, options).send(request);
+}
+
+Result<std::string> Client::exchange(net::ClientRequest request) {
+  address(request);
+  auto response = net::HttpClient(url_, {.total_timeout = answer_time_, .tls = tls_}).send(request);
   if (!response && response.error().code == ErrorCode::unavailable)
     return fail(ErrorCode::unavailable,
                 fmt::format("no daemon answers at {} ({}): start it with 'driftgate serve' or give --url",
@@ -126,45 +126,39 @@ Result<std::string> Client::exchange(net::ClientRequest request) {
   return std::move(response->body);
 }
 
+Result<net::ClientResponse> Client::stream(net::ClientRequest request, std::chrono::milliseconds idle_timeout,
+                                           const net::OnBody& on_bytes) {
+  address(request);
+  const net::ClientOptions options{.total_timeout = std::chrono::milliseconds(0),
+                                   .idle_timeout = idle_timeout,
+                                   .max_body_bytes = 0,
+                                   .tls = tls_};
+  return net::HttpClient(url_, options).stream(request, on_bytes);
+}
+
 Result<std::string> Client::get(const std::string& target) {
-  net::ClientRequest request;
-  request.target = target;
-  return exchange(std::move(request));
+  return exchange({.target = target});
 }
 
 Result<std::string> Client::remove(const std::string& target) {
-  net::ClientRequest request;
-  request.method = "DELETE";
-  request.target = target;
-  return exchange(std::move(request));
+  return exchange({.method = "DELETE", .target = target});
 }
 
 Result<std::string> Client::post(const std::string& target, std::string body,
                                  std::string_view idempotency_key, std::string_view media_type) {
-  net::ClientRequest request;
-  request.method = "POST";
-  request.target = target;
-  request.headers.push_back({"Content-Type", std::string(media_type)});
-  if (!idempotency_key.empty()) request.headers.push_back({"Idempotency-Key", std::string(idempotency_key)});
-  request.body = std::move(body);
-  return exchange(std::move(request));
+  net::Headers headers{{"Content-Type", std::string(media_type)}};
+  if (!idempotency_key.empty()) headers.push_back({"Idempotency-Key", std::string(idempotency_key)});
+  return exchange(
+      {.method = "POST", .target = target, .headers = std::move(headers), .body = std::move(body)});
 }
 
 Result<void> Client::download(const std::string& target, const net::OnBody& on_bytes) {
-  net::ClientRequest request;
-  request.target = net::join_target(url_.target, target);
-  request.headers.push_back({"Authorization", "Bearer " + token_});
-  net::ClientOptions options;
-  options.tls = tls_;
-  options.total_timeout = std::chrono::milliseconds(0);
-  options.idle_timeout = kVerifiedWithin;
-  options.max_body_bytes = 0;
   bool taken = true;
-  const auto response = net::HttpClient(url_, options).stream(request, [&](std::string_view bytes) {
+  const auto response = stream({.target = target}, kVerifiedWithin, [&](std::string_view bytes) {
     taken = taken && on_bytes(bytes);
     return taken;
   });
-  if (!taken) return fail(ErrorCode::io, "what was received cannot be written");
+  if (!taken) return fail(ErrorCode::io, "cannot write the answer of the daemon");
   if (!response) return std::unexpected(response.error());
   if (response->status >= 300) return std::unexpected(error_of(*response));
   return {};
@@ -172,13 +166,10 @@ Result<void> Client::download(const std::string& target, const net::OnBody& on_b
 
 Result<std::string> Client::change(const std::string& method, const std::string& target, std::int64_t revision,
                                    std::string body) {
-  net::ClientRequest request;
-  request.method = method;
-  request.target = target;
-  request.headers.push_back({"If-Match", fmt::format("\"{}\"", revision)});
-  if (!body.empty()) request.headers.push_back({"Content-Type", "application/json"});
-  request.body = std::move(body);
-  return exchange(std::move(request));
+  net::Headers headers{{"If-Match", fmt::format("\"{}\"", revision)}};
+  if (!body.empty()) headers.push_back({"Content-Type", "application/json"});
+  return exchange(
+      {.method = method, .target = target, .headers = std::move(headers), .body = std::move(body)});
 }
 
 Result<void> Client::follow(const std::string& target,
@@ -194,24 +185,16 @@ Result<void> Client::follow(const std::string& target,
       ended = !on_event(event) || event.name == "end";
       return !ended;
     };
-    net::ClientRequest request;
-    request.target = net::join_target(url_.target, target);
-    request.headers.push_back({"Authorization", "Bearer " + token_});
+    net::ClientRequest request{.target = target};
     if (!last_id.empty()) request.headers.push_back({"Last-Event-ID", last_id});
-    net::ClientOptions options;
-    options.tls = tls_;
-    options.total_timeout = std::chrono::milliseconds(0);
-    options.idle_timeout = kStreamSilence;
-    options.max_body_bytes = 0;
-    const auto response = net::HttpClient(url_, options).stream(request, [&](std::string_view bytes) {
-      const auto fed = parser.feed(bytes, handle);
-      return fed.has_value() && !ended;
+    const auto response = stream(std::move(request), kStreamSilence, [&](std::string_view bytes) {
+      return parser.feed(bytes, handle).has_value() && !ended;
     });
     if (ended) return {};
     if (response && response->status >= 300) return std::unexpected(error_of(*response));
     if (++resumes > kMaxResumes)
       return fail(ErrorCode::unavailable,
-                  fmt::format("no daemon answers at {}: the event stream was cut", url_.base()));
+                  fmt::format("no daemon answers at {}: the event stream was interrupted", url_.base()));
     std::this_thread::sleep_for(kResumePause);
   }
 }

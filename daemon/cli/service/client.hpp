@@ -24,7 +24,7 @@ inline constexpr std::string_view kDefaultUrl = "http://127.0.0.1:7433";
 /// The daemon's API for commands: adds the token, turns problems into errors that keep their code.
 class Client {
  public:
-  /// `unauthenticated` when no token is to be found, `io` when the token file cannot be read.
+  /// `unauthenticated` when no token is found, `io` when the token file cannot be read.
   static schema::Result<Client> open(const ConnectionArgs& args);
 
   [[nodiscard]] schema::Result<std::string> get(const std::string& target);
@@ -36,31 +36,36 @@ class Client {
 
   /// Gives a body of any length to `on_bytes` as it comes; `io` when that returns false.
   [[nodiscard]] schema::Result<void> download(const std::string& target, const net::OnBody& on_bytes);
-  /// A change of what exists: PUT, POST or DELETE with If-Match "revision".
+  /// Changes an existing resource: PUT, POST or DELETE with If-Match "revision".
   [[nodiscard]] schema::Result<std::string> change(const std::string& method, const std::string& target,
                                                    std::int64_t revision, std::string body = {});
 
-  /// Follows an event stream until its `end` event, until `on_event` returns false, or until an error that
-  /// trying again does not mend. A cut connection is resumed after the last id, at most kMaxResumes times in
-  /// a row without an event.
+  /// Follows an event stream until its `end` event, until `on_event` returns false, or until an error that a
+  /// retry cannot resolve. An interrupted connection is resumed after the last id, at most kMaxResumes times
+  /// in a row without an event.
   schema::Result<void> follow(const std::string& target,
                               const std::function<bool(const net::SseEvent&)>& on_event);
   static constexpr int kMaxResumes = 20;
 
-  /// Waits so long for each answer.
+  /// Sets how long it waits for each answer.
   void allow(std::chrono::milliseconds answer_time) { answer_time_ = answer_time; }
 
  private:
   Client(net::Url url, std::string token, net::TlsClientFiles tls)
       : url_(std::move(url)), token_(std::move(token)), tls_(std::move(tls)) {}
+  /// Puts the daemon's path before that of the request, and adds the token.
+  void address(net::ClientRequest& request) const;
   [[nodiscard]] schema::Result<std::string> exchange(net::ClientRequest request);
+  [[nodiscard]] schema::Result<net::ClientResponse> stream(net::ClientRequest request,
+                                                           std::chrono::milliseconds idle_timeout,
+                                                           const net::OnBody& on_bytes);
   net::Url url_;
   std::string token_;
   net::TlsClientFiles tls_;
   std::chrono::milliseconds answer_time_{90'000};  ///< an engine's probe takes about 30 s at most
 };
 
-/// For what copies the whole log.
+/// How long an answer may take that copies the whole log.
 inline constexpr std::chrono::hours kLongAnswer{12};
 
 /// 128 random bits in hex.

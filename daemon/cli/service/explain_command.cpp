@@ -7,6 +7,7 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
+#include "daemon/cli/service/command.hpp"
 #include "daemon/net/url.hpp"
 #include "schema/json.hpp"
 #include "schema/verdict.hpp"
@@ -18,10 +19,6 @@ namespace {
 using nlohmann::json;
 using schema::ClauseVerdict;
 using schema::Verdict;
-
-std::string promotion_path(const std::string& id) {
-  return "/v1/promotions/" + net::percent_encode(id);
-}
 
 /// The verdicts of a stage's report; none when the stage has no report yet.
 std::vector<ClauseVerdict> verdicts_of(Client& client, const std::string& id, const std::string& stage) {
@@ -89,84 +86,75 @@ std::string head_text(const json& promotion) {
   return text;
 }
 
-}  // namespace
-
-int explain(const ConnectionArgs& connection, const std::string& id) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto promotion = parse_answer(client->get(promotion_path(id)));
-  if (!promotion) return report(promotion.error());
-  std::string text = head_text(*promotion);
-  json stages = json::array();
-  for (const json& run : member_of(*promotion, "stages")) {
-    const auto verdicts = verdicts_of(*client, id, text_of(run, "stage"));
-    text += stage_text(run, verdicts);
-    json clauses = json::array();
-    for (const ClauseVerdict& verdict : verdicts) {
-      json item = json::parse(schema::to_json(verdict));
-      item["to_pass"] = stages::advice(verdict);
-      clauses.push_back(std::move(item));
-    }
-    stages.push_back({{"stage", text_of(run, "stage")},
-                      {"state", text_of(run, "state")},
-                      {"verdicts", std::move(clauses)}});
-  }
-  if (connection.json) {
-    print_line(schema::canonical_json({{"promotion", *promotion}, {"stages", std::move(stages)}}));
-  } else {
-    print(text);
-  }
-  return kExitOk;
-}
-
-namespace {
-
 /// The version of the rules by which a stage was decided, or is now.
 std::int64_t rules_of(const json& stage, const char* when) {
   return base::integer_at(member_of(stage, "rules"), when, schema::kFirstRules);
 }
 
+std::string what_if_text(const json& answer) {
+  std::string out;
+  for (const json& stage : member_of(answer, "stages")) {
+    out +=
+        fmt::format("{} (attempt {}): {} → {}\n", text_of(stage, "stage"),
+                    base::integer_at(stage, "attempt", 1), text_of(stage, "before"), text_of(stage, "after"));
+    for (const json& change : member_of(stage, "changes")) {
+      const std::string slice = text_of(change, "slice");
+      const std::string before = text_of(change, "before");
+      const std::string after = text_of(change, "after");
+      out += fmt::format("  {}{}: {} → {}\n      {}\n", text_of(change, "clause"),
+                         slice.empty() ? "" : " on " + slice, before.empty() ? "not decided" : before,
+                         after.empty() ? "not required" : after, text_of(change, "message"));
+    }
+    out +=
+        fmt::format("  {} verdicts are the same; decided by version {} of the rules, before by version {}\n",
+                    base::integer_at(stage, "same"), rules_of(stage, "after"), rules_of(stage, "before"));
+  }
+  for (const json& stage : member_of(answer, "not_begun"))
+    out += fmt::format("{}: required, but the promotion did not reach it\n", plain_text(stage));
+  return out + fmt::format("Under this contract: {}. Nothing was run and nothing has changed.\n",
+                           text_of(answer, "verdict"));
+}
+
 }  // namespace
+
+int explain(const ConnectionArgs& connection, const std::string& id) {
+  return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
+    const auto promotion = TRY(parse_answer(client.get(promotion_path(id))));
+    std::string text = head_text(promotion);
+    json stages = json::array();
+    for (const json& run : member_of(promotion, "stages")) {
+      const auto verdicts = verdicts_of(client, id, text_of(run, "stage"));
+      text += stage_text(run, verdicts);
+      json clauses = json::array();
+      for (const ClauseVerdict& verdict : verdicts) {
+        json item = json::parse(schema::to_json(verdict));
+        item["to_pass"] = stages::advice(verdict);
+        clauses.push_back(std::move(item));
+      }
+      stages.push_back({{"stage", text_of(run, "stage")},
+                        {"state", text_of(run, "state")},
+                        {"verdicts", std::move(clauses)}});
+    }
+    print(connection.json
+              ? schema::canonical_json({{"promotion", promotion}, {"stages", std::move(stages)}}) + "\n"
+              : text);
+    return kExitOk;
+  });
+}
 
 int what_if(const ConnectionArgs& connection, const std::string& promotion, const std::string& contract) {
   const auto text = read_file(contract);
   if (!text) return report(text.error());
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const bool is_json = text->find_first_not_of(" \t\r\n") != std::string::npos &&
-                       (*text)[text->find_first_not_of(" \t\r\n")] == '{';
-  const auto answer = client->post(promotion_path(promotion) + "/what-if", *text, {},
-                                   is_json ? "application/json" : "application/yaml");
-  const auto value = parse_answer(answer);
-  if (!value) return report(value.error());
-  if (connection.json) {
-    print_line(*answer);
-  } else {
-    std::string out;
-    for (const json& stage : member_of(*value, "stages")) {
-      out += fmt::format("{} (attempt {}): {} → {}\n", text_of(stage, "stage"),
-                         base::integer_at(stage, "attempt", 1), text_of(stage, "before"), text_of(stage, "after"));
-      for (const json& change : member_of(stage, "changes")) {
-        const std::string slice = text_of(change, "slice");
-        const std::string before = text_of(change, "before");
-        const std::string after = text_of(change, "after");
-        out += fmt::format("  {}{}: {} → {}\n      {}\n", text_of(change, "clause"),
-                           slice.empty() ? "" : " on " + slice, before.empty() ? "not decided" : before,
-                           after.empty() ? "not demanded" : after, text_of(change, "message"));
-      }
-      out += fmt::format(
-          "  {} verdicts are the same; decided by version {} of the rules, before by version {}\n",
-          base::integer_at(stage, "same"), rules_of(stage, "after"), rules_of(stage, "before"));
-    }
-    for (const json& stage : member_of(*value, "not_begun"))
-      out += fmt::format("{}: demanded, and the promotion did not come to it\n", plain_text(stage));
-    print(out + fmt::format("Under this contract: {}. Nothing was run and nothing has changed.\n",
-                            text_of(*value, "verdict")));
-  }
-  const auto verdict = schema::verdict_from_name(text_of(*value, "verdict"));
-  if (!verdict || *verdict == Verdict::error) return kExitError;
-  if (*verdict == Verdict::violated) return kExitViolated;
-  return *verdict == Verdict::inconclusive ? kExitInconclusive : kExitOk;
+  const std::size_t begin = text->find_first_not_of(" \t\r\n");
+  const bool is_json = begin != std::string::npos && (*text)[begin] == '{';
+  return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
+    const auto answer = client.post(promotion_path(promotion) + "/what-if", *text, {},
+                                    is_json ? "application/json" : "application/yaml");
+    TRY(print_answer(connection, answer, what_if_text));
+    const auto value = TRY(parse_answer(answer));
+    const auto verdict = schema::verdict_from_name(text_of(value, "verdict"));
+    return exit_code_of(verdict.value_or(Verdict::error));
+  });
 }
 
 }  // namespace driftgate::cli

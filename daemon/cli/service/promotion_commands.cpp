@@ -4,8 +4,8 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
+#include "daemon/cli/service/command.hpp"
 #include "daemon/cli/service/plan_text.hpp"
-#include "daemon/net/url.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -43,103 +43,81 @@ Result<std::string> request_body(const PromoteArgs& args) {
   return request.dump();
 }
 
-std::string promotion_path(const std::string& id) {
-  return "/v1/promotions/" + net::percent_encode(id);
+/// A change of a promotion by a person, and the promotion after it.
+Result<int> change(const ConnectionArgs& connection, Client& client, const std::string& id,
+                   const std::string& action, const json& body) {
+  return print_answer(connection, client.post(promotion_path(id) + "/" + action, body.dump()),
+                      promotion_text);
 }
 
-int print_promotion(const ConnectionArgs& connection, const Result<std::string>& answer) {
-  const auto promotion = parse_answer(answer);
-  if (!promotion) return report(promotion.error());
-  if (connection.json)
-    print_line(*answer);
-  else
-    print(promotion_text(*promotion));
-  return kExitOk;
+Result<int> start(const ConnectionArgs& connection, Client& client, const PromoteArgs& args,
+                  const std::string& body) {
+  if (args.dry_run)
+    return print_answer(connection, client.post("/v1/promotions?dry_run=true", body), plan_text);
+  const auto answer = client.post(
+      "/v1/promotions", body, args.idempotency_key.empty() ? fresh_idempotency_key() : args.idempotency_key);
+  const auto promotion = TRY(parse_answer(answer));
+  if (args.wait) return watch(connection, text_of(promotion, "id"));
+  return print_answer(connection, answer, [](const json& made) {
+    return fmt::format("promotion {0} is {1}; follow it: driftgate watch {0}", text_of(made, "id"),
+                       text_of(made, "state"));
+  });
 }
 
 }  // namespace
 
 int promote(const ConnectionArgs& connection, const PromoteArgs& args) {
   const auto body = request_body(args);
-  if (!body) {
-    report(body.error());
-    return body.error().code == ErrorCode::invalid_argument ? kExitUsage : exit_code_of(body.error().code);
-  }
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  if (args.dry_run) {
-    const auto answer = client->post("/v1/promotions?dry_run=true", *body);
-    const auto plan = parse_answer(answer);
-    if (!plan) return report(plan.error());
-    print(connection.json ? *answer + "\n" : plan_text(*plan));
-    return kExitOk;
-  }
-  const auto answer = client->post(
-      "/v1/promotions", *body, args.idempotency_key.empty() ? fresh_idempotency_key() : args.idempotency_key);
-  const auto promotion = parse_answer(answer);
-  if (!promotion) return report(promotion.error());
-  const std::string id = text_of(*promotion, "id");
-  if (args.wait) return watch(connection, id);
-  print_line(connection.json ? *answer
-                             : fmt::format("promotion {} is {}; follow it: driftgate watch {}", id,
-                                           text_of(*promotion, "state"), id));
-  return kExitOk;
+  if (!body) return report_offline(body.error());
+  return with_daemon(connection, [&](Client& client) { return start(connection, client, args, *body); });
 }
 
 int approve(const ConnectionArgs& connection, const std::string& promotion,
             const std::string& evidence_digest, const std::string& reason) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  std::string digest = evidence_digest;
-  if (digest.empty()) {
-    const auto seen = parse_answer(client->get(promotion_path(promotion)));
-    if (!seen) return report(seen.error());
-    digest = text_of(member_of(*seen, "approval"), "evidence_digest");
-    if (digest.empty())
-      return report(
-          {ErrorCode::conflict,
-           fmt::format("promotion {} waits for no approval: it is {}", promotion, progress_line(*seen)),
-           {},
-           nullptr});
-    if (!connection.json) print(promotion_text(*seen));
-  }
-  const json body{{"evidence_digest", digest}, {"reason", reason}};
-  return print_promotion(connection, client->post(promotion_path(promotion) + "/approve", body.dump()));
+  return with_daemon(connection, [&](Client& client) -> Result<int> {
+    std::string digest = evidence_digest;
+    if (digest.empty()) {
+      const auto seen = TRY(parse_answer(client.get(promotion_path(promotion))));
+      digest = text_of(member_of(seen, "approval"), "evidence_digest");
+      if (digest.empty()) {
+        return fail(ErrorCode::conflict, fmt::format("promotion {} is not waiting for approval: it is {}",
+                                                     promotion, progress_line(seen)));
+      }
+      if (!connection.json) print(promotion_text(seen));
+    }
+    return change(connection, client, promotion, "approve",
+                  {{"evidence_digest", digest}, {"reason", reason}});
+  });
 }
 
 int waive(const ConnectionArgs& connection, const WaiveArgs& args) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto seen = parse_answer(client->get(promotion_path(args.promotion)));
-  if (!seen) return report(seen.error());
-  const json waiver = member_of(*seen, "waiver");
-  const json clauses = member_of(waiver, "clauses");
-  std::string clause = args.clause;
-  if (clause.empty() && clauses.size() == 1) clause = text_of(clauses.front(), "clause");
-  std::string names;
-  for (const json& open : clauses) names += (names.empty() ? "" : ", ") + text_of(open, "clause");
-  if (clause.empty()) {
-    return report({ErrorCode::conflict,
-                   names.empty() ? fmt::format("promotion {} has no clause to waive: it is {}",
-                                               args.promotion, progress_line(*seen))
-                                 : "several clauses are inconclusive, name one by --clause: " + names,
-                   {},
-                   nullptr});
-  }
-  const bool as_printed = args.evidence_digest.empty();
-  if (as_printed && !connection.json) print(promotion_text(*seen));
-  const json body{{"clause", clause},
-                  {"evidence_digest", as_printed ? text_of(waiver, "evidence_digest") : args.evidence_digest},
-                  {"reason", args.reason}};
-  return print_promotion(connection, client->post(promotion_path(args.promotion) + "/waive", body.dump()));
+  return with_daemon(connection, [&](Client& client) -> Result<int> {
+    const auto seen = TRY(parse_answer(client.get(promotion_path(args.promotion))));
+    const json waiver = member_of(seen, "waiver");
+    const json clauses = member_of(waiver, "clauses");
+    std::string names;
+    for (const json& open : clauses) names += (names.empty() ? "" : ", ") + text_of(open, "clause");
+    if (args.clause.empty() && names.empty()) {
+      return fail(ErrorCode::conflict, fmt::format("promotion {} has no clause to waive: it is {}",
+                                                   args.promotion, progress_line(seen)));
+    }
+    if (args.clause.empty() && clauses.size() > 1)
+      return fail(ErrorCode::conflict, "several clauses are inconclusive; name one with --clause: " + names);
+    const bool as_printed = args.evidence_digest.empty();
+    if (as_printed && !connection.json) print(promotion_text(seen));
+    return change(
+        connection, client, args.promotion, "waive",
+        {{"clause", args.clause.empty() ? names : args.clause},
+         {"evidence_digest", as_printed ? text_of(waiver, "evidence_digest") : args.evidence_digest},
+         {"reason", args.reason}});
+  });
 }
 
 int intervene(const ConnectionArgs& connection, const std::string& action, const std::string& promotion,
               const std::string& reason) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  return print_promotion(
-      connection, client->post(promotion_path(promotion) + "/" + action, json{{"reason", reason}}.dump()));
+  return with_daemon(connection, [&](Client& client) {
+    return change(connection, client, promotion, action, {{"reason", reason}});
+  });
 }
 
 }  // namespace driftgate::cli

@@ -4,6 +4,7 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
+#include "daemon/cli/service/command.hpp"
 #include "daemon/net/url.hpp"
 
 namespace driftgate::cli {
@@ -14,17 +15,21 @@ using schema::Result;
 
 constexpr int kMaxPages = 200;
 
-/// Posts and prints what was made: the answer, or "<what> <id> …".
+/// Creates something and prints what was made: the answer, or a sentence about it.
 int create(const ConnectionArgs& connection, const std::string& target, const Result<std::string>& body,
-           std::string_view media_type, const std::function<std::string(const json&)>& sentence) {
+           std::string_view media_type, const TextOf& sentence) {
   if (!body) return report(body.error());
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto answer = client->post(target, *body, fresh_idempotency_key(), media_type);
-  const auto made = parse_answer(answer);
-  if (!made) return report(made.error());
-  print_line(connection.json ? *answer : sentence(*made));
-  return kExitOk;
+  return ask(
+      connection,
+      [&](Client& client) { return client.post(target, *body, fresh_idempotency_key(), media_type); },
+      sentence);
+}
+
+/// Changes what exists and prints a sentence about it, or the answer.
+int post(const ConnectionArgs& connection, const std::string& target, const std::string& body,
+         const TextOf& sentence) {
+  return ask(
+      connection, [&](Client& client) { return client.post(target, body); }, sentence);
 }
 
 std::vector<std::string> columns_of(const std::string& collection) {
@@ -46,7 +51,7 @@ std::string cell_of(const json& item, const std::string& column) {
   return plain_text(*found);
 }
 
-/// Every item of a paged collection.
+/// A page with every item of a collection.
 Result<json> all_items(Client& client, const std::string& collection) {
   json items = json::array();
   std::string after;
@@ -54,27 +59,29 @@ Result<json> all_items(Client& client, const std::string& collection) {
     // Webhooks come all at once: there are a few, from the settings.
     std::string target = "/v1/" + collection + (collection == "webhooks" ? "" : "?limit=500");
     if (!after.empty()) target += "&after=" + net::percent_encode(after);
-    const auto page = parse_answer(client.get(target));
-    if (!page) return page;
-    for (const json& item : member_of(*page, "items")) items.push_back(item);
-    after = text_of(*page, "next");
+    const auto page = TRY(parse_answer(client.get(target)));
+    for (const json& item : member_of(page, "items")) items.push_back(item);
+    after = text_of(page, "next");
     if (after.empty()) break;
   }
-  return items;
+  return json{{"items", std::move(items)}};
+}
+
+TextOf registered(const char* what) {
+  return [what](const json& made) {
+    return fmt::format("{} {} is registered as {}", what, text_of(made, "name"), text_of(made, "digest"));
+  };
 }
 
 }  // namespace
 
 int contract_register(const ConnectionArgs& connection, const RegisterFileArgs& args) {
-  return create(connection, "/v1/contracts", read_file(args.file), "application/yaml", [](const json& made) {
-    return fmt::format("contract {} is registered as {}", text_of(made, "name"), text_of(made, "digest"));
-  });
+  return create(connection, "/v1/contracts", read_file(args.file), "application/yaml",
+                registered("contract"));
 }
 
 int kernel_register(const ConnectionArgs& connection, const RegisterFileArgs& args) {
-  return create(connection, "/v1/kernels", read_file(args.file), "application/json", [](const json& made) {
-    return fmt::format("kernel {} is registered as {}", text_of(made, "name"), text_of(made, "digest"));
-  });
+  return create(connection, "/v1/kernels", read_file(args.file), "application/json", registered("kernel"));
 }
 
 int engine_register(const ConnectionArgs& connection, const EngineArgs& args) {
@@ -101,33 +108,53 @@ int model_create(const ConnectionArgs& connection, const ModelArgs& args) {
 }
 
 int model_lift_hold(const ConnectionArgs& connection, const std::string& name, const std::string& reason) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto answer = client->post(fmt::format("/v1/models/{}/lift-hold", net::percent_encode(name)),
-                                   json{{"reason", reason}}.dump());
-  if (!answer) return report(answer.error());
-  print_line(connection.json ? *answer : fmt::format("the hold on model {} is lifted", name));
-  return kExitOk;
+  return post(connection, fmt::format("/v1/models/{}/lift-hold", net::percent_encode(name)),
+              json{{"reason", reason}}.dump(),
+              [&](const json&) { return fmt::format("the hold on model {} is lifted", name); });
+}
+
+int block_lift(const ConnectionArgs& connection, const std::string& id, const std::string& reason) {
+  return post(connection, fmt::format("/v1/blocks/{}/lift", net::percent_encode(id)),
+              json{{"reason", reason}}.dump(), [&](const json& block) {
+                return fmt::format("block {} is lifted: kernel {} can be promoted again under {}", id,
+                                   text_of(block, "kernel"), text_of(block, "contract"));
+              });
+}
+
+int webhook_change(const ConnectionArgs& connection, const std::string& action, const std::string& name) {
+  const std::string target = fmt::format("/v1/webhooks/{}/{}", net::percent_encode(name), action);
+  return post(connection, target, "", [&](const json&) {
+    if (action == "enable") return fmt::format("delivery to webhook {} is enabled again", name);
+    return fmt::format(
+        "a test message for {} is queued; `driftgate webhook list` shows whether it was delivered", name);
+  });
+}
+
+int backup(const ConnectionArgs& connection, const std::string& name) {
+  const json body = name.empty() ? json::object() : json{{"name", name}};
+  const auto make = [&body](Client& client) {
+    client.allow(kLongAnswer);
+    return client.post("/v1/backups", body.dump());
+  };
+  return ask(connection, make, [](const json& made) {
+    return fmt::format("{} contains a log with {} entries and its signed head; it contains no keys",
+                       text_of(made, "folder"), base::integer_at(made, "tree_size"));
+  });
 }
 
 int list_resources(const ConnectionArgs& connection, const std::string& collection) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto items = all_items(*client, collection);
-  if (!items) return report(items.error());
-  if (connection.json) {
-    print_line(json{{"items", *items}}.dump());
-    return kExitOk;
-  }
-  const std::vector<std::string> columns = columns_of(collection);
-  std::vector<std::vector<std::string>> rows;
-  for (const json& item : *items) {
-    std::vector<std::string> row;
-    for (const std::string& column : columns) row.push_back(cell_of(item, column));
-    rows.push_back(std::move(row));
-  }
-  print(rows.empty() ? fmt::format("There are no {} yet.\n", collection) : format_table(columns, rows));
-  return kExitOk;
+  return with_daemon(connection, [&](Client& client) -> Result<int> {
+    const auto page = TRY(all_items(client, collection));
+    const std::vector<std::string> columns = columns_of(collection);
+    const auto row = [&columns](const json& item) {
+      std::vector<std::string> cells;
+      for (const std::string& column : columns) cells.push_back(cell_of(item, column));
+      return cells;
+    };
+    return print_answer(connection, page.dump(), [&](const json& shown) {
+      return items_table(shown, columns, row, fmt::format("There are no {} yet.", collection));
+    });
+  });
 }
 
 }  // namespace driftgate::cli

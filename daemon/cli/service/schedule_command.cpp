@@ -5,6 +5,7 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
+#include "daemon/cli/service/command.hpp"
 #include "daemon/net/url.hpp"
 #include "schema/json.hpp"
 
@@ -35,88 +36,80 @@ std::string schedule_text(const json& schedule) {
   return out;
 }
 
-int print_schedule(const ConnectionArgs& connection, const schema::Result<std::string>& answer) {
-  const auto schedule = parse_answer(answer);
-  if (!schedule) return report(schedule.error());
-  if (connection.json)
-    print_line(*answer);
-  else
-    print(schedule_text(*schedule));
-  return kExitOk;
+std::vector<std::string> schedule_row(const json& schedule) {
+  return {text_of(schedule, "name"),     text_of(schedule, "model"), text_of(schedule, "cron"),
+          text_of(schedule, "timezone"), next_text(schedule),        text_of(schedule, "owner")};
+}
+
+schema::Result<std::string> request_body(const ScheduleArgs& args) {
+  const auto text = TRY(read_file(args.request_file));
+  const auto request = TRY(schema::parse_json(text, {}, args.request_file));
+  return json{{"name", args.name},       {"cron", args.cron},       {"timezone", args.zone},
+              {"misfire", args.misfire}, {"grace_s", args.grace_s}, {"if_running", args.if_running},
+              {"promotion", request}}
+      .dump();
+}
+
+/// The revision that a change of the schedule must name.
+schema::Result<std::int64_t> revision_of(Client& client, const std::string& name) {
+  const auto schedule = TRY(parse_answer(client.get(path_of(name))));
+  return base::integer_at(schedule, "revision");
 }
 
 }  // namespace
 
 int schedule_set(const ConnectionArgs& connection, const ScheduleArgs& args, bool replace) {
-  const auto text = read_file(args.request_file);
-  if (!text) return report(text.error());
-  auto request = schema::parse_json(*text, {}, args.request_file);
-  if (!request) return report(request.error());
-  const json body{{"name", args.name},       {"cron", args.cron},       {"timezone", args.zone},
-                  {"misfire", args.misfire}, {"grace_s", args.grace_s}, {"if_running", args.if_running},
-                  {"promotion", *request}};
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  if (!replace)
-    return print_schedule(connection, client->post("/v1/schedules", body.dump(), fresh_idempotency_key()));
-  const auto seen = parse_answer(client->get(path_of(args.name)));
-  if (!seen) return report(seen.error());
-  return print_schedule(connection, client->change("PUT", path_of(args.name),
-                                                   base::integer_at(*seen, "revision"), body.dump()));
+  const auto body = request_body(args);
+  if (!body) return report(body.error());
+  return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
+    if (!replace) {
+      return print_answer(connection, client.post("/v1/schedules", *body, fresh_idempotency_key()),
+                          schedule_text);
+    }
+    const auto revision = TRY(revision_of(client, args.name));
+    return print_answer(connection, client.change("PUT", path_of(args.name), revision, *body), schedule_text);
+  });
 }
 
 int schedule_list(const ConnectionArgs& connection) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto answer = client->get("/v1/schedules?limit=500");
-  const auto page = parse_answer(answer);
-  if (!page) return report(page.error());
-  if (connection.json) {
-    print_line(*answer);
-    return kExitOk;
-  }
-  std::vector<std::vector<std::string>> rows;
-  for (const json& item : member_of(*page, "items"))
-    rows.push_back({text_of(item, "name"), text_of(item, "model"), text_of(item, "cron"),
-                    text_of(item, "timezone"), next_text(item), text_of(item, "owner")});
-  print(rows.empty() ? "There are no schedules yet.\n"
-                     : format_table({"name", "model", "cron", "timezone", "next (UTC)", "owner"}, rows));
-  return kExitOk;
+  return ask(
+      connection, [](Client& client) { return client.get("/v1/schedules?limit=500"); },
+      [](const json& page) {
+        return items_table(page, {"name", "model", "cron", "timezone", "next (UTC)", "owner"}, schedule_row,
+                           "There are no schedules yet.");
+      });
 }
 
 int schedule_show(const ConnectionArgs& connection, const std::string& name) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  return print_schedule(connection, client->get(path_of(name)));
+  return ask(
+      connection, [&](Client& client) { return client.get(path_of(name)); }, schedule_text);
 }
 
 int schedule_act(const ConnectionArgs& connection, const std::string& name, const std::string& action) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto seen = parse_answer(client->get(path_of(name)));
-  if (!seen) return report(seen.error());
-  const auto revision = base::integer_at(*seen, "revision");
-  if (action != "delete")
-    return print_schedule(connection, client->change("POST", path_of(name) + "/" + action, revision));
-  const auto done = client->change("DELETE", path_of(name), revision);
-  if (!done) return report(done.error());
-  print_line(connection.json ? json{{"deleted", name}}.dump() : fmt::format("schedule {} is deleted", name));
-  return kExitOk;
+  return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
+    const auto revision = TRY(revision_of(client, name));
+    if (action != "delete") {
+      return print_answer(connection, client.change("POST", path_of(name) + "/" + action, revision),
+                          schedule_text);
+    }
+    TRY(client.change("DELETE", path_of(name), revision));
+    print_line(connection.json ? json{{"deleted", name}}.dump()
+                               : fmt::format("schedule {} is deleted", name));
+    return kExitOk;
+  });
 }
 
 int schedule_next(const ConnectionArgs& connection, const std::string& name, std::uint64_t count) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto answer = client->get(fmt::format("{}/next?count={}", path_of(name), count));
-  const auto times = parse_answer(answer);
-  if (!times) return report(times.error());
-  if (connection.json) {
-    print_line(*answer);
-    return kExitOk;
-  }
-  for (const json& item : member_of(*times, "items"))
-    print_line(fmt::format("{} UTC  {}", format_time(base::integer_at(item, "fire_us")), text_of(item, "local")));
-  return kExitOk;
+  return ask(
+      connection,
+      [&](Client& client) { return client.get(fmt::format("{}/next?count={}", path_of(name), count)); },
+      [](const json& times) {
+        std::string out;
+        for (const json& item : member_of(times, "items"))
+          out += fmt::format("{} UTC  {}\n", format_time(base::integer_at(item, "fire_us")),
+                             text_of(item, "local"));
+        return out;
+      });
 }
 
 }  // namespace driftgate::cli

@@ -1,11 +1,8 @@
-#include <fmt/core.h>
-
 #include "daemon/cli/commands.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
-#include "daemon/cli/subject.hpp"
-#include "daemon/net/url.hpp"
+#include "daemon/cli/service/command.hpp"
 
 namespace driftgate::cli {
 namespace {
@@ -47,17 +44,14 @@ class Watcher {
 }  // namespace
 
 int watch(const ConnectionArgs& connection, const std::string& subject) {
-  auto client = Client::open(connection);
-  if (!client) return report(client.error());
-  const auto id = find_promotion(*client, subject);
-  if (!id) return report(id.error());
-  Watcher watcher(connection.json);
-  const auto followed =
-      client->follow(fmt::format("/v1/promotions/{}/events", net::percent_encode(*id)),
-                     [&watcher](const net::SseEvent& event) { return watcher.take(event); });
-  if (!followed) return report(followed.error());
-  if (!connection.json) print(promotion_text(watcher.promotion()));
-  return exit_code_of_state(text_of(watcher.promotion(), "state"));
+  return with_daemon(connection, [&](Client& client) -> schema::Result<int> {
+    const std::string id = TRY(find_promotion(client, subject));
+    Watcher watcher(connection.json);
+    TRY(client.follow(promotion_path(id) + "/events",
+                      [&watcher](const net::SseEvent& event) { return watcher.take(event); }));
+    if (!connection.json) print(promotion_text(watcher.promotion()));
+    return exit_code_of_state(text_of(watcher.promotion(), "state"));
+  });
 }
 
 }  // namespace driftgate::cli

@@ -78,7 +78,7 @@ TEST_CASE("times that are none are refused before a daemon is asked") {
     CAPTURE(words[1]);
     const Ran ran = daemon.run(words);
     CHECK(ran.exit_code == 4);
-    CHECK(has(ran.err, "is no time: write 2026-01-31 or 2026-01-31T12:00:05 (UTC)"));
+    CHECK(has(ran.err, "is not a time: write 2026-01-31 or 2026-01-31T12:00:05 (UTC)"));
   }
   CHECK(daemon.requests().empty());
 }
@@ -117,7 +117,7 @@ TEST_CASE(
       "    approvals: entries 0, 8; waivers: entries none\n"
       "  candidate ve-3 on kernel k3: 0% of requests, since unknown\n"
       "    WITHOUT a promotion that allowed it\n"
-      "    brought by: not in the log\n"));
+      "    origin: not in the log\n"));
   // What the daemon does not say plainly counts as not allowed.
   CHECK(has(ran.out, "  odd  on kernel : 0% of requests, since unknown\n    WITHOUT a promotion"));
   CHECK(json::parse(daemon.run({"audit", "at", "m", "5000000", "--json"}).out)["tree_size"] == 40);
@@ -136,7 +136,8 @@ TEST_CASE("a population is listed with how each came to serve, and with the proo
         "     4  1970-01-01 00:00:00  promotion  m  pr-1  sha256:c\n"
         "     5  1970-01-01 00:00:00  route      m  candidate ve-2 without a promotion that allowed it  \n"
         "of a log with 9 entries\n"
-        "every entry of this time is one of 2 to 7; --json ends with the signed heads of both sizes and the "
+        "every entry of this range of time is one of 2 to 7; --json ends with the signed heads of both sizes "
+        "and the "
         "proof that "
         "one continues the other\n");
   auto with_json = words;
@@ -171,7 +172,7 @@ TEST_CASE("a bundle is in its file when all of it came, and there is no file oth
   CHECK(has(ran.out, "has not ended (it is running)"));
   const Ran again = daemon.run(words);
   CHECK(again.exit_code == 4);
-  CHECK(has(again.err, "'" + path + "' is there already: give another name"));
+  CHECK(has(again.err, "'" + path + "' already exists: choose another name"));
   CHECK(text_of_file(path) == "line 1\nline 2\n");
   const Ran streamed = daemon.run({"audit", "export", "--promotion", "pr-1", "--out", "-"});
   CHECK(streamed.exit_code == 0);

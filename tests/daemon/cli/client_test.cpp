@@ -76,12 +76,12 @@ TEST_CASE("a token comes from the file that is named, else from the environment,
   CHECK(run_captured({"status"}).exit_code == 0);
 }
 
-TEST_CASE("a token file that holds no token is said by its name before anything is sent") {
+TEST_CASE("a token file that contains no token is said by its name before anything is sent") {
   ScriptedDaemon daemon;
   const std::string empty = file_with(" \n"), large = file_with(std::string(5'000, 'x'));
   const std::string folder = std::filesystem::path(empty).parent_path();
   const std::tuple<std::string, int, const char*> files[] = {
-      {empty, 77, "holds no token"},
+      {empty, 77, "contains no token"},
       {large, 4, "is larger than 4096 bytes"},
       {folder, 74, "cannot read '"},
       {folder + "/none", 74, "cannot read '"},

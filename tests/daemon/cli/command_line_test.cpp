@@ -160,7 +160,7 @@ TEST_CASE("approve names the digest that was read, and without one says when not
   CHECK(daemon.service.calls[0] == "approver approve pr-1 sha256:ab read");
   const Ran ran = daemon.run({"approve", "pr-1", "--reason", "read"}, "approver");
   CHECK(ran.exit_code == 4);
-  CHECK(ran.err.find("waits for no approval") != std::string::npos);
+  CHECK(ran.err.find("is not waiting for approval") != std::string::npos);
 }
 
 TEST_CASE("the interventions reach the daemon with their reason") {

@@ -160,7 +160,7 @@ TEST_CASE("a suggestion never takes the place of what it was made from, nor of w
     CAPTURE(input);
     const Ran ran = suggest(input);
     CHECK(ran.exit_code == 64);
-    CHECK(has(ran.err, "--out " + input + " is among the files that are read"));
+    CHECK(has(ran.err, "--out " + input + " is one of the files that are read"));
   }
   CHECK(std::filesystem::file_size(train) == bytes);
   CHECK(text_of_file(corpus) == text_of_file("tests/vectors/tiny_corpus.jsonl"));

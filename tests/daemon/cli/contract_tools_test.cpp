@@ -159,7 +159,7 @@ TEST_CASE("what contract test cannot use is said before anything is decided") {
   CHECK(has(absent.err, "has none in this capture"));
   const Ran floor = test(file, {"--floor-inf", kGood});
   CHECK(floor.exit_code == 64);
-  CHECK(has(floor.err, "held against itself"));
+  CHECK(has(floor.err, "with itself, which shows no noise"));
   const Ran other = test(file, {"--floor-inf", kWorse});
   CHECK(other.exit_code == 4);
   CHECK(has(other.err, "a floor is the same kernel run twice on the same corpus"));

@@ -26,5 +26,5 @@ TEST_CASE("a report says how many rows a device left to the CPU, and nothing of 
   CHECK(text_has("All rows were measured on the device."));
   table.rows_on_cpu = 3;
   CHECK(json()["rows_on_cpu"] == 3);
-  CHECK(text_has("3 of 300 rows were measured on the CPU: the device could not have their figures"));
+  CHECK(text_has("3 of 300 rows were measured on the CPU: the device could not compute them"));
 }

@@ -130,7 +130,7 @@ TEST_CASE("a contract's verdicts stand in capitals with what was not decided, an
   CHECK(has(made.text(),
             "\nContract ca [2Jb: INCONCLUSIVE\n  VIOLATED      numerical.kl on language=de (soft)\n"
             "                0.3 is over 0.1a [2Jb\n"
-            "  not evaluated, since captures can not decide them: runtime.errors, bounds.reward\n"));
+            "  not evaluated, since captures cannot decide them: runtime.errors, bounds.reward\n"));
   json report = made.parsed();
   CHECK(report["verdict"] == "inconclusive");
   CHECK(report["verdicts"][0]["clause"] == "numerical.kl");
@@ -152,7 +152,7 @@ TEST_CASE("slices beyond their limit are ranked, and one that the mean hides is 
   rank.verdict = schema::Verdict::violated;
   rank.hidden_by_mean = true;
   made.report.ranking.assign(20, rank);
-  CHECK(has(made.text(), "\nSlices by how far they are beyond their limit (12 of 20)\n"));
+  CHECK(has(made.text(), "\nSlices, largest excess over their limit first (12 of 20)\n"));
   CHECK(has(made.text(),
             "domain=code  discovered  statistical.tv  0.24    0.2 to -  0.16   +50%    -       VIOLATED  "
             "hidden\n"));
@@ -194,10 +194,10 @@ TEST_CASE("a floor stands beside the drift as its multiple, and there is none of
   CHECK(has(made.text(), "metric  drift  inf floor  drift / floor\n"));
   CHECK(has(made.text(), "tv      0.5    0.125      4x\n"));
   CHECK(has(made.text(), "js      0.5    0          -\n"));
-  CHECK(
-      has(made.text(),
-          "inf floor: a [2Jb against itself, batched differently, 0 rows of 0 sequences, 3 of them with NaN "
-          "or infinite logits.\n"));
+  CHECK(has(
+      made.text(),
+      "inf floor: a [2Jb against itself with another batch size, 0 rows of 0 sequences, 3 of them with NaN "
+      "or infinite logits.\n"));
   CHECK(made.parsed()["floors"][0]["side"] == "inf");
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("figures that are bounds are said to be, with what is known of each ro
   CHECK(cli::partial_text(made.report).empty());
   CHECK(cli::bounded_text(made.report.corpus).empty());
   made.table.partial.mode = "realised";
-  CHECK(cli::partial_text(made.report).starts_with("Known of each row: the realised token alone"));
+  CHECK(cli::partial_text(made.report).starts_with("Each row contains only the target token"));
   made.table.partial.mode = "matched";
   made.table.partial.listed = 20;
   made.report.corpus.tail_train = 0.5;
@@ -223,10 +223,10 @@ TEST_CASE("figures that are bounds are said to be, with what is known of each ro
   made.table.partial.findings = {{"off_by_one", "both", true, 3, 10, "rows are shifted" + kHostile},
                                  {"rounded", "inf", false, 1, 10, "rounded to bf16"}};
   const std::string text = cli::partial_text(made.report);
-  CHECK(has(
-      text,
-      "a list that the caller chose of up to 20 tokens; outside what both kernels name lies 50% of the mass "
-      "of train and 0.1% of inf"));
+  CHECK(has(text,
+            "Each row contains a list of tokens that the caller chose, up to 20 of them; the tokens that "
+            "both kernels list "
+            "leave out 50% of the mass of train and 0.1% of inf"));
   CHECK(has(text, "!! off_by_one: rows are shifteda [2Jb.\nwarning: rounded: rounded to bf16.\n"));
   gpu::BoundSummary bound{};
   bound.metric = schema::Metric::tv;
@@ -268,7 +268,7 @@ TEST_CASE("a contract of other kernels is a warning, and what only traffic decid
   CHECK(has(ran.out,
             "warning: the contract names the train kernel 'other' and the capture says 'tinylm-f32'\n"));
   CHECK_FALSE(has(ran.out, "the contract names the inf kernel"));
-  CHECK(has(ran.out, "not evaluated, since captures can not decide them: runtime.errors\n"));
+  CHECK(has(ran.out, "not evaluated, since captures cannot decide them: runtime.errors\n"));
 }
 
 TEST_CASE("the command in a certificate can be typed as it stands, whatever the names of its files") {
@@ -289,8 +289,8 @@ TEST_CASE("the command in a certificate can be typed as it stands, whatever the 
 
 TEST_CASE("floors that show no noise, or too many of them, are refused by side") {
   const std::tuple<std::vector<std::string>, int, const char*> floors[] = {
-      {{"--floor-train", kTrain}, 64, "the train floor is "},
-      {{"--floor-inf", kInf, "--floor-inf", kInf}, 64, "held against itself"},
+      {{"--floor-train", kTrain}, 64, "the train floor compares "},
+      {{"--floor-inf", kInf, "--floor-inf", kInf}, 64, "with itself, which shows no noise"},
       {{"--floor-train", "a", "--floor-train", "b", "--floor-train", "c"},
        64,
        "--floor-train was given 3 captures"},

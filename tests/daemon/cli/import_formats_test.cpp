@@ -135,8 +135,8 @@ TEST_CASE("inputs that are no files are named, and so is an output that takes an
   const std::string folder = "tests/vectors";
   const std::pair<std::string, const char*> inputs[] = {
       {folder, "is a folder; name the files in it"},
-      {folder + "/none", "can not open"},
-      {"/dev/zero", "is no regular file; save the answers to one first"},
+      {folder + "/none", "cannot open"},
+      {"/dev/zero", "is not a regular file; save the answers to one first"},
   };
   for (const auto& [path, words] : inputs) {
     const Ran ran = import("vllm", {file_with(kVllm), path}, {}, out);

@@ -127,7 +127,7 @@ TEST_CASE("the status of one model says what is served, what waits, and how to l
         "  incumbent   e (kernel k, http://a:1)\n"
         "  promotion   none\n"
         "  hold        rolled back (lift it: driftgate model lift-hold m --reason …)\n"
-        "  route       candidate 0%, NOT read back as desired yet\n");
+        "  route       candidate 0%, NOT yet read back as desired\n");
   CHECK(has(
       printed("GET /v1/models/m", R"({"name":"m","promotion":"pr-3","route":{"agree":true,"observed":null}})",
               {"status", "m"}),
@@ -151,13 +151,13 @@ TEST_CASE("what was registered is said in a sentence, with what an engine cannot
         "the hold on model m is lifted\n");
   CHECK(printed("POST /v1/blocks/bl-1/lift", R"({"kernel":"k","contract":"sha256:c"})",
                 {"block", "lift", "bl-1", "--reason", "looked"}) ==
-        "block bl-1 is lifted: kernel k may be promoted again under sha256:c\n");
+        "block bl-1 is lifted: kernel k can be promoted again under sha256:c\n");
   CHECK(printed("POST /v1/webhooks/w/test", "{}", {"webhook", "test", "w"}) ==
-        "a test message for w waits to be sent; `driftgate webhook list` says what became of it\n");
+        "a test message for w is queued; `driftgate webhook list` shows whether it was delivered\n");
   CHECK(printed("POST /v1/webhooks/w/enable", "{}", {"webhook", "enable", "w"}) ==
-        "webhook w is sent to again\n");
+        "delivery to webhook w is enabled again\n");
   CHECK(printed("POST /v1/backups", R"({"folder":"/b/1","tree_size":12})", {"backup", "--name", "1"}) ==
-        "/b/1 holds a log with 12 entries and its signed head; keys are not in it\n");
+        "/b/1 contains a log with 12 entries and its signed head; it contains no keys\n");
 }
 
 TEST_CASE("options arrive in the daemon as they were given, and those that were not do not") {
@@ -323,10 +323,10 @@ TEST_CASE("what-if exits with the verdict that another contract would give and l
           "offline-numeric (attempt 1): pass → violated\n"
           "  numerical.kl on language=de: pass → violated\n      m1\n"
           "  numerical.tv: not decided → pass\n      m2\n"
-          "  numerical.js: pass → not demanded\n      m3\n"
+          "  numerical.js: pass → not required\n      m3\n"
           "  4 verdicts are the same; decided by version 2 of the rules, before by version 1\n"
-          "canary: demanded, and the promotion did not come to it\n"
-          "7: demanded, and the promotion did not come to it\n"
+          "canary: required, but the promotion did not reach it\n"
+          "7: required, but the promotion did not reach it\n"
           "Under this contract: " +
               std::string(verdict) + ". Nothing was run and nothing has changed.\n");
     CHECK(daemon.requests().back().header("Content-Type") == "application/json");
@@ -378,7 +378,7 @@ TEST_CASE("a waiver is of the only clause that is open, or of the one that is na
             .err == R"({"clause":"c.d","evidence_digest":"sha256:mine","reason":"known"})");
   const Ran several = waived(R"([{"clause":"a.b"},{"clause":"c.d"}])", {});
   CHECK(several.exit_code == 4);
-  CHECK(several.err == "driftgate: several clauses are inconclusive, name one by --clause: a.b, c.d\n");
+  CHECK(several.err == "driftgate: several clauses are inconclusive; name one with --clause: a.b, c.d\n");
   const Ran none = waived("[]", {});
   CHECK(none.exit_code == 4);
   CHECK(none.err == "driftgate: promotion pr-1 has no clause to waive: it is inconclusive\n");
@@ -449,7 +449,7 @@ TEST_CASE("a token is kept by its owner alone, and one that cannot be written is
   CHECK((status.st_mode & 0777) == 0600);
   const Ran again = daemon.run(into);
   CHECK(again.exit_code == 74);
-  CHECK(has(again.err, "cannot create '" + path + "': File exists"));
+  CHECK(has(again.err, "cannot create " + path + ": File exists"));
   CHECK_FALSE(has(again.out + again.err, "dg_secret"));
   CHECK(daemon.asked().back() == "DELETE /v1/tokens/tok-2");
   into.back() = path + "/below";

@@ -1,10 +1,10 @@
-#include "daemon/api/reason.hpp"
+#include "daemon/api/body.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "schema/json.hpp"
 
@@ -14,21 +14,15 @@ namespace {
 using schema::ErrorCode;
 using schema::fail;
 
-/// The values of `members`, all strings that must be there, in an object that has no others.
+/// The values of `members`, which must all be strings, in a body that has no others.
 schema::Result<std::vector<std::string>> read_strings(std::string_view text,
                                                       std::initializer_list<std::string_view> members) {
-  const auto body = schema::parse_json(text, {}, "the request body");
-  if (!body) return std::unexpected(body.error());
-  if (!body->is_object()) return fail(ErrorCode::invalid_document, "the request body must be a JSON object");
-  for (const auto& [name, value] : body->items())
-    if (std::ranges::find(members, name) == members.end())
-      return fail(ErrorCode::invalid_document, fmt::format("unknown member '{}'", name),
-                  "/" + schema::pointer_token(name));
+  const auto body = TRY(parse_body(text, members));
   std::vector<std::string> values;
   for (const std::string_view member : members) {
-    const auto found = body->find(std::string(member));
+    const auto found = body.find(member);
     const std::string pointer = "/" + std::string(member);
-    if (found == body->end() || !found->is_string())
+    if (found == body.end() || !found->is_string())
       return fail(ErrorCode::invalid_document, fmt::format("'{}' must be given as a string", member),
                   pointer);
     values.push_back(found->get<std::string>());
@@ -40,6 +34,17 @@ schema::Result<std::vector<std::string>> read_strings(std::string_view text,
 }
 
 }  // namespace
+
+schema::Result<nlohmann::json> parse_body(std::string_view text,
+                                          std::initializer_list<std::string_view> members) {
+  auto body = TRY(schema::parse_json(text, {}, "the request body"));
+  if (!body.is_object()) return fail(ErrorCode::invalid_document, "the request body must be a JSON object");
+  for (const auto& [name, value] : body.items())
+    if (std::ranges::find(members, name) == members.end())
+      return fail(ErrorCode::invalid_document, fmt::format("unknown member '{}'", name),
+                  "/" + schema::pointer_token(name));
+  return body;
+}
 
 schema::Result<std::string> parse_reason(std::string_view json) {
   auto values = TRY(read_strings(json, {"reason"}));

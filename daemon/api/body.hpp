@@ -1,5 +1,7 @@
 #pragma once
 
+#include <initializer_list>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -8,6 +10,10 @@
 namespace driftgate::api {
 
 inline constexpr std::size_t kMaxReasonBytes = 1000;
+
+/// Reads a request body: a JSON object with no members but `members`. `invalid_document` with a pointer.
+[[nodiscard]] schema::Result<nlohmann::json> parse_body(std::string_view text,
+                                                        std::initializer_list<std::string_view> members);
 
 /// Reads {"reason": "…"}: why a person does what the path says. `invalid_document` with a pointer.
 [[nodiscard]] schema::Result<std::string> parse_reason(std::string_view json);

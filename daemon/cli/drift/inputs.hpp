@@ -1,0 +1,66 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu/capture/capture.hpp"
+#include "gpu/capture/corpus.hpp"
+#include "gpu/drift.hpp"
+#include "schema/contract/contract.hpp"
+#include "schema/error.hpp"
+#include "stages/clauses/floor.hpp"
+
+namespace driftgate::cli {
+
+/// Captures of noise floors on the command line: runs of one kernel with different batch sizes. One is
+/// compared with the drift's own capture of that kernel, two are compared with each other.
+struct FloorArgs {
+  std::vector<std::string> train, inf;
+};
+
+/// What is read, by its names on the command line.
+struct InputArgs {
+  std::string train, inf;  ///< captures: a file or a folder each
+  std::string corpus;      ///< JSON Lines; empty: none
+  std::string contract;    ///< YAML or JSON; empty: none
+  FloorArgs floors;        ///< noise floors to show the drift beside
+};
+
+/// The floors' tables; nothing where no captures were given.
+struct MeasuredFloors {
+  std::optional<gpu::MeasurementTable> train, inf;
+  /// Points into this value.
+  [[nodiscard]] stages::Floors view() const {
+    return {{train ? &*train : nullptr, {}}, {inf ? &*inf : nullptr, {}}};
+  }
+};
+
+struct Inputs {
+  gpu::Capture train, inf;
+  std::optional<gpu::Corpus> corpus;
+  std::optional<schema::Contract> contract;
+  MeasuredFloors floors;
+
+  [[nodiscard]] const gpu::Corpus* slices() const { return corpus ? &*corpus : nullptr; }
+  /// What a table must contain so that the clauses of the contract, if any, can be decided on it.
+  [[nodiscard]] gpu::MeasureOptions options() const;
+};
+
+/// Opens what is named and measures the floors with everything that the clauses of the contract need. `heads`
+/// are those of hidden states; with `floor_digests` the floors' tables name the digests of their captures.
+/// Errors: `invalid_argument` for more than two captures of a floor, twice the same one, or heads without
+/// hidden states; `not_comparable` for another kernel, checkpoint or corpus; and those of reading and
+/// measuring captures.
+[[nodiscard]] schema::Result<Inputs> open_inputs(const InputArgs& args,
+                                                 const gpu::fused::HeadSource& heads = {},
+                                                 bool floor_digests = false);
+
+/// Every file and folder that `args` names; some may be empty.
+[[nodiscard]] std::vector<std::string> paths_of(const InputArgs& args);
+
+/// Computes the digests of both captures and puts them into the table.
+[[nodiscard]] schema::Result<void> add_digests(gpu::MeasurementTable& table, const gpu::Capture& train,
+                                               const gpu::Capture& inf);
+
+}  // namespace driftgate::cli
