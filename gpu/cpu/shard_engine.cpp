@@ -8,7 +8,7 @@ ShardEngine::ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::u
                          std::uint32_t metrics)
     : places_(2 * std::max<std::size_t>(top_k, 2)),
       core_(metrics == DRIFTGATE_METRICS_CORE),
-      crew_(std::make_unique<Crew>(threads)) {
+      pool_(std::make_unique<ThreadPool>(threads)) {
   for (std::uint32_t i = 0; i < threads; ++i) {
     threads_.push_back({PartEngine(kernel, top_k, metrics), {}, std::vector<driftgate_top_entry>(places_)});
   }
@@ -16,7 +16,7 @@ ShardEngine::ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::u
 
 template <typename Work>
 void ShardEngine::for_each_row(std::uint64_t rows, Work work) {
-  crew_->run([&](std::size_t thread) {
+  pool_->run([&](std::size_t thread) {
     const std::uint64_t end = rows * (thread + 1) / threads_.size();
     for (std::uint64_t row = rows * thread / threads_.size(); row < end; ++row) work(row, threads_[thread]);
   });

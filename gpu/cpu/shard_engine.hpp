@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gpu/backend/backend.h"
-#include "gpu/cpu/crew.hpp"
+#include "gpu/cpu/thread_pool.hpp"
 #include "gpu/cpu/part_engine.hpp"
 
 namespace driftgate::gpu::cpu {
@@ -48,7 +48,7 @@ class ShardEngine {
   bool core_;
   std::vector<Thread> threads_;
   std::array<Slot, DRIFTGATE_SHARD_SLOTS> slots_;
-  std::unique_ptr<Crew> crew_;
+  std::unique_ptr<ThreadPool> pool_;
 };
 
 }  // namespace driftgate::gpu::cpu

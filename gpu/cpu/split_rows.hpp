@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gpu/backend/backend.h"
-#include "gpu/cpu/crew.hpp"
+#include "gpu/cpu/thread_pool.hpp"
 #include "gpu/cpu/part_engine.hpp"
 #include "gpu/ranks/shard_merge.hpp"
 
@@ -60,7 +60,7 @@ class SplitRows {
   std::vector<PartEngine> engines_;  ///< one for each thread
   std::vector<Exchange> exchanges_;
   KeptParts kept_;
-  Crew crew_;
+  ThreadPool pool_;
 };
 
 }  // namespace driftgate::gpu::cpu

@@ -10,13 +10,13 @@
 namespace driftgate::gpu::cpu {
 
 /// Threads that wait between their turns, so that a turn may be as short as a part of a row.
-class Crew {
+class ThreadPool {
  public:
   /// The caller of `run` is one of the `threads`, at least 1.
-  explicit Crew(std::uint32_t threads);
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
-  ~Crew();
+  explicit ThreadPool(std::uint32_t threads);
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  ~ThreadPool();
 
   [[nodiscard]] std::size_t size() const { return others_.size() + 1; }
   /// Runs work(0), …, work(size() − 1), each in its own thread, and waits for all of them. `work` must not
