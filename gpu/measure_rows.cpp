@@ -58,8 +58,8 @@ Result<void> check_row(const Capture& capture, std::uint64_t row, const driftgat
   }
   return schema::fail(
       ErrorCode::invalid_capture,
-      fmt::format("{}: the realised token {} is masked (-Infinity) in both captures, so it can not have "
-                  "been realised; capture logits before any filter",
+      fmt::format("{}: the target token {} is masked (-Infinity) in both captures, so neither kernel "
+                  "can produce it; capture the logits before any filter or mask",
                   where, capture.token_ids()[at]));
 }
 

@@ -224,7 +224,7 @@ class Rescore {
     auto report = schema::parse_stored_contract(payload_.contract, "the contract");
     if (!report.contract)
       return schema::fail(ErrorCode::invalid_document, schema::format_faults(report.faults, "the contract"));
-    gpu::RealisedContext context;
+    gpu::TargetTokenContext context;
     context.train.kernel = payload_.incumbent.kernel;
     context.inf.kernel = payload_.candidate.kernel;
     for (auto* side : {&context.train, &context.inf}) {
@@ -248,7 +248,7 @@ class Rescore {
       corpus.sequences.push_back(std::move(info));
     }
     context.corpus = &corpus;
-    auto measured = TRY(gpu::measure_realised(realised_, context));
+    auto measured = TRY(gpu::measure_target_tokens(realised_, context));
     return gpu::serialise(measured);
   }
 
@@ -282,7 +282,7 @@ class Rescore {
   std::vector<route::MirroredPair> mirrored_;
   std::vector<stages::ShadowPair> pairs_;
   std::vector<std::size_t> chosen_;
-  std::vector<gpu::RealisedPair> realised_;
+  std::vector<gpu::TargetTokenPair> realised_;
   std::vector<std::string> notes_;
   std::size_t left_out_ = 0;
   bool unfiltered_ = true;

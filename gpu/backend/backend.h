@@ -28,15 +28,15 @@ enum { DRIFTGATE_F32 = 0, DRIFTGATE_F16 = 1, DRIFTGATE_BF16 = 2 };
 /** What became of one row. Only DRIFTGATE_ROW_OK rows have all their figures. */
 enum {
   DRIFTGATE_ROW_OK = 0,
-  DRIFTGATE_ROW_NONFINITE = 1,   /**< NaN or infinite logits: every figure is NaN but `nonfinite` */
-  DRIFTGATE_ROW_ALL_MASKED = 2,  /**< -Inf everywhere in both kernels: no distribution */
-  DRIFTGATE_ROW_TOKEN_MASKED = 3, /**< the realised token is -Inf in both kernels */
-  DRIFTGATE_ROW_ELSEWHERE = 4     /**< of hidden_measure alone: the engine can not have this row's figures at the
-                                       accuracy that is asked for; measure it another way */
+  DRIFTGATE_ROW_NONFINITE = 1,    /**< NaN or infinite logits: every figure is NaN but `nonfinite` */
+  DRIFTGATE_ROW_ALL_MASKED = 2,   /**< -Inf everywhere in both kernels: no distribution */
+  DRIFTGATE_ROW_TOKEN_MASKED = 3, /**< the target token is -Inf in both kernels */
+  DRIFTGATE_ROW_NOT_MEASURED = 4  /**< of hidden_measure alone: the engine can not have this row's figures at
+                                    the  accuracy that is asked for; measure it another way */
 };
 
 /** Which figures of a row are wanted. The others are NaN. CORE: logit_max_abs, logit_span, kl_train_inf,
- *  kl_inf_train, top1_flip, nonfinite, the realised token's log-probabilities, top_train and top_inf: what one
+ *  kl_inf_train, top1_flip, nonfinite, the target token's log-probabilities, top_train and top_inf: what one
  *  reading of the row yields. */
 enum { DRIFTGATE_METRICS_ALL = 0, DRIFTGATE_METRICS_CORE = 1 };
 
@@ -62,7 +62,7 @@ typedef struct driftgate_batch {
   uint64_t rows;
   driftgate_logits train;
   driftgate_logits inf;
-  const int64_t* tokens; /**< realised token of each row, in [0, vocabulary), or NULL */
+  const int64_t* tokens; /**< target token of each row, in [0, vocabulary), or NULL */
   double temperature;    /**< logits are divided by it; greater than 0 */
 } driftgate_batch;
 

@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kMaxWidth = 65'536;  ///< of hidden states
 /// does not hold what logits differ by. Where the two kernels' logits of a column differ by more, and none is
 /// above 10⁸, each counts as −10⁸ at least in every figure but logit_max_abs and logit_span; its probability
 /// is 0 all the same. Over the temperature, and farther where that is below 1.
-inline constexpr double kFarthestLogit = 1e8;
+inline constexpr double kSentinelBound = 1e8;
 
 /// Of `open`, whose `engine` is where the engine is written.
 [[nodiscard]] const char* fault_of_config(const driftgate_config* config, const void* engine);

@@ -43,8 +43,8 @@ class Backend {
   /// Whether the engine measures rows of hidden states. Precondition of the two calls below.
   [[nodiscard]] bool can_measure_hidden() const;
   [[nodiscard]] schema::Result<void> open_hidden(const driftgate_hidden_heads& heads);
-  /// Rows with the status DRIFTGATE_ROW_ELSEWHERE are to be measured another way. Preconditions: open_hidden
-  /// succeeded; rows.size() == batch.rows.
+  /// Rows with the status DRIFTGATE_ROW_NOT_MEASURED are to be measured another way. Preconditions:
+  /// open_hidden succeeded; rows.size() == batch.rows.
   [[nodiscard]] schema::Result<void> measure_hidden(const driftgate_hidden_batch& batch,
                                                     std::span<driftgate_row> rows);
 

@@ -69,9 +69,9 @@ typedef struct driftgate_top_entry {
 typedef struct driftgate_shard_partial {
   driftgate_pass1 sums; /**< whether there are moments or not: parts of both kinds merge by them */
   driftgate_moments moments;
-  double token_train, token_inf; /**< the realised token's logits before the temperature, if `has_token` */
+  double token_train, token_inf; /**< the target token's logits before the temperature, if `has_token` */
   uint64_t nonfinite;            /**< when greater than 0, `sums` and the top entries mean nothing */
-  uint32_t has_token;            /**< 1: the realised token is one of the columns held */
+  uint32_t has_token;            /**< 1: the target token is one of the columns held */
   uint32_t top_train, top_inf;   /**< top entries written for each kernel */
   uint32_t reserved;
 } driftgate_shard_partial;
@@ -83,7 +83,7 @@ typedef struct driftgate_shard_row {
   double lse;                      /**< p = e^(z - lse) */
   double least_p[DRIFTGATE_HEADS]; /**< a column is in the head set when its p is greater */
   uint32_t skip;                   /**< 1: the row has no figures; its terms are not read */
-  /** 1: `exact` of the terms is wanted, because the log-ratio of the realised token is small beside the row's
+  /** 1: `exact` of the terms is wanted, because the log-ratio of the target token is small beside the row's
    *  drift, or the entropy of K_inf beside log l_q. */
   uint32_t exact;
   /** 1: every part that has columns left has moments, and those of the row hold: of the terms only tv and

@@ -205,7 +205,9 @@ Result<void> Capture::add_columns(const SafetensorsFile& file, std::uint64_t cou
   if (!logprobs) return std::unexpected(logprobs.error());
   if (*logprobs != nullptr) {
     if (token_ids_.empty() && count != 0) {
-      return invalid(file, "tensor 'logprobs' is of realised tokens and there is no tensor 'token_ids' [N]");
+      return invalid(file,
+                     "tensor 'logprobs' holds log-probabilities of target tokens, but there is no tensor "
+                     "'token_ids' [N]");
     }
     TRY(append_logprobs(file, **logprobs, count, logprobs_));
   }

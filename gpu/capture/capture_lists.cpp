@@ -154,7 +154,9 @@ Result<CaptureLayout> read_realised(CaptureSegment& segment) {
     return invalid(file, "tensor 'logprobs' has the shape " + shape_text(logprobs) + "; [N] is needed");
   }
   if (file.find("token_ids") == nullptr) {
-    return invalid(file, "tensor 'logprobs' is of realised tokens and there is no tensor 'token_ids' [N]");
+    return invalid(
+        file,
+        "tensor 'logprobs' holds log-probabilities of target tokens, but there is no tensor 'token_ids' [N]");
   }
   auto vocabulary = TRY(read_vocabulary(file));
   segment.rows = logprobs.shape[0];

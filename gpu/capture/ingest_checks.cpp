@@ -125,8 +125,8 @@ std::optional<CaptureFinding> find_mass(const Capture& capture, const char* side
                                     side, count, capture.rows(), most)};
 }
 
-/// The log-probability of the row's realised token, from `logprobs` or the list; NaN where unknown.
-std::vector<double> realised(const Capture& capture) {
+/// The log-probability of the row's target token, from `logprobs` or the list; NaN where unknown.
+std::vector<double> target_logprobs(const Capture& capture) {
   std::vector<double> out(static_cast<std::size_t>(capture.rows()), NAN);
   std::vector<ListedToken> list;
   for (std::size_t row = 0; row < out.size() && capture.has_tokens(); ++row) {
@@ -173,7 +173,7 @@ bool neighbours(const Capture& capture, std::int64_t row, std::int64_t shift) {
   return ids[static_cast<std::size_t>(row)] == ids[static_cast<std::size_t>(other)];
 }
 
-/// The realised tokens of one capture against those of the other, one row on or back.
+/// The target tokens of one capture against those of the other, one row on or back.
 Agreement across(const Capture& train, const std::vector<double>& a, const std::vector<double>& b,
                  std::int64_t shift) {
   Agreement out;
@@ -186,7 +186,7 @@ Agreement across(const Capture& train, const std::vector<double>& a, const std::
   return out;
 }
 
-/// The reported log-probabilities of realised tokens against the capture's own lists: rows whose own list
+/// The reported log-probabilities of target tokens against the capture's own lists: rows whose own list
 /// does not confirm them and whose neighbour's does.
 std::optional<CaptureFinding> find_shift_within(const Capture& capture, const char* side) {
   if (capture.logprobs().empty() || capture.columns() == 0 || !is_partial(capture.mode()))
@@ -212,7 +212,7 @@ std::optional<CaptureFinding> find_shift_within(const Capture& capture, const ch
                           true,
                           moved,
                           seen,
-                          fmt::format("off by one: in {} of {} rows of {} the realised token's "
+                          fmt::format("off by one: in {} of {} rows of {} the target token's "
                                       "log-probability is that of the {} row's list and not of its own ({}); "
                                       "shift logprobs and token_ids by one row",
                                       moved, seen, side, shift > 0 ? "next" : "previous", own)};
@@ -221,7 +221,7 @@ std::optional<CaptureFinding> find_shift_within(const Capture& capture, const ch
 }
 
 std::optional<CaptureFinding> find_shift(const Capture& train, const Capture& inf) {
-  const std::vector<double> a = realised(train), b = realised(inf);
+  const std::vector<double> a = target_logprobs(train), b = target_logprobs(inf);
   for (const std::int64_t shift : {std::int64_t{1}, std::int64_t{-1}}) {
     const Agreement found = across(train, a, b, shift);
     if (!found.is_shifted()) continue;

@@ -470,8 +470,8 @@ MomentRow::Outcome MomentRow::finish(Run& run, const std::int64_t* token, driftg
   SummedRow summed{row,          terms,  run.top_train,       run.top_inf,
                    known.offset, top_k_, columns.temperature, std::nullopt};
   if (token != nullptr) {
-    summed.token = RealisedLogits{logit_at(columns.train, columns.train_dtype, *token),
-                                  logit_at(columns.inf, columns.inf_dtype, *token)};
+    summed.token = TargetLogits{logit_at(columns.train, columns.train_dtype, *token),
+                                logit_at(columns.inf, columns.inf_dtype, *token)};
   }
   finish_row(summed, out);
   return Outcome::done;

@@ -28,7 +28,7 @@ void write_top(const TopList& list, driftgate_top_entry* out) {
   for (std::uint32_t i = 0; i < list.size; ++i) out[i] = {list.entries[i].value, list.entries[i].id, 0};
 }
 
-/// The realised token's logits, if it is one of the columns held.
+/// The target token's logits, if it is one of the columns held.
 void write_token(const RowColumns& columns, const std::int64_t* token, driftgate_shard_partial& out) {
   if (token == nullptr) return;
   const std::int64_t column = *token - columns.first_id;

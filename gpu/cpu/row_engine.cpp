@@ -230,8 +230,8 @@ bool RowEngine::evaluate(const RowColumns& row, const std::int64_t* token, drift
   }
   SummedRow summed{sums, terms, top_train_, top_inf_, offset, top_k_, row.temperature, std::nullopt};
   if (token != nullptr) {
-    summed.token = RealisedLogits{logit_at(row.train, row.train_dtype, *token),
-                                  logit_at(row.inf, row.inf_dtype, *token)};
+    summed.token =
+        TargetLogits{logit_at(row.train, row.train_dtype, *token), logit_at(row.inf, row.inf_dtype, *token)};
   }
   finish_row(summed, out);
   if (!narrow) return true;

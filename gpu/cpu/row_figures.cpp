@@ -74,7 +74,7 @@ void top_figures(const SummedRow& row, driftgate_row& out) {
   out.top_inf = std::min(1.0, std::exp(inf.entries[0].value / row.temperature - sums.m_q) / sums.l_q);
 }
 
-void realised_figures(const SummedRow& row, driftgate_row& out) {
+void target_figures(const SummedRow& row, driftgate_row& out) {
   const Pass1& sums = row.sums;
   const auto [z, y] = bounded(*row.token, sums, row.temperature);
   if (!std::isfinite(z)) {
@@ -104,8 +104,8 @@ double logit_at(const unsigned char* row, std::uint32_t dtype, std::int64_t colu
   return static_cast<double>(dtype == DRIFTGATE_BF16 ? from_bf16(bits) : from_f16(bits));
 }
 
-RealisedLogits bounded(const RealisedLogits& token, const Pass1& sums, double temperature) {
-  const double bound = farthest_logit(temperature);
+TargetLogits bounded(const TargetLogits& token, const Pass1& sums, double temperature) {
+  const double bound = sentinel_bound(temperature);
   const bool apart = std::abs(token.train - token.inf) > bound * temperature;
   if (!apart || sums.m_p > bound || sums.m_q > bound) return token;
   return {std::max(token.train, -bound * temperature), std::max(token.inf, -bound * temperature)};
@@ -159,7 +159,7 @@ void finish_row(const SummedRow& row, driftgate_row& out) {
   at(out, Metric::entropy_train) = std::max(0.0, std::log(sums.l_p) - sums.a_p / sums.l_p);
   at(out, Metric::entropy_inf) = std::max(0.0, std::log(sums.l_q) - sums.a_q / sums.l_q);
   top_figures(row, out);
-  if (row.token) realised_figures(row, out);
+  if (row.token) target_figures(row, out);
 }
 
 }  // namespace driftgate::gpu::cpu

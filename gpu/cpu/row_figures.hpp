@@ -13,13 +13,13 @@ namespace driftgate::gpu::cpu {
 /// One logit of a row, before the temperature.
 [[nodiscard]] double logit_at(const unsigned char* row, std::uint32_t dtype, std::int64_t column);
 
-/// The logits of a row's realised token, before the temperature.
-struct RealisedLogits {
+/// The logits of a row's target token, before the temperature.
+struct TargetLogits {
   double train, inf;
 };
 
-/// The logits as the row's `sums` took them (kFarthestLogit).
-[[nodiscard]] RealisedLogits bounded(const RealisedLogits& token, const Pass1& sums, double temperature);
+/// The logits as the row's `sums` took them (kSentinelBound).
+[[nodiscard]] TargetLogits bounded(const TargetLogits& token, const Pass1& sums, double temperature);
 
 /// A row whose passes are summed over all of its columns, however they were split.
 struct SummedRow {
@@ -30,7 +30,7 @@ struct SummedRow {
   double offset;  ///< offset_of(sums)
   std::uint32_t top_k;
   double temperature;
-  std::optional<RealisedLogits> token;
+  std::optional<TargetLogits> token;
 };
 
 /// Every figure NaN, status DRIFTGATE_ROW_OK.

@@ -14,9 +14,9 @@ inline constexpr std::size_t kTileColumns = 2'048;
 inline constexpr std::size_t kLanes = 8;
 using gpu::kMaxTopK;
 
-/// kFarthestLogit at a temperature.
-[[gnu::always_inline]] inline double farthest_logit(double temperature) {
-  return temperature < 1 ? kFarthestLogit / temperature : kFarthestLogit;
+/// kSentinelBound at a temperature.
+[[gnu::always_inline]] inline double sentinel_bound(double temperature) {
+  return temperature < 1 ? kSentinelBound / temperature : kSentinelBound;
 }
 
 /// One of a row's largest logits, before the temperature.

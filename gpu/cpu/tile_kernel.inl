@@ -125,7 +125,7 @@ Extremes extremes(const double* z, const double* y, double* drift, std::size_t c
   return out;
 }
 
-/// A tile with marks of masked tokens (kFarthestLogit) keeps its logits above the bound; the extremes of the
+/// A tile with marks of masked tokens (kSentinelBound) keeps its logits above the bound; the extremes of the
 /// drift stay what they are.
 void bound_logits(double* z, double* y, double* drift, std::size_t count, double bound, Extremes& found) {
   const f64x8 low = splat(-bound);
@@ -157,7 +157,7 @@ Extremes prepare(double* z, double* y, double* drift, std::size_t count, double 
     store(drift + i, d);
   }
   Extremes found = extremes(z, y, drift, count);
-  const double bound = farthest_logit(temperature);
+  const double bound = sentinel_bound(temperature);
   const bool apart = found.max_drift > bound || found.min_drift < -bound;
   if (apart && found.max_z <= bound && found.max_y <= bound) bound_logits(z, y, drift, count, bound, found);
   return found;

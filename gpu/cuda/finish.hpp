@@ -169,7 +169,7 @@ DRIFTGATE_HD void finish_row(const RowSums& row, const BatchView& batch, std::ui
     return;
   }
   const PassSums& pass = row.pass;
-  const double bound = farthest_logit(batch.temperature), least = -bound * batch.temperature;
+  const double bound = sentinel_bound(batch.temperature), least = -bound * batch.temperature;
   if (std::fabs(z - y) > -least && pass.m_p <= bound && pass.m_q <= bound) {
     z = std::fmax(z, least), y = std::fmax(y, least);
   }

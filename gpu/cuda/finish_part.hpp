@@ -10,7 +10,7 @@ DRIFTGATE_HD driftgate_pass1 packed(const PassSums& s) {
           s.h,   s.a_q, s.c, s.min_drift, s.max_drift, s.n,   s.mean_drift, s.m2};
 }
 
-/// Everything of a partial but its sums and counts: the realised token's logits, if it is held here.
+/// Everything of a partial but its sums and counts: the target token's logits, if it is held here.
 DRIFTGATE_HD driftgate_shard_partial blank_partial(const BatchView& batch, const ShardView& shard,
                                                    std::uint64_t index) {
   driftgate_shard_partial out{};

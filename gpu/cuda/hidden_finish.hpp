@@ -166,8 +166,8 @@ DRIFTGATE_HD void merge_row(Ctx& ctx, const HeadsView& heads, const HiddenBatch&
   const std::uint32_t count = state.exact;
   const std::uint32_t wanted = batch.top_k < 2 ? 2 : batch.top_k;
   const std::uint32_t least = wanted < heads.columns ? wanted : heads.columns;
-  if (info.flaws != 0 || state.elsewhere != 0 || count < least) {
-    if (ctx.thread() == 0 && info.flaws == 0) state.elsewhere = 1;
+  if (info.flaws != 0 || state.not_measured != 0 || count < least) {
+    if (ctx.thread() == 0 && info.flaws == 0) state.not_measured = 1;
     return;
   }
   MergeShared& shared = ctx.template shared<MergeShared>();
@@ -198,8 +198,8 @@ DRIFTGATE_HD void merge_row(Ctx& ctx, const HeadsView& heads, const HiddenBatch&
                       std::isfinite(pass.a_p) && std::isfinite(pass.a_q) && std::isfinite(state.offset);
   const bool weights =
       weights_hold(info.error_z, 1 - 1 / pass.l_p, count < heads.columns ? state.swept : 0.0);
-  if (!finite || !floors || !weights) state.elsewhere = 1;
-  state.second = state.elsewhere == 0 && (!batch.core || !one_pass) ? 1 : 0;
+  if (!finite || !floors || !weights) state.not_measured = 1;
+  state.second = state.not_measured == 0 && (!batch.core || !one_pass) ? 1 : 0;
 }
 
 /// Pass 2 of a row from both kinds of its columns, into state.row.terms.
@@ -241,17 +241,17 @@ DRIFTGATE_HD void add_second_pass(Ctx& ctx, const HiddenScratch& scratch, const 
   }
 }
 
-/// Figures of the realised token.
-DRIFTGATE_HD void write_realised(const HiddenState& state, std::int32_t column, driftgate_row& out) {
+/// Figures of the target token.
+DRIFTGATE_HD void write_target(const HiddenState& state, std::int32_t column, driftgate_row& out) {
   if (column < 0) {
     out.status = DRIFTGATE_ROW_TOKEN_MASKED;
     return;
   }
   const PassSums& pass = state.row.pass;
-  const double z = state.realised_z, y = z - state.realised_drift;
+  const double z = state.target_z, y = z - state.target_drift;
   out.values[kLogprobTrain] = std::fmin(0.0, z - state.lse);
   out.values[kLogprobInf] = std::fmin(0.0, y - (pass.m_q + std::log(pass.l_q)));
-  out.values[kLogRatio] = (state.realised_drift - pass.c) + state.offset;
+  out.values[kLogRatio] = (state.target_drift - pass.c) + state.offset;
 }
 
 DRIFTGATE_HD void clear_row(driftgate_row& out) {
@@ -280,15 +280,15 @@ DRIFTGATE_HD void write_row(const HeadsView& heads, const HiddenBatch& batch, co
                                 divergence_holds(error, rest, terms.kl_inf_train) &&
                                 (!second || distance_holds(error, rest, state.swept, terms.tv)));
   const bool finite = std::isfinite(terms.kl_train_inf) && std::isfinite(terms.kl_inf_train);
-  if (state.elsewhere != 0 || !holds || !finite) {
-    out.status = DRIFTGATE_ROW_ELSEWHERE;
+  if (state.not_measured != 0 || !holds || !finite) {
+    out.status = DRIFTGATE_ROW_NOT_MEASURED;
     return;
   }
   BatchView view{};
   view.top_k = batch.top_k, view.temperature = 1;  // logits are over it already
   out.values[kNonfinite] = 0;
   write_figures(state.row, view, out);
-  if (batch.columns != nullptr) write_realised(state, batch.columns[row], out);
+  if (batch.columns != nullptr) write_target(state, batch.columns[row], out);
   if (batch.core) keep_core(out);
 }
 

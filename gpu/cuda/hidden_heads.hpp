@@ -59,12 +59,12 @@ inline HeadsView view_of(const driftgate_hidden_heads& heads, const NarrowBias& 
   return out;
 }
 
-/// The column of each realised token; −1 where it takes no part.
+/// The column of each target token; −1 where it takes no part.
 inline std::vector<std::int32_t> columns_of(const std::uint32_t* tokens, std::uint32_t columns,
-                                            const std::int64_t* realised, std::uint64_t rows) {
+                                            const std::int64_t* targets, std::uint64_t rows) {
   std::vector<std::int32_t> out;
   for (std::uint64_t i = 0; i < rows; ++i) {
-    const auto token = static_cast<std::uint32_t>(realised[i]);
+    const auto token = static_cast<std::uint32_t>(targets[i]);
     const std::uint32_t* const found = std::lower_bound(tokens, tokens + columns, token);
     out.push_back(found != tokens + columns && *found == token ? static_cast<std::int32_t>(found - tokens)
                                                                : -1);

@@ -211,7 +211,7 @@ void HiddenPipeline::finish_chunk(Slot& slot, driftgate_row* results) const {
 
 void HiddenPipeline::run(const driftgate_hidden_batch& batch, driftgate_row* results) {
   if (tokens_.empty()) return fill(results, batch.rows, DRIFTGATE_ROW_ALL_MASKED);
-  if (!usable_) return fill(results, batch.rows, DRIFTGATE_ROW_ELSEWHERE);
+  if (!usable_) return fill(results, batch.rows, DRIFTGATE_ROW_NOT_MEASURED);
   try {
     std::size_t next = 0;
     for (std::uint64_t first = 0; first < batch.rows; first += most_rows_, next = (next + 1) % kSlots) {

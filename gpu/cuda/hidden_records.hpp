@@ -68,7 +68,7 @@ struct HiddenBatch {
   std::uint64_t train_stride_bytes, inf_stride_bytes;
   std::uint32_t train_dtype, inf_dtype;
   std::uint32_t rows, top_k;
-  const std::int32_t* columns;  ///< of the realised tokens; −1 masked; null: none
+  const std::int32_t* columns;  ///< of the target tokens; −1 masked; null: none
   bool core;                    ///< DRIFTGATE_METRICS_CORE
 };
 
@@ -122,14 +122,15 @@ struct HiddenState {
   RowSums row;
   double offset, lse;
   double kl_train_inf, kl_inf_train;  ///< of one pass
-  double realised_z, realised_drift;
+  double target_z, target_drift;
   double swept;             ///< mass of the columns that are not in float64
   std::uint32_t exact;      ///< columns in float64
-  std::uint32_t elsewhere;  ///< 1: the figures can not be had here at the accuracy that is asked for
+  std::uint32_t not_measured;  ///< 1: the figures can not be had here at the accuracy that is asked for
   std::uint32_t second;     ///< 1: pass 2 is wanted
 };
 
-constexpr unsigned kMaxExact = 4'096;  ///< columns of a row in float64; a row with more is measured elsewhere
+constexpr unsigned kMaxExact =
+    4'096;  ///< columns of a row in float64; a row with more is measured not_measured
 constexpr unsigned kAllExact = 2'048;  ///< a vocabulary of so many has all its columns in float64
 constexpr double kExactShare = 1.0 / 1024;  ///< of the mass beside the top: a column with more is in float64
 

@@ -21,8 +21,8 @@ DRIFTGATE_HD double offset_of(const PassSums& sums) {
   return sums.c - ((sums.m_p + std::log(sums.l_p)) - (sums.m_q + std::log(sums.l_q)));
 }
 
-DRIFTGATE_HD double farthest_logit(double temperature) {
-  return temperature < 1 ? kFarthestLogit / temperature : kFarthestLogit;
+DRIFTGATE_HD double sentinel_bound(double temperature) {
+  return temperature < 1 ? kSentinelBound / temperature : kSentinelBound;
 }
 
 /// Head sets for link 2. A token outside has p ≤ share·σ/n, so that the tail's mass stays below share·σ,

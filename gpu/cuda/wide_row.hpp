@@ -25,7 +25,7 @@ struct WideShared {
   Best best[2][kWideThreads];
   std::uint32_t histogram[kDigits];
   std::uint32_t unmasked, nonfinite, overlap;
-  std::uint32_t far;  ///< columns whose logits differ by more than kFarthestLogit
+  std::uint32_t far;  ///< columns whose logits differ by more than kSentinelBound
   std::uint32_t remaining, done;
   std::uint64_t prefix, thresholds[2];
   RowSums row;
@@ -122,19 +122,19 @@ DRIFTGATE_HD void wide_sums(Ctx& ctx, const double (&values)[kWideFirst]) {
 struct WidePair {
   double a, b, drift;
 };
-/// `marked`: some of the row are marks of masked tokens, and all are kept above the bound (kFarthestLogit).
-DRIFTGATE_HD WidePair wide_pair(float z, float y, double temperature, bool marked) {
+/// `marked`: some of the row are marks of masked tokens, and all are kept above the bound (kSentinelBound).
+DRIFTGATE_HD WidePair wide_pair(float z, float y, double temperature, bool sentinels) {
   WidePair out{static_cast<double>(z) / temperature, static_cast<double>(y) / temperature,
                (static_cast<double>(z) - static_cast<double>(y)) / temperature};
-  if (!marked) return out;
-  const double bound = farthest_logit(temperature);
+  if (!sentinels) return out;
+  const double bound = sentinel_bound(temperature);
   out.a = std::fmax(out.a, -bound), out.b = std::fmax(out.b, -bound);
   out.drift = out.a - out.b;
   return out;
 }
 
-DRIFTGATE_HD bool has_marks(const WideShared& shared, double temperature) {
-  const double bound = farthest_logit(temperature) * temperature;
+DRIFTGATE_HD bool has_sentinels(const WideShared& shared, double temperature) {
+  const double bound = sentinel_bound(temperature) * temperature;
   return shared.far > 0 && static_cast<double>(shared.best[0][0].value) <= bound &&
          static_cast<double>(shared.best[1][0].value) <= bound;
 }
@@ -147,7 +147,7 @@ DRIFTGATE_HD bool count_columns(Ctx& ctx, const WideInput& in, double temperatur
   ctx.sync();
   Best z_best{-HUGE_VALF, -HUGE_VALF, 0xffffffffU}, y_best = z_best;
   std::uint32_t unmasked = 0, nonfinite = 0, far = 0;
-  const double bound = farthest_logit(temperature);
+  const double bound = sentinel_bound(temperature);
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t id) {
     ++unmasked;
     far += std::fabs(wide_pair(z, y, temperature, false).drift) > bound ? 1U : 0U;
@@ -213,13 +213,13 @@ template <class Ctx>
 DRIFTGATE_HD void wide_first_pass(Ctx& ctx, const WideInput& in, double temperature) {
   WideShared& shared = ctx.wide();
   PassSums& pass = shared.row.pass;
-  const bool marked = has_marks(shared, temperature);
+  const bool sentinels = has_sentinels(shared, temperature);
   if (ctx.thread() == 0) {
     const float z = shared.best[0][0].value, y = shared.best[1][0].value;
     const float beside = load_element(in.inf, in.inf_dtype, shared.best[0][0].id);
-    const WidePair top = wide_pair(z, beside, temperature, marked);
+    const WidePair top = wide_pair(z, beside, temperature, sentinels);
     pass.m_p = top.a;
-    pass.m_q = wide_pair(z, y, temperature, marked).b;
+    pass.m_q = wide_pair(z, y, temperature, sentinels).b;
     pass.c = top.drift;
     pass.n = static_cast<double>(shared.unmasked);
   }
@@ -230,7 +230,7 @@ DRIFTGATE_HD void wide_first_pass(Ctx& ctx, const WideInput& in, double temperat
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t) {
     const double drift = wide_pair(z, y, temperature, false).drift;
     low = std::fmin(low, drift), high = std::fmax(high, drift);
-    const WidePair pair = wide_pair(z, y, temperature, marked);
+    const WidePair pair = wide_pair(z, y, temperature, sentinels);
     add_wide_first(pair.a - m_p, pair.b - m_q, pair.drift - c, sums);
   });
   for (unsigned mask = 16; mask >= 1; mask /= 2) {
@@ -265,9 +265,9 @@ DRIFTGATE_HD void wide_second_pass(Ctx& ctx, const WideInput& in, double tempera
   const double c = shared.row.pass.c, offset = shared.offset, lse = shared.lse;
   TermSums own{};
   for (unsigned head = 0; head < kHeads; ++head) own.heads[head] = shared.row.terms.heads[head];
-  const bool marked = has_marks(shared, temperature);
+  const bool sentinels = has_sentinels(shared, temperature);
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t) {
-    const WidePair pair = wide_pair(z, y, temperature, marked);
+    const WidePair pair = wide_pair(z, y, temperature, sentinels);
     const double d = (pair.drift - c) + offset;
     const double log_p = pair.a - lse, p = std::exp(log_p);
     add_terms(terms_of(p, log_p, d), p, d, own);

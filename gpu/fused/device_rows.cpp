@@ -60,7 +60,7 @@ class DeviceRows : public RowSource {
   void measure_the_rest(const driftgate_hidden_batch& batch, std::span<driftgate_row> out) {
     std::vector<std::size_t> left;
     for (std::size_t i = 0; i < out.size(); ++i) {
-      if (out[i].status == DRIFTGATE_ROW_ELSEWHERE) left.push_back(i);
+      if (out[i].status == DRIFTGATE_ROW_NOT_MEASURED) left.push_back(i);
     }
     if (left.empty()) return;
     rows_on_cpu_ += left.size();

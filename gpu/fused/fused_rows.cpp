@@ -95,7 +95,7 @@ void FusedRows::measure(std::span<const HiddenRow> rows, const std::int64_t* tok
     const auto block = rows.subspan(begin, std::min(most_rows_, rows.size() - begin));
     start(block);
     for (std::size_t row = 0; row < block.size(); ++row) {
-      tokens_[row] = tokens == nullptr ? std::nullopt : realised(row, tokens[begin + row]);
+      tokens_[row] = tokens == nullptr ? std::nullopt : target_logit(row, tokens[begin + row]);
     }
     for (std::size_t first = 0; first < heads_.tokens.size(); first += kTileTokens) {
       const std::size_t count = std::min(kTileTokens, heads_.tokens.size() - first);
@@ -185,7 +185,7 @@ void FusedRows::refine(std::size_t packed, std::size_t first, std::size_t count,
   }
 }
 
-std::optional<FusedRows::Realised> FusedRows::realised(std::size_t row, std::int64_t token) {
+std::optional<FusedRows::TargetLogit> FusedRows::target_logit(std::size_t row, std::int64_t token) {
   const auto id = static_cast<std::uint32_t>(token);
   const auto found = std::ranges::lower_bound(heads_.tokens, id);
   if (found == heads_.tokens.end() || *found != id) return std::nullopt;
@@ -198,7 +198,7 @@ std::optional<FusedRows::Realised> FusedRows::realised(std::size_t row, std::int
   double bias_drift[cpu::kLanes] = {bias ? heads_.bias_drift[column] : 0};
   TileTop unused{};
   kernel_.form(z, drift, bias_train, bias_drift, 1, heads_.shape, unused);
-  return Realised{z[0], drift[0]};
+  return TargetLogit{z[0], drift[0]};
 }
 
 void FusedRows::first_pass(std::size_t row, std::size_t first, std::size_t count) {
@@ -262,7 +262,7 @@ void FusedRows::second_pass(std::size_t row, std::size_t packed, std::size_t fir
   kernel_.tiles->pass2(tile, self.sums.c, self.offset, self.lse, self.terms);
 }
 
-void FusedRows::finish(const Row& row, const std::optional<Realised>& token, bool has_token,
+void FusedRows::finish(const Row& row, const std::optional<TargetLogit>& token, bool has_token,
                        driftgate_row& out) const {
   cpu::clear_figures(out);
   at(out, Metric::nonfinite) = static_cast<double>(row.nonfinite);
@@ -270,9 +270,9 @@ void FusedRows::finish(const Row& row, const std::optional<Realised>& token, boo
     out.status = row.nonfinite > 0 ? DRIFTGATE_ROW_NONFINITE : DRIFTGATE_ROW_ALL_MASKED;
     return;
   }
-  std::optional<cpu::RealisedLogits> logits;
-  if (has_token) logits = cpu::RealisedLogits{-kInfinity, -kInfinity};
-  if (token) logits = cpu::RealisedLogits{token->z, token->z - token->drift};
+  std::optional<cpu::TargetLogits> logits;
+  if (has_token) logits = cpu::TargetLogits{-kInfinity, -kInfinity};
+  if (token) logits = cpu::TargetLogits{token->z, token->z - token->drift};
   // Logits are over the temperature already.
   cpu::finish_row({row.sums, row.terms, row.top_train, row.top_inf, row.offset, top_k_, 1.0, logits}, out);
   if (row.kl) {

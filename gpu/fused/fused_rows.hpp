@@ -52,11 +52,12 @@ class FusedRows {
                                  const TileTop& top);
   void refine(std::size_t packed, std::size_t first, std::size_t count, const TileTop& floor);
   std::uint64_t form(std::size_t packed, std::size_t first, std::size_t count, TileTop& top);
-  struct Realised {
+  struct TargetLogit {
     double z, drift;
   };
-  [[nodiscard]] std::optional<Realised> realised(std::size_t row, std::int64_t token);
-  void finish(const Row& row, const std::optional<Realised>& token, bool has_token, driftgate_row& out) const;
+  [[nodiscard]] std::optional<TargetLogit> target_logit(std::size_t row, std::int64_t token);
+  void finish(const Row& row, const std::optional<TargetLogit>& token, bool has_token,
+              driftgate_row& out) const;
   [[nodiscard]] double largest_but(const double* values, std::size_t count, std::size_t k);
 
   const ProductKernel& kernel_;
@@ -72,7 +73,7 @@ class FusedRows {
   std::vector<double> no_bias_;
   std::vector<HiddenRow> again_;
   std::vector<std::size_t> again_at_;
-  std::vector<std::optional<Realised>> tokens_;
+  std::vector<std::optional<TargetLogit>> tokens_;
 };
 
 }  // namespace driftgate::gpu::fused

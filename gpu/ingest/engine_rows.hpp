@@ -28,7 +28,7 @@ enum class Format : std::uint8_t { openai, chat, vllm, sglang, llamacpp, llamacp
 struct EngineRow {
   std::int64_t sequence = 0, position = 0, token = 0;
   std::optional<float> logprob;
-  std::vector<ListedToken> list;  ///< without a realised token that was appended beyond the top-k
+  std::vector<ListedToken> list;  ///< without a target token that was appended beyond the top-k
 };
 
 /// Ids of tokens that a response names by their text alone.
@@ -62,7 +62,7 @@ struct EngineRows {
 };
 
 /// Reads one JSON document, an array of them or JSON Lines in the shape of `format`; each response (each of
-/// its choices) is a sequence, a row stands for one realised token. A row of which the engine knows nothing
+/// its choices) is a sequence, a row stands for one target token. A row of which the engine knows nothing
 /// (the first token of a prompt) is left out. Errors: invalid_document, naming the member by its JSON
 /// pointer, what was found, and what to ask the engine for; limit_exceeded.
 [[nodiscard]] schema::Result<EngineRows> read_responses(Format format, std::string_view text,

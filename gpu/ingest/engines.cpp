@@ -4,7 +4,7 @@
 #include "schema/json.hpp"
 
 // vLLM: prompt_logprobs[] (of the response or of each choice), null for the first token, else an object from
-// token id to {logprob, rank}; the realised token stands in it whatever its rank. SGLang:
+// token id to {logprob, rank}; the target token stands in it whatever its rank. SGLang:
 // meta_info.{input,output}_token_logprobs[] of [logprob, id, text] and {input,output}_top_logprobs[] of lists
 // of the same; *_token_ids_logprobs for ids that the request named. llama.cpp's server:
 // completion_probabilities[].{id, logprob, top_logprobs[].{id, logprob}}.
@@ -15,7 +15,7 @@ using schema::Result;
 
 namespace {
 
-/// The tokens of one position of vLLM's prompt_logprobs. A realised token whose rank lies beyond the others'
+/// The tokens of one position of vLLM's prompt_logprobs. A target token whose rank lies beyond the others'
 /// was appended and is not listed.
 Result<void> read_vllm_row(const Place& entries, Reading& reading, EngineRow row) {
   if (!entries.value.is_object())
@@ -49,7 +49,7 @@ Result<void> read_vllm_prompt(const Place& prompt, const std::optional<Place>& i
   if (!ids || !ids->is_array() || ids->size() != prompt.size()) {
     return reading.fail(
         prompt,
-        "needs 'prompt_token_ids' of the same length beside it to say which token was realised: "
+        "needs 'prompt_token_ids' of the same length beside it to say which token follows in the sequence: "
         "ask vLLM for them with return_token_ids");
   }
   const std::int64_t sequence = reading.next_sequence();
@@ -71,9 +71,9 @@ Result<Triple> triple(const Place& place, const Reading& reading) {
   return Triple{place.at(0), place.at(1)};
 }
 
-Result<void> read_sglang_row(const Place& realised, const std::optional<Place>& list, Reading& reading,
+Result<void> read_sglang_row(const Place& token, const std::optional<Place>& list, Reading& reading,
                              EngineRow row) {
-  const auto own = TRY(triple(realised, reading));
+  const auto own = TRY(triple(token, reading));
   const auto id = TRY(reading.id(own.id));
   row.token = id;
   const auto known = TRY(reading.logprob(own.logprob));
@@ -90,18 +90,18 @@ Result<void> read_sglang_row(const Place& realised, const std::optional<Place>& 
 }
 
 struct SglangNames {
-  const char* realised;
+  const char* tokens;
   const char* lists;
 };
 
 Result<std::size_t> read_sglang_part(const Place& meta, const SglangNames& names, std::int64_t sequence,
                                      std::size_t position, Reading& reading) {
-  const auto tokens = meta.find(names.realised);
+  const auto tokens = meta.find(names.tokens);
   if (!tokens) return position;
   if (!tokens->is_array()) return reading.fail(*tokens, "is no list");
   const auto lists = meta.find(names.lists);
   if (lists && (!lists->is_array() || lists->size() != tokens->size())) {
-    return reading.fail(*lists, std::string("is not as long as '") + names.realised + "'");
+    return reading.fail(*lists, std::string("is not as long as '") + names.tokens + "'");
   }
   for (std::size_t i = 0; i < tokens->size(); ++i) {
     EngineRow row{sequence, static_cast<std::int64_t>(position + i), 0, {}, {}};

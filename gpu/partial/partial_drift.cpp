@@ -24,7 +24,7 @@ constexpr std::uint64_t kRowsBetweenChecks = 8'192;
 /// One kernel's part of a row, as read from its capture.
 struct ReadSide {
   std::vector<ListedToken> list;
-  std::optional<double> realised;
+  std::optional<double> target_logprob;
   std::uint64_t nonfinite = 0;
 };
 
@@ -34,14 +34,14 @@ void read_side(const Capture& capture, std::uint64_t row, ReadSide& out) {
       std::ranges::count_if(out.list, [](const ListedToken& t) { return std::isnan(t.logprob); }));
   // A value over 0 is a rounding of 0, or a finding that decides.
   for (ListedToken& token : out.list) token.logprob = std::min(token.logprob, 0.0F);
-  out.realised.reset();
+  out.target_logprob.reset();
   if (capture.logprobs().empty()) return;
   const double value = capture.logprobs()[static_cast<std::size_t>(row)];
   if (is_unknown_logprob(value)) return;
   if (!std::isfinite(value)) {
     ++out.nonfinite;
   } else {
-    out.realised = std::min(value, 0.0);
+    out.target_logprob = std::min(value, 0.0);
   }
 }
 
@@ -93,8 +93,8 @@ Result<void> run_partial(const Capture& train, const Capture& inf, std::uint32_t
     input.vocabulary = train.vocabulary();
     input.top_k = top_k;
     if (train.has_tokens()) input.token = train.token_ids()[at];
-    input.train = {a.list, a.realised, train_error};
-    input.inf = {b.list, b.realised, inf_error};
+    input.train = {a.list, a.target_logprob, train_error};
+    input.inf = {b.list, b.target_logprob, inf_error};
     const std::uint64_t nonfinite = a.nonfinite + b.nonfinite;
     const PartialRow figures = nonfinite == 0 ? measure_partial_row(input) : PartialRow{};
     accumulator.add_partial(train.positions()[at], input.token.value_or(-1), figures, nonfinite);

@@ -32,7 +32,7 @@ void grow(Interval& sum, const Interval& part) {
   sum.upper += part.upper;
 }
 
-/// One kernel's tokens by id, with the realised one among them where its log-probability is known.
+/// One kernel's tokens by id, with the target token among them where its log-probability is known.
 struct Named {
   std::vector<ListedToken> tokens;  ///< by id
   double cap = 1;                   ///< a token that is not here is at most so likely
@@ -46,10 +46,10 @@ Named name_tokens(const PartialInput& input, const PartialSide& side) {
   if (input.mode == CaptureMode::topk && !side.list.empty()) {
     out.cap = least_listed(side, input.token);
   }
-  if (input.token && side.realised) {
+  if (input.token && side.target_logprob) {
     const auto place = std::ranges::lower_bound(out.tokens, *input.token, {}, &ListedToken::id);
     if (place == out.tokens.end() || place->id != *input.token) {
-      out.tokens.insert(place, {*input.token, static_cast<float>(*side.realised)});
+      out.tokens.insert(place, {*input.token, static_cast<float>(*side.target_logprob)});
     }
   }
   Interval named;
@@ -141,14 +141,14 @@ double least_span(const std::vector<Shared>& shared, const PartialInput& input) 
 }
 
 std::optional<double> logprob_of(const PartialInput& input, const PartialSide& side) {
-  if (side.realised || !input.token) return side.realised;
+  if (side.target_logprob || !input.token) return side.target_logprob;
   const auto found = std::ranges::find(side.list, *input.token, &ListedToken::id);
   if (found == side.list.end()) return std::nullopt;
   return found->logprob;
 }
 
-/// The estimate's set must not depend on which token was realised, so the least of a full list, which may be
-/// an appended one, is never in it.
+/// The set of the estimate must not depend on which token was sampled, so the least of a full list, which may
+/// be an appended one, is never in it.
 std::optional<double> kl_estimate(const PartialInput& input, const PartialRow& row) {
   if (input.mode == CaptureMode::realised || !input.token || !row.logprob_train || !row.logprob_inf) {
     return std::nullopt;
@@ -209,7 +209,7 @@ PartialRow measure_partial_row(const PartialInput& input) {
   at(row, Metric::entropy_train) = entropy_bounds(train, input.train.error, input.vocabulary);
   at(row, Metric::entropy_inf) = entropy_bounds(inf, input.inf.error, input.vocabulary);
   PartialInput tops = input;
-  if (input.mode == CaptureMode::matched) {  // the realised token may be the top and not among the chosen ids
+  if (input.mode == CaptureMode::matched) {  // the target token may be the top and not among the chosen ids
     tops.train.list = train.tokens;
     tops.inf.list = inf.tokens;
   }

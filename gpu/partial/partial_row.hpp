@@ -27,7 +27,7 @@ inline constexpr double kMassError = 2e-6;
 /// What one kernel told of one row.
 struct PartialSide {
   std::span<const ListedToken> list;  ///< any order, no id twice, no NaN
-  std::optional<double> realised;     ///< log-probability of the realised token
+  std::optional<double> target_logprob;  ///< log-probability of the target token
   LogprobError error;
 };
 
@@ -35,7 +35,7 @@ struct PartialSide {
 struct PartialInput {
   CaptureMode mode{};
   PartialSide train, inf;
-  std::optional<std::int64_t> token;  ///< the realised one
+  std::optional<std::int64_t> token;  ///< the target token
   std::uint32_t columns = 0;          ///< K of the captures: the longest list
   std::uint32_t vocabulary = 0;       ///< 0 = unknown
   std::uint32_t top_k = 10;           ///< of topk_overlap
@@ -47,7 +47,7 @@ struct PartialRow {
   std::array<Interval, kRowMetricCount> bounds;
   /// Mass outside the tokens that both kernels named, at most.
   double tail_train = 1, tail_inf = 1;
-  /// Log-probabilities of the realised token, where known.
+  /// Log-probabilities of the target token, where known.
   std::optional<double> logprob_train, logprob_inf;
   /// Probability of each kernel's most likely token, where known.
   std::optional<double> top_train, top_inf;
@@ -62,7 +62,7 @@ struct PartialRow {
 [[nodiscard]] std::vector<Metric> bounded_metrics(CaptureMode mode);
 
 /// Bounds of the figures of one row (docs/design/measurement.md, "Bounds"). In mode topk a token that is not
-/// listed is no more likely than the least listed one. The realised token may have been appended to the list
+/// listed is no more likely than the least listed one. The target token may have been appended to the list
 /// by the engine: when it is the least of its list it is known and not counted as listed.
 [[nodiscard]] PartialRow measure_partial_row(const PartialInput& input);
 

@@ -21,15 +21,15 @@ std::vector<ListedToken> in_order(std::span<const ListedToken> list) {
   return out;
 }
 
-/// The list's tokens that are among the most likely ones, most likely first: without the realised token where
+/// The list's tokens that are among the most likely ones, most likely first: without the target token where
 /// none of the others is less likely for certain, since it may have been appended.
 std::vector<ListedToken> most_likely(const PartialSide& side, std::optional<std::int64_t> token) {
   std::vector<ListedToken> out = in_order(side.list);
   if (out.empty() || !token) return out;
-  const auto realised = std::ranges::find(out, *token, &ListedToken::id);
-  if (realised == out.end()) return out;
-  const double least = out.back().logprob, own = realised->logprob;
-  if (own - error_of(own, side.error) <= least + error_of(least, side.error)) out.erase(realised);
+  const auto target = std::ranges::find(out, *token, &ListedToken::id);
+  if (target == out.end()) return out;
+  const double least = out.back().logprob, own = target->logprob;
+  if (own - error_of(own, side.error) <= least + error_of(least, side.error)) out.erase(target);
   return out;
 }
 
@@ -62,9 +62,9 @@ bool cut_is_sure(const PartialSide& side, const std::vector<ListedToken>& order,
   };
   if (order.size() > k && !below(order[k])) return false;
   if (!token || order.size() == side.list.size()) return true;
-  // The realised token was left out of the order and may belong before the cut.
-  const auto realised = std::ranges::find(side.list, *token, &ListedToken::id);
-  return realised == side.list.end() || below(*realised);
+  // The target token was left out of the order and may belong before the cut.
+  const auto target = std::ranges::find(side.list, *token, &ListedToken::id);
+  return target == side.list.end() || below(*target);
 }
 
 }  // namespace

@@ -11,12 +11,13 @@ namespace driftgate::gpu {
 
 [[nodiscard]] double error_of(double logprob, const LogprobError& error);
 
-/// The largest probability that a token outside the list can have: the least of the listed, where a realised
-/// token that may have been appended does not count.
+/// The largest probability that a token outside the list can have: that of the least likely listed token,
+/// not counting a target token that the engine may have appended.
 [[nodiscard]] double least_listed(const PartialSide& side, std::optional<std::int64_t> token);
 
-/// The tokens that are in the list whichever token was realised, by id: all, without the least of a full list
-/// of mode topk.
+/// The listed tokens, by id, that would be in the list whatever the target token was: all of them, but in
+/// mode topk not the least likely one of a full list, which may have been appended because it is the target
+/// token.
 [[nodiscard]] std::vector<ListedToken> surely_listed(std::span<const ListedToken> list,
                                                      const PartialInput& input);
 

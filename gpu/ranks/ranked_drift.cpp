@@ -11,7 +11,7 @@
 #include "gpu/measure_rows.hpp"
 #include "gpu/ranks/collective_loader.hpp"
 #include "gpu/ranks/rank_layout.hpp"
-#include "gpu/ranks/rank_pulse.hpp"
+#include "gpu/ranks/rank_progress.hpp"
 #include "gpu/ranks/thread_ranks.hpp"
 #include "gpu/ranks/vocabulary_split.hpp"
 #include "gpu/table/measurement_merge.hpp"
@@ -105,21 +105,23 @@ Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
 
   std::string text;
   {
-    RankPulse pulse(parts.collective, parts.ranks.timeout, own.count(), longest, parts.train.rows(),
-                    progress);
+    RankProgress rank_progress(parts.collective, parts.ranks.timeout, own.count(), longest,
+                               parts.train.rows(), progress);
     if (own.count() > 0) {
       const auto table = measure(
           parts.train.slice(own.begin, own.count()), parts.inf.slice(own.begin, own.count()), parts.corpus,
-          options, [&pulse](std::uint64_t done, std::uint64_t) { pulse.reached(done); },
-          [&pulse](std::uint64_t, std::span<const driftgate_row>) { return pulse.failure(); });
+          options, [&rank_progress](std::uint64_t done, std::uint64_t) { rank_progress.reached(done); },
+          [&rank_progress](std::uint64_t, std::span<const driftgate_row>) {
+            return rank_progress.failure();
+          });
       if (!table) {
-        // Before the pulse's thread is joined, which may wait for the others.
+        // Before the progress thread is joined, which may wait for the others.
         parts.collective.leave(at_rank(table.error(), parts.collective.rank(), parts.collective.size()));
         return std::unexpected(table.error());
       }
       text = serialise(*table);
     }
-    TRY(pulse.finish());
+    TRY(rank_progress.finish());
   }
   auto texts = TRY(parts.collective.gather_text({"the ranks' tables", parts.ranks.timeout}, text));
   return merged(texts, options.top_rows);

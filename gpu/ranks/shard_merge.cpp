@@ -25,8 +25,8 @@ double kl_of(const cpu::Pass1& sums) {
   return sums.g / sums.l_p - (u - std::log1p(u));
 }
 
-double log_ratio(const cpu::Pass1& sums, const cpu::RealisedLogits& stored, double temperature) {
-  const cpu::RealisedLogits token = cpu::bounded(stored, sums, temperature);
+double log_ratio(const cpu::Pass1& sums, const cpu::TargetLogits& stored, double temperature) {
+  const cpu::TargetLogits token = cpu::bounded(stored, sums, temperature);
   return ((token.train - token.inf) / temperature - sums.c) + cpu::offset_of(sums);
 }
 
@@ -71,10 +71,10 @@ struct ShardMerger::View {
     for (std::uint32_t rank = 0; rank < merger.ranks_; ++rank) out += partial(rank).nonfinite;
     return out;
   }
-  [[nodiscard]] std::optional<cpu::RealisedLogits> token() const {
+  [[nodiscard]] std::optional<cpu::TargetLogits> token() const {
     for (std::uint32_t rank = 0; rank < merger.ranks_; ++rank) {
       const driftgate_shard_partial& part = partial(rank);
-      if (part.has_token != 0) return cpu::RealisedLogits{part.token_train, part.token_inf};
+      if (part.has_token != 0) return cpu::TargetLogits{part.token_train, part.token_inf};
     }
     return std::nullopt;
   }

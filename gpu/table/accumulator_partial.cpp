@@ -54,7 +54,7 @@ void Accumulator::add_partial(std::int64_t position, std::int64_t token, const P
     add_bounds(sequence, row);
     if (row.unknown) ++table_.partial.unknown_rows;
     if (row.kl_estimate && row.logprob_train && row.logprob_inf) {
-      sequence.realised.k3 += *row.kl_estimate - cpu::phi(*row.logprob_train - *row.logprob_inf);
+      sequence.target.k3 += *row.kl_estimate - cpu::phi(*row.logprob_train - *row.logprob_inf);
     }
   }
   add_profile(sequence_of_row_[index], profile_row(position, exact), std::move(worst));

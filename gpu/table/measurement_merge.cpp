@@ -39,7 +39,7 @@ const char* difference(const MeasurementTable& a, const MeasurementTable& b) {
   if (a.ppo_clip != b.ppo_clip) return "ppo_clip";
   if (a.is_clip != b.is_clip) return "is_clip";
   if (a.partial.mode != b.partial.mode) return "modes";
-  if (a.has_tokens != b.has_tokens) return "whether there are realised tokens";
+  if (a.has_tokens != b.has_tokens) return "whether there are target tokens";
   if (a.rows_on_cpu.has_value() != b.rows_on_cpu.has_value()) return "kinds of device";
   if (a.thresholds != b.thresholds) return "thresholds";
   const auto where = [](const SliceHistograms& slice) -> const auto& {

@@ -176,7 +176,7 @@ void visit_fields(auto& a, auto& v) requires
   visit_all(a, v.metric, v.value, v.above);
 }
 void visit_fields(auto& a, auto& v) requires
-    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, RealisedSums> {
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, TargetTokenSums> {
   visit_all(a, v.n, v.log_w, v.w, v.w_squares, v.abs_w_minus_1, v.k3, v.abs_log_w, v.exp_abs_log_w, v.log_p,
             v.log_q, v.outside_clip, v.in_band, v.p, v.q, v.p_squares, v.q_squares, v.pq, v.excess_is_clip,
             v.min_log_q);
@@ -216,8 +216,8 @@ void visit_fields(auto& a, auto& v) requires
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceRow> {
-  visit_all(a, v.sequence, v.rows, v.metrics, v.head_tail_tv, v.beyond, v.realised, v.top_train,
-            v.top_inf, v.contrast, v.bounds);
+  visit_all(a, v.sequence, v.rows, v.metrics, v.head_tail_tv, v.beyond, v.target, v.top_train, v.top_inf,
+            v.contrast, v.bounds);
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceInfo> {

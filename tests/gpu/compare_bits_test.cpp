@@ -160,7 +160,7 @@ TEST_CASE("what captures do not hold, or hold in other types, is refused with th
         std::string::npos);
 }
 
-TEST_CASE("log-probabilities are those of realised tokens and of lists, with the ids that they belong to") {
+TEST_CASE("log-probabilities are those of target tokens and of lists, with the ids that they belong to") {
   PartialDraft lists;
   for (std::int32_t row = 0; row < 4; ++row) lists.add_row(1, row, 3, -0.5F, {{3, -0.5F}, {4, -1.5F}});
   CHECK(bits_of(compared(lists, lists, {"logprobs"}), "logprobs").count == 0);

@@ -73,8 +73,8 @@ std::string difference(const MeasurementTable& a, const MeasurementTable& b) {
                         near(p.sum, q.sum, size * static_cast<double>(p.n));
       if (!same) return std::string(schema::to_string(static_cast<Metric>(m))) + " of a sequence";
     }
-    if (x.realised.n != y.realised.n) return "realised";
-    if (!near(x.realised.w, y.realised.w, x.realised.w)) return "w";
+    if (x.target.n != y.target.n) return "target tokens";
+    if (!near(x.target.w, y.target.w, x.target.w)) return "w";
   }
   return "";
 }

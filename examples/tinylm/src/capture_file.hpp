@@ -18,7 +18,7 @@ struct CaptureIdentity {
 
 class CaptureRows {
  public:
-  /// `index` is that of the realised token in its sequence; its row's position is the token before it.
+  /// `index` is that of the target token in its sequence; its row's position is the token before it.
   void add(std::int32_t sequence, std::size_t index, std::int32_t token, std::span<const float> logits) {
     add(sequence, index, token, logits, logits);
   }

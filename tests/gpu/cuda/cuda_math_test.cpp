@@ -4,7 +4,7 @@
 
 #include "tests/gpu/emulated_rows.hpp"
 #include "tests/gpu/kernels.hpp"
-#include "tests/gpu/marked_rows.hpp"
+#include "tests/gpu/sentinel_rows.hpp"
 
 using namespace driftgate;
 using namespace driftgate::gpu;
@@ -75,10 +75,10 @@ TEST_CASE("the device's float64 form agrees with the oracle on random rows") {
   }
 }
 
-TEST_CASE("a mark leaves the other tokens' figures what they are on the device") {
-  for (const Case& test : marked_rows()) {
+TEST_CASE("a sentinel does not change the figures of the other tokens on the device") {
+  for (const Case& test : sentinel_rows()) {
     CAPTURE(test.text);
-    check_marked_row(test, run(test, {2, 64, 4'096}, kSeed));
+    check_sentinel_row(test, run(test, {2, 64, 4'096}, kSeed));
   }
 }
 

@@ -45,7 +45,7 @@ std::int32_t hidden_measure(void*, const driftgate_hidden_batch* batch, driftgat
     std::memcpy(&first, row, sizeof(first));
     rows[i] = {};
     rows[i].values[0] = static_cast<double>(first);
-    rows[i].status = i % 3 == 1 ? DRIFTGATE_ROW_ELSEWHERE : DRIFTGATE_ROW_OK;
+    rows[i].status = i % 3 == 1 ? DRIFTGATE_ROW_NOT_MEASURED : DRIFTGATE_ROW_OK;
   }
   return DRIFTGATE_OK;
 }

@@ -88,7 +88,7 @@ TEST_CASE("chat answers are read, and -9999 is unknown") {
   CHECK(rows.rows[1].list.size() == 1);
 }
 
-TEST_CASE("vLLM's realised token is listed only when its rank is among the others'") {
+TEST_CASE("vLLM's target token is listed only when its rank is among the others'") {
   const EngineRows rows = must_read(Format::vllm, kVllm);
   REQUIRE(rows.rows.size() == 2);
   CHECK(rows.rows[0].token == 6);

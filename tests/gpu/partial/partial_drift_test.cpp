@@ -171,7 +171,7 @@ TEST_CASE("unknown rows widen the bounds and are found") {
   REQUIRE(finding != nullptr);
   CHECK_FALSE(finding->decides);
   CHECK(bound_of(summarise(table), Metric::tv).max_upper == 1);
-  CHECK(table.sequences[0].realised.n == 7);
+  CHECK(table.sequences[0].target.n == 7);
 }
 
 TEST_CASE("log-probabilities that were rounded to bf16 are found and widen the bounds") {

@@ -15,17 +15,17 @@ namespace driftgate::gpu {
 /// While each rank measures rows of its own, a thread of each tells the others how many are done, in rounds
 /// that all ranks reach at about the same time. A rank that does not reach a round within the timeout after
 /// this one is a failure, which names it; the computation itself never waits.
-class RankPulse {
+class RankProgress {
  public:
   static constexpr std::uint64_t kMaxRounds = 4'096;
 
   /// `own` rows are this rank's, `longest` those of the rank with most, `total` those of all.
-  RankPulse(Collective& collective, std::chrono::milliseconds timeout, std::uint64_t own,
-            std::uint64_t longest, std::uint64_t total, Progress progress);
-  RankPulse(const RankPulse&) = delete;
-  RankPulse& operator=(const RankPulse&) = delete;
+  RankProgress(Collective& collective, std::chrono::milliseconds timeout, std::uint64_t own,
+               std::uint64_t longest, std::uint64_t total, Progress progress);
+  RankProgress(const RankProgress&) = delete;
+  RankProgress& operator=(const RankProgress&) = delete;
   /// Ends the rounds early unless `finish` was called.
-  ~RankPulse();
+  ~RankProgress();
 
   void reached(std::uint64_t rows);
   /// The error of a round so far.
