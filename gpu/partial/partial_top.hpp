@@ -6,7 +6,8 @@
 
 #include "gpu/partial/partial_row.hpp"
 
-/// What lists of the most likely tokens tell of the order of tokens. Parts of `measure_partial_row`.
+/// Conclusions from lists of the most likely tokens about the order of tokens: parts of
+/// `measure_partial_row`.
 namespace driftgate::gpu {
 
 [[nodiscard]] double error_of(double logprob, const LogprobError& error);
@@ -21,7 +22,8 @@ namespace driftgate::gpu {
 [[nodiscard]] std::vector<ListedToken> surely_listed(std::span<const ListedToken> list,
                                                      const PartialInput& input);
 
-/// Bounds of top1_flip. `unnamed_*`: mass that no named token holds, which in mode matched may be one token.
+/// Bounds of top1_flip. `unnamed_*`: the mass of all tokens that were not reported; in mode matched it may be
+/// that of one token.
 [[nodiscard]] Interval top1_bounds(const PartialInput& input, double unnamed_train, double unnamed_inf);
 [[nodiscard]] Interval overlap_bounds(const PartialInput& input);
 [[nodiscard]] Interval margin_bounds(const PartialInput& input);
