@@ -100,9 +100,8 @@ std::string types_differ(const char* tensor, const Capture& train, const Capture
     return type ? std::string(to_string(*type)) : std::string("of several types");
   };
   return fmt::format(
-      "{} is {} in the capture of K_train and {} in that of K_inf, and bits of different types are never "
-      "equal: "
-      "capture both kernels in one type, the one that they compute in",
+      "{} is {} in the capture of K_train and {} in that of K_inf, and values of different types never have "
+      "equal bits: capture both kernels in the type that they compute in",
       tensor, name(a), name(b));
 }
 
@@ -110,9 +109,9 @@ Plan plan_logits(const Capture& train, const Capture& inf) {
   Plan plan;
   if (train.mode() != CaptureMode::full) {
     plan.refused = fmt::format(
-        "captures in {} mode hold no logits as the kernels computed them{}: capture the logits themselves",
+        "captures in {} mode hold no logits as the kernels computed them{}: capture full logits",
         to_string(train.mode()),
-        train.mode() == CaptureMode::hidden ? " (driftgate forms them from the head in its own arithmetic)"
+        train.mode() == CaptureMode::hidden ? " (driftgate computes them from the head in its own arithmetic)"
                                             : "");
     return plan;
   }
@@ -126,9 +125,9 @@ Plan plan_logits(const Capture& train, const Capture& inf) {
 
 void plan_lists(const Capture& train, const Capture& inf, Plan& plan) {
   if (train.columns() != inf.columns()) {
-    plan.refused =
-        fmt::format("the lists have {} tokens by K_train and {} by K_inf: ask both engines for as many",
-                    train.columns(), inf.columns());
+    plan.refused = fmt::format(
+        "the lists have {} tokens by K_train and {} by K_inf: request lists of one length from both engines",
+        train.columns(), inf.columns());
     return;
   }
   plan.refused = types_differ("topk_ids", train, inf, &CaptureSegment::id_dtype);
@@ -159,8 +158,7 @@ Plan plan_logprobs(const Capture& train, const Capture& inf) {
   if (plan.refused.empty() && plan.pairs.empty()) {
     plan.refused =
         "the captures hold no log-probabilities (tensors logprobs, topk_logprobs): those that driftgate "
-        "forms "
-        "from logits are its own arithmetic; hold the logits equal instead";
+        "computes from logits depend on its own arithmetic; compare the bits of the logits instead";
   }
   return plan;
 }
@@ -233,8 +231,7 @@ std::string text_of(const Capture& train, const std::string& what, const Plan& p
   const auto column = std::ranges::find(plan.pairs, at.tensor, [](const Pair& p) { return p.column.tensor; });
   return fmt::format(
       "the bits of the {} differ in {} of {} rows, first in sequence {}{} at position {}, row {} of the "
-      "captures: "
-      "element {} of {} ({}) is {} by K_train and {} by K_inf",
+      "captures: element {} of {} ({}) is {} by K_train and {} by K_inf",
       what, found.differing, train.rows(), sequence, id, train.positions()[static_cast<std::size_t>(at.row)],
       at.row, at.element, at.tensor, to_string(column->column.dtype), pattern(at.train, column->column),
       pattern(at.inf, column->column));
@@ -283,7 +280,7 @@ Result<std::optional<MeasurementTable>> measure_other_tokens(const Capture& trai
       {kOtherTokens, "both", true, 1, train.rows(),
        fmt::format(
            "the captures hold different tokens from row {} on ({} by K_train, {} by K_inf), so that the "
-           "kernels did not see the same text and no figure of one can be held against the other",
+           "kernels did not process the same text, and their figures cannot be compared",
            a - train.token_ids().begin(), *a, *b)});
   Accumulator accumulator(std::move(empty), train.sequence_ids());
   if (corpus != nullptr) {

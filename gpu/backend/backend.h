@@ -31,7 +31,7 @@ enum {
   DRIFTGATE_ROW_NONFINITE = 1,    /**< NaN or infinite logits: every figure is NaN but `nonfinite` */
   DRIFTGATE_ROW_ALL_MASKED = 2,   /**< -Inf everywhere in both kernels: no distribution */
   DRIFTGATE_ROW_TOKEN_MASKED = 3, /**< the target token is -Inf in both kernels */
-  DRIFTGATE_ROW_NOT_MEASURED = 4  /**< of hidden_measure alone: the engine can not have this row's figures at
+  DRIFTGATE_ROW_NOT_MEASURED = 4  /**< of hidden_measure alone: the engine cannot have this row's figures at
                                     the  accuracy that is asked for; measure it another way */
 };
 

@@ -13,7 +13,7 @@ namespace driftgate::gpu {
 
 inline constexpr const char* kCudaLibrary = "libdriftgate_cuda.so";
 
-/// An open engine of some backend. What was asked for is what is used: a backend that can not be had is
+/// An open engine of some backend. What was asked for is what is used: a backend that cannot be had is
 /// an error, never another backend in its place.
 class Backend {
  public:

@@ -178,8 +178,7 @@ Result<void> compare_lists(const Capture& train, const Capture& inf) {
     if (a == b) continue;
     return schema::fail(
         schema::ErrorCode::not_comparable,
-        fmt::format("the captures can not be compared: the ids of matched lists differ first in row {}",
-                    row));
+        fmt::format("the captures cannot be compared: the ids of matched lists differ first in row {}", row));
   }
   return {};
 }

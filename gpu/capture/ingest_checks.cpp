@@ -80,8 +80,8 @@ std::optional<CaptureFinding> find_positive(const Capture& capture, const char* 
       true,
       count,
       values,
-      fmt::format("{} of {} log-probabilities of {} are positive, up to {:.4g}: they are no "
-                  "logarithms of probabilities (logits, or a negated loss?)",
+      fmt::format("{} of {} log-probabilities of {} are positive, up to {:.4g}: they are not "
+                  "logarithms of probabilities (are they logits, or a negated loss?)",
                   count, values, side, most)};
 }
 
@@ -121,7 +121,7 @@ std::optional<CaptureFinding> find_mass(const Capture& capture, const char* side
                         count,
                         capture.rows(),
                         fmt::format("the listed probabilities of {} sum to more than 1 in {} of {} rows, up "
-                                    "to {:.4g}: they are not of one distribution",
+                                    "to {:.4g}: they do not belong to one distribution",
                                     side, count, capture.rows(), most)};
 }
 
@@ -234,7 +234,7 @@ std::optional<CaptureFinding> find_shift(const Capture& train, const Capture& in
         train.rows(),
         fmt::format("off by one: the log-probabilities of train agree with those of inf one row {} (mean "
                     "difference {:.4g}) far better than with those of the same row ({:.4g}); one capture "
-                    "gives each token the row before or after its own",
+                    "pairs each token with the row before or after its own",
                     shift > 0 ? "later" : "earlier", found.shifted / n, found.own / n)};
   }
   return std::nullopt;
@@ -302,7 +302,7 @@ std::optional<CaptureFinding> find_processing(const Capture& train, const Captur
         slope.n,
         slope.n,
         fmt::format("the log-probabilities of inf are those of train times {:.3g} up to a constant in each "
-                    "row: one engine divided by a temperature (about {:.3g}) that the other did not; "
+                    "row: only one of the engines divided by a temperature (about {:.3g}); "
                     "capture raw log-probabilities",
                     ratio, 1 / ratio)};
   }

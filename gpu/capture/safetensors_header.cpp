@@ -52,7 +52,7 @@ std::unexpected<schema::Error> broken(std::string_view rule, std::string detail)
 }
 
 /// Builds the header while the JSON text is scanned: nothing is kept that the rules do not allow, and
-/// nesting can not grow a stack.
+/// nesting cannot grow a stack.
 class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
  public:
   SafetensorsHeader header;

@@ -17,7 +17,7 @@ namespace {
 std::unexpected<schema::Error> write_error(const std::filesystem::path& path) {
   const int code = errno;
   return schema::fail(code == ENOSPC || code == EDQUOT ? ErrorCode::storage_full : ErrorCode::io,
-                      "can not write " + path.string() + ": " + std::strerror(code));
+                      "cannot write " + path.string() + ": " + std::strerror(code));
 }
 
 bool write_at(int fd, std::uint64_t offset, const void* data, std::size_t size) {
@@ -69,7 +69,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path&
   const auto status = std::filesystem::status(path, none);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
       !std::filesystem::is_directory(status)) {
-    return schema::fail(ErrorCode::io, "can not write " + path.string() + ": it is no regular file");
+    return schema::fail(ErrorCode::io, "cannot write " + path.string() + ": it is not a regular file");
   }
   writer.path_ = path;
   writer.partial_ = path.string() + ".partial";

@@ -110,7 +110,8 @@ std::int32_t shard_pass2(void* engine, const driftgate_batch* batch, const drift
     return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   auto& self = *static_cast<Engine*>(engine);
   if (!self.shards || !self.shards->follows(*batch, *shard))
-    return refuse(DRIFTGATE_INVALID, "pass 2 of a batch whose pass 1 this slot has not seen", message, bytes);
+    return refuse(DRIFTGATE_INVALID, "pass 2 was called for a batch that had no pass 1 in this slot", message,
+                  bytes);
   try {
     self.shards->pass2(*batch, *shard, {rows, batch->rows}, {terms, batch->rows});
   } catch (const std::exception& error) {

@@ -124,7 +124,7 @@ void PartEngine::sum_tiles(const RowColumns& columns, const KeptPart& kept, TopL
 }
 
 /// As RowEngine::balance, of a part by itself: the offset between its own masses of p and q becomes what a
-/// second pass says, so that parts can be merged before the second pass of the row. False when that can not
+/// second pass says, so that parts can be merged before the second pass of the row. False when that cannot
 /// be.
 bool PartEngine::balance(const RowColumns& columns, const KeptPart& kept, Pass1& sums) {
   constexpr double kBalanced = 4e-7, kHopeless = 0.5;

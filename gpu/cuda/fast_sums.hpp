@@ -19,7 +19,7 @@ DRIFTGATE_HD float drift_of(float z, float y, const Frame& frame) {
   return (s - frame.pivot) + (((z - (s - part)) - (y + part)) - frame.pivot_low);
 }
 
-/// Pass 1 as FastRow::sums. `Part`: of a part of a row, where Σf·(y − y_top) can not wait for pass 2.
+/// Pass 1 as FastRow::sums. `Part`: of a part of a row, where Σf·(y − y_top) cannot wait for pass 2.
 template <bool Part>
 struct FirstSums {
   float values[kFirstSums] = {};

@@ -46,7 +46,7 @@ DRIFTGATE_HD SampleView judge_sample(Ctx& ctx, std::uint32_t parts, std::uint32_
       const float other = top(j);
       if (!(other > -HUGE_VALF)) continue;
       above += other > own_top || (other == own_top && j < i) ? 1U : 0U;
-      // Only the heaviest are told apart: what is far below them can not be one.
+      // Only the heaviest are told apart: what is far below them cannot be one.
       if (heavier > kSeenOnce) continue;
       const double others = weight(j);
       heavier += others > own || (others == own && j < i) ? 1U : 0U;

@@ -46,8 +46,9 @@ HiddenPipeline::HiddenPipeline(const driftgate_hidden_heads& heads, std::uint32_
   head_bytes_ = counted.used();
   if (const std::uint64_t free = free_bytes(); head_bytes_ + scratch_bytes() > free) {
     throw CudaError("the heads of these hidden states take " + mebibytes(head_bytes_) +
-                    " of device memory and " + mebibytes(scratch_bytes()) + " are needed beside them; " +
-                    mebibytes(free) + " are free: measure them with --device cpu or on a larger device");
+                    " of device memory, and " + mebibytes(scratch_bytes()) +
+                    " of scratch are needed besides; " + mebibytes(free) +
+                    " are free: measure them with --device cpu or on a larger device");
   }
   heads_.reserve(head_bytes_);
   bring_heads(heads, bias);

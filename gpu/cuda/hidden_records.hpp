@@ -125,7 +125,7 @@ struct HiddenState {
   double target_z, target_drift;
   double swept;             ///< mass of the columns that are not in float64
   std::uint32_t exact;      ///< columns in float64
-  std::uint32_t not_measured;  ///< 1: the figures can not be had here at the accuracy that is asked for
+  std::uint32_t not_measured;  ///< 1: the figures cannot be had here at the accuracy that is asked for
   std::uint32_t second;     ///< 1: pass 2 is wanted
 };
 

@@ -63,7 +63,7 @@ void RowPipeline::stage(const Side& side, std::uint64_t first, std::uint64_t row
   const std::uint64_t useful = rows * side.pitch / kLeastCopyBytes;
   const std::uint64_t threads =
       std::clamp<std::uint64_t>(std::min({std::uint64_t{threads_}, rows, useful}), 1, kMaxCopyThreads);
-  std::vector<std::jthread> others;  // joined even when one can not be started
+  std::vector<std::jthread> others;  // joined even when one cannot be started
   for (std::uint64_t i = 1; i < threads; ++i) {
     others.emplace_back(copy, rows * i / threads, rows * (i + 1) / threads);
   }

@@ -19,13 +19,13 @@ namespace {
 /// was appended and is not listed.
 Result<void> read_vllm_row(const Place& entries, Reading& reading, EngineRow row) {
   if (!entries.value.is_object())
-    return reading.fail(entries, "is no object from token ids to log-probabilities");
+    return reading.fail(entries, "is not an object from token ids to log-probabilities");
   for (const auto& [key, value] : entries.value.items()) {
     const Place entry{value, entries.pointer + "/" + schema::pointer_token(key)};
     const auto id = id_in(key);
-    if (!id) return reading.fail(entry, "is not named by a token id from 0 to 2147483647");
+    if (!id) return reading.fail(entry, "is not a token id from 0 to 2147483647");
     if (!entry.value.is_object() && !entry.is_null())
-      return reading.fail(entry, "is no object with 'logprob', as vLLM's server answers it");
+      return reading.fail(entry, "is not an object with 'logprob', as vLLM's server returns it");
     const auto logprob = entry.find("logprob");
     if (!logprob) continue;
     if (*id != row.token) {
@@ -45,12 +45,12 @@ Result<void> read_vllm_row(const Place& entries, Reading& reading, EngineRow row
 }
 
 Result<void> read_vllm_prompt(const Place& prompt, const std::optional<Place>& ids, Reading& reading) {
-  if (!prompt.is_array()) return reading.fail(prompt, "is no list");
+  if (!prompt.is_array()) return reading.fail(prompt, "is not a list");
   if (!ids || !ids->is_array() || ids->size() != prompt.size()) {
     return reading.fail(
         prompt,
         "needs 'prompt_token_ids' of the same length beside it to say which token follows in the sequence: "
-        "ask vLLM for them with return_token_ids");
+        "request them with return_token_ids");
   }
   const std::int64_t sequence = reading.next_sequence();
   for (std::size_t i = 0; i < prompt.size(); ++i) {
@@ -79,7 +79,7 @@ Result<void> read_sglang_row(const Place& token, const std::optional<Place>& lis
   const auto known = TRY(reading.logprob(own.logprob));
   row.logprob = known;
   if (list && !list->is_null()) {
-    if (!list->is_array()) return reading.fail(*list, "is no list");
+    if (!list->is_array()) return reading.fail(*list, "is not a list");
     for (std::size_t i = 0; i < list->size(); ++i) {
       const auto entry = TRY(triple(list->at(i), reading));
       const auto listed = TRY(reading.id(entry.id));
@@ -98,7 +98,7 @@ Result<std::size_t> read_sglang_part(const Place& meta, const SglangNames& names
                                      std::size_t position, Reading& reading) {
   const auto tokens = meta.find(names.tokens);
   if (!tokens) return position;
-  if (!tokens->is_array()) return reading.fail(*tokens, "is no list");
+  if (!tokens->is_array()) return reading.fail(*tokens, "is not a list");
   const auto lists = meta.find(names.lists);
   if (lists && (!lists->is_array() || lists->size() != tokens->size())) {
     return reading.fail(*lists, std::string("is not as long as '") + names.tokens + "'");

@@ -28,7 +28,7 @@ Result<void> each_choice(const Place& response, Reading& reading, const char* hi
 }
 
 Result<void> read_top(const Place& top, Reading& reading, EngineRow& row) {
-  if (!top.value.is_object()) return reading.fail(top, "is no object from tokens to log-probabilities");
+  if (!top.value.is_object()) return reading.fail(top, "is not an object from tokens to log-probabilities");
   for (const auto& [text, value] : top.value.items()) {
     const Place place{value, top.pointer + "/" + schema::pointer_token(text)};
     const auto id = TRY(reading.id_of_text(text, place));
@@ -73,7 +73,7 @@ Result<void> read_chat_token(const Place& item, Reading& reading, EngineRow row)
   }
   const auto tops = item.find("top_logprobs");
   for (std::size_t i = 0; tops && i < tops->size(); ++i) {
-    if (!tops->is_array()) return reading.fail(*tops, "is no list");
+    if (!tops->is_array()) return reading.fail(*tops, "is not a list");
     const Place top = tops->at(i);
     const auto text = top.find("token"), logprob = top.find("logprob");
     if (!text) return reading.fail(top, "has no 'token'");

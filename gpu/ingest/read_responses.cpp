@@ -34,7 +34,7 @@ Result<void> read_response(Format format, const Place& response, Reading& readin
     case Format::llamacpp_logits:
       break;
   }
-  return reading.fail(response, "is JSON, and llamacpp-logits is a binary file");
+  return reading.fail(response, "is JSON, but llamacpp-logits is a binary format");
 }
 
 Result<void> read_document(Format format, std::string_view text, Reading& reading, const std::string& name) {
@@ -69,24 +69,24 @@ std::optional<Format> format_from_name(std::string_view name) {
 
 Result<TokenMap> TokenMap::read(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) return schema::fail(ErrorCode::io, "can not open the token map " + path);
+  if (!stream) return schema::fail(ErrorCode::io, "cannot open the token map " + path);
   std::error_code none;
   if (std::filesystem::file_size(path, none) > kMaxDocumentBytes) {
     return schema::fail(
         ErrorCode::limit_exceeded,
-        fmt::format("the token map {} is no file of at most {} bytes", path, kMaxDocumentBytes));
+        fmt::format("the token map {} is not a readable file of at most {} bytes", path, kMaxDocumentBytes));
   }
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   const auto document = TRY(schema::parse_json(text, kLimits, "the token map " + path));
   TokenMap out;
   if (!document.is_object()) {
     return schema::fail(ErrorCode::invalid_document,
-                        "the token map " + path + " is no object from token text to token id");
+                        "the token map " + path + " is not an object from token text to token id");
   }
   for (const auto& [token, id] : document.items()) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= std::uint64_t{kEndOfIds}) {
       return schema::fail(ErrorCode::invalid_document,
-                          fmt::format("the token map {} gives no id for {}: a whole number from 0 to "
+                          fmt::format("the token map {} gives no id for {}: an integer from 0 to "
                                       "2147483647 is needed",
                                       path, schema::pointer_token(token)));
     }

@@ -43,8 +43,9 @@ std::unexpected<schema::Error> refuse(const std::string& name, const std::string
 
 Result<Header> read_header(std::string_view bytes, std::size_t listed, const std::string& name) {
   if (!bytes.starts_with(kMagic)) {
-    return refuse(name,
-                  "this is no file of llama.cpp's --kl-divergence-base: it does not start with _logits_");
+    return refuse(
+        name,
+        "this is not a file written by llama.cpp's --kl-divergence-base: it does not start with _logits_");
   }
   if (bytes.size() < kHeaderBytes) return refuse(name, "the file ends within its header");
   const Header out{number_at<std::uint32_t>(bytes, 8), number_at<std::uint32_t>(bytes, 12),
@@ -67,7 +68,7 @@ Result<Header> read_header(std::string_view bytes, std::size_t listed, const std
   }
   const std::uint64_t wanted = kHeaderBytes + 4 * out.tokens() + rows * out.row_bytes();
   if (bytes.size() != wanted) {
-    return refuse(name, fmt::format("the file has {} bytes where its header asks for {}: was it cut short?",
+    return refuse(name, fmt::format("the file has {} bytes where its header asks for {}: is it truncated?",
                                     bytes.size(), wanted));
   }
   return out;
@@ -123,7 +124,7 @@ Result<EngineRows> read_saved_logits(std::string_view bytes, const ReadOptions& 
       const std::string where = fmt::format("row {} of chunk {}", i, chunk);
       if (!(codes.scale >= 0 && codes.scale <= kMaxScale * 1.001F) || !std::isfinite(codes.least) ||
           codes.least > 0) {
-        return refuse(name, where + " has a scale or a least log-probability that can not be");
+        return refuse(name, where + " has an impossible scale or least log-probability");
       }
       EngineRow row{options.first_sequence + chunk, position, 0, {}, {}};
       const std::size_t token_at = kHeaderBytes + 4 * (std::size_t{chunk} * header.context + position);
@@ -135,7 +136,7 @@ Result<EngineRows> read_saved_logits(std::string_view bytes, const ReadOptions& 
       const auto token = static_cast<std::uint32_t>(row.token);
       if (codes.known(token)) row.logprob = codes.logprob(token);
       keep_likeliest(codes, header.vocabulary, count, scratch, row);
-      if (row.list.empty()) return refuse(name, where + " says of no token how likely it is");
+      if (row.list.empty()) return refuse(name, where + " gives the log-probability of no token");
       out.logprob_error = std::max(out.logprob_error, static_cast<double>(codes.scale) / 2);
       out.rows.push_back(std::move(row));
     }

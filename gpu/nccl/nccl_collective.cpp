@@ -175,7 +175,7 @@ std::int32_t NcclCollective::State::wait(std::uint32_t timeout_ms, const std::fu
     }
     if (left) {
       abort();
-      return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the wait ended", "this rank has given up");
+      return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the wait ended", "this rank has left");
     }
     if (late) {
       abort();
@@ -189,10 +189,10 @@ std::int32_t NcclCollective::State::run(std::uint32_t timeout_ms, const void* fr
                                         void* to, std::uint64_t out, const Enqueue& enqueue,
                                         driftgate_fault& fault) {
   if (comm == nullptr)
-    return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the communicator", "was aborted before");
+    return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the communicator", "was aborted by an earlier error");
   if (left) {
     abort();
-    return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the call was not begun", "this rank has given up");
+    return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the call was not started", "this rank has left");
   }
   // The current device is a matter of the calling thread, and calls come from several.
   if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess)

@@ -52,13 +52,13 @@ Result<PartialInfo> partial_info(const Capture& train, const Capture& inf, const
   if (device != "cpu") {
     return schema::fail(
         ErrorCode::unsupported,
-        fmt::format("captures in {} mode are measured on the cpu, and the device is {}", mode, device));
+        fmt::format("captures in {} mode are measured on the cpu only, but the device is {}", mode, device));
   }
   if (wants_rows) {
     return schema::fail(
         ErrorCode::unsupported,
-        fmt::format("captures in {} mode give bounds and not figures of each row, so the rows "
-                    "can not be written; capture logits",
+        fmt::format("captures in {} mode give bounds instead of figures of each row, so the rows "
+                    "cannot be written; capture full logits",
                     mode));
   }
   if (top_k == 0 || top_k > cpu::kMaxTopK)
@@ -108,8 +108,8 @@ void note_unknown_rows(MeasurementTable& table) {
   table.partial.findings.push_back(
       {kUnknownRows, "both", false, table.partial.unknown_rows, table.rows,
        fmt::format(
-           "{} of {} rows name no token that the other kernel names too: nothing is known of them but "
-           "that they exist, and unknown is not zero",
+           "in {} of {} rows the kernels reported no token in common: nothing is known of these rows, and "
+           "unknown is not zero",
            table.partial.unknown_rows, table.rows)});
 }
 

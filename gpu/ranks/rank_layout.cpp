@@ -52,7 +52,7 @@ schema::Result<std::vector<Range>> column_ranges(std::uint32_t vocabulary, std::
   if (ranks > vocabulary) {
     return schema::fail(
         schema::ErrorCode::invalid_argument,
-        fmt::format("a vocabulary of {} columns can not be split over {} ranks", vocabulary, ranks));
+        fmt::format("a vocabulary of {} columns cannot be split over {} ranks", vocabulary, ranks));
   }
   const std::uint64_t block = vocabulary / ranks >= kBlockColumns * kLeastBlocks ? kBlockColumns : 1;
   std::vector<Range> out;

@@ -51,7 +51,7 @@ Result<void> RankProgress::finish() {
 void RankProgress::run() {
   for (std::uint64_t number = 1; number <= rounds_; ++number) {
     {
-      // Written so that it can not overflow for any number of rows.
+      // Written so that it cannot overflow for any number of rows.
       const std::uint64_t due = own_ / rounds_ * number + own_ % rounds_ * number / rounds_;
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stop_ || reached_ >= due; });

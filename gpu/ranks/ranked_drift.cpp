@@ -52,7 +52,7 @@ std::uint64_t job_digest(const Parts& parts) {
 Result<void> check_agreement(const Parts& parts) {
   const std::uint64_t mine = job_digest(parts);
   std::vector<std::uint64_t> all(parts.collective.size());
-  if (auto ok = parts.collective.all_gather({"what is measured", parts.ranks.timeout},
+  if (auto ok = parts.collective.all_gather({"comparing captures and options", parts.ranks.timeout},
                                             std::as_bytes(std::span(&mine, 1)),
                                             std::as_writable_bytes(std::span(all)));
       !ok) {
@@ -62,8 +62,8 @@ Result<void> check_agreement(const Parts& parts) {
     if (all[rank] == all[0]) continue;
     return std::unexpected(
         at_rank({ErrorCode::not_comparable,
-                 "this rank sees other captures or options than rank 0: give every rank the same "
-                 "arguments, and paths that lead to the same files",
+                 "this rank has other captures or options than rank 0: start every rank with the same "
+                 "arguments, and with paths of the same files",
                  {},
                  nullptr},
                 rank, parts.collective.size()));
@@ -115,7 +115,7 @@ Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
             return rank_progress.failure();
           });
       if (!table) {
-        // Before the progress thread is joined, which may wait for the others.
+        // Before joining the progress thread, which may be waiting for the others.
         parts.collective.leave(at_rank(table.error(), parts.collective.rank(), parts.collective.size()));
         return std::unexpected(table.error());
       }
@@ -163,18 +163,17 @@ Result<Table> measure_part(const Parts& parts, const Progress& progress, const R
   if (parts.options.top_rows > kMaxWorstRows)
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
   if (is_partial(parts.train.mode())) {
-    return schema::fail(
-        ErrorCode::unsupported,
-        fmt::format("captures in {} mode are small and are measured by one rank: leave --ranks "
-                    "and mpirun out",
-                    to_string(parts.train.mode())));
+    return schema::fail(ErrorCode::unsupported,
+                        fmt::format("captures in {} mode are small and are measured by one rank: run without "
+                                    "--ranks and mpirun",
+                                    to_string(parts.train.mode())));
   }
   if (parts.ranks.shard == Shard::vocab) return measure_own_columns(parts, progress, sink);
   if (sink) {
     return schema::fail(
         ErrorCode::unsupported,
-        "the figures of single rows stay with the rank that measured them when rows are split; "
-        "ask for them with one rank or with --shard vocab");
+        "when rows are split, the figures of single rows stay with the rank that measured them; "
+        "use one rank or --shard vocab");
   }
   return measure_own_rows(parts, progress);
 }
@@ -205,9 +204,9 @@ Result<Table> measure_rank(Collective& collective, const Capture& train, const C
   if (table) return table;
   if (!devices) return left(table.error());
   devices->leave(table.error());
-  // NCCL does not know which rank it waited for; who does not come to this is the one.
+  // NCCL does not report which rank it waited for: the rank that does not reach this barrier is the one.
   const auto all = table.error().code == ErrorCode::deadline_exceeded
-                       ? collective.barrier({"who is there after NCCL's deadline", ranks.timeout})
+                       ? collective.barrier({"finding the missing rank after NCCL's deadline", ranks.timeout})
                        : Result<void>{};
   return left(all ? table.error() : all.error());
 }
@@ -221,7 +220,7 @@ ThreadRanksTable measure_in_threads(const Capture& train, const Capture& inf, co
                                     const MeasureOptions& options, const RankOptions& ranks,
                                     const std::vector<std::string>& devices, const Progress& progress,
                                     const RowSink& sink) {
-  // Owned by the work, which an abandoned thread may outlive this call with.
+  // Owned by the work, because an abandoned thread may outlive this call.
   struct State {
     MeasureOptions options;
     RankOptions ranks;

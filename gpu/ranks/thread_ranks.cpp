@@ -115,10 +115,10 @@ class Group {
                                       std::uint32_t rank) const {
     if (left_[rank]) return *left_[rank];
     if (left_[missing]) return *left_[missing];
-    return rank_error(
-        ErrorCode::deadline_exceeded, kNames[static_cast<int>(kind)], wait,
-        fmt::format("no sign of it within {:.3g} s", std::chrono::duration<double>(wait.timeout).count()),
-        missing, size());
+    return rank_error(ErrorCode::deadline_exceeded, kNames[static_cast<int>(kind)], wait,
+                      fmt::format("the rank did not respond within {:.3g} s",
+                                  std::chrono::duration<double>(wait.timeout).count()),
+                      missing, size());
   }
   void copy(const Operation& operation, std::uint32_t rank, std::span<std::byte> out) const {
     if (operation.kind == Kind::gather && rank != 0) return;

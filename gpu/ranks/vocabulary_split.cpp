@@ -227,7 +227,7 @@ class Split {
 Result<void> measure_split(const SplitJob& job, const Progress& progress, const RowSink& sink) {
   if (job.train.mode() != CaptureMode::full) {
     return schema::fail(ErrorCode::unsupported,
-                        fmt::format("the vocabulary of a capture in {} mode can not be split over ranks; "
+                        fmt::format("the vocabulary of a capture in {} mode cannot be split over ranks; "
                                     "split its rows instead (--shard rows)",
                                     to_string(job.train.mode())));
   }

@@ -8,7 +8,7 @@
 
 // Canonical bytes of a measurement table: "DGMT", a version, then every field in the order of the
 // header; integers and IEEE-754 doubles little-endian, strings and lists after a 64-bit count. The same
-// `visit` functions write and read, so the two can not disagree.
+// `visit` functions write and read, so that the two cannot disagree.
 
 namespace driftgate::gpu {
 
@@ -54,7 +54,8 @@ class Reader {
     text.assign(rest.substr(0, size));
     rest.remove_prefix(size);
   }
-  /// A count of items of at least `least_bytes` each, so that a lie can not make us reserve memory.
+  /// A count of items of at least `least_bytes` each; checked, so that a wrong count cannot make us reserve
+  /// memory.
   std::size_t count(std::size_t least_bytes) {
     std::uint64_t size = 0;
     number(size);
@@ -154,7 +155,7 @@ void visit_map(Archive& archive, T& values) {
     for (std::size_t i = 0; i < size && !archive.failed; ++i) {
       typename T::key_type key{};
       visit(archive, key);
-      // Keys out of order would be a second spelling of the same table.
+      // Keys in another order would be a second encoding of the same table.
       if (!values.empty() && !(values.rbegin()->first < key)) return archive.stop();
       visit(archive, values[key]);
     }
@@ -307,14 +308,14 @@ schema::Result<MeasurementTable> deserialise(std::string_view bytes) {
   if (!reader.failed && version != kVersion) {
     return schema::fail(schema::ErrorCode::unsupported,
                         "measurement table of version " + std::to_string(version) +
-                            ", this program reads version " + std::to_string(kVersion) +
+                            ", but this program reads version " + std::to_string(kVersion) +
                             "; use the program that wrote it");
   }
   MeasurementTable table;
   visit(reader, table);
   if (reader.failed) {
     return schema::fail(schema::ErrorCode::corrupt,
-                        "the measurement table is cut short or a count in it is wrong");
+                        "the measurement table is truncated or contains a wrong count");
   }
   if (!reader.rest.empty()) {
     return schema::fail(

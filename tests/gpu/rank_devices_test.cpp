@@ -44,7 +44,7 @@ TEST_CASE("libraries for MPI and NCCL that are absent are errors by name") {
   const auto mpi = open_mpi(kDefaultRankTimeout, "libdriftgate_no_such_mpi.so");
   REQUIRE_FALSE(mpi);
   CHECK(mpi.error().code == schema::ErrorCode::unavailable);
-  CHECK(mpi.error().message.find("ranks over MPI were asked for") != std::string::npos);
+  CHECK(mpi.error().message.find("ranks over MPI were requested") != std::string::npos);
   CHECK(mpi.error().message.find("libdriftgate_no_such_mpi.so") != std::string::npos);
   const auto other = open_mpi(kDefaultRankTimeout, "libm.so.6");
   REQUIRE_FALSE(other);

@@ -147,7 +147,7 @@ TEST_CASE("every layout of rows, columns, ranks and threads gives the table of o
   }
 }
 
-TEST_CASE("ranks that can not exchange in steps do so in a thread of their own and give the same bits") {
+TEST_CASE("ranks that cannot exchange in steps do so in a thread of their own and give the same bits") {
   /// As MPI: whole exchanges only.
   class Whole final : public Collective {
    public:
@@ -259,7 +259,7 @@ TEST_CASE("a device that is not there and more ranks than columns are errors by 
   const Captures pair(narrow);
   const auto many = pair.split(Shard::vocab, 4, options_of());
   REQUIRE_FALSE(many);
-  CHECK(many.error().describe().find("3 columns can not be split over 4 ranks") != std::string::npos);
+  CHECK(many.error().describe().find("3 columns cannot be split over 4 ranks") != std::string::npos);
   RankOptions how;
   const auto absent =
       measure_in_threads(pair.train, pair.inf, nullptr, options_of(), how, {"cpu", "cuda:77"}).table;
@@ -302,6 +302,6 @@ TEST_CASE("the rows of hidden states are split like those of logits, and their v
     const auto columns = measure_in_threads(*train, *inf, nullptr, options_of(), how, {"cpu", "cpu"}).table;
     REQUIRE_FALSE(columns);
     CHECK(columns.error().code == schema::ErrorCode::unsupported);
-    CHECK(columns.error().message.find("hidden mode can not be split") != std::string::npos);
+    CHECK(columns.error().message.find("hidden mode cannot be split") != std::string::npos);
   }
 }

@@ -150,7 +150,7 @@ TEST_CASE(
       small.test.inf.hidden.view(40), nullptr};
   const auto early = backend->measure_hidden(batch, rows);
   REQUIRE_FALSE(early);
-  CHECK(early.error().message.find("before their heads") != std::string::npos);
+  CHECK(early.error().message.find("heads must be opened before") != std::string::npos);
   const auto before = small.measure(*backend);
   CHECK(other.measure(*backend)[0].status == DRIFTGATE_ROW_OK);
   const auto after = small.measure(*backend);

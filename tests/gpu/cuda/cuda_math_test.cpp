@@ -274,7 +274,7 @@ TEST_CASE("blocks of masked columns are no part of a row on the device, however 
   }
 }
 
-TEST_CASE("rows that float32 can not measure take the float64 form, and are right in it") {
+TEST_CASE("rows that float32 cannot measure take the float64 form, and are right in it") {
   std::mt19937_64 random(kSeed + 5);
   const Case plain = ordinary_case(random, 3'000, 0.01, DRIFTGATE_F32);
   const auto changed = [&](auto change) {

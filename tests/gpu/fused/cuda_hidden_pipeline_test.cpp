@@ -205,7 +205,7 @@ TEST_CASE("device memory for rows stays below a twentieth of the logits that are
     const cuda::HiddenPipeline pipeline(heads, 10, false);
   } catch (const cuda::CudaError& error) {
     REQUIRE(std::sscanf(error.text().c_str(),
-                        "the heads of these hidden states take %lu MiB of device memory and %lu", &head,
+                        "the heads of these hidden states take %lu MiB of device memory, and %lu", &head,
                         &scratch) == 2);
   }
   constexpr std::uint64_t kWeightMiB = std::uint64_t{kVocabulary} * kWidth >> 20;

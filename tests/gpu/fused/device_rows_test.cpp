@@ -173,7 +173,8 @@ TEST_CASE("heads and batches of hidden states that make no sense are refused wit
   const std::int64_t ids[] = {0, 40};
   driftgate_hidden_batch batch{sizeof(batch), 0, 2, {ids, 4, 0, 0}, {ids, 4, 0, 0}, nullptr};
   CHECK(fault_of_hidden(&batch, 40, true) == nullptr);
-  CHECK(fault_of_hidden(&batch, 0, true) == std::string("hidden states before their heads"));
+  CHECK(fault_of_hidden(&batch, 0, true) ==
+        std::string("the heads must be opened before hidden states are measured"));
   CHECK(fault_of_hidden(&batch, 40, false) != nullptr);
   CHECK(fault_of_hidden(nullptr, 40, true) != nullptr);
   batch.tokens = ids;

@@ -76,7 +76,7 @@ TEST_CASE("a shape without ids says that a token map is missing") {
   CHECK(contains(refusal(Format::openai, kOpenAi), "--token-map"));
   ReadOptions half;
   half.tokens.add("b", 2);
-  CHECK(contains(refusal(Format::openai, kOpenAi, half), "the token map does not have it"));
+  CHECK(contains(refusal(Format::openai, kOpenAi, half), "the token map does not contain it"));
 }
 
 TEST_CASE("chat answers are read, and -9999 is unknown") {
@@ -99,7 +99,7 @@ TEST_CASE("vLLM's target token is listed only when its rank is among the others'
   without.replace(without.find("prompt_token_ids"), 16, "prompt_token_xxx");
   CHECK(contains(refusal(Format::vllm, without), "return_token_ids"));
   CHECK(contains(refusal(Format::vllm, R"({"prompt_token_ids":[5,6],"prompt_logprobs":[null,{"6":-0.5}]})"),
-                 "/prompt_logprobs/1/6 is no object with 'logprob'"));
+                 "/prompt_logprobs/1/6 is not an object with 'logprob'"));
 }
 
 TEST_CASE("SGLang's input and output follow each other, and the requested ids are matched support") {
@@ -144,7 +144,7 @@ TEST_CASE("what a shape lacks is named with its place") {
   CHECK(contains(refusal(Format::sglang, "{}"), "has no 'meta_info'"));
   CHECK(contains(refusal(Format::sglang, R"({"meta_info":{}})"), "return_logprob"));
   CHECK(contains(refusal(Format::llamacpp, "{}"), "n_probs"));
-  CHECK(contains(refusal(Format::llamacpp_logits, "{}"), "is a binary file"));
+  CHECK(contains(refusal(Format::llamacpp_logits, "{}"), "is a binary format"));
 }
 
 TEST_CASE("a token listed twice and an id that is none are refused") {
@@ -154,13 +154,13 @@ TEST_CASE("a token listed twice and an id that is none are refused") {
   std::string negative = kLlamaCpp;
   negative.replace(negative.find("\"id\":4"), 6, "\"id\":-4");
   CHECK(contains(refusal(Format::llamacpp, negative),
-                 "/completion_probabilities/0/top_logprobs/1/id is no token id"));
+                 "/completion_probabilities/0/top_logprobs/1/id is not a token id"));
 }
 
-TEST_CASE("an id that a capture can not hold is refused and not cut") {
+TEST_CASE("an id that a capture cannot hold is refused and not cut") {
   std::string wide = kVllm;
   wide.replace(wide.find("\"2\":{"), 5, "\"4294967297\":{");
-  CHECK(contains(refusal(Format::vllm, wide), "is not named by a token id"));
+  CHECK(contains(refusal(Format::vllm, wide), "is not a token id"));
   TemporaryFolder folder;
   for (const char* id : {"2147483648", "4294967297"}) {
     write_bytes(folder / "map.json", std::string(R"({"a":)") + id + "}");

@@ -331,7 +331,7 @@ TEST_CASE("a stated error of the log-probabilities is honoured, and one that is 
   CHECK(table.error().message.find("logprob_error 'small'") != std::string::npos);
 }
 
-TEST_CASE("partial captures are refused by name where they can not serve") {
+TEST_CASE("partial captures are refused by name where they cannot serve") {
   TemporaryFolder folder;
   random_drafts(3, 8).train.write(folder / "a.safetensors");
   const auto capture = Capture::open(folder / "a.safetensors");
