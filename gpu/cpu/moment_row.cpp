@@ -99,7 +99,7 @@ bool MomentRow::attempt_all(Run& run, Judge judge) const {
         return true;
       case Outcome::refused:
         return false;
-      case Outcome::raise:
+      case Outcome::more_powers:
         if (++run.way.form == kMomentForms) return false;
         break;
       case Outcome::exact:
@@ -452,7 +452,8 @@ MomentRow::Outcome MomentRow::finish(Run& run, const std::int64_t* token, driftg
   const MomentFigures known = figures(run, sums);
   const double all = sums.m[0] + static_cast<double>(sums.top_e);
   const MomentFault fault = fault_of(known, state.bulk / all, kMostRemainder);
-  if (fault != MomentFault::none) return fault == MomentFault::raise ? Outcome::raise : Outcome::refused;
+  if (fault != MomentFault::none)
+    return fault == MomentFault::more_powers ? Outcome::more_powers : Outcome::refused;
   if (!core_ && !well_centred(sums)) return Outcome::refused;
   Pass1 row = pass1_of(known, place_of(columns, state, sums, run.top_train, run.top_inf));
   Pass2 terms{};
@@ -488,7 +489,8 @@ MomentRow::Outcome MomentRow::finish_part(Run& run, driftgate_shard_partial& out
   const MomentColumn alone = alone_of(run);
   const double all = sums.m[0] + alone.e, top_e = alone.e * std::exp(-alone.x);
   const MomentFault fault = fault_of(known, state.bulk / all, kMostRemainderOfPart);
-  if (fault != MomentFault::none) return fault == MomentFault::raise ? Outcome::raise : Outcome::refused;
+  if (fault != MomentFault::none)
+    return fault == MomentFault::more_powers ? Outcome::more_powers : Outcome::refused;
   if (!core_ && !well_centred(sums)) return Outcome::refused;
   // tv is at least ½(Σp·d²)^{3/2}/(Σp·d⁴)^{1/2}, by Hölder's inequality.
   const double distance = 0.5 * known.second * std::sqrt(known.second / known.fourth);

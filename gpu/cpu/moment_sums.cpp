@@ -180,9 +180,9 @@ MomentFault fault_of(const MomentFigures& figures, double bulk, double remainder
   constexpr double kEntropy = 3e-7, kEntropyFloor = 1e-13;
   if (!std::isfinite(figures.offset) || !(figures.lost < kLost)) return MomentFault::cancelled;
   if (!(bulk <= kLost * figures.second)) return MomentFault::cancelled;
-  if (!(figures.remainder < remainder)) return MomentFault::raise;
+  if (!(figures.remainder < remainder)) return MomentFault::more_powers;
   const bool entropy = figures.cross_left < kEntropy * figures.entropy_inf + kEntropyFloor;
-  return entropy ? MomentFault::none : MomentFault::raise;
+  return entropy ? MomentFault::none : MomentFault::more_powers;
 }
 
 Pass1 pass1_of(const MomentFigures& figures, const MomentPlace& place) {

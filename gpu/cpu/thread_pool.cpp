@@ -27,7 +27,7 @@ void ThreadPool::run(const std::function<void(std::size_t)>& work) {
 void ThreadPool::serve(std::size_t thread) {
   for (std::uint32_t turn = 0;;) {
     turn_.wait(turn);
-    // No turn is missed: the next begins when this one is over in every thread.
+    // No turn is missed: the next one begins only when every thread has finished this one.
     ++turn;
     if (work_ == nullptr) return;
     (*work_)(thread);
