@@ -44,7 +44,7 @@ std::int32_t describe_engine(void* engine, char* text, std::uint64_t bytes) {
 
 void measure_long_rows(Engine& self, const driftgate_batch& batch, std::span<driftgate_row> results) {
   if (!self.splits || self.splits->vocabulary() != batch.vocabulary) {
-    self.splits = nullptr;  // before the next takes as much memory
+    self.splits = nullptr;  // freed before the next one takes as much memory
     self.splits =
         std::make_unique<SplitRows>(self.kernel, self.threads, batch.vocabulary, self.top_k, self.metrics);
   }

@@ -131,8 +131,8 @@ double log_sum(const Pass1& sums) {
   return sums.m_p + std::log(sums.l_p);
 }
 
-/// A token outside a head set has p ≤ share·σ/n, so that the tail's mass stays below share·σ, where
-/// σ² = 2·KL is about the variance of the log-ratio: a tail of the size of tv itself buys nothing.
+/// A token outside a head set has p ≤ share·σ/n, so that the mass of the tail is below share·σ, where σ² =
+/// 2·KL is about the variance of the log-ratio: a tail as large as tv itself would not improve the bound.
 void choose_heads(const Pass1& sums, Pass2& out) {
   constexpr double kShares[kHeads] = {0.003, 0.3};
   const double u = (sums.g - sums.s) / sums.l_p;
@@ -148,7 +148,7 @@ void finish_row(const SummedRow& row, driftgate_row& out) {
   at(out, Metric::logit_max_abs) = std::max(std::abs(sums.min_drift), std::abs(sums.max_drift));
   at(out, Metric::logit_rms) = std::sqrt(sums.m2 / sums.n);
   at(out, Metric::logit_span) = sums.max_drift - sums.min_drift;
-  // Rounding of long sums may step over the ends of a range.
+  // Rounding errors of long sums may leave the range of a figure.
   at(out, Metric::tv) = std::min(terms.tv, 1.0);
   out.head_tail_tv = head_tail_tv(terms, sums.max_drift - sums.min_drift);
   at(out, Metric::kl_train_inf) = terms.kl_train_inf;

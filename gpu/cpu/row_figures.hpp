@@ -41,7 +41,7 @@ void keep_core(driftgate_row& out);
 /// log Σ e^z of the row.
 [[nodiscard]] double log_sum(const Pass1& sums);
 /// Chooses the thresholds of the head sets (docs/design/measurement.md, "Link 2: head and tail") from the
-/// sums of pass 1; all other members of `out` become 0.
+/// sums of pass 1 and sets the head sets to empty. All other members of `out` must be 0.
 void choose_heads(const Pass1& sums, Pass2& out);
 /// Writes the figures to `out`, which must be cleared and have its `nonfinite` set.
 void finish_row(const SummedRow& row, driftgate_row& out);

@@ -20,7 +20,7 @@ SplitRows::SplitRows(const TileKernel& kernel, std::uint32_t threads, std::uint3
   kept_.resize(std::size_t{threads} * parts_, (tiles + parts_ - 1) / parts_);
 }
 
-/// Parts are whole tiles, but for the last.
+/// Parts consist of whole tiles, except the last one.
 RowColumns SplitRows::columns(const Rows& rows, std::uint64_t row, std::uint32_t part) const {
   const std::size_t tiles = RowColumns::tiles_of(vocabulary_);
   const std::size_t begin = tiles * part / parts_ * kTileColumns;
@@ -102,7 +102,7 @@ void SplitRows::measure_apart(const driftgate_batch& batch, const ShardMerger& m
       const Rows one{batch, merger, exchanges_[thread], row, 1, thread * parts_};
       for (std::uint32_t part = 0; part < parts_; ++part) pass1(one, 0, part, engines_[thread]);
       merger.merge(one.exchange.messages, one.exchange.merged);
-      // What was written last is still near.
+      // Backwards, because what was written last is still in the cache.
       for (std::uint32_t part = parts_; part-- > 0;) pass2(one, 0, part, engines_[thread]);
       finish(one, results);
     }
