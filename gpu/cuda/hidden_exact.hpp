@@ -3,7 +3,7 @@
 #include "gpu/cuda/hidden_digits.hpp"
 #include "gpu/cuda/hidden_logit.hpp"
 
-/// The columns of a row that are formed in float64: those above its floors, and the target token.
+/// Computes logits in float64 for some columns of a row: those above its floors, and the target token.
 namespace driftgate::gpu::cuda {
 
 constexpr unsigned kExactThreads = 256;
@@ -14,9 +14,8 @@ struct ExactShared {
   std::uint32_t columns[kMaxExact + 1];
 };
 
-/// Writes the columns of the row's mask in order; returns their number, of which at most kMaxExact are
-/// written.
-/// The list may be read after the next barrier.
+/// Writes the columns of the mask of the row in order and returns their number; at most kMaxExact are
+/// written. The list may be read after the next barrier.
 template <class Ctx>
 DRIFTGATE_HD std::uint32_t list_columns(Ctx& ctx, const HiddenScratch& scratch, std::uint32_t row) {
   ExactShared& shared = ctx.template shared<ExactShared>();
@@ -45,7 +44,7 @@ DRIFTGATE_HD std::uint32_t list_columns(Ctx& ctx, const HiddenScratch& scratch, 
   return total;
 }
 
-/// A warp: the logits of some columns.
+/// Called by a warp: computes the logits of some columns.
 template <class Ctx>
 DRIFTGATE_HD void form_columns(Ctx& ctx, const HeadsView& heads, const HiddenBatch& batch, std::uint32_t row,
                                const std::uint32_t (&columns)[kTogether], Logit (&out)[kTogether]) {

@@ -103,7 +103,7 @@ void HiddenPipeline::bring_heads(const driftgate_hidden_heads& heads, const Narr
     bring(view_.inf.weight, heads.inf.weight, weight_bytes(heads, heads.inf));
     bring(view_.inf.centre, heads.inf.centre, heads.width * sizeof(float));
   }
-  stream.wait();  // nothing of the caller's is read any more
+  stream.wait();  // after this, no memory of the caller is read
 }
 
 void HiddenPipeline::pack_heads() {
@@ -224,7 +224,7 @@ void HiddenPipeline::run(const driftgate_hidden_batch& batch, driftgate_row* res
     }
     for (std::size_t i = 0; i < kSlots; ++i) finish_chunk(slots_[(next + i) % kSlots], results);
   } catch (...) {
-    drain(slots_);  // nothing may still write into the caller's buffers or ours
+    drain(slots_);  // no copy or kernel may still write to any buffer
     throw;
   }
 }

@@ -4,8 +4,8 @@
 #include "gpu/cuda/reduce.hpp"
 #include "gpu/cuda/terms.hpp"
 
-/// The float64 form: one block measures a row in several sweeps through L2. For every row: masked and
-/// nonfinite logits, any drift and temperature, element types that differ, long top lists, ties. See
+/// The float64 form: one block measures a row in several sweeps through L2. It measures every row: masked and
+/// nonfinite logits, any drift and temperature, different element types, long top lists, ties. See
 /// docs/design/measurement.md, "The divergences in floating point".
 namespace driftgate::gpu::cuda {
 
@@ -38,7 +38,7 @@ struct WideInput {
   std::uint32_t train_dtype, inf_dtype, columns;
 };
 
-/// Calls visit(z, y, id) for the thread's columns that are not masked.
+/// Calls visit(z, y, id) for each column of the thread that is not masked.
 template <class Ctx, class Visit>
 DRIFTGATE_HD void visit_columns(Ctx& ctx, const WideInput& in, Visit&& visit) {
   for (std::uint32_t id = ctx.thread(); id < in.columns; id += ctx.threads()) {
@@ -65,14 +65,14 @@ DRIFTGATE_HD Best merged(const Best& a, const Best& b) {
   return out;
 }
 
-/// A key whose order as an integer is that of (value descending, id ascending) from the top.
+/// A key whose integer order is value descending, then id ascending, largest first.
 DRIFTGATE_HD std::uint64_t key_of(float value, std::uint32_t id) {
   const std::uint32_t bits = float_to_bits(value + 0.0F);  // −0 is 0
   const std::uint32_t ordered = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
   return std::uint64_t{ordered} << 32 | (0xffffffffU - id);
 }
 
-/// The least key of the `size` largest of one kernel, by radix selection from the highest digit.
+/// The least key of the `size` largest logits of one kernel, by radix selection from the highest digit.
 template <class Ctx>
 DRIFTGATE_HD std::uint64_t select_key(Ctx& ctx, const WideInput& in, unsigned kernel, std::uint32_t size) {
   WideShared& shared = ctx.wide();
@@ -93,7 +93,8 @@ DRIFTGATE_HD std::uint64_t select_key(Ctx& ctx, const WideInput& in, unsigned ke
         shared.remaining -= shared.histogram[digit--];
       }
       shared.prefix |= std::uint64_t{digit} << shift;
-      shared.done = shared.histogram[digit] == shared.remaining ? 1 : 0;  // all of the digit belong
+      shared.done =
+          shared.histogram[digit] == shared.remaining ? 1 : 0;  // all keys with this digit belong to the set
     }
     ctx.sync();
     if (shared.done != 0) break;
@@ -101,7 +102,7 @@ DRIFTGATE_HD std::uint64_t select_key(Ctx& ctx, const WideInput& in, unsigned ke
   return shared.prefix;
 }
 
-/// Adds up `values` over the block into shared.total; ends with a barrier.
+/// Adds `values` over the block into shared.total; ends with a barrier.
 template <class Ctx>
 DRIFTGATE_HD void wide_sums(Ctx& ctx, const double (&values)[kWideFirst]) {
   WideShared& shared = ctx.wide();
@@ -118,11 +119,12 @@ DRIFTGATE_HD void wide_sums(Ctx& ctx, const double (&values)[kWideFirst]) {
   ctx.sync();
 }
 
-/// A column's logits over the temperature, and how far apart they are.
+/// The logits of a column divided by the temperature, and their difference.
 struct WidePair {
   double a, b, drift;
 };
-/// `marked`: some of the row are marks of masked tokens, and all are kept above the bound (kSentinelBound).
+/// `sentinels`: the row contains sentinels for masked tokens, so that logits are raised to the bound
+/// (kSentinelBound).
 DRIFTGATE_HD WidePair wide_pair(float z, float y, double temperature, bool sentinels) {
   WidePair out{static_cast<double>(z) / temperature, static_cast<double>(y) / temperature,
                (static_cast<double>(z) - static_cast<double>(y)) / temperature};
@@ -139,7 +141,7 @@ DRIFTGATE_HD bool has_sentinels(const WideShared& shared, double temperature) {
          static_cast<double>(shared.best[1][0].value) <= bound;
 }
 
-/// Counts and maxima. False when the row has no figures.
+/// Counts columns and finds maxima. Returns false when the row has no figures.
 template <class Ctx>
 DRIFTGATE_HD bool count_columns(Ctx& ctx, const WideInput& in, double temperature) {
   WideShared& shared = ctx.wide();
@@ -171,7 +173,8 @@ DRIFTGATE_HD bool count_columns(Ctx& ctx, const WideInput& in, double temperatur
   return shared.nonfinite == 0 && shared.unmasked > 0;
 }
 
-/// The two top sets of a row that has figures: their least keys, and how many entries are in both.
+/// Selects the top sets of both kernels in a row that has figures: their least keys, and the number of
+/// columns in both.
 template <class Ctx>
 DRIFTGATE_HD void select_tops(Ctx& ctx, const WideInput& in, std::uint32_t top_k) {
   WideShared& shared = ctx.wide();
@@ -190,7 +193,7 @@ DRIFTGATE_HD void select_tops(Ctx& ctx, const WideInput& in, std::uint32_t top_k
   ctx.sync();
 }
 
-/// Writes the entries of the top sets, `size` places for each kernel, in no order.
+/// Writes the entries of the top sets, up to `size` for each kernel, unsorted.
 template <class Ctx>
 DRIFTGATE_HD void write_tops(Ctx& ctx, const WideInput& in, std::uint32_t first_column, std::uint32_t size,
                              driftgate_top_entry* out) {
@@ -313,7 +316,7 @@ DRIFTGATE_HD WideInput wide_input(const BatchView& batch, std::uint64_t row) {
           batch.train_dtype, batch.inf_dtype, batch.columns};
 }
 
-/// Thread 0: what is known of the row beside its two passes.
+/// Called by thread 0: the results for the row besides its two passes.
 DRIFTGATE_HD void summarize(WideShared& shared, RowSums& out) {
   const Best &train = shared.best[0][0], &inf = shared.best[1][0];
   const double margin =
@@ -324,7 +327,8 @@ DRIFTGATE_HD void summarize(WideShared& shared, RowSums& out) {
   out = shared.row;
 }
 
-/// A whole row: all threads of a block together; `threads` a power of two and at least kWideFirst.
+/// Measures a whole row. Called by all threads of a block; their number is a power of two and at least
+/// kWideFirst.
 template <class Ctx>
 DRIFTGATE_HD void measure_wide_row(Ctx& ctx, const BatchView& batch, std::uint64_t row, RowSums& out) {
   const WideInput in = wide_input(batch, row);
@@ -338,7 +342,7 @@ DRIFTGATE_HD void measure_wide_row(Ctx& ctx, const BatchView& batch, std::uint64
   ctx.sync();
 }
 
-/// Pass 1 of a part of a row, and its top entries.
+/// Pass 1 over a part of a row, with its top entries.
 template <class Ctx>
 DRIFTGATE_HD void measure_wide_part(Ctx& ctx, const BatchView& batch, const BatchScratch& scratch,
                                     std::uint64_t row) {
@@ -353,8 +357,8 @@ DRIFTGATE_HD void measure_wide_part(Ctx& ctx, const BatchView& batch, const Batc
   ctx.sync();
 }
 
-/// Pass 2 of a part of a row under the merged sums: `terms`, unless the float32 kernel took them; and pass 1
-/// again where that kernel took it and exact sums are wanted.
+/// Pass 2 over a part of a row for the merged sums: `terms`, unless the float32 kernel has computed them; and
+/// pass 1 again where that kernel computed it but exact sums are needed.
 template <class Ctx>
 DRIFTGATE_HD void finish_wide_part(Ctx& ctx, const BatchView& batch, const driftgate_shard_row& merged,
                                    std::uint64_t row, bool terms, RowSums& out) {
@@ -381,7 +385,7 @@ DRIFTGATE_HD void finish_wide_part(Ctx& ctx, const BatchView& batch, const drift
   ctx.sync();
 }
 
-/// What the float64 form has to do for a row in any mode.
+/// The work of the float64 form on a row, in any mode.
 template <class Ctx>
 DRIFTGATE_HD void measure_wide(Ctx& ctx, const BatchView& batch, const BatchScratch& scratch,
                                std::uint64_t row) {
