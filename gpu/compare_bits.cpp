@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kRowsBetweenChecks = 8'192;
 
-/// Where one row of two captures first differs, as stored.
+/// The first difference between the two captures in one row, as stored.
 struct Difference {
   std::uint64_t row = 0;
   std::string tensor;                ///< by its name in the capture: "logits", "topk_logprobs" …
@@ -26,7 +26,7 @@ struct Difference {
   std::uint64_t train = 0, inf = 0;  ///< the bit patterns of the two elements
 };
 
-/// One tensor of a capture: where each row's bytes lie.
+/// One tensor of a capture.
 struct Column {
   std::string tensor;
   DType dtype{};
@@ -37,10 +37,10 @@ struct Column {
   }
 };
 
-/// A pointer to each row of one tensor, in row order.
+/// Pointers to the rows of one tensor, in row order.
 class Rows {
  public:
-  /// `base` gives a segment's first row.
+  /// `base` returns a pointer to the first row of a segment.
   template <typename Base>
   Rows(const Capture& capture, std::size_t row_bytes, Base base) : row_bytes_(row_bytes) {
     for (const CaptureSegment& segment : capture.segments()) {
@@ -70,7 +70,7 @@ struct Pair {
   Rows train, inf;
 };
 
-/// What is compared, or why it is not.
+/// The tensors that are compared, or the reason why they cannot be.
 struct Plan {
   std::vector<Pair> pairs;
   std::string refused;
@@ -82,7 +82,7 @@ std::uint64_t bits_of(const std::byte* at, std::size_t size) {
   return bits;
 }
 
-/// The type of a tensor in every file of a capture; nothing when files differ.
+/// The type of a tensor in all files of a capture; nothing when files differ.
 template <typename Member>
 std::optional<DType> one_type(const Capture& capture, Member member) {
   const DType first = capture.segments().front().*member;
@@ -169,14 +169,14 @@ Plan plan_tokens(const Capture& train, const Capture& inf) {
     plan.refused = "the captures hold no tokens (tensor token_ids)";
     return plan;
   }
-  // Read as 64-bit numbers, so that I32 and I64 of one value are one token.
+  // Compared as 64-bit numbers, so that I32 and I64 of one value are equal.
   const Column column{"token_ids", DType::i64, 1};
   plan.pairs.push_back({column, Rows(std::as_bytes(train.token_ids()).data(), column.row_bytes()),
                         Rows(std::as_bytes(inf.token_ids()).data(), column.row_bytes())});
   return plan;
 }
 
-/// Of two rows that differ, the first element that does.
+/// The first element that differs between two rows.
 Difference first_difference(const Column& column, const std::byte* train, const std::byte* inf) {
   const std::size_t size = size_bytes(column.dtype);
   Difference out;
@@ -215,7 +215,7 @@ Result<Count> count(const Capture& train, const Capture& inf, Plan& plan) {
   return out;
 }
 
-/// As many hexadecimal digits as the type has; an id as the number that it is.
+/// The bits of an element in as many hexadecimal digits as its type has; an id as a decimal number.
 std::string pattern(std::uint64_t bits, const Column& column) {
   if (column.dtype == DType::i32 || column.dtype == DType::i64) return std::to_string(bits);
   return fmt::format("0x{:0{}x}", bits, 2 * size_bytes(column.dtype));
@@ -269,7 +269,7 @@ Result<std::optional<MeasurementTable>> measure_other_tokens(const Capture& trai
   if (!of_tokens || train.token_ids().size() != inf.token_ids().size()) return std::nullopt;
   const auto [a, b] = std::ranges::mismatch(train.token_ids(), inf.token_ids());
   if (a == train.token_ids().end()) return std::nullopt;
-  // The first difference is named, and tokens come after rows, checkpoints and settings.
+  // check_comparable names the first difference, and tokens come after rows, checkpoints and settings.
   const auto comparable = check_comparable(train, inf);
   if (!comparable && comparable.error().message.find("token_ids differs") == std::string::npos) {
     return std::unexpected(comparable.error());

@@ -11,8 +11,8 @@ using schema::Result;
 
 namespace {
 
-/// Bytes of both kernels' logits in one batch, about: often enough for a progress bar, seldom enough to
-/// start threads.
+/// Approximate bytes of logits of both kernels in one batch: small enough for regular progress reports, large
+/// enough to be worth starting threads.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMaxBatchRows = 8'192;
 

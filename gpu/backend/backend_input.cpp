@@ -7,7 +7,7 @@ namespace driftgate::gpu {
 
 namespace {
 
-/// Of a batch whose tokens are in [0, columns).
+/// The first fault of a batch whose tokens must be in [0, columns), or null.
 const char* fault_of(const driftgate_batch& batch, std::uint32_t columns) {
   if (batch.struct_size < sizeof(driftgate_batch))
     return "the batch has the layout of an older interface version";

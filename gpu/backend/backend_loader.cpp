@@ -17,7 +17,7 @@ using schema::Result;
 namespace {
 
 constexpr std::size_t kMessageBytes = 1'024;
-/// What every library of this version fills in; what follows is optional.
+/// The part of the table that every library of this version must fill in; later members are optional.
 constexpr std::size_t kLeastTableBytes =
     offsetof(driftgate_backend, close) + sizeof(driftgate_backend::close);
 using Message = std::array<char, kMessageBytes>;
@@ -63,7 +63,7 @@ Result<const driftgate_backend*> load_table(const std::string& library, void*& h
   std::error_code ignored;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / library;
   const bool found = !library.contains('/') && std::filesystem::exists(beside, ignored);
-  // CUDA's runtime, which the library holds, is not made to be unloaded before the process ends.
+  // The CUDA runtime, which the library contains, does not support being unloaded before the process ends.
   handle = ::dlopen(found ? beside.c_str() : library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* reason = ::dlerror();

@@ -98,7 +98,7 @@ Result<void> append_logprobs(const SafetensorsFile& file, const TensorInfo& tens
   return {};
 }
 
-/// Every file of a capture tells the same story; names the first field that differs.
+/// All files of a capture must have the same identity; returns a description of the first field that differs.
 std::string difference(const CaptureIdentity& a, const CaptureIdentity& b) {
   const auto differ = [](std::string_view field, const std::string& left, const std::string& right) {
     return fmt::format("{} differs: '{}' and '{}'", field, left, right);

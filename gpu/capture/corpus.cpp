@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Reads one line; the first fault wins.
+/// Reads one line and keeps its first fault.
 class LineReader {
  public:
   explicit LineReader(const Json& line) : line_(line) {}

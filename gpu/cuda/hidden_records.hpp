@@ -132,8 +132,7 @@ struct HiddenState {
   std::uint32_t second;        ///< 1: pass 2 is needed
 };
 
-constexpr unsigned kMaxExact =
-    4'096;  ///< columns of a row in float64; a row with more is measured not_measured
+constexpr unsigned kMaxExact = 4'096;  ///< most float64 columns of a row; one that needs more is not measured
 constexpr unsigned kAllExact = 2'048;       ///< smaller vocabularies have all columns in float64
 constexpr double kExactShare = 1.0 / 1024;  ///< of the mass outside the top: a column with more is in float64
 

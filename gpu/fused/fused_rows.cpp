@@ -16,11 +16,11 @@ using schema::Metric;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Tokens with this share of the mass beside the most likely token, and the most likely k, are formed in
-/// float64. The errors of the others, about 3e-7 of a logit or its drift each, then average out over more
-/// than five hundred tokens.
+/// Tokens with at least this share of the mass outside the most likely token, and the k most likely tokens,
+/// are computed in float64. The errors of the others, about 3e-7 of a logit or its drift each, then average
+/// out over more than five hundred tokens.
 constexpr double kExactShare = 1.0 / 512;
-/// Logits so close to the k-th largest may be among the k in float64.
+/// Logits this close to the k-th largest may be among the k largest in float64.
 constexpr double kTieMargin = 1e-5;
 /// Permitted errors of divergences (docs/design/measurement.md, "Error bounds").
 constexpr double kRelativeError = 1e-6, kAbsoluteError = 1e-15;
@@ -29,7 +29,8 @@ double& at(driftgate_row& row, Metric metric) {
   return row.values[static_cast<std::size_t>(metric)];
 }
 
-/// Logarithm of the mass beside the most likely token, as of the sums e^m·l; no less than 1e-12 of the whole.
+/// Logarithm of the mass outside the most likely token, as a share of the sums e^m·l; at least that of 1e-12
+/// of the whole.
 constexpr double kLeastRest = 27.6;
 double rest_of(double m, double l, const cpu::TopList& top) {
   const double whole = m + std::log(l);
@@ -37,7 +38,7 @@ double rest_of(double m, double l, const cpu::TopList& top) {
   return std::max(whole - kLeastRest, rest > 0 ? m + std::log(rest) : -kInfinity);
 }
 
-/// The floor that a list of the most likely tokens sets, of which the last is `kth`.
+/// The floor that follows from a list of the most likely tokens, whose last entry is `kth`.
 double below(double kth) {
   return std::isfinite(kth) ? kth - kTieMargin * (1 + std::abs(kth)) : kth;
 }
@@ -116,7 +117,7 @@ void FusedRows::start(std::span<const HiddenRow> rows) {
     rows_[row] = {};
     rows_[row].top_train = {entries, capacity_, 0};
     rows_[row].top_inf = {entries + capacity_, capacity_, 0};
-    // A hidden state that is not finite makes every logit so.
+    // Every logit of a hidden state that is not finite is counted as nonfinite.
     for (const bool finite : {product_.finite_train(row), product_.finite_inf(row)}) {
       if (!finite) rows_[row].nonfinite += heads_.tokens.size();
     }
@@ -130,7 +131,7 @@ std::uint64_t FusedRows::form(std::size_t packed, std::size_t first, std::size_t
                       bias ? heads_.bias_drift.data() + first : no_bias_.data(), count, heads_.shape, top);
 }
 
-/// The k-th largest of some values, −Infinity of fewer.
+/// The k-th largest of some values; −∞ when there are fewer.
 double FusedRows::largest_but(const double* values, std::size_t count, std::size_t k) {
   if (count < k) return -kInfinity;
   std::copy_n(values, count, sorted_.begin());
@@ -273,7 +274,7 @@ void FusedRows::finish(const Row& row, const std::optional<TargetLogit>& token, 
   std::optional<cpu::TargetLogits> logits;
   if (has_token) logits = cpu::TargetLogits{-kInfinity, -kInfinity};
   if (token) logits = cpu::TargetLogits{token->z, token->z - token->drift};
-  // Logits are over the temperature already.
+  // The logits are already divided by the temperature.
   cpu::finish_row({row.sums, row.terms, row.top_train, row.top_inf, row.offset, top_k_, 1.0, logits}, out);
   if (row.kl) {
     at(out, Metric::kl_train_inf) = row.kl->train_inf;

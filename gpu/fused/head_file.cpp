@@ -20,7 +20,7 @@ using schema::Result;
 
 namespace {
 
-/// A descriptor that closes itself.
+/// A file descriptor that is closed by its destructor.
 struct Descriptor {
   int fd = -1;
   explicit Descriptor(int value) : fd(value) {}
@@ -38,7 +38,7 @@ int open_beneath(int folder, const std::string& path) {
   return static_cast<int>(::syscall(SYS_openat2, folder, path.c_str(), &how, sizeof(how)));
 }
 
-/// Opens `relative` below `folder`; the kernel refuses a link that leads out of it.
+/// Opens `relative` below `folder`; the operating system refuses a link that leads out of the folder.
 Result<HeadFile> open_named(const SafetensorsFile& capture, const std::string& relative) {
   const std::filesystem::path parent = capture.path().parent_path();
   const std::filesystem::path folder = parent.empty() ? std::filesystem::path(".") : parent;

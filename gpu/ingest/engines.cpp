@@ -4,7 +4,7 @@
 #include "schema/json.hpp"
 
 // vLLM: prompt_logprobs[] (of the response or of each choice), null for the first token, else an object from
-// token id to {logprob, rank}; the target token stands in it whatever its rank. SGLang:
+// token id to {logprob, rank}; it contains the target token whatever its rank. SGLang:
 // meta_info.{input,output}_token_logprobs[] of [logprob, id, text] and {input,output}_top_logprobs[] of lists
 // of the same; *_token_ids_logprobs for ids that the request named. llama.cpp's server:
 // completion_probabilities[].{id, logprob, top_logprobs[].{id, logprob}}.
@@ -15,8 +15,8 @@ using schema::Result;
 
 namespace {
 
-/// The tokens of one position of vLLM's prompt_logprobs. A target token whose rank lies beyond the others'
-/// was appended and is not listed.
+/// Reads the tokens of one position of the prompt_logprobs of vLLM. A target token whose rank is beyond that
+/// of the others was appended and does not count as listed.
 Result<void> read_vllm_row(const Place& entries, Reading& reading, EngineRow row) {
   if (!entries.value.is_object())
     return reading.fail(entries, "is not an object from token ids to log-probabilities");

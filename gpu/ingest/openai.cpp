@@ -13,7 +13,8 @@ using schema::Result;
 
 namespace {
 
-/// The choices' log-probabilities, or an error that says what to ask for.
+/// Calls a reader for the log-probabilities of each choice; where they are missing, the error says what to
+/// request.
 template <typename Read>
 Result<void> each_choice(const Place& response, Reading& reading, const char* hint, Read read) {
   const auto choices = response.find("choices");

@@ -46,7 +46,8 @@ Result<void> read_document(Format format, std::string_view text, Reading& readin
   return {};
 }
 
-/// JSON Lines are told from one document over several lines by their first line, which is whole in itself.
+/// JSON Lines are distinguished from one document over several lines by the first line, which is a complete
+/// document in JSON Lines.
 bool is_lines(std::string_view text) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return false;

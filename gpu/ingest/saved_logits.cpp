@@ -29,7 +29,8 @@ T number_at(std::string_view bytes, std::size_t offset) {
 struct Header {
   std::uint32_t context = 0, vocabulary = 0, chunks = 0;
   [[nodiscard]] std::uint64_t tokens() const { return std::uint64_t{context} * chunks; }
-  /// Positions of one chunk: the second half without the last, whose next token is not there.
+  /// The positions of one chunk that have rows: the second half without the last, whose next token is not in
+  /// the file.
   [[nodiscard]] std::uint32_t first() const { return context / 2; }
   [[nodiscard]] std::uint32_t rows() const { return context - 1 - first(); }
   [[nodiscard]] std::uint64_t row_bytes() const {
@@ -74,21 +75,21 @@ Result<Header> read_header(std::string_view bytes, std::size_t listed, const std
   return out;
 }
 
-/// A row's codes: log p = scale·code + least, where code 0 only says "at most".
+/// The codes of a row: log p = scale·code + least, where code 0 only means "at most".
 struct Codes {
   std::string_view bytes;
   float scale = 0, least = 0;
   [[nodiscard]] std::uint16_t at(std::uint32_t v) const {
     return number_at<std::uint16_t>(bytes, kRowHeaderBytes + 2 * std::size_t{v});
   }
-  /// Every token is equally likely when the scale is 0, and code 0 says so.
+  /// When the scale is 0, all tokens are equally likely, and code 0 gives their log-probability.
   [[nodiscard]] bool known(std::uint32_t v) const { return scale == 0 || at(v) > 0; }
   [[nodiscard]] float logprob(std::uint32_t v) const {
     return std::min(0.0F, scale * static_cast<float>(at(v)) + least);
   }
 };
 
-/// The likeliest tokens of a row whose log-probability is known.
+/// The most likely tokens of a row whose log-probability is known.
 void keep_likeliest(const Codes& codes, std::uint32_t vocabulary, std::size_t count,
                     std::vector<std::uint32_t>& scratch, EngineRow& row) {
   scratch.clear();

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kRowsBetweenChecks = 8'192;
 
-/// One kernel's part of a row, as read from its capture.
+/// The data of one kernel for a row, as read from its capture.
 struct ReadSide {
   std::vector<ListedToken> list;
   std::optional<double> target_logprob;
@@ -32,7 +32,7 @@ void read_side(const Capture& capture, std::uint64_t row, ReadSide& out) {
   capture.list(row, out.list);
   out.nonfinite = static_cast<std::uint64_t>(
       std::ranges::count_if(out.list, [](const ListedToken& t) { return std::isnan(t.logprob); }));
-  // A value over 0 is a rounding of 0, or a finding that decides.
+  // A value above 0 is a rounding error of 0, or else a deciding finding.
   for (ListedToken& token : out.list) token.logprob = std::min(token.logprob, 0.0F);
   out.target_logprob.reset();
   if (capture.logprobs().empty()) return;
@@ -45,7 +45,7 @@ void read_side(const Capture& capture, std::uint64_t row, ReadSide& out) {
   }
 }
 
-/// Mode, lists' length, bounded metrics and what the ingest checks found.
+/// Fills in mode, length of the lists, bounded metrics and the findings of the checks.
 Result<PartialInfo> partial_info(const Capture& train, const Capture& inf, const std::string& device,
                                  std::uint32_t top_k, bool wants_rows) {
   const std::string_view mode = to_string(train.mode());

@@ -34,7 +34,7 @@ struct Parts {
   const RankOptions& ranks;
 };
 
-/// What all ranks must agree on, in a few bytes.
+/// A digest of everything that all ranks must agree on.
 std::uint64_t job_digest(const Parts& parts) {
   std::string text = fmt::format("{} {} {} {}", static_cast<int>(parts.ranks.shard), parts.options.top_k,
                                  parts.options.metrics, parts.options.top_rows);
@@ -153,7 +153,7 @@ Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, 
   TRY(measure_split(job, root ? progress : Progress{}, sink));
   if (!root) return Table();
   Table table = accumulator->finish();
-  if (options.device != "cpu") table->rows_on_cpu = 0;  // a device leaves no parts of rows to others
+  if (options.device != "cpu") table->rows_on_cpu = 0;  // parts of rows are never left to the CPU
   return table;
 }
 

@@ -15,7 +15,7 @@ constexpr std::size_t index_of(Metric metric) {
   return static_cast<std::size_t>(metric);
 }
 
-/// The figures of the row that are exact, as an engine would give them.
+/// The exact figures of the row, in the form that an engine returns.
 driftgate_row exact_figures(const PartialRow& row, std::uint64_t nonfinite) {
   driftgate_row out{};
   std::ranges::fill(out.values, kNaN);

@@ -269,7 +269,7 @@ void visit(auto& archive, auto& value) {
   }
 }
 
-/// Rules that the readers of a table rely on.
+/// Invariants that readers of a table rely on.
 bool consistent(const MeasurementTable& table) {
   if (table.infos.size() != table.sequences.size()) return false;
   const std::size_t bounded = table.partial.metrics.size();
