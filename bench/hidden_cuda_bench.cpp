@@ -1,7 +1,7 @@
-// Rows per second of hidden states through a head on a CUDA device, core and all metrics, beside the two
-// products (logits and drift) by cuBLAS where it is installed, bf16 and float32, in interleaved rounds.
-// cuBLAS writes its results, block of rows by block of rows, and no figures. Usage: hidden_cuda_bench LIBRARY
-// [vocabulary] [width] [rows] [rounds] [device]. Prints one JSON object.
+// Rows per second of hidden states through a head on a CUDA device, with core and with all metrics, and of
+// the two products (logits and drift) by cuBLAS where it is installed, in bf16 and float32, in interleaved
+// rounds. cuBLAS writes its products, one block of rows after the other, and no figures. Usage:
+// hidden_cuda_bench LIBRARY [vocabulary] [width] [rows] [rounds] [device]. Prints one JSON object.
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

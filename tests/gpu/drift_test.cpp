@@ -98,7 +98,7 @@ TEST_CASE("a row that is not finite is reported with its place and not averaged"
   CHECK(std::isfinite(sequence.metrics[index_of(Metric::tv)].sum));
 }
 
-TEST_CASE("a sequence keeps how sure each kernel is at its last captured position") {
+TEST_CASE("a sequence keeps the top probabilities of both kernels at its last captured position") {
   TemporaryFolder folder;
   CaptureDraft train, inf;
   train.vocabulary = inf.vocabulary = 3;

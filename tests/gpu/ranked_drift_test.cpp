@@ -253,7 +253,7 @@ TEST_CASE("the error of one rank is the error of all, with its rank and its row 
   CHECK(columns.table.error().describe().find("row 80 (sequence 11, position 3)") != std::string::npos);
 }
 
-TEST_CASE("a device that is not there and more ranks than columns are errors by name") {
+TEST_CASE("an absent device and more ranks than columns are errors that name them") {
   Shape narrow;
   narrow.columns = 3;
   const Captures pair(narrow);
@@ -267,7 +267,7 @@ TEST_CASE("a device that is not there and more ranks than columns are errors by 
   CHECK(absent.error().describe().find("rank 1 of 2") != std::string::npos);
 }
 
-TEST_CASE("ranks that were given something else are told which") {
+TEST_CASE("a rank with other captures or options is an error that names the rank") {
   const Captures pair, other(Shape{.rows = 80});
   const auto run = run_in_threads(3, [&](Collective& collective) -> schema::Result<void> {
     const Captures& mine = collective.rank() == 1 ? other : pair;

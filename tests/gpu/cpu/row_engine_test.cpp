@@ -84,7 +84,7 @@ TEST_CASE("a row whose entries are all masked has no distribution") {
   CHECK(evaluate(none, none).status == DRIFTGATE_ROW_ALL_MASKED);
 }
 
-TEST_CASE("a target token that is masked is reported") {
+TEST_CASE("a masked target token is reported") {
   std::vector<double> train(20, 0.0);
   train[7] = -kInfinity;
   CHECK(evaluate(train, train, 7).status == DRIFTGATE_ROW_TOKEN_MASKED);

@@ -1,5 +1,5 @@
-// Hidden states on a device, through the table that the program uses, as in cuda_device_test.cpp: each test
-// says by name that it was skipped where there is no device. What needs none is tested in
+// Tests hidden states on a device, through the table that the program uses, like cuda_device_test.cpp: where
+// there is no device, each test reports that it was skipped. What needs no device is tested in
 // fused/cuda_hidden_test.cpp.
 
 #include <doctest/doctest.h>

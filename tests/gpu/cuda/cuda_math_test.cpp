@@ -274,7 +274,7 @@ TEST_CASE("blocks of masked columns are no part of a row on the device, however 
   }
 }
 
-TEST_CASE("rows that float32 cannot measure take the float64 form, and are right in it") {
+TEST_CASE("rows that float32 cannot measure are measured accurately in the float64 form") {
   std::mt19937_64 random(kSeed + 5);
   const Case plain = ordinary_case(random, 3'000, 0.01, DRIFTGATE_F32);
   const auto changed = [&](auto change) {
@@ -298,7 +298,7 @@ TEST_CASE("rows that float32 cannot measure take the float64 form, and are right
   });
 }
 
-TEST_CASE("the device says which rows have no figures") {
+TEST_CASE("the device reports which rows have no figures") {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   std::mt19937_64 random(kSeed + 6);
   for (const std::size_t columns : {20U, 3'003U}) {

@@ -71,7 +71,7 @@ HiddenCase plain_case(std::mt19937_64& random, std::uint32_t vocabulary, std::ui
 
 }  // namespace
 
-TEST_CASE("digits give back what they were made of, and the least digit is rounded") {
+TEST_CASE("digits reproduce the number that they were made from, and the last digit is rounded") {
   std::mt19937_64 random(kSeed);
   for (int i = 0; i < 20'000; ++i) {
     const double largest =
@@ -225,7 +225,7 @@ TEST_CASE("hidden states on the device give the figures of logits formed in long
   CHECK(not_measured * 20 < measured);
 }
 
-TEST_CASE("columns that are summed in float32 leave the figures accurate") {
+TEST_CASE("figures remain accurate when columns are summed in float32") {
   std::mt19937_64 random(kSeed + 2);
   std::size_t swept = 0, columns = 0, measured = 0;
   for (int i = 0; i < effort(6); ++i) {
@@ -309,7 +309,7 @@ TEST_CASE("core metrics take one product on the device and leave the other figur
   }
 }
 
-TEST_CASE("hidden states with a few large elements take products of the fourth order, and are right") {
+TEST_CASE("hidden states with a few large elements use products of the fourth order and are accurate") {
   std::mt19937_64 random(kSeed + 6);
   HiddenCase test = plain_case(random, 2'100, 96, 3, 3, 1e-3, DRIFTGATE_F32);
   for (HiddenDraft* draft : {&test.train, &test.inf}) {
@@ -328,7 +328,7 @@ TEST_CASE("hidden states with a few large elements take products of the fourth o
   }
 }
 
-TEST_CASE("what is not finite, masked or too large is said of its row alone") {
+TEST_CASE("rows that are not finite, masked or too large do not affect other rows") {
   std::mt19937_64 random(kSeed + 7);
   HiddenCase test = plain_case(random, 2'100, 40, 6, 3, 0.01, DRIFTGATE_F32);
   const auto spoil = [&](HiddenDraft& draft, std::size_t row, double bad) {
@@ -368,7 +368,7 @@ TEST_CASE("a weight that is not finite makes its head unusable on the device") {
   CHECK_FALSE(OnDevice(test).heads->usable);
 }
 
-TEST_CASE("a row whose floor came out too high is not measured, nor one whose digits leave too much out") {
+TEST_CASE("a row whose floor is too high is not measured, nor one whose omitted digits matter") {
   const double top = 10, mass = 3;
   CHECK(cuda::floor_holds(-HUGE_VAL, top, mass, 9));
   CHECK(cuda::floor_holds(top + std::log(2 * cuda::kExactShare) - 1e-9, top, mass, 9));

@@ -1,6 +1,5 @@
-// A backend of four devices that says of rows of hidden states whatever the test of its caller wants to hear:
-// every third row is to be measured elsewhere, and of the others the first figure is a number that tells them
-// apart.
+// A fake backend with four devices for rows of hidden states. It reports every third row as not measured; the
+// first figure of all others is a number that identifies the row.
 
 #include <cstdint>
 #include <cstdio>

@@ -72,7 +72,7 @@ TEST_CASE("completions give a row for each token that is known, by the token map
   CHECK(rows.rows[1].list[0].logprob == -2.25F);
 }
 
-TEST_CASE("a shape without ids says that a token map is missing") {
+TEST_CASE("a response without ids is refused because a token map is missing") {
   CHECK(contains(refusal(Format::openai, kOpenAi), "--token-map"));
   ReadOptions half;
   half.tokens.add("b", 2);
@@ -137,7 +137,7 @@ TEST_CASE("JSON Lines give a sequence for each line") {
   CHECK(contains(refusal(Format::chat, line + "\n{\"choices\":1}\n"), "answer.json, line 2"));
 }
 
-TEST_CASE("what a shape lacks is named with its place") {
+TEST_CASE("what is missing in a response is named with its place") {
   CHECK(contains(refusal(Format::openai, "{}"), "has no list 'choices'"));
   CHECK(contains(refusal(Format::chat, R"({"choices":[{"message":{}}]})"), "/choices/0 has no 'logprobs'"));
   CHECK(contains(refusal(Format::vllm, R"({"choices":[{}]})"), "has no 'prompt_logprobs'"));
@@ -147,7 +147,7 @@ TEST_CASE("what a shape lacks is named with its place") {
   CHECK(contains(refusal(Format::llamacpp_logits, "{}"), "is a binary format"));
 }
 
-TEST_CASE("a token listed twice and an id that is none are refused") {
+TEST_CASE("a token that is listed twice and an invalid id are refused") {
   std::string twice = kLlamaCpp;
   twice.replace(twice.find("\"id\":4"), 6, "\"id\":3");
   CHECK(contains(refusal(Format::llamacpp, twice), "lists token 3 twice"));
@@ -157,7 +157,7 @@ TEST_CASE("a token listed twice and an id that is none are refused") {
                  "/completion_probabilities/0/top_logprobs/1/id is not a token id"));
 }
 
-TEST_CASE("an id that a capture cannot hold is refused and not cut") {
+TEST_CASE("an id that a capture cannot hold is refused and not truncated") {
   std::string wide = kVllm;
   wide.replace(wide.find("\"2\":{"), 5, "\"4294967297\":{");
   CHECK(contains(refusal(Format::vllm, wide), "is not a token id"));
@@ -170,7 +170,7 @@ TEST_CASE("an id that a capture cannot hold is refused and not cut") {
   }
 }
 
-TEST_CASE("one long list does not make a capture of any size") {
+TEST_CASE("one long list does not make a capture of unlimited size") {
   TemporaryFolder folder;
   EngineRows rows;
   rows.rows.resize(kMaxKept / kMaxListed + 1, {0, 0, 0, -1.0F, {}});

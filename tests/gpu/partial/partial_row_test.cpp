@@ -76,7 +76,7 @@ PartialRow measure_case(Case& one) {
 
 }  // namespace
 
-TEST_CASE("every bound holds of the truth for random pairs in every mode") {
+TEST_CASE("the true figures are within their bounds for random pairs in every mode") {
   constexpr std::uint64_t kSeed = 20261121;
   constexpr int kCases = 100'000;
   std::mt19937_64 random(kSeed);
