@@ -102,10 +102,10 @@ bool MomentRow::attempt_all(Run& run, Judge judge) const {
       case Outcome::refused:
         return false;
       case Outcome::more_powers:
-        if (++run.way.form == kMomentForms) return false;
+        if (++run.variant.form == kMomentForms) return false;
         break;
       case Outcome::exact:
-        run.way.exact = true;
+        run.variant.exact = true;
         break;
     }
   }
@@ -128,7 +128,7 @@ bool MomentRow::sum_all(Run& run) const {
   const double temperature = run.columns.temperature;
   MomentState& state = run.state;
   state = {};
-  state.exact = run.way.exact, state.form = run.way.form;
+  state.exact = run.variant.exact, state.form = run.variant.form;
   state.frame.inverse_temperature = static_cast<float>(1 / temperature);
   const double steps = kernel_.steps * std::numbers::log2e / temperature;
   state.frame.steps = static_cast<float>(steps);
@@ -144,7 +144,7 @@ bool MomentRow::sum_all(Run& run) const {
 /// is needed.
 bool MomentRow::choose(const TileInput& input, Run& run) const {
   MomentState& state = run.state;
-  Way& way = run.way;
+  Variant& variant = run.variant;
   const auto [low, high] = kernel_.range(input);
   const double span = (static_cast<double>(high) - static_cast<double>(low)) / input.temperature;
   const double above = static_cast<double>(high) / input.temperature - state.pivot;
@@ -153,14 +153,14 @@ bool MomentRow::choose(const TileInput& input, Run& run) const {
   // that it then outgrows would be wasted work.
   const double growth = std::sqrt(std::log(run.columns.count) / std::log(std::max(input.columns, 2U)));
   const double size = std::max(above, below) * std::max(growth, 1.0);
-  while (size > kFormReach[way.form]) {
-    if (++way.form == kMomentForms) return false;
+  while (size > kFormReach[variant.form]) {
+    if (++variant.form == kMomentForms) return false;
   }
   constexpr double kManySpans = 4, kHalfBeside = 1;
   const double allowed = input.train_dtype == DRIFTGATE_F32 ? kManySpans * span : kHalfBeside;
-  way.exact = input.temperature != 1.0 || std::abs(state.pivot) > allowed;
-  way.chosen = true;
-  state.exact = way.exact, state.form = way.form;
+  variant.exact = input.temperature != 1.0 || std::abs(state.pivot) > allowed;
+  variant.chosen = true;
+  state.exact = variant.exact, state.form = variant.form;
   set_pivot(state, state.top_drift);
   return true;
 }
@@ -258,9 +258,9 @@ void MomentRow::probe(Run& run, const TileInput& input) const {
   if (!(std::abs(static_cast<double>(top_z)) < kLargestLogit * input.temperature)) return;
   const std::size_t column = kernel_.first_top(few, maxima, top_z);
   MomentState trial = run.state;
-  Run attempt{run.columns, run.scratch, run.top_train, run.top_inf, trial, run.way};
+  Run attempt{run.columns, run.scratch, run.top_train, run.top_inf, trial, run.variant};
   if (!raise_top(few, top_z, column, trial)) return;
-  if (!attempt.way.chosen && !choose(input, attempt)) return;
+  if (!attempt.variant.chosen && !choose(input, attempt)) return;
   const MomentSums nothing = trial.sums;
   if (kernel_.sum(few, trial.frame, plan_of(attempt), false, column, scratch_of(run, 0), trial.sums) !=
       MomentStatus::done) {
@@ -271,7 +271,7 @@ void MomentRow::probe(Run& run, const TileInput& input) const {
   trial.sums.top_e = 0;
   trial.top_z = -std::numeric_limits<float>::infinity();
   run.state = trial;
-  run.way = attempt.way;
+  run.variant = attempt.variant;
 }
 
 /// Handles a block at column `begin` that has the largest logit so far, at `column`. Pivot and units of the
@@ -300,7 +300,7 @@ bool MomentRow::exchange_top(const TileInput& input, std::size_t begin, MomentSt
 
 bool MomentRow::sum_at_once(Run& run, const TileInput& input, std::size_t tile) const {
   MomentState& state = run.state;
-  if (!state.any || !run.way.chosen || input.columns % kernel_.lanes != 0) return false;
+  if (!state.any || !run.variant.chosen || input.columns % kernel_.lanes != 0) return false;
   const MomentState before = state;
   const MomentTileScratch scratch = scratch_of(run, tile);
   std::size_t begin = 0, top = kNoColumn;
@@ -340,7 +340,7 @@ bool MomentRow::sum_tile(Run& run, std::size_t tile) const {
     column = kernel_.first_top(input, maxima, top_z);
     if (!raise_top(input, top_z, column, state)) return false;
   }
-  if (state.any && !run.way.chosen && !choose(input, run)) return false;
+  if (state.any && !run.variant.chosen && !choose(input, run)) return false;
   return sum_columns(run, input, tile, column, first);
 }
 

@@ -52,7 +52,7 @@ class MomentRow {
  private:
   enum class Outcome { done, refused, more_powers, exact };
   /// How the row is summed.
-  struct Way {
+  struct Variant {
     std::size_t form = 0;
     bool exact = false, chosen = false;
   };
@@ -62,7 +62,7 @@ class MomentRow {
     const MomentScratch& scratch;
     TopList &top_train, &top_inf;
     MomentState& state;
-    Way way{};
+    Variant variant{};
   };
   /// Pivot and units of the second reading.
   struct Centre {
@@ -72,7 +72,9 @@ class MomentRow {
     double stretch;
   };
   [[nodiscard]] static MomentTileScratch scratch_of(const Run& run, std::size_t tile);
-  [[nodiscard]] MomentPlan plan_of(const Run& run) const { return {run.way.form, run.way.exact, core_}; }
+  [[nodiscard]] MomentPlan plan_of(const Run& run) const {
+    return {run.variant.form, run.variant.exact, core_};
+  }
   /// Sums the columns, repeatedly in other forms, until `judge(run)` accepts the result.
   template <typename Judge>
   bool attempt_all(Run& run, Judge judge) const;

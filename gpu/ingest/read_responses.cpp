@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "gpu/ingest/shapes.hpp"
+#include "gpu/ingest/response_formats.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::gpu::ingest {
@@ -19,29 +19,30 @@ constexpr std::array<std::string_view, 6> kFormats{"openai", "chat",     "vllm",
                                                    "sglang", "llamacpp", "llamacpp-logits"};
 constexpr schema::JsonLimits kLimits{kMaxDocumentBytes, 32, kMaxDocumentValues};
 
-Result<void> read_response(Format format, const Place& response, Reading& reading) {
+Result<void> read_response(Format format, const Place& response, RowCollector& collector) {
   switch (format) {
     case Format::openai:
-      return read_openai(response, reading);
+      return read_openai(response, collector);
     case Format::chat:
-      return read_chat(response, reading);
+      return read_chat(response, collector);
     case Format::vllm:
-      return read_vllm(response, reading);
+      return read_vllm(response, collector);
     case Format::sglang:
-      return read_sglang(response, reading);
+      return read_sglang(response, collector);
     case Format::llamacpp:
-      return read_llamacpp(response, reading);
+      return read_llamacpp(response, collector);
     case Format::llamacpp_logits:
       break;
   }
-  return reading.fail(response, "is JSON, but llamacpp-logits is a binary format");
+  return collector.fail(response, "is JSON, but llamacpp-logits is a binary format");
 }
 
-Result<void> read_document(Format format, std::string_view text, Reading& reading, const std::string& name) {
+Result<void> read_document(Format format, std::string_view text, RowCollector& collector,
+                           const std::string& name) {
   const auto document = TRY(schema::parse_json(text, kLimits, name));
-  if (!document.is_array()) return read_response(format, {document, ""}, reading);
+  if (!document.is_array()) return read_response(format, {document, ""}, collector);
   for (std::size_t i = 0; i < document.size(); ++i) {
-    TRY(read_response(format, {document[i], fmt::format("/{}", i)}, reading));
+    TRY(read_response(format, {document[i], fmt::format("/{}", i)}, collector));
   }
   return {};
 }
@@ -99,9 +100,9 @@ Result<TokenMap> TokenMap::read(const std::string& path) {
 Result<EngineRows> read_responses(Format format, std::string_view text, const ReadOptions& options,
                                   const std::string& name) {
   EngineRows out;
-  Reading reading(options, out, name);
+  RowCollector collector(options, out, name);
   if (!is_lines(text)) {
-    TRY(read_document(format, text, reading, name));
+    TRY(read_document(format, text, collector, name));
     return out;
   }
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -109,7 +110,7 @@ Result<EngineRows> read_responses(Format format, std::string_view text, const Re
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string place = fmt::format("{}, line {}", name, number);
-    Reading of_line(options, out, place);
+    RowCollector of_line(options, out, place);
     TRY(read_document(format, line, of_line, place));
   }
   return out;

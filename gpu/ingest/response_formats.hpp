@@ -24,9 +24,9 @@ struct Place {
 };
 
 /// Collects the rows of the responses of one file.
-class Reading {
+class RowCollector {
  public:
-  Reading(const ReadOptions& options, EngineRows& out, std::string name)
+  RowCollector(const ReadOptions& options, EngineRows& out, std::string name)
       : options_(options), out_(out), name_(std::move(name)) {}
 
   [[nodiscard]] const ReadOptions& options() const { return options_; }
@@ -53,10 +53,10 @@ class Reading {
 };
 
 /// One reader for each response format; each adds the rows of one response.
-[[nodiscard]] schema::Result<void> read_openai(const Place& response, Reading& reading);
-[[nodiscard]] schema::Result<void> read_chat(const Place& response, Reading& reading);
-[[nodiscard]] schema::Result<void> read_vllm(const Place& response, Reading& reading);
-[[nodiscard]] schema::Result<void> read_sglang(const Place& response, Reading& reading);
-[[nodiscard]] schema::Result<void> read_llamacpp(const Place& response, Reading& reading);
+[[nodiscard]] schema::Result<void> read_openai(const Place& response, RowCollector& collector);
+[[nodiscard]] schema::Result<void> read_chat(const Place& response, RowCollector& collector);
+[[nodiscard]] schema::Result<void> read_vllm(const Place& response, RowCollector& collector);
+[[nodiscard]] schema::Result<void> read_sglang(const Place& response, RowCollector& collector);
+[[nodiscard]] schema::Result<void> read_llamacpp(const Place& response, RowCollector& collector);
 
 }  // namespace driftgate::gpu::ingest
