@@ -1,5 +1,5 @@
-// Rows per second of the CUDA backend on logits in device memory, against copying the same bytes within the
-// device, in interleaved rounds; then on logits in host memory, streamed.
+// Rows per second of the CUDA backend on logits in device memory, compared with copying the same bytes within
+// the device, in interleaved rounds; then on logits that are streamed from host memory.
 // Usage: cuda_bench LIBRARY [vocabulary] [f32|bf16] [all|core] [rounds] [device]. Prints one JSON object.
 
 #include <cuda_runtime_api.h>

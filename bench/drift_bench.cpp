@@ -1,7 +1,7 @@
-// The drift engine against plain reading of the same bytes, its own loop over a cached row, and a scalar row
-// loop, in interleaved rounds. Usage: drift_bench [vocabulary] [f32|bf16] [threads] [rounds] [drift]. Each
-// round prints one JSON object on a line; with rounds 0, one round for each line on standard input, so that
-// another program can be interleaved.
+// Compares the drift engine with plain reading of the same bytes, with its own loop over a cached row, and
+// with a scalar row loop, in interleaved rounds. Usage: drift_bench [vocabulary] [f32|bf16] [threads]
+// [rounds] [drift]. Each round prints one JSON object on a line; with 0 rounds it runs one round for each
+// line on standard input, so that it can be interleaved with another program.
 
 #include <fmt/core.h>
 #include <time.h>
@@ -48,7 +48,7 @@ void put(unsigned char* to, float value, std::uint32_t dtype) {
   }
 }
 
-/// Every row is the same noise rotated, which is quicker to make and no easier to measure.
+/// All rows are rotations of the same noise, which is faster to generate and takes as long to measure.
 Data make_data(std::uint32_t vocabulary, std::uint32_t dtype, double drift) {
   const std::size_t bytes = dtype == DRIFTGATE_F32 ? 4 : 2, row_bytes = vocabulary * bytes;
   Data data{vocabulary, dtype, kPairBytes / 2 / row_bytes, {}, {}, {}};
@@ -80,8 +80,8 @@ double clock_seconds(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Amounts per second of wall clock and of processor time over all threads (times the threads, so that both
-/// say the same on a machine with nothing else to do).
+/// Amounts per second of wall-clock time and of processor time over all threads; the latter is multiplied by
+/// the number of threads, so that both are equal on an idle machine.
 struct Rate {
   double wall, cpu;
 };

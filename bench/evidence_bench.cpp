@@ -1,8 +1,9 @@
-// The evidence log at size, against the goals of its design: appends in batches beside a raw SQLite database
-// that gets the same bytes, reads, full verification and the start of a daemon's log.
-// Usage: evidence_bench FOLDER [entries] [batches]. Builds FOLDER/log with so many entries when it is not
-// there (10,000,000 take some minutes and about 10 GB), leaves it there, and prints one JSON object. A daemon starts on it:
-// bench/ready.py measures how soon it is ready.
+// Measures the evidence log at size, against the goals of its design: appends in batches, interleaved with a
+// raw SQLite database that gets the same bytes, reads, full verification and the start of the log of a
+// daemon.
+// Usage: evidence_bench FOLDER [entries] [batches]. Builds FOLDER/log with so many entries when it does not
+// exist (10,000,000 take some minutes and about 10 GB), keeps it, and prints one JSON object. A daemon can
+// start on it: bench/ready.py measures how soon it is ready.
 
 #include <fmt/core.h>
 #include <sqlite3.h>
@@ -42,7 +43,7 @@ double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-/// CPU time of the process so far, µs: what a busy machine does not falsify.
+/// CPU time of the process so far in µs, which other load on the machine affects little.
 double cpu_us() {
   timespec now{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -79,7 +80,7 @@ std::string digest_of(std::string_view kind, std::int64_t number) {
   return schema::sha256_digest(fmt::format("{} {}", kind, number));
 }
 
-/// What a promotion writes, about: mostly verdicts with their numbers, some states and routes.
+/// Approximately what a promotion writes: mostly verdicts with their numbers, some states and routes.
 schema::EntryDraft draft(std::int64_t i) {
   const std::int64_t promotion = i / kPerPromotion;
   const std::int64_t model = promotion % kModels;
@@ -143,7 +144,7 @@ void append_all(store::Store& store, const std::vector<schema::EntryDraft>& draf
   }));
 }
 
-/// Group commit of the same bytes with nothing else: one table, one row each, no hash, no index.
+/// Group commit of the same bytes and nothing else: one table, one row for each entry, no hash, no index.
 class RawProbe {
  public:
   explicit RawProbe(const fs::path& file) {
@@ -311,7 +312,8 @@ std::string measure_verify(store::Store& store) {
                      (cpu_us() - cpu) / static_cast<double>(entries));
 }
 
-/// What a running daemon and `audit verify --data-dir` do with the entries, without rests between the reads.
+/// Verifies the entries as a running daemon and `audit verify --data-dir` do, but without pauses between the
+/// reads.
 std::string measure_check(store::Store& store, evidence::HeadPublisher& heads) {
   const auto head = must(evidence::read_checkpoint(must(heads.signed_head()))).checkpoint;
   evidence::EntryCheck check(head.size, head.root);

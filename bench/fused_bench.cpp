@@ -1,8 +1,8 @@
-// Hidden states through a head against a library's sgemm of the same products, in interleaved rounds, one
-// thread's processor time: OpenBLAS and oneDNN where they are installed (opened at run time), the product
-// alone, core metrics (one product of each kind) and all metrics (two of each), of hidden states in float32
-// and in bf16. The libraries get a float32 copy of the head. Usage: fused_bench [vocabulary] [width] [rows]
-// [f32|bf16] [rounds]; the type is the head's. Prints one JSON object.
+// Compares hidden states through a head with the sgemm of a library on the same products, in interleaved
+// rounds of the processor time of one thread: OpenBLAS and oneDNN where they are installed (opened at run
+// time), the product alone, core metrics (one product of each kind) and all metrics (two of each), for hidden
+// states in float32 and in bf16. The libraries get a float32 copy of the head. Usage: fused_bench
+// [vocabulary] [width] [rows] [f32|bf16] [rounds]; the type is that of the head. Prints one JSON object.
 
 #include <dlfcn.h>
 #include <fmt/core.h>
@@ -58,7 +58,7 @@ Data make_data(std::uint32_t vocabulary, std::uint32_t width, std::size_t rows, 
   return data;
 }
 
-/// Writes a capture of no interest and its head, so that the head is read as it always is.
+/// Writes a small capture and its head, so that the head is opened in the usual way.
 gpu::Capture write_capture(const Data& data, const std::filesystem::path& folder) {
   const gpu::DType dtype = data.dtype == DRIFTGATE_F32 ? gpu::DType::f32 : gpu::DType::bf16;
   const std::vector<std::int32_t> ids(data.rows);
@@ -89,7 +89,7 @@ gpu::Capture write_capture(const Data& data, const std::filesystem::path& folder
   return std::move(*capture);
 }
 
-/// Of this thread's processor time, so that other work on the machine counts for little.
+/// Rate by the processor time of this thread, which other load on the machine affects little.
 double seconds_of(const std::function<void()>& work) {
   const auto now = [] {
     timespec time{};
@@ -130,7 +130,7 @@ Sgemm onednn() {
   };
 }
 
-/// Both products by a library, for `tokens` of them at a time.
+/// Computes both products with a library, for `tokens` tokens at a time.
 void library_products(const Sgemm& sgemm, const Data& data, std::size_t tokens, std::vector<float>& out) {
   for (std::size_t first = 0; first < data.vocabulary; first += tokens) {
     const auto count = static_cast<int>(std::min(tokens, data.vocabulary - first));
@@ -199,7 +199,7 @@ struct States {
   }
 };
 
-/// Everything that the contenders work on.
+/// The data of all contenders.
 struct Bench {
   Data data;
   gpu::Capture capture;
@@ -216,7 +216,7 @@ struct Bench {
 };
 
 constexpr std::size_t kReference =
-    6;  ///< the contender whose share is told: the first library's whole product
+    6;  ///< the contender that shares refer to: the whole product by the first library
 
 std::vector<Contender> contenders_of(Bench& bench) {
   std::vector<Contender> out;

@@ -1,7 +1,7 @@
-// Rows per second of hidden states through a head on a CUDA device, core and all metrics, beside the two
-// products (logits and drift) by cuBLAS where it is installed, bf16 and float32, in interleaved rounds.
-// cuBLAS writes its results, block of rows by block of rows, and no figures. Usage: hidden_cuda_bench LIBRARY
-// [vocabulary] [width] [rows] [rounds] [device]. Prints one JSON object.
+// Rows per second of hidden states through a head on a CUDA device, with core and with all metrics, and of
+// the two products (logits and drift) by cuBLAS where it is installed, in bf16 and float32, in interleaved
+// rounds. cuBLAS writes its products, one block of rows after the other, and no figures. Usage:
+// hidden_cuda_bench LIBRARY [vocabulary] [width] [rows] [rounds] [device]. Prints one JSON object.
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -204,13 +204,13 @@ int main(int argc, char** argv) {
     of_narrow.push_back(products / narrow_s), of_wide.push_back(products / wide_s);
     share_narrow.push_back(narrow_s / core_s), share_wide.push_back(wide_s / core_s);
   }
-  const auto elsewhere = std::ranges::count(rows, DRIFTGATE_ROW_ELSEWHERE, &driftgate_row::status);
+  const auto not_measured = std::ranges::count(rows, DRIFTGATE_ROW_NOT_MEASURED, &driftgate_row::status);
   fmt::print(
-      R"({{"engine": "{}", "vocabulary": {}, "width": {}, "rows": {}, "rounds": {}, "rows_elsewhere": {},)"
+      R"({{"engine": "{}", "vocabulary": {}, "width": {}, "rows": {}, "rounds": {}, "rows_not_measured": {},)"
       "\n \"all_rows_per_s\": {},\n \"core_rows_per_s\": {},\n \"cublas_bf16_gmac_per_s\": {},"
       "\n \"cublas_f32_gmac_per_s\": {},\n \"core_share_of_cublas_bf16\": {},\n "
       "\"core_share_of_cublas_f32\": {}}}\n",
-      all.describe(), data.vocabulary, data.width, data.rows, rounds, elsewhere, spread(of_all),
+      all.describe(), data.vocabulary, data.width, data.rows, rounds, not_measured, spread(of_all),
       spread(of_core), spread(of_narrow), spread(of_wide), spread(share_narrow), spread(share_wide));
   return 0;
 }

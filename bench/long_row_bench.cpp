@@ -1,7 +1,7 @@
-// One long row at a time, measured by one thread and by several that share its parts, in interleaved rounds:
-// rows per second of each and their ratio, which is at best the number of threads. `by_cpu_time` is how much
-// of the processor time of one thread the several took: what a machine with nothing else to do would reach.
-// Usage: long_row_bench [vocabulary] [threads] [rounds] [drift]. Prints one JSON object.
+// Measures one long row at a time, with one thread and with several that share its parts, in interleaved
+// rounds. Prints the rows per second of each and their ratio, which is at best the number of threads.
+// `by_cpu_time` is the processor time of one thread over that of the several: the ratio that an idle machine
+// would reach. Usage: long_row_bench [vocabulary] [threads] [rounds] [drift]. Prints one JSON object.
 
 #include <fmt/core.h>
 #include <time.h>

@@ -1,8 +1,8 @@
-// Rows per second of one vocabulary split over ranks that are threads, against one engine with one thread, in
-// interleaved rounds. Ideal is as many times as fast as there are ranks; `share_of_ideal` says how much of
-// that is reached, the table included on both sides. `vocab_share_of_one_split` is against one rank that
-// takes the two passes apart as well: what is missing there is exchange and merge. Usage: ranks_bench
-// [vocabulary] [rows] [ranks] [rounds]. Prints one JSON object.
+// Rows per second of a vocabulary that is split over ranks in threads, compared with one engine with one
+// thread, in interleaved rounds. Ideal is a speed-up by the number of ranks; `share_of_ideal` is the share of
+// it that is reached, with the table included on both sides. `vocab_share_of_one_split` compares with a
+// single rank that runs the two passes separately too: what is missing there is the cost of exchange and
+// merge. Usage: ranks_bench [vocabulary] [rows] [ranks] [rounds]. Prints one JSON object.
 
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -26,7 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kDrift = 0.01;
 constexpr std::uint32_t kSeed = 1;
-constexpr std::uint64_t kDistinctRows = 64;  ///< repeated: making random numbers takes longer than measuring
+constexpr std::uint64_t kDistinctRows =
+    64;  ///< rows are repeated, because generating random numbers takes longer than measuring
 constexpr std::uint64_t kSequenceRows = 64;
 
 struct Failed {};

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <vector>
 
-/// A peer for the drift engine: KL(base‖kernel) as programs for quantised models compute it. Base
-/// distributions are kept as 16-bit log-probabilities with a scale and a minimum for each row; threads draw
-/// rows one by one under a lock and add their sums under it; exponentials are scalar expf. Written from that
-/// description.
+/// A reference for the speed of the drift engine: KL(base‖kernel) as tools for quantised models compute it.
+/// Base distributions are stored as 16-bit log-probabilities with a scale and a minimum for each row; threads
+/// fetch rows one by one under a lock and add their sums under it; exponentials are scalar expf. Written from
+/// that description, not from the source of any tool.
 namespace driftgate::bench {
 
 struct BaseRow {

@@ -1,7 +1,7 @@
-// Rows per second of each kernel family by the size of the drift, in interleaved rounds of one thread's
-// processor time. Usage: sweep_bench [vocabulary] [f32|bf16|mixed] [rounds] [drift,...] [kernel]. Each round
-// prints one JSON object ("mixed": f32 of the training kernel, bf16 of the other): for each kernel the rate
-// at the first drift, and of the others their share of it in that round.
+// Rows per second of each kernel family by the size of the drift, in interleaved rounds of the processor time
+// of one thread. Usage: sweep_bench [vocabulary] [f32|bf16|mixed] [rounds] [drift,...] [kernel] ("mixed": f32
+// for the training kernel, bf16 for the other). Each round prints one JSON object: for each kernel the rate
+// at the first drift, and for each further drift its rate as a share of that.
 
 #include <fmt/core.h>
 #include <time.h>

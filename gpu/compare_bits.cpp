@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kRowsBetweenChecks = 8'192;
 
-/// Where one row of two captures first differs, as stored.
+/// The first difference between the two captures in one row, as stored.
 struct Difference {
   std::uint64_t row = 0;
   std::string tensor;                ///< by its name in the capture: "logits", "topk_logprobs" …
@@ -26,7 +26,7 @@ struct Difference {
   std::uint64_t train = 0, inf = 0;  ///< the bit patterns of the two elements
 };
 
-/// One tensor of a capture: where each row's bytes lie.
+/// One tensor of a capture.
 struct Column {
   std::string tensor;
   DType dtype{};
@@ -37,10 +37,10 @@ struct Column {
   }
 };
 
-/// A pointer to each row of one tensor, in row order.
+/// Pointers to the rows of one tensor, in row order.
 class Rows {
  public:
-  /// `base` gives a segment's first row.
+  /// `base` returns a pointer to the first row of a segment.
   template <typename Base>
   Rows(const Capture& capture, std::size_t row_bytes, Base base) : row_bytes_(row_bytes) {
     for (const CaptureSegment& segment : capture.segments()) {
@@ -70,7 +70,7 @@ struct Pair {
   Rows train, inf;
 };
 
-/// What is compared, or why it is not.
+/// The tensors that are compared, or the reason why they cannot be.
 struct Plan {
   std::vector<Pair> pairs;
   std::string refused;
@@ -82,7 +82,7 @@ std::uint64_t bits_of(const std::byte* at, std::size_t size) {
   return bits;
 }
 
-/// The type of a tensor in every file of a capture; nothing when files differ.
+/// The type of a tensor in all files of a capture; nothing when files differ.
 template <typename Member>
 std::optional<DType> one_type(const Capture& capture, Member member) {
   const DType first = capture.segments().front().*member;
@@ -100,9 +100,8 @@ std::string types_differ(const char* tensor, const Capture& train, const Capture
     return type ? std::string(to_string(*type)) : std::string("of several types");
   };
   return fmt::format(
-      "{} is {} in the capture of K_train and {} in that of K_inf, and bits of different types are never "
-      "equal: "
-      "capture both kernels in one type, the one that they compute in",
+      "{} is {} in the capture of K_train and {} in that of K_inf, and values of different types never have "
+      "equal bits: capture both kernels in the type that they compute in",
       tensor, name(a), name(b));
 }
 
@@ -110,9 +109,9 @@ Plan plan_logits(const Capture& train, const Capture& inf) {
   Plan plan;
   if (train.mode() != CaptureMode::full) {
     plan.refused = fmt::format(
-        "captures in {} mode hold no logits as the kernels computed them{}: capture the logits themselves",
+        "captures in {} mode hold no logits as the kernels computed them{}: capture full logits",
         to_string(train.mode()),
-        train.mode() == CaptureMode::hidden ? " (driftgate forms them from the head in its own arithmetic)"
+        train.mode() == CaptureMode::hidden ? " (driftgate computes them from the head in its own arithmetic)"
                                             : "");
     return plan;
   }
@@ -126,9 +125,9 @@ Plan plan_logits(const Capture& train, const Capture& inf) {
 
 void plan_lists(const Capture& train, const Capture& inf, Plan& plan) {
   if (train.columns() != inf.columns()) {
-    plan.refused =
-        fmt::format("the lists have {} tokens by K_train and {} by K_inf: ask both engines for as many",
-                    train.columns(), inf.columns());
+    plan.refused = fmt::format(
+        "the lists have {} tokens by K_train and {} by K_inf: request lists of one length from both engines",
+        train.columns(), inf.columns());
     return;
   }
   plan.refused = types_differ("topk_ids", train, inf, &CaptureSegment::id_dtype);
@@ -159,8 +158,7 @@ Plan plan_logprobs(const Capture& train, const Capture& inf) {
   if (plan.refused.empty() && plan.pairs.empty()) {
     plan.refused =
         "the captures hold no log-probabilities (tensors logprobs, topk_logprobs): those that driftgate "
-        "forms "
-        "from logits are its own arithmetic; hold the logits equal instead";
+        "computes from logits depend on its own arithmetic; compare the bits of the logits instead";
   }
   return plan;
 }
@@ -171,14 +169,14 @@ Plan plan_tokens(const Capture& train, const Capture& inf) {
     plan.refused = "the captures hold no tokens (tensor token_ids)";
     return plan;
   }
-  // Read as 64-bit numbers, so that I32 and I64 of one value are one token.
+  // Compared as 64-bit numbers, so that I32 and I64 of one value are equal.
   const Column column{"token_ids", DType::i64, 1};
   plan.pairs.push_back({column, Rows(std::as_bytes(train.token_ids()).data(), column.row_bytes()),
                         Rows(std::as_bytes(inf.token_ids()).data(), column.row_bytes())});
   return plan;
 }
 
-/// Of two rows that differ, the first element that does.
+/// The first element that differs between two rows.
 Difference first_difference(const Column& column, const std::byte* train, const std::byte* inf) {
   const std::size_t size = size_bytes(column.dtype);
   Difference out;
@@ -217,7 +215,7 @@ Result<Count> count(const Capture& train, const Capture& inf, Plan& plan) {
   return out;
 }
 
-/// As many hexadecimal digits as the type has; an id as the number that it is.
+/// The bits of an element in as many hexadecimal digits as its type has; an id as a decimal number.
 std::string pattern(std::uint64_t bits, const Column& column) {
   if (column.dtype == DType::i32 || column.dtype == DType::i64) return std::to_string(bits);
   return fmt::format("0x{:0{}x}", bits, 2 * size_bytes(column.dtype));
@@ -233,8 +231,7 @@ std::string text_of(const Capture& train, const std::string& what, const Plan& p
   const auto column = std::ranges::find(plan.pairs, at.tensor, [](const Pair& p) { return p.column.tensor; });
   return fmt::format(
       "the bits of the {} differ in {} of {} rows, first in sequence {}{} at position {}, row {} of the "
-      "captures: "
-      "element {} of {} ({}) is {} by K_train and {} by K_inf",
+      "captures: element {} of {} ({}) is {} by K_train and {} by K_inf",
       what, found.differing, train.rows(), sequence, id, train.positions()[static_cast<std::size_t>(at.row)],
       at.row, at.element, at.tensor, to_string(column->column.dtype), pattern(at.train, column->column),
       pattern(at.inf, column->column));
@@ -272,7 +269,7 @@ Result<std::optional<MeasurementTable>> measure_other_tokens(const Capture& trai
   if (!of_tokens || train.token_ids().size() != inf.token_ids().size()) return std::nullopt;
   const auto [a, b] = std::ranges::mismatch(train.token_ids(), inf.token_ids());
   if (a == train.token_ids().end()) return std::nullopt;
-  // The first difference is named, and tokens come after rows, checkpoints and settings.
+  // check_comparable names the first difference, and tokens come after rows, checkpoints and settings.
   const auto comparable = check_comparable(train, inf);
   if (!comparable && comparable.error().message.find("token_ids differs") == std::string::npos) {
     return std::unexpected(comparable.error());
@@ -283,7 +280,7 @@ Result<std::optional<MeasurementTable>> measure_other_tokens(const Capture& trai
       {kOtherTokens, "both", true, 1, train.rows(),
        fmt::format(
            "the captures hold different tokens from row {} on ({} by K_train, {} by K_inf), so that the "
-           "kernels did not see the same text and no figure of one can be held against the other",
+           "kernels did not process the same text, and their figures cannot be compared",
            a - train.token_ids().begin(), *a, *b)});
   Accumulator accumulator(std::move(empty), train.sequence_ids());
   if (corpus != nullptr) {

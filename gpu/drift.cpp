@@ -74,12 +74,12 @@ Result<MeasurementTable> measure(const Capture& train, const Capture& inf, const
   return table;
 }
 
-Result<MeasurementTable> measure_realised(std::span<const RealisedPair> pairs,
-                                          const RealisedContext& context) {
+Result<MeasurementTable> measure_target_tokens(std::span<const TargetTokenPair> pairs,
+                                               const TargetTokenContext& context) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  std::vector<RealisedPair> known;
+  std::vector<TargetTokenPair> known;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    RealisedPair pair = pairs[i];
+    TargetTokenPair pair = pairs[i];
     if (!is_known_logprob(pair.log_p) || !is_known_logprob(pair.log_q)) continue;
     if (std::max(pair.log_p, pair.log_q) > kRoundingOverZero) {
       return schema::fail(
@@ -100,7 +100,7 @@ Result<MeasurementTable> measure_realised(std::span<const RealisedPair> pairs,
   table.thresholds = context.thresholds;
   table.has_tokens = !known.empty();
   std::vector<std::int64_t> sequences;
-  for (const RealisedPair& pair : known) sequences.push_back(pair.sequence);
+  for (const TargetTokenPair& pair : known) sequences.push_back(pair.sequence);
   Accumulator accumulator(std::move(table), sequences);
   for (SequenceInfo& info : accumulator.infos()) {
     const SequenceInfo* attributes =
@@ -108,7 +108,7 @@ Result<MeasurementTable> measure_realised(std::span<const RealisedPair> pairs,
     if (attributes != nullptr) info = *attributes;
   }
   accumulator.set_slices(described_slices(accumulator.infos()));
-  for (const RealisedPair& pair : known) {
+  for (const TargetTokenPair& pair : known) {
     driftgate_row row{};
     std::ranges::fill(row.values, kNaN);
     row.head_tail_tv = row.top_train = row.top_inf = kNaN;

@@ -11,8 +11,8 @@ using schema::Result;
 
 namespace {
 
-/// Bytes of both kernels' logits in one batch, about: often enough for a progress bar, seldom enough to
-/// start threads.
+/// Approximate bytes of logits of both kernels in one batch: small enough for regular progress reports, large
+/// enough to be worth starting threads.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMaxBatchRows = 8'192;
 
@@ -58,8 +58,8 @@ Result<void> check_row(const Capture& capture, std::uint64_t row, const driftgat
   }
   return schema::fail(
       ErrorCode::invalid_capture,
-      fmt::format("{}: the realised token {} is masked (-Infinity) in both captures, so it can not have "
-                  "been realised; capture logits before any filter",
+      fmt::format("{}: the target token {} is masked (-Infinity) in both captures, so neither kernel "
+                  "can produce it; capture the logits before any filter or mask",
                   where, capture.token_ids()[at]));
 }
 

@@ -11,20 +11,20 @@
 
 namespace driftgate::gpu {
 
-/// Where the figures of two captures' rows come from.
+/// Computes the figures of the rows of two captures, one range of rows after the other.
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  /// How many rows from `row` on one call of `measure` may take; at least 1.
+  /// The number of rows, from `row` on, that one call of `measure` may cover; at least 1.
   virtual std::uint64_t available(std::uint64_t row) = 0;
-  /// Rows [row, row + out.size()).
+  /// Writes the figures of rows [row, row + out.size()) to `out`.
   virtual schema::Result<void> measure(std::uint64_t row, std::span<driftgate_row> out) = 0;
-  /// Of the rows so far those that a device left to the CPU.
+  /// The number of rows so far that the device left to the CPU.
   [[nodiscard]] virtual std::uint64_t rows_on_cpu() const { return 0; }
 };
 
-/// What measures captures of whole distributions: full and hidden mode. Errors: unsupported for the other
-/// modes, what Backend::open and fused::hidden_rows say. The captures outlive the source.
+/// Opens the row source for captures that hold whole distributions: modes full and hidden. Both captures must
+/// outlive it. Errors: unsupported for other modes, and those of Backend::open and fused::hidden_rows.
 [[nodiscard]] schema::Result<std::unique_ptr<RowSource>> open_rows(const Capture& train, const Capture& inf,
                                                                    const MeasureOptions& options);
 

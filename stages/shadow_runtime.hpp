@@ -43,7 +43,7 @@ enum class Reference : std::uint8_t { incumbent, train };
 struct ShadowInputs {
   StageInputs stage;
   std::vector<ShadowPair> pairs;  ///< by `order`; the first of each key counts
-  /// Paired log-probabilities of the same tokens (`gpu::measure_realised`); a sequence is one pair
+  /// Paired log-probabilities of the same tokens (`gpu::measure_target_tokens`); a sequence is one pair
   /// and its `cluster` is the sticky key of that pair.
   std::optional<gpu::MeasurementTable> realised;
   Reference reference = Reference::incumbent;

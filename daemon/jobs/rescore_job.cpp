@@ -224,7 +224,7 @@ class Rescore {
 
   schema::Result<std::string> table() {
     const auto contract = TRY(contract_of(payload_.contract));
-    gpu::RealisedContext context;
+    gpu::TargetTokenContext context;
     context.train.kernel = payload_.incumbent.kernel;
     context.inf.kernel = payload_.candidate.kernel;
     for (auto* side : {&context.train, &context.inf}) {
@@ -248,7 +248,7 @@ class Rescore {
       corpus.sequences.push_back(std::move(info));
     }
     context.corpus = &corpus;
-    auto measured = TRY(gpu::measure_realised(realised_, context));
+    auto measured = TRY(gpu::measure_target_tokens(realised_, context));
     return gpu::serialise(measured);
   }
 
@@ -277,7 +277,7 @@ class Rescore {
   std::vector<route::MirroredPair> mirrored_;
   std::vector<stages::ShadowPair> pairs_;
   std::vector<std::size_t> chosen_;
-  std::vector<gpu::RealisedPair> realised_;
+  std::vector<gpu::TargetTokenPair> realised_;
   std::vector<std::string> notes_;
   bool unfiltered_ = true;
 };

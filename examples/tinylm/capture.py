@@ -3,7 +3,7 @@
 
   capture.py --model model/ --corpus data/slice.jsonl --positions 16 --out data/captures/slice_train.safetensors
 
-With --batch N sequences go through together, shorter ones padded at their ends, where attention does not look:
+With --batch N, N sequences are evaluated together; shorter ones are padded at their ends, which attention ignores:
 the same program on the same rows with another order of summation. Against batch 1 that is K_train's noise floor.
 """
 import argparse

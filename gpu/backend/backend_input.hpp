@@ -4,8 +4,8 @@
 
 #include "gpu/backend/backend.h"
 
-/// What every backend demands of its caller (gpu/backend/backend.h), in one place: the limits, and what is wrong with
-/// an input in words, or null when nothing is.
+/// Checks of the arguments of a backend (gpu/backend/backend.h), shared by all backends. Each function
+/// `fault_of_…` returns a description of the first fault, or null when there is none.
 namespace driftgate::gpu {
 
 inline constexpr std::uint32_t kMaxThreads = 1'024;
@@ -14,31 +14,33 @@ inline constexpr std::uint32_t kMaxVocabulary = 1U << 22;  ///< columns of a row
 inline constexpr double kLeastTemperature = 1e-6;
 inline constexpr std::uint32_t kMaxWidth = 65'536;  ///< of hidden states
 
-/// A logit of −10⁸ is no logit but a mark of a masked token (the least float32, say), and beside it float64
-/// does not hold what logits differ by. Where the two kernels' logits of a column differ by more, and none is
-/// above 10⁸, each counts as −10⁸ at least in every figure but logit_max_abs and logit_span; its probability
-/// is 0 all the same. Over the temperature, and farther where that is below 1.
-inline constexpr double kFarthestLogit = 1e8;
+/// A logit of −10⁸ or below is a sentinel for a masked token (such as the lowest float32); differences of
+/// other logits from it do not fit into float64. Where the logits of the two kernels in a column differ by
+/// more than this bound and no logit of the row exceeds it, each logit counts as at least −10⁸ in every
+/// figure but logit_max_abs and logit_span; its probability is 0 in any case. Applies to logits divided by
+/// the temperature; at temperatures below 1 the bound is divided by the temperature too. See
+/// docs/design/measurement.md, "Masked tokens".
+inline constexpr double kSentinelBound = 1e8;
 
-/// Of `open`, whose `engine` is where the engine is written.
+/// Arguments of `open`. `engine`: the place where the engine is stored.
 [[nodiscard]] const char* fault_of_config(const driftgate_config* config, const void* engine);
 
-/// Of `measure`; `complete`: engine and results were given.
+/// Arguments of `measure`. `complete`: whether engine and results are not null.
 [[nodiscard]] const char* fault_of_batch(const driftgate_batch* batch, bool complete);
 
-/// Of `shard_pass1` and `shard_pass2`; `complete`: everything else was given.
+/// Arguments of `shard_pass1` and `shard_pass2`. `complete`: whether all other pointers are not null.
 [[nodiscard]] const char* fault_of_part(const driftgate_batch* batch, const driftgate_shard* shard,
                                         bool complete);
 
-/// Of `hidden_open`; `complete`: engine and heads were given.
+/// Arguments of `hidden_open`. `complete`: whether engine and heads are not null.
 [[nodiscard]] const char* fault_of_heads(const driftgate_hidden_heads* heads, bool complete);
 
-/// Of `hidden_measure` under heads of `vocabulary` tokens, 0 when there are none yet; `complete`: engine and
-/// results were given.
+/// Arguments of `hidden_measure` for heads of `vocabulary` tokens (0: no heads yet). `complete`: whether
+/// engine and results are not null.
 [[nodiscard]] const char* fault_of_hidden(const driftgate_hidden_batch* batch, std::uint32_t vocabulary,
                                           bool complete);
 
-/// Writes the message, if there is room, and returns the status.
+/// Writes the message, if there is room for it, and returns the status.
 std::int32_t refuse(std::int32_t status, const char* text, char* message, std::uint64_t message_bytes);
 
 }  // namespace driftgate::gpu

@@ -17,7 +17,7 @@ using schema::Result;
 namespace {
 
 constexpr std::size_t kMessageBytes = 1'024;
-/// What every library of this version fills in; what follows is optional.
+/// The part of the table that every library of this version must fill in; later members are optional.
 constexpr std::size_t kLeastTableBytes =
     offsetof(driftgate_backend, close) + sizeof(driftgate_backend::close);
 using Message = std::array<char, kMessageBytes>;
@@ -27,7 +27,7 @@ std::unexpected<schema::Error> failed(std::int32_t status, const driftgate_backe
   const ErrorCode code = status == DRIFTGATE_INVALID       ? ErrorCode::invalid_argument
                          : status == DRIFTGATE_UNAVAILABLE ? ErrorCode::unavailable
                                                            : ErrorCode::internal;
-  return schema::fail(code, std::string("the ") + table.name + " backend says: " + message.data());
+  return schema::fail(code, std::string("the ") + table.name + " backend reports: " + message.data());
 }
 
 Result<std::int32_t> device_index(std::string_view device) {
@@ -63,14 +63,14 @@ Result<const driftgate_backend*> load_table(const std::string& library, void*& h
   std::error_code ignored;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / library;
   const bool found = !library.contains('/') && std::filesystem::exists(beside, ignored);
-  // CUDA's runtime, which the library holds, is not made to be unloaded before the process ends.
+  // The CUDA runtime, which the library contains, does not support being unloaded before the process ends.
   handle = ::dlopen(found ? beside.c_str() : library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* reason = ::dlerror();
-    return schema::fail(ErrorCode::unavailable,
-                        "device cuda was asked for and its backend " + library + " can not be loaded (" +
-                            (reason == nullptr ? "no reason given" : reason) +
-                            "); build it with the CUDA toolkit, or ask for --device cpu");
+    return schema::fail(ErrorCode::unavailable, "device cuda was requested, but its backend " + library +
+                                                    " cannot be loaded (" +
+                                                    (reason == nullptr ? "no reason given" : reason) +
+                                                    "); build it with the CUDA toolkit, or use --device cpu");
   }
   const auto entry = reinterpret_cast<driftgate_backend_fn>(::dlsym(handle, DRIFTGATE_BACKEND_SYMBOL));
   const driftgate_backend* table = entry == nullptr ? nullptr : entry();
@@ -78,10 +78,10 @@ Result<const driftgate_backend*> load_table(const std::string& library, void*& h
     return schema::fail(ErrorCode::unsupported, library + " has no function " DRIFTGATE_BACKEND_SYMBOL);
   }
   if (table->version != DRIFTGATE_BACKEND_VERSION || table->struct_size < kLeastTableBytes) {
-    return schema::fail(ErrorCode::unsupported, library + " has interface version " +
-                                                    std::to_string(table->version) + ", this program needs " +
-                                                    std::to_string(DRIFTGATE_BACKEND_VERSION) +
-                                                    "; use program and library of one build");
+    return schema::fail(ErrorCode::unsupported,
+                        library + " has interface version " + std::to_string(table->version) +
+                            ", but this program needs version " + std::to_string(DRIFTGATE_BACKEND_VERSION) +
+                            "; use a program and a library of the same build");
   }
   return table;
 }

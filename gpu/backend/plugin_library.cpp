@@ -10,7 +10,7 @@ schema::Result<PluginLibrary> PluginLibrary::open(const std::string& name) {
   std::error_code ignored;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / name;
   const bool found = !name.contains('/') && std::filesystem::exists(beside, ignored);
-  // NODELETE: MPI and NCCL leave threads and exit handlers behind that run code of theirs.
+  // NODELETE: MPI and NCCL leave threads and exit handlers behind, which run code of the library.
   void* handle = ::dlopen(found ? beside.c_str() : name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* reason = ::dlerror();

@@ -7,12 +7,13 @@
 
 namespace driftgate::gpu {
 
-/// A shared library that is open as long as this lives.
+/// A shared library, loaded as long as this object lives.
 class PluginLibrary {
  public:
-  /// Looked for beside the program and then where the loader looks. unavailable with the loader's reason.
+  /// Searches for the library beside the program, then along the search path of the loader. Errors:
+  /// unavailable, with the reason of the loader.
   [[nodiscard]] static schema::Result<PluginLibrary> open(const std::string& name);
-  /// Null when there is none of that name.
+  /// The address of a symbol; null when there is none.
   [[nodiscard]] void* symbol(const char* name) const;
 
  private:

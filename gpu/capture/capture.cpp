@@ -28,7 +28,7 @@ Result<CaptureIdentity> read_identity(const SafetensorsFile& file) {
   CaptureIdentity out;
   if (const std::string version = text_of(file, "capture.version", "1"); version != "1") {
     return schema::fail(ErrorCode::unsupported, file.path().string() + " is a capture of version '" +
-                                                    version + "'; this program reads 1");
+                                                    version + "'; this program reads version 1");
   }
   out.kernel = text_of(file, "kernel", "");
   out.checkpoint_digest = text_of(file, "checkpoint.digest", "");
@@ -98,7 +98,7 @@ Result<void> append_logprobs(const SafetensorsFile& file, const TensorInfo& tens
   return {};
 }
 
-/// Every file of a capture tells the same story; names the first field that differs.
+/// All files of a capture must have the same identity; returns a description of the first field that differs.
 std::string difference(const CaptureIdentity& a, const CaptureIdentity& b) {
   const auto differ = [](std::string_view field, const std::string& left, const std::string& right) {
     return fmt::format("{} differs: '{}' and '{}'", field, left, right);
@@ -126,7 +126,7 @@ Result<std::vector<std::filesystem::path>> files_of(const std::filesystem::path&
       return schema::fail(ErrorCode::limit_exceeded, path.string() + " holds more than 10,000 files");
     }
   }
-  if (error) return schema::fail(ErrorCode::io, "can not list " + path.string() + ": " + error.message());
+  if (error) return schema::fail(ErrorCode::io, "cannot list " + path.string() + ": " + error.message());
   if (files.empty())
     return schema::fail(ErrorCode::not_found, path.string() + " holds no *.safetensors file");
   std::ranges::sort(files);
@@ -139,7 +139,7 @@ Result<void> compare_rows(std::string_view name, std::span<const std::int64_t> t
   if (a == train.end()) return {};
   return schema::fail(
       ErrorCode::not_comparable,
-      fmt::format("the captures can not be compared: {} differs first in row {}: {} (train) and {} (inf)",
+      fmt::format("the captures cannot be compared: {} differs first in row {}: {} (train) and {} (inf)",
                   name, a - train.begin(), *a, *b));
 }
 
@@ -173,8 +173,7 @@ Result<void> Capture::add_file(const std::filesystem::path& path, const fused::H
     if (layout_.vocabulary != layout.vocabulary) other = "the vocabulary differs";
     if (layout_.mode != layout.mode) other = "the mode differs";
     if (other.empty() && head_ != nullptr) other = fused::head_difference(segments_.front().file, file);
-    if (!other.empty())
-      return invalid(file, "does not belong to the files before it in the capture: " + other);
+    if (!other.empty()) return invalid(file, "does not match the earlier files of the capture: " + other);
   }
   TRY(add_columns(file, segment.rows));
   segments_.push_back(std::move(segment));
@@ -184,7 +183,7 @@ Result<void> Capture::add_file(const std::filesystem::path& path, const fused::H
 Result<void> Capture::add_columns(const SafetensorsFile& file, std::uint64_t count) {
   const TensorInfo* sequences = file.find("sequence_ids");
   if (sequences == nullptr) {
-    return invalid(file, "there is no tensor 'sequence_ids' [N]: it says which rows belong together");
+    return invalid(file, "there is no tensor 'sequence_ids' [N], which gives the sequence of each row");
   }
   const std::uint64_t before = rows();
   const auto in_all_files = [&](const char* name, std::size_t have) -> Result<const TensorInfo*> {
@@ -205,7 +204,9 @@ Result<void> Capture::add_columns(const SafetensorsFile& file, std::uint64_t cou
   if (!logprobs) return std::unexpected(logprobs.error());
   if (*logprobs != nullptr) {
     if (token_ids_.empty() && count != 0) {
-      return invalid(file, "tensor 'logprobs' is of realised tokens and there is no tensor 'token_ids' [N]");
+      return invalid(file,
+                     "tensor 'logprobs' holds log-probabilities of target tokens, but there is no tensor "
+                     "'token_ids' [N]");
     }
     TRY(append_logprobs(file, **logprobs, count, logprobs_));
   }
@@ -233,7 +234,7 @@ Result<void> Capture::check_unchanged() const {
 
 Result<void> check_comparable(const Capture& train, const Capture& inf) {
   const auto refuse = [](const std::string& what) {
-    return schema::fail(ErrorCode::not_comparable, "the captures can not be compared: " + what);
+    return schema::fail(ErrorCode::not_comparable, "the captures cannot be compared: " + what);
   };
   if (const std::string what = difference(train.identity(), inf.identity()); !what.empty()) {
     return refuse(what + " (train and inf)");

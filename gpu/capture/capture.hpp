@@ -18,28 +18,28 @@ inline constexpr std::size_t kMaxCaptureFiles = 10'000;
 
 /// What a capture holds of each row's distribution (docs/design/measurement.md, "Captures").
 enum class CaptureMode : std::uint8_t {
-  full,     ///< `logits`: all of it
-  hidden,   ///< `hidden` and a head: all of it, once multiplied
-  topk,     ///< `topk_ids`, `topk_logprobs`: the most likely tokens
-  matched,  ///< the same tensors with metadata `support` = "matched": ids that the caller chose
-  realised  ///< `token_ids`, `logprobs`: the realised token alone
+  full,     ///< `logits`: the whole distribution
+  hidden,   ///< `hidden` and a head, which give the whole distribution
+  topk,     ///< `topk_ids`, `topk_logprobs`: lists of the most likely tokens
+  matched,  ///< the same tensors with metadata `support` = "matched": lists of ids that the caller chose
+  realised  ///< `token_ids`, `logprobs`: only the target token
 };
 [[nodiscard]] std::string_view to_string(CaptureMode mode);  ///< "full" …
-/// Only a part of each distribution is known, so that figures have bounds (docs/design/measurement.md,
-/// "Partly known distributions").
+/// Whether captures of this mode hold only a part of each distribution, so that most figures are bounds
+/// (docs/design/measurement.md, "Partly known distributions").
 [[nodiscard]] constexpr bool is_partial(CaptureMode mode) {
   return mode == CaptureMode::topk || mode == CaptureMode::matched || mode == CaptureMode::realised;
 }
 
-/// How wide the tensors of a capture are; the same in each of its files.
+/// The mode and the width of the tensors of a capture; the same in each of its files.
 struct CaptureLayout {
   CaptureMode mode{};
-  std::uint32_t vocabulary = 0;  ///< V; of a partial capture what its metadata says, 0 = unknown
+  std::uint32_t vocabulary = 0;  ///< V; of a partial capture as its metadata states it, 0: not stated
   std::uint32_t columns = 0;     ///< V, the width D of the hidden states, or the list's length K
   bool operator==(const CaptureLayout&) const = default;
 };
 
-/// Rows of one file of a capture.
+/// The rows of one file of a capture. Pointers are into its mapped memory.
 struct CaptureSegment {
   SafetensorsFile file;
   std::uint64_t first_row = 0, rows = 0;
@@ -51,7 +51,8 @@ struct CaptureSegment {
   const std::byte* list_logprobs{};  ///< [rows, columns] F32
 };
 
-/// A token of a row's list. Unknown log-probabilities (absent, null, −9999 and below, −inf) are not listed.
+/// A token in the list of one row. Tokens whose log-probability is unknown (absent, null, −9999 and below,
+/// −∞) are left out.
 struct ListedToken {
   std::int64_t id = 0;
   float logprob = 0;  ///< NaN where the engine gave NaN or +inf
@@ -60,9 +61,9 @@ struct ListedToken {
 /// What one kernel produced on one corpus (docs/design/measurement.md, "Captures").
 class Capture {
  public:
-  /// Opens a file, or a directory's *.safetensors in name order. Errors: not_found and io from the
-  /// system, invalid_capture for a broken rule, and what fused::LmHead::open says of the head of hidden
-  /// states.
+  /// Opens a file, or all *.safetensors files of a directory in the order of their names. Errors: not_found
+  /// and io from the system, invalid_capture for a broken rule, and those of fused::LmHead::open for captures
+  /// of hidden states.
   [[nodiscard]] static schema::Result<Capture> open(const std::filesystem::path& path,
                                                     const fused::HeadSource& source = {});
 
@@ -73,23 +74,23 @@ class Capture {
   [[nodiscard]] std::uint32_t columns() const { return layout_.columns; }
   [[nodiscard]] bool has_tokens() const { return !token_ids_.empty(); }
   [[nodiscard]] std::span<const std::int64_t> token_ids() const { return token_ids_; }
-  /// Log-probability of each realised token as the engine reported it; empty when it did not.
+  /// Log-probability of each target token as the engine reported it, in nats; empty when it did not.
   [[nodiscard]] std::span<const float> logprobs() const { return logprobs_; }
-  /// The known tokens of one row's list (modes topk and matched), as stored.
+  /// The tokens of one row's list that have a known log-probability, as stored. Modes topk and matched only.
   void list(std::uint64_t row, std::vector<ListedToken>& out) const;
   [[nodiscard]] std::span<const std::int64_t> sequence_ids() const { return sequence_ids_; }
-  /// As stored; the row's index within its sequence when the capture has no positions.
+  /// The position of each row in its sequence as stored, or else counted from 0.
   [[nodiscard]] std::span<const std::int64_t> positions() const { return positions_; }
   [[nodiscard]] std::span<const CaptureSegment> segments() const { return segments_; }
-  /// What makes logits of hidden states; null in the other modes.
+  /// The head that turns hidden states into logits; null in the other modes.
   [[nodiscard]] const std::shared_ptr<const fused::LmHead>& head() const { return head_; }
-  /// The path as it was asked for.
+  /// The path that was opened.
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// The rows [first, first + count), which exist, as a capture of their own that shares the files.
+  /// The rows [first, first + count), which must exist, as a capture that shares the files.
   [[nodiscard]] Capture slice(std::uint64_t first, std::uint64_t count) const;
-  /// Where a slice's first row is in the capture that it was cut from; 0 for a whole capture.
+  /// Of a slice, the index of its first row in the capture that it was taken from; 0 for a whole capture.
   [[nodiscard]] std::uint64_t first_row() const { return first_row_; }
-  /// An io error when a file of the capture changed its size.
+  /// Errors: io when the size of a file has changed since it was opened.
   [[nodiscard]] schema::Result<void> check_unchanged() const;
 
  private:
@@ -107,9 +108,9 @@ class Capture {
   std::shared_ptr<const fused::LmHead> head_;
 };
 
-/// Whether figures of two captures may be compared: corpus, checkpoint, temperature, token_source,
-/// sampling_filter, mode, vocabulary, rows, sequence_ids, positions, token_ids and the ids of matched lists
-/// agree. The not_comparable error names the first difference in that order.
+/// Checks that two captures may be compared: corpus, checkpoint, temperature, token_source, sampling_filter,
+/// mode, vocabulary, number of rows, sequence_ids, positions, token_ids and the ids of matched lists must
+/// agree. Errors: not_comparable, naming the first difference in that order.
 [[nodiscard]] schema::Result<void> check_comparable(const Capture& train, const Capture& inf);
 
 }  // namespace driftgate::gpu

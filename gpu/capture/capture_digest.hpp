@@ -7,8 +7,9 @@
 
 namespace driftgate::gpu {
 
-/// "sha256:…" of the capture's file; of the canonical JSON list of its files' digests, in name order, where
-/// it has several, and of its head's digest last where it holds hidden states. `io` when a file changed while it was read.
+/// The digest of a capture, "sha256:…": of its file; where it has several files, of the canonical JSON list
+/// of their digests in the order of names; for hidden states the digest of the head is the last of that list.
+/// Errors: io when a file changed while it was read.
 [[nodiscard]] schema::Result<std::string> capture_digest(const Capture& capture);
 
 }  // namespace driftgate::gpu

@@ -41,7 +41,8 @@ void read_list(const CaptureSegment& segment, std::uint64_t row, std::uint32_t c
   }
 }
 
-/// The ids that a row names, known or not, in order; −1 fills a short row.
+/// The ids in the list of a row, whether their log-probability is known or not, in order; −1 fills a short
+/// row.
 void read_ids(const Capture& capture, std::uint64_t row, std::vector<std::int64_t>& out) {
   const auto after = std::ranges::upper_bound(capture.segments(), row, {}, &CaptureSegment::first_row);
   const CaptureSegment& segment = *std::prev(after);
@@ -53,7 +54,7 @@ void read_ids(const Capture& capture, std::uint64_t row, std::vector<std::int64_
   std::ranges::sort(out);
 }
 
-/// The vocabulary's size as the metadata gives it; 0 when it does not.
+/// The size of the vocabulary as the metadata states it; 0 when it does not.
 Result<std::uint32_t> read_vocabulary(const SafetensorsFile& file) {
   const auto found = file.header().metadata.find("vocabulary");
   if (found == file.header().metadata.end()) return 0U;
@@ -76,7 +77,7 @@ Result<CaptureMode> read_support(const SafetensorsFile& file) {
                            "caller chose)");
 }
 
-/// Ids are checked before any arithmetic: in the vocabulary, and each at most once in a row.
+/// Checks the ids before they are used: each must be in the vocabulary and at most once in a row.
 Result<void> check_ids(const CaptureSegment& segment, const CaptureLayout& layout) {
   std::vector<ListedToken> list;
   for (std::uint64_t row = 0; row < segment.rows; ++row) {
@@ -154,7 +155,9 @@ Result<CaptureLayout> read_realised(CaptureSegment& segment) {
     return invalid(file, "tensor 'logprobs' has the shape " + shape_text(logprobs) + "; [N] is needed");
   }
   if (file.find("token_ids") == nullptr) {
-    return invalid(file, "tensor 'logprobs' is of realised tokens and there is no tensor 'token_ids' [N]");
+    return invalid(
+        file,
+        "tensor 'logprobs' holds log-probabilities of target tokens, but there is no tensor 'token_ids' [N]");
   }
   auto vocabulary = TRY(read_vocabulary(file));
   segment.rows = logprobs.shape[0];
@@ -176,8 +179,7 @@ Result<void> compare_lists(const Capture& train, const Capture& inf) {
     if (a == b) continue;
     return schema::fail(
         schema::ErrorCode::not_comparable,
-        fmt::format("the captures can not be compared: the ids of matched lists differ first in row {}",
-                    row));
+        fmt::format("the captures cannot be compared: the ids of matched lists differ first in row {}", row));
   }
   return {};
 }

@@ -6,7 +6,7 @@ namespace driftgate::gpu {
 
 namespace {
 
-/// Steps over `rows` rows of `width` values; null stays null.
+/// Advances a pointer by `rows` rows of `width` values; null stays null.
 const std::byte* advanced(const std::byte* from, std::uint64_t rows, std::size_t width, DType dtype) {
   return from == nullptr ? nullptr : from + rows * width * size_bytes(dtype);
 }

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Reads one line; the first fault wins.
+/// Reads one line and keeps its first fault.
 class LineReader {
  public:
   explicit LineReader(const Json& line) : line_(line) {}
@@ -138,7 +138,7 @@ Result<Corpus> parse_corpus(std::string_view text, std::string_view name) {
     if (!reader.fault().empty()) return at_line(ErrorCode::invalid_document, name, number, reader.fault());
     if (!corpus.by_sequence.emplace(info.sequence, corpus.sequences.size()).second) {
       return at_line(ErrorCode::invalid_document, name, number,
-                     fmt::format("sequence {} stands in an earlier line too", info.sequence));
+                     fmt::format("sequence {} is already on an earlier line", info.sequence));
     }
     corpus.sequences.push_back(std::move(info));
   }
@@ -149,7 +149,7 @@ Result<Corpus> read_corpus(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     return schema::fail(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
-                        "can not open the corpus " + path.string() + ": " + std::strerror(errno));
+                        "cannot open the corpus " + path.string() + ": " + std::strerror(errno));
   }
   std::string text;
   std::string block(std::size_t{1} << 20, '\0');
@@ -159,7 +159,7 @@ Result<Corpus> read_corpus(const std::filesystem::path& path) {
       return schema::fail(ErrorCode::limit_exceeded, "the corpus " + path.string() + " is larger than 1 GiB");
     }
   }
-  if (file.bad()) return schema::fail(ErrorCode::io, "can not read the corpus " + path.string());
+  if (file.bad()) return schema::fail(ErrorCode::io, "cannot read the corpus " + path.string());
   return parse_corpus(text, path.string());
 }
 

@@ -19,16 +19,16 @@ inline constexpr std::size_t kMaxCorpusSequences = 10'000'000;
 inline constexpr std::size_t kMaxSliceKeys = 32;
 inline constexpr std::size_t kMaxSliceTextBytes = 256;  ///< of a slice's key or value
 
-/// What the corpus says of its sequences (docs/design/measurement.md, "Corpus"), in file order.
+/// The attributes of the sequences of a corpus (docs/design/measurement.md, "Corpus"), in file order.
 struct Corpus {
   std::vector<SequenceInfo> sequences;
   std::unordered_map<std::int64_t, std::size_t> by_sequence;
-  /// Nothing when the corpus does not know the sequence.
+  /// Null when the corpus does not contain the sequence.
   [[nodiscard]] const SequenceInfo* find(std::int64_t sequence) const;
 };
 
-/// Parses JSON Lines, one object for each sequence; fields other than ours are left alone. Errors are
-/// invalid_document or limit_exceeded and name `name` and the line.
+/// Parses JSON Lines, one object for each sequence; unknown fields are ignored. Errors: invalid_document or
+/// limit_exceeded, with `name` and the line.
 [[nodiscard]] schema::Result<Corpus> parse_corpus(std::string_view text, std::string_view name);
 [[nodiscard]] schema::Result<Corpus> read_corpus(const std::filesystem::path& path);
 

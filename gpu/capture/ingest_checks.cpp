@@ -15,18 +15,19 @@ namespace driftgate::gpu {
 
 namespace {
 
-constexpr std::uint64_t kLeastValues = 32;  ///< fewer values prove no pattern
+constexpr std::uint64_t kLeastValues = 32;  ///< with fewer values no pattern is reported
 constexpr double kMassTolerance = 1e-3;
-/// Neighbouring rows agree better when the mean difference to them is under this share of the own one.
+/// Neighbouring rows agree better when the mean difference from them is below this share of that from the own
+/// row.
 constexpr double kShiftedShare = 0.5;
-constexpr double kLeastShift = 1e-3;  ///< nats; below it two good kernels are compared
+constexpr double kLeastShift = 1e-3;  ///< nats; smaller differences are those of two kernels that agree
 constexpr double kTemperatureOff = 0.03;
-constexpr double kStraight = 0.999;  ///< squared correlation of a pure change of temperature
+constexpr double kStraight = 0.999;  ///< squared correlation from which a change of temperature is reported
 constexpr double kNoTail = 1e-5, kTail = 1e-3;
 
 using Visit = std::function<void(float)>;
 
-/// Every known log-probability of a capture, NaN left out.
+/// All known log-probabilities of a capture, without NaN.
 void each_logprob(const Capture& capture, const Visit& visit) {
   std::vector<ListedToken> list;
   for (std::uint64_t row = 0; row < capture.rows(); ++row) {
@@ -80,8 +81,8 @@ std::optional<CaptureFinding> find_positive(const Capture& capture, const char* 
       true,
       count,
       values,
-      fmt::format("{} of {} log-probabilities of {} are positive, up to {:.4g}: they are no "
-                  "logarithms of probabilities (logits, or a negated loss?)",
+      fmt::format("{} of {} log-probabilities of {} are positive, up to {:.4g}: they are not "
+                  "logarithms of probabilities (are they logits, or a negated loss?)",
                   count, values, side, most)};
 }
 
@@ -121,12 +122,12 @@ std::optional<CaptureFinding> find_mass(const Capture& capture, const char* side
                         count,
                         capture.rows(),
                         fmt::format("the listed probabilities of {} sum to more than 1 in {} of {} rows, up "
-                                    "to {:.4g}: they are not of one distribution",
+                                    "to {:.4g}: they do not belong to one distribution",
                                     side, count, capture.rows(), most)};
 }
 
-/// The log-probability of the row's realised token, from `logprobs` or the list; NaN where unknown.
-std::vector<double> realised(const Capture& capture) {
+/// The log-probability of the target token of each row, from `logprobs` or the list; NaN where unknown.
+std::vector<double> target_logprobs(const Capture& capture) {
   std::vector<double> out(static_cast<std::size_t>(capture.rows()), NAN);
   std::vector<ListedToken> list;
   for (std::size_t row = 0; row < out.size() && capture.has_tokens(); ++row) {
@@ -142,7 +143,7 @@ std::vector<double> realised(const Capture& capture) {
   return out;
 }
 
-/// What capture's list of row `row` says of `token`; nothing when it is not listed.
+/// The log-probability of `token` in the list of row `row`; nothing when it is not listed.
 std::optional<double> listed(const Capture& capture, std::uint64_t row, std::int64_t token,
                              std::vector<ListedToken>& list) {
   capture.list(row, list);
@@ -151,7 +152,7 @@ std::optional<double> listed(const Capture& capture, std::uint64_t row, std::int
   return found->logprob;
 }
 
-/// Mean |a_i − b_j| over rows i and their neighbours j = i + shift in the same sequence.
+/// Sums of |a_i − b_j| over rows i and their neighbours j = i + shift in the same sequence.
 struct Agreement {
   double own = 0, shifted = 0;
   std::uint64_t n = 0;
@@ -165,7 +166,7 @@ struct Agreement {
   }
 };
 
-/// Rows i and i + shift when both exist and belong to one sequence.
+/// Whether rows i and i + shift exist and belong to one sequence.
 bool neighbours(const Capture& capture, std::int64_t row, std::int64_t shift) {
   const std::int64_t other = row + shift;
   if (other < 0 || other >= static_cast<std::int64_t>(capture.rows())) return false;
@@ -173,7 +174,7 @@ bool neighbours(const Capture& capture, std::int64_t row, std::int64_t shift) {
   return ids[static_cast<std::size_t>(row)] == ids[static_cast<std::size_t>(other)];
 }
 
-/// The realised tokens of one capture against those of the other, one row on or back.
+/// Compares the target tokens of one capture with those of the other, one row later and one row earlier.
 Agreement across(const Capture& train, const std::vector<double>& a, const std::vector<double>& b,
                  std::int64_t shift) {
   Agreement out;
@@ -186,8 +187,8 @@ Agreement across(const Capture& train, const std::vector<double>& a, const std::
   return out;
 }
 
-/// The reported log-probabilities of realised tokens against the capture's own lists: rows whose own list
-/// does not confirm them and whose neighbour's does.
+/// Compares the log-probabilities of target tokens with the lists of the same capture: counts rows that
+/// disagree with their own list and agree with that of a neighbour.
 std::optional<CaptureFinding> find_shift_within(const Capture& capture, const char* side) {
   if (capture.logprobs().empty() || capture.columns() == 0 || !is_partial(capture.mode()))
     return std::nullopt;
@@ -212,7 +213,7 @@ std::optional<CaptureFinding> find_shift_within(const Capture& capture, const ch
                           true,
                           moved,
                           seen,
-                          fmt::format("off by one: in {} of {} rows of {} the realised token's "
+                          fmt::format("off by one: in {} of {} rows of {} the target token's "
                                       "log-probability is that of the {} row's list and not of its own ({}); "
                                       "shift logprobs and token_ids by one row",
                                       moved, seen, side, shift > 0 ? "next" : "previous", own)};
@@ -221,7 +222,7 @@ std::optional<CaptureFinding> find_shift_within(const Capture& capture, const ch
 }
 
 std::optional<CaptureFinding> find_shift(const Capture& train, const Capture& inf) {
-  const std::vector<double> a = realised(train), b = realised(inf);
+  const std::vector<double> a = target_logprobs(train), b = target_logprobs(inf);
   for (const std::int64_t shift : {std::int64_t{1}, std::int64_t{-1}}) {
     const Agreement found = across(train, a, b, shift);
     if (!found.is_shifted()) continue;
@@ -234,13 +235,13 @@ std::optional<CaptureFinding> find_shift(const Capture& train, const Capture& in
         train.rows(),
         fmt::format("off by one: the log-probabilities of train agree with those of inf one row {} (mean "
                     "difference {:.4g}) far better than with those of the same row ({:.4g}); one capture "
-                    "gives each token the row before or after its own",
+                    "pairs each token with the row before or after its own",
                     shift > 0 ? "later" : "earlier", found.shifted / n, found.own / n)};
   }
   return std::nullopt;
 }
 
-/// Sums of a regression of y on x, centred row by row, so that normalising constants drop out.
+/// Sums of a regression of y on x, centred row by row, so that normalising constants cancel.
 struct Slope {
   double xx = 0, xy = 0, yy = 0;
   std::uint64_t n = 0;
@@ -302,7 +303,7 @@ std::optional<CaptureFinding> find_processing(const Capture& train, const Captur
         slope.n,
         slope.n,
         fmt::format("the log-probabilities of inf are those of train times {:.3g} up to a constant in each "
-                    "row: one engine divided by a temperature (about {:.3g}) that the other did not; "
+                    "row: only one of the engines divided by a temperature (about {:.3g}); "
                     "capture raw log-probabilities",
                     ratio, 1 / ratio)};
   }
@@ -330,7 +331,7 @@ std::vector<CaptureFinding> check_logprobs(const Capture& train, const Capture& 
   for (const auto& [capture, side] : {std::pair{&train, "train"}, std::pair{&inf, "inf"}}) {
     keep(find_rounding(*capture, side));
     keep(find_positive(*capture, side));
-    // A stated error that cannot be read is a fault of the capture, which logprob_error names.
+    // An invalid `logprob_error` is reported by logprob_error.
     keep(find_mass(*capture, side, logprob_error(*capture).value_or(LogprobError{})));
     keep(find_shift_within(*capture, side));
   }

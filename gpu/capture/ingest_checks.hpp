@@ -8,11 +8,10 @@
 
 namespace driftgate::gpu {
 
-/// A log-probability over this is no rounding of 0: it is not a natural logarithm of a probability.
+/// A log-probability above this is not a rounding error of 0, and so not the logarithm of a probability.
 inline constexpr double kPositiveLogprob = 1e-6;
 
-/// Names of the checks of docs/design/measurement.md, "Checks of captures", as they stand in
-/// CaptureFinding::name.
+/// Names of the findings (docs/design/measurement.md, "Checks of captures"), as in CaptureFinding::name.
 inline constexpr const char* kRoundedToBf16 = "rounded_to_bf16";
 inline constexpr const char* kPositiveLogprobs = "positive_logprobs";
 inline constexpr const char* kOffByOne = "off_by_one";
@@ -20,21 +19,23 @@ inline constexpr const char* kProcessedLogprobs = "processed_logprobs";
 inline constexpr const char* kMassOverOne = "mass_over_one";
 inline constexpr const char* kUnknownRows = "unknown_rows";
 
-/// What the log-probabilities of two comparable partial captures say of themselves:
+/// Checks the log-probabilities of two comparable partial captures for signs that they are not what they
+/// should be. A finding that *decides* makes every clause over the figures an error.
 ///
-/// - rounded_to_bf16: the low 16 bits of every non-zero value are zero. Decides nothing: the figures' bounds
-///   are widened by the rounding.
-/// - positive_logprobs: values over kPositiveLogprob. Decides.
-/// - mass_over_one: lists whose probabilities sum to more than 1, by more than the error of their
-///   log-probabilities (`logprob_error`) explains: bf16 alone makes 1.002 of 1. Decides.
-/// - off_by_one: the realised tokens' log-probabilities agree far better with the neighbouring rows of the
-///   other kernel, or of their own lists, than with their own. Decides.
-/// - processed_logprobs: one kernel's values are the other's divided by a temperature, or its lists hold the
-///   whole mass where the other's leave a tail: what a sampling filter leaves. Decides.
+/// - rounded_to_bf16: the low 16 bits of every non-zero value are zero. Does not decide; the bounds of the
+///   figures are widened by the rounding.
+/// - positive_logprobs: values above kPositiveLogprob. Decides.
+/// - mass_over_one: lists whose probabilities sum to more than 1 by more than the error of their
+///   log-probabilities (`logprob_error`) can explain; rounding to bf16 alone can turn 1 into 1.002. Decides.
+/// - off_by_one: the log-probabilities of the target tokens agree far better with the neighbouring rows of
+///   the other kernel, or of the lists in the same capture, than with their own rows. Decides.
+/// - processed_logprobs: the values of one kernel are those of the other divided by a temperature, or its
+///   lists hold the whole mass where those of the other leave a tail, as after a sampling filter. Decides.
 [[nodiscard]] std::vector<CaptureFinding> check_logprobs(const Capture& train, const Capture& inf);
 
-/// The error of the capture's log-probabilities: float32's, bf16's when they were rounded to it, and what the
-/// metadata `logprob_error` states in absolute terms. Errors: invalid_capture for metadata that is no number.
+/// The error of the log-probabilities of a capture: that of float32, or of bf16 where they were rounded to
+/// it, plus the absolute error that the metadata `logprob_error` states, in nats. Errors: invalid_capture
+/// when that is not a number from 0 to 10.
 [[nodiscard]] schema::Result<LogprobError> logprob_error(const Capture& capture);
 
 }  // namespace driftgate::gpu

@@ -19,8 +19,7 @@ namespace {
 std::unexpected<schema::Error> system_error(std::string_view verb, const std::filesystem::path& path) {
   const int code = errno;
   const ErrorCode kind = code == ENOENT ? ErrorCode::not_found : ErrorCode::io;
-  return schema::fail(kind,
-                      "can not " + std::string(verb) + " " + path.string() + ": " + std::strerror(code));
+  return schema::fail(kind, "cannot " + std::string(verb) + " " + path.string() + ": " + std::strerror(code));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ enum class DType : std::uint8_t {
 [[nodiscard]] std::string_view to_string(DType dtype);  ///< "F32" …
 [[nodiscard]] std::size_t size_bytes(DType dtype);
 
-/// Where one tensor lies. `begin` and `end` count from the end of the header.
+/// Name, type, shape and byte range of one tensor. `begin` and `end` are relative to the end of the header.
 struct TensorInfo {
   std::string name;
   DType dtype{};
@@ -49,34 +49,35 @@ struct TensorInfo {
   std::uint64_t begin = 0, end = 0;
 };
 
-/// The header of a safetensors file: tensors in the order of their bytes, metadata.
+/// The header of a safetensors file: its tensors in the order of their bytes, and its metadata.
 struct SafetensorsHeader {
   std::vector<TensorInfo> tensors;
   std::map<std::string, std::string> metadata;
   std::uint64_t data_offset = 0;  ///< of the first tensor byte in the file
 };
 
-/// Checks the first bytes of a file against every rule of docs/design/measurement.md, "Safetensors rules".
-/// `bytes` starts at the file's start and holds at least the header; `file_bytes` is the size of the whole
-/// file. Errors are invalid_capture and read `rule "…": …` with the tensor's name where there is one.
+/// Parses the header of a file and checks every rule of docs/design/measurement.md, "Safetensors rules".
+/// `bytes` begins at the start of the file and holds at least the header; `file_bytes` is the size of the
+/// whole file. Errors: invalid_capture, whose message reads `rule "…": …`, with the name of the tensor where
+/// there is one.
 [[nodiscard]] schema::Result<SafetensorsHeader> parse_safetensors_header(std::string_view bytes,
                                                                          std::uint64_t file_bytes);
 
-/// A safetensors file mapped into memory, read-only; copies share the mapping. The bytes of a file that
-/// someone shortens while it is mapped can not be read any more (the system sends SIGBUS): nobody may write
-/// to a capture in use, and `check_unchanged` tells, before each batch, whether somebody did.
+/// A safetensors file mapped into memory, read-only; copies share the mapping. Nobody may write to a capture
+/// in use: when a mapped file is truncated, reading the missing bytes raises SIGBUS. `check_unchanged`,
+/// called before each batch, detects a changed size.
 class SafetensorsFile {
  public:
   [[nodiscard]] static schema::Result<SafetensorsFile> open(const std::filesystem::path& path);
 
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  /// Nothing when there is no tensor of that name.
+  /// Null when there is no tensor of that name.
   [[nodiscard]] const TensorInfo* find(std::string_view name) const;
   [[nodiscard]] std::span<const std::byte> bytes(const TensorInfo& tensor) const;
   /// All bytes of the file, for digests.
   [[nodiscard]] std::span<const std::byte> file_bytes() const;
-  /// An io error when the file has another size than when it was opened.
+  /// Errors: io when the size of the file has changed since it was opened.
   [[nodiscard]] schema::Result<void> check_unchanged() const;
 
  private:
@@ -87,8 +88,8 @@ class SafetensorsFile {
   std::shared_ptr<const Mapping> mapping_;
 };
 
-/// Writes a safetensors file whose tensors are declared first and appended in that order, so that files
-/// larger than memory can be written.
+/// Writes a safetensors file. Tensors are declared first and written piece by piece, so that the file may be
+/// larger than memory.
 class SafetensorsWriter {
  public:
   struct Tensor {
@@ -96,7 +97,7 @@ class SafetensorsWriter {
     DType dtype{};
     std::vector<std::uint64_t> shape;
   };
-  /// Writes the header to `path` + ".partial"; `finish` renames it into place.
+  /// Writes the header to `path` + ".partial", which `finish` renames to `path`.
   [[nodiscard]] static schema::Result<SafetensorsWriter> create(
       const std::filesystem::path& path, const std::vector<Tensor>& tensors,
       const std::map<std::string, std::string>& metadata);

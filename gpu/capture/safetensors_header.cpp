@@ -51,8 +51,8 @@ std::unexpected<schema::Error> broken(std::string_view rule, std::string detail)
   return schema::fail(ErrorCode::invalid_capture, "rule \"" + std::string(rule) + "\": " + std::move(detail));
 }
 
-/// Builds the header while the JSON text is scanned: nothing is kept that the rules do not allow, and
-/// nesting can not grow a stack.
+/// Builds the header while the JSON text is parsed: nothing that breaks the rules is stored, and nested
+/// values cannot grow a stack.
 class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
  public:
   SafetensorsHeader header;
@@ -197,7 +197,7 @@ class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
   std::unordered_set<std::string> top_keys_, inner_keys_;
 };
 
-/// The shape's byte count equals the range's, without overflow.
+/// Checks that the byte count of the shape does not overflow and equals that of the byte range.
 Result<void> check_size(const TensorInfo& tensor) {
   std::uint64_t count = 1;
   std::uint64_t total = 0;
@@ -222,7 +222,7 @@ Result<void> check_size(const TensorInfo& tensor) {
   return {};
 }
 
-/// Ranges follow one another from 0 to the end of the file.
+/// Checks that the byte ranges follow one another from 0 to the end of the file.
 Result<void> check_layout(const std::vector<TensorInfo>& tensors, std::uint64_t data_bytes) {
   std::uint64_t at = 0;
   for (const TensorInfo& tensor : tensors) {
@@ -289,7 +289,8 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view bytes, std::
   for (const TensorInfo& tensor : tensors) {
     TRY(check_size(tensor));
   }
-  // JSON objects have no order, so writers may list tensors in any; their bytes may not.
+  // JSON objects are unordered, so that writers may list tensors in any order; their bytes must be
+  // contiguous.
   std::ranges::stable_sort(tensors, [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });

@@ -17,7 +17,7 @@ namespace {
 std::unexpected<schema::Error> write_error(const std::filesystem::path& path) {
   const int code = errno;
   return schema::fail(code == ENOSPC || code == EDQUOT ? ErrorCode::storage_full : ErrorCode::io,
-                      "can not write " + path.string() + ": " + std::strerror(code));
+                      "cannot write " + path.string() + ": " + std::strerror(code));
 }
 
 bool write_at(int fd, std::uint64_t offset, const void* data, std::size_t size) {
@@ -56,7 +56,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path&
     at += size;
   }
   std::string text = tensors.empty() && metadata.empty() ? "{}" : header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // the data begin on 8 bytes
+  text.append((8 - text.size() % 8) % 8, ' ');  // so that the data are aligned to 8 bytes
   std::string prefix;
   for (std::size_t i = 0; i < 8; ++i) prefix.push_back(static_cast<char>(text.size() >> (8 * i)));
   const std::uint64_t data_offset = prefix.size() + text.size();
@@ -64,12 +64,12 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path&
     begin += data_offset;
     end += data_offset;
   }
-  // It is renamed into place, and that would put a file where a device or a pipe was.
+  // The file is renamed into place, which would replace a device or a pipe by a regular file.
   std::error_code none;
   const auto status = std::filesystem::status(path, none);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
       !std::filesystem::is_directory(status)) {
-    return schema::fail(ErrorCode::io, "can not write " + path.string() + ": it is no regular file");
+    return schema::fail(ErrorCode::io, "cannot write " + path.string() + ": it is not a regular file");
   }
   writer.path_ = path;
   writer.partial_ = path.string() + ".partial";

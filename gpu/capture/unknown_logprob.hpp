@@ -4,17 +4,17 @@
 
 namespace driftgate::gpu {
 
-/// What engines write for a log-probability that they do not know: vLLM writes −9999.0, and no real one is
-/// near it.
+/// The value that engines write for an unknown log-probability: vLLM writes −9999.0. No actual
+/// log-probability comes near it.
 inline constexpr double kUnknownLogprob = -9999.0;
 
-/// Whether an engine's figure stands for "not known": −9999 and below, −inf (docs/design/measurement.md, "Partly
-/// known distributions"). NaN is not: it is a fault of the engine.
+/// Whether a value reported by an engine means "unknown": −9999 and below, and −∞
+/// (docs/design/measurement.md, "Partly known distributions"). NaN does not: it is a fault of the engine.
 [[nodiscard]] constexpr bool is_unknown_logprob(double value) {
   return value <= kUnknownLogprob;
 }
 
-/// Whether it can be measured with: finite, and not "not known".
+/// Whether a value is a known log-probability: finite and above −9999.
 [[nodiscard]] inline bool is_known_logprob(double value) {
   return std::isfinite(value) && !is_unknown_logprob(value);
 }

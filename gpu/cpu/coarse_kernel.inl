@@ -1,10 +1,11 @@
-// Pass 2 of the float32 tile kernels for rows whose kernels differ so much that no term needs more than p, q
-// and d: about half the work of far_kernel.inl, after which it is included. See gpu/cpu/README.md, "Tiles in
-// float32".
+// Pass 2 of the float32 tile kernels for rows whose drifts are so large that every term can be computed from
+// p, q and d alone: about half the work of far_kernel.inl, after which it is included. See gpu/cpu/README.md,
+// "Tiles in float32".
 //
 // Every sum here has an error of about 1e-7 of the whole mass, from the exponentials and from products that
-// are rounded once: 8e-8 in js at worst, if all errors agree. What that is of a figure the caller must judge
-// (coarse_holds in row_engine.cpp). With Σ(q − p) added, KL feels an offset that is off to second order only.
+// are rounded once: in js 8e-8 at worst, if all errors have the same sign. The caller must judge whether that
+// is accurate enough for each figure (coarse_holds in row_engine.cpp). Because Σ(q − p) is added, an error of
+// the offset changes KL only to second order.
 
 namespace driftgate::gpu::cpu {
 
@@ -99,7 +100,7 @@ void coarse_terms(const Tile& tile, const FarRow& row, double unit, Pass2& out) 
   close.add_to(out.heads[1], 1);
 }
 
-/// Of a tile with |d| up to `size`, beyond what the series reach.
+/// Adds a tile with |d| up to `size`, beyond the reach of the series.
 template <std::uint32_t Dtype>
 void large_pass2(const Tile& tile, double c, double offset, double lse, const Shift& shift, double size,
                  Pass2& out) {

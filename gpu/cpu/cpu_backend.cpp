@@ -44,7 +44,7 @@ std::int32_t describe_engine(void* engine, char* text, std::uint64_t bytes) {
 
 void measure_long_rows(Engine& self, const driftgate_batch& batch, std::span<driftgate_row> results) {
   if (!self.splits || self.splits->vocabulary() != batch.vocabulary) {
-    self.splits = nullptr;  // before the next takes as much memory
+    self.splits = nullptr;  // freed before the next one takes as much memory
     self.splits =
         std::make_unique<SplitRows>(self.kernel, self.threads, batch.vocabulary, self.top_k, self.metrics);
   }
@@ -110,7 +110,8 @@ std::int32_t shard_pass2(void* engine, const driftgate_batch* batch, const drift
     return refuse(DRIFTGATE_INVALID, fault, message, bytes);
   auto& self = *static_cast<Engine*>(engine);
   if (!self.shards || !self.shards->follows(*batch, *shard))
-    return refuse(DRIFTGATE_INVALID, "pass 2 of a batch whose pass 1 this slot has not seen", message, bytes);
+    return refuse(DRIFTGATE_INVALID, "pass 2 was called for a batch that had no pass 1 in this slot", message,
+                  bytes);
   try {
     self.shards->pass2(*batch, *shard, {rows, batch->rows}, {terms, batch->rows});
   } catch (const std::exception& error) {

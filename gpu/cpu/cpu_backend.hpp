@@ -4,7 +4,7 @@
 
 namespace driftgate::gpu::cpu {
 
-/// The CPU engine, behind the same table as a plugin's.
+/// The CPU engine, behind the table of functions of gpu/backend/backend.h.
 [[nodiscard]] const driftgate_backend* backend_table();
 
 }  // namespace driftgate::gpu::cpu

@@ -1,7 +1,7 @@
-// Eight doubles, in the vector extension that g++ and clang share: one vector where the instruction set has
-// such, else pieces as long as it has. g++ would lower a longer vector by itself, but takes comparisons of it
-// apart into single elements. Each including translation unit compiles it for its own instruction set, so
-// everything here has internal linkage.
+// Vectors of eight doubles, in the vector extension that g++ and clang share: one vector where the
+// instruction set has vectors of this length, else several shorter ones. (g++ could split a longer vector by
+// itself, but splits its comparisons into single elements.) Each translation unit that includes this file
+// compiles it for its own instruction set, so that everything here has internal linkage.
 
 #include <cstddef>
 #include <cstdint>
@@ -103,7 +103,7 @@ DRIFTGATE_INLINE f64x8& operator+=(f64x8& a, const f64x8& b) {
 DRIFTGATE_INLINE f64x8& operator/=(f64x8& a, double b) {
   return a = a / b;
 }
-/// Piece by piece: a copy of the whole would pass through memory in other widths than it is used in.
+/// Piece by piece: copying the whole would go through memory with loads and stores of different widths.
 DRIFTGATE_INLINE f64x8 load(const double* from) {
   f64x8 out;
 #pragma GCC unroll 4

@@ -1,11 +1,12 @@
-// The float32 form of tiles with drifts of more than kLargestDrift: two exponentials for each pair. Included
-// by narrow_kernel.inl, whose pieces it uses. See gpu/cpu/README.md, "Tiles in float32".
+// The float32 form for tiles with drifts of more than kLargestDrift: two exponentials for each pair of
+// logits. Included by narrow_kernel.inl, whose functions it uses. See gpu/cpu/README.md, "Tiles in float32".
 //
-// d' of 20 nats is uncertain by 1e-6 as a float, and so would be e^−d'. Here both e^z and e^y come from their
-// logits, to 1e-7, and where |d| > kJsFar every term is a sum of p, q, p·d and q·d, of which the largest is
-// at most twice the whole. Elsewhere terms are formed as ever; for that d must be good, so that the pivot is
-// the difference of the largest z and the largest y, with which d' is about d. A p that was raised to the
-// floor matters to p²/q alone, and only where drifts are larger than kFlooredDrift: such a tile is refused.
+// As a float, a d' of 20 nats has an error of 1e-6, and so would e^−d'. Here both e^z and e^y are computed
+// from their own logits, to 1e-7, and where |d| > kJsFar every term is a sum of p, q, p·d and q·d, of which
+// the largest is at most twice the whole. Elsewhere terms are formed as in the other kernels. That requires
+// an accurate d, so that the pivot is the difference of the largest z and the largest y, with which d' is
+// close to d. Raising a small p to the floor changes only p²/q, and only where drifts are larger than
+// kFlooredDrift: such a tile is rejected.
 
 namespace driftgate::gpu::cpu {
 
@@ -15,7 +16,7 @@ constexpr double kFarthest = 1'000.0;   // |d'|: more than logits differ by
 constexpr float kRatioReach = 80.0F;    // |d| whose e^d and e^−d are both normal
 constexpr double kFlooredDrift = 40.0;  // span of the drifts
 
-/// The exponential of one side: e^x in units of e^−reference, not less than e^kFloor below the top.
+/// The exponential of one kernel: e^x in units of e^−reference, not less than e^kFloor below the top.
 struct Weight {
   F magic, top;
   double reference, scale;  ///< scale: of units into e^{x − top}
@@ -36,7 +37,7 @@ struct FarSums {
   V l_p{}, l_q{}, s{}, a_p{}, a_q{}, d1{}, d2{};
 };
 
-/// Whether a vector is the last, which may end in repeated columns: known to the compiler.
+/// Whether a vector is the last one, which may end in repeated columns: a compile-time constant.
 template <bool Value>
 struct Constant {
   constexpr operator bool() const { return Value; }
@@ -50,7 +51,7 @@ DRIFTGATE_INLINE Lanes real_lanes(const Columns& columns, std::size_t i) {
   return lanes(here < kWidth ? (1U << here) - 1 : (1U << (kWidth - 1)) * 2 - 1);
 }
 
-/// Σe^{x − top} of a block in float64 without the column `top`.
+/// Σe^{x − top} of a block in float64, without the column `top`.
 template <std::uint32_t Dtype>
 double far_rest(const unsigned char* logits, const Columns& columns, const Weight& weight, std::size_t begin,
                 std::size_t end, std::size_t top) {
@@ -133,7 +134,8 @@ struct FarRow {
   F reach, magic;          ///< of e^{d − reach}, which a sum of p²/q may need
 };
 
-/// `Big`: d exceeds what e^d can be as a float; its sum is kept apart, in units of e^reach, raised by kLift.
+/// `Big`: d exceeds the range of e^d as a float. Its sum is kept separately, in units of e^reach, raised by
+/// kLift.
 template <bool Big>
 DRIFTGATE_INLINE void add_far_terms(F p, F q, F d, F low, const FarRow& row, NarrowTerms<F>& sums, F& big) {
   const F inside = smaller(larger(d, fill(-kRatioReach)), fill(kRatioReach)), size = absolute(d);

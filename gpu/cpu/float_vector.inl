@@ -1,4 +1,4 @@
-// Floats of one vector register, by the instruction set that the including translation unit is compiled
+// Vectors of floats in one register of the instruction set that the including translation unit is compiled
 // for. Everything here has internal linkage; intrinsics are always inlined.
 
 #include <immintrin.h>
@@ -185,7 +185,7 @@ DRIFTGATE_INLINE F add_outside(F e, F least, F a, F b) {
 
 constexpr int kStepBits = 3;
 constexpr int kSteps = 1 << kStepBits;
-/// As above, with one power more and relative error 3e-8.
+/// As above, with one more power: relative error 3e-8.
 struct Exponential {
   F table, c1, c2, c3;
   DRIFTGATE_INLINE Exponential(const float* entries)

@@ -1,5 +1,5 @@
-// Sums of powers in float32 (moment_kernel.hpp), included after narrow_kernel.inl, whose pieces it uses. See
-// gpu/cpu/README.md, "Moments".
+// Sums of powers in float32 (moment_kernel.hpp), included after narrow_kernel.inl, whose functions it uses.
+// See gpu/cpu/README.md, "Moments".
 
 #include "gpu/cpu/moment_kernel.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kFarDrift = 1.5;  // beyond it no series is of use
 
-// 2^(j/32) as bits, less j << 18, which the shifted exponent brings along; every fourth is 2^(j/8) with j
+// The bits of 2^(j/32) minus j << 18, which the shifted exponent adds; every fourth entry is 2^(j/8) with j
 // << 20.
 alignas(64) constexpr std::uint32_t kPowersOf2[32] = {
     0x3f800000, 0x3f7ecd87, 0x3f7daac3, 0x3f7c980f, 0x3f7b95c2, 0x3f7aa43a, 0x3f79c3d3, 0x3f78f4f0,
@@ -38,7 +38,7 @@ struct WideFrame {
         top(fill(from.top)) {}
 };
 
-/// Not cleared by itself: the compiler would do it in memory, which costs as much as a dozen vectors.
+/// Not initialised here: the compiler would do it in memory, which costs as much as a dozen vectors.
 template <std::size_t Form, bool Core>
 struct MomentVectors {
   F m[kPowers[Form] + 1], x[kCross[Form] + 1], d1, d2;
@@ -51,7 +51,8 @@ struct MomentVectors {
   }
 };
 
-/// d' of a vector of pairs. `Exact`: over the temperature, with what z − y rounded off (Knuth's two-sum).
+/// d' of a vector of pairs. `Exact`: divided by the temperature, and with the rounding error of z − y added
+/// (Knuth's two-sum).
 template <bool Exact>
 DRIFTGATE_INLINE F moment_drift(F z, F y, const WideFrame& frame) {
   const F s = z - y;
@@ -94,8 +95,9 @@ DRIFTGATE_INLINE void add_powers(F e, F d, F x, MomentVectors<Form, Core>& sums)
   }
 }
 
-/// The range of d', which has 0 in it: the bits of floats order those above 0 as integers do, and below 0 as
-/// integers without a sign do the other way round. Integers keep the units that add floats free.
+/// The range of d', which contains 0. The bits of positive floats have the order of integers, those of
+/// negative floats the reverse order of unsigned integers. Integer comparisons leave the floating-point units
+/// free for additions.
 struct DriftBits {
   I low, high;
   DRIFTGATE_INLINE void clear() { low = high = I{}; }
@@ -107,7 +109,7 @@ struct DriftBits {
   [[nodiscard]] float most() const { return largest(reinterpret_cast<F>(high)); }
 };
 
-/// The largest train logits of a block.
+/// The largest K_train logits of a block.
 template <std::uint32_t Dtype>
 void scan_block(const Columns& columns, std::size_t begin, std::size_t end, MomentMaxima& out) {
   F most = load_logits<Dtype>(columns.train, begin);
@@ -116,7 +118,7 @@ void scan_block(const Columns& columns, std::size_t begin, std::size_t end, Mome
   store(out.lanes + begin / kMomentBlock * kMostLanes, most);
 }
 
-/// What is found in one block.
+/// Sums and maxima of one block.
 template <std::size_t Form, bool Core>
 struct MomentBlockSums {
   MomentVectors<Form, Core> sums;
@@ -128,7 +130,7 @@ struct MomentBlockSums {
   }
 };
 
-/// What a tile is summed into before it is known to be good: in float32 still, block by block.
+/// The sums of a tile until it is known to be accepted: in float32, block by block.
 template <std::size_t Form, bool Core>
 struct MomentTotals {
   MomentVectors<Form, Core> all;
@@ -157,12 +159,12 @@ struct MomentTotals {
   }
 };
 
-/// To fetch what is being read does no harm.
+/// Where nothing is known to follow, prefetching the current data again does no harm.
 DRIFTGATE_INLINE const unsigned char* ahead_of(const unsigned char* known, const unsigned char* here) {
   return known != nullptr ? known : here;
 }
 
-/// One tile; what its vectors have in common.
+/// One tile, with what all of its vectors share.
 template <std::uint32_t Dtype, bool Exact, std::size_t Form, bool Core>
 struct MomentTile {
   using Block = MomentBlockSums<Form, Core>;
@@ -215,10 +217,10 @@ struct MomentTile {
     }
     return {e, d, cross(kept)};
   }
-  /// Whole vectors from `begin` on, block by block, up to a block with a logit above `top`, which is where it
-  /// returns. The next pair is weighed before the last is summed: the chain of dependent operations of one
-  /// vector is longer than what the processor keeps in view. Not inlined, and with its sums stored as they
-  /// are, so that all that the loop works on stays in registers.
+  /// Sums whole vectors from `begin` on, block by block, up to a block with a logit above `top`, whose first
+  /// column it returns. The exponential of the next pair is started before the last one is summed, because
+  /// the chain of dependent operations of one vector is longer than the out-of-order window of the processor.
+  /// Not inlined, and with its sums stored in place, so that the loop keeps everything in registers.
   [[gnu::noinline]] std::size_t add(std::size_t begin, std::size_t end, float top, Block* out) const {
     const MomentTile self = *this;
     const F limit = fill(top);
@@ -238,7 +240,8 @@ struct MomentTile {
     }
     return end;
   }
-  /// A vector with columns that are repeated, masked (-Inf in both) or left out of the sums.
+  /// Sums a vector that has columns which are repeated, masked (−∞ in both kernels) or kept apart from the
+  /// sums.
   void add_carefully(std::size_t i, bool masked, std::size_t top, Block& block) {
     const F z = load_logits<Dtype>(columns.train, i), y = load_logits<Dtype>(columns.inf, i);
     const std::size_t here = columns.count - i;
@@ -262,8 +265,8 @@ struct MomentTile {
     }
     add_powers<Form, Core>(e, d, cross(kept), block.sums);
   }
-  /// The vectors of a block, of which those that hold `top` or less than a whole one, or all if any may be
-  /// masked, need care.
+  /// Sums the vectors of a block. Those that hold `top` or less than a whole vector, or all of them if any
+  /// column may be masked, take the slower path.
   void add_any(std::size_t begin, std::size_t end, bool masked, std::size_t top,
                MomentTotals<Form, Core>& totals) {
     const std::size_t whole = masked ? begin : columns.count / kWidth * kWidth;
@@ -287,7 +290,7 @@ struct MomentTile {
     totals.add(careful);
   }
 
-  /// Adds what the tile was summed into, if it is good.
+  /// Adds the sums of the tile, if it is accepted.
   MomentStatus commit(const MomentTotals<Form, Core>& totals, std::size_t top, MomentSums& out) const {
     if (!totals.finite()) return MomentStatus::nonfinite;
     const auto low = static_cast<double>(totals.drifts.least());
@@ -344,7 +347,7 @@ struct MomentTile {
   }
 };
 
-/// Calls `run` with the tile of a kind of logits and a plan.
+/// Calls `run` with a tile type for the type of the logits and the plan.
 template <std::uint32_t Dtype, bool Exact, typename Run>
 MomentStatus with_form(MomentPlan plan, const Run& run) {
   if (plan.form == 0 && plan.core) return run.template operator()<MomentTile<Dtype, Exact, 0, true>>();
@@ -377,8 +380,8 @@ MomentStatus moment_sum_and_scan(const TileInput& input, const MomentFrame& fram
   });
 }
 
-/// Offers what lies above `sure` and above what is in the list already. Logits lie at most `above` over the
-/// train logits that `maxima` are of.
+/// Offers the logits that are above `sure` and above the last entry of the list. `maxima` are those of the
+/// K_train logits, which other logits exceed by at most `above`.
 template <std::uint32_t Dtype>
 void offer_logits(TopList& list, const unsigned char* logits, const MomentMaxima& maxima, float sure,
                   float above, const Columns& columns, std::uint32_t first_id) {
@@ -449,8 +452,8 @@ std::size_t moment_first_top(const TileInput& input, const MomentMaxima& maxima,
   return first(train, {maxima.lanes, kMomentBlock, kMostLanes}, top_z);
 }
 
-/// Each lane's largest logit is one of the row's, so that the `count` largest of lanes are no more than the
-/// `count` largest of the row: the least lane below fewer than `count` others.
+/// The largest logit of each lane is a logit of the row, so that the `count` largest of the lanes are no more
+/// than the `count` largest of the row: returns the least lane that fewer than `count` others exceed.
 float moment_surely_below(const MomentTileFrame* frames, std::size_t tiles, std::uint32_t count) {
   constexpr float kNone = -__builtin_inff();
   if (count > kWidth || tiles == 0) return kNone;
@@ -485,7 +488,7 @@ DriftRange moment_range(const TileInput& input) {
   return drift_range<DRIFTGATE_F16>(columns);
 }
 
-/// |expm1(−d)/d| by as many powers as |d| ≤ kLevels[Level] (at the last: kFarDrift) needs.
+/// |expm1(−d)/d| with as many powers as |d| ≤ kLevels[Level] needs (kFarDrift at the last level).
 template <int Level>
 struct Shrink;
 template <>

@@ -12,14 +12,14 @@ static_assert(DRIFTGATE_MOMENT_POWERS == kMostPowers + 1 && DRIFTGATE_MOMENT_CRO
 
 constexpr double kFar = std::numeric_limits<double>::infinity();
 
-/// In what units the parts of a row are added.
+/// The common units in which the parts of a row are added.
 struct Common {
   std::size_t form = 0;
-  std::uint32_t alone = 0;  ///< part of the column that stands alone: the largest of the parts'
+  std::uint32_t alone = 0;  ///< the part whose kept-apart column is kept apart in the row: the largest
   MomentPlace place{-kFar, -kFar, 0, 0, 0, 0, kFar, -kFar};
 };
 
-/// Adds mean and centred squares of z − y over other columns.
+/// Adds mean and centred sum of squares of z − y over other columns.
 void add_spread(MomentPlace& into, const driftgate_pass1& other) {
   const double n = into.n + other.n, gap = other.mean_drift - into.mean_drift;
   into.mean_drift += gap * other.n / n;
@@ -29,7 +29,8 @@ void add_spread(MomentPlace& into, const driftgate_pass1& other) {
   into.max_drift = std::max(into.max_drift, other.max_drift);
 }
 
-/// The most powers, the largest logits, and as pivot the mean drift. Empty when a part has no moments.
+/// The largest number of powers, the largest logits, and the mean drift as pivot. Empty when a part has no
+/// moments.
 std::optional<Common> common_of(const PartsOfRow& parts) {
   Common out;
   for (std::uint32_t i = 0; i < parts.count; ++i) {
@@ -59,10 +60,10 @@ struct Total {
   MomentSums sums{};
   MomentColumn alone{};
   double bulk = 0;
-  double left = 0;  ///< bound of what parts with fewer powers leave out
+  double left = 0;  ///< bound of the truncation error of parts with fewer powers
 };
 
-/// Adds a part; its column alone becomes one like others unless it is the row's.
+/// Adds a part. Its column that was kept apart joins the sums, unless it is the one of the row.
 void add_part(const driftgate_shard_partial& part, bool alone, const Common& common, Total& total) {
   const driftgate_moments& moments = part.moments;
   const std::size_t form = moments.form - 1;

@@ -13,11 +13,11 @@ namespace driftgate::gpu::cpu {
 [[nodiscard]] driftgate_pass1 packed(const Pass1& sums);
 [[nodiscard]] Pass1 unpacked(const driftgate_pass1& sums);
 
-/// The thresholds of the head sets, which are otherwise empty.
+/// Sets the thresholds of the head sets, which are otherwise empty.
 void set_heads(const double (&least_p)[DRIFTGATE_HEADS], Pass2& out);
 void write_heads(const Pass2& sums, driftgate_shard_terms& out);
 
-/// What the first pass says of the parts of one row, in the order of the columns.
+/// The results of pass 1 for the parts of one row, in the order of the columns.
 struct PartsOfRow {
   const std::byte* first;
   std::size_t stride_bytes;
@@ -32,9 +32,10 @@ struct MergedMoments {
   MomentFigures figures;
 };
 
-/// The row's figures from its parts' moments: parts are moved to one pivot and one largest logit, and what a
-/// row's sums must hold is judged on the whole. Empty when a part has no moments or those of the row do not
-/// hold; sums of pass 1 then do. At least one part must have columns left.
+/// The figures of a row from the moments of its parts. The parts are moved to a common pivot and largest
+/// logit, and accuracy is judged on the merged sums. Empty when a part has no moments or the merged ones are
+/// not accurate enough; the sums of pass 1 are used then. Precondition: at least one part has unmasked
+/// columns. See gpu/cpu/README.md, "Long rows".
 [[nodiscard]] std::optional<MergedMoments> merge_moments(const PartsOfRow& parts);
 
 }  // namespace driftgate::gpu::cpu

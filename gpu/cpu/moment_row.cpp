@@ -14,22 +14,23 @@ namespace driftgate::gpu::cpu {
 
 namespace {
 
-constexpr std::uint32_t kLeastColumns = 64;  // of fewer, errors do not average out
-constexpr double kLargestLogit = 30'000.0;   // over the temperature: its exponent must fit beside `magic`
-constexpr double kFloorBelow = 60.0;         // nats below the top: less adds nothing
-constexpr double kTopExponent = 40.0;        // e of the top is about 2^40: no subnormal product
+constexpr std::uint32_t kLeastColumns = 64;  // in shorter rows errors do not average out
+constexpr double kLargestLogit = 30'000.0;   // divided by the temperature: limited by the trick with `magic`
+constexpr double kFloorBelow = 60.0;         // nats below the top: lower logits contribute nothing
+constexpr double kTopExponent = 40.0;        // e of the top is about 2^40, so that no product is subnormal
 constexpr double kRise = 40.0;               // nats that a later top may lie above the reference
-constexpr double kFormReach[kMomentForms] = {0.09, 0.36, 1.2};  // |d'| to be expected of the row
+constexpr double kFormReach[kMomentForms] = {0.09, 0.36, 1.2};  // expected |d'| of the row
 constexpr double kOff = 0.25,
                  kFarOff = 4.0;  // (mean d')² over the variance: the pivot is moved, at once if far
-constexpr std::uint32_t kProbeColumns = 256;  // tell the pivot before anything is summed
+constexpr std::uint32_t kProbeColumns = 256;  // give a first pivot before anything is summed
 constexpr double kWellCentred = 25.0;         // (Σd')²/n over the centred squares: keeps logit_rms
 
 double& at(driftgate_row& row, schema::Metric metric) {
   return row.values[static_cast<std::size_t>(metric)];
 }
 
-/// Likewise of the first tile of so many: it is summed again when its pivot is far off for what it is of all.
+/// The limit for the first of so many tiles: it is summed again only when its pivot is far off relative to
+/// its share of the row.
 double far_off(std::size_t tiles) {
   return std::min(kFarOff, 0.75 * static_cast<double>(tiles) - kOff);
 }
@@ -40,12 +41,12 @@ bool well_centred(const MomentSums& sums) {
   return square <= kWellCentred * (sums.d2 - square);
 }
 
-/// d' is that many times too small.
+/// The factor by which d' is too small, because 1/temperature was rounded to a float.
 double stretch_of(const MomentFrame& frame, double temperature) {
   return 1 / (temperature * static_cast<double>(frame.inverse_temperature));
 }
 
-/// Of z − y of all columns, and a little more.
+/// The range of z − y of all columns, slightly widened.
 DriftRange drift_range(const MomentState& state) {
   constexpr double kSlack = 2e-6;
   const auto inverse = static_cast<double>(state.frame.inverse_temperature);
@@ -55,7 +56,7 @@ DriftRange drift_range(const MomentState& state) {
   return {static_cast<float>(low - slack), static_cast<float>(high + slack)};
 }
 
-/// Of a tile, `count` columns from `begin` on.
+/// `count` columns of a tile, from `begin` on.
 TileInput part_of(const TileInput& tile, std::size_t begin, std::size_t count) {
   TileInput part = tile;
   part.train += begin * element_bytes(tile.train_dtype);
@@ -67,14 +68,15 @@ TileInput part_of(const TileInput& tile, std::size_t begin, std::size_t count) {
   return part;
 }
 
-/// The distance by which what z − y rounded off, at most 2^-24·|c| in each d' but the top's, is too much.
+/// The number by which the rounding errors of z − y, at most 2^-24·|c| in each d' but that of the top, exceed
+/// what is acceptable.
 constexpr double kRounded = 10;
 
 double share_beside_top(const MomentFigures& figures) {
   return figures.rest / (1 + figures.rest);
 }
 
-/// Where the columns stand, in their own units.
+/// Extremes and moments of z − y, in units of logits.
 MomentPlace place_of(const RowColumns& columns, const MomentState& state, const MomentSums& sums,
                      const TopList& top_train, const TopList& top_inf) {
   const double stretch = stretch_of(state.frame, columns.temperature);
@@ -99,11 +101,11 @@ bool MomentRow::attempt_all(Run& run, Judge judge) const {
         return true;
       case Outcome::refused:
         return false;
-      case Outcome::raise:
-        if (++run.way.form == kMomentForms) return false;
+      case Outcome::more_powers:
+        if (++run.variant.form == kMomentForms) return false;
         break;
       case Outcome::exact:
-        run.way.exact = true;
+        run.variant.exact = true;
         break;
     }
   }
@@ -126,7 +128,7 @@ bool MomentRow::sum_all(Run& run) const {
   const double temperature = run.columns.temperature;
   MomentState& state = run.state;
   state = {};
-  state.exact = run.way.exact, state.form = run.way.form;
+  state.exact = run.variant.exact, state.form = run.variant.form;
   state.frame.inverse_temperature = static_cast<float>(1 / temperature);
   const double steps = kernel_.steps * std::numbers::log2e / temperature;
   state.frame.steps = static_cast<float>(steps);
@@ -138,32 +140,33 @@ bool MomentRow::sum_all(Run& run) const {
   return state.any;
 }
 
-/// By the drifts of the first tile: how many powers, and whether z − y needs what it rounds off.
+/// Chooses, by the drifts of the first tile, how many powers to sum and whether the rounding error of z − y
+/// is needed.
 bool MomentRow::choose(const TileInput& input, Run& run) const {
   MomentState& state = run.state;
-  Way& way = run.way;
+  Variant& variant = run.variant;
   const auto [low, high] = kernel_.range(input);
   const double span = (static_cast<double>(high) - static_cast<double>(low)) / input.temperature;
   const double above = static_cast<double>(high) / input.temperature - state.pivot;
   const double below = state.pivot - static_cast<double>(low) / input.temperature;
-  // The largest of many drifts lies as far beyond that of few as with normal noise: a row that outgrows its
-  // form is summed in vain.
+  // The largest of many drifts is expected to exceed that of few as for normal noise: summing a row in a form
+  // that it then outgrows would be wasted work.
   const double growth = std::sqrt(std::log(run.columns.count) / std::log(std::max(input.columns, 2U)));
   const double size = std::max(above, below) * std::max(growth, 1.0);
-  while (size > kFormReach[way.form]) {
-    if (++way.form == kMomentForms) return false;
+  while (size > kFormReach[variant.form]) {
+    if (++variant.form == kMomentForms) return false;
   }
   constexpr double kManySpans = 4, kHalfBeside = 1;
   const double allowed = input.train_dtype == DRIFTGATE_F32 ? kManySpans * span : kHalfBeside;
-  way.exact = input.temperature != 1.0 || std::abs(state.pivot) > allowed;
-  way.chosen = true;
-  state.exact = way.exact, state.form = way.form;
+  variant.exact = input.temperature != 1.0 || std::abs(state.pivot) > allowed;
+  variant.chosen = true;
+  state.exact = variant.exact, state.form = variant.form;
   set_pivot(state, state.top_drift);
   return true;
 }
 
-/// The largest logit that may stand among the sums, where it is at most about all of the others: one that is
-/// far more stands alone.
+/// The largest logit that may be part of the sums, where it is at most comparable to all others; one that is
+/// far larger is kept apart.
 float MomentRow::bearable_top(const MomentState& state, double temperature) const {
   const double all = state.sums.m[0] + static_cast<double>(state.sums.top_e);
   const double x = std::numbers::ln2 * (std::ilogb(all) + state.reference / kernel_.steps);
@@ -171,8 +174,9 @@ float MomentRow::bearable_top(const MomentState& state, double temperature) cons
   return std::max(state.top_z, static_cast<float>(bearable));
 }
 
-/// The largest logit so far is `column` of this tile. The pivot becomes about the mean drift with it, so that
-/// sums about it cancel little. False when the sums lose too much by the move.
+/// Handles a new largest logit, `column` of this tile. The pivot is moved to about the mean drift including
+/// it, so that sums about it cancel little. Returns false when moving the pivot costs the sums too much
+/// accuracy.
 bool MomentRow::raise_top(const TileInput& input, float top_z, std::size_t column, MomentState& state) const {
   const auto z = static_cast<double>(top_z);
   const double y = logit_at(input.inf, input.inf_dtype, static_cast<std::int64_t>(column));
@@ -210,7 +214,7 @@ bool MomentRow::raise_top(const TileInput& input, float top_z, std::size_t colum
   return true;
 }
 
-/// The pivot as the kernels will use it: of the low part they take note only in the exact form.
+/// The pivot as the kernels use it: only the exact form uses its low part.
 void MomentRow::set_pivot(MomentState& state, double pivot) {
   MomentFrame& frame = state.frame;
   frame.pivot = static_cast<float>(pivot);
@@ -218,7 +222,7 @@ void MomentRow::set_pivot(MomentState& state, double pivot) {
   state.pivot = static_cast<double>(frame.pivot) + static_cast<double>(frame.pivot_low);
 }
 
-/// Moves the pivot to `pivot`. False when logit_rms would lose too much.
+/// Moves the pivot to `pivot`. Returns false when logit_rms would lose too much accuracy.
 bool MomentRow::repivot(MomentState& state, double pivot, double rise) const {
   MomentSums& sums = state.sums;
   if (!core_ && !well_centred(sums)) return false;
@@ -244,8 +248,8 @@ MomentTileScratch MomentRow::scratch_of(const Run& run, std::size_t tile) {
   return {e, e + kTileColumns};
 }
 
-/// Before anything is summed, by the first columns: the units, the pivot, and the way. Leaves all as it was
-/// when they are not plain.
+/// Chooses units, pivot and form by the first columns, before anything is summed. Leaves everything unchanged
+/// when those columns are not ordinary finite logits.
 void MomentRow::probe(Run& run, const TileInput& input) const {
   if (input.columns < kProbeColumns) return;
   const TileInput few = part_of(input, 0, kProbeColumns);
@@ -254,9 +258,9 @@ void MomentRow::probe(Run& run, const TileInput& input) const {
   if (!(std::abs(static_cast<double>(top_z)) < kLargestLogit * input.temperature)) return;
   const std::size_t column = kernel_.first_top(few, maxima, top_z);
   MomentState trial = run.state;
-  Run attempt{run.columns, run.scratch, run.top_train, run.top_inf, trial, run.way};
+  Run attempt{run.columns, run.scratch, run.top_train, run.top_inf, trial, run.variant};
   if (!raise_top(few, top_z, column, trial)) return;
-  if (!attempt.way.chosen && !choose(input, attempt)) return;
+  if (!attempt.variant.chosen && !choose(input, attempt)) return;
   const MomentSums nothing = trial.sums;
   if (kernel_.sum(few, trial.frame, plan_of(attempt), false, column, scratch_of(run, 0), trial.sums) !=
       MomentStatus::done) {
@@ -267,10 +271,11 @@ void MomentRow::probe(Run& run, const TileInput& input) const {
   trial.sums.top_e = 0;
   trial.top_z = -std::numeric_limits<float>::infinity();
   run.state = trial;
-  run.way = attempt.way;
+  run.variant = attempt.variant;
 }
 
-/// The block at column `begin` has the largest logit so far, at `column`. The tile's pivot and units stay.
+/// Handles a block at column `begin` that has the largest logit so far, at `column`. Pivot and units of the
+/// tile stay.
 bool MomentRow::exchange_top(const TileInput& input, std::size_t begin, MomentState& state,
                              std::size_t& column) const {
   const TileInput block = part_of(input, begin, kMomentBlock);
@@ -295,7 +300,7 @@ bool MomentRow::exchange_top(const TileInput& input, std::size_t begin, MomentSt
 
 bool MomentRow::sum_at_once(Run& run, const TileInput& input, std::size_t tile) const {
   MomentState& state = run.state;
-  if (!state.any || !run.way.chosen || input.columns % kernel_.lanes != 0) return false;
+  if (!state.any || !run.variant.chosen || input.columns % kernel_.lanes != 0) return false;
   const MomentState before = state;
   const MomentTileScratch scratch = scratch_of(run, tile);
   std::size_t begin = 0, top = kNoColumn;
@@ -310,7 +315,7 @@ bool MomentRow::sum_at_once(Run& run, const TileInput& input, std::size_t tile) 
   }
   if (top != kNoColumn) scratch.d[top] = static_cast<float>(state.top_drift - state.pivot);
   const double off = off_centre(state, kOff);
-  // About a pivot that the new top shows to be bad: summed again, with a better one.
+  // The new top shows that the pivot was bad: sums the tile again about a better one.
   const double far = tile == 0 ? far_off(run.columns.tiles()) : kFarOff;
   const bool bad = (tile == 0 || top != kNoColumn) && off != 0 && off_centre(state, far) != 0;
   if (!bad && settle(run, tile, off)) return true;
@@ -335,11 +340,12 @@ bool MomentRow::sum_tile(Run& run, std::size_t tile) const {
     column = kernel_.first_top(input, maxima, top_z);
     if (!raise_top(input, top_z, column, state)) return false;
   }
-  if (state.any && !run.way.chosen && !choose(input, run)) return false;
+  if (state.any && !run.variant.chosen && !choose(input, run)) return false;
   return sum_columns(run, input, tile, column, first);
 }
 
-/// Sums the tile, again about a better pivot where the first was bad and is much of the row.
+/// Sums the tile, and sums it again about a better pivot where the first was bad and the tile is much of the
+/// row.
 bool MomentRow::sum_columns(Run& run, const TileInput& input, std::size_t tile, std::size_t column,
                             bool first) const {
   MomentState& state = run.state;
@@ -376,7 +382,7 @@ bool MomentRow::settle(Run& run, std::size_t tile, double off) const {
   return repivot(state, state.pivot + off, 0);
 }
 
-/// e stands for e^{x(1+ε)}, by what the steps of the frame round off.
+/// The ε for which e stands for e^{x(1+ε)}, because of the rounded steps of the frame.
 double MomentRow::weight_error(const MomentState& state, double temperature) const {
   const MomentFrame& frame = state.frame;
   const double low = state.exact ? static_cast<double>(frame.steps_low) : 0.0;
@@ -386,7 +392,7 @@ double MomentRow::weight_error(const MomentState& state, double temperature) con
 
 MomentSums MomentRow::about_top(const Run& run) {
   MomentSums sums = run.state.sums;
-  // With what the frame's top rounded off.
+  // Includes the rounding error of the top of the frame.
   const double top =
       run.top_train.entries[0].value * static_cast<double>(run.state.frame.inverse_temperature);
   move(sums, run.state.form, 0, top - run.state.top);
@@ -406,7 +412,7 @@ MomentFigures MomentRow::figures(const Run& run, const MomentSums& sums) const {
   return figures_of(sums, run.state.form, alone_of(run), error, stretch_of(run.state.frame, temperature));
 }
 
-/// The most likely tokens, among the few blocks that may have them.
+/// Searches the most likely tokens in the few blocks that can contain them.
 void MomentRow::offer(Run& run) const {
   run.top_train.size = run.top_inf.size = 0;
   const std::span<const MomentTileFrame> frames = run.scratch.frames;
@@ -417,10 +423,11 @@ void MomentRow::offer(Run& run) const {
     kernel_.offer(run.columns.tile(tile), frames[tile].maxima, bounds, run.top_train, run.top_inf);
 }
 
-/// tv and the heads, whose thresholds are chosen.
+/// Computes tv and the head sets, whose thresholds are chosen.
 void MomentRow::distances(const Run& run, const Centre& centre, Pass2& out) const {
   double tv = 0;
-  for (std::size_t tile = run.columns.tiles(); tile-- > 0;) {  // what was written last is still near
+  for (std::size_t tile = run.columns.tiles();
+       tile-- > 0;) {  // backwards, because what was written last is still in the cache
     const MomentTileFrame& frame = run.scratch.frames[tile];
     if (frame.blank) continue;
     const double scale = std::exp2((frame.reference - run.state.reference) / kernel_.steps) * centre.share;
@@ -452,7 +459,8 @@ MomentRow::Outcome MomentRow::finish(Run& run, const std::int64_t* token, driftg
   const MomentFigures known = figures(run, sums);
   const double all = sums.m[0] + static_cast<double>(sums.top_e);
   const MomentFault fault = fault_of(known, state.bulk / all, kMostRemainder);
-  if (fault != MomentFault::none) return fault == MomentFault::raise ? Outcome::raise : Outcome::refused;
+  if (fault != MomentFault::none)
+    return fault == MomentFault::more_powers ? Outcome::more_powers : Outcome::refused;
   if (!core_ && !well_centred(sums)) return Outcome::refused;
   Pass1 row = pass1_of(known, place_of(columns, state, sums, run.top_train, run.top_inf));
   Pass2 terms{};
@@ -470,14 +478,14 @@ MomentRow::Outcome MomentRow::finish(Run& run, const std::int64_t* token, driftg
   SummedRow summed{row,          terms,  run.top_train,       run.top_inf,
                    known.offset, top_k_, columns.temperature, std::nullopt};
   if (token != nullptr) {
-    summed.token = RealisedLogits{logit_at(columns.train, columns.train_dtype, *token),
-                                  logit_at(columns.inf, columns.inf_dtype, *token)};
+    summed.token = TargetLogits{logit_at(columns.train, columns.train_dtype, *token),
+                                logit_at(columns.inf, columns.inf_dtype, *token)};
   }
   finish_row(summed, out);
   return Outcome::done;
 }
 
-/// A part must hold for itself: then it holds in every row, of which it is told only what other parts add.
+/// A part must be accurate by itself; then it is accurate in every row, whose other parts only add to it.
 MomentRow::Outcome MomentRow::finish_part(Run& run, driftgate_shard_partial& out) const {
   const RowColumns& columns = run.columns;
   MomentState& state = run.state;
@@ -488,7 +496,8 @@ MomentRow::Outcome MomentRow::finish_part(Run& run, driftgate_shard_partial& out
   const MomentColumn alone = alone_of(run);
   const double all = sums.m[0] + alone.e, top_e = alone.e * std::exp(-alone.x);
   const MomentFault fault = fault_of(known, state.bulk / all, kMostRemainderOfPart);
-  if (fault != MomentFault::none) return fault == MomentFault::raise ? Outcome::raise : Outcome::refused;
+  if (fault != MomentFault::none)
+    return fault == MomentFault::more_powers ? Outcome::more_powers : Outcome::refused;
   if (!core_ && !well_centred(sums)) return Outcome::refused;
   // tv is at least ½(Σp·d²)^{3/2}/(Σp·d⁴)^{1/2}, by Hölder's inequality.
   const double distance = 0.5 * known.second * std::sqrt(known.second / known.fourth);

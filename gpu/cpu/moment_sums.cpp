@@ -52,8 +52,8 @@ constexpr Series kJs = {0,
                         -9.47282848324515e-08,
                         7.894023736037624e-09};
 
-/// Bound of the first terms left out after power kPowers[form], over ½Σe·d²: of the largest of the series.
-/// The sum stops before an odd power: times D·Σe·d^k (k even), else times D²·Σe·d^(k−1).
+/// Bound of the first omitted terms after power kPowers[form], relative to ½Σe·d²: the largest of all series.
+/// Where the series stops before an odd power, it is multiplied by D·Σe·d^k (k even), else by D²·Σe·d^(k−1).
 constexpr double kLeftOut[kMomentForms] = {2 * 5.0 / 720, 2 * 8.0 / 362'880, 8.0 * 6.4e-9};
 
 double dot(const Series& a, const Series& b, std::size_t most) {
@@ -176,13 +176,13 @@ double left_out(const double* m, std::size_t form, double reach) {
 }
 
 MomentFault fault_of(const MomentFigures& figures, double bulk, double remainder) {
-  constexpr double kLost = 6.0;  // cancellation that sums of float32 terms bear
+  constexpr double kLost = 6.0;  // acceptable cancellation in sums of float32 terms
   constexpr double kEntropy = 3e-7, kEntropyFloor = 1e-13;
   if (!std::isfinite(figures.offset) || !(figures.lost < kLost)) return MomentFault::cancelled;
   if (!(bulk <= kLost * figures.second)) return MomentFault::cancelled;
-  if (!(figures.remainder < remainder)) return MomentFault::raise;
+  if (!(figures.remainder < remainder)) return MomentFault::more_powers;
   const bool entropy = figures.cross_left < kEntropy * figures.entropy_inf + kEntropyFloor;
-  return entropy ? MomentFault::none : MomentFault::raise;
+  return entropy ? MomentFault::none : MomentFault::more_powers;
 }
 
 Pass1 pass1_of(const MomentFigures& figures, const MomentPlace& place) {
@@ -198,7 +198,7 @@ Pass1 pass1_of(const MomentFigures& figures, const MomentPlace& place) {
   out.a_p = (figures.log_sum - figures.entropy_train) * out.l_p;
   out.m_q = place.top_inf;
   out.l_q = out.l_p * figures.growth * std::exp((place.top - place.pivot) - place.top_inf);
-  out.t = -u / figures.growth * out.l_q;  // with h = 0: only their sum is of use
+  out.t = -u / figures.growth * out.l_q;  // with h = 0: only t + h is used
   out.a_q = (std::log(out.l_q) - figures.entropy_inf) * out.l_q;
   return out;
 }

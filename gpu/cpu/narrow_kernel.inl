@@ -1,6 +1,6 @@
-// The float32 form of tile_kernel.inl, included after it: one exponential for each pair, and a second where
-// drifts are large. A tile takes it when its figures allow (see `narrow_pass1`), else the float64 form; both
-// give the same sums. See gpu/cpu/README.md, "Tiles in float32".
+// The float32 form of tile_kernel.inl, included after it: one exponential for each pair of logits, and a
+// second one where drifts are large. A tile is measured in this form when its logits allow it (see
+// `narrow_pass1`), else in float64; both give the same sums. See gpu/cpu/README.md, "Tiles in float32".
 
 #include "gpu/cpu/float_vector.inl"
 #include "gpu/cpu/ratio_math.inl"
@@ -9,12 +9,12 @@ namespace driftgate::gpu::cpu {
 
 namespace {
 
-constexpr std::size_t kBlockColumns = 16 * kWidth;      // float32 sums are this long, then float64
-constexpr std::size_t kScanColumns = 4 * kWidth;        // one maximum is kept for each
+constexpr std::size_t kBlockColumns = 16 * kWidth;      // summed in float32, then in float64
+constexpr std::size_t kScanColumns = 4 * kWidth;        // one maximum is kept for so many columns
 constexpr std::size_t kPrefetchColumns = kTileColumns;  // the next tile is fetched while this one is summed
-constexpr std::size_t kLeastColumns = 64;   // of fewer, errors do not average out and float64 costs nothing
-constexpr float kFloor = -60.0F;            // log of the least e kept: no subnormal product
-constexpr double kLargestLogit = 30'000.0;  // its exponent must fit beside `magic`
+constexpr std::size_t kLeastColumns = 64;   // with fewer, errors do not average out, and float64 costs little
+constexpr float kFloor = -60.0F;            // log of the least e, so that no product is subnormal
+constexpr double kLargestLogit = 30'000.0;  // limited by the trick with `magic`
 constexpr double kSeriesDrift = 1.0, kSeriesRatio = 1.25;  // |d'| in pass 1, |d| in pass 2, of the series
 // The same of e^−d from d (ratio_math.inl): beyond, what d is rounded by, of either pass, is more than 5e-7.
 constexpr double kLargestDrift = 8.0, kLargestRatio = 8.5;
@@ -57,8 +57,8 @@ struct Series<2> {
                                         float(kHellinger[3]), float(kHellinger[4]), float(kHellinger[5])};
 };
 
-/// The logits of a tile in whole vectors; a tile that ends inside one is copied, its first column repeated
-/// to the end.
+/// The logits of a tile in whole vectors; a tile that ends within a vector is copied, with its first column
+/// repeated to the end.
 struct Columns {
   const unsigned char* train;
   const unsigned char* inf;
@@ -119,7 +119,7 @@ void scan(const Columns& columns, Scan& out) {
   out.finite = sum == 0.0F;
 }
 
-/// Largest logits of each `part` columns, one for each lane, `stride` floats apart.
+/// The largest logits of each `part` columns, one for each lane, `stride` floats apart.
 struct Maxima {
   const float* values;
   std::size_t part, stride;
@@ -137,8 +137,8 @@ std::size_t first_of(const unsigned char* logits, Maxima maxima, float value) {
   }
 }
 
-/// A value that an empty list's last entry will exceed, so that fewer come in only to be pushed out: below
-/// each of as many lanes' largest logits as the list has room for.
+/// A lower bound of the last entry of a list that is still empty, so that few logits enter only to be
+/// replaced: the least of as many lane maxima as the list has room for.
 float surely_within(const TopList& list, const float* maxima, const Columns& columns) {
   constexpr float kNone = -__builtin_inff();
   if (list.size > 0 || list.capacity > kWidth || columns.count < kTileColumns) return kNone;
@@ -181,13 +181,13 @@ void offer_top(TopList& list, const unsigned char* logits, const float* maxima, 
   }
 }
 
-/// What the second reading of a tile needs of the first.
+/// What the second reading of a tile needs from the first.
 struct Frame {
   F pivot, pivot_low;  ///< c, exactly their sum, so that d' is exactly 0 at the largest z
   F magic, top;        ///< 1.5·2^23 − k, the largest z
 };
 
-/// Float32 sums of a block, in the frame of Frame, then float64 sums of a tile.
+/// Sums of a block in float32, in the units of Frame, and of a tile in float64.
 template <typename V>
 struct NarrowSums {
   V l{}, s{}, g{}, a_p{}, a_q{}, d1{}, d2{};
@@ -197,8 +197,8 @@ struct Range {
   F low, high;
 };
 
-/// d' = (z − y) − c. `Exact`: what the subtraction z − y rounded off is added (Knuth's two-sum), so that a
-/// constant between the kernels costs no accuracy.
+/// d' = (z − y) − c. `Exact`: the rounding error of z − y is added (Knuth's two-sum), so that a constant
+/// between the kernels costs no accuracy.
 template <bool Exact>
 DRIFTGATE_INLINE F drift_of(F z, F y, const Frame& frame) {
   const F s = z - y;
@@ -207,7 +207,7 @@ DRIFTGATE_INLINE F drift_of(F z, F y, const Frame& frame) {
   return (s - frame.pivot) + (((z - (s - part)) - (y + part)) - frame.pivot_low);
 }
 
-/// `Last`: the vector ends in repeated columns, which count for nothing.
+/// `Last`: the vector ends in repeated columns, which are not counted.
 template <std::uint32_t Dtype, bool Exact, int Level, bool Last>
 DRIFTGATE_INLINE void add_vector(const Columns& columns, std::size_t i, const Frame& frame, float* e_out,
                                  float* d_out, NarrowSums<F>& sums, Range& range) {
@@ -247,8 +247,8 @@ DRIFTGATE_INLINE void add_vector(const Columns& columns, std::size_t i, const Fr
   sums.d2 += d2;
 }
 
-/// Σe and Σe^{y − m_q} of a block in float64 without the column `top`, so that the small rest beside it keeps
-/// its places.
+/// Σe and Σe^{y − m_q} of a block in float64, without the column `top`, so that the small sum over the others
+/// keeps its accuracy.
 struct Rest {
   double p = 0, q = 0;
 };
@@ -360,7 +360,8 @@ bool sum_narrow(const Columns& columns, Scan& found, Tile& tile, Pass1& out) {
   tile.m_p = of_z.reference;
   tile.top_inf = found.top_y;
   tile.count = columns.count;
-  // Differences of 16-bit logits are exact in float32, but beside a constant of many times their size.
+  // Differences of 16-bit logits are exact in float32, unless a constant many times their size lies between
+  // the kernels.
   const bool exact = Dtype == DRIFTGATE_F32 || pivot > 1.0F || pivot < -1.0F || pivot_low != 0.0F;
   if (far) {
     const std::size_t top_q = first_of<Dtype>(columns.inf, {found.max_y, kScanColumns, kWidth}, found.top_y);
@@ -371,7 +372,7 @@ bool sum_narrow(const Columns& columns, Scan& found, Tile& tile, Pass1& out) {
                : sum_by_level<Dtype, false>(columns, found, frame, of_z.scale, size, tile, out);
 }
 
-/// False when the tile needs the float64 form; then nothing is written but scratch.
+/// Returns false when the tile needs the float64 form; then only scratch was written.
 template <std::uint32_t Dtype>
 bool narrow_tile(const TileInput& input, Tile& tile, TopList& top_train, TopList& top_inf, Pass1& out) {
   Padding padding;
@@ -400,7 +401,7 @@ std::uint64_t narrow_pass1(const TileInput& input, Tile& tile, TopList& top_trai
   return pass1(input, tile, top_train, top_inf, out);
 }
 
-/// The float64 form of a tile that took the float32 form in pass 1.
+/// Measures again in float64 a tile that took the float32 form in pass 1.
 void widen_pass2(const Tile& narrow, double c, double offset, double lse, Pass2& out) {
   Tile tile = narrow;
   TopEntry ignored[2];

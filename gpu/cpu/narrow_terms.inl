@@ -1,5 +1,5 @@
-// Pass 2 of the float32 tile kernels: what each column adds to the figures. Included by narrow_kernel.inl.
-// See docs/design/measurement.md, "Pass 2: sums of non-negative terms".
+// Pass 2 of the float32 tile kernels: the terms of each column. Included by narrow_kernel.inl. See
+// docs/design/measurement.md, "Pass 2: sums of non-negative terms".
 
 namespace driftgate::gpu::cpu {
 
@@ -57,10 +57,10 @@ DRIFTGATE_INLINE F add_terms(F p, F d, NarrowTerms<F>& sums) {
   return q;
 }
 
-/// Any |d| ≤ kLargestRatio (`Near`: ≤ kJsNear), from h = e^{−d/2} − 1: all terms are products, or sums of
-/// numbers of one sign, but for two. h² + 2h loses nothing to speak of while |h| is small, and nothing that
-/// counts beside 1 when h is near −1. φ(d)·q/p = d² − (1 + d)·φ(−d) loses half for small d, so that beyond
-/// d = 1 it is formed as 1 − q/p − d·q/p.
+/// Terms for any |d| ≤ kLargestRatio (`Near`: ≤ kJsNear), from h = e^{−d/2} − 1. All but two are products, or
+/// sums of numbers of one sign. h² + 2h loses little accuracy while |h| is small, and nothing that matters
+/// compared with 1 when h is near −1. φ(d)·q/p = d² − (1 + d)·φ(−d) loses half of its accuracy for small d,
+/// so that it is formed as 1 − q/p − d·q/p beyond d = 1.
 template <bool Near>
 DRIFTGATE_INLINE F add_any_terms(F p, F d, F low, NarrowTerms<F>& sums) {
   const Ratio half = ratio_of(d * -0.5F, low * -0.5F);
@@ -101,7 +101,8 @@ DRIFTGATE_INLINE void add_terms_to(Pass2& out, const NarrowTerms<f64x8>& all, do
   out.balance += scale * total(all.balance);
 }
 
-/// What is added to each d', in two parts: where it nearly cancels d', its own rounding would be all of d.
+/// The number that is added to each d', in two parts: where it nearly cancels d', its own rounding error
+/// would be all of d.
 struct Shift {
   float high, low;
 };

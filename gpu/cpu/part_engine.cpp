@@ -28,7 +28,7 @@ void write_top(const TopList& list, driftgate_top_entry* out) {
   for (std::uint32_t i = 0; i < list.size; ++i) out[i] = {list.entries[i].value, list.entries[i].id, 0};
 }
 
-/// The realised token's logits, if it is one of the columns held.
+/// The logits of the target token, if its column belongs to the part.
 void write_token(const RowColumns& columns, const std::int64_t* token, driftgate_shard_partial& out) {
   if (token == nullptr) return;
   const std::int64_t column = *token - columns.first_id;
@@ -114,7 +114,7 @@ void PartEngine::sum_tiles(const RowColumns& columns, const KeptPart& kept, TopL
     out.nonfinite += nonfinite;
     if (nonfinite == 0 && tile.count > 0) add(sums, part, any);
   }
-  constexpr double kSmallDrift = 1;  // to which float32 sums leave the offset as it should be
+  constexpr double kSmallDrift = 1;  // up to which float32 sums give an accurate offset
   const bool far = any && narrow && out.nonfinite == 0 && sums.max_drift - sums.min_drift > kSmallDrift;
   if (far && !balance(columns, kept, sums)) {
     *kept.form = PartForm::wide_tiles;
@@ -123,9 +123,9 @@ void PartEngine::sum_tiles(const RowColumns& columns, const KeptPart& kept, TopL
   out.sums = packed(sums);
 }
 
-/// As RowEngine::balance, of a part by itself: the offset between its own masses of p and q becomes what a
-/// second pass says, so that parts can be merged before the second pass of the row. False when that can not
-/// be.
+/// Like RowEngine::finish_narrow, for a single part: corrects the offset between its own masses of p and q by
+/// a second pass, so that parts can be merged before pass 2 of the row. Returns false when that is not
+/// possible.
 bool PartEngine::balance(const RowColumns& columns, const KeptPart& kept, Pass1& sums) {
   constexpr double kBalanced = 4e-7, kHopeless = 0.5;
   driftgate_shard_row about{};
@@ -173,7 +173,7 @@ void PartEngine::add_terms(const RowColumns& columns, const KeptPart& kept, cons
     if (*kept.form == PartForm::tiles && kept.tiles[i].narrow) {
       const Tile blank = tile;
       tile = kept.tiles[i];
-      // The float64 scratch is that of the thread of pass 1, and its logits may lie elsewhere now.
+      // The float64 scratch belongs to the thread of pass 1, and the logits may have moved since.
       tile.z = blank.z, tile.drift = blank.drift, tile.e = blank.e;
       tile.input = columns.tile(i);
     } else {

@@ -13,11 +13,11 @@
 
 namespace driftgate::gpu::cpu {
 
-/// How the sums of a part were made.
+/// How the sums of a part were computed: tiles in float32 where possible, tiles in float64, or moments.
 enum class PartForm : std::uint8_t { tiles, wide_tiles, moments };
 
-/// What stays of a part of a row between its two passes: float32 exponentials and drifts, so that the second
-/// neither reads the logits nor forms an exponential.
+/// What is kept of a part of a row between its two passes: float32 exponentials and drifts, so that pass 2
+/// neither reads logits nor computes exponentials.
 struct KeptPart {
   std::span<float> values;  ///< 2·kTileColumns for each tile
   std::span<Tile> tiles;    ///< of the tile kernels
@@ -26,7 +26,7 @@ struct KeptPart {
   PartForm* form;
 };
 
-/// Room for many parts of the same number of tiles.
+/// Buffers for many parts with the same number of tiles.
 class KeptParts {
  public:
   static constexpr std::size_t kTileFloats = 2 * kTileColumns;
@@ -43,16 +43,17 @@ class KeptParts {
   std::vector<PartForm> forms_;
 };
 
-/// Evaluates parts of rows (gpu/backend/backend_shard.h) with one thread: as sums of powers where the part drifts
-/// little, else by the tile kernels.
+/// Evaluates parts of rows (gpu/backend/backend_shard.h) with one thread: by sums of powers where the drifts
+/// are small, else by the tile kernels.
 class PartEngine {
  public:
   PartEngine(const TileKernel& kernel, std::uint32_t top_k, std::uint32_t metrics);
 
-  /// `token`: column of the whole row, or null. `top`: 2·max(top_k, 2) places.
+  /// `token`: the column of the target token in the whole row, or null. `top`: room for 2·max(top_k, 2)
+  /// entries.
   void pass1(const RowColumns& logits, const std::int64_t* token, const KeptPart& kept,
              driftgate_shard_partial& out, std::span<driftgate_top_entry> top);
-  /// Of the part whose pass 1 left `kept`.
+  /// Pass 2 of the part whose pass 1 filled `kept`.
   void pass2(const RowColumns& logits, const KeptPart& kept, const driftgate_shard_row& merged,
              driftgate_shard_terms& out);
 

@@ -6,7 +6,7 @@ namespace driftgate::gpu::cpu {
 
 namespace {
 
-/// As `horner`, in two chains of half the length: the processor sees few columns ahead of the longest.
+/// Like `horner`, in two chains of half the length, which the processor can overlap.
 template <std::size_t N>
 DRIFTGATE_INLINE F two_chains(F x, const float (&coefficients)[N]) {
   constexpr std::size_t kEven = (N - 1) / 2 * 2, kOdd = N / 2 * 2 - 1;
@@ -26,7 +26,7 @@ DRIFTGATE_INLINE F two_chains(F x, const float (&coefficients)[N]) {
 struct Ratio {
   F power, growth, phi;  ///< e^x, e^x − 1, e^x − 1 − x
 };
-/// `low`: what x was rounded by.
+/// `low`: the rounding error of x.
 DRIFTGATE_INLINE Ratio ratio_of(F x, F low) {
   constexpr float kPhi[] = {0.5F,           0.166666665F,   0.0416664639F,
                             0.00833336093F, 0.00139337767F, 0.000198578656F};

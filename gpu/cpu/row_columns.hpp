@@ -9,19 +9,20 @@
 
 namespace driftgate::gpu::cpu {
 
-/// Columns of one row that are measured together: all of it or a part.
+/// Columns of one row that are measured together: the whole row or a part of it.
 struct RowColumns {
   const unsigned char* train;  ///< the first of them
   const unsigned char* inf;
   std::uint32_t train_dtype, inf_dtype;
   std::uint32_t first_id, count;
   double temperature;
-  /// The first columns of what is read after these; null: nothing is, or who knows.
+  /// The columns that will be read after these, for prefetching; null where there are none or they are
+  /// unknown.
   const unsigned char* next_train = nullptr;
   const unsigned char* next_inf = nullptr;
 
-  /// Tiles that are fetched ahead of their reading: enough bytes to hide the memory, and not too many for the
-  /// second cache.
+  /// Number of tiles to prefetch: enough bytes to hide the latency of memory, and few enough for the L2
+  /// cache.
   [[nodiscard]] static constexpr std::size_t ahead_of(std::uint32_t dtype) {
     return dtype == DRIFTGATE_F32 ? 4 : 2;
   }
@@ -41,7 +42,7 @@ struct RowColumns {
             ahead(train, next_train, train_dtype, index),
             ahead(inf, next_inf, inf_dtype, index)};
   }
-  /// Of those columns, `columns` from `first` on.
+  /// `columns` of these columns, from index `first` on.
   [[nodiscard]] RowColumns part(std::uint32_t first, std::uint32_t columns) const {
     RowColumns out = *this;
     out.train += first * element_bytes(train_dtype);

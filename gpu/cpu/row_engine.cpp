@@ -51,8 +51,8 @@ void rescale(Pass1& part, double m_p, double m_q) {
   part.m_q = m_q;
 }
 
-/// The least figures of which 1e-7 of the whole mass is no more than 6e-7, and the KL with which js is seldom
-/// less.
+/// The least figures for which 1e-7 of the whole mass is at most 6e-7 of their value, and the KL above which
+/// js is seldom less.
 constexpr double kLeastKl = 0.3, kLeastTv = 0.25, kLeastJs = 0.25, kLikelyKl = 1.5;
 
 bool likely_coarse(const Pass1& sums) {
@@ -104,7 +104,7 @@ double offset_of(const Pass1& sums) {
   if (std::isfinite(u) && u >= 0) return std::log1p(u);
   if (std::isfinite(x) && x > kWellConditioned) return -std::log1p(x);
   if (std::isfinite(u) && u > kWellConditioned) return std::log1p(u);
-  // Only drifts of hundreds of nats come here: the sums overflowed, and the cancellation is harmless.
+  // Reached only by drifts of hundreds of nats: the sums overflowed, and the cancellation is harmless.
   return sums.c - ((sums.m_p + std::log(sums.l_p)) - (sums.m_q + std::log(sums.l_q)));
 }
 
@@ -189,10 +189,9 @@ void RowEngine::set_coarse(bool coarse) {
   for (Tile& tile : tiles_) tile.coarse = coarse;
 }
 
-/// Corrects the offset by what float32 sums of pass 2 say that it is off by: Σp·e^−d is e^−error. Of the
-/// figures tv alone feels that error to first order, at most half of it beside tv itself; all others change
-/// by the error times their own value. The terms of the balance are those of tv, and so is its own error of
-/// 3e-7 at most of twice tv.
+/// Corrects the offset by its error as float32 sums of pass 2 show it, since Σp·e^−d is e^−error. Only tv
+/// depends on that error to first order, by at most half of it; all other figures change by the error times
+/// their own value. The balance has the same terms as tv, so that its own error is at most 3e-7 of twice tv.
 bool RowEngine::finish_narrow(const Pass1& sums, double lse, double& offset, Pass2& terms) {
   constexpr double kBalanced = 4e-7, kBearable = 8e-7;
   const auto off = [&terms](double part) { return !(std::abs(terms.balance) <= part * terms.tv); };
@@ -230,8 +229,8 @@ bool RowEngine::evaluate(const RowColumns& row, const std::int64_t* token, drift
   }
   SummedRow summed{sums, terms, top_train_, top_inf_, offset, top_k_, row.temperature, std::nullopt};
   if (token != nullptr) {
-    summed.token = RealisedLogits{logit_at(row.train, row.train_dtype, *token),
-                                  logit_at(row.inf, row.inf_dtype, *token)};
+    summed.token =
+        TargetLogits{logit_at(row.train, row.train_dtype, *token), logit_at(row.inf, row.inf_dtype, *token)};
   }
   finish_row(summed, out);
   if (!narrow) return true;

@@ -12,28 +12,30 @@
 
 namespace driftgate::gpu::cpu {
 
-using gpu::kMaxVocabulary;  ///< a row's scratch is up to 40 bytes for each column and thread
+using gpu::kMaxVocabulary;  ///< limits the scratch of a row: up to 40 bytes for each column and thread
 
 /// φ(x) = e^x − 1 − x, without cancellation.
 [[nodiscard]] double phi(double x);
 
-/// Adds the columns of `other`, which follow those of `into`: rescales both to the larger maximum and
-/// moves the pivot of the lesser exactly (docs/design/measurement.md, "Merging partial sums").
+/// Adds the sums over the columns of `other`, which follow those of `into`: rescales both to the larger
+/// maximum and moves the pivot of the one with the smaller maximum (docs/design/measurement.md, "Merging
+/// partial sums").
 void merge(Pass1& into, const Pass1& other);
 
-/// o in log p − log q = ((z − y) − c) + o: log E_p[e^{−d'}], never a difference of two log-sum-exps as
-/// long as a double holds the alternative.
+/// The offset o in log p − log q = ((z − y) − c) + o, that is log E_p[e^{−d'}] (docs/design/measurement.md,
+/// "Pass 1: sums about a pivot"). Never computed as a difference of two log-sum-exps, as long as the
+/// alternative fits into a double.
 [[nodiscard]] double offset_of(const Pass1& sums);
 
-/// Evaluates rows of one shape with one thread. Owns the scratch of a row. See gpu/cpu/README.md, "The
-/// decision, in order" and "Checks and fallbacks".
+/// Evaluates rows of one vocabulary size with one thread and owns the scratch of a row. See
+/// gpu/cpu/README.md, "The decision, in order" and "Checks and fallbacks".
 class RowEngine {
  public:
   RowEngine(const TileKernel& kernel, std::uint32_t vocabulary, std::uint32_t top_k,
             std::uint32_t metrics = DRIFTGATE_METRICS_ALL);
   RowEngine(const RowEngine&) = delete;
   RowEngine& operator=(const RowEngine&) = delete;
-  /// Row `index` of the batch; its figures depend on nothing else.
+  /// Measures row `index` of the batch. The figures depend on nothing but that row.
   void measure(const driftgate_batch& batch, std::uint64_t index, driftgate_row& out);
 
  private:
@@ -43,12 +45,12 @@ class RowEngine {
     bool any = false;
   };
   void evaluate_accurately(const RowColumns& row, const std::int64_t* token, driftgate_row& out);
-  /// By the tile kernels. False when float32 was used and the row needs float64.
+  /// Measures by the tile kernels. Returns false when float32 was used but the row needs float64.
   bool evaluate(const RowColumns& row, const std::int64_t* token, driftgate_row& out);
-  /// Pass 2 with what it says of the offset. False when the row needs float64.
+  /// Pass 2, which also corrects the offset. Returns false when the row needs float64.
   bool finish_narrow(const Pass1& sums, double lse, double& offset, Pass2& terms);
   void set_coarse(bool coarse);
-  /// Whether the tiles have the scratch that the float32 kernels need.
+  /// Gives the tiles the scratch of the float32 kernels, or takes it away so that they use float64.
   void set_narrow(bool narrow);
   Located first_pass(const RowColumns& row);
   Pass2 second_pass(const Pass1& sums, double offset, double lse) const;

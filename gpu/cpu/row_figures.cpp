@@ -74,7 +74,7 @@ void top_figures(const SummedRow& row, driftgate_row& out) {
   out.top_inf = std::min(1.0, std::exp(inf.entries[0].value / row.temperature - sums.m_q) / sums.l_q);
 }
 
-void realised_figures(const SummedRow& row, driftgate_row& out) {
+void target_figures(const SummedRow& row, driftgate_row& out) {
   const Pass1& sums = row.sums;
   const auto [z, y] = bounded(*row.token, sums, row.temperature);
   if (!std::isfinite(z)) {
@@ -104,8 +104,8 @@ double logit_at(const unsigned char* row, std::uint32_t dtype, std::int64_t colu
   return static_cast<double>(dtype == DRIFTGATE_BF16 ? from_bf16(bits) : from_f16(bits));
 }
 
-RealisedLogits bounded(const RealisedLogits& token, const Pass1& sums, double temperature) {
-  const double bound = farthest_logit(temperature);
+TargetLogits bounded(const TargetLogits& token, const Pass1& sums, double temperature) {
+  const double bound = sentinel_bound(temperature);
   const bool apart = std::abs(token.train - token.inf) > bound * temperature;
   if (!apart || sums.m_p > bound || sums.m_q > bound) return token;
   return {std::max(token.train, -bound * temperature), std::max(token.inf, -bound * temperature)};
@@ -131,8 +131,8 @@ double log_sum(const Pass1& sums) {
   return sums.m_p + std::log(sums.l_p);
 }
 
-/// A token outside a head set has p ≤ share·σ/n, so that the tail's mass stays below share·σ, where
-/// σ² = 2·KL is about the variance of the log-ratio: a tail of the size of tv itself buys nothing.
+/// A token outside a head set has p ≤ share·σ/n, so that the mass of the tail is below share·σ, where σ² =
+/// 2·KL is about the variance of the log-ratio: a tail as large as tv itself would not improve the bound.
 void choose_heads(const Pass1& sums, Pass2& out) {
   constexpr double kShares[kHeads] = {0.003, 0.3};
   const double u = (sums.g - sums.s) / sums.l_p;
@@ -148,7 +148,7 @@ void finish_row(const SummedRow& row, driftgate_row& out) {
   at(out, Metric::logit_max_abs) = std::max(std::abs(sums.min_drift), std::abs(sums.max_drift));
   at(out, Metric::logit_rms) = std::sqrt(sums.m2 / sums.n);
   at(out, Metric::logit_span) = sums.max_drift - sums.min_drift;
-  // Rounding of long sums may step over the ends of a range.
+  // Rounding errors of long sums may leave the range of a figure.
   at(out, Metric::tv) = std::min(terms.tv, 1.0);
   out.head_tail_tv = head_tail_tv(terms, sums.max_drift - sums.min_drift);
   at(out, Metric::kl_train_inf) = terms.kl_train_inf;
@@ -159,7 +159,7 @@ void finish_row(const SummedRow& row, driftgate_row& out) {
   at(out, Metric::entropy_train) = std::max(0.0, std::log(sums.l_p) - sums.a_p / sums.l_p);
   at(out, Metric::entropy_inf) = std::max(0.0, std::log(sums.l_q) - sums.a_q / sums.l_q);
   top_figures(row, out);
-  if (row.token) realised_figures(row, out);
+  if (row.token) target_figures(row, out);
 }
 
 }  // namespace driftgate::gpu::cpu

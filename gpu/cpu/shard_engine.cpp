@@ -8,7 +8,7 @@ ShardEngine::ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::u
                          std::uint32_t metrics)
     : places_(2 * std::max<std::size_t>(top_k, 2)),
       core_(metrics == DRIFTGATE_METRICS_CORE),
-      crew_(std::make_unique<Crew>(threads)) {
+      pool_(std::make_unique<ThreadPool>(threads)) {
   for (std::uint32_t i = 0; i < threads; ++i) {
     threads_.push_back({PartEngine(kernel, top_k, metrics), {}, std::vector<driftgate_top_entry>(places_)});
   }
@@ -16,7 +16,7 @@ ShardEngine::ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::u
 
 template <typename Work>
 void ShardEngine::for_each_row(std::uint64_t rows, Work work) {
-  crew_->run([&](std::size_t thread) {
+  pool_->run([&](std::size_t thread) {
     const std::uint64_t end = rows * (thread + 1) / threads_.size();
     for (std::uint64_t row = rows * thread / threads_.size(); row < end; ++row) work(row, threads_[thread]);
   });
@@ -26,7 +26,7 @@ void ShardEngine::prepare(Slot& slot, const driftgate_batch& batch, const driftg
   const std::size_t tiles = RowColumns::tiles_of(batch.vocabulary);
   const std::size_t row_bytes = tiles * KeptParts::kTileFloats * sizeof(float);
   slot.rows = batch.rows;
-  // Of core metrics the second pass seldom wants anything.
+  // Core metrics seldom need pass 2.
   slot.kept_rows = core_ ? 0 : std::min<std::uint64_t>(batch.rows, kMaxKeptBytes / row_bytes);
   slot.vocabulary = batch.vocabulary;
   slot.first_column = shard.first_column;
@@ -60,7 +60,7 @@ void ShardEngine::pass2(const driftgate_batch& batch, const driftgate_shard& sha
     const RowColumns columns = columns_of(batch, row, shard.first_column);
     const bool stays = row < slot.kept_rows;
     const KeptPart kept = stays ? slot.kept.at(row) : thread.spare.at(0);
-    // Of core metrics the terms that sums of powers have are none.
+    // For core metrics, parts with moments have no terms.
     if (!stays && rows[row].skip == 0 && !(core_ && rows[row].by_moments != 0)) {
       driftgate_shard_partial again;
       thread.engine.pass1(columns, nullptr, kept, again, thread.top);

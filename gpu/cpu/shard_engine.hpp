@@ -7,15 +7,16 @@
 #include <vector>
 
 #include "gpu/backend/backend.h"
-#include "gpu/cpu/crew.hpp"
+#include "gpu/cpu/thread_pool.hpp"
 #include "gpu/cpu/part_engine.hpp"
 
 namespace driftgate::gpu::cpu {
 
-/// What a slot keeps of its batch between the passes, at most. Rows beyond are read again.
+/// Limit on the bytes that a slot keeps of its batch between the passes. Pass 2 reads the logits of further
+/// rows again.
 inline constexpr std::size_t kMaxKeptBytes = std::size_t{256} << 20;
 
-/// Evaluates parts of a batch's rows (gpu/backend/backend_shard.h), each by one of its threads.
+/// Evaluates parts of the rows of a batch (gpu/backend/backend_shard.h), each part with one of its threads.
 class ShardEngine {
  public:
   ShardEngine(const TileKernel& kernel, std::uint32_t threads, std::uint32_t top_k,
@@ -23,7 +24,7 @@ class ShardEngine {
 
   void pass1(const driftgate_batch& batch, const driftgate_shard& shard,
              std::span<driftgate_shard_partial> partials, std::span<driftgate_top_entry> top);
-  /// Whether the slot's last pass 1 was of a batch of this shape.
+  /// Whether the last pass 1 of the slot had a batch of this shape.
   [[nodiscard]] bool follows(const driftgate_batch& batch, const driftgate_shard& shard) const;
   void pass2(const driftgate_batch& batch, const driftgate_shard& shard,
              std::span<const driftgate_shard_row> rows, std::span<driftgate_shard_terms> terms);
@@ -44,11 +45,11 @@ class ShardEngine {
   template <typename Work>
   void for_each_row(std::uint64_t rows, Work work);
 
-  std::size_t places_;  ///< of both top lists of a row
+  std::size_t places_;  ///< entries in both top lists of a row together
   bool core_;
   std::vector<Thread> threads_;
   std::array<Slot, DRIFTGATE_SHARD_SLOTS> slots_;
-  std::unique_ptr<Crew> crew_;
+  std::unique_ptr<ThreadPool> pool_;
 };
 
 }  // namespace driftgate::gpu::cpu

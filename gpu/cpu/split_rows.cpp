@@ -13,14 +13,14 @@ SplitRows::SplitRows(const TileKernel& kernel, std::uint32_t threads, std::uint3
       parts_((vocabulary + part_columns - 1) / part_columns),
       core_(metrics == DRIFTGATE_METRICS_CORE),
       exchanges_(threads),
-      crew_(threads) {
+      pool_(threads) {
   for (std::uint32_t i = 0; i < threads; ++i) engines_.emplace_back(kernel, top_k, metrics);
   const std::size_t tiles = RowColumns::tiles_of(vocabulary);
   parts_ = static_cast<std::uint32_t>(std::min<std::size_t>(parts_, tiles));
   kept_.resize(std::size_t{threads} * parts_, (tiles + parts_ - 1) / parts_);
 }
 
-/// Parts are whole tiles, but for the last.
+/// Parts consist of whole tiles, except the last one.
 RowColumns SplitRows::columns(const Rows& rows, std::uint64_t row, std::uint32_t part) const {
   const std::size_t tiles = RowColumns::tiles_of(vocabulary_);
   const std::size_t begin = tiles * part / parts_ * kTileColumns;
@@ -65,7 +65,7 @@ void SplitRows::finish(const Rows& rows, std::span<driftgate_row> results) const
 
 void SplitRows::measure(const driftgate_batch& batch, std::span<driftgate_row> results) {
   const ShardMerger merger(parts_, top_k_, batch.temperature);
-  if (batch.rows < crew_.size()) return measure_together(batch, merger, results);
+  if (batch.rows < pool_.size()) return measure_together(batch, merger, results);
   measure_apart(batch, merger, results);
 }
 
@@ -75,17 +75,17 @@ void SplitRows::measure_together(const driftgate_batch& batch, const ShardMerger
   prepare(rows);
   const std::uint64_t units = batch.rows * parts_;
   const auto share = [&](std::size_t thread, auto work) {
-    const std::uint64_t end = units * (thread + 1) / crew_.size();
-    for (std::uint64_t unit = units * thread / crew_.size(); unit < end; ++unit) {
+    const std::uint64_t end = units * (thread + 1) / pool_.size();
+    for (std::uint64_t unit = units * thread / pool_.size(); unit < end; ++unit) {
       work(unit / parts_, static_cast<std::uint32_t>(unit % parts_), engines_[thread]);
     }
   };
-  crew_.run([&](std::size_t thread) {
+  pool_.run([&](std::size_t thread) {
     share(thread,
           [&](std::uint64_t row, std::uint32_t part, PartEngine& engine) { pass1(rows, row, part, engine); });
   });
   merger.merge(rows.exchange.messages, rows.exchange.merged);
-  crew_.run([&](std::size_t thread) {
+  pool_.run([&](std::size_t thread) {
     share(thread,
           [&](std::uint64_t row, std::uint32_t part, PartEngine& engine) { pass2(rows, row, part, engine); });
   });
@@ -94,15 +94,15 @@ void SplitRows::measure_together(const driftgate_batch& batch, const ShardMerger
 
 void SplitRows::measure_apart(const driftgate_batch& batch, const ShardMerger& merger,
                               std::span<driftgate_row> results) {
-  for (std::size_t thread = 0; thread < crew_.size(); ++thread)
+  for (std::size_t thread = 0; thread < pool_.size(); ++thread)
     prepare({batch, merger, exchanges_[thread], 0, 1, 0});
-  crew_.run([&](std::size_t thread) {
-    const std::uint64_t end = batch.rows * (thread + 1) / crew_.size();
-    for (std::uint64_t row = batch.rows * thread / crew_.size(); row < end; ++row) {
+  pool_.run([&](std::size_t thread) {
+    const std::uint64_t end = batch.rows * (thread + 1) / pool_.size();
+    for (std::uint64_t row = batch.rows * thread / pool_.size(); row < end; ++row) {
       const Rows one{batch, merger, exchanges_[thread], row, 1, thread * parts_};
       for (std::uint32_t part = 0; part < parts_; ++part) pass1(one, 0, part, engines_[thread]);
       merger.merge(one.exchange.messages, one.exchange.merged);
-      // What was written last is still near.
+      // Backwards, because what was written last is still in the cache.
       for (std::uint32_t part = parts_; part-- > 0;) pass2(one, 0, part, engines_[thread]);
       finish(one, results);
     }

@@ -5,23 +5,23 @@
 #include <vector>
 
 #include "gpu/backend/backend.h"
-#include "gpu/cpu/crew.hpp"
+#include "gpu/cpu/thread_pool.hpp"
 #include "gpu/cpu/part_engine.hpp"
 #include "gpu/ranks/shard_merge.hpp"
 
 namespace driftgate::gpu::cpu {
 
-/// Rows of more columns are measured in parts. What is kept of shorter ones outgrows a core's second cache
-/// too, but many of them keep every core at work, and parts cost more than a row in one piece.
+/// Rows with more columns are measured in parts. Shorter rows may exceed the L2 cache too, but there are
+/// enough of them to keep every core busy, and splitting costs more than it saves.
 inline constexpr std::uint32_t kMostWholeColumns = 262'144;
-/// Columns of a part, at most.
+/// The largest number of columns in a part.
 inline constexpr std::uint32_t kPartColumns = 65'536;
 
-/// Measures long rows part by part, by the passes and the merge of a vocabulary that is split over ranks. The
-/// parts follow from the vocabulary alone and are merged in their order, so that the figures are the same
-/// bits whatever the threads and the other rows of a batch. Where there are fewer rows than threads, all
-/// threads work on the parts of one batch; else each works on rows of its own. See gpu/cpu/README.md, "Long
-/// rows".
+/// Measures long rows in parts, by the passes and the merge of a vocabulary that is split over ranks
+/// (docs/design/measurement.md, "Rows split over several engines"). The parts depend on the vocabulary alone
+/// and are merged in order, so that figures are identical to the bit for any number of threads and of rows in
+/// the batch. Where there are fewer rows than threads, all threads work on the parts of one batch; else each
+/// thread works on rows of its own. See gpu/cpu/README.md, "Long rows".
 class SplitRows {
  public:
   SplitRows(const TileKernel& kernel, std::uint32_t threads, std::uint32_t vocabulary, std::uint32_t top_k,
@@ -31,13 +31,13 @@ class SplitRows {
   void measure(const driftgate_batch& batch, std::span<driftgate_row> results);
 
  private:
-  /// Messages of the parts of some rows, as ranks would send them.
+  /// Messages of the parts of some rows, in the format that ranks exchange.
   struct Exchange {
     std::vector<std::byte> messages;
     std::vector<driftgate_shard_row> merged;
     std::vector<driftgate_shard_terms> terms;
   };
-  /// Some rows of a batch in one exchange.
+  /// Rows of a batch that share one exchange.
   struct Rows {
     const driftgate_batch& batch;
     const ShardMerger& merger;
@@ -60,7 +60,7 @@ class SplitRows {
   std::vector<PartEngine> engines_;  ///< one for each thread
   std::vector<Exchange> exchanges_;
   KeptParts kept_;
-  Crew crew_;
+  ThreadPool pool_;
 };
 
 }  // namespace driftgate::gpu::cpu

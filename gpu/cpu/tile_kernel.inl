@@ -33,7 +33,7 @@ DRIFTGATE_INLINE f64x8 load_logits(const unsigned char* from, std::uint32_t dtyp
 bool widen_tile(const unsigned char* from, std::uint32_t dtype, std::size_t columns, double* out) {
   const std::size_t bytes = element_bytes(dtype);
   const std::size_t whole = columns / kLanes * kLanes;
-  f64x8 suspicion{};  // 0·x is NaN for every x that is not finite
+  f64x8 suspicion{};  // accumulates 0·x, which is NaN for every x that is not finite
   for (std::size_t i = 0; i < whole; i += kLanes) {
     const f64x8 v = load_logits(from + i * bytes, dtype);
     suspicion += v * 0.0;
@@ -53,7 +53,7 @@ bool widen_tile(const unsigned char* from, std::uint32_t dtype, std::size_t colu
 DRIFTGATE_INLINE void insert(TopList& list, double value, std::uint32_t id) {
   std::uint32_t at = list.size;
   if (at == list.capacity) {
-    if (!(value > list.entries[at - 1].value)) return;  // ties stay with the lower id, which came first
+    if (!(value > list.entries[at - 1].value)) return;  // of equal values the lower id, which came first, is kept
     --at;
   } else {
     ++list.size;
@@ -79,7 +79,7 @@ void update_top(TopList& list, const double* values, std::size_t count, std::uin
   }
 }
 
-/// Drops the entries that are -Inf in both kernels; counts NaN and other infinities.
+/// Removes the columns that are −∞ in both kernels; counts NaN and other infinities.
 std::uint64_t compact(double* z, double* y, std::uint32_t* ids, std::size_t columns, std::uint32_t first_id,
                       std::size_t& kept) {
   std::uint64_t nonfinite = 0;
@@ -125,8 +125,8 @@ Extremes extremes(const double* z, const double* y, double* drift, std::size_t c
   return out;
 }
 
-/// A tile with marks of masked tokens (kFarthestLogit) keeps its logits above the bound; the extremes of the
-/// drift stay what they are.
+/// Raises the logits of a tile with sentinels for masked tokens (kSentinelBound) to the bound; the extremes
+/// of the drift are not changed.
 void bound_logits(double* z, double* y, double* drift, std::size_t count, double bound, Extremes& found) {
   const f64x8 low = splat(-bound);
   for (std::size_t i = 0; i < count; i += kLanes) {
@@ -157,13 +157,13 @@ Extremes prepare(double* z, double* y, double* drift, std::size_t count, double 
     store(drift + i, d);
   }
   Extremes found = extremes(z, y, drift, count);
-  const double bound = farthest_logit(temperature);
+  const double bound = sentinel_bound(temperature);
   const bool apart = found.max_drift > bound || found.min_drift < -bound;
   if (apart && found.max_z <= bound && found.max_y <= bound) bound_logits(z, y, drift, count, bound, found);
   return found;
 }
 
-/// |d'| ≤ 1 (Small: ≤ 1/16) all over the tile: one exponential for each pair.
+/// Tiles with |d'| ≤ 1 (`Small`: ≤ 1/16) in all columns: one exponential for each pair of logits.
 template <bool Small>
 void sums_near(const Tile& tile, Pass1& out) {
   f64x8 l_p{}, s{}, g{}, a_p{}, l_q{}, t{}, h{}, a_q{}, d1{}, d2{};
@@ -228,7 +228,7 @@ void sums_far(const Tile& tile, const double* y, Pass1& out) {
   out.m2 = centred > 0 ? centred : 0;
 }
 
-/// The sums of a tile whose extremes are known.
+/// Computes the sums of a tile whose extremes are known.
 void sum_tile(Tile& tile, const double* y, const Extremes& found, Pass1& out) {
   tile.m_p = out.m_p = found.max_z;
   out.m_q = found.max_y;

@@ -49,7 +49,7 @@ DRIFTGATE_INLINE f64x8 exp8(f64x8 x) {
   constexpr double kLog2e = 1.4426950408889634;
   constexpr double kLn2High = 0x1.62e42feep-1;  // 32 bits, so that n·kLn2High is exact
   constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
-  constexpr double kMagic = 0x1.8p52;  // adding it rounds to an integer that stands in the low bits
+  constexpr double kMagic = 0x1.8p52;  // adding it rounds to an integer, which is then in the low bits
   constexpr double kLow = -708.0, kHigh = 709.0;
   constexpr double kTaylor[] = {1.0,
                                 1.0,

@@ -7,13 +7,14 @@
 
 namespace driftgate::gpu::cpu {
 
-/// Logits whose types differ, made one type: the narrower ones in float32, which holds each of them exactly,
-/// since the float32 kernels read pairs of one type. Of one thread; the room for it grows to the longest row.
+/// Converts pairs of captures of different types to one type: the narrower logits become float32, which holds
+/// them exactly, since the float32 kernels read pairs of one type. For one thread; its buffers grow to the
+/// longest row.
 class WidenedColumns {
  public:
   explicit WidenedColumns(const TileKernel& kernel) : kernel_(kernel) {}
-  /// `columns` itself where the types are the same, or the kernel reads any. Else its copy, until the next
-  /// call.
+  /// Returns `columns` where the types are equal or the kernel reads any pair, else a converted copy that is
+  /// valid until the next call.
   [[nodiscard]] RowColumns of(const RowColumns& columns);
 
  private:

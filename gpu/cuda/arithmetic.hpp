@@ -6,9 +6,10 @@
 
 #include "gpu/backend/backend.h"
 
-/// What every kernel of the CUDA backend is made of. These headers are C++17 and compile for the device
-/// (nvcc) and for the host, where tests run the very same code over emulated threads.
-/// What one thread does once for a row is COLD: apart, so that it takes no registers from the sweeps.
+/// Arithmetic that every kernel of the CUDA backend uses. These headers are C++17 and compile for the device
+/// (nvcc) and for the host, where tests run the same code over emulated threads.
+/// Functions that one thread calls once for a row are DRIFTGATE_HD_COLD: not inlined, so that the sweeps over
+/// columns have more registers.
 #ifdef __CUDACC__
 #define DRIFTGATE_HD __device__ __forceinline__
 #define DRIFTGATE_HD_COLD __device__ __noinline__
@@ -44,8 +45,8 @@ DRIFTGATE_HD std::uint32_t float_to_bits(float value) {
 #endif
 }
 
-/// 2^x with a relative error of at most 2^-22, the bound that PTX states for ex2.approx. On the host the
-/// whole error is added, with a sign that depends on the bits of x: tests see the worst of the device.
+/// 2^x with a relative error of at most 2^-22, the bound that PTX states for ex2.approx. On the host the full
+/// error is applied, with a sign that depends on the bits of x, so that tests see the worst case of a device.
 DRIFTGATE_HD float exp2_fast(float x) {
 #ifdef __CUDA_ARCH__
   float out;
@@ -59,7 +60,7 @@ DRIFTGATE_HD float exp2_fast(float x) {
 #endif
 }
 
-/// The larger and the smaller of two; NaN when one of them is.
+/// The larger of two numbers; NaN when one of them is NaN.
 DRIFTGATE_HD float max_or_nan(float a, float b) {
 #ifdef __CUDA_ARCH__
   float out;
@@ -90,7 +91,7 @@ DRIFTGATE_HD float half_to_float(std::uint32_t half) {
 #endif
 }
 
-/// Sixteen bytes of a row: the unit of every load.
+/// Sixteen bytes of a row: the size of every load.
 struct alignas(16) Vector {
   std::uint32_t words[4];
 };
@@ -139,8 +140,9 @@ struct InverseFactorial<0> {
   static constexpr double value = 1;
 };
 
-/// Terms of the power series in float32, by the size of the drift: every smooth figure of a row is a sum of
-/// Σ e·d^k for k = 2 … kMost, and expm1(−d) has as many terms. Left out: less than 5e-8 of the value.
+/// Number of terms of the power series in float32, by the size of the drift: every smooth figure of a row is
+/// a sum of Σ e·d^k for k = 2 … kMost, and expm1(−d) has as many terms. Truncation error: less than 5e-8 of
+/// the value.
 template <int Level>
 struct Series;
 template <>

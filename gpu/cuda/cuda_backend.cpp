@@ -20,7 +20,7 @@ struct Engine {
   Mode mode;
   std::uint32_t top_k;
   RowPipeline pipeline;
-  std::unique_ptr<HiddenPipeline> hidden;  // once heads were brought
+  std::unique_ptr<HiddenPipeline> hidden;  // present once heads are set
 };
 
 /// Runs `body`, which may throw, behind the C interface.
@@ -63,7 +63,7 @@ std::int32_t run(void* engine, const driftgate_batch& batch, const Job& job, cha
                  std::uint64_t bytes) {
   return guarded(message, bytes, [&] {
     auto& self = *static_cast<Engine*>(engine);
-    use_device(self.device);  // the device belongs to the thread, and callers may change theirs
+    use_device(self.device);  // the current device is a property of the thread, and callers may change it
     self.pipeline.run(batch, job);
   });
 }
@@ -124,7 +124,7 @@ std::int32_t hidden_open(void* engine, const driftgate_hidden_heads* heads, char
   return guarded(message, bytes, [&] {
     auto& self = *static_cast<Engine*>(engine);
     use_device(self.device);
-    self.hidden.reset();  // its memory may be needed
+    self.hidden.reset();  // frees its memory for the new heads
     self.hidden = std::make_unique<HiddenPipeline>(*heads, self.top_k, self.mode == Mode::core);
   });
 }

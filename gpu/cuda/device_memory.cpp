@@ -29,7 +29,7 @@ void use_device(int device) {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {
     throw CudaError("cudaGetDeviceCount found no usable driver or device (" + reason(error) +
-                        "); install a driver for CUDA 13 or ask for --device cpu",
+                        "); install a driver for CUDA 13 or use --device cpu",
                     true);
   }
   if (device >= count) {

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string>
 
-/// Memory and streams of one device, free of CUDA's types. Every call is checked; a failure is thrown as
-/// CudaError inside the plugin and becomes a status at its table.
+/// Memory and streams of one device, in an interface without CUDA types. Every call is checked; a failure is
+/// thrown as CudaError inside the plugin and becomes a status in its table of functions.
 namespace driftgate::gpu::cuda {
 
-/// A call to CUDA that failed: which, why, on which device.
+/// A failed CUDA call: which call, why, and on which device.
 class CudaError {
  public:
   explicit CudaError(std::string text, bool unavailable = false)
@@ -24,16 +24,16 @@ class CudaError {
 /// Throws CudaError unless `code` (a cudaError_t) is success.
 void check(int code, const char* call);
 
-/// Makes `device` the calling thread's. Throws an unavailable CudaError with the reason when there is no
-/// driver, no device or none of that index.
+/// Selects `device` for the calling thread. Throws CudaError (unavailable) with the reason when there is no
+/// driver, no device or none with this index.
 void use_device(int device);
-/// "NVIDIA H100, sm_90, 132 multiprocessors".
+/// Description of a device: "NVIDIA H100, sm_90, 132 multiprocessors".
 [[nodiscard]] std::string device_text(int device);
 [[nodiscard]] std::uint64_t free_bytes();
 
 enum class Where { device, pinned };
 
-/// A block of device or page-locked host memory, which only grows.
+/// A block of device memory or page-locked host memory. It only grows.
 class Buffer {
  public:
   explicit Buffer(Where where) : where_(where) {}
@@ -52,7 +52,7 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
-/// A stream with an event that says when what was put into it is done.
+/// A CUDA stream.
 class Stream {
  public:
   Stream();
@@ -60,18 +60,19 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   ~Stream();
   [[nodiscard]] void* handle() const { return stream_; }
-  /// To device memory, from page-locked or device memory.
+  /// Copies rows to device memory, from page-locked or device memory.
   void copy_rows_in(void* to, std::uint64_t to_stride, const void* from, std::uint64_t from_stride,
                     std::uint64_t row_bytes, std::uint64_t rows);
   void copy(void* to, const void* from, std::uint64_t bytes);
-  /// Waits for everything in the stream, and reports what a kernel in it did wrong.
+  /// Waits until the stream is empty; throws CudaError when a kernel in it failed.
   void wait();
 
  private:
   void* stream_ = nullptr;
 };
 
-/// Waits for what is under way in each slot and forgets it: the first failure is the one to report.
+/// Waits for the work of every slot and discards it. Its failures are ignored: the first failure is the one
+/// to report.
 template <typename Slots>
 void drain(Slots& slots) {
   for (auto& slot : slots) {
@@ -84,7 +85,7 @@ void drain(Slots& slots) {
   }
 }
 
-/// Where a caller's logits are.
+/// The kind of memory that the logits of the caller are in.
 enum class Place { pageable, pinned, device };
 [[nodiscard]] Place place_of(const void* data);
 

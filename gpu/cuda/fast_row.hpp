@@ -4,15 +4,15 @@
 #include "gpu/cuda/fast_sums.hpp"
 #include "gpu/cuda/pass_math.hpp"
 
-/// The float32 kernel: one cluster of blocks measures a row that it reads from device memory once. For rows
-/// at temperature 1 whose logits are finite and of one type, with |d| ≤ 1; the others are left to the
-/// float64 form (wide_row.hpp), as are rows whose figures show that they need it (finish.hpp). See
+/// The float32 kernel: one cluster of blocks measures a row, which it reads from device memory once. For rows
+/// at temperature 1 with finite logits of one type and |d| ≤ 1; other rows are measured in float64
+/// (wide_row.hpp), as are rows whose figures turn out to need it (finish.hpp). See
 /// docs/design/measurement.md, "The divergences in floating point".
 namespace driftgate::gpu::cuda {
 
 constexpr float kLargestLogit = 1e30F;  ///< differences of logits must stay finite
 
-/// Thread 0 after the first barrier of the cluster: the row's maximum, pivot and series.
+/// Thread 0, after the first barrier of the cluster: determines maximum, pivot and series of the row.
 template <std::uint32_t Dtype>
 DRIFTGATE_HD_COLD void make_frame(FastShared& shared, unsigned blocks) {
   Located all = shared.peers[0];
@@ -42,8 +42,8 @@ DRIFTGATE_HD_COLD void make_frame(FastShared& shared, unsigned blocks) {
       all.crowded == 0 && fabsf(all.top_z) < kLargestLogit && size <= Series<2>::kSize && simple ? 1 : 0;
 }
 
-/// Thread 0 after the second barrier: the offset, the heads and the series of pass 2; kept for the row in
-/// `record`, if given.
+/// Thread 0, after the second barrier of the cluster: determines the offset, the head sets and the series of
+/// pass 2, and stores them in `record` unless it is null.
 template <std::uint32_t Dtype>
 DRIFTGATE_HD_COLD void finish_frame(FastShared& shared, unsigned blocks, std::uint32_t columns, Mode mode,
                                     FastRow* record) {
@@ -77,13 +77,13 @@ DRIFTGATE_HD_COLD void finish_frame(FastShared& shared, unsigned blocks, std::ui
   const double size = std::fmax(high + row.offset, -(low + row.offset));
   row.second = frame.second;
   frame.level = size <= 0.0625 ? 0 : size <= 0.25 ? 1 : 2;
-  // A part's offset is not the row's: pass 2 will see.
+  // The offset of a part is not that of the row, which pass 2 gets.
   if (mode != Mode::shard_first && !(size <= 1.0)) frame.fast = 0;
   row.outcome = frame.fast != 0 ? Outcome::measured : Outcome::wide;
   if (record != nullptr) *record = row;
 }
 
-/// In its place for pass 2 of a part of a row: d = d' + ((c − the row's c) + the row's offset).
+/// Replaces finish_frame for pass 2 of a part of a row: d = d' + ((c − c of the row) + offset of the row).
 DRIFTGATE_HD_COLD void adopt_frame(FastShared& shared, const driftgate_shard_row* merged, FastRow* record) {
   Frame& frame = shared.frame;
   FastRow row{};
@@ -105,7 +105,7 @@ DRIFTGATE_HD_COLD void adopt_frame(FastShared& shared, const driftgate_shard_row
   if (record != nullptr) *record = row;
 }
 
-/// Copies what the cluster's blocks found and added up, and adds the sums in rank order.
+/// Copies the results of the blocks of the cluster, and adds the sums in rank order.
 template <class Ctx>
 DRIFTGATE_HD void gather_located(Ctx& ctx) {
   if (ctx.thread() < ctx.blocks()) ctx.shared().peers[ctx.thread()] = ctx.peer(ctx.thread()).located;
@@ -144,9 +144,9 @@ DRIFTGATE_HD void second_pass(Ctx& ctx, const Slice& slice, const Frame& frame, 
   if (frame.level == 2) second_sums<Dtype, 2>(ctx, slice, frame, after_first, out);
 }
 
-/// All threads of the cluster together. Two barriers of the cluster for each row: `located` is read between
-/// them and written before the next row's first; `sums` is read after the second and written after the next
-/// row's first.
+/// Called by all threads of the cluster. Two barriers of the cluster for each row: `located` is read between
+/// them and written before the first barrier of the next row; `sums` is read after the second and written
+/// after the first barrier of the next row.
 template <std::uint32_t Dtype, class Ctx>
 DRIFTGATE_HD void measure_row(Ctx& ctx, const BatchView& batch, const BatchScratch& scratch,
                               std::uint64_t row, std::uint32_t cache) {
@@ -181,7 +181,7 @@ DRIFTGATE_HD void measure_row(Ctx& ctx, const BatchView& batch, const BatchScrat
   if (second) {
     second_pass<Dtype>(ctx, slice, frame, batch.mode != Mode::shard_second, scratch.parts[part]);
   }
-  ctx.sync();  // the warps' sums are read: the next row may write them
+  ctx.sync();  // the sums of the warps have been read, and the next row may write them
 }
 
 }  // namespace driftgate::gpu::cuda

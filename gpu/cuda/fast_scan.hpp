@@ -2,13 +2,13 @@
 
 #include "gpu/cuda/fast_shared.hpp"
 
-/// The first sweep of the float32 kernel: reads the block's columns from device memory, keeps them, and
-/// finds maxima, the range of the drift and the block's top lists.
+/// The first sweep of the float32 kernel: reads the columns of the block from device memory, keeps them, and
+/// finds maxima, the range of the drift and the top lists of the block.
 namespace driftgate::gpu::cuda {
 
 constexpr unsigned kInFlight = 4;  ///< vectors of each kernel that a thread has on their way
 
-/// One thread's findings.
+/// What one thread has found in its columns.
 struct Extremes {
   float top_z, top_y, low, high;
 };
@@ -57,8 +57,8 @@ DRIFTGATE_HD bool is_masked(float z, float y) {
   return z == -HUGE_VALF && y == -HUGE_VALF;
 }
 
-/// The range of the drift without the masked columns, and how many those are: a second scan for the few rows
-/// whose first met NaN, which -Inf − -Inf is.
+/// The range of the drift without masked columns, and their number: a second scan, for the few rows whose
+/// first scan met NaN, the result of −∞ − (−∞).
 template <std::uint32_t Dtype, class Ctx>
 DRIFTGATE_HD std::uint32_t scan_masked(Ctx& ctx, const Slice& slice, Extremes& out) {
   std::uint32_t masked = 0;
@@ -91,7 +91,7 @@ DRIFTGATE_HD void offer(Ctx& ctx, unsigned kernel, float value, float other, std
   if (slot < kMaxCandidates) shared.candidates[kernel][slot] = {value, other, id};
 }
 
-/// Threads whose maximum reaches a threshold read their columns again and offer what reaches it.
+/// Threads whose maximum reaches the threshold read their columns again and offer each logit that reaches it.
 template <std::uint32_t Dtype, class Ctx>
 DRIFTGATE_HD void offer_columns(Ctx& ctx, const Slice& slice, const Extremes& found) {
   const FastShared& shared = ctx.shared();
@@ -120,7 +120,8 @@ DRIFTGATE_HD bool better(const Candidate& a, const Candidate& b) {
   return a.value > b.value || (a.value == b.value && a.id < b.id);
 }
 
-/// Orders the candidates of one kernel by counting: done by one warp. Returns whether all had room.
+/// Sorts the candidates of one kernel by counting, with one warp. Returns whether there was room for all of
+/// them.
 template <class Ctx>
 DRIFTGATE_HD void order_candidates(Ctx& ctx, unsigned kernel, TopEntry* list, std::uint32_t size) {
   FastShared& shared = ctx.shared();
@@ -140,7 +141,8 @@ DRIFTGATE_HD void order_candidates(Ctx& ctx, unsigned kernel, TopEntry* list, st
   for (std::uint32_t i = found + lane; i < size; i += 32) list[i] = {-HUGE_VALF, 0xffffffffU};
 }
 
-/// The largest value that at least `size` groups reach: at least `size` columns do.
+/// The largest value that the maxima of at least `size` groups reach, so that at least `size` columns reach
+/// it.
 template <class Ctx>
 DRIFTGATE_HD void choose_threshold(Ctx& ctx, unsigned kernel, std::uint32_t size) {
   FastShared& shared = ctx.shared();
@@ -179,7 +181,7 @@ DRIFTGATE_HD void locate(Ctx& ctx, const Slice& slice, TopEntry* lists, std::uin
   if (ctx.thread() < 2) shared.counts[ctx.thread()] = 0, shared.thresholds[ctx.thread()] = HUGE_VALF;
   if (ctx.thread() == 2) shared.masked = 0;
   ctx.sync();
-  // With one warp both lists are its work.
+  // A single warp sorts both lists.
   for (unsigned kernel = warp; kernel < 2; kernel += ctx.threads() / 32) {
     choose_threshold(ctx, kernel, list_size);
   }

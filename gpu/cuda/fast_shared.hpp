@@ -3,7 +3,7 @@
 #include "gpu/cuda/records.hpp"
 #include "gpu/cuda/reduce.hpp"
 
-/// Shared memory of a block of the float32 kernel, and its view of a row.
+/// Shared memory of a block of the float32 kernel, and the part of a row that the block works on.
 namespace driftgate::gpu::cuda {
 
 constexpr unsigned kFastThreads = 256;
@@ -18,7 +18,7 @@ struct Candidate {
   std::uint32_t id;
 };
 
-/// What a block found in its columns.
+/// What a block has found in its columns.
 struct Located {
   float top_z, top_y;  ///< the largest z (lowest id of several) and y of that entry
   float low, high;     ///< range of z − y; `high` is NaN or infinite if a logit is
@@ -27,7 +27,7 @@ struct Located {
   std::uint32_t crowded;  ///< more than kMaxCandidates ties
 };
 
-/// What passes 1 and 2 of a row share; the same in every block of the cluster.
+/// Parameters of a row for passes 1 and 2; the same in every block of the cluster.
 struct Frame {
   float top_z;
   float pivot, pivot_low;  ///< c, exactly their sum where float32 differences are rounded
@@ -85,7 +85,7 @@ DRIFTGATE_HD Slice slice_of(const Ctx& ctx, const BatchView& batch, std::uint64_
   return out;
 }
 
-/// Vector `i` of the slice, from where it is kept.
+/// Vector `i` of the slice, from shared or device memory.
 template <class Ctx>
 DRIFTGATE_HD void load_pair(Ctx& ctx, const Slice& slice, std::uint32_t i, Vector& train, Vector& inf) {
   if (i < slice.cached) {

@@ -6,9 +6,9 @@
 /// docs/design/measurement.md, "Pass 1: sums about a pivot" and "Sums of powers".
 namespace driftgate::gpu::cuda {
 
-/// d' = (z − y) − c. For float32 logits what the subtraction z − y rounded off is added (Knuth's two-sum), so
-/// that a constant between the kernels costs no accuracy; differences of 16-bit logits are exact beside a
-/// pivot of at most kLargestPivot.
+/// d' = (z − y) − c. For float32 logits the rounding error of z − y is added (Knuth's two-sum), so that a
+/// constant between the kernels costs no accuracy; differences of 16-bit logits are exact for a pivot of at
+/// most kLargestPivot.
 constexpr float kLargestPivot = 1.0F;
 
 template <std::uint32_t Dtype>
@@ -19,7 +19,8 @@ DRIFTGATE_HD float drift_of(float z, float y, const Frame& frame) {
   return (s - frame.pivot) + (((z - (s - part)) - (y + part)) - frame.pivot_low);
 }
 
-/// Pass 1 as FastRow::sums. `Part`: of a part of a row, where Σf·(y − y_top) can not wait for pass 2.
+/// The sums of pass 1, as FastRow::sums. `Part`: for a part of a row, where Σf·(y − y_top) must be summed in
+/// pass 1.
 template <bool Part>
 struct FirstSums {
   float values[kFirstSums] = {};
@@ -56,7 +57,7 @@ DRIFTGATE_HD void add_moments(float e, float d, float d2, float (&moments)[N]) {
   }
 }
 
-/// Pass 1 where no more than both divergences are wanted: ten moments of d', Σe, Σe·d'.
+/// The sums of pass 1 where only the two KL divergences are needed: ten moments of d', Σe, Σe·d'.
 struct CoreSums {
   float values[kCoreSums] = {};
   float low = HUGE_VALF, high = -HUGE_VALF;
@@ -96,19 +97,19 @@ DRIFTGATE_HD void add_second(float z, float d, const Frame& frame, SecondSums& s
   }
 }
 
-/// Gives a masked column (the scan found that its y is -Inf as well) e = 0 and d' = 0, which add nothing.
+/// Gives a masked column (its y is −∞ too, as the scan has found) e = 0 and d' = 0, which add nothing.
 DRIFTGATE_HD void skip_masked(float& z, float& d) {
   const bool masked = z == -HUGE_VALF;
   z = masked ? -3e38F : z;
   d = masked ? 0.0F : d;
 }
 
-/// Which pass sweeps. Float32 drifts take nine operations and fit where y stood: pass 1 keeps those of cached
-/// vectors there and pass 2 reads them.
+/// The pass of a sweep. A float32 drift takes nine operations and fits into the place of y: pass 1 stores the
+/// drifts of cached vectors there, and pass 2 reads them.
 enum class Sweep { first, second_after_first, second_alone };
 
-/// Calls add(z, d') for every column of the slice but the one with the largest z, whose terms are exact and
-/// not summed.
+/// Calls add(z, d') for every column of the slice except the one with the largest z, whose terms are exact
+/// and added at the end.
 template <std::uint32_t Dtype, Sweep Pass, class Ctx, class Add>
 DRIFTGATE_HD void sweep(Ctx& ctx, const Slice& slice, const Frame& frame, Add&& add) {
   constexpr unsigned kEach = kLanes<Dtype>;
@@ -152,7 +153,7 @@ DRIFTGATE_HD void sweep(Ctx& ctx, const Slice& slice, const Frame& frame, Add&& 
   });
 }
 
-/// Adds up a block's sums: value v of `out` is the float64 sum over the warps, in order.
+/// Adds the sums of a block: value v of `out` is the float64 sum over the warps, in order.
 template <int N, class Ctx, class Out>
 DRIFTGATE_HD void block_sums(Ctx& ctx, float (&values)[N], Out&& out) {
   FastShared& shared = ctx.shared();

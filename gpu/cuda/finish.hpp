@@ -3,8 +3,8 @@
 #include "gpu/cuda/pass_math.hpp"
 #include "gpu/cuda/terms.hpp"
 
-/// From a row's sums to its figures: one thread for each row. See docs/design/measurement.md, "Figures of one
-/// row".
+/// Computes the figures of a row from its sums, with one thread for each row. See docs/design/measurement.md,
+/// "Figures of one row".
 namespace driftgate::gpu::cuda {
 
 /// Indices of driftgate_row::values, which are those of schema::Metric (the tests compare them).
@@ -29,7 +29,8 @@ enum Value : unsigned {
   kNonfinite
 };
 
-/// Adds up the blocks' shares of pass 2 in rank order, then the entry with the largest z.
+/// Adds the shares of the blocks in pass 2, in rank order, and then the terms of the column with the largest
+/// z.
 DRIFTGATE_HD TermSums terms_of_parts(const FastRow& row, const FastPart* parts, unsigned cluster,
                                      double log_p_top, double& change_x) {
   TermSums out{};
@@ -119,7 +120,7 @@ DRIFTGATE_HD void write_figures(const RowSums& row, const BatchView& batch, drif
   values[kLogitMaxAbs] = std::fmax(std::fabs(pass.min_drift), std::fabs(pass.max_drift));
   values[kLogitRms] = std::sqrt(pass.m2 / pass.n);
   values[kLogitSpan] = span;
-  // Rounding of long sums may step over the ends of a range.
+  // Rounding errors of long sums may leave the range of a figure.
   values[kTv] = std::fmin(terms.tv, 1.0);
   values[kKlTrainInf] = terms.kl_train_inf;
   values[kKlInfTrain] = terms.kl_inf_train;
@@ -137,7 +138,7 @@ DRIFTGATE_HD void write_figures(const RowSums& row, const BatchView& batch, drif
   out.top_inf = std::fmin(1.0, std::exp(row.top.top_y / batch.temperature - lse_q));
 }
 
-/// Leaves the figures of DRIFTGATE_METRICS_CORE.
+/// Sets the figures that DRIFTGATE_METRICS_CORE excludes to NaN.
 DRIFTGATE_HD void keep_core(driftgate_row& out) {
   const Value others[] = {kLogitRms,     kTv,         kJs,          kHellinger2, kChi2,
                           kEntropyTrain, kEntropyInf, kTopkOverlap, kTop1Margin};
@@ -145,7 +146,7 @@ DRIFTGATE_HD void keep_core(driftgate_row& out) {
   out.head_tail_tv = NAN;
 }
 
-/// The figures of row `index` from its sums; what has none is NaN.
+/// Writes the figures of row `index`; those that it does not have are NaN.
 DRIFTGATE_HD void finish_row(const RowSums& row, const BatchView& batch, std::uint64_t index, double offset,
                              driftgate_row& out) {
   for (double& value : out.values) value = NAN;
@@ -169,7 +170,7 @@ DRIFTGATE_HD void finish_row(const RowSums& row, const BatchView& batch, std::ui
     return;
   }
   const PassSums& pass = row.pass;
-  const double bound = farthest_logit(batch.temperature), least = -bound * batch.temperature;
+  const double bound = sentinel_bound(batch.temperature), least = -bound * batch.temperature;
   if (std::fabs(z - y) > -least && pass.m_p <= bound && pass.m_q <= bound) {
     z = std::fmax(z, least), y = std::fmax(y, least);
   }
@@ -184,7 +185,7 @@ DRIFTGATE_HD bool needs_wide(const FastRow& row, const driftgate_row& out, Mode 
   // Float32 sums leave the offset an error of about 3e-7 of the mean |log-ratio|, which is twice tv.
   constexpr double kSmallPart = 0.01, kLargeOffset = 8, kWellCentred = 900;
   const double n = static_cast<double>(row.unmasked), m2 = row.sums[5] - row.sums[4] * row.sums[4] / n;
-  if (row.second == 0) {  // tv is not known, but its bound by Pinsker's inequality
+  if (row.second == 0) {  // tv is unknown; use its upper bound by Pinsker's inequality
     return std::fabs(out.values[kLogRatio]) < kSmallPart * std::sqrt(out.values[kKlTrainInf] / 2);
   }
   if (std::fabs(out.values[kLogRatio]) < kSmallPart * out.values[kTv]) return true;
@@ -192,8 +193,8 @@ DRIFTGATE_HD bool needs_wide(const FastRow& row, const driftgate_row& out, Mode 
   return mode == Mode::all && row.sums[4] * row.sums[4] / n > kWellCentred * m2;
 }
 
-/// Row `index` after the float32 kernel: writes its figures and returns true, or leaves it to the float64
-/// form.
+/// Handles row `index` after the float32 kernel. Writes its figures and returns true, or leaves the row to
+/// the float64 form.
 DRIFTGATE_HD bool finish_fast_row(const BatchView& batch, const BatchScratch& scratch, std::uint64_t index,
                                   driftgate_row& out) {
   FastRow& fast = scratch.rows[index];
@@ -221,7 +222,7 @@ DRIFTGATE_HD bool finish_fast_row(const BatchView& batch, const BatchScratch& sc
   return true;
 }
 
-/// Row `index` after the float64 form.
+/// Writes the figures of row `index` after the float64 form.
 DRIFTGATE_HD void finish_wide_row(const BatchView& batch, const BatchScratch& scratch, std::uint64_t index,
                                   driftgate_row& out) {
   const RowSums& row = scratch.wide[index];

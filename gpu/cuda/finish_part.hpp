@@ -2,7 +2,8 @@
 
 #include "gpu/cuda/finish.hpp"
 
-/// What is written of a part of a row (gpu/backend/backend_shard.h): one thread for each row, after the row kernels.
+/// Writes the results for a part of a row (gpu/backend/backend_shard.h), with one thread for each row, after
+/// the row kernels.
 namespace driftgate::gpu::cuda {
 
 DRIFTGATE_HD driftgate_pass1 packed(const PassSums& s) {
@@ -10,7 +11,8 @@ DRIFTGATE_HD driftgate_pass1 packed(const PassSums& s) {
           s.h,   s.a_q, s.c, s.min_drift, s.max_drift, s.n,   s.mean_drift, s.m2};
 }
 
-/// Everything of a partial but its sums and counts: the realised token's logits, if it is held here.
+/// The result of pass 1 without its sums and counts: only the logits of the target token, if its column
+/// belongs to the part.
 DRIFTGATE_HD driftgate_shard_partial blank_partial(const BatchView& batch, const ShardView& shard,
                                                    std::uint64_t index) {
   driftgate_shard_partial out{};
@@ -26,7 +28,7 @@ DRIFTGATE_HD driftgate_shard_partial blank_partial(const BatchView& batch, const
   return out;
 }
 
-/// Pass 1 after the float32 kernel. False: the part is left to the float64 form.
+/// Finishes pass 1 after the float32 kernel. Returns false when the part is left to the float64 form.
 DRIFTGATE_HD bool finish_fast_part(const BatchView& batch, const BatchScratch& scratch, std::uint64_t index) {
   constexpr double kWellCentred = 900;
   FastRow& fast = scratch.rows[index];
@@ -53,7 +55,7 @@ DRIFTGATE_HD bool finish_fast_part(const BatchView& batch, const BatchScratch& s
   return true;
 }
 
-/// Pass 1 after the float64 form.
+/// Finishes pass 1 after the float64 form.
 DRIFTGATE_HD void finish_wide_partial(const BatchView& batch, const BatchScratch& scratch,
                                       std::uint64_t index) {
   const RowSums& row = scratch.wide[index];
@@ -67,7 +69,7 @@ DRIFTGATE_HD void finish_wide_partial(const BatchView& batch, const BatchScratch
   scratch.shard.partials[index] = out;
 }
 
-/// Pass 2 after both kernels.
+/// Finishes pass 2 after both kernels.
 DRIFTGATE_HD void finish_terms(const BatchScratch& scratch, std::uint64_t index) {
   const driftgate_shard_row& merged = scratch.shard.merged[index];
   driftgate_shard_terms out{};

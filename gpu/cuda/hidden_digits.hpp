@@ -3,9 +3,10 @@
 #include "gpu/cuda/hidden_records.hpp"
 #include "gpu/cuda/reduce.hpp"
 
-/// Elements as digits (the splitting of Ootomo, Ozaki and Yokota, "DGEMM on integer matrix multiplication
-/// unit", 2023): q = round(x/unit) with |q| < 2^23, in three balanced digits of 8 bits. Products of digits
-/// and their sums are exact in int32, so that a product does not depend on how a device's matrix units round.
+/// Splits elements into digits (the method of Ootomo, Ozaki and Yokota, "DGEMM on integer matrix
+/// multiplication unit", 2023): q = round(x/unit) with |q| < 2^23, in three balanced digits of 8 bits.
+/// Products of digits and their sums are exact in int32, so that a product does not depend on how the matrix
+/// units of a device round. See docs/design/measurement.md, "Hidden states".
 namespace driftgate::gpu::cuda {
 
 constexpr unsigned kPackThreads = 256;
@@ -26,7 +27,8 @@ DRIFTGATE_HD int exponent_above(double size) {
   return static_cast<int>((bits >> 52) & 0x7ffU) - 1022;
 }
 
-/// A line's largest element is below 2^e, and with it every digit fits.
+/// The exponent e of a line (one row of hidden states or one column of a head): its largest element is below
+/// 2^e, so that every digit fits.
 constexpr int kLeastExponent = -110, kMostExponent = 110;
 DRIFTGATE_HD int line_exponent(double largest) {
   constexpr double kMostInteger = 127 * 65'536.0 + 127 * 256 + 127;
@@ -35,11 +37,11 @@ DRIFTGATE_HD int line_exponent(double largest) {
   if (largest * power_of_two(23 - out) > kMostInteger) ++out;
   return out;
 }
-/// Of the last digit.
+/// The unit of the last digit.
 DRIFTGATE_HD double line_unit(int exponent) {
   return power_of_two(exponent - 23);
 }
-/// Of the first.
+/// The unit of the first digit.
 DRIFTGATE_HD float line_scale(int exponent) {
   return static_cast<float>(power_of_two(exponent - 7));
 }
@@ -59,9 +61,10 @@ DRIFTGATE_HD Digits digits_of(double x, double inverse_unit) {
   return out;
 }
 
-/// Where digit `digit` of element `k` of a line is. Of 32 elements of 16 lines a lane with g = lane/4 and t =
-/// lane%4 holds four words of four elements. Rows: word w is row g + 8·(w%2), elements 16·(w/2) + 4·t on.
-/// Columns, two tiles of eight: word w is column g + 8·(w/2), elements 16·(w%2) + 4·t on.
+/// The position of digit `digit` of element `k` of a line. Of 32 elements of 16 lines, the lane with g =
+/// lane/4 and t = lane%4 holds four words of four elements. Rows: word w is row g + 8·(w%2), from element
+/// 16·(w/2) + 4·t on. Columns, two tiles of eight: word w is column g + 8·(w/2), from element 16·(w%2) + 4·t
+/// on.
 DRIFTGATE_HD std::uint64_t digit_at(const DigitLines& lines, std::uint32_t line, std::uint32_t k,
                                     unsigned digit) {
   const std::uint64_t block = std::uint64_t{k / kChunk} * kDigitCount + digit;
@@ -78,7 +81,8 @@ struct BlockShared {
   std::uint32_t counters[4];
 };
 
-/// The first `Maxima` values become their maximum over the block, the others their sum, in every thread.
+/// Reduces `values` over the block, in every thread: the first `Maxima` to their maximum, the others to their
+/// sum.
 template <unsigned Maxima, unsigned N, class Ctx>
 DRIFTGATE_HD void block_reduce(Ctx& ctx, BlockShared& shared, double (&values)[N]) {
   static_assert(N <= kMostReduced);
@@ -116,19 +120,20 @@ DRIFTGATE_HD void write_digits(Ctx& ctx, Value&& value, std::uint32_t width, int
   if (ctx.thread() == 0) to.scales[line] = line_scale(exponent);
 }
 
-/// A line that is no line: zeros.
+/// Fills an unused line with zeros.
 template <class Ctx>
 DRIFTGATE_HD void write_nothing(Ctx& ctx, const DigitLines& to, std::uint32_t line) {
   write_digits(
       ctx, [](std::uint32_t) { return 0.0; }, 0, 0, to, line);
 }
 
-/// What is kept of a head's line beside its digits; NaN where an element is not finite or too large.
+/// Norms of one line of a head; NaN where an element is not finite or too large.
 struct LineNorms {
   double square, unit2;  ///< Σx² and the square of the last digit's unit
 };
 
-/// One column of a head: 0 W_train, 1 W_inf, 2 their difference in units of W_train's scale.
+/// Converts one column of a head to digits. `which`: 0 W_train, 1 W_inf, 2 their difference in units of the
+/// scale of W_train.
 template <class Ctx>
 DRIFTGATE_HD void pack_column(Ctx& ctx, const HeadsView& heads, unsigned which, std::uint32_t column,
                               const DigitLines& to, LineNorms* norms) {

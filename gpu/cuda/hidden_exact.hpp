@@ -3,7 +3,7 @@
 #include "gpu/cuda/hidden_digits.hpp"
 #include "gpu/cuda/hidden_logit.hpp"
 
-/// The columns of a row that are formed in float64: those above its floors, and the realised token.
+/// Computes logits in float64 for some columns of a row: those above its floors, and the target token.
 namespace driftgate::gpu::cuda {
 
 constexpr unsigned kExactThreads = 256;
@@ -14,9 +14,8 @@ struct ExactShared {
   std::uint32_t columns[kMaxExact + 1];
 };
 
-/// Writes the columns of the row's mask in order; returns their number, of which at most kMaxExact are
-/// written.
-/// The list may be read after the next barrier.
+/// Writes the columns of the mask of the row in order and returns their number; at most kMaxExact are
+/// written. The list may be read after the next barrier.
 template <class Ctx>
 DRIFTGATE_HD std::uint32_t list_columns(Ctx& ctx, const HiddenScratch& scratch, std::uint32_t row) {
   ExactShared& shared = ctx.template shared<ExactShared>();
@@ -45,7 +44,7 @@ DRIFTGATE_HD std::uint32_t list_columns(Ctx& ctx, const HiddenScratch& scratch, 
   return total;
 }
 
-/// A warp: the logits of some columns.
+/// Called by a warp: computes the logits of some columns.
 template <class Ctx>
 DRIFTGATE_HD void form_columns(Ctx& ctx, const HeadsView& heads, const HiddenBatch& batch, std::uint32_t row,
                                const std::uint32_t (&columns)[kTogether], Logit (&out)[kTogether]) {
@@ -92,14 +91,14 @@ DRIFTGATE_HD void exact_row(Ctx& ctx, const HeadsView& heads, const HiddenBatch&
   if (scratch.info[row].flaws != 0) return;
   ExactShared& shared = ctx.template shared<ExactShared>();
   const std::uint32_t total = list_columns(ctx, scratch, row), count = total < kMaxExact ? total : kMaxExact;
-  const bool realised = batch.columns != nullptr && batch.columns[row] >= 0;
+  const bool has_target = batch.columns != nullptr && batch.columns[row] >= 0;
   if (ctx.thread() == 0) {
     state.exact = count;
-    state.elsewhere = total > kMaxExact ? 1 : 0;
-    if (realised) shared.columns[count] = static_cast<std::uint32_t>(batch.columns[row]);
+    state.not_measured = total > kMaxExact ? 1 : 0;
+    if (has_target) shared.columns[count] = static_cast<std::uint32_t>(batch.columns[row]);
   }
   ctx.sync();
-  const std::uint32_t all = count + (realised ? 1U : 0U);
+  const std::uint32_t all = count + (has_target ? 1U : 0U);
   const unsigned warps = ctx.threads() / 32;
   HiddenColumn* const out = scratch.exact + std::uint64_t{row} * kMaxExact;
   for (std::uint32_t first = ctx.thread() / 32 * kTogether; first < all; first += warps * kTogether) {
@@ -113,7 +112,7 @@ DRIFTGATE_HD void exact_row(Ctx& ctx, const HeadsView& heads, const HiddenBatch&
       if (first + i < count) {
         out[first + i] = {logits[i].z, logits[i].drift, columns[i]};
       } else {
-        state.realised_z = logits[i].z, state.realised_drift = logits[i].drift;
+        state.target_z = logits[i].z, state.target_drift = logits[i].drift;
       }
     }
   }

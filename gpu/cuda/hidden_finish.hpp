@@ -3,7 +3,7 @@
 #include "gpu/cuda/finish.hpp"
 #include "gpu/cuda/hidden_frame.hpp"
 
-/// Between the sweeps and after them: what the columns of a row add up to.
+/// Merges the columns of a row between the sweeps and after them.
 namespace driftgate::gpu::cuda {
 
 constexpr unsigned kMergeThreads = 128;
@@ -14,8 +14,8 @@ struct MergeShared {
   std::uint32_t top_z_column, top_y_column, overlap;
 };
 
-/// Places of the float64 columns among those of their row: value descending, then column ascending. `top_k`
-/// places that count as the top, at most the number of columns.
+/// Ranks the float64 columns of a row: value descending, then column ascending. `top_k`: the number of ranks
+/// that belong to the top, at most the number of columns.
 template <class Ctx>
 DRIFTGATE_HD void rank_columns(Ctx& ctx, const HiddenColumn* columns, std::uint32_t count,
                                std::uint32_t top_k) {
@@ -59,7 +59,7 @@ DRIFTGATE_HD void add_parts(Ctx& ctx, const HiddenFirst* parts, std::uint32_t sp
   block_reduce<2>(ctx, shared, range);
 }
 
-/// What the float64 columns of a row add up to: kWideFirst sums, largest drift and largest −drift.
+/// Sums over the float64 columns of a row: kWideFirst sums, the largest drift and the largest −drift.
 template <class Ctx>
 DRIFTGATE_HD void add_columns(Ctx& ctx, const HiddenColumn* columns, std::uint32_t count, double m_p,
                               double m_q, double c, double (&sums)[kWideFirst], double (&range)[2]) {
@@ -80,7 +80,7 @@ DRIFTGATE_HD void add_columns(Ctx& ctx, const HiddenColumn* columns, std::uint32
   sums[kWideFirst - 2] = last[0], sums[kWideFirst - 1] = last[1];
 }
 
-/// Pass 1 of a row from the sums of its two kinds of columns.
+/// The sums of pass 1 of a row, from its float32 and its float64 columns.
 DRIFTGATE_HD PassSums joined_pass(const double (&parts)[kHiddenFirst], const double (&part_range)[2],
                                   const double (&exact)[kWideFirst], const double (&range)[2],
                                   const HiddenInfo& info, const HiddenFrame& frame, double m_p, double m_q,
@@ -105,22 +105,22 @@ DRIFTGATE_HD PassSums joined_pass(const double (&parts)[kHiddenFirst], const dou
   return out;
 }
 
-/// Whether the columns that had to be in float64 were: those of more than a share of the mass beside the top,
-/// and the k likeliest.
+/// Whether all columns that require float64 were computed in it: those with more than a given share of the
+/// mass outside the most likely token, and the k most likely ones.
 DRIFTGATE_HD bool floor_holds(double floor, double top, double mass, double kth) {
   if (!(floor > -HUGE_VAL)) return true;
   const double rest = std::fmax(mass - 1, mass * kLeastRest);
   return floor <= top + std::log(rest * kExactShare) && kth > floor + 1e-6 * (1 + std::fabs(kth));
 }
 
-/// Whether independent errors of the columns that were not in float64, of standard deviation `error` each,
-/// leave a divergence or tv accurate. None of these columns has more than kExactShare·rest of the mass, all
-/// together they have `swept`, so that Σp² ≤ kExactShare·rest·swept and Σp²d² ≤ kExactShare·rest·2·KL. Taken
-/// three times.
+/// Whether independent errors of the float32 columns, with standard deviation `error` each, leave a
+/// divergence or tv accurate. None of these columns has more than kExactShare·rest of the mass and together
+/// they have `swept`, so that Σp² ≤ kExactShare·rest·swept and Σp²d² ≤ kExactShare·rest·2·KL. Three standard
+/// deviations count.
 constexpr double kCertain = 3.0 / 32;
 constexpr double kPermitted = 7e-7, kLeastError = 1e-15;
-/// The same of errors of the logits: they weigh the terms of a divergence, Σp·φ, whose spread is taken for
-/// 3/2 of it.
+/// The same for errors of the logits, which scale the terms of a divergence, Σp·φ; the spread of these is
+/// estimated as 3/2 of the divergence.
 DRIFTGATE_HD bool weights_hold(double error, double rest, double swept) {
   return 1.5 * kCertain * error * std::sqrt(swept) <= kPermitted * std::sqrt(rest);
 }
@@ -131,7 +131,7 @@ DRIFTGATE_HD bool distance_holds(double error, double rest, double swept, double
   return kCertain * error * std::sqrt(rest * swept) / 2 <= std::fmax(kPermitted * tv, kLeastError);
 }
 
-/// Both divergences of pass 1; false where float32 sums may leave an error beyond the permitted.
+/// Both KL divergences from pass 1. Returns false where float32 sums may exceed the permitted error.
 DRIFTGATE_HD bool one_pass_of(const PassSums& pass, HiddenState& state) {
   constexpr double kRounding = 8 * 5.9604644775390625e-08;
   const double u = (pass.g - pass.s) / pass.l_p, x = (pass.h + pass.t) / pass.l_q;
@@ -144,7 +144,7 @@ DRIFTGATE_HD bool one_pass_of(const PassSums& pass, HiddenState& state) {
          error_q <= std::fmax(1e-6 * state.kl_inf_train, 1e-15);
 }
 
-/// Thread 0: what the second sweep refers to.
+/// Called by thread 0: the parameters of the second sweep.
 DRIFTGATE_HD void set_second(const HiddenInfo& info, HiddenState& state, HiddenFrame& frame) {
   const PassSums& pass = state.row.pass;
   state.offset = offset_of(pass);
@@ -166,8 +166,8 @@ DRIFTGATE_HD void merge_row(Ctx& ctx, const HeadsView& heads, const HiddenBatch&
   const std::uint32_t count = state.exact;
   const std::uint32_t wanted = batch.top_k < 2 ? 2 : batch.top_k;
   const std::uint32_t least = wanted < heads.columns ? wanted : heads.columns;
-  if (info.flaws != 0 || state.elsewhere != 0 || count < least) {
-    if (ctx.thread() == 0 && info.flaws == 0) state.elsewhere = 1;
+  if (info.flaws != 0 || state.not_measured != 0 || count < least) {
+    if (ctx.thread() == 0 && info.flaws == 0) state.not_measured = 1;
     return;
   }
   MergeShared& shared = ctx.template shared<MergeShared>();
@@ -198,11 +198,11 @@ DRIFTGATE_HD void merge_row(Ctx& ctx, const HeadsView& heads, const HiddenBatch&
                       std::isfinite(pass.a_p) && std::isfinite(pass.a_q) && std::isfinite(state.offset);
   const bool weights =
       weights_hold(info.error_z, 1 - 1 / pass.l_p, count < heads.columns ? state.swept : 0.0);
-  if (!finite || !floors || !weights) state.elsewhere = 1;
-  state.second = state.elsewhere == 0 && (!batch.core || !one_pass) ? 1 : 0;
+  if (!finite || !floors || !weights) state.not_measured = 1;
+  state.second = state.not_measured == 0 && (!batch.core || !one_pass) ? 1 : 0;
 }
 
-/// Pass 2 of a row from both kinds of its columns, into state.row.terms.
+/// The terms of pass 2 of a row, from its float32 and float64 columns, into state.row.terms.
 template <class Ctx>
 DRIFTGATE_HD void add_second_pass(Ctx& ctx, const HiddenScratch& scratch, const HiddenInfo& info,
                                   std::uint32_t row, TermSums& out) {
@@ -241,17 +241,17 @@ DRIFTGATE_HD void add_second_pass(Ctx& ctx, const HiddenScratch& scratch, const 
   }
 }
 
-/// Figures of the realised token.
-DRIFTGATE_HD void write_realised(const HiddenState& state, std::int32_t column, driftgate_row& out) {
+/// Figures of the target token.
+DRIFTGATE_HD void write_target(const HiddenState& state, std::int32_t column, driftgate_row& out) {
   if (column < 0) {
     out.status = DRIFTGATE_ROW_TOKEN_MASKED;
     return;
   }
   const PassSums& pass = state.row.pass;
-  const double z = state.realised_z, y = z - state.realised_drift;
+  const double z = state.target_z, y = z - state.target_drift;
   out.values[kLogprobTrain] = std::fmin(0.0, z - state.lse);
   out.values[kLogprobInf] = std::fmin(0.0, y - (pass.m_q + std::log(pass.l_q)));
-  out.values[kLogRatio] = (state.realised_drift - pass.c) + state.offset;
+  out.values[kLogRatio] = (state.target_drift - pass.c) + state.offset;
 }
 
 DRIFTGATE_HD void clear_row(driftgate_row& out) {
@@ -261,7 +261,7 @@ DRIFTGATE_HD void clear_row(driftgate_row& out) {
   out.reserved = 0;
 }
 
-/// Thread 0: the figures, or that they are to be had elsewhere.
+/// Called by thread 0: writes the figures, or the status DRIFTGATE_ROW_NOT_MEASURED.
 DRIFTGATE_HD void write_row(const HeadsView& heads, const HiddenBatch& batch, const HiddenInfo& info,
                             HiddenState& state, std::uint32_t row, driftgate_row& out) {
   clear_row(out);
@@ -280,15 +280,15 @@ DRIFTGATE_HD void write_row(const HeadsView& heads, const HiddenBatch& batch, co
                                 divergence_holds(error, rest, terms.kl_inf_train) &&
                                 (!second || distance_holds(error, rest, state.swept, terms.tv)));
   const bool finite = std::isfinite(terms.kl_train_inf) && std::isfinite(terms.kl_inf_train);
-  if (state.elsewhere != 0 || !holds || !finite) {
-    out.status = DRIFTGATE_ROW_ELSEWHERE;
+  if (state.not_measured != 0 || !holds || !finite) {
+    out.status = DRIFTGATE_ROW_NOT_MEASURED;
     return;
   }
   BatchView view{};
   view.top_k = batch.top_k, view.temperature = 1;  // logits are over it already
   out.values[kNonfinite] = 0;
   write_figures(state.row, view, out);
-  if (batch.columns != nullptr) write_realised(state, batch.columns[row], out);
+  if (batch.columns != nullptr) write_target(state, batch.columns[row], out);
   if (batch.core) keep_core(out);
 }
 

@@ -2,13 +2,13 @@
 
 #include "gpu/cuda/hidden_digits.hpp"
 
-/// From a sample of a row's columns to what its sweeps refer to.
+/// Determines the parameters of the sweeps over a row from a sample of its columns.
 namespace driftgate::gpu::cuda {
 
 constexpr unsigned kFrameThreads = 128;
-constexpr unsigned kSeenOnce = 8;     ///< the heaviest parts of a sample stand for themselves alone
-constexpr double kLeastRest = 1e-12;  ///< of the whole: what the mass beside the top is taken for at least
-/// The floor aims so far below the share that has to be exact: a sample is no more than that.
+constexpr unsigned kSeenOnce = 8;     ///< the parts with the most mass are not extrapolated
+constexpr double kLeastRest = 1e-12;  ///< lower bound of the share of the mass outside the most likely token
+/// A margin below the share of mass that requires float64, because the sample gives only an estimate.
 constexpr double kAim = 0.25;
 constexpr float kTieMargin = 1e-5F;  ///< logits so close to the k-th largest may be among the k
 
@@ -17,8 +17,8 @@ struct FrameShared {
   float kth[2];
 };
 
-/// Of one kernel: the k-th largest of the parts' largest logits, which is no larger than that of the columns,
-/// and the logarithm of the mass beside the top.
+/// For one kernel: the k-th largest of the maxima of the sampled parts, which is no larger than the k-th
+/// largest logit, and the logarithm of the mass outside the most likely token.
 struct SampleView {
   float kth;
   double log_rest;
@@ -46,7 +46,7 @@ DRIFTGATE_HD SampleView judge_sample(Ctx& ctx, std::uint32_t parts, std::uint32_
       const float other = top(j);
       if (!(other > -HUGE_VALF)) continue;
       above += other > own_top || (other == own_top && j < i) ? 1U : 0U;
-      // Only the heaviest are told apart: what is far below them can not be one.
+      // Only the parts with the most mass are ranked: parts far below them cannot be among them.
       if (heavier > kSeenOnce) continue;
       const double others = weight(j);
       heavier += others > own || (others == own && j < i) ? 1U : 0U;

@@ -6,7 +6,7 @@
 
 #include "gpu/cuda/hidden_digits.hpp"
 
-/// What the host works out of a pair of heads before any row is measured.
+/// Computations of the host on a pair of heads before any row is measured.
 namespace driftgate::gpu::cuda {
 
 inline std::uint32_t padded_lines(std::uint32_t lines) {
@@ -25,7 +25,7 @@ inline NarrowBias narrow_bias(const driftgate_hidden_heads& heads, bool capped) 
   NarrowBias out;
   if (heads.bias_train == nullptr) return out;
   const double over = capped ? 1.0 : heads.temperature;
-  // What all biases share is taken out, where it would cost the drift its accuracy.
+  // The part that all biases share is subtracted, because it would cost the drift its accuracy.
   double sum = 0;
   for (std::uint32_t i = 0; i < heads.columns; ++i) sum += heads.bias_drift[i] / over;
   out.centre = heads.columns > 0 && std::isfinite(sum) ? sum / heads.columns : 0;
@@ -40,7 +40,7 @@ inline NarrowBias narrow_bias(const driftgate_hidden_heads& heads, bool capped) 
   return out;
 }
 
-/// A view of heads whose arrays lie where `heads` says; the rest is the caller's.
+/// A view of heads whose arrays are in the memory that `heads` points to; the caller fills in the rest.
 inline HeadsView view_of(const driftgate_hidden_heads& heads, const NarrowBias& bias) {
   HeadsView out{};
   out.tokens = heads.tokens;
@@ -59,12 +59,12 @@ inline HeadsView view_of(const driftgate_hidden_heads& heads, const NarrowBias& 
   return out;
 }
 
-/// The column of each realised token; −1 where it takes no part.
+/// The column of each target token; −1 where it is masked.
 inline std::vector<std::int32_t> columns_of(const std::uint32_t* tokens, std::uint32_t columns,
-                                            const std::int64_t* realised, std::uint64_t rows) {
+                                            const std::int64_t* targets, std::uint64_t rows) {
   std::vector<std::int32_t> out;
   for (std::uint64_t i = 0; i < rows; ++i) {
-    const auto token = static_cast<std::uint32_t>(realised[i]);
+    const auto token = static_cast<std::uint32_t>(targets[i]);
     const std::uint32_t* const found = std::lower_bound(tokens, tokens + columns, token);
     out.push_back(found != tokens + columns && *found == token ? static_cast<std::int32_t>(found - tokens)
                                                                : -1);
@@ -72,7 +72,7 @@ inline std::vector<std::int32_t> columns_of(const std::uint32_t* tokens, std::ui
   return out;
 }
 
-/// Means of a head's lines; false where an element is not finite.
+/// Means of the norms of the lines of a head; false where an element is not finite.
 inline bool mean_norms(const LineNorms* norms, std::uint32_t columns, double& square, double& unit2) {
   square = unit2 = 0;
   for (std::uint32_t i = 0; i < columns; ++i) square += norms[i].square, unit2 += norms[i].unit2;
@@ -80,7 +80,8 @@ inline bool mean_norms(const LineNorms* norms, std::uint32_t columns, double& sq
   return std::isfinite(square) && std::isfinite(unit2);
 }
 
-/// How a row's columns are sampled: about a sixteenth of the tiles, more where the k likeliest ask for it.
+/// How the columns of a row are sampled: about a sixteenth of the tiles, more where finding the k most likely
+/// tokens requires it.
 struct SamplePlan {
   std::uint32_t step, samples;
 };

@@ -17,7 +17,7 @@ constexpr unsigned kMostStages = 3;
 static_assert(Shape::kRows <= kLinePadding && kLinePadding % Shape::kRows == 0);
 static_assert(kLinePadding % Shape::kColumns == 0);
 
-/// A thread's view of its block; the emulated one of the tests has the same members.
+/// The view that a thread has of its block; the emulated one of the tests has the same members.
 class HiddenThread {
  public:
   __device__ explicit HiddenThread(unsigned char* dynamic) : dynamic_(dynamic) {}
@@ -33,13 +33,13 @@ class HiddenThread {
   __device__ T shuffle_xor(T value, unsigned mask) {
     return __shfl_xor_sync(0xffffffffU, value, mask);
   }
-  /// Sixteen bytes from device to shared memory, past the first cache.
+  /// Copies sixteen bytes from device to shared memory, bypassing the L1 cache.
   __device__ void copy_async(unsigned char* to, const signed char* from) {
     const auto place = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
   }
   __device__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-  /// Waits until at most `behind` (0 or 1) of the committed groups are under way.
+  /// Waits until at most `behind` (0 or 1) of the committed groups are still under way.
   __device__ void wait(unsigned behind) {
     if (behind == 0) {
       asm volatile("cp.async.wait_group 0;" ::: "memory");
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   extern __shared__ Vector dynamic[];
   auto* const bytes = reinterpret_cast<unsigned char*>(dynamic);
   HiddenThread thread(bytes);
-  // Blocks that share columns run beside each other: what one brings through L2 is there for the others.
+  // Blocks that share columns run at the same time, so that they share loads through L2.
   sweep_rows<Shape, Kind>(thread, heads, batch, scratch, blockIdx.x, blockIdx.y, stages,
                           bytes + kSweepSharedBytes);
 }

@@ -5,7 +5,7 @@
 #include "gpu/cuda/hidden_digits.hpp"
 #include "gpu/cuda/kernels.hpp"
 
-/// The launches of the kernels of hidden states, as those of kernels.hpp.
+/// Launches of the kernels for hidden states; conventions as in kernels.hpp.
 namespace driftgate::gpu::cuda {
 
 /// How the sweeps are laid out on one device.
@@ -17,11 +17,11 @@ struct HiddenLayout {
 };
 int plan_hidden(HiddenLayout& layout);
 
-/// Digits of head `which` (0 W_train, 1 W_inf, 2 their difference) and the norms of its lines.
+/// Computes the digits of head `which` (0 W_train, 1 W_inf, 2 their difference) and the norms of its lines.
 int launch_pack_head(const HeadsView& heads, unsigned which, const DigitLines& to, LineNorms* norms,
                      StreamHandle stream);
 
-/// Measures a batch. `results` in device memory.
+/// Measures a batch. `results` is in device memory.
 int launch_hidden(const HeadsView& heads, const HiddenBatch& batch, const HiddenScratch& scratch,
                   const HiddenLayout& layout, driftgate_row* results, StreamHandle stream);
 

@@ -2,15 +2,15 @@
 
 #include "gpu/cuda/hidden_records.hpp"
 
-/// From products to logits: bias, soft-cap, temperature.
+/// Converts products to logits: bias, soft-cap, temperature.
 namespace driftgate::gpu::cuda {
 
 struct Logit {
   double z, drift;
 };
 
-/// The soft-cap and then the temperature. Under one cap the drift is
-/// tanh a − tanh b = sinh(a − b)/(cosh a·cosh b), which keeps the relative accuracy of a small a − b.
+/// Applies the soft-cap and then the temperature. Under one cap the drift is tanh a − tanh b = sinh(a −
+/// b)/(cosh a·cosh b), which keeps the relative accuracy of a small a − b.
 DRIFTGATE_HD_COLD Logit capped(const HeadsView& heads, double x, double drift) {
   const double cap = heads.cap_train, y = x - drift;
   Logit out;
@@ -27,7 +27,7 @@ DRIFTGATE_HD_COLD Logit capped(const HeadsView& heads, double x, double drift) {
   return out;
 }
 
-/// A pair in the units of a row's frame: z − base_z and d' = (Δ − base_drift) − c.
+/// A pair of logits in the units of the frame of a row: z − base_z and d' = (Δ − base_drift) − c.
 struct NarrowPair {
   float z, d;
 };
@@ -39,7 +39,7 @@ DRIFTGATE_HD NarrowPair narrow_pair(const HeadsView& heads, const HiddenInfo& in
   return {static_cast<float>(logit.z), static_cast<float>(logit.drift - static_cast<double>(c))};
 }
 
-/// A logit whose products are known in float64: W·h·scale of K_train, and the drift before bias.
+/// A logit from products in float64: scale·W·h of K_train, and the drift before the bias.
 DRIFTGATE_HD Logit exact_logit(const HeadsView& heads, std::uint32_t column, double product, double drift) {
   if (heads.bias_train != nullptr) product += heads.bias_train[column], drift += heads.bias_drift[column];
   if (heads.capped) return capped(heads, product, drift);

@@ -2,10 +2,11 @@
 
 #include "gpu/cuda/hidden_digits.hpp"
 
-/// Rows of hidden states as digits, and how accurate their products will be.
+/// Converts rows of hidden states to digits and estimates how accurate their products will be.
 namespace driftgate::gpu::cuda {
 
-/// Factors of a hidden state before it becomes digits: no later product is rounded.
+/// Factors that a hidden state is multiplied by before it becomes digits, so that no later product is
+/// rounded.
 struct HiddenFactors {
   double train, drift;
 };
@@ -14,9 +15,9 @@ DRIFTGATE_HD HiddenFactors factors_of(const HeadsView& heads) {
   return {heads.train.scale / over, heads.inf.scale / over};
 }
 
-/// Variance of one product by what digits leave out: half a unit of each element at most, and products of
-/// digits of the fourth order (unless `deep`) or the fifth. `square` and `unit2`: of the hidden state and of
-/// the head.
+/// Variance of the error of one product because of omitted digits: half a unit of each element at most, and
+/// products of digits of the fourth order (unless `deep`) or the fifth. `square` and `unit2`: of the hidden
+/// state and of the head.
 DRIFTGATE_HD double left_out(double square, double unit2, double head_square, double head_unit2,
                              std::uint32_t width, bool deep) {
   constexpr double kDigitVariance = (65'536.0 - 1) / 12;  // of a digit between −128 and 127
@@ -30,7 +31,7 @@ struct RowNorms {
   double train_square, train_unit2, drift_square, drift_unit2;
 };
 
-/// Fills the errors of `info`; `deep` where fewer products would not do.
+/// Fills in the errors of `info`; sets `deep` where fewer products would not be accurate enough.
 DRIFTGATE_HD void judge_row(const HeadsView& heads, const RowNorms& norms, HiddenInfo& info) {
   constexpr double kRounded = 4e-8;                           // of a product in float32
   constexpr double kShallowZ = 2e-6, kShallowDrift = 1.5e-6;  // relative to the usual size of a drift
@@ -58,7 +59,7 @@ DRIFTGATE_HD void judge_row(const HeadsView& heads, const RowNorms& norms, Hidde
   }
 }
 
-/// Row `row` of the batch; a line at or beyond batch.rows becomes zeros. The whole block together.
+/// Converts row `row` of the batch; a line at or beyond batch.rows becomes zeros. Called by the whole block.
 template <class Ctx>
 DRIFTGATE_HD void pack_row(Ctx& ctx, const HeadsView& heads, const HiddenBatch& batch,
                            const HiddenScratch& scratch, std::uint32_t row) {
@@ -77,7 +78,7 @@ DRIFTGATE_HD void pack_row(Ctx& ctx, const HeadsView& heads, const HiddenBatch& 
   const auto at_inf = [&](std::uint32_t k) {
     return static_cast<double>(load_element(inf, batch.inf_dtype, k));
   };
-  // Largest x and drift, Σx², Σdrift², what the centres contribute to z and to the drift, flaws.
+  // Largest x and drift, Σx², Σdrift², the contributions of the centres to z and to the drift, and flaws.
   double found[8] = {};
   for (std::uint32_t k = ctx.thread(); k < heads.width; k += ctx.threads()) {
     const double a = at_train(k), b = at_inf(k), x = factors.train * a, drift = factors.drift * (a - b);
@@ -98,7 +99,7 @@ DRIFTGATE_HD void pack_row(Ctx& ctx, const HeadsView& heads, const HiddenBatch& 
     if (ctx.thread() == 0) scratch.info[row] = info;
     return;
   }
-  // What is too large for float32 shows in the row's sums.
+  // Values that are too large for float32 are detected in the sums of the row.
   const double most = power_of_two(kMostExponent);
   const int exponent = line_exponent(std::fmin(found[0], most)),
             other = line_exponent(std::fmin(found[1], most));

@@ -46,8 +46,9 @@ HiddenPipeline::HiddenPipeline(const driftgate_hidden_heads& heads, std::uint32_
   head_bytes_ = counted.used();
   if (const std::uint64_t free = free_bytes(); head_bytes_ + scratch_bytes() > free) {
     throw CudaError("the heads of these hidden states take " + mebibytes(head_bytes_) +
-                    " of device memory and " + mebibytes(scratch_bytes()) + " are needed beside them; " +
-                    mebibytes(free) + " are free: measure them with --device cpu or on a larger device");
+                    " of device memory, and " + mebibytes(scratch_bytes()) +
+                    " of scratch are needed besides; " + mebibytes(free) +
+                    " are free: measure them with --device cpu or on a larger device");
   }
   heads_.reserve(head_bytes_);
   bring_heads(heads, bias);
@@ -102,7 +103,7 @@ void HiddenPipeline::bring_heads(const driftgate_hidden_heads& heads, const Narr
     bring(view_.inf.weight, heads.inf.weight, weight_bytes(heads, heads.inf));
     bring(view_.inf.centre, heads.inf.centre, heads.width * sizeof(float));
   }
-  stream.wait();  // nothing of the caller's is read any more
+  stream.wait();  // after this, no memory of the caller is read
 }
 
 void HiddenPipeline::pack_heads() {
@@ -211,7 +212,7 @@ void HiddenPipeline::finish_chunk(Slot& slot, driftgate_row* results) const {
 
 void HiddenPipeline::run(const driftgate_hidden_batch& batch, driftgate_row* results) {
   if (tokens_.empty()) return fill(results, batch.rows, DRIFTGATE_ROW_ALL_MASKED);
-  if (!usable_) return fill(results, batch.rows, DRIFTGATE_ROW_ELSEWHERE);
+  if (!usable_) return fill(results, batch.rows, DRIFTGATE_ROW_NOT_MEASURED);
   try {
     std::size_t next = 0;
     for (std::uint64_t first = 0; first < batch.rows; first += most_rows_, next = (next + 1) % kSlots) {
@@ -223,7 +224,7 @@ void HiddenPipeline::run(const driftgate_hidden_batch& batch, driftgate_row* res
     }
     for (std::size_t i = 0; i < kSlots; ++i) finish_chunk(slots_[(next + i) % kSlots], results);
   } catch (...) {
-    drain(slots_);  // nothing may still write into the caller's buffers or ours
+    drain(slots_);  // no copy or kernel may still write to any buffer
     throw;
   }
 }

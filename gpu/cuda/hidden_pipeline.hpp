@@ -10,19 +10,20 @@
 
 namespace driftgate::gpu::cuda {
 
-/// Measures rows of hidden states under one pair of heads. The heads lie in device memory as they are stored,
-/// for the columns that are formed in float64, and as digits, 3 bytes for each element. Rows go in chunks
-/// through two slots, each with its own stream, buffers and scratch, so that copying the next overlaps with
-/// measuring this one.
+/// Measures rows of hidden states under one pair of heads. Device memory holds the heads as stored, for the
+/// columns that are computed in float64, and as digits, 3 bytes for each element. Rows are processed in
+/// chunks through two slots, each with its own stream, buffers and scratch, so that copying one chunk
+/// overlaps with measuring the other.
 class HiddenPipeline {
  public:
-  /// Brings the heads, which were checked. Throws CudaError, also when they do not fit.
+  /// Copies the heads, which must have been checked, to the device. Throws CudaError, also when they do not
+  /// fit.
   HiddenPipeline(const driftgate_hidden_heads& heads, std::uint32_t top_k, bool core);
-  /// `batch` was checked. Throws CudaError.
+  /// Measures a batch, which must have been checked. Throws CudaError.
   void run(const driftgate_hidden_batch& batch, driftgate_row* results);
 
   [[nodiscard]] std::uint32_t vocabulary() const { return vocabulary_; }
-  /// Device memory of heads, and of the slots for the largest chunk.
+  /// Bytes of device memory for the heads, and for the slots with the largest chunk.
   [[nodiscard]] std::uint64_t head_bytes() const { return head_bytes_; }
   [[nodiscard]] std::uint64_t scratch_bytes() const;
 
@@ -39,7 +40,7 @@ class HiddenPipeline {
     std::uint64_t first = 0;
     std::uint32_t rows = 0;  ///< of the chunk under way; 0 when there is none
   };
-  /// Hands out parts of a buffer, or counts what they take.
+  /// Allocates parts of a buffer, or only counts their bytes.
   class Cutter {
    public:
     explicit Cutter(unsigned char* base) : base_(base) {}

@@ -2,8 +2,8 @@
 
 #include "gpu/cuda/hidden_records.hpp"
 
-/// Products of a tile of rows and a tile of columns in exact integers: mma.m16n8k32 of signed bytes. A warp
-/// makes 32 by 32 of them; a block's digits go through a ring of stages in shared memory.
+/// Products of a tile of rows and a tile of columns in exact integers, by mma.m16n8k32 on signed bytes. A
+/// warp computes 32 by 32 of them; the digits of a block pass through a ring of stages in shared memory.
 namespace driftgate::gpu::cuda {
 
 constexpr unsigned kWarpTile = 32;
@@ -18,13 +18,13 @@ struct TileShape {
   static constexpr unsigned kStageBytes = kDigitCount * (kRows + kColumns) * kChunk;
 };
 
-/// What a thread holds of its warp's operands for 32 elements of width: mma's registers of each digit and
-/// tile.
+/// The operands of a warp for 32 elements of width that one thread holds: the registers of mma for each digit
+/// and tile.
 struct Fragments {
   std::uint32_t a[kDigitCount][kRowTiles][4];
   std::uint32_t b[kDigitCount][kColumnTiles][2];
 };
-/// Sums of each level, as mma's registers.
+/// Sums of each level, in the register layout of mma.
 struct Accumulators {
   int values[kLevels][kRowTiles][kColumnTiles][4];
 };
@@ -34,7 +34,7 @@ struct Operands {
   DigitLines rows, columns;
 };
 
-/// Starts to bring one chunk of `Lines` lines.
+/// Starts to copy one chunk of `Lines` lines to shared memory.
 template <unsigned Lines, unsigned Threads, class Ctx>
 DRIFTGATE_HD void load_lines(Ctx& ctx, const DigitLines& from, std::uint32_t first, std::uint32_t chunk,
                              unsigned char* to) {
@@ -52,7 +52,7 @@ DRIFTGATE_HD void load_lines(Ctx& ctx, const DigitLines& from, std::uint32_t fir
   }
 }
 
-/// Starts to bring one chunk of both operands into a stage.
+/// Starts to copy one chunk of both operands to a stage.
 template <class Shape, class Ctx>
 DRIFTGATE_HD void load_stage(Ctx& ctx, const Operands& from, std::uint32_t first_row,
                              std::uint32_t first_column, std::uint32_t chunk, unsigned char* stage) {
@@ -98,7 +98,7 @@ DRIFTGATE_HD void multiply_digits(Ctx& ctx, const Fragments& from, unsigned i, u
   }
 }
 
-/// One stage. `deep`: the products of the fourth order, into the last level's sums.
+/// Multiplies one stage. `deep`: also the products of the fourth order, into the sums of the last level.
 template <class Shape, class Ctx>
 DRIFTGATE_HD void multiply_stage(Ctx& ctx, const unsigned char* stage, bool deep, Accumulators& sums) {
   DRIFTGATE_NO_UNROLL
@@ -132,7 +132,7 @@ DRIFTGATE_HD void clear(Accumulators& sums) {
   }
 }
 
-/// Sums of the fourth order become units of the third, to the nearest.
+/// Rounds the sums of the fourth order to units of the third.
 DRIFTGATE_HD void carry(Accumulators& sums) {
   DRIFTGATE_UNROLL
   for (unsigned m = 0; m < kRowTiles; ++m) {
@@ -144,7 +144,7 @@ DRIFTGATE_HD void carry(Accumulators& sums) {
   }
 }
 
-/// The levels as one number, in units of the first digits' product.
+/// Combines the levels into one number, in units of the product of the first digits.
 DRIFTGATE_HD float joined(const Accumulators& sums, unsigned m, unsigned n, unsigned i) {
   const float low = fmaf(static_cast<float>(sums.values[2][m][n][i]), 1.0F / 256,
                          static_cast<float>(sums.values[1][m][n][i]));

@@ -4,9 +4,9 @@
 #include "gpu/cuda/pass_math.hpp"
 #include "gpu/cuda/terms.hpp"
 
-/// What one column adds to its row's sums, in float32. Columns that weigh much are not among these: they are
-/// formed in float64, so that the rounding of the others averages out. See docs/design/measurement.md, "Pass
-/// 2: sums of non-negative terms".
+/// The terms that one column adds to the sums of its row, in float32. Columns with much mass are excluded:
+/// they are computed in float64, so that the rounding errors of the others average out. See
+/// docs/design/measurement.md, "Pass 2: sums of non-negative terms".
 namespace driftgate::gpu::cuda {
 
 constexpr float kHugeFloat = HUGE_VALF;

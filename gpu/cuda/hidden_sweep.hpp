@@ -3,18 +3,19 @@
 #include "gpu/cuda/hidden_product.hpp"
 #include "gpu/cuda/hidden_sums.hpp"
 
-/// A sweep over the columns of a block of rows: products, then what becomes of them.
+/// A sweep over the columns of a block of rows: computes products and adds their terms to the sums of the
+/// rows.
 namespace driftgate::gpu::cuda {
 
 enum class HiddenSweep { sample, first, second };
 
 constexpr unsigned kMostSweepSums = kHiddenSecond > kHiddenFirst ? kHiddenSecond : kHiddenFirst;
 constexpr unsigned kMostSweepRanges = kHeads;
-/// A thread's rows of its warp's tile: index 2·m + half is row 16·m + 8·half + lane/4.
+/// The rows of the tile of a warp that belong to a thread: index 2·m + half is row 16·m + 8·half + lane/4.
 constexpr unsigned kThreadRows = 2 * kRowTiles;
 
-/// Shared memory behind the stages. Sums and ranges of a row's columns of one warp belong to one thread, the
-/// one whose number in its group of four is that of the row.
+/// Shared memory after the stages. Sums and ranges of a row over the columns of one warp belong to one
+/// thread: the one whose number in its group of four is that of the row.
 template <class Shape>
 struct SweepShared {
   double sums[kMostSweepSums][Shape::kThreads];
@@ -27,7 +28,7 @@ struct Products {
   float z[kRowTiles][kColumnTiles][4], drift[kRowTiles][kColumnTiles][4];
 };
 
-/// Adds up four values over a group of four threads: thread t gets the sum of value t.
+/// Adds four values over a group of four threads: thread t gets the sum of value t.
 template <class Ctx>
 DRIFTGATE_HD float group_sum(Ctx& ctx, const float (&values)[4]) {
   const bool upper = (ctx.thread() & 2U) != 0, odd = (ctx.thread() & 1U) != 0;
@@ -51,7 +52,7 @@ DRIFTGATE_HD T group_all(Ctx& ctx, T value, Join join) {
   return join(value, ctx.shuffle_xor(value, 2));
 }
 
-/// One tile in the walk of a block.
+/// One tile of the sequence of tiles that a block processes (its walk).
 struct TilePlace {
   std::uint32_t first_row, first_column;
   std::uint32_t sample;  ///< number of the tile among those of the walk
@@ -64,13 +65,13 @@ class SweepBlock {
                           const HiddenScratch& scratch, std::uint32_t first_row)
       : ctx_(ctx), heads_(heads), batch_(batch), scratch_(scratch), first_row_(first_row) {}
 
-  /// Row of the batch of one of the thread's rows, and the row whose sums it keeps.
+  /// The row in the batch of one of the rows of the thread, and the row whose sums the thread keeps.
   DRIFTGATE_HD std::uint32_t row_of(unsigned index) const {
     const unsigned lane = ctx_.thread() % 32, down = ctx_.thread() / 32 / Shape::kAcross;
     return first_row_ + down * kWarpTile + index / 2 * 16 + index % 2 * 8 + lane / 4;
   }
   DRIFTGATE_HD std::uint32_t warp_column() const { return ctx_.thread() / 32 % Shape::kAcross * kWarpTile; }
-  /// Column of the tile of register `i` of column tile `n`.
+  /// The column, in the tile, of register `i` of column tile `n`.
   DRIFTGATE_HD std::uint32_t column_of(unsigned n, unsigned i) const {
     return warp_column() + n * 8 + ctx_.thread() % 4 * 2 + i % 2;
   }
@@ -122,7 +123,7 @@ class SweepBlock {
   DRIFTGATE_HD void first_tile(const Products& products, const TilePlace& tile);
   DRIFTGATE_HD void second_tile(const Products& products, const TilePlace& tile);
 
-  /// Row `row` of the block: its share of the walk, over the warps in order.
+  /// Writes the share of this walk in row `row` of the block, over the warps in order.
   template <unsigned Sums, unsigned Ranges, class Record>
   DRIFTGATE_HD void collect(Record* records, std::uint32_t split);
 
@@ -172,7 +173,7 @@ DRIFTGATE_HD void SweepBlock<Shape, Ctx>::first_tile(const Products& products, c
     const HiddenFrame frame = frame_of(index);
     std::uint32_t mask = 0;
     visit(products, tile, index, frame.c, [&](const NarrowPair& pair, unsigned bit) {
-      // What is not a number is formed in float64 too, and found there.
+      // NaN is computed in float64 too, where it is detected.
       if (pair.z <= frame.floor_z && pair.z - pair.d <= frame.floor_y) {
         add_first(pair.z - frame.m, pair.d, terms[index]);
       } else {
@@ -250,8 +251,8 @@ DRIFTGATE_HD void SweepBlock<Shape, Ctx>::collect(Record* records, std::uint32_t
   }
 }
 
-/// The products that a tile takes, one after the other: logits, drift, and under two heads what the change of
-/// the head adds to the drift. Each is taken twice where the fourth order counts.
+/// The products that a tile needs, one after the other: logits, drift, and under two heads the contribution
+/// of the change of the head to the drift. Each is computed twice where the fourth order is needed.
 struct Passes {
   std::uint32_t count;
   bool deep;
@@ -268,7 +269,7 @@ DRIFTGATE_HD Operands operands_of(const HeadsView& heads, const HiddenScratch& s
   return {scratch.train_rows, heads.change_digits};
 }
 
-/// Adds a finished product to those of its kind.
+/// Adds a completed product to the others of its kind.
 template <class Shape, class Ctx>
 DRIFTGATE_HD void fold(Ctx& ctx, const Accumulators& sums, const Operands& operands, std::uint32_t first_row,
                        std::uint32_t first_column, float (&to)[kRowTiles][kColumnTiles][4]) {
@@ -289,13 +290,13 @@ DRIFTGATE_HD void fold(Ctx& ctx, const Accumulators& sums, const Operands& opera
   }
 }
 
-/// Tiles [begin, end) of a walk, in a flat order of chunks, so that loads run ahead over the ends of
+/// Tiles [begin, end) of a walk as a flat sequence of chunks, so that loads can run ahead across the ends of
 /// products.
 struct Walk {
   std::uint32_t tile, pass, chunk;
 };
 
-/// Adds the sums of a pass to the products that it belongs to: those of the logits, or those of their drift.
+/// Adds the sums of a product to those of the logits or of the drift.
 template <class Shape, class Ctx>
 DRIFTGATE_HD void fold_pass(Ctx& ctx, const Accumulators& sums, const Operands& operands, bool drift,
                             std::uint32_t first_row, std::uint32_t first_column, Products& to) {
@@ -306,8 +307,8 @@ DRIFTGATE_HD void fold_pass(Ctx& ctx, const Accumulators& sums, const Operands& 
   }
 }
 
-/// Block `row_block` of rows over share `split` of the columns (of the sample, where that is swept). `ring`
-/// holds `stages` stages, at least 2. All threads of the block together.
+/// Processes block `row_block` of rows over share `split` of the columns (or of the sample). `ring` holds
+/// `stages` stages, at least 2. Called by all threads of the block.
 template <class Shape, HiddenSweep Kind, class Ctx>
 DRIFTGATE_HD void sweep_rows(Ctx& ctx, const HeadsView& heads, const HiddenBatch& batch,
                              const HiddenScratch& scratch, std::uint32_t row_block, std::uint32_t split,
@@ -348,7 +349,7 @@ DRIFTGATE_HD void sweep_rows(Ctx& ctx, const HeadsView& heads, const HiddenBatch
     for (std::uint32_t pass = 0; pass < passes.count; ++pass) {
       for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
         ctx.wait(stages - 2);
-        ctx.sync();  // the stage is there for all, and nobody reads the one that is loaded next
+        ctx.sync();  // the stage is complete, and no thread still reads the one that is loaded next
         load_next();
         multiply_stage<Shape>(ctx, ring + slot * Shape::kStageBytes, passes.is_deep(pass), sums);
         slot = slot + 1 == stages ? 0 : slot + 1;

@@ -15,9 +15,9 @@ namespace cg = cooperative_groups;
 
 constexpr unsigned kFinishThreads = 64;
 constexpr unsigned kMaxFinishBlocks = 65'535;
-constexpr std::uint32_t kLeastFastColumns = 2'048;  // every group of threads has columns of its own
+constexpr std::uint32_t kLeastFastColumns = 2'048;  // so that every group of threads has columns
 
-/// A thread's view of its block and cluster; the emulated one of the tests has the same members.
+/// The view that a thread has of its block and cluster; the emulated one of the tests has the same members.
 class DeviceThread {
  public:
   __device__ DeviceThread(FastShared* fast, WideShared* wide, Vector* cache, std::uint32_t cached)
@@ -35,7 +35,7 @@ class DeviceThread {
   __device__ T shuffle_xor(T value, unsigned mask) {
     return __shfl_xor_sync(0xffffffffU, value, mask);
   }
-  /// Read once, so that it displaces nothing in the first cache.
+  /// A load that is not cached in L1, because the data are read only once.
   __device__ Vector stream(const Vector* from) {
     Vector out;
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -92,7 +92,7 @@ class DeviceThread {
 
 constexpr std::uint32_t kFastSharedBytes = (sizeof(FastShared) + 15) / 16 * 16;
 
-/// Three blocks fit on a multiprocessor beside each other: while one waits for its row, others compute.
+/// Three blocks fit on a multiprocessor at once: while one waits for its row, others compute.
 template <std::uint32_t Dtype>
 __global__ void __launch_bounds__(kFastThreads, 3)
     fast_kernel(BatchView batch, BatchScratch scratch, std::uint32_t cached) {
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kFastThreads, 3)
   for (std::uint64_t row = thread.cluster(); row < batch.rows; row += thread.clusters()) {
     measure_row<Dtype>(thread, batch, scratch, row, cached);
   }
-  thread.sync_cluster();  // no block ends while another reads its shared memory
+  thread.sync_cluster();  // no block may end while another reads its shared memory
 }
 
 __global__ void __launch_bounds__(kFinishThreads)
@@ -191,11 +191,11 @@ cudaLaunchConfig_t fast_launch(const FastPlan& plan, cudaLaunchAttribute* cluste
   return out;
 }
 
-/// Clusters of this layout that the device runs at once.
+/// The number of clusters of this layout that the device runs at once.
 cudaError_t clusters_at_once(FastKernel kernel, const Device& device, FastPlan& plan) {
   const void* function = reinterpret_cast<const void*>(kernel);
-  // As much as the device has and not as much as this plan takes: attributes belong to the function, and an
-  // engine in another thread may be about to launch it with more.
+  // Requests the maximum of the device instead of what this plan needs: attributes belong to the function,
+  // and an engine in another thread may be about to launch it with more.
   cudaError_t error =
       cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, device.shared_per_block);
   if (error == cudaSuccess) {
@@ -250,11 +250,11 @@ int plan_fast(const BatchView& shape, FastPlan& plan) {
     const cudaError_t error = clusters_at_once(kernel, device, tried);
     if (error != cudaSuccess && cluster <= 8) return error;
     if (error != cudaSuccess || tried.clusters == 0) {
-      cudaGetLastError();  // a cluster of 16 is more than some devices run
+      cudaGetLastError();  // clears the error: not every device supports clusters of 16
       continue;
     }
-    // Columns under way on the device, those that are read twice counting for nothing. Of equals the
-    // smaller cluster has the cheaper barriers.
+    // Compares the number of columns that are processed at the same time, without those that are read twice.
+    // Of equal layouts the smaller cluster has the cheaper barriers.
     const std::uint64_t columns = std::uint64_t{tried.clusters} * cluster * tried.cached_vectors;
     const bool fits = tried.cached_vectors == share, had = plan.clusters > 0;
     const bool plan_fits = had && plan.cached_vectors * plan.cluster >= vectors;

@@ -7,8 +7,8 @@
 /// floating point"), for one thread.
 namespace driftgate::gpu::cuda {
 
-/// o in log p − log q = ((z − y) − c) + o: log E_p[e^{−d'}], never a difference of two log-sum-exps as long
-/// as a double holds the alternative.
+/// The offset o in log p − log q = ((z − y) − c) + o, that is log E_p[e^{−d'}]. Never computed as a
+/// difference of two log-sum-exps, as long as the alternative fits into a double.
 DRIFTGATE_HD double offset_of(const PassSums& sums) {
   constexpr double kWellConditioned = -0.5;
   const double u = (sums.g - sums.s) / sums.l_p;
@@ -17,16 +17,17 @@ DRIFTGATE_HD double offset_of(const PassSums& sums) {
   if (u >= 0 && u < most) return std::log1p(u);
   if (x > kWellConditioned && x < most) return -std::log1p(x);
   if (u > kWellConditioned && u < most) return std::log1p(u);
-  // Only drifts of hundreds of nats come here: the sums overflowed, and the cancellation is harmless.
+  // Reached only by drifts of hundreds of nats: the sums overflowed, and the cancellation is harmless.
   return sums.c - ((sums.m_p + std::log(sums.l_p)) - (sums.m_q + std::log(sums.l_q)));
 }
 
-DRIFTGATE_HD double farthest_logit(double temperature) {
-  return temperature < 1 ? kFarthestLogit / temperature : kFarthestLogit;
+DRIFTGATE_HD double sentinel_bound(double temperature) {
+  return temperature < 1 ? kSentinelBound / temperature : kSentinelBound;
 }
 
-/// Head sets for link 2. A token outside has p ≤ share·σ/n, so that the tail's mass stays below share·σ,
-/// where σ² = 2·KL is about the variance of the log-ratio.
+/// The head sets of link 2 (docs/design/measurement.md, "Link 2: head and tail"). A token outside has p ≤
+/// share·σ/n, so that the mass of the tail is below share·σ, where σ² = 2·KL is about the variance of the
+/// log-ratio.
 DRIFTGATE_HD double least_of_head(const PassSums& sums, unsigned head) {
   const double u = (sums.g - sums.s) / sums.l_p;
   const double kl = sums.g / sums.l_p - (u - std::log1p(u));
@@ -34,7 +35,7 @@ DRIFTGATE_HD double least_of_head(const PassSums& sums, unsigned head) {
   return (head == 0 ? 0.003 : 0.3) * sigma / sums.n;
 }
 
-/// The sums of a row that the float32 kernel took, for the formulas of float64.
+/// Converts the sums of the float32 kernel to those that the float64 formulas use.
 DRIFTGATE_HD PassSums pass_of(const FastRow& row) {
   PassSums out{};
   out.c = row.c;
@@ -54,7 +55,7 @@ DRIFTGATE_HD PassSums pass_of(const FastRow& row) {
   return out;
 }
 
-/// Coefficients of d^k in the figures of one entry in units of p, k = 2 … 11.
+/// Coefficients of d^k in the figures of one column in units of p, k = 2 … 11.
 struct MomentSeries {
   double kl_train_inf, kl_inf_train, js, hellinger2, chi2;
 };
@@ -79,9 +80,9 @@ DRIFTGATE_HD double minus_log1p(double u) {
   return sum * u * u;
 }
 
-/// Both divergences of one pass, from the moments of d' (Σe·d^k, k = 2 … 11) and Σe·d'; fills row.sums and
-/// row.kl_*. False when float32 sums may leave an error beyond the permitted (docs/design/measurement.md,
-/// "Error bounds").
+/// Both KL divergences from pass 1 alone, by the moments of d' (Σe·d^k, k = 2 … 11) and Σe·d'; fills in
+/// row.sums and row.kl_*. Returns false when float32 sums may exceed the permitted error
+/// (docs/design/measurement.md, "Error bounds").
 DRIFTGATE_HD bool one_pass(const double* moments, double rest, double s, FastRow& row) {
   constexpr double kRounding = 8 * 5.9604644775390625e-08;
   double g = 0, h = 0;

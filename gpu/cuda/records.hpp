@@ -2,11 +2,11 @@
 
 #include "gpu/cuda/arithmetic.hpp"
 
-/// What the row kernels leave in device memory for the thread that makes a row's figures of it.
+/// Records that the row kernels leave in device memory for the thread that computes the figures of a row.
 namespace driftgate::gpu::cuda {
 
 constexpr unsigned kMaxCluster = 16;   ///< blocks that share a row
-constexpr unsigned kMaxFastTopK = 32;  ///< of longer lists every row takes the float64 form
+constexpr unsigned kMaxFastTopK = 32;  ///< with longer lists every row takes the float64 form
 constexpr unsigned kHeads = 2;
 
 /// One of a row's largest logits, as stored.
@@ -15,8 +15,8 @@ struct TopEntry {
   std::uint32_t id;
 };
 
-/// Pass 1 over a row in float64 (docs/design/measurement.md, "Pass 1: sums about a pivot"): sums over
-/// e^{z−m_p} and e^{y−m_q} with pivot c and d' = (z − y) − c. The form is that of the CPU engine.
+/// Sums of pass 1 over a row in float64 (docs/design/measurement.md, "Pass 1: sums about a pivot"), over
+/// e^{z−m_p} and e^{y−m_q}, with pivot c and d' = (z − y) − c; the same sums as in the CPU engine.
 struct PassSums {
   double m_p, l_p, s, g, a_p;  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m_p)
   double m_q, l_q, t, h, a_q;  ///< Σe, Σe·d', Σe·φ(d'),  Σe·(y − m_q)
@@ -38,7 +38,7 @@ struct TermSums {
   HeadSums heads[kHeads];
 };
 
-/// Figures of the top lists, before they are metrics.
+/// Results from the top lists.
 struct TopSummary {
   std::uint32_t train_id, inf_id;  ///< of the largest logits
   std::uint32_t overlap;           ///< ids in both top-k sets
@@ -47,7 +47,7 @@ struct TopSummary {
   double top_y;                    ///< the largest y before the temperature
 };
 
-/// One row in float64, whichever kernel summed it.
+/// The sums of one row in float64, whichever kernel computed them.
 struct RowSums {
   PassSums pass;
   TermSums terms;
@@ -55,28 +55,29 @@ struct RowSums {
   std::uint64_t nonfinite;
 };
 
-/// What the row kernels are asked for. The last two are the passes of a part of rows (gpu/backend/backend_shard.h).
+/// What the row kernels compute. The last two are the passes over a part of rows
+/// (gpu/backend/backend_shard.h).
 enum class Mode : std::uint32_t { all, core, shard_first, shard_second };
 
-/// What became of a row in the float32 kernel.
+/// Result of the float32 kernel for a row.
 enum class Outcome : std::uint32_t { measured, wide };
 
-/// The float32 kernel's sums of a whole row. The entry with the largest z (the lowest id of several) is
-/// in no sum: its e is 1 and its d' is 0.
+/// The sums of the float32 kernel over a whole row. The column with the largest z (the lowest id of several)
+/// is not included: its e is 1 and its d' is 0.
 struct FastRow {
-  double c;  ///< z − y of that entry
-  double sums[7];  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m), Σd', Σd'², of parts Σf·(y − y of that entry)
+  double c;  ///< z − y of that column
+  double sums[7];  ///< Σe, Σe·d', Σe·φ(−d'), Σe·(z − m), Σd', Σd'², of parts Σf·(y − y of that column)
   double offset;  ///< o: log p − log q = d' + o
   double least_p[kHeads];
   double low, high;        ///< range of d'
   float top_z;             ///< the largest z
   std::uint32_t unmasked;  ///< columns that are not masked
-  std::uint32_t second;    ///< 1: pass 2 was taken; else the divergences below are those of one pass
+  std::uint32_t second;    ///< 1: pass 2 was computed; 0: the divergences below are from one pass
   Outcome outcome;
   double kl_train_inf, kl_inf_train;
 };
 
-/// One block's share of pass 2 over its columns, in units of e.
+/// The share of one block in pass 2, in units of e.
 struct FastPart {
   double moments[10];  ///< Σ e·d^k, k = 2 … 11
   double abs_change;   ///< Σ e·|expm1(−d)|
@@ -85,7 +86,7 @@ struct FastPart {
   float low[kHeads], high[kHeads];  ///< range of d inside the head
 };
 
-/// What the row kernels and the finishing kernel share of a batch.
+/// Batch data that the row kernels and the finishing kernel share.
 struct BatchView {
   const unsigned char* train;
   const unsigned char* inf;
@@ -98,7 +99,7 @@ struct BatchView {
   Mode mode;
 };
 
-/// A batch that is a part of rows: what is read and written beside the logits.
+/// Input and output besides the logits, for a batch of parts of rows.
 struct ShardView {
   std::uint32_t first_column;
   driftgate_shard_partial* partials;  ///< written by pass 1

@@ -2,13 +2,12 @@
 
 #include "gpu/cuda/arithmetic.hpp"
 
-/// Sums over the lanes of a warp in a fixed order. `Ctx` is a thread's view of its block and cluster: the
-/// device's own (kernels.cu) or an emulated one (the tests).
+/// Sums over the lanes of a warp in a fixed order. `Ctx` is the view that a thread has of its block and
+/// cluster: that of the device (kernels.cu) or an emulated one (the tests).
 namespace driftgate::gpu::cuda {
 
-/// Adds up N values (a power of two up to 16) over a warp; the sum of value `v` stands in the result of
-/// lane v·(32/N). At each step a lane hands half of its values to its partner, so that N values cost about
-/// 2·N exchanges instead of 5·N.
+/// Adds N values (a power of two up to 16) over a warp; lane v·(32/N) gets the sum of value `v`. At each step
+/// a lane passes half of its values to its partner, so that N values cost about 2·N exchanges instead of 5·N.
 template <int N, class Ctx>
 DRIFTGATE_HD float warp_sums(Ctx& ctx, float (&values)[N]) {
   static_assert(N >= 2 && N <= 16 && (N & (N - 1)) == 0);

@@ -9,8 +9,8 @@ namespace driftgate::gpu::cuda {
 
 namespace {
 
-constexpr std::uint64_t kAlignment = 16;  // of rows: the kernels load so many bytes at once
-constexpr std::uint64_t kLeastCopyBytes = std::uint64_t{1} << 20;  // less is not worth a thread
+constexpr std::uint64_t kAlignment = 16;  // of rows, in bytes: the size of the loads of the kernels
+constexpr std::uint64_t kLeastCopyBytes = std::uint64_t{1} << 20;  // smaller copies are not worth a thread
 
 std::uint64_t rounded_up(std::uint64_t bytes) {
   constexpr std::uint64_t kUnit = 256;
@@ -28,7 +28,7 @@ RowPipeline::Side RowPipeline::side_of(const driftgate_logits& logits, std::uint
 }
 
 std::uint64_t RowPipeline::rows_of_chunk(const driftgate_batch& batch) const {
-  // Logits that lie on the device need no copy: only records and results bound the chunk.
+  // Logits in device memory need no copy, so that only records and results limit the chunk.
   const bool copied = !(train_.direct() && inf_.direct());
   const std::uint64_t by_bytes = copied ? kChunkBytes / (train_.pitch + inf_.pitch) : kMaxChunkRows;
   return std::min({std::max<std::uint64_t>(by_bytes, 1), kMaxChunkRows, batch.rows});
@@ -63,7 +63,7 @@ void RowPipeline::stage(const Side& side, std::uint64_t first, std::uint64_t row
   const std::uint64_t useful = rows * side.pitch / kLeastCopyBytes;
   const std::uint64_t threads =
       std::clamp<std::uint64_t>(std::min({std::uint64_t{threads_}, rows, useful}), 1, kMaxCopyThreads);
-  std::vector<std::jthread> others;  // joined even when one can not be started
+  std::vector<std::jthread> others;  // joined even when starting one of them fails
   for (std::uint64_t i = 1; i < threads; ++i) {
     others.emplace_back(copy, rows * i / threads, rows * (i + 1) / threads);
   }
@@ -160,7 +160,7 @@ void RowPipeline::finish_chunk(Slot& slot, const Job& job) const {
   std::memcpy(job.partials + first, from, rows * sizeof(driftgate_shard_partial));
   std::memcpy(top, from + layout_of(rows).top, rows * 2 * places * sizeof(driftgate_top_entry));
   for (std::uint64_t i = 0; i < 2 * rows; ++i) {
-    // The float64 form writes its entries in no order.
+    // The float64 form writes its entries unsorted.
     const driftgate_shard_partial& partial = job.partials[first + i / 2];
     driftgate_top_entry* const list = top + i * places;
     std::sort(list, list + (i % 2 == 0 ? partial.top_train : partial.top_inf),
@@ -192,7 +192,7 @@ void RowPipeline::run(const driftgate_batch& batch, const Job& job) {
     }
     for (std::size_t i = 0; i < kSlots; ++i) finish_chunk(slots_[(next + i) % kSlots], job);
   } catch (...) {
-    drain(slots_);  // nothing may still write into the caller's buffers or ours
+    drain(slots_);  // no copy or kernel may still write to any buffer
     throw;
   }
 }

@@ -9,7 +9,7 @@
 
 namespace driftgate::gpu::cuda {
 
-/// What is asked for of a batch, and where it goes.
+/// What to compute for a batch, and where to write it.
 struct Job {
   Mode mode = Mode::all;
   driftgate_row* rows = nullptr;           ///< written in modes all and core
@@ -20,19 +20,19 @@ struct Job {
   driftgate_shard_terms* terms = nullptr;
 };
 
-/// Measures batches of any size in bounded memory: rows go in chunks through two slots, each with its own
-/// stream and buffers, so that copying the next chunk overlaps with measuring this one. Logits in device
-/// memory are measured where they are, unless their rows are not aligned to 16 bytes.
+/// Measures batches of any size in bounded memory: rows are processed in chunks through two slots, each with
+/// its own stream and buffers, so that copying one chunk overlaps with measuring the other. Logits in device
+/// memory are measured in place, unless their rows are not aligned to 16 bytes.
 class RowPipeline {
  public:
   RowPipeline(std::uint32_t top_k, std::uint32_t threads) : top_k_(top_k), threads_(threads) {}
-  /// `batch` and `job` were checked. Throws CudaError.
+  /// Measures a batch; `batch` and `job` must have been checked. Throws CudaError.
   void run(const driftgate_batch& batch, const Job& job);
 
  private:
   static constexpr std::size_t kSlots = 2;
-  /// Of both kernels' logits: some of these make a batch, so that copying overlaps; each takes far longer to
-  /// copy than to measure.
+  /// Bytes of logits of both kernels in a chunk: several chunks make a batch, so that copying overlaps, and
+  /// each takes far longer to copy than to measure.
   static constexpr std::uint64_t kChunkBytes = std::uint64_t{8} << 20;
   static constexpr std::uint64_t kMaxChunkRows = 65'536;  ///< bounds records and results
   static constexpr std::uint32_t kMaxCopyThreads = 8;
@@ -51,7 +51,7 @@ class RowPipeline {
     bool aligned;
     [[nodiscard]] bool direct() const { return place == Place::device && aligned; }
   };
-  /// Byte offsets of what a chunk brings along or takes back.
+  /// Byte offsets in the buffers of a chunk.
   struct Layout {
     std::uint64_t inf = 0, tokens = 0, merged = 0, end = 0;
     std::uint64_t top = 0, results_end = 0;

@@ -2,11 +2,11 @@
 
 #include "gpu/cuda/records.hpp"
 
-/// The terms of one entry in float64, of pass 1 and of pass 2, for any drift (docs/design/measurement.md,
+/// The terms of one column in float64, for pass 1 and pass 2 and for any drift (docs/design/measurement.md,
 /// "Large drifts" and "Pass 2: sums of non-negative terms").
 namespace driftgate::gpu::cuda {
 
-/// Pass 1's sums of one entry, in the order l_p, s, g, a_p, l_q, t, h, a_q, Σd', Σd'².
+/// The terms of pass 1 of one column, in the order l_p, s, g, a_p, l_q, t, h, a_q, Σd', Σd'².
 constexpr unsigned kWideFirst = 10;
 
 /// z' = z − m_p, y' = y − m_q, d = d'.
@@ -26,7 +26,7 @@ DRIFTGATE_HD void add_wide_first(double z, double y, double d, double (&sums)[kW
   sums[9] += d * d;
 }
 
-/// Terms of pass 2 of one entry; q beside them.
+/// The terms of pass 2 of one column, and its q.
 struct Terms {
   double kl_train_inf, kl_inf_train, tv, js, hellinger2, chi2, q;
 };

@@ -4,8 +4,8 @@
 #include "gpu/cuda/reduce.hpp"
 #include "gpu/cuda/terms.hpp"
 
-/// The float64 form: one block measures a row in several sweeps through L2. For every row: masked and
-/// nonfinite logits, any drift and temperature, element types that differ, long top lists, ties. See
+/// The float64 form: one block measures a row in several sweeps through L2. It measures every row: masked and
+/// nonfinite logits, any drift and temperature, different element types, long top lists, ties. See
 /// docs/design/measurement.md, "The divergences in floating point".
 namespace driftgate::gpu::cuda {
 
@@ -25,7 +25,7 @@ struct WideShared {
   Best best[2][kWideThreads];
   std::uint32_t histogram[kDigits];
   std::uint32_t unmasked, nonfinite, overlap;
-  std::uint32_t far;  ///< columns whose logits differ by more than kFarthestLogit
+  std::uint32_t far;  ///< columns whose logits differ by more than kSentinelBound
   std::uint32_t remaining, done;
   std::uint64_t prefix, thresholds[2];
   RowSums row;
@@ -38,7 +38,7 @@ struct WideInput {
   std::uint32_t train_dtype, inf_dtype, columns;
 };
 
-/// Calls visit(z, y, id) for the thread's columns that are not masked.
+/// Calls visit(z, y, id) for each column of the thread that is not masked.
 template <class Ctx, class Visit>
 DRIFTGATE_HD void visit_columns(Ctx& ctx, const WideInput& in, Visit&& visit) {
   for (std::uint32_t id = ctx.thread(); id < in.columns; id += ctx.threads()) {
@@ -65,14 +65,14 @@ DRIFTGATE_HD Best merged(const Best& a, const Best& b) {
   return out;
 }
 
-/// A key whose order as an integer is that of (value descending, id ascending) from the top.
+/// A key whose integer order is value descending, then id ascending, largest first.
 DRIFTGATE_HD std::uint64_t key_of(float value, std::uint32_t id) {
   const std::uint32_t bits = float_to_bits(value + 0.0F);  // −0 is 0
   const std::uint32_t ordered = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
   return std::uint64_t{ordered} << 32 | (0xffffffffU - id);
 }
 
-/// The least key of the `size` largest of one kernel, by radix selection from the highest digit.
+/// The least key of the `size` largest logits of one kernel, by radix selection from the highest digit.
 template <class Ctx>
 DRIFTGATE_HD std::uint64_t select_key(Ctx& ctx, const WideInput& in, unsigned kernel, std::uint32_t size) {
   WideShared& shared = ctx.wide();
@@ -93,7 +93,8 @@ DRIFTGATE_HD std::uint64_t select_key(Ctx& ctx, const WideInput& in, unsigned ke
         shared.remaining -= shared.histogram[digit--];
       }
       shared.prefix |= std::uint64_t{digit} << shift;
-      shared.done = shared.histogram[digit] == shared.remaining ? 1 : 0;  // all of the digit belong
+      shared.done =
+          shared.histogram[digit] == shared.remaining ? 1 : 0;  // all keys with this digit belong to the set
     }
     ctx.sync();
     if (shared.done != 0) break;
@@ -101,7 +102,7 @@ DRIFTGATE_HD std::uint64_t select_key(Ctx& ctx, const WideInput& in, unsigned ke
   return shared.prefix;
 }
 
-/// Adds up `values` over the block into shared.total; ends with a barrier.
+/// Adds `values` over the block into shared.total; ends with a barrier.
 template <class Ctx>
 DRIFTGATE_HD void wide_sums(Ctx& ctx, const double (&values)[kWideFirst]) {
   WideShared& shared = ctx.wide();
@@ -118,28 +119,29 @@ DRIFTGATE_HD void wide_sums(Ctx& ctx, const double (&values)[kWideFirst]) {
   ctx.sync();
 }
 
-/// A column's logits over the temperature, and how far apart they are.
+/// The logits of a column divided by the temperature, and their difference.
 struct WidePair {
   double a, b, drift;
 };
-/// `marked`: some of the row are marks of masked tokens, and all are kept above the bound (kFarthestLogit).
-DRIFTGATE_HD WidePair wide_pair(float z, float y, double temperature, bool marked) {
+/// `sentinels`: the row contains sentinels for masked tokens, so that logits are raised to the bound
+/// (kSentinelBound).
+DRIFTGATE_HD WidePair wide_pair(float z, float y, double temperature, bool sentinels) {
   WidePair out{static_cast<double>(z) / temperature, static_cast<double>(y) / temperature,
                (static_cast<double>(z) - static_cast<double>(y)) / temperature};
-  if (!marked) return out;
-  const double bound = farthest_logit(temperature);
+  if (!sentinels) return out;
+  const double bound = sentinel_bound(temperature);
   out.a = std::fmax(out.a, -bound), out.b = std::fmax(out.b, -bound);
   out.drift = out.a - out.b;
   return out;
 }
 
-DRIFTGATE_HD bool has_marks(const WideShared& shared, double temperature) {
-  const double bound = farthest_logit(temperature) * temperature;
+DRIFTGATE_HD bool has_sentinels(const WideShared& shared, double temperature) {
+  const double bound = sentinel_bound(temperature) * temperature;
   return shared.far > 0 && static_cast<double>(shared.best[0][0].value) <= bound &&
          static_cast<double>(shared.best[1][0].value) <= bound;
 }
 
-/// Counts and maxima. False when the row has no figures.
+/// Counts columns and finds maxima. Returns false when the row has no figures.
 template <class Ctx>
 DRIFTGATE_HD bool count_columns(Ctx& ctx, const WideInput& in, double temperature) {
   WideShared& shared = ctx.wide();
@@ -147,7 +149,7 @@ DRIFTGATE_HD bool count_columns(Ctx& ctx, const WideInput& in, double temperatur
   ctx.sync();
   Best z_best{-HUGE_VALF, -HUGE_VALF, 0xffffffffU}, y_best = z_best;
   std::uint32_t unmasked = 0, nonfinite = 0, far = 0;
-  const double bound = farthest_logit(temperature);
+  const double bound = sentinel_bound(temperature);
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t id) {
     ++unmasked;
     far += std::fabs(wide_pair(z, y, temperature, false).drift) > bound ? 1U : 0U;
@@ -171,7 +173,8 @@ DRIFTGATE_HD bool count_columns(Ctx& ctx, const WideInput& in, double temperatur
   return shared.nonfinite == 0 && shared.unmasked > 0;
 }
 
-/// The two top sets of a row that has figures: their least keys, and how many entries are in both.
+/// Selects the top sets of both kernels in a row that has figures: their least keys, and the number of
+/// columns in both.
 template <class Ctx>
 DRIFTGATE_HD void select_tops(Ctx& ctx, const WideInput& in, std::uint32_t top_k) {
   WideShared& shared = ctx.wide();
@@ -190,7 +193,7 @@ DRIFTGATE_HD void select_tops(Ctx& ctx, const WideInput& in, std::uint32_t top_k
   ctx.sync();
 }
 
-/// Writes the entries of the top sets, `size` places for each kernel, in no order.
+/// Writes the entries of the top sets, up to `size` for each kernel, unsorted.
 template <class Ctx>
 DRIFTGATE_HD void write_tops(Ctx& ctx, const WideInput& in, std::uint32_t first_column, std::uint32_t size,
                              driftgate_top_entry* out) {
@@ -213,13 +216,13 @@ template <class Ctx>
 DRIFTGATE_HD void wide_first_pass(Ctx& ctx, const WideInput& in, double temperature) {
   WideShared& shared = ctx.wide();
   PassSums& pass = shared.row.pass;
-  const bool marked = has_marks(shared, temperature);
+  const bool sentinels = has_sentinels(shared, temperature);
   if (ctx.thread() == 0) {
     const float z = shared.best[0][0].value, y = shared.best[1][0].value;
     const float beside = load_element(in.inf, in.inf_dtype, shared.best[0][0].id);
-    const WidePair top = wide_pair(z, beside, temperature, marked);
+    const WidePair top = wide_pair(z, beside, temperature, sentinels);
     pass.m_p = top.a;
-    pass.m_q = wide_pair(z, y, temperature, marked).b;
+    pass.m_q = wide_pair(z, y, temperature, sentinels).b;
     pass.c = top.drift;
     pass.n = static_cast<double>(shared.unmasked);
   }
@@ -230,7 +233,7 @@ DRIFTGATE_HD void wide_first_pass(Ctx& ctx, const WideInput& in, double temperat
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t) {
     const double drift = wide_pair(z, y, temperature, false).drift;
     low = std::fmin(low, drift), high = std::fmax(high, drift);
-    const WidePair pair = wide_pair(z, y, temperature, marked);
+    const WidePair pair = wide_pair(z, y, temperature, sentinels);
     add_wide_first(pair.a - m_p, pair.b - m_q, pair.drift - c, sums);
   });
   for (unsigned mask = 16; mask >= 1; mask /= 2) {
@@ -265,9 +268,9 @@ DRIFTGATE_HD void wide_second_pass(Ctx& ctx, const WideInput& in, double tempera
   const double c = shared.row.pass.c, offset = shared.offset, lse = shared.lse;
   TermSums own{};
   for (unsigned head = 0; head < kHeads; ++head) own.heads[head] = shared.row.terms.heads[head];
-  const bool marked = has_marks(shared, temperature);
+  const bool sentinels = has_sentinels(shared, temperature);
   visit_columns(ctx, in, [&](float z, float y, std::uint32_t) {
-    const WidePair pair = wide_pair(z, y, temperature, marked);
+    const WidePair pair = wide_pair(z, y, temperature, sentinels);
     const double d = (pair.drift - c) + offset;
     const double log_p = pair.a - lse, p = std::exp(log_p);
     add_terms(terms_of(p, log_p, d), p, d, own);
@@ -313,7 +316,7 @@ DRIFTGATE_HD WideInput wide_input(const BatchView& batch, std::uint64_t row) {
           batch.train_dtype, batch.inf_dtype, batch.columns};
 }
 
-/// Thread 0: what is known of the row beside its two passes.
+/// Called by thread 0: the results for the row besides its two passes.
 DRIFTGATE_HD void summarize(WideShared& shared, RowSums& out) {
   const Best &train = shared.best[0][0], &inf = shared.best[1][0];
   const double margin =
@@ -324,7 +327,8 @@ DRIFTGATE_HD void summarize(WideShared& shared, RowSums& out) {
   out = shared.row;
 }
 
-/// A whole row: all threads of a block together; `threads` a power of two and at least kWideFirst.
+/// Measures a whole row. Called by all threads of a block; their number is a power of two and at least
+/// kWideFirst.
 template <class Ctx>
 DRIFTGATE_HD void measure_wide_row(Ctx& ctx, const BatchView& batch, std::uint64_t row, RowSums& out) {
   const WideInput in = wide_input(batch, row);
@@ -338,7 +342,7 @@ DRIFTGATE_HD void measure_wide_row(Ctx& ctx, const BatchView& batch, std::uint64
   ctx.sync();
 }
 
-/// Pass 1 of a part of a row, and its top entries.
+/// Pass 1 over a part of a row, with its top entries.
 template <class Ctx>
 DRIFTGATE_HD void measure_wide_part(Ctx& ctx, const BatchView& batch, const BatchScratch& scratch,
                                     std::uint64_t row) {
@@ -353,8 +357,8 @@ DRIFTGATE_HD void measure_wide_part(Ctx& ctx, const BatchView& batch, const Batc
   ctx.sync();
 }
 
-/// Pass 2 of a part of a row under the merged sums: `terms`, unless the float32 kernel took them; and pass 1
-/// again where that kernel took it and exact sums are wanted.
+/// Pass 2 over a part of a row for the merged sums: `terms`, unless the float32 kernel has computed them; and
+/// pass 1 again where that kernel computed it but exact sums are needed.
 template <class Ctx>
 DRIFTGATE_HD void finish_wide_part(Ctx& ctx, const BatchView& batch, const driftgate_shard_row& merged,
                                    std::uint64_t row, bool terms, RowSums& out) {
@@ -381,7 +385,7 @@ DRIFTGATE_HD void finish_wide_part(Ctx& ctx, const BatchView& batch, const drift
   ctx.sync();
 }
 
-/// What the float64 form has to do for a row in any mode.
+/// The work of the float64 form on a row, in any mode.
 template <class Ctx>
 DRIFTGATE_HD void measure_wide(Ctx& ctx, const BatchView& batch, const BatchScratch& scratch,
                                std::uint64_t row) {

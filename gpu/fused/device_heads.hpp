@@ -5,7 +5,8 @@
 
 namespace driftgate::gpu::fused {
 
-/// A pair of heads as backends take it. Points into the pair, which outlives it.
+/// Converts a pair of heads to the descriptor of gpu/backend/backend_hidden.h, which points into the pair;
+/// the pair must outlive it.
 [[nodiscard]] inline driftgate_hidden_heads device_heads(const HeadPair& pair) {
   const auto weight = [](const LmHead& head, const std::vector<float>& centre) {
     return driftgate_head_weight{head.row(0), centre.data(), head.scale(), head.soft_cap(), head.dtype(), 0};

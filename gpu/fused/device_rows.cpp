@@ -15,7 +15,7 @@ using schema::Result;
 
 namespace {
 
-constexpr std::uint64_t kMostRows = 2'048;  ///< of a call: often enough for a progress bar
+constexpr std::uint64_t kMostRows = 2'048;  ///< of a call; small enough for regular progress reports
 
 class DeviceRows : public RowSource {
  public:
@@ -56,11 +56,11 @@ class DeviceRows : public RowSource {
     return {at.first, train_.columns() * bytes, at.second, 0};
   }
 
-  /// The rows that the backend left to others.
+  /// Measures on the CPU the rows that the backend has not measured.
   void measure_the_rest(const driftgate_hidden_batch& batch, std::span<driftgate_row> out) {
     std::vector<std::size_t> left;
     for (std::size_t i = 0; i < out.size(); ++i) {
-      if (out[i].status == DRIFTGATE_ROW_ELSEWHERE) left.push_back(i);
+      if (out[i].status == DRIFTGATE_ROW_NOT_MEASURED) left.push_back(i);
     }
     if (left.empty()) return;
     rows_on_cpu_ += left.size();

@@ -9,10 +9,9 @@
 
 namespace driftgate::gpu::fused {
 
-/// Figures of two captures of hidden states by a backend that forms the logits itself. Rows whose figures it
-/// can not have at the accuracy that is asked for are measured on the CPU, with `threads`. Errors:
-/// unsupported for a backend that does not measure hidden states, what it says of the heads. Both captures
-/// outlive the source.
+/// Opens a row source that measures captures of hidden states on a backend. Rows for which the backend cannot
+/// keep the permitted error are measured on the CPU with `threads`. Both captures must outlive it. Errors:
+/// unsupported for a backend that does not measure hidden states, and those of Backend::open_hidden.
 [[nodiscard]] schema::Result<std::unique_ptr<RowSource>> device_rows(const Capture& train, const Capture& inf,
                                                                      const MeasureOptions& options,
                                                                      std::uint32_t threads, Backend backend);

@@ -16,11 +16,11 @@ using schema::Metric;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Tokens with this share of the mass beside the most likely token, and the most likely k, are formed in
-/// float64. The errors of the others, about 3e-7 of a logit or its drift each, then average out over more
-/// than five hundred tokens.
+/// Tokens with at least this share of the mass outside the most likely token, and the k most likely tokens,
+/// are computed in float64. The errors of the others, about 3e-7 of a logit or its drift each, then average
+/// out over more than five hundred tokens.
 constexpr double kExactShare = 1.0 / 512;
-/// Logits so close to the k-th largest may be among the k in float64.
+/// Logits this close to the k-th largest may be among the k largest in float64.
 constexpr double kTieMargin = 1e-5;
 /// Permitted errors of divergences (docs/design/measurement.md, "Error bounds").
 constexpr double kRelativeError = 1e-6, kAbsoluteError = 1e-15;
@@ -29,7 +29,8 @@ double& at(driftgate_row& row, Metric metric) {
   return row.values[static_cast<std::size_t>(metric)];
 }
 
-/// Logarithm of the mass beside the most likely token, as of the sums e^m·l; no less than 1e-12 of the whole.
+/// Logarithm of the mass outside the most likely token, as a share of the sums e^m·l; at least that of 1e-12
+/// of the whole.
 constexpr double kLeastRest = 27.6;
 double rest_of(double m, double l, const cpu::TopList& top) {
   const double whole = m + std::log(l);
@@ -37,7 +38,7 @@ double rest_of(double m, double l, const cpu::TopList& top) {
   return std::max(whole - kLeastRest, rest > 0 ? m + std::log(rest) : -kInfinity);
 }
 
-/// The floor that a list of the most likely tokens sets, of which the last is `kth`.
+/// The floor that follows from a list of the most likely tokens, whose last entry is `kth`.
 double below(double kth) {
   return std::isfinite(kth) ? kth - kTieMargin * (1 + std::abs(kth)) : kth;
 }
@@ -95,7 +96,7 @@ void FusedRows::measure(std::span<const HiddenRow> rows, const std::int64_t* tok
     const auto block = rows.subspan(begin, std::min(most_rows_, rows.size() - begin));
     start(block);
     for (std::size_t row = 0; row < block.size(); ++row) {
-      tokens_[row] = tokens == nullptr ? std::nullopt : realised(row, tokens[begin + row]);
+      tokens_[row] = tokens == nullptr ? std::nullopt : target_logit(row, tokens[begin + row]);
     }
     for (std::size_t first = 0; first < heads_.tokens.size(); first += kTileTokens) {
       const std::size_t count = std::min(kTileTokens, heads_.tokens.size() - first);
@@ -116,7 +117,7 @@ void FusedRows::start(std::span<const HiddenRow> rows) {
     rows_[row] = {};
     rows_[row].top_train = {entries, capacity_, 0};
     rows_[row].top_inf = {entries + capacity_, capacity_, 0};
-    // A hidden state that is not finite makes every logit so.
+    // Every logit of a hidden state that is not finite is counted as nonfinite.
     for (const bool finite : {product_.finite_train(row), product_.finite_inf(row)}) {
       if (!finite) rows_[row].nonfinite += heads_.tokens.size();
     }
@@ -130,7 +131,7 @@ std::uint64_t FusedRows::form(std::size_t packed, std::size_t first, std::size_t
                       bias ? heads_.bias_drift.data() + first : no_bias_.data(), count, heads_.shape, top);
 }
 
-/// The k-th largest of some values, −Infinity of fewer.
+/// The k-th largest of some values; −∞ when there are fewer.
 double FusedRows::largest_but(const double* values, std::size_t count, std::size_t k) {
   if (count < k) return -kInfinity;
   std::copy_n(values, count, sorted_.begin());
@@ -185,7 +186,7 @@ void FusedRows::refine(std::size_t packed, std::size_t first, std::size_t count,
   }
 }
 
-std::optional<FusedRows::Realised> FusedRows::realised(std::size_t row, std::int64_t token) {
+std::optional<FusedRows::TargetLogit> FusedRows::target_logit(std::size_t row, std::int64_t token) {
   const auto id = static_cast<std::uint32_t>(token);
   const auto found = std::ranges::lower_bound(heads_.tokens, id);
   if (found == heads_.tokens.end() || *found != id) return std::nullopt;
@@ -198,7 +199,7 @@ std::optional<FusedRows::Realised> FusedRows::realised(std::size_t row, std::int
   double bias_drift[cpu::kLanes] = {bias ? heads_.bias_drift[column] : 0};
   TileTop unused{};
   kernel_.form(z, drift, bias_train, bias_drift, 1, heads_.shape, unused);
-  return Realised{z[0], drift[0]};
+  return TargetLogit{z[0], drift[0]};
 }
 
 void FusedRows::first_pass(std::size_t row, std::size_t first, std::size_t count) {
@@ -262,7 +263,7 @@ void FusedRows::second_pass(std::size_t row, std::size_t packed, std::size_t fir
   kernel_.tiles->pass2(tile, self.sums.c, self.offset, self.lse, self.terms);
 }
 
-void FusedRows::finish(const Row& row, const std::optional<Realised>& token, bool has_token,
+void FusedRows::finish(const Row& row, const std::optional<TargetLogit>& token, bool has_token,
                        driftgate_row& out) const {
   cpu::clear_figures(out);
   at(out, Metric::nonfinite) = static_cast<double>(row.nonfinite);
@@ -270,10 +271,10 @@ void FusedRows::finish(const Row& row, const std::optional<Realised>& token, boo
     out.status = row.nonfinite > 0 ? DRIFTGATE_ROW_NONFINITE : DRIFTGATE_ROW_ALL_MASKED;
     return;
   }
-  std::optional<cpu::RealisedLogits> logits;
-  if (has_token) logits = cpu::RealisedLogits{-kInfinity, -kInfinity};
-  if (token) logits = cpu::RealisedLogits{token->z, token->z - token->drift};
-  // Logits are over the temperature already.
+  std::optional<cpu::TargetLogits> logits;
+  if (has_token) logits = cpu::TargetLogits{-kInfinity, -kInfinity};
+  if (token) logits = cpu::TargetLogits{token->z, token->z - token->drift};
+  // The logits are already divided by the temperature.
   cpu::finish_row({row.sums, row.terms, row.top_train, row.top_inf, row.offset, top_k_, 1.0, logits}, out);
   if (row.kl) {
     at(out, Metric::kl_train_inf) = row.kl->train_inf;

@@ -11,20 +11,21 @@
 
 namespace driftgate::gpu::fused {
 
-/// KL(p‖q) and KL(q‖p) of a row from pass 1 alone, and whether their error estimates stay below the permitted
-/// error (docs/design/measurement.md, "One pass only").
+/// KL(p‖q) and KL(q‖p) of a row, in nats, from pass 1 alone, and whether their estimated errors are below the
+/// permitted error (docs/design/measurement.md, "One pass only").
 struct OnePassKl {
   double train_inf, inf_train;
   bool accurate;
 };
 [[nodiscard]] OnePassKl one_pass_kl(const cpu::Pass1& sums);
 
-/// Evaluates rows of hidden states with one thread, block by block. A row's figures depend on nothing but the
+/// Evaluates rows of hidden states with one thread, block by block. The figures of a row depend only on the
 /// row and the heads.
 class FusedRows {
  public:
-  /// `metrics`: with DRIFTGATE_METRICS_ALL every row takes a second product, for tv, js, hellinger2, chi2 and
-  /// the head-tail bound; with DRIFTGATE_METRICS_CORE only rows whose one-pass divergences are not accurate.
+  /// `metrics`: with DRIFTGATE_METRICS_ALL the products of every row are formed twice, for pass 2 (tv, js,
+  /// hellinger2, chi2 and the head-tail bound); with DRIFTGATE_METRICS_CORE only those of rows whose one-pass
+  /// divergences are not accurate enough.
   FusedRows(const ProductKernel& kernel, const HeadPair& heads, std::uint32_t top_k, std::uint32_t metrics,
             std::size_t most_rows);
 
@@ -40,23 +41,25 @@ class FusedRows {
     bool any;
     std::uint64_t nonfinite;
     double offset, lse;
-    std::optional<OnePassKl> kl;  ///< where it is accurate
-    TileTop floor;                ///< logits above it take part exactly in the second product
+    std::optional<OnePassKl> kl;  ///< present where it is accurate
+    TileTop floor;                ///< logits above it are formed in float64 in pass 2
   };
   void start(std::span<const HiddenRow> rows);
   void first_pass(std::size_t row, std::size_t first, std::size_t count);
   void second_pass(std::size_t row, std::size_t packed, std::size_t first, std::size_t count);
   void take_second_product(std::span<const HiddenRow> rows);
-  /// Logits above it may weigh much in the row, or be among the most likely: they are formed in float64.
+  /// The floor of a row: logits above it may have much of the mass or be among the most likely tokens, so
+  /// they are formed in float64.
   [[nodiscard]] TileTop floor_of(const Row& row, const double* z, const double* drift, std::size_t count,
                                  const TileTop& top);
   void refine(std::size_t packed, std::size_t first, std::size_t count, const TileTop& floor);
   std::uint64_t form(std::size_t packed, std::size_t first, std::size_t count, TileTop& top);
-  struct Realised {
+  struct TargetLogit {
     double z, drift;
   };
-  [[nodiscard]] std::optional<Realised> realised(std::size_t row, std::int64_t token);
-  void finish(const Row& row, const std::optional<Realised>& token, bool has_token, driftgate_row& out) const;
+  [[nodiscard]] std::optional<TargetLogit> target_logit(std::size_t row, std::int64_t token);
+  void finish(const Row& row, const std::optional<TargetLogit>& token, bool has_token,
+              driftgate_row& out) const;
   [[nodiscard]] double largest_but(const double* values, std::size_t count, std::size_t k);
 
   const ProductKernel& kernel_;
@@ -72,7 +75,7 @@ class FusedRows {
   std::vector<double> no_bias_;
   std::vector<HiddenRow> again_;
   std::vector<std::size_t> again_at_;
-  std::vector<std::optional<Realised>> tokens_;
+  std::vector<std::optional<TargetLogit>> tokens_;
 };
 
 }  // namespace driftgate::gpu::fused

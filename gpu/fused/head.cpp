@@ -100,8 +100,8 @@ Result<void> LmHead::read_weight(const std::string& tensor) {
                                      info->shape[0], cpu::kMaxVocabulary));
   }
   if (info->shape[1] > kMaxHiddenWidth) {
-    return refuse(name_, fmt::format("tensor '{}' is {} wide; hidden states have at most {} elements", tensor,
-                                     info->shape[1], kMaxHiddenWidth));
+    return refuse(name_, fmt::format("tensor '{}' is {} wide, but hidden states have at most {} elements",
+                                     tensor, info->shape[1], kMaxHiddenWidth));
   }
   weight_info_ = info;
   dtype_ = backend_dtype(info->dtype);

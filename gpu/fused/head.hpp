@@ -13,16 +13,16 @@ namespace driftgate::gpu::fused {
 
 inline constexpr std::uint64_t kMaxHiddenWidth = 65'536;
 
-/// Where the caller says that the heads of `hidden` captures are. Both may be empty: then the metadata of the
-/// capture names a file.
+/// Where the caller has the heads of `hidden` captures. Both may be empty; then the metadata of the capture
+/// must name a file.
 struct HeadSource {
-  std::filesystem::path lm_head;     ///< a safetensors file, in place of the one that the metadata names
-  std::filesystem::path checkpoint;  ///< a folder of *.safetensors, or one such file
+  std::filesystem::path lm_head;     ///< a safetensors file that replaces the one named by the metadata
+  std::filesystem::path checkpoint;  ///< a folder of *.safetensors files, or one such file
 };
 
 /// The head of a capture of hidden states (docs/design/measurement.md, "Tensors and metadata"). Its logits
 /// are x = scale·(W·h + bias), then soft_cap·tanh(x / soft_cap) where there is one. The metadata of the
-/// capture is untrusted; of the keys
+/// capture is untrusted. All of these keys are optional, and none may lead out of the folder of the capture:
 ///
 ///   lm_head             TENSOR of the checkpoint, or FILE#TENSOR with FILE in the folder of the capture;
 ///                       absent: lm_head.weight
@@ -31,30 +31,28 @@ struct HeadSource {
 ///   lm_head.soft_cap    a number greater than 0
 ///   lm_head.vocabulary  how many of the tensor's rows are tokens; the rest is padding
 ///   lm_head.digest      "sha256:…" of the bytes of the weight, then of the bias
-///
-/// each is optional and none leads out of the folder of the capture.
 class LmHead {
  public:
   /// Finds and checks the head that `capture` names. Errors: invalid_capture for a broken rule (of the
-  /// metadata, the file, the tensor's dtype or shape, the digest), not_found, invalid_argument when the
-  /// metadata names a tensor of the checkpoint and the caller gave none.
+  /// metadata, the file, the type or shape of the tensor, the digest), not_found, invalid_argument when the
+  /// metadata names a tensor of the checkpoint and the caller gave no checkpoint.
   [[nodiscard]] static schema::Result<std::shared_ptr<const LmHead>> open(const SafetensorsFile& capture,
                                                                           const HeadSource& source);
 
   [[nodiscard]] std::uint32_t vocabulary() const { return vocabulary_; }
   [[nodiscard]] std::uint32_t width() const { return width_; }
   [[nodiscard]] std::uint32_t dtype() const { return dtype_; }  ///< DRIFTGATE_F32, F16 or BF16
-  /// Elements of one token's row, `width` of them.
+  /// The `width` elements of the row of a token, as stored.
   [[nodiscard]] const unsigned char* row(std::uint32_t token) const {
     return weight_ + std::uint64_t{token} * row_bytes_;
   }
   [[nodiscard]] bool has_bias() const { return !bias_.empty(); }
-  /// As stored, 0 without a bias. −Infinity in both heads of a pair masks the token.
+  /// The bias as stored; 0 where there is none. −∞ in both heads of a pair masks the token.
   [[nodiscard]] double bias_of(std::uint32_t token) const { return bias_.empty() ? 0.0 : bias_[token]; }
   [[nodiscard]] double scale() const { return scale_; }
   [[nodiscard]] double soft_cap() const { return soft_cap_; }  ///< 0 = none
   [[nodiscard]] const std::string& digest() const { return digest_; }
-  /// The same weights, element by element. Scale, bias and soft-cap may differ.
+  /// Whether both weights are equal, element by element. Scale, bias and soft-cap may differ.
   [[nodiscard]] bool same_weight(const LmHead& other) const;
   [[nodiscard]] schema::Result<void> check_unchanged() const { return file_.check_unchanged(); }
 
@@ -77,7 +75,8 @@ class LmHead {
   std::string digest_;
 };
 
-/// What the metadata of two files of one capture says of its head, where it differs; empty when it agrees.
+/// The first difference between the metadata of two files of one capture about their head; empty when there
+/// is none.
 [[nodiscard]] std::string head_difference(const SafetensorsFile& a, const SafetensorsFile& b);
 
 }  // namespace driftgate::gpu::fused

@@ -20,7 +20,7 @@ using schema::Result;
 
 namespace {
 
-/// A descriptor that closes itself.
+/// A file descriptor that is closed by its destructor.
 struct Descriptor {
   int fd = -1;
   explicit Descriptor(int value) : fd(value) {}
@@ -38,7 +38,7 @@ int open_beneath(int folder, const std::string& path) {
   return static_cast<int>(::syscall(SYS_openat2, folder, path.c_str(), &how, sizeof(how)));
 }
 
-/// Opens `relative` below `folder`; the kernel refuses a link that leads out of it.
+/// Opens `relative` below `folder`; the operating system refuses a link that leads out of the folder.
 Result<HeadFile> open_named(const SafetensorsFile& capture, const std::string& relative) {
   const std::filesystem::path parent = capture.path().parent_path();
   const std::filesystem::path folder = parent.empty() ? std::filesystem::path(".") : parent;
@@ -46,18 +46,17 @@ Result<HeadFile> open_named(const SafetensorsFile& capture, const std::string& r
   const Descriptor root(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (root.fd < 0) {
     return schema::fail(ErrorCode::io,
-                        fmt::format("can not open the folder {}: {}", folder.string(), std::strerror(errno)));
+                        fmt::format("cannot open the folder {}: {}", folder.string(), std::strerror(errno)));
   }
   const Descriptor file(open_beneath(root.fd, relative));
   if (file.fd < 0) {
     const int code = errno;
     if (code == EXDEV || code == ELOOP) {
-      return invalid(capture, "metadata lm_head leads out of the folder of the capture by a link");
+      return invalid(capture, "metadata lm_head leads out of the folder of the capture through a link");
     }
-    return schema::fail(
-        code == ENOENT ? ErrorCode::not_found : ErrorCode::io,
-        fmt::format("can not open {}, the head that {} names: {}; give it with --lm-head FILE", name,
-                    capture.path().string(), std::strerror(code)));
+    return schema::fail(code == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+                        fmt::format("cannot open {}, the head that {} names: {}; give it with --lm-head FILE",
+                                    name, capture.path().string(), std::strerror(code)));
   }
   auto opened = SafetensorsFile::open(fmt::format("/proc/self/fd/{}", file.fd));
   if (!opened) return schema::wrap(opened.error(), "the head " + name);
@@ -83,7 +82,7 @@ Result<std::vector<std::filesystem::path>> checkpoint_files(const std::filesyste
     }
   }
   if (error)
-    return schema::fail(ErrorCode::io, "can not list " + checkpoint.string() + ": " + error.message());
+    return schema::fail(ErrorCode::io, "cannot list " + checkpoint.string() + ": " + error.message());
   std::ranges::sort(files);
   return files;
 }
@@ -127,7 +126,7 @@ Result<HeadName> parse_head_name(const SafetensorsFile& capture) {
   for (std::size_t at = 0; !out.file.empty() && at <= out.file.size();) {
     const std::size_t end = std::min(out.file.find('/', at), out.file.size());
     const std::string part = out.file.substr(at, end - at);
-    if (part == "..") return refuse("leads out of the folder of the capture by '..'");
+    if (part == "..") return refuse("leads out of the folder of the capture through '..'");
     if (part.empty() || part == ".") return refuse("has an empty part");
     at = end + 1;
   }

@@ -4,15 +4,15 @@
 
 #include "gpu/fused/head.hpp"
 
-/// Where the file of a head is: the one place where a path from a capture's metadata is followed.
+/// Finds the file of a head: the only place where a path from the metadata of a capture is followed.
 namespace driftgate::gpu::fused {
 
 inline constexpr const char* kDefaultHeadTensor = "lm_head.weight";
 inline constexpr std::size_t kMaxHeadPathBytes = 1'024;
 
-/// Metadata `lm_head` taken apart.
+/// The parts of the metadata `lm_head`.
 struct HeadName {
-  std::string file;  ///< relative to the folder of the capture; empty = the checkpoint's
+  std::string file;  ///< relative to the folder of the capture; empty: a file of the checkpoint
   std::string tensor;
 };
 /// Errors: invalid_capture for an absolute path, a part "..", an empty part, a NUL or no tensor.

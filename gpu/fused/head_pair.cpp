@@ -14,7 +14,8 @@ constexpr double kLargestShare = 4;          ///< of an element's square mean ov
 
 struct Centre {
   std::vector<float> mean;
-  /// What tokens share is no more than what tells them apart, element by element about and as a whole.
+  /// Whether the common part of the tokens is no larger than their differences, in each element approximately
+  /// and as a whole.
   bool small;
 };
 
@@ -39,13 +40,14 @@ Centre centre_of(const ProductKernel& kernel, const LmHead& head, const std::vec
     small = small && square <= kLargestShare * spread;
     shared += square, apart += spread;
     const auto centre = static_cast<float>(mean);
-    row[k] = std::isfinite(centre) ? centre : 0.0F;  // a weight that is not finite shows in its own token
+    row[k] = std::isfinite(centre) ? centre : 0.0F;  // a weight that is not finite affects only its own token
   }
   return {row, small && shared <= apart};
 }
 
-/// A bias of −10⁸ is a mark for a token that shall not be drawn, and beside the least float32 float64 holds
-/// no logit of the other head: where two heads mark a token with different numbers, neither counts for more.
+/// A bias of −10⁸ or below is a sentinel for a token that must not be sampled; next to the lowest float32,
+/// float64 cannot hold a logit of the other head. Where two heads use different sentinels for a token,
+/// neither counts as lower than −10⁸.
 std::pair<double, double> comparable_biases(double train, double inf) {
   constexpr double kFarthest = 1e8;
   if (!(std::abs(train - inf) > kFarthest) || !std::isfinite(train) || !std::isfinite(inf))

@@ -73,7 +73,7 @@ Result<std::unique_ptr<RowSource>> hidden_rows(const Capture& train, const Captu
     return schema::fail(ErrorCode::invalid_argument, "the temperature must be a number of at least 1e-6");
   if (train.columns() != inf.columns()) {
     return schema::fail(ErrorCode::not_comparable,
-                        fmt::format("the captures can not be compared: the hidden states are {} (train) and "
+                        fmt::format("the captures cannot be compared: the hidden states are {} (train) and "
                                     "{} (inf) wide",
                                     train.columns(), inf.columns()));
   }

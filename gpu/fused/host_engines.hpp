@@ -11,13 +11,13 @@
 
 namespace driftgate::gpu::fused {
 
-/// The hidden states of a capture's rows, in row order.
+/// Walks through the hidden states of a capture in row order.
 class HiddenCursor {
  public:
   explicit HiddenCursor(const Capture& capture) : capture_(capture) {}
-  /// Rows from `row` on that lie in one piece.
+  /// The number of rows, from `row` on, that are contiguous in memory.
   std::uint64_t available(std::uint64_t row);
-  /// Row `row`, which is no less than that of the call before.
+  /// The hidden states of a row and their type (DRIFTGATE_F32 …). Calls must not go back to earlier rows.
   std::pair<const unsigned char*, std::uint32_t> at(std::uint64_t row);
 
  private:
@@ -26,13 +26,13 @@ class HiddenCursor {
   std::size_t at_ = 0;
 };
 
-/// Evaluates rows of hidden states on the CPU, a share for each of some threads.
+/// Evaluates rows of hidden states on the CPU, divided among several threads.
 class HostEngines {
  public:
-  /// For batches of at most `rows` rows. `heads` outlives it.
+  /// For batches of at most `rows` rows. `heads` must outlive it.
   HostEngines(const HeadPair& heads, const MeasureOptions& options, std::uint32_t threads,
               std::uint64_t rows);
-  /// The most rows of one call.
+  /// The largest number of rows in one call.
   [[nodiscard]] std::uint64_t batch() const { return batch_; }
   /// `tokens` may be null. Precondition: rows.size() == out.size(), at most `batch()`.
   void measure(std::span<const HiddenRow> rows, const std::int64_t* tokens, std::span<driftgate_row> out);

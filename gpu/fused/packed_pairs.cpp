@@ -10,7 +10,7 @@ namespace driftgate::gpu::fused {
 
 namespace {
 
-/// The bf16 number next to 0 from `value`, or it: eight of its 24 bits.
+/// The bf16 number that `value` is truncated to (towards 0): its 8 most significant bits of 24.
 std::uint16_t first_bits(float value) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
 }
@@ -46,7 +46,7 @@ void PackedPairs::clear(std::size_t rows) {
   }
 }
 
-/// The rows of a panel in a term of a piece of a pair, which is made when it is not there.
+/// The rows of a panel in the term of a piece of a pair, which is created when it does not exist.
 std::uint32_t* PackedPairs::term(std::size_t panel, std::size_t piece, std::size_t pair) {
   Terms& terms = terms_[panel];
   std::uint32_t* first = drift_.data() + panel * kPieces * kPairs * kernel_.rows;

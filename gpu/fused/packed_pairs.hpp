@@ -14,25 +14,27 @@ namespace driftgate::gpu::fused {
   return (value + step - 1) / step * step;
 }
 
-/// Both products of a block of rows and a tile of tokens under one head, of hidden states and a head in bf16,
-/// as the processor multiplies pairs of bf16: two elements of the width at once, exactly, and summed in
-/// float32 over kDepth elements, then in float64.
+/// Computes both products (logits and drift) of a block of rows and a tile of tokens under one head, where
+/// hidden states and head are bf16. The processor multiplies pairs of bf16: two elements of the width at
+/// once, exactly, summed in float32 over kDepth elements and in float64 beyond.
 ///
-/// The drift scale·(h_train − h_inf), in float32, is a sum of up to three bf16 numbers. The first of each
-/// element is stored densely; the others, which seldom differ from 0, as further terms of a panel of rows. A
-/// term is 0 in the rows that do not need it, and terms are summed in an order of their own, so that a row's
-/// products do not depend on the rows beside it.
+/// The drift scale·(h_train − h_inf), in float32, is the sum of up to three bf16 numbers ("pieces"). The
+/// first piece of each element is stored densely; the others, which are seldom different from 0, are stored
+/// as further terms of a panel of rows. A term is 0 in the rows that do not need it, and terms are summed in
+/// a fixed order, so that the products of a row do not depend on its neighbours.
 class PackedPairs {
  public:
   PackedPairs(const PairKernel& kernel, std::size_t most_rows, std::size_t width);
 
-  /// Forgets the rows. `rows` is a multiple of the kernel's.
+  /// Removes all rows and makes room for `rows`, a multiple of the rows of the kernel.
   void clear(std::size_t rows);
-  /// Hidden states of K_train, of which each is a bf16 number, and the drift; all finite.
+  /// Sets one row: the hidden state of K_train, all of whose elements are bf16 numbers, and the drift; all
+  /// finite.
   void set_row(std::size_t row, std::span<const float> train, std::span<const float> drift);
-  /// After the last row.
+  /// Call after the last row and before add_products.
   void order_terms();
-  /// Adds elements [step·kDepth, …) of both products with `tokens` of the head to rows of `stride` doubles.
+  /// Adds the contribution of elements [step·kDepth, (step + 1)·kDepth) to both products with the rows of
+  /// `tokens` in the head. `z` and `drift` hold one row after the other, `stride` doubles apart.
   void add_products(std::size_t step, const LmHead& head, std::span<const std::uint32_t> tokens, double* z,
                     double* drift, std::size_t stride);
   [[nodiscard]] std::size_t scratch_bytes() const;

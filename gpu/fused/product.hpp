@@ -5,12 +5,12 @@
 
 #include "gpu/cpu/tile_kernel.hpp"
 
-/// The vector code of the fused mode: products of hidden states and a head. One translation unit for each
-/// instruction set compiles gpu/fused/product_kernel.inl and offers this table.
+/// The vector code for hidden states: products of hidden states and a head. Each instruction set has a
+/// translation unit that compiles gpu/fused/product_kernel.inl into such a table.
 namespace driftgate::gpu::fused {
 
-/// Float32 sums of a product are this long, then float64: their rounding stays near 3e-7 of the sum however
-/// wide the hidden states are.
+/// Number of elements that are summed in float32 before the sum goes on in float64: the relative rounding
+/// error of a sum stays near 3e-7 for any width.
 inline constexpr std::size_t kDepth = 128;
 
 /// The hidden states of one row in both captures; any alignment.
@@ -25,10 +25,10 @@ struct TileTop {
   double z, y;
 };
 
-/// How logits follow from products: x = scale·(W·h + bias), then cap·tanh(x/cap), then over the temperature.
+/// How products become logits: x = scale·(W·h + bias), then cap·tanh(x/cap), then divided by the temperature.
 struct LogitShape {
   double scale_train = 1;
-  double cap_train = 0, cap_inf = 0;  ///< 0 = no soft-cap
+  double cap_train = 0, cap_inf = 0;  ///< 0: no soft-cap
   double temperature = 1;
 };
 
@@ -37,27 +37,28 @@ struct ProductKernel {
   std::uint32_t rows, columns;  ///< of the register block that `multiply` makes
   /// c[i·stride + j] += Σ_k a[k·rows + i]·b[k·columns + j] for `depth` ≤ kDepth terms in float32.
   void (*multiply)(const float* a, const float* b, std::size_t depth, double* c, std::size_t stride);
-  /// Elements of dtype DRIFTGATE_F32, F16 or BF16 as floats, exactly; any alignment.
+  /// Converts elements of type DRIFTGATE_F32, F16 or BF16 to floats, exactly; any alignment.
   void (*widen)(const unsigned char* from, std::uint32_t dtype, std::size_t count, float* to);
-  /// The same less `centre`.
+  /// The same minus `centre`.
   void (*widen_less)(const unsigned char* from, std::uint32_t dtype, std::size_t count, const float* centre,
                      float* to);
   /// Σ h_train[k]·w[k] and Σ (h_train[k] − h_inf[k])·w[k] in float64; w as for `widen`.
   void (*dots)(const HiddenRow& row, const unsigned char* w, std::uint32_t dtype, std::size_t count,
                double* train, double* drift);
-  /// In place: W·h of K_train becomes its logits z, and the drift x_train − x_inf without its bias becomes
-  /// z − y, both over the temperature. `bias_train` and `bias_drift` hold scale·bias of K_train and its
-  /// difference to that of K_inf. Returns the number of logits of either kernel that are not finite, before
-  /// the soft-cap; with none, `top` is written. `count` columns in room for whole vectors of 8.
+  /// In place: W·h of K_train becomes its logit z, and the drift x_train − x_inf without bias becomes z − y,
+  /// both divided by the temperature. `bias_train` and `bias_drift` hold scale·bias of K_train and its
+  /// difference from that of K_inf. Returns the number of logits of both kernels that are not finite before
+  /// the soft-cap; if there are none, `top` is written. The buffers have room for whole vectors of 8.
   std::uint64_t (*form)(double* z, double* drift, const double* bias_train, const double* bias_drift,
                         std::size_t count, const LogitShape& shape, TileTop& top);
-  /// Writes the columns with z > floor.z or z − drift > floor.y, ascending, and returns their number.
+  /// Writes the columns with z > floor.z or z − drift > floor.y, in ascending order, and returns their
+  /// number.
   std::size_t (*above)(const double* z, const double* drift, std::size_t count, const TileTop& floor,
                        std::uint32_t* columns);
   const cpu::TileKernel* tiles;  ///< the float64 row kernel of the same instruction set
 };
 
-/// Products of pairs of bf16, two of which lie in each 32 bits, for processors that have them.
+/// Multiplies pairs of bf16 numbers, each pair in 32 bits, on processors with AVX512_BF16.
 struct PairKernel {
   /// One term of the sums below: pair `a` of each row with pair `b` of each token.
   struct Term {
@@ -80,7 +81,7 @@ extern const PairKernel kAvx512Pairs;
 
 /// The fastest kernel that this processor runs.
 [[nodiscard]] const ProductKernel& best_product();
-/// Null: this processor multiplies no pairs of bf16.
+/// The kernel for pairs of bf16; null where the processor has none.
 [[nodiscard]] const PairKernel* best_pairs();
 
 }  // namespace driftgate::gpu::fused

@@ -17,7 +17,7 @@ void add_wide(__m512 part, double* to) {
   _mm512_storeu_pd(to + 8, _mm512_add_pd(_mm512_loadu_pd(to + 8), _mm512_cvtps_pd(high)));
 }
 
-// Every loop over `sums` is unrolled, or g++ 12 keeps them in memory.
+// Every loop over `sums` is unrolled, because g++ 12 otherwise keeps them in memory.
 void multiply(const std::uint32_t* a, const std::uint32_t* b, const PairKernel::Term* terms,
               std::size_t count, double* c, std::size_t stride) {
   __m512 sums[kRows][kVectors];

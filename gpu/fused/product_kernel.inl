@@ -30,7 +30,7 @@ DRIFTGATE_INLINE void add_wide(V part, double* to) {
 #endif
 }
 
-// Every loop over `sums` is unrolled, or g++ 12 keeps them in memory.
+// Every loop over `sums` is unrolled, because g++ 12 otherwise keeps them in memory.
 void multiply(const float* a, const float* b, std::size_t depth, double* c, std::size_t stride) {
   V sums[kRows][kVectors] = {};
   for (std::size_t k = 0; k < depth; ++k) {
@@ -71,7 +71,7 @@ DRIFTGATE_INLINE f32x8 load_floats(const unsigned char* from) {
   return reinterpret_cast<f32x8>(reinterpret_cast<u32x8>(scaled) | special | ((wide & 0x8000U) << 16));
 }
 
-/// Fewer than eight, the rest 0.
+/// Loads fewer than eight; the rest is 0.
 template <std::uint32_t Dtype>
 DRIFTGATE_INLINE f32x8 load_last(const unsigned char* from, std::size_t count) {
   unsigned char last[32] = {};
@@ -194,7 +194,7 @@ std::uint64_t count_nonfinite(const double* z, const double* drift, std::size_t 
 
 std::uint64_t form(double* z, double* drift, const double* bias_train, const double* bias_drift,
                    std::size_t count, const LogitShape& shape, TileTop& top) {
-  f64x8 suspicion{};  // 0·x is NaN for every x that is not finite
+  f64x8 suspicion{};  // accumulates 0·x, which is NaN for every x that is not finite
   for (std::size_t i = 0; i < count; i += 8) {
     const f64x8 x = load(z + i) * shape.scale_train + load(bias_train + i);
     const f64x8 d = load(drift + i) + load(bias_drift + i);

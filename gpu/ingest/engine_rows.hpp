@@ -10,69 +10,71 @@
 #include "gpu/capture/capture.hpp"
 #include "schema/error.hpp"
 
-/// Reads what inference engines say of log-probabilities and writes it as a capture.
+/// Reads the log-probabilities that inference engines report and writes them as a capture.
 namespace driftgate::gpu::ingest {
 
 inline constexpr std::size_t kMaxDocumentBytes = std::size_t{256} << 20;  ///< of one JSON file
 inline constexpr std::uint32_t kMaxDocumentValues = 16'000'000;
 inline constexpr std::size_t kMaxRows = 8'000'000;  ///< of one capture
 inline constexpr std::size_t kMaxListed = 16'384;   ///< tokens listed in one row
-/// Listed tokens of a file of saved logits, and of a capture that is written.
+/// Limit on the listed tokens of one file of saved logits, and of one capture that is written.
 inline constexpr std::uint64_t kMaxKept = std::uint64_t{1} << 28;
 
 enum class Format : std::uint8_t { openai, chat, vllm, sglang, llamacpp, llamacpp_logits };
 [[nodiscard]] std::string_view to_string(Format format);  ///< "openai", "llamacpp-logits" …
 [[nodiscard]] std::optional<Format> format_from_name(std::string_view name);
 
-/// One position of a response. Unknown figures are absent, never 0.
+/// One position of a response. Unknown values are absent, never 0.
 struct EngineRow {
   std::int64_t sequence = 0, position = 0, token = 0;
   std::optional<float> logprob;
-  std::vector<ListedToken> list;  ///< without a realised token that was appended beyond the top-k
+  std::vector<ListedToken> list;  ///< without a target token that the engine appended to its top-k
 };
 
-/// Ids of tokens that a response names by their text alone.
+/// Maps the text of tokens to their ids, for responses that contain no ids.
 class TokenMap {
  public:
-  /// Reads a JSON object from text to id.
+  /// Reads a JSON object whose keys are texts and whose values are ids. Errors: io, invalid_document.
   [[nodiscard]] static schema::Result<TokenMap> read(const std::string& path);
   void add(const std::string& text, std::int64_t id) { ids_[text] = id; }
   [[nodiscard]] bool empty() const { return ids_.empty(); }
-  /// The id of a token's text: "token_id:17", as vLLM writes on request, or what the map says.
+  /// The id of a token from its text: by the map, or of "token_id:17", which vLLM writes on request.
   [[nodiscard]] std::optional<std::int64_t> find(std::string_view text) const;
 
  private:
   std::map<std::string, std::int64_t, std::less<>> ids_;
 };
 
-/// What a reader needs beside the bytes.
+/// Options of the readers.
 struct ReadOptions {
   TokenMap tokens;
-  bool matched = false;        ///< sglang: the log-probabilities of the ids that the request named
-  std::size_t listed = 1'024;  ///< llamacpp-logits: how many of each row's tokens to keep
+  bool matched = false;        ///< sglang: read the log-probabilities of the ids that the request named
+  std::size_t listed = 1'024;  ///< llamacpp-logits: number of tokens to keep of each row
   std::int64_t first_sequence = 0;
 };
 
-/// What a file yields.
+/// The rows of one file.
 struct EngineRows {
   std::vector<EngineRow> rows;
   std::int64_t sequences = 0;
-  std::uint32_t vocabulary = 0;  ///< 0 = the shape does not say
+  std::uint32_t vocabulary = 0;  ///< 0: the format does not state it
   double logprob_error = 0;      ///< largest absolute error of the log-probabilities, nats
 };
 
-/// Reads one JSON document, an array of them or JSON Lines in the shape of `format`; each response (each of
-/// its choices) is a sequence, a row stands for one realised token. A row of which the engine knows nothing
-/// (the first token of a prompt) is left out. Errors: invalid_document, naming the member by its JSON
-/// pointer, what was found, and what to ask the engine for; limit_exceeded.
+/// Reads one JSON document, an array of documents, or JSON Lines in the format `format`. Each response, or
+/// each of its choices, becomes a sequence with one row for each target token. Rows without any known
+/// log-probability, such as the first token of a prompt, are left out. Errors: invalid_document, with the
+/// JSON pointer of the member, what was found and what to request from the engine; limit_exceeded.
 [[nodiscard]] schema::Result<EngineRows> read_responses(Format format, std::string_view text,
                                                         const ReadOptions& options, const std::string& name);
 
-/// Reads the saved logits of llama.cpp's perplexity tool (`--kl-divergence-base`): magic "_logits_", context,
-/// vocabulary and chunks as 32-bit integers, the tokens of every chunk, then for each position of the second
-/// half of a chunk but the last a float scale, a float least log-probability and a 16-bit code for each
-/// token, log p = scale·code + least. A code of 0 says "at most": more than 16 nats under the likeliest
-/// token. The likeliest `listed` tokens of each row are kept; half a step is the error.
+/// Reads the saved logits of llama.cpp's perplexity tool (`--kl-divergence-base`). The file holds the magic
+/// "_logits_", then context, vocabulary and number of chunks as 32-bit integers, the tokens of every chunk,
+/// and then, for each position of the second half of a chunk but the last, a float scale, a float least
+/// log-probability and a 16-bit code for each token, with log p = scale·code + least. A code of 0 means "at
+/// most": more than 16 nats below the most likely token. The `listed` most likely tokens of each row are
+/// kept; the error of their log-probabilities is half a step of the scale. Errors: invalid_document,
+/// limit_exceeded.
 [[nodiscard]] schema::Result<EngineRows> read_saved_logits(std::string_view bytes, const ReadOptions& options,
                                                            const std::string& name);
 
@@ -84,7 +86,7 @@ struct CaptureLabels {
   bool matched = false;
 };
 
-/// Writes the rows as a capture in mode topk, matched, or realised when no row has a list. Errors: io,
+/// Writes the rows as a capture in mode topk, matched or, when no row has a list, realised. Errors: io,
 /// invalid_argument when there are no rows or a token is outside the stated vocabulary, limit_exceeded.
 [[nodiscard]] schema::Result<void> write_capture(const EngineRows& rows, const CaptureLabels& labels,
                                                  const std::string& path);

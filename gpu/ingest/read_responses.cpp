@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "gpu/ingest/shapes.hpp"
+#include "gpu/ingest/response_formats.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::gpu::ingest {
@@ -19,34 +19,36 @@ constexpr std::array<std::string_view, 6> kFormats{"openai", "chat",     "vllm",
                                                    "sglang", "llamacpp", "llamacpp-logits"};
 constexpr schema::JsonLimits kLimits{kMaxDocumentBytes, 32, kMaxDocumentValues};
 
-Result<void> read_response(Format format, const Place& response, Reading& reading) {
+Result<void> read_response(Format format, const Place& response, RowCollector& collector) {
   switch (format) {
     case Format::openai:
-      return read_openai(response, reading);
+      return read_openai(response, collector);
     case Format::chat:
-      return read_chat(response, reading);
+      return read_chat(response, collector);
     case Format::vllm:
-      return read_vllm(response, reading);
+      return read_vllm(response, collector);
     case Format::sglang:
-      return read_sglang(response, reading);
+      return read_sglang(response, collector);
     case Format::llamacpp:
-      return read_llamacpp(response, reading);
+      return read_llamacpp(response, collector);
     case Format::llamacpp_logits:
       break;
   }
-  return reading.fail(response, "is JSON, and llamacpp-logits is a binary file");
+  return collector.fail(response, "is JSON, but llamacpp-logits is a binary format");
 }
 
-Result<void> read_document(Format format, std::string_view text, Reading& reading, const std::string& name) {
+Result<void> read_document(Format format, std::string_view text, RowCollector& collector,
+                           const std::string& name) {
   const auto document = TRY(schema::parse_json(text, kLimits, name));
-  if (!document.is_array()) return read_response(format, {document, ""}, reading);
+  if (!document.is_array()) return read_response(format, {document, ""}, collector);
   for (std::size_t i = 0; i < document.size(); ++i) {
-    TRY(read_response(format, {document[i], fmt::format("/{}", i)}, reading));
+    TRY(read_response(format, {document[i], fmt::format("/{}", i)}, collector));
   }
   return {};
 }
 
-/// JSON Lines are told from one document over several lines by their first line, which is whole in itself.
+/// JSON Lines are distinguished from one document over several lines by the first line, which is a complete
+/// document in JSON Lines.
 bool is_lines(std::string_view text) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return false;
@@ -69,24 +71,24 @@ std::optional<Format> format_from_name(std::string_view name) {
 
 Result<TokenMap> TokenMap::read(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) return schema::fail(ErrorCode::io, "can not open the token map " + path);
+  if (!stream) return schema::fail(ErrorCode::io, "cannot open the token map " + path);
   std::error_code none;
   if (std::filesystem::file_size(path, none) > kMaxDocumentBytes) {
     return schema::fail(
         ErrorCode::limit_exceeded,
-        fmt::format("the token map {} is no file of at most {} bytes", path, kMaxDocumentBytes));
+        fmt::format("the token map {} is not a readable file of at most {} bytes", path, kMaxDocumentBytes));
   }
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   const auto document = TRY(schema::parse_json(text, kLimits, "the token map " + path));
   TokenMap out;
   if (!document.is_object()) {
     return schema::fail(ErrorCode::invalid_document,
-                        "the token map " + path + " is no object from token text to token id");
+                        "the token map " + path + " is not an object from token text to token id");
   }
   for (const auto& [token, id] : document.items()) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= std::uint64_t{kEndOfIds}) {
       return schema::fail(ErrorCode::invalid_document,
-                          fmt::format("the token map {} gives no id for {}: a whole number from 0 to "
+                          fmt::format("the token map {} gives no id for {}: an integer from 0 to "
                                       "2147483647 is needed",
                                       path, schema::pointer_token(token)));
     }
@@ -98,9 +100,9 @@ Result<TokenMap> TokenMap::read(const std::string& path) {
 Result<EngineRows> read_responses(Format format, std::string_view text, const ReadOptions& options,
                                   const std::string& name) {
   EngineRows out;
-  Reading reading(options, out, name);
+  RowCollector collector(options, out, name);
   if (!is_lines(text)) {
-    TRY(read_document(format, text, reading, name));
+    TRY(read_document(format, text, collector, name));
     return out;
   }
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -108,7 +110,7 @@ Result<EngineRows> read_responses(Format format, std::string_view text, const Re
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string place = fmt::format("{}, line {}", name, number);
-    Reading of_line(options, out, place);
+    RowCollector of_line(options, out, place);
     TRY(read_document(format, line, of_line, place));
   }
   return out;

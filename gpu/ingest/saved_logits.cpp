@@ -29,7 +29,8 @@ T number_at(std::string_view bytes, std::size_t offset) {
 struct Header {
   std::uint32_t context = 0, vocabulary = 0, chunks = 0;
   [[nodiscard]] std::uint64_t tokens() const { return std::uint64_t{context} * chunks; }
-  /// Positions of one chunk: the second half without the last, whose next token is not there.
+  /// The positions of one chunk that have rows: the second half without the last, whose next token is not in
+  /// the file.
   [[nodiscard]] std::uint32_t first() const { return context / 2; }
   [[nodiscard]] std::uint32_t rows() const { return context - 1 - first(); }
   [[nodiscard]] std::uint64_t row_bytes() const {
@@ -43,8 +44,9 @@ std::unexpected<schema::Error> refuse(const std::string& name, const std::string
 
 Result<Header> read_header(std::string_view bytes, std::size_t listed, const std::string& name) {
   if (!bytes.starts_with(kMagic)) {
-    return refuse(name,
-                  "this is no file of llama.cpp's --kl-divergence-base: it does not start with _logits_");
+    return refuse(
+        name,
+        "this is not a file written by llama.cpp's --kl-divergence-base: it does not start with _logits_");
   }
   if (bytes.size() < kHeaderBytes) return refuse(name, "the file ends within its header");
   const Header out{number_at<std::uint32_t>(bytes, 8), number_at<std::uint32_t>(bytes, 12),
@@ -67,27 +69,27 @@ Result<Header> read_header(std::string_view bytes, std::size_t listed, const std
   }
   const std::uint64_t wanted = kHeaderBytes + 4 * out.tokens() + rows * out.row_bytes();
   if (bytes.size() != wanted) {
-    return refuse(name, fmt::format("the file has {} bytes where its header asks for {}: was it cut short?",
+    return refuse(name, fmt::format("the file has {} bytes where its header asks for {}: is it truncated?",
                                     bytes.size(), wanted));
   }
   return out;
 }
 
-/// A row's codes: log p = scale·code + least, where code 0 only says "at most".
+/// The codes of a row: log p = scale·code + least, where code 0 only means "at most".
 struct Codes {
   std::string_view bytes;
   float scale = 0, least = 0;
   [[nodiscard]] std::uint16_t at(std::uint32_t v) const {
     return number_at<std::uint16_t>(bytes, kRowHeaderBytes + 2 * std::size_t{v});
   }
-  /// Every token is equally likely when the scale is 0, and code 0 says so.
+  /// When the scale is 0, all tokens are equally likely, and code 0 gives their log-probability.
   [[nodiscard]] bool known(std::uint32_t v) const { return scale == 0 || at(v) > 0; }
   [[nodiscard]] float logprob(std::uint32_t v) const {
     return std::min(0.0F, scale * static_cast<float>(at(v)) + least);
   }
 };
 
-/// The likeliest tokens of a row whose log-probability is known.
+/// The most likely tokens of a row whose log-probability is known.
 void keep_likeliest(const Codes& codes, std::uint32_t vocabulary, std::size_t count,
                     std::vector<std::uint32_t>& scratch, EngineRow& row) {
   scratch.clear();
@@ -123,7 +125,7 @@ Result<EngineRows> read_saved_logits(std::string_view bytes, const ReadOptions& 
       const std::string where = fmt::format("row {} of chunk {}", i, chunk);
       if (!(codes.scale >= 0 && codes.scale <= kMaxScale * 1.001F) || !std::isfinite(codes.least) ||
           codes.least > 0) {
-        return refuse(name, where + " has a scale or a least log-probability that can not be");
+        return refuse(name, where + " has an impossible scale or least log-probability");
       }
       EngineRow row{options.first_sequence + chunk, position, 0, {}, {}};
       const std::size_t token_at = kHeaderBytes + 4 * (std::size_t{chunk} * header.context + position);
@@ -135,7 +137,7 @@ Result<EngineRows> read_saved_logits(std::string_view bytes, const ReadOptions& 
       const auto token = static_cast<std::uint32_t>(row.token);
       if (codes.known(token)) row.logprob = codes.logprob(token);
       keep_likeliest(codes, header.vocabulary, count, scratch, row);
-      if (row.list.empty()) return refuse(name, where + " says of no token how likely it is");
+      if (row.list.empty()) return refuse(name, where + " gives the log-probability of no token");
       out.logprob_error = std::max(out.logprob_error, static_cast<double>(codes.scale) / 2);
       out.rows.push_back(std::move(row));
     }

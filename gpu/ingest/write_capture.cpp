@@ -86,7 +86,7 @@ Result<void> write_capture(const EngineRows& rows, const CaptureLabels& labels, 
   std::size_t columns = 0;
   for (const EngineRow& row : rows.rows) columns = std::max(columns, row.list.size());
   const std::uint64_t count = rows.rows.size();
-  if (count * columns > kMaxKept) {  // each row takes the room of the longest list
+  if (count * columns > kMaxKept) {  // every row has as many columns as the longest list
     return schema::fail(
         ErrorCode::limit_exceeded,
         fmt::format("room for {} tokens for each of {} rows is more than {} in all: import in "

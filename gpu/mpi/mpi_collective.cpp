@@ -16,12 +16,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int kDataTag = 1, kNoteTag = 2;
+constexpr int kDataTag = 1, kNoticeTag = 2;
 constexpr int kYields = 200;  ///< polls before sleeping
 constexpr std::chrono::microseconds kShortestSleep{20}, kLongestSleep{1'000};
 constexpr milliseconds kLivenessInterval{50};
-constexpr milliseconds kNoteTime{200};    ///< for notes of leaving to be on their way
-constexpr milliseconds kOthersTime{500};  ///< for rank 0 to say what happened before the job is ended
+constexpr milliseconds kNoticeTime{200};    ///< for departure notices to be sent
+constexpr milliseconds kReportTime{500};  ///< for rank 0 to report the error before the job is aborted
 constexpr int kExitError = 4;
 
 std::int32_t fault_of(driftgate_fault& fault, std::uint32_t kind, std::int32_t rank,
@@ -33,10 +33,10 @@ std::int32_t fault_of(driftgate_fault& fault, std::uint32_t kind, std::int32_t r
   return static_cast<std::int32_t>(kind);
 }
 
-/// Ends the process, and with it the job, if one of the calls that know no deadline does not return.
-class CallWatch {
+/// Ends the process, and so the job, if a call that has no timeout of its own does not return in time.
+class CallWatchdog {
  public:
-  CallWatch(const char* call, const char* cause, std::uint32_t timeout_ms)
+  CallWatchdog(const char* call, const char* cause, std::uint32_t timeout_ms)
       : thread_([this, call, cause, timeout_ms] {
           std::unique_lock lock(mutex_);
           if (over_.wait_for(lock, milliseconds(timeout_ms), [this] { return returned_; })) return;
@@ -44,7 +44,7 @@ class CallWatch {
           std::fflush(nullptr);
           ::_exit(kExitError);
         }) {}
-  ~CallWatch() {
+  ~CallWatchdog() {
     {
       const std::lock_guard lock(mutex_);
       returned_ = true;
@@ -52,8 +52,8 @@ class CallWatch {
     over_.notify_all();
     thread_.join();
   }
-  CallWatch(const CallWatch&) = delete;
-  CallWatch& operator=(const CallWatch&) = delete;
+  CallWatchdog(const CallWatchdog&) = delete;
+  CallWatchdog& operator=(const CallWatchdog&) = delete;
 
  private:
   std::mutex mutex_;
@@ -71,29 +71,29 @@ struct MpiCollective::Operation {
   std::size_t bytes;
   std::byte* out;
   std::vector<std::unique_ptr<Message>> sends;
-  std::vector<int> targets;  ///< of `sends`
-  /// By source: what comes, and whether it is needed still.
+  std::vector<int> targets;  ///< the receiver of each of `sends`
+  /// By source: the incoming message, and whether it is still missing.
   std::vector<std::unique_ptr<Message>> receives;
   std::vector<bool> missing;
-  int pending = 0;  ///< a rank that this one waited for at the last poll
+  int pending = 0;  ///< a rank that this one was waiting for at the last poll
 };
 
 std::unique_ptr<MpiCollective> MpiCollective::open(std::uint32_t timeout_ms, driftgate_fault& fault) {
   int initialised = 0, provided = 0;
   MPI_Initialized(&initialised);
   if (initialised != 0) {
-    fault_of(fault, DRIFTGATE_FAULT_LIBRARY, -1, "MPI was initialised before");
+    fault_of(fault, DRIFTGATE_FAULT_LIBRARY, -1, "MPI is already initialised in this process");
     return nullptr;
   }
   {
-    const CallWatch watch("MPI_Init", "a rank did not start", timeout_ms);
+    const CallWatchdog watchdog("MPI_Init", "a rank did not start", timeout_ms);
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
         provided < MPI_THREAD_SERIALIZED) {
-      fault_of(fault, DRIFTGATE_FAULT_ABSENT, -1, "this MPI does not let several threads call it in turn");
+      fault_of(fault, DRIFTGATE_FAULT_ABSENT, -1, "this MPI library does not support MPI_THREAD_SERIALIZED");
       return nullptr;
     }
   }
-  remember_termination();
+  record_termination();
   std::unique_ptr<MpiCollective> self(new MpiCollective);
   self->timeout_ms_ = timeout_ms;
   MPI_Comm_rank(MPI_COMM_WORLD, &self->rank_);
@@ -143,7 +143,7 @@ bool MpiCollective::poll_receive(Operation& operation, int source, driftgate_fau
     }
     if (arrival == Arrival::too_long) {
       fault_of(fault, DRIFTGATE_FAULT_CALLS, source,
-               "it sends another number of bytes than this rank expects");
+               "it sends a different number of bytes than this rank expects");
       return false;
     }
   }
@@ -161,16 +161,16 @@ bool MpiCollective::poll_receive(Operation& operation, int source, driftgate_fau
   return true;
 }
 
-/// True when a rank has said that it leaves.
-bool MpiCollective::poll_notes(driftgate_fault& fault) {
-  Message note;
-  if (start_receive(MPI_ANY_SOURCE, kNoteTag, DRIFTGATE_CAUSE_BYTES, note) == Arrival::nothing) return false;
-  MPI_Wait(&note.request, MPI_STATUS_IGNORE);  // short: it came with its envelope
-  if (note.bytes.size() < sizeof(Header)) return false;
-  const Header header = header_of(note.bytes);
+/// True when a departure notice of another rank has arrived.
+bool MpiCollective::poll_notices(driftgate_fault& fault) {
+  Message notice;
+  if (start_receive(MPI_ANY_SOURCE, kNoticeTag, DRIFTGATE_CAUSE_BYTES, notice) == Arrival::nothing) return false;
+  MPI_Wait(&notice.request, MPI_STATUS_IGNORE);  // short: a notice is small enough to arrive eagerly, with its envelope
+  if (notice.bytes.size() < sizeof(Header)) return false;
+  const Header header = header_of(notice.bytes);
   fault_of(fault, DRIFTGATE_FAULT_LEFT, header.rank,
-           std::string(reinterpret_cast<const char*>(note.bytes.data()) + sizeof(Header),
-                       note.bytes.size() - sizeof(Header)));
+           std::string(reinterpret_cast<const char*>(notice.bytes.data()) + sizeof(Header),
+                       notice.bytes.size() - sizeof(Header)));
   fault.error_code = header.error_code;
   return true;
 }
@@ -189,21 +189,21 @@ bool MpiCollective::poll(Operation& operation, driftgate_fault& fault) {
   for (std::size_t i = 0; i < operation.sends.size(); ++i) {
     if (!done(*operation.sends[i])) wait_for(operation.targets[i]);
   }
-  if (!over && fault.kind == DRIFTGATE_FAULT_NONE) poll_notes(fault);
+  if (!over && fault.kind == DRIFTGATE_FAULT_NONE) poll_notices(fault);
   return over && fault.kind == DRIFTGATE_FAULT_NONE;
 }
 
-/// Keeps what MPI may still write to or read from.
+/// Keeps the messages whose buffers MPI may still read or write.
 void MpiCollective::drop(Operation& operation) {
   const std::lock_guard lock(mutex_);
   for (auto* messages : {&operation.sends, &operation.receives}) {
     for (auto& message : *messages) {
-      if (message && !done(*message)) orphans_.push_back(std::move(message));
+      if (message && !done(*message)) abandoned_.push_back(std::move(message));
     }
   }
 }
 
-/// The fault of a wait that can not go on; none when it can.
+/// The fault that ends a wait; none while it may continue.
 std::int32_t MpiCollective::give_up(const Operation& operation, bool late, driftgate_fault& fault) const {
   const int first = operation.pending;
   for (int other = 0; other < size_ && !peers_.empty(); ++other) {
@@ -213,12 +213,12 @@ std::int32_t MpiCollective::give_up(const Operation& operation, bool late, drift
     return fault_of(fault, DRIFTGATE_FAULT_DIED, other,
                     "its process " + std::to_string(peers_[at].pid) + " has ended");
   }
-  if (termination_asked()) {
+  if (termination_requested()) {
     return fault_of(fault, DRIFTGATE_FAULT_ENDED, first,
-                    "the launcher ended the job (SIGTERM) while this rank was waited for; it does so when a "
+                    "the launcher sent SIGTERM while the other ranks waited for this rank; it does so when a "
                     "rank has died");
   }
-  if (left_) return fault_of(fault, DRIFTGATE_FAULT_LEFT, rank_, "this rank has given up");
+  if (left_) return fault_of(fault, DRIFTGATE_FAULT_LEFT, rank_, "this rank has already left after an error of its own");
   if (late) return fault_of(fault, DRIFTGATE_FAULT_DEADLINE, first, "");
   return 0;
 }
@@ -238,10 +238,11 @@ std::int32_t MpiCollective::exchange(Kind kind, std::uint32_t timeout_ms, const 
   auto next_check = Clock::now() + kLivenessInterval;
   auto pause = kShortestSleep;
   for (int polls = 0;; ++polls) {
-    // Taken before the poll: a process that was stopped itself looks once more before it blames another.
+    // Read before the poll, so that a process that was itself suspended polls once more before it reports
+    // another rank as late.
     const bool late = Clock::now() >= deadline;
     if (poll(operation, fault)) return 0;
-    const bool check = late || left_ || termination_asked() || Clock::now() >= next_check;
+    const bool check = late || left_ || termination_requested() || Clock::now() >= next_check;
     if (fault.kind == DRIFTGATE_FAULT_NONE && check) {
       give_up(operation, late, fault);
       next_check = Clock::now() + kLivenessInterval;
@@ -269,24 +270,24 @@ void MpiCollective::leave(std::uint32_t error_code, std::int32_t about, const ch
     if (other == rank_) continue;
     auto message = std::make_unique<Message>();
     message->bytes = framed(header, cause);
-    MPI_Isend(message->bytes.data(), static_cast<int>(message->bytes.size()), MPI_BYTE, other, kNoteTag,
+    MPI_Isend(message->bytes.data(), static_cast<int>(message->bytes.size()), MPI_BYTE, other, kNoticeTag,
               MPI_COMM_WORLD, &message->request);
-    notes_.push_back(std::move(message));
+    notices_.push_back(std::move(message));
   }
 }
 
 void MpiCollective::close(std::int32_t exit_code) {
   if (!left_) {
-    const CallWatch watch("MPI_Finalize", "a rank did not end", timeout_ms_);
+    const CallWatchdog watchdog("MPI_Finalize", "a rank did not end", timeout_ms_);
     MPI_Finalize();
     return;
   }
-  const auto until = Clock::now() + kNoteTime;
+  const auto until = Clock::now() + kNoticeTime;
   const auto on_their_way = [this] {
-    return std::ranges::all_of(notes_, [](const auto& note) { return done(*note); });
+    return std::ranges::all_of(notices_, [](const auto& notice) { return done(*notice); });
   };
   while (!on_their_way() && Clock::now() < until) std::this_thread::sleep_for(kLongestSleep);
-  if (rank_ != 0) std::this_thread::sleep_for(kOthersTime);
+  if (rank_ != 0) std::this_thread::sleep_for(kReportTime);
   std::fflush(nullptr);
   MPI_Abort(MPI_COMM_WORLD, exit_code);
 }

@@ -11,31 +11,31 @@
 
 namespace driftgate::gpu::mpi {
 
-/// What stands before the bytes of every message, so that ranks that make different calls are noticed.
+/// The header of every message, which reveals ranks that make different calls.
 struct Header {
-  std::uint64_t number = 0;  ///< of the operation; ranks count alike
+  std::uint64_t number = 0;  ///< of the operation, counted alike on every rank
   std::uint64_t bytes = 0;
   std::uint32_t kind = 0;
-  std::uint32_t error_code = 0;  ///< of a note of leaving
-  std::int32_t rank = -1;        ///< whom the note is about
+  std::uint32_t error_code = 0;  ///< of a departure notice
+  std::int32_t rank = -1;        ///< the rank that the notice is about
   std::uint32_t reserved = 0;
 };
 
-/// A message on its way. Destroying it leaves the transfer to MPI, whose buffers must then live on.
+/// A message under way. Destroying it while MPI still uses its buffer is an error of the caller.
 struct Message {
   std::vector<std::byte> bytes;
   MPI_Request request = MPI_REQUEST_NULL;
 };
 
-/// A header and its bytes in one piece.
+/// A header and the bytes that follow it, in one buffer.
 [[nodiscard]] std::vector<std::byte> framed(const Header& header, const void* data);
 [[nodiscard]] Header header_of(const std::vector<std::byte>& message);
 
-/// Starts to receive the next message of `source` with `tag`, if one is there. The receiver reads the bytes
-/// once `arrived` says so. At most `most_bytes` are accepted: a longer one is a fault of the sender.
+/// Starts to receive the next message from `source` with `tag`, if there is one; its bytes are valid once
+/// `done` returns true. A message of more than `most_bytes` is a fault of the sender.
 enum class Arrival : std::uint8_t { nothing, coming, too_long };
 [[nodiscard]] Arrival start_receive(int source, int tag, std::size_t most_bytes, Message& out);
-/// Whether the transfer is over.
+/// Whether the transfer has completed.
 [[nodiscard]] bool done(Message& message);
 
 }  // namespace driftgate::gpu::mpi

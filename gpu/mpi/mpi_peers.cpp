@@ -38,7 +38,7 @@ bool has_ended(const Peer& peer) {
   return text[end + 2] == 'Z' || text[end + 2] == 'X';
 }
 
-void remember_termination() {
+void record_termination() {
   struct sigaction before {};
   if (::sigaction(SIGTERM, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
   struct sigaction handler {};
@@ -46,7 +46,7 @@ void remember_termination() {
   ::sigaction(SIGTERM, &handler, nullptr);
 }
 
-bool termination_asked() {
+bool termination_requested() {
   return terminated != 0;
 }
 

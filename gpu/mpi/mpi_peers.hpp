@@ -5,7 +5,7 @@
 
 namespace driftgate::gpu::mpi {
 
-/// Where a rank runs: its process and a digest of host and process namespace.
+/// Where a rank runs: its process id, and a digest of its host and process namespace.
 struct Peer {
   std::int64_t pid = 0;
   std::uint64_t host = 0;
@@ -15,9 +15,11 @@ struct Peer {
 /// Whether a process that is on the same host as this one has ended.
 [[nodiscard]] bool has_ended(const Peer& peer);
 
-/// From now on SIGTERM, which launchers send before they kill, is remembered instead of ending the process at
-/// once, so that the wait that it ends can say what it was for. A handler that is there already stays.
-void remember_termination();
-[[nodiscard]] bool termination_asked();
+/// Installs a handler for SIGTERM, unless there is one already. Launchers send SIGTERM before they kill a
+/// job; the handler records it instead of ending the process, so that the current wait can report which rank
+/// it waited for.
+void record_termination();
+/// Whether SIGTERM was recorded.
+[[nodiscard]] bool termination_requested();
 
 }  // namespace driftgate::gpu::mpi

@@ -31,7 +31,7 @@ bool accepted(ncclResult_t result) {
   return result == ncclSuccess || result == ncclInProgress;
 }
 
-/// Device memory that grows.
+/// A block of device memory that only grows.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
@@ -64,13 +64,15 @@ struct NcclCollective::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
-  /// Copies `in` bytes from `from`, runs `enqueue`, waits for it and copies `out` bytes to `to`.
+  /// Copies `in` bytes from `from` to the device, runs `enqueue`, waits for it, and copies `out` bytes to
+  /// `to`.
   std::int32_t run(std::uint32_t timeout_ms, const void* from, std::uint64_t in, void* to, std::uint64_t out,
                    const Enqueue& enqueue, driftgate_fault& fault);
-  /// Polls until `over`, the deadline, an asynchronous error or `leave`.
+  /// Polls until `over` returns success, the deadline has passed, an asynchronous error occurs or `leave` is
+  /// called.
   std::int32_t wait(std::uint32_t timeout_ms, const std::function<cudaError_t()>& over,
                     driftgate_fault& fault);
-  /// Makes room on the device; 0 or the kind of the fault.
+  /// Allocates device memory; returns 0 or the kind of the fault.
   std::int32_t reserve(std::uint64_t in, std::uint64_t out, driftgate_fault& fault);
   void abort();
 
@@ -122,7 +124,7 @@ std::unique_ptr<NcclCollective> NcclCollective::open(const driftgate_collective_
   static_assert(sizeof(id) == DRIFTGATE_COLLECTIVE_ID_BYTES);
   std::memcpy(&id, config.id, sizeof(id));
   ncclConfig_t options = NCCL_CONFIG_INITIALIZER;
-  options.blocking = 0;  // so that the start has a deadline, too
+  options.blocking = 0;  // so that the initialisation can time out too
   const ncclResult_t started = ncclCommInitRankConfig(&self->state_->comm, static_cast<int>(config.size), id,
                                                       static_cast<int>(config.rank), &options);
   if (!accepted(started)) {
@@ -175,7 +177,7 @@ std::int32_t NcclCollective::State::wait(std::uint32_t timeout_ms, const std::fu
     }
     if (left) {
       abort();
-      return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the wait ended", "this rank has given up");
+      return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the wait ended", "this rank has left");
     }
     if (late) {
       abort();
@@ -189,12 +191,12 @@ std::int32_t NcclCollective::State::run(std::uint32_t timeout_ms, const void* fr
                                         void* to, std::uint64_t out, const Enqueue& enqueue,
                                         driftgate_fault& fault) {
   if (comm == nullptr)
-    return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the communicator", "was aborted before");
+    return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the communicator", "was aborted by an earlier error");
   if (left) {
     abort();
-    return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the call was not begun", "this rank has given up");
+    return fault_of(fault, DRIFTGATE_FAULT_LIBRARY, "the call was not started", "this rank has left");
   }
-  // The current device is a matter of the calling thread, and calls come from several.
+  // The current device is a property of the calling thread, and calls come from several threads.
   if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess)
     return cuda_fault(fault, "cudaSetDevice", error);
   if (in > 0) {
@@ -205,14 +207,14 @@ std::int32_t NcclCollective::State::run(std::uint32_t timeout_ms, const void* fr
     abort();
     return nccl_fault(fault, "NCCL", result);
   }
-  // A call of a communicator that does not block is on the stream once its state says so.
+  // A call on a nonblocking communicator has been enqueued once its state is no longer ncclInProgress.
   if (const auto kind = wait(
           timeout_ms, [this] { return cudaStreamQuery(stream); }, fault);
       kind != 0)
     return kind;
   if (out == 0) return 0;
-  // Only now: a copy to pageable memory returns when it is done, and put behind the exchange it would wait
-  // for the other ranks without a deadline.
+  // Started only now: a copy to pageable memory blocks until it is done, so that behind the exchange it would
+  // wait for the other ranks without a deadline.
   cudaError_t error = cudaMemcpyAsync(to, receive.data(), out, cudaMemcpyDeviceToHost, stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
   return error == cudaSuccess ? 0 : cuda_fault(fault, "copy from the device", error);
@@ -242,7 +244,7 @@ std::int32_t NcclCollective::gather(std::uint32_t timeout_ms, const void* mine, 
       auto* place = static_cast<std::byte*>(state.receive.data()) + other * bytes;
       ncclRecv(place, bytes, ncclUint8, static_cast<int>(other), state.comm, state.stream);
     }
-    return ncclGroupEnd();  // reports what the calls inside the group did
+    return ncclGroupEnd();  // returns the errors of the calls in the group
   };
   return state.run(timeout_ms, mine, bytes, all, rank_ == 0 ? bytes * size_ : 0, enqueue, fault);
 }

@@ -7,12 +7,12 @@
 
 namespace driftgate::gpu::nccl {
 
-/// Writes the fault and returns its kind.
+/// Fills in the fault and returns its kind.
 std::int32_t fault_of(driftgate_fault& fault, std::uint32_t kind, const char* what, const char* reason);
 
-/// The collective over the devices of a NCCL communicator. Bytes are copied to the device, exchanged and
-/// copied back. A wait polls the stream and the communicator's asynchronous error; at the deadline the
-/// communicator is aborted. NCCL does not say which rank was missing.
+/// A collective over the devices of an NCCL communicator. Bytes are copied to the device, exchanged and
+/// copied back. A wait polls the stream and the asynchronous error of the communicator; at the deadline the
+/// communicator is aborted. NCCL does not report which rank was missing.
 class NcclCollective {
  public:
   static std::unique_ptr<NcclCollective> open(const driftgate_collective_config& config,
@@ -28,11 +28,11 @@ class NcclCollective {
   std::int32_t gather(std::uint32_t timeout_ms, const void* mine, std::uint64_t bytes, void* all,
                       driftgate_fault& fault);
   std::int32_t broadcast(std::uint32_t timeout_ms, void* data, std::uint64_t bytes, driftgate_fault& fault);
-  /// A wait in another thread ends and aborts the communicator.
+  /// Ends a wait in another thread and aborts the communicator.
   void leave();
 
  private:
-  struct State;  ///< NCCL's and CUDA's part
+  struct State;  ///< holds the types of NCCL and CUDA
   NcclCollective();
 
   std::uint32_t rank_ = 0, size_ = 1;

@@ -20,7 +20,7 @@ double tv_term(double p, double q) {
   return std::abs(p - q) / 2;
 }
 
-/// a·log(a/b) − a + b: the summand of KL(a‖b), not negative.
+/// a·log(a/b) − a + b: the summand of KL(a‖b), which is never negative.
 double kl_term(double a, double b) {
   if (a == 0) return b;
   if (b == 0) return kInfinity;
@@ -50,7 +50,7 @@ double chi2_term(double p, double q) {
   return q == 0 ? kInfinity : (p - q) * (p - q) / q;
 }
 
-/// The term is least at the corner of the box that is nearest to p = q.
+/// The term is smallest at the corner of the box that is nearest to p = q.
 double least(Term term, const MassPair& box) {
   if (box.p.lower > box.q.upper) return term(box.p.lower, box.q.upper);
   if (box.q.lower > box.p.upper) return term(box.p.upper, box.q.lower);
@@ -78,7 +78,7 @@ double lower_bound(const Support& support, Term term) {
   return shared + std::max(merged, split);
 }
 
-/// `tail_weight`: the term of masses that share nothing, for each unit of mass of either kernel.
+/// `tail_weight`: the term of masses that do not overlap, for each unit of mass of either kernel.
 double upper_bound(const Support& support, Term term, double tail_weight) {
   double sum = 0;
   for (const MassPair& box : support.shared) sum += largest(term, box);
@@ -86,9 +86,9 @@ double upper_bound(const Support& support, Term term, double tail_weight) {
   return sum + tail_weight * (support.tail.p.upper + support.tail.q.upper);
 }
 
-/// q(A) − p(A) for a set A on which q is larger: tokens of H, and those that inf alone named. Of the latter p
-/// has at most `cap` each and `unnamed` together, so that the likelier ones are worth taking one by one, or
-/// all of them at the price of `unnamed`.
+/// q(A) − p(A) for a set A on which q is larger: tokens of H, and tokens that only inf reported. p gives each
+/// of the latter at most `cap`, and all together at most `unnamed`: either the most likely ones are included
+/// one by one, or all of them at the price of `unnamed`.
 double one_sided_tv(const std::vector<MassPair>& shared, const std::vector<MassPair>& alone, double unnamed,
                     bool inf_larger) {
   double on_shared = 0;

@@ -4,39 +4,40 @@
 
 namespace driftgate::gpu {
 
-/// A figure that is known to lie in [lower, upper]; upper may be infinite.
+/// A figure that lies in [lower, upper]; upper may be infinite.
 struct Interval {
   double lower = 0, upper = 0;
 };
 
-/// Masses that the two kernels give to one token, or to the tokens of one set together.
+/// Probability masses that the two kernels give to one token or to a set of tokens.
 struct MassPair {
   Interval p, q;
 };
 
-/// What is known of two distributions of which only parts are known (docs/design/measurement.md, "Bounds").
+/// Two distributions that are known only in part (docs/design/measurement.md, "Bounds").
 struct Support {
-  /// Tokens whose probability both kernels told: the set H.
+  /// Tokens whose probability both kernels reported: the set H.
   std::vector<MassPair> shared;
   /// The masses α and β of everything else.
   MassPair tail;
-  /// Tokens of which one kernel alone told its probability. The other's lies under the least that it listed,
-  /// or under all that it left over.
+  /// Tokens whose probability only one kernel reported. The other kernel gives them at most the probability
+  /// of its least likely listed token, and at most the mass that it has not reported.
   std::vector<MassPair> only_train, only_inf;
-  /// What neither kernel named.
+  /// The mass of the tokens that neither kernel reported.
   MassPair rest;
-  /// Mass that train named nowhere, and the same for inf.
+  /// The mass that train has not reported for any token, and the same for inf.
   double unnamed_train = 0, unnamed_inf = 0;
-  /// Every token of the vocabulary is in `shared`: there is no tail.
+  /// Whether `shared` holds every token of the vocabulary, so that there is no tail.
   bool complete = false;
 };
 
-/// Bounds of the divergences over every pair of distributions that `support` allows.
+/// Bounds of the divergences (docs/design/measurement.md, "Bounds") over every pair of distributions that
+/// `support` allows.
 ///
-/// Lower: a divergence of this kind is a sum of terms that are jointly convex and homogeneous in (p, q), so
-/// that merging tokens can only lessen it (Csiszár 1967, the log-sum inequality), and each term is least
-/// where p and q are nearest. Two ways of merging are tried, H with one tail, and H with each token that one
-/// kernel named, and the larger is taken. Upper: p and q share nothing outside H.
+/// Lower bounds: each divergence is a sum of terms that are jointly convex and homogeneous in (p, q), so that
+/// merging tokens can only make it smaller (the log-sum inequality; Csiszár 1967), and each term is smallest
+/// where p and q are nearest. Two mergers are tried, H with one tail, and H with each token that only one
+/// kernel reported; the larger result counts. Upper bounds: p and q share nothing outside H.
 struct DivergenceBounds {
   Interval tv, kl_train_inf, kl_inf_train, js, hellinger2, chi2;
 };

@@ -21,10 +21,10 @@ namespace {
 
 constexpr std::uint64_t kRowsBetweenChecks = 8'192;
 
-/// One kernel's part of a row, as read from its capture.
+/// The data of one kernel for a row, as read from its capture.
 struct ReadSide {
   std::vector<ListedToken> list;
-  std::optional<double> realised;
+  std::optional<double> target_logprob;
   std::uint64_t nonfinite = 0;
 };
 
@@ -32,33 +32,33 @@ void read_side(const Capture& capture, std::uint64_t row, ReadSide& out) {
   capture.list(row, out.list);
   out.nonfinite = static_cast<std::uint64_t>(
       std::ranges::count_if(out.list, [](const ListedToken& t) { return std::isnan(t.logprob); }));
-  // A value over 0 is a rounding of 0, or a finding that decides.
+  // A value above 0 is a rounding error of 0, or else a deciding finding.
   for (ListedToken& token : out.list) token.logprob = std::min(token.logprob, 0.0F);
-  out.realised.reset();
+  out.target_logprob.reset();
   if (capture.logprobs().empty()) return;
   const double value = capture.logprobs()[static_cast<std::size_t>(row)];
   if (is_unknown_logprob(value)) return;
   if (!std::isfinite(value)) {
     ++out.nonfinite;
   } else {
-    out.realised = std::min(value, 0.0);
+    out.target_logprob = std::min(value, 0.0);
   }
 }
 
-/// Mode, lists' length, bounded metrics and what the ingest checks found.
+/// Fills in mode, length of the lists, bounded metrics and the findings of the checks.
 Result<PartialInfo> partial_info(const Capture& train, const Capture& inf, const std::string& device,
                                  std::uint32_t top_k, bool wants_rows) {
   const std::string_view mode = to_string(train.mode());
   if (device != "cpu") {
     return schema::fail(
         ErrorCode::unsupported,
-        fmt::format("captures in {} mode are measured on the cpu, and the device is {}", mode, device));
+        fmt::format("captures in {} mode are measured on the cpu only, but the device is {}", mode, device));
   }
   if (wants_rows) {
     return schema::fail(
         ErrorCode::unsupported,
-        fmt::format("captures in {} mode give bounds and not figures of each row, so the rows "
-                    "can not be written; capture logits",
+        fmt::format("captures in {} mode give bounds instead of figures of each row, so the rows "
+                    "cannot be written; capture full logits",
                     mode));
   }
   if (top_k == 0 || top_k > cpu::kMaxTopK)
@@ -93,8 +93,8 @@ Result<void> run_partial(const Capture& train, const Capture& inf, std::uint32_t
     input.vocabulary = train.vocabulary();
     input.top_k = top_k;
     if (train.has_tokens()) input.token = train.token_ids()[at];
-    input.train = {a.list, a.realised, train_error};
-    input.inf = {b.list, b.realised, inf_error};
+    input.train = {a.list, a.target_logprob, train_error};
+    input.inf = {b.list, b.target_logprob, inf_error};
     const std::uint64_t nonfinite = a.nonfinite + b.nonfinite;
     const PartialRow figures = nonfinite == 0 ? measure_partial_row(input) : PartialRow{};
     accumulator.add_partial(train.positions()[at], input.token.value_or(-1), figures, nonfinite);
@@ -108,8 +108,8 @@ void note_unknown_rows(MeasurementTable& table) {
   table.partial.findings.push_back(
       {kUnknownRows, "both", false, table.partial.unknown_rows, table.rows,
        fmt::format(
-           "{} of {} rows name no token that the other kernel names too: nothing is known of them but "
-           "that they exist, and unknown is not zero",
+           "in {} of {} rows the kernels reported no token in common: nothing is known of these rows, and "
+           "unknown is not zero",
            table.partial.unknown_rows, table.rows)});
 }
 

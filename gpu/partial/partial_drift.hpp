@@ -7,8 +7,9 @@
 namespace driftgate::gpu {
 
 /// `measure` for comparable captures that hold only a part of each distribution (docs/design/measurement.md,
-/// "Partly known distributions"). `wants_rows`: the caller asked for figures of single rows, which are bounds
-/// here: an `unsupported` error, as is a device other than the CPU.
+/// "Partly known distributions"). `wants_rows`: whether the caller asked for the figures of single rows.
+/// Errors: those of `measure`; unsupported for `wants_rows`, since the figures of rows are bounds here, and
+/// for a device other than the CPU.
 [[nodiscard]] schema::Result<MeasurementTable> measure_partial(const Capture& train, const Capture& inf,
                                                                const Corpus* corpus,
                                                                const MeasureOptions& options,

@@ -32,11 +32,11 @@ void grow(Interval& sum, const Interval& part) {
   sum.upper += part.upper;
 }
 
-/// One kernel's tokens by id, with the realised one among them where its log-probability is known.
+/// The tokens of one kernel by id, including the target token where its log-probability is known.
 struct Named {
   std::vector<ListedToken> tokens;  ///< by id
-  double cap = 1;                   ///< a token that is not here is at most so likely
-  Interval unnamed{0, 1};           ///< mass of all tokens that are not here
+  double cap = 1;                   ///< upper bound of the probability of any other token
+  Interval unnamed{0, 1};           ///< mass of all other tokens
 };
 
 Named name_tokens(const PartialInput& input, const PartialSide& side) {
@@ -46,10 +46,10 @@ Named name_tokens(const PartialInput& input, const PartialSide& side) {
   if (input.mode == CaptureMode::topk && !side.list.empty()) {
     out.cap = least_listed(side, input.token);
   }
-  if (input.token && side.realised) {
+  if (input.token && side.target_logprob) {
     const auto place = std::ranges::lower_bound(out.tokens, *input.token, {}, &ListedToken::id);
     if (place == out.tokens.end() || place->id != *input.token) {
-      out.tokens.insert(place, {*input.token, static_cast<float>(*side.realised)});
+      out.tokens.insert(place, {*input.token, static_cast<float>(*side.target_logprob)});
     }
   }
   Interval named;
@@ -65,7 +65,7 @@ struct Shared {
   double log_p = 0, log_q = 0;
 };
 
-/// Splits the tokens into those that both named and those that one named.
+/// Splits the tokens into those that both kernels reported and those that one kernel reported.
 std::vector<Shared> fill_support(const PartialInput& input, const Named& train, const Named& inf,
                                  Support& out) {
   std::vector<Shared> shared;
@@ -101,7 +101,7 @@ std::vector<Shared> fill_support(const PartialInput& input, const Named& train, 
   return shared;
 }
 
-/// Bounds of −x·log x over a range, by its ends and its peak at 1/e.
+/// Bounds of −x·log x over a range, from its ends and its maximum at 1/e.
 Interval entropy_term(const Interval& x) {
   const auto f = [](double v) { return v > 0 ? -v * std::log(v) : 0.0; };
   constexpr double kPeak = 0.36787944117144233;
@@ -115,7 +115,8 @@ Interval entropy_bounds(const Named& named, const LogprobError& error, std::uint
   for (const ListedToken& token : named.tokens) grow(sum, entropy_term(mass_of(token.logprob, error)));
   const Interval& tail = named.unnamed;
   if (tail.upper == 0) return sum;
-  // Every unnamed token is at most min(cap, tail): −log of each is at least −log of that.
+  // Every other token has a probability of at most min(cap, tail), so that −log of it is at least −log of
+  // that.
   if (tail.lower > 0) sum.lower += tail.lower * -std::log(std::min(named.cap, tail.upper));
   if (vocabulary == 0) {
     sum.upper = kInfinity;
@@ -141,14 +142,14 @@ double least_span(const std::vector<Shared>& shared, const PartialInput& input) 
 }
 
 std::optional<double> logprob_of(const PartialInput& input, const PartialSide& side) {
-  if (side.realised || !input.token) return side.realised;
+  if (side.target_logprob || !input.token) return side.target_logprob;
   const auto found = std::ranges::find(side.list, *input.token, &ListedToken::id);
   if (found == side.list.end()) return std::nullopt;
   return found->logprob;
 }
 
-/// The estimate's set must not depend on which token was realised, so the least of a full list, which may be
-/// an appended one, is never in it.
+/// The set of the estimate must not depend on which token was sampled, so the least of a full list, which may
+/// be an appended one, is never in it.
 std::optional<double> kl_estimate(const PartialInput& input, const PartialRow& row) {
   if (input.mode == CaptureMode::realised || !input.token || !row.logprob_train || !row.logprob_inf) {
     return std::nullopt;
@@ -175,7 +176,7 @@ std::vector<Metric> bounded_metrics(CaptureMode mode) {
   std::vector<Metric> out{Metric::logit_span, Metric::tv,         Metric::kl_train_inf, Metric::kl_inf_train,
                           Metric::js,         Metric::hellinger2, Metric::chi2};
   if (mode == CaptureMode::realised) {
-    out.erase(out.begin());  // one token has no span
+    out.erase(out.begin());  // a single token has no span
     return out;
   }
   out.insert(out.begin(), Metric::logit_max_abs);
@@ -209,7 +210,8 @@ PartialRow measure_partial_row(const PartialInput& input) {
   at(row, Metric::entropy_train) = entropy_bounds(train, input.train.error, input.vocabulary);
   at(row, Metric::entropy_inf) = entropy_bounds(inf, input.inf.error, input.vocabulary);
   PartialInput tops = input;
-  if (input.mode == CaptureMode::matched) {  // the realised token may be the top and not among the chosen ids
+  if (input.mode == CaptureMode::matched) {  // the target token may be the most likely one without being
+                                             // among the chosen ids
     tops.train.list = train.tokens;
     tops.inf.list = inf.tokens;
   }

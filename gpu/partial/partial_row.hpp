@@ -12,22 +12,21 @@
 
 namespace driftgate::gpu {
 
-/// How far a stored log-probability l may lie from the one that the kernel computed:
-/// |l|·relative + absolute.
+/// The largest error of a stored log-probability l, in nats: |l|·relative + absolute.
 struct LogprobError {
   double relative = 0x1p-24;  ///< float32
   double absolute = 0;
   bool operator==(const LogprobError&) const = default;
 };
 
-/// Engines sum their softmax in float32, so that the masses that they list may add up to this much too much
-/// or too little. Every tail is widened by it.
+/// Engines compute their softmax in float32, so that the listed masses may add up to this much too much or
+/// too little. Every tail is widened by it.
 inline constexpr double kMassError = 2e-6;
 
-/// What one kernel told of one row.
+/// What one kernel reported for one row.
 struct PartialSide {
   std::span<const ListedToken> list;  ///< any order, no id twice, no NaN
-  std::optional<double> realised;     ///< log-probability of the realised token
+  std::optional<double> target_logprob;  ///< log-probability of the target token
   LogprobError error;
 };
 
@@ -35,35 +34,35 @@ struct PartialSide {
 struct PartialInput {
   CaptureMode mode{};
   PartialSide train, inf;
-  std::optional<std::int64_t> token;  ///< the realised one
-  std::uint32_t columns = 0;          ///< K of the captures: the longest list
-  std::uint32_t vocabulary = 0;       ///< 0 = unknown
+  std::optional<std::int64_t> token;  ///< the target token
+  std::uint32_t columns = 0;          ///< K of the captures, the length of the longest list
+  std::uint32_t vocabulary = 0;       ///< 0: unknown
   std::uint32_t top_k = 10;           ///< of topk_overlap
 };
 
-/// The figures of one row of which only parts of the distributions are known.
+/// The figures of one row whose distributions are known only in part.
 struct PartialRow {
-  /// By metric; NaN where this mode says nothing of it.
+  /// By metric; NaN where this mode gives no bounds for it.
   std::array<Interval, kRowMetricCount> bounds;
-  /// Mass outside the tokens that both kernels named, at most.
+  /// Upper bounds of the mass outside the tokens that both kernels reported.
   double tail_train = 1, tail_inf = 1;
-  /// Log-probabilities of the realised token, where known.
+  /// Log-probabilities of the target token, where known.
   std::optional<double> logprob_train, logprob_inf;
   /// Probability of each kernel's most likely token, where known.
   std::optional<double> top_train, top_inf;
-  /// An unbiased estimate of KL(q‖p) from lists and a token that K_inf sampled without filters: terms of the
-  /// lists exactly, and w − 1 − log w of a token outside them.
+  /// An unbiased estimate of KL(q‖p) from the lists and a token that K_inf sampled without filters: the exact
+  /// terms of the listed tokens, and w − 1 − log w for a token outside them.
   std::optional<double> kl_estimate;
   bool unknown =
-      false;  ///< neither kernel named a token that the other named: the bounds are the trivial ones
+      false;  ///< the kernels reported no token in common, so that the bounds are trivial
 };
 
 /// The metrics whose figures are bounds in a mode, in the order of Metric.
 [[nodiscard]] std::vector<Metric> bounded_metrics(CaptureMode mode);
 
-/// Bounds of the figures of one row (docs/design/measurement.md, "Bounds"). In mode topk a token that is not
-/// listed is no more likely than the least listed one. The realised token may have been appended to the list
-/// by the engine: when it is the least of its list it is known and not counted as listed.
+/// Bounds of the figures of one row (docs/design/measurement.md, "Bounds"). In mode topk an unlisted token is
+/// at most as likely as the least likely listed one. The engine may have appended the target token to its
+/// list: where it is the least likely of the list, its probability is known, but it does not count as listed.
 [[nodiscard]] PartialRow measure_partial_row(const PartialInput& input);
 
 }  // namespace driftgate::gpu

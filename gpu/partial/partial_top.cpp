@@ -10,7 +10,7 @@ namespace driftgate::gpu {
 
 namespace {
 
-/// Most likely first, ties to the lowest id.
+/// Orders tokens by falling probability, ties by ascending id.
 bool before(const ListedToken& a, const ListedToken& b) {
   return a.logprob != b.logprob ? a.logprob > b.logprob : a.id < b.id;
 }
@@ -21,22 +21,22 @@ std::vector<ListedToken> in_order(std::span<const ListedToken> list) {
   return out;
 }
 
-/// The list's tokens that are among the most likely ones, most likely first: without the realised token where
-/// none of the others is less likely for certain, since it may have been appended.
+/// The tokens of the list that are the most likely ones, most likely first. The target token is left out
+/// where no other token is certainly less likely, since it may have been appended.
 std::vector<ListedToken> most_likely(const PartialSide& side, std::optional<std::int64_t> token) {
   std::vector<ListedToken> out = in_order(side.list);
   if (out.empty() || !token) return out;
-  const auto realised = std::ranges::find(out, *token, &ListedToken::id);
-  if (realised == out.end()) return out;
-  const double least = out.back().logprob, own = realised->logprob;
-  if (own - error_of(own, side.error) <= least + error_of(least, side.error)) out.erase(realised);
+  const auto target = std::ranges::find(out, *token, &ListedToken::id);
+  if (target == out.end()) return out;
+  const double least = out.back().logprob, own = target->logprob;
+  if (own - error_of(own, side.error) <= least + error_of(least, side.error)) out.erase(target);
   return out;
 }
 
-/// The tokens that may be the most likely one. `unnamed`: mass that some token outside may hold.
+/// The tokens that may be the most likely one. `unnamed`: mass that a token outside the list may have.
 struct Top {
   std::vector<std::int64_t> ids;
-  bool other = false;  ///< a token outside the list may be it
+  bool other = false;  ///< a token outside the list may be the most likely one
 };
 
 Top top_of(const PartialInput& input, const PartialSide& side, double unnamed) {
@@ -52,7 +52,7 @@ Top top_of(const PartialInput& input, const PartialSide& side, double unnamed) {
   return out;
 }
 
-/// Whether the last of the first k tokens is beyond doubt likelier than the next.
+/// Whether the last of the first k tokens is certainly more likely than the next one.
 bool cut_is_sure(const PartialSide& side, const std::vector<ListedToken>& order, std::size_t k,
                  std::optional<std::int64_t> token) {
   if (order.size() < k || k == 0) return true;
@@ -62,9 +62,9 @@ bool cut_is_sure(const PartialSide& side, const std::vector<ListedToken>& order,
   };
   if (order.size() > k && !below(order[k])) return false;
   if (!token || order.size() == side.list.size()) return true;
-  // The realised token was left out of the order and may belong before the cut.
-  const auto realised = std::ranges::find(side.list, *token, &ListedToken::id);
-  return realised == side.list.end() || below(*realised);
+  // The target token was left out of the order and may belong before the cut.
+  const auto target = std::ranges::find(side.list, *token, &ListedToken::id);
+  return target == side.list.end() || below(*target);
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ Interval overlap_bounds(const PartialInput& input) {
   std::ranges::set_intersection(a, b, std::back_inserter(common_tokens), {}, &ListedToken::id,
                                 &ListedToken::id);
   const std::size_t common = common_tokens.size();
-  // A place that a short list leaves open may hold a token of the other's list, or one of neither.
+  // A free place of a short list may be taken by a token of the other list, or by one of neither.
   const std::size_t open = (k - a.size()) + (k - b.size());
   const auto whole = static_cast<double>(k);
   return {static_cast<double>(common) / whole, static_cast<double>(std::min(k, common + open)) / whole};
@@ -124,7 +124,7 @@ Interval margin_bounds(const PartialInput& input) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const PartialSide& side = input.train;
   if (most_likely(side, input.token).size() < 2) return {0, kInfinity};
-  // The two largest of the values at their least, and at their most.
+  // The two largest of the lower bounds, and of the upper bounds.
   std::array<double, 2> least{-kInfinity, -kInfinity}, most = least;
   const auto offer = [](std::array<double, 2>& top, double value) {
     top[1] = std::max(top[1], std::min(top[0], value));

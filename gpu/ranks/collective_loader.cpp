@@ -27,12 +27,12 @@ struct Plugin {
   const Table* table;
 };
 
-/// `purpose`: what was asked for, in the words of the command line.
+/// `purpose`: what was requested, for error messages.
 Result<Plugin> load(const std::string& name, const std::string& purpose, const std::string& remedy) {
   auto library = PluginLibrary::open(name);
   if (!library) {
     return schema::fail(ErrorCode::unavailable,
-                        fmt::format("{} and its library {} can not be loaded ({}); {}", purpose, name,
+                        fmt::format("{}, but the library {} cannot be loaded ({}); {}", purpose, name,
                                     library.error().message, remedy));
   }
   const auto entry = reinterpret_cast<driftgate_collective_fn>(library->symbol(DRIFTGATE_COLLECTIVE_SYMBOL));
@@ -42,8 +42,8 @@ Result<Plugin> load(const std::string& name, const std::string& purpose, const s
   }
   if (table->version != DRIFTGATE_COLLECTIVE_VERSION || table->struct_size < sizeof(Table)) {
     return schema::fail(ErrorCode::unsupported,
-                        fmt::format("{} has interface version {}, this program needs {}; use program and "
-                                    "library of one build",
+                        fmt::format("{} has interface version {}, but this program needs version {}; use a "
+                                    "program and a library of the same build",
                                     name, table->version, DRIFTGATE_COLLECTIVE_VERSION));
   }
   return Plugin{std::move(*library), table};
@@ -53,7 +53,8 @@ std::uint32_t milliseconds_of(milliseconds timeout) {
   return static_cast<std::uint32_t>(std::clamp<milliseconds::rep>(timeout.count(), 1, UINT32_MAX));
 }
 
-/// A fault as an error of `operation`; `self` is blamed where the library knows no rank.
+/// Converts a fault to an error of `operation`; where the library names no rank, it is attributed to this
+/// rank, `self`.
 schema::Error error_of(const driftgate_fault& fault, const char* operation, const Wait& wait,
                        std::uint32_t self, std::uint32_t size) {
   const std::uint32_t rank = fault.rank < 0 ? self : static_cast<std::uint32_t>(fault.rank);
@@ -70,10 +71,10 @@ schema::Error error_of(const driftgate_fault& fault, const char* operation, cons
                                       std::chrono::duration<double>(wait.timeout).count()),
                           rank, size);
       }
-      return rank_error(
-          ErrorCode::deadline_exceeded, operation, wait,
-          fmt::format("no sign of it within {:.3g} s", std::chrono::duration<double>(wait.timeout).count()),
-          rank, size);
+      return rank_error(ErrorCode::deadline_exceeded, operation, wait,
+                        fmt::format("the rank did not respond within {:.3g} s",
+                                    std::chrono::duration<double>(wait.timeout).count()),
+                        rank, size);
     case DRIFTGATE_FAULT_DIED:
     case DRIFTGATE_FAULT_ENDED:
     case DRIFTGATE_FAULT_ABSENT:
@@ -153,7 +154,7 @@ Result<std::unique_ptr<Collective>> start(Plugin plugin, const driftgate_collect
   driftgate_fault fault{};
   void* handle = nullptr;
   if (plugin.table->open(&config, &handle, &fault) != DRIFTGATE_FAULT_NONE) {
-    return std::unexpected(error_of(fault, plugin.table->name, {"start of the ranks", timeout}, config.rank,
+    return std::unexpected(error_of(fault, plugin.table->name, {"starting the ranks", timeout}, config.rank,
                                     std::max(1U, config.size)));
   }
   return std::make_unique<PluginCollective>(std::move(plugin), handle);
@@ -174,7 +175,7 @@ std::uint32_t local_size() {
 }
 
 Result<std::unique_ptr<Collective>> open_mpi(milliseconds timeout, const std::string& library) {
-  auto plugin = TRY(load(library, "ranks over MPI were asked for",
+  auto plugin = TRY(load(library, "ranks over MPI were requested",
                          "build it with libopenmpi-dev installed, or start one process with --ranks N"));
   driftgate_collective_config config{};
   config.struct_size = sizeof(config);
@@ -184,8 +185,8 @@ Result<std::unique_ptr<Collective>> open_mpi(milliseconds timeout, const std::st
 
 Result<std::unique_ptr<Collective>> open_nccl(Collective& bootstrap, std::int32_t device,
                                               milliseconds timeout, const std::string& library) {
-  auto plugin = TRY(load(library, "an exchange over NCCL was asked for",
-                         "build it with NCCL installed, or exchange over MPI or threads"));
+  auto plugin = TRY(load(library, "an exchange over NCCL was requested",
+                         "build it with NCCL installed, or exchange over MPI or between threads"));
   driftgate_collective_config config{};
   config.struct_size = sizeof(config);
   config.rank = bootstrap.rank();
@@ -194,7 +195,8 @@ Result<std::unique_ptr<Collective>> open_nccl(Collective& bootstrap, std::int32_
   config.timeout_ms = milliseconds_of(timeout);
   driftgate_fault fault{};
   if (bootstrap.rank() == 0 && plugin.table->make_id(config.id, &fault) != DRIFTGATE_FAULT_NONE)
-    return std::unexpected(error_of(fault, "nccl", {"an id for the ranks", timeout}, 0, config.size));
+    return std::unexpected(
+        error_of(fault, "nccl", {"creating an id for the ranks", timeout}, 0, config.size));
   if (auto ok = bootstrap.broadcast({"the id of NCCL's ranks", timeout},
                                     std::as_writable_bytes(std::span(config.id)));
       !ok) {

@@ -14,19 +14,20 @@ inline constexpr const char* kNcclLibrary = "libdriftgate_nccl.so";
 
 /// Whether an MPI launcher (mpirun, or srun with PMIx) started this process.
 [[nodiscard]] bool started_by_mpi();
-/// This process's number among those of the job on this host, as the launcher says; 0 without one.
+/// The number of this process among those of the job on this host, as the launcher states it; 0 without one.
 [[nodiscard]] std::uint32_t local_rank();
-/// How many processes of the job are on this host; 1 when the launcher does not say.
+/// The number of processes of the job on this host; 1 when the launcher does not state it.
 [[nodiscard]] std::uint32_t local_size();
 
-/// Every process of the MPI job is a rank. The library is looked for beside the program and then where the
-/// loader looks. Errors: unavailable (no such library, by name and reason), unsupported (of another version),
-/// deadline_exceeded.
+/// Opens the collective of an MPI job, in which every process is a rank. The library is searched beside the
+/// program, then along the search path of the loader. Errors: unavailable (the library cannot be loaded, with
+/// the reason), unsupported (a library of another version), deadline_exceeded.
 [[nodiscard]] schema::Result<std::unique_ptr<Collective>> open_mpi(std::chrono::milliseconds timeout,
                                                                    const std::string& library = kMpiLibrary);
 
-/// The same ranks as those of `bootstrap`, which carries the id and must outlive the result, with bytes
-/// exchanged between the CUDA devices that NCCL knows. Every rank has a device of its own. Errors as above.
+/// Opens a collective with the ranks of `bootstrap` that exchanges bytes between CUDA devices over NCCL.
+/// `bootstrap` carries the NCCL id and must outlive the result. Each rank must have a CUDA device of its own,
+/// with index `device`. Errors as above.
 [[nodiscard]] schema::Result<std::unique_ptr<Collective>> open_nccl(
     Collective& bootstrap, std::int32_t device, std::chrono::milliseconds timeout,
     const std::string& library = kNcclLibrary);

@@ -25,7 +25,7 @@ enum {
   DRIFTGATE_FAULT_ENDED = 4,   /**< the launcher ends this process; `rank` is the first that was waited for */
   DRIFTGATE_FAULT_CALLS = 5,   /**< `rank` makes another call than this one */
   DRIFTGATE_FAULT_LIBRARY = 6, /**< the library failed, as `cause` says */
-  DRIFTGATE_FAULT_ABSENT = 7   /**< the library can not be used here, as `cause` says */
+  DRIFTGATE_FAULT_ABSENT = 7   /**< the library cannot be used here, as `cause` says */
 };
 
 typedef struct driftgate_fault {

@@ -12,8 +12,8 @@
 
 namespace driftgate::gpu {
 
-/// Runs a rank's exchanges in order in a thread of its own, while the rank computes. After the first error no
-/// further job is run.
+/// Runs the exchanges of a rank, in order, in a thread of its own while the rank computes. After the first
+/// error no further job is run.
 class ExchangeThread {
  public:
   using Job = std::function<schema::Result<void>()>;
@@ -22,12 +22,13 @@ class ExchangeThread {
   ExchangeThread();
   ExchangeThread(const ExchangeThread&) = delete;
   ExchangeThread& operator=(const ExchangeThread&) = delete;
-  /// Lets the running job end and drops the others.
+  /// Waits for the running job and discards the others.
   ~ExchangeThread();
 
-  /// Queues a job, waiting while kMaxQueued are queued, and returns its number, from 1 on.
+  /// Queues a job, waiting while the queue is full (kMaxQueued), and returns its number, counted from 1.
   std::uint64_t submit(Job job);
-  /// Waits until that job is over; the first error of any job so far. Job 0 is over.
+  /// Waits until the job with this number has ended. Errors: the first error of any job so far. Job 0 has
+  /// always ended.
   [[nodiscard]] schema::Result<void> wait(std::uint64_t job);
 
  private:

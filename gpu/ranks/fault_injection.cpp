@@ -40,7 +40,7 @@ void read_row(const Capture& capture, std::uint64_t row, std::span<float> out) {
   }
 }
 
-/// Standard normal by Box and Muller, the same on every platform.
+/// A standard normal number by the method of Box and Muller, the same on every platform.
 class Noise {
  public:
   explicit Noise(std::uint64_t seed) : bits_(seed) {}
@@ -54,7 +54,7 @@ class Noise {
   std::mt19937_64 bits_;
 };
 
-/// Turns the rows of a capture into faulty ones.
+/// Copies the rows of a capture and injects the fault.
 class Injector {
  public:
   Injector(const Capture& inf, const Corpus* corpus, Fault fault, const SliceAttributes& slice,

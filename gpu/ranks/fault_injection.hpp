@@ -13,10 +13,10 @@
 
 namespace driftgate::gpu {
 
-/// Ways in which an inference kernel is made to be wrong, to test contracts with.
+/// Faults that are injected into the capture of an inference kernel, to test whether a contract detects them.
 enum class Fault : std::uint8_t {
   scaled_rows,      ///< logits of a tenth of the sequences times 1.25, as by a wrong dequantisation scale
-  permuted_head,    ///< the two halves of the vocabulary swapped, as by head shards in the wrong order
+  permuted_head,    ///< the two halves of the vocabulary swapped, as when shards of the head are in the wrong order
   corrupted_slice,  ///< noise of one nat on every logit of one slice's rows
   nan,              ///< one logit of one row is NaN
   off_by_one,       ///< each row of a sequence has the logits of the next one
@@ -24,8 +24,9 @@ enum class Fault : std::uint8_t {
 inline constexpr std::size_t kFaultCount = 5;
 [[nodiscard]] std::string_view to_string(Fault fault);  ///< "scaled-rows" …
 
-/// Writes a copy of `inf` (float32, one file, same identity) with `fault`. `slice` names the rows of
-/// corrupted_slice; it needs `corpus`. Errors: `invalid_argument` when the slice has no rows, `io`.
+/// Writes a copy of the full-logit capture `inf` with `fault` (float32, one file, same identity). `slice`,
+/// which needs `corpus`, selects the rows of corrupted_slice. The same `seed` gives the same file. Errors:
+/// invalid_argument when the slice has no rows, unsupported when `inf` holds no logits, io.
 [[nodiscard]] schema::Result<void> write_faulty_capture(const Capture& inf, const Corpus* corpus, Fault fault,
                                                         const SliceAttributes& slice, std::uint64_t seed,
                                                         const std::filesystem::path& path);

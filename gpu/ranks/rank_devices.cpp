@@ -18,7 +18,7 @@ namespace {
 
 std::unexpected<schema::Error> refuse(const std::string& text) {
   return schema::fail(ErrorCode::invalid_argument,
-                      "devices '" + text + "' are not one of cpu, cuda, cuda:all and cuda:N,M…");
+                      "devices '" + text + "' must be cpu, cuda, cuda:all or cuda:N,M…");
 }
 
 Result<std::vector<std::string>> parse_list(const std::string& text) {
@@ -69,8 +69,8 @@ Result<std::vector<std::string>> devices_of_ranks(const std::string& text, std::
   if (devices->size() == ranks) return devices;
   return schema::fail(
       ErrorCode::invalid_argument,
-      fmt::format("{} ranks were asked for and '{}' are {} devices; a CUDA device has one rank", ranks, text,
-                  devices->size()));
+      fmt::format("{} ranks were requested, but '{}' has {} devices, and a CUDA device has one rank", ranks,
+                  text, devices->size()));
 }
 
 Result<std::string> device_of_process(const std::string& text, std::uint32_t local) {
@@ -80,8 +80,9 @@ Result<std::string> device_of_process(const std::string& text, std::uint32_t loc
   if (local < devices.size()) return devices[local];
   return schema::fail(
       ErrorCode::invalid_argument,
-      fmt::format("process {} of this host has no device: '{}' are {}; start one process for each device",
-                  local, text, devices.size()));
+      fmt::format(
+          "process {} of this host has no device, because '{}' has {}; start one process for each device",
+          local, text, devices.size()));
 }
 
 }  // namespace driftgate::gpu

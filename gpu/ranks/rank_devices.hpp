@@ -10,18 +10,18 @@ namespace driftgate::gpu {
 
 inline constexpr std::uint32_t kMaxDevices = 64;
 
-/// The devices that `text` names: "cpu", "cuda" (device 0), "cuda:all" (as many as can be opened),
-/// "cuda:0,2". Errors: invalid_argument for other words and for a device named twice; what Backend::open says
+/// Parses a list of devices: "cpu", "cuda" (device 0), "cuda:all" (as many as can be opened), "cuda:0,2".
+/// Errors: invalid_argument for other texts and for a device that is listed twice; those of Backend::open
 /// when there is no CUDA device at all.
 [[nodiscard]] schema::Result<std::vector<std::string>> parse_devices(const std::string& text);
 
-/// One device for each rank of this process. `ranks` = 0 means as many as there are devices; the CPU may have
-/// any number of ranks, a CUDA device one.
+/// The device of each rank of this process. `ranks` = 0: one rank for each device. Any number of ranks may
+/// share the CPU; a CUDA device has one rank.
 [[nodiscard]] schema::Result<std::vector<std::string>> devices_of_ranks(const std::string& text,
                                                                         std::uint32_t ranks);
 
-/// The device of a process that is the `local`-th of its host: "cuda:all" gives it the device of that number,
-/// a list its `local`-th device.
+/// The device of the process with number `local` on its host: the CUDA device with this index for "cuda:all",
+/// the element with this index of a list.
 [[nodiscard]] schema::Result<std::string> device_of_process(const std::string& text, std::uint32_t local);
 
 }  // namespace driftgate::gpu

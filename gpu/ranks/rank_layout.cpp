@@ -10,9 +10,10 @@ namespace driftgate::gpu {
 namespace {
 
 constexpr std::uint64_t kBlockColumns = 64;
-constexpr std::uint64_t kLeastBlocks = 32;  ///< of a rank, for which a block more or less is no matter
+constexpr std::uint64_t kLeastBlocks =
+    32;  ///< of a rank; from this number on, one block more or less makes little difference
 
-/// Rows before which no sequence has begun that is not over: where rows may be parted.
+/// The rows before which the capture may be split: no earlier sequence continues after them.
 std::vector<std::uint64_t> partings(std::span<const std::int64_t> sequence_ids) {
   std::unordered_map<std::int64_t, std::uint64_t> last;
   for (std::uint64_t row = 0; row < sequence_ids.size(); ++row) last[sequence_ids[row]] = row;
@@ -52,7 +53,7 @@ schema::Result<std::vector<Range>> column_ranges(std::uint32_t vocabulary, std::
   if (ranks > vocabulary) {
     return schema::fail(
         schema::ErrorCode::invalid_argument,
-        fmt::format("a vocabulary of {} columns can not be split over {} ranks", vocabulary, ranks));
+        fmt::format("a vocabulary of {} columns cannot be split over {} ranks", vocabulary, ranks));
   }
   const std::uint64_t block = vocabulary / ranks >= kBlockColumns * kLeastBlocks ? kBlockColumns : 1;
   std::vector<Range> out;

@@ -15,12 +15,12 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// Contiguous rows for each of `ranks` ranks, about as many for each as whole sequences allow. Sequences
-/// whose rows are interleaved stay together; a rank may be left with no row.
+/// Contiguous rows for each of `ranks` ranks, as even as whole sequences allow. Sequences whose rows are
+/// interleaved stay together; a rank may get no row.
 [[nodiscard]] std::vector<Range> row_ranges(std::span<const std::int64_t> sequence_ids, std::uint32_t ranks);
 
-/// Columns for each rank: equal up to one block of 64 for long rows, up to one column for short ones. Errors:
-/// invalid_argument when there are more ranks than columns.
+/// Contiguous columns for each rank, equal up to one block of 64 columns for long rows and up to one column
+/// for short ones. Errors: invalid_argument when there are more ranks than columns.
 [[nodiscard]] schema::Result<std::vector<Range>> column_ranges(std::uint32_t vocabulary, std::uint32_t ranks);
 
 }  // namespace driftgate::gpu

@@ -11,7 +11,7 @@
 #include "gpu/measure_rows.hpp"
 #include "gpu/ranks/collective_loader.hpp"
 #include "gpu/ranks/rank_layout.hpp"
-#include "gpu/ranks/rank_pulse.hpp"
+#include "gpu/ranks/rank_progress.hpp"
 #include "gpu/ranks/thread_ranks.hpp"
 #include "gpu/ranks/vocabulary_split.hpp"
 #include "gpu/table/measurement_merge.hpp"
@@ -34,7 +34,7 @@ struct Parts {
   const RankOptions& ranks;
 };
 
-/// What all ranks must agree on, in a few bytes.
+/// A digest of everything that all ranks must agree on.
 std::uint64_t job_digest(const Parts& parts) {
   std::string text = fmt::format("{} {} {} {}", static_cast<int>(parts.ranks.shard), parts.options.top_k,
                                  parts.options.metrics, parts.options.top_rows);
@@ -52,7 +52,7 @@ std::uint64_t job_digest(const Parts& parts) {
 Result<void> check_agreement(const Parts& parts) {
   const std::uint64_t mine = job_digest(parts);
   std::vector<std::uint64_t> all(parts.collective.size());
-  if (auto ok = parts.collective.all_gather({"what is measured", parts.ranks.timeout},
+  if (auto ok = parts.collective.all_gather({"comparing captures and options", parts.ranks.timeout},
                                             std::as_bytes(std::span(&mine, 1)),
                                             std::as_writable_bytes(std::span(all)));
       !ok) {
@@ -62,8 +62,8 @@ Result<void> check_agreement(const Parts& parts) {
     if (all[rank] == all[0]) continue;
     return std::unexpected(
         at_rank({ErrorCode::not_comparable,
-                 "this rank sees other captures or options than rank 0: give every rank the same "
-                 "arguments, and paths that lead to the same files",
+                 "this rank has other captures or options than rank 0: start every rank with the same "
+                 "arguments, and with paths of the same files",
                  {},
                  nullptr},
                 rank, parts.collective.size()));
@@ -105,21 +105,23 @@ Result<Table> measure_own_rows(const Parts& parts, const Progress& progress) {
 
   std::string text;
   {
-    RankPulse pulse(parts.collective, parts.ranks.timeout, own.count(), longest, parts.train.rows(),
-                    progress);
+    RankProgress rank_progress(parts.collective, parts.ranks.timeout, own.count(), longest,
+                               parts.train.rows(), progress);
     if (own.count() > 0) {
       const auto table = measure(
           parts.train.slice(own.begin, own.count()), parts.inf.slice(own.begin, own.count()), parts.corpus,
-          options, [&pulse](std::uint64_t done, std::uint64_t) { pulse.reached(done); },
-          [&pulse](std::uint64_t, std::span<const driftgate_row>) { return pulse.failure(); });
+          options, [&rank_progress](std::uint64_t done, std::uint64_t) { rank_progress.reached(done); },
+          [&rank_progress](std::uint64_t, std::span<const driftgate_row>) {
+            return rank_progress.failure();
+          });
       if (!table) {
-        // Before the pulse's thread is joined, which may wait for the others.
+        // Before joining the progress thread, which may be waiting for the others.
         parts.collective.leave(at_rank(table.error(), parts.collective.rank(), parts.collective.size()));
         return std::unexpected(table.error());
       }
       text = serialise(*table);
     }
-    TRY(pulse.finish());
+    TRY(rank_progress.finish());
   }
   auto texts = TRY(parts.collective.gather_text({"the ranks' tables", parts.ranks.timeout}, text));
   return merged(texts, options.top_rows);
@@ -151,7 +153,7 @@ Result<Table> measure_own_columns(const Parts& parts, const Progress& progress, 
   TRY(measure_split(job, root ? progress : Progress{}, sink));
   if (!root) return Table();
   Table table = accumulator->finish();
-  if (options.device != "cpu") table->rows_on_cpu = 0;  // a device leaves no parts of rows to others
+  if (options.device != "cpu") table->rows_on_cpu = 0;  // parts of rows are never left to the CPU
   return table;
 }
 
@@ -161,18 +163,17 @@ Result<Table> measure_part(const Parts& parts, const Progress& progress, const R
   if (parts.options.top_rows > kMaxWorstRows)
     return schema::fail(ErrorCode::invalid_argument, "at most 10,000 worst rows can be kept");
   if (is_partial(parts.train.mode())) {
-    return schema::fail(
-        ErrorCode::unsupported,
-        fmt::format("captures in {} mode are small and are measured by one rank: leave --ranks "
-                    "and mpirun out",
-                    to_string(parts.train.mode())));
+    return schema::fail(ErrorCode::unsupported,
+                        fmt::format("captures in {} mode are small and are measured by one rank: run without "
+                                    "--ranks and mpirun",
+                                    to_string(parts.train.mode())));
   }
   if (parts.ranks.shard == Shard::vocab) return measure_own_columns(parts, progress, sink);
   if (sink) {
     return schema::fail(
         ErrorCode::unsupported,
-        "the figures of single rows stay with the rank that measured them when rows are split; "
-        "ask for them with one rank or with --shard vocab");
+        "when rows are split, the figures of single rows stay with the rank that measured them; "
+        "use one rank or --shard vocab");
   }
   return measure_own_rows(parts, progress);
 }
@@ -203,9 +204,9 @@ Result<Table> measure_rank(Collective& collective, const Capture& train, const C
   if (table) return table;
   if (!devices) return left(table.error());
   devices->leave(table.error());
-  // NCCL does not know which rank it waited for; who does not come to this is the one.
+  // NCCL does not report which rank it waited for: the rank that does not reach this barrier is the one.
   const auto all = table.error().code == ErrorCode::deadline_exceeded
-                       ? collective.barrier({"who is there after NCCL's deadline", ranks.timeout})
+                       ? collective.barrier({"finding the missing rank after NCCL's deadline", ranks.timeout})
                        : Result<void>{};
   return left(all ? table.error() : all.error());
 }
@@ -219,7 +220,7 @@ ThreadRanksTable measure_in_threads(const Capture& train, const Capture& inf, co
                                     const MeasureOptions& options, const RankOptions& ranks,
                                     const std::vector<std::string>& devices, const Progress& progress,
                                     const RowSink& sink) {
-  // Owned by the work, which an abandoned thread may outlive this call with.
+  // Owned by the work, because an abandoned thread may outlive this call.
   struct State {
     MeasureOptions options;
     RankOptions ranks;

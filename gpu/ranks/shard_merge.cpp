@@ -15,7 +15,7 @@ namespace driftgate::gpu {
 
 namespace {
 
-/// The single engine measures a row in float64 whose log-ratio is below this part of tv; tv ≤ √(kl/2).
+/// A single engine measures rows in float64 whose log-ratio is below this share of tv; tv ≤ √(kl/2).
 constexpr double kSmallPart = 0.0101;
 
 using TopEntries = std::array<cpu::TopEntry, cpu::kMaxTopK>;
@@ -25,13 +25,13 @@ double kl_of(const cpu::Pass1& sums) {
   return sums.g / sums.l_p - (u - std::log1p(u));
 }
 
-double log_ratio(const cpu::Pass1& sums, const cpu::RealisedLogits& stored, double temperature) {
-  const cpu::RealisedLogits token = cpu::bounded(stored, sums, temperature);
+double log_ratio(const cpu::Pass1& sums, const cpu::TargetLogits& stored, double temperature) {
+  const cpu::TargetLogits token = cpu::bounded(stored, sums, temperature);
   return ((token.train - token.inf) / temperature - sums.c) + cpu::offset_of(sums);
 }
 
-/// Whether the entropy of K_inf is a small part of the sums that it is the difference of, as far as float32
-/// sums of tiles allow.
+/// Whether the entropy of K_inf is small compared with the sums of which it is the difference, so that
+/// float32 sums of tiles are not accurate enough.
 bool small_entropy(const cpu::Pass1& sums) {
   constexpr double kCancelled = 4e-3;
   const double log_sum = std::log(sums.l_q);
@@ -71,14 +71,14 @@ struct ShardMerger::View {
     for (std::uint32_t rank = 0; rank < merger.ranks_; ++rank) out += partial(rank).nonfinite;
     return out;
   }
-  [[nodiscard]] std::optional<cpu::RealisedLogits> token() const {
+  [[nodiscard]] std::optional<cpu::TargetLogits> token() const {
     for (std::uint32_t rank = 0; rank < merger.ranks_; ++rank) {
       const driftgate_shard_partial& part = partial(rank);
-      if (part.has_token != 0) return cpu::RealisedLogits{part.token_train, part.token_inf};
+      if (part.has_token != 0) return cpu::TargetLogits{part.token_train, part.token_inf};
     }
     return std::nullopt;
   }
-  /// The sums over all ranks that have columns left; `exact` replaces those of the ranks that have it.
+  /// The sums over all ranks with unmasked columns; `exact` replaces the sums of the ranks that have it.
   [[nodiscard]] cpu::Pass1 sums(std::span<const driftgate_shard_terms> exact) const {
     std::optional<cpu::Pass1> out;
     for (std::uint32_t rank = 0; rank < merger.ranks_; ++rank) {
@@ -99,7 +99,7 @@ struct ShardMerger::View {
     }
     return false;
   }
-  /// The largest logits over all ranks. Ranks come by ascending column, so that ties keep the lowest id.
+  /// The largest logits over all ranks. Ranks are in the order of columns, so that ties keep the lowest id.
   [[nodiscard]] cpu::TopList merged_top(bool inf, TopEntries& entries) const {
     cpu::TopList out{entries.data(), merger.places_, 0};
     for (std::uint32_t rank = 0; rank < merger.ranks_; ++rank) {

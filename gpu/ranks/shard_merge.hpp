@@ -8,25 +8,25 @@
 
 namespace driftgate::gpu {
 
-/// Makes whole rows of what several engines say of their columns (docs/design/measurement.md, "Rows split
-/// over several engines"). A message of pass 1 holds the partials of a batch's rows and then their top
-/// entries; one of pass 2 holds their terms. Messages of all ranks stand one after another, in rank order,
-/// which is the order of the columns.
+/// Merges the results of several engines, each for its own columns, into whole rows
+/// (docs/design/measurement.md, "Rows split over several engines"). A message of pass 1 holds the partial
+/// sums of the rows of a batch and then their top entries; a message of pass 2 holds their terms. The
+/// messages of all ranks follow one another in rank order, which is the order of the columns.
 class ShardMerger {
  public:
   ShardMerger(std::uint32_t ranks, std::uint32_t top_k, double temperature)
       : ranks_(ranks), top_k_(top_k), places_(top_k < 2 ? 2 : top_k), temperature_(temperature) {}
 
-  /// Bytes of one rank's message of pass 1.
+  /// The size of the message of one rank in pass 1, in bytes.
   [[nodiscard]] std::size_t partial_bytes(std::uint64_t rows) const;
   [[nodiscard]] static std::span<driftgate_shard_partial> partials(std::span<std::byte> message,
                                                                    std::uint64_t rows);
   [[nodiscard]] std::span<driftgate_top_entry> top(std::span<std::byte> message, std::uint64_t rows) const;
 
-  /// Merges the partials of `out.size()` rows: what every rank needs for pass 2. The same bytes on every
-  /// rank.
+  /// Merges the partial sums of `out.size()` rows into the input of pass 2. Every rank computes the same
+  /// bytes.
   void merge(std::span<const std::byte> messages, std::span<driftgate_shard_row> out) const;
-  /// Adds the terms and writes the rows' figures, all of backend.h.
+  /// Adds the terms of pass 2 and writes all figures of the rows.
   void finish(std::span<const std::byte> messages, std::span<const driftgate_shard_row> merged,
               std::span<const driftgate_shard_terms> terms, std::span<driftgate_row> out) const;
 

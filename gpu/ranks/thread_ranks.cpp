@@ -18,13 +18,13 @@ using schema::Result;
 
 namespace {
 
-/// Operations that the fastest rank may be ahead of the slowest.
+/// The number of operations by which the fastest rank may be ahead of the slowest.
 constexpr std::size_t kMaxOperations = 64;
 
 enum class Kind : std::uint8_t { all_gather, gather, broadcast };
 constexpr const char* kNames[] = {"all_gather", "gather", "broadcast"};
 
-/// What the ranks of one group share.
+/// The state that the ranks of one group share.
 class Group {
  public:
   explicit Group(std::uint32_t size) : next_(size), left_(size) {}
@@ -86,7 +86,7 @@ class Group {
   };
 
   [[nodiscard]] bool same_size(const Operation& operation, std::size_t bytes) const {
-    // A broadcast carries bytes at rank 0 alone.
+    // In a broadcast only rank 0 has bytes.
     return operation.kind == Kind::broadcast || std::ranges::all_of(operation.parts, [&](const auto& part) {
              return !part || part->size() == bytes;
            });
@@ -98,7 +98,7 @@ class Group {
   [[nodiscard]] std::uint32_t lagging() const {
     return static_cast<std::uint32_t>(std::ranges::min_element(next_) - next_.begin());
   }
-  /// A rank whose part `rank` needs and does not have: of those that left, else the first.
+  /// A rank whose part `rank` is waiting for: one that has left, else the first one.
   [[nodiscard]] std::optional<std::uint32_t> first_missing(const Operation& operation,
                                                            std::uint32_t rank) const {
     std::optional<std::uint32_t> out;
@@ -115,10 +115,10 @@ class Group {
                                       std::uint32_t rank) const {
     if (left_[rank]) return *left_[rank];
     if (left_[missing]) return *left_[missing];
-    return rank_error(
-        ErrorCode::deadline_exceeded, kNames[static_cast<int>(kind)], wait,
-        fmt::format("no sign of it within {:.3g} s", std::chrono::duration<double>(wait.timeout).count()),
-        missing, size());
+    return rank_error(ErrorCode::deadline_exceeded, kNames[static_cast<int>(kind)], wait,
+                      fmt::format("the rank did not respond within {:.3g} s",
+                                  std::chrono::duration<double>(wait.timeout).count()),
+                      missing, size());
   }
   void copy(const Operation& operation, std::uint32_t rank, std::span<std::byte> out) const {
     if (operation.kind == Kind::gather && rank != 0) return;
@@ -170,7 +170,7 @@ class ThreadCollective final : public Collective {
   std::uint32_t rank_;
 };
 
-/// What the threads of run_in_threads and their starter share; outlives abandoned threads.
+/// The state that the threads of run_in_threads share with their caller; it outlives abandoned threads.
 struct Run {
   std::function<Result<void>(Collective&)> work;
   std::vector<std::unique_ptr<Collective>> collectives;

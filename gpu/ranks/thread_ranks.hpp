@@ -10,21 +10,22 @@
 
 namespace driftgate::gpu {
 
-/// How long threads may take to end once one of them has failed.
+/// How long the threads may take to end once one of them has failed.
 inline constexpr std::chrono::milliseconds kRankGrace{5'000};
 
-/// Ranks that are threads of this process: one collective for each.
+/// Collectives for ranks that are threads of this process: one for each rank.
 [[nodiscard]] std::vector<std::unique_ptr<Collective>> make_thread_collectives(std::uint32_t ranks);
 
 struct ThreadRanksResult {
   schema::Result<void> result;  ///< the failure that came first
-  /// Threads that had not ended within the grace after it. They still run `work`: what it refers to must live
-  /// on, and a process that wants to end has to end them with it (_exit).
+  /// The number of threads that had not ended within the grace period after the failure. They still run
+  /// `work`, so that what it refers to must stay alive; the process can only end together with them (_exit).
   std::uint32_t abandoned = 0;
 };
 
-/// Runs `work` once for each rank, each in a thread, and waits for all of them. A rank that fails or throws
-/// leaves its collective, so that the others end; those that do not end within `grace` are left behind.
+/// Runs `work` in one thread for each rank and waits for all of them. When the work of a rank fails or
+/// throws, the rank leaves its collective, so that the others end too; threads that do not end within `grace`
+/// are abandoned.
 [[nodiscard]] ThreadRanksResult run_in_threads(std::uint32_t ranks,
                                                std::function<schema::Result<void>(Collective&)> work,
                                                std::chrono::milliseconds grace = kRankGrace);

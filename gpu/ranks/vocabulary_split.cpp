@@ -21,19 +21,20 @@ using schema::Result;
 
 namespace {
 
-/// Float32 exponential and drift of a column, which the CPU keeps between the passes: two batches of this
-/// many bytes for each thread, one in each pass, stay in its second cache. Longer batches were slower,
-/// shorter ones no faster.
+/// Bytes that the CPU engine may keep of a batch for each thread between the passes, and bytes that it keeps
+/// for each column (a float32 exponential and drift). Two batches of this size, one in each pass, stay in the
+/// L2 cache. Longer batches were slower, shorter ones no faster.
 constexpr std::uint64_t kCachedBytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t kCachedBytesOfColumn = 8;
-/// Of a batch for another engine, about: what one of its launches is worth.
+/// Approximate bytes of a batch for other engines: enough to be worth a launch.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{512} << 20;
 constexpr std::uint64_t kMaxRows = 8'192;
-constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{16} << 20;  ///< of all ranks, in one exchange
-/// Batches whose messages may be under way; engines hold DRIFTGATE_SHARD_SLOTS of them.
+constexpr std::uint64_t kMaxMessageBytes = std::uint64_t{16}
+                                           << 20;  ///< of all ranks together, in one exchange
+/// Number of batches whose messages may be under way; engines hold DRIFTGATE_SHARD_SLOTS of them.
 constexpr std::size_t kInFlight = 4;
 
-/// One batch between its first pass and its last row's figures.
+/// One batch, from its first pass to the figures of its last row.
 struct Batch {
   driftgate_batch logits{};
   driftgate_shard shard{};
@@ -41,7 +42,7 @@ struct Batch {
   std::vector<std::byte> mine, all;  ///< messages of pass 1
   std::vector<driftgate_shard_row> merged;
   std::vector<driftgate_shard_terms> terms, all_terms;
-  /// Of its exchanges: jobs of the exchanges' thread, or what Collective::begin returned.
+  /// Its exchanges: numbers of jobs of the exchange thread, or results of Collective::begin.
   std::uint64_t merging = 0, finishing = 0;
   bool pending = false;  ///< its rows have no figures yet
 
@@ -67,7 +68,7 @@ std::uint64_t rows_of_batch(const SplitJob& job, const ShardMerger& merger, std:
   return std::clamp<std::uint64_t>(std::min(most, exchanged), 1, kMaxRows);
 }
 
-/// The fewest rows that any rank wants in a batch: engines and threads may differ.
+/// The smallest batch that any rank proposes: engines and numbers of threads may differ.
 Result<std::uint64_t> agreed(const SplitJob& job, std::uint64_t rows) {
   std::vector<std::uint64_t> all(job.collective.size());
   const Wait wait{"the rows of a batch", job.timeout};
@@ -112,7 +113,7 @@ class Split {
   }
 
  private:
-  /// The columns of this rank in the rows that lie in one piece in both captures.
+  /// The columns of this rank in the rows that are contiguous in both captures.
   void cut(Batch& batch, std::uint64_t row) {
     const std::uint64_t count = std::min({most_rows_, train_.available(row), inf_.available(row)});
     const auto part = [&](driftgate_logits logits) {
@@ -184,7 +185,7 @@ class Split {
     return {};
   }
 
-  /// Waits until the batch's rows have their figures. Those of the batches before it have them.
+  /// Waits until the rows of the batch have their figures; those of earlier batches have them.
   Result<void> complete(Batch& batch) {
     if (!std::exchange(batch.pending, false)) return {};
     return exchanges_ ? exchanges_->wait(batch.finishing) : finish(batch);
@@ -218,7 +219,7 @@ class Split {
   LogitsCursor train_, inf_;
   std::array<Batch, kInFlight> batches_;
   std::vector<driftgate_row> rows_;
-  /// Unless the ranks exchange in steps. Last: its jobs use what stands above.
+  /// Present unless the ranks exchange in steps. Last member, because its jobs use those above.
   std::optional<ExchangeThread> exchanges_;
 };
 
@@ -227,7 +228,7 @@ class Split {
 Result<void> measure_split(const SplitJob& job, const Progress& progress, const RowSink& sink) {
   if (job.train.mode() != CaptureMode::full) {
     return schema::fail(ErrorCode::unsupported,
-                        fmt::format("the vocabulary of a capture in {} mode can not be split over ranks; "
+                        fmt::format("the vocabulary of a capture in {} mode cannot be split over ranks; "
                                     "split its rows instead (--shard rows)",
                                     to_string(job.train.mode())));
   }
@@ -244,7 +245,7 @@ Result<void> measure_split(const SplitJob& job, const Progress& progress, const 
   const auto rows = TRY(agreed(job, rows_of_batch(job, merger, widest)));
   Split split(job, columns[job.collective.rank()], rows, merger, sink);
   auto result = split.run(progress);
-  // Before the exchanges' thread is joined, which may wait for the others.
+  // Before joining the exchange thread, which may be waiting for the others.
   if (!result) job.collective.leave(at_rank(result.error(), job.collective.rank(), ranks));
   return result;
 }

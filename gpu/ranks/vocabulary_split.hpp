@@ -11,25 +11,25 @@
 
 namespace driftgate::gpu {
 
-/// One rank's share of a measurement whose vocabulary is split (docs/design/measurement.md, "Rows split over
-/// several engines").
+/// The share of one rank in a measurement whose vocabulary is split (docs/design/measurement.md, "Rows split
+/// over several engines").
 struct SplitJob {
   const Capture& train;
   const Capture& inf;
   Backend& backend;
   Collective& collective;
-  Accumulator* accumulator;  ///< of rank 0; null elsewhere
+  Accumulator* accumulator;  ///< at rank 0; null at other ranks
   std::uint32_t top_k = 10;
   std::uint32_t metrics = DRIFTGATE_METRICS_ALL;
   std::chrono::milliseconds timeout = kDefaultRankTimeout;
-  std::uint32_t threads = 1;  ///< of the engine: each has a cache for its rows of a batch
+  std::uint32_t threads = 1;  ///< of the engine; the size of a batch depends on it
 };
 
-/// Measures every row over the columns of this rank. Batches of rows go through pass 1, one all_gather, the
-/// merge on every rank, pass 2 and one gather; exchanges and the merge run beside the next batch's
-/// computation, with at most kInFlight batches under way. `progress` and `sink` are of rank 0. Errors:
-/// unsupported (a mode or an engine that can not be split, by name), invalid_argument (more ranks than
-/// columns), those of `measure`, those of the collective.
+/// Measures the columns of this rank of every row. A batch of rows goes through pass 1, an all_gather, the
+/// merge on every rank, pass 2 and a gather; exchanges and merges run while the next batch is computed, with
+/// at most kInFlight batches under way. `progress` and `sink` are called at rank 0. Errors: unsupported (a
+/// capture mode or an engine that cannot be split, by name), invalid_argument (more ranks than columns), and
+/// those of `measure` and of the collective.
 [[nodiscard]] schema::Result<void> measure_split(const SplitJob& job, const Progress& progress,
                                                  const RowSink& sink);
 

@@ -111,8 +111,8 @@ void Accumulator::add_exact(std::int64_t position, const driftgate_row& figures)
   }
   const double log_w = values[index_of(Metric::log_ratio)];
   if (!std::isnan(log_w)) {
-    add_realised(sequence.realised, values[index_of(Metric::logprob_train)],
-                 values[index_of(Metric::logprob_inf)], log_w);
+    add_target_token(sequence.target, values[index_of(Metric::logprob_train)],
+                     values[index_of(Metric::logprob_inf)], log_w);
   }
   if (values[index_of(Metric::nonfinite)] > 0) ++table_.nonfinite_rows;
 }
@@ -142,7 +142,7 @@ void Accumulator::offer_worst(WorstRow row) {
   kept.insert(std::ranges::upper_bound(kept, row, worse), std::move(row));
 }
 
-void Accumulator::add_realised(RealisedSums& sums, double log_p, double log_q, double log_w) const {
+void Accumulator::add_target_token(TargetTokenSums& sums, double log_p, double log_q, double log_w) const {
   const double excess = std::expm1(log_w);  // w − 1
   const double size = std::abs(excess);
   const double w = std::exp(log_w);

@@ -13,32 +13,33 @@
 
 namespace driftgate::gpu {
 
-/// What the profile looks at of a row.
+/// The figures of a row that the drift profile uses.
 [[nodiscard]] ProfileRow profile_row(std::int64_t position, const driftgate_row& row);
 
-/// Gathers rows, in row order and by one thread, into a measurement table, so that the result does not
-/// depend on how many threads evaluated the rows.
+/// Adds rows to a measurement table. Rows are added in row order by one thread, so that the table does not
+/// depend on how many threads evaluated them.
 class Accumulator {
  public:
-  /// `table` has identities, parameters and thresholds filled in. `sequence_ids` are those of all rows to
-  /// come.
+  /// `table` has identities, parameters and thresholds filled in. `sequence_ids` has one element for each row
+  /// that will be added.
   Accumulator(MeasurementTable table, std::span<const std::int64_t> sequence_ids);
 
-  /// The sequences in order of first appearance, to be given their attributes before `set_slices`.
+  /// The sequences in order of first appearance. Fill in their attributes before `set_slices`.
   [[nodiscard]] std::vector<SequenceInfo>& infos() { return table_.infos; }
   void set_slices(const std::vector<SliceAttributes>& slices);
   void set_top_rows(std::size_t count) { top_rows_ = count; }
 
-  /// The next row. NaN figures are left out.
+  /// Adds the next row. Figures that are NaN are left out.
   void add(std::int64_t position, std::int64_t token, const driftgate_row& row);
-  /// The next row of a table whose PartialInfo is filled in; `nonfinite` faults leave nothing else to say.
+  /// Adds the next row of a table whose PartialInfo is filled in. With `nonfinite` > 0 the row has no other
+  /// figure.
   void add_partial(std::int64_t position, std::int64_t token, const PartialRow& row, std::uint64_t nonfinite);
   [[nodiscard]] MeasurementTable finish();
 
  private:
   void add_exact(std::int64_t position, const driftgate_row& row);
   void add_bounds(SequenceRow& sequence, const PartialRow& row) const;
-  void add_realised(RealisedSums& sums, double log_p, double log_q, double log_w) const;
+  void add_target_token(TargetTokenSums& sums, double log_p, double log_q, double log_w) const;
   void offer_worst(WorstRow row);
   void add_profile(std::uint32_t sequence, const ProfileRow& figures, WorstRow row);
   void flush_pending();
@@ -50,7 +51,7 @@ class Accumulator {
   std::vector<std::array<HistogramBuilder, kRowMetricCount>> builders_;
   std::size_t top_rows_ = 0;
   std::uint64_t next_row_ = 0;
-  /// The row before the next one: kept until its neighbour is known.
+  /// The newest row, kept until the figures of its successor are known.
   struct Pending {
     std::uint32_t sequence = 0;
     ProfileRow figures;

@@ -15,7 +15,7 @@ constexpr std::size_t index_of(Metric metric) {
   return static_cast<std::size_t>(metric);
 }
 
-/// The figures of the row that are exact, as an engine would give them.
+/// The exact figures of the row, in the form that an engine returns.
 driftgate_row exact_figures(const PartialRow& row, std::uint64_t nonfinite) {
   driftgate_row out{};
   std::ranges::fill(out.values, kNaN);
@@ -54,7 +54,7 @@ void Accumulator::add_partial(std::int64_t position, std::int64_t token, const P
     add_bounds(sequence, row);
     if (row.unknown) ++table_.partial.unknown_rows;
     if (row.kl_estimate && row.logprob_train && row.logprob_inf) {
-      sequence.realised.k3 += *row.kl_estimate - cpu::phi(*row.logprob_train - *row.logprob_inf);
+      sequence.target.k3 += *row.kl_estimate - cpu::phi(*row.logprob_train - *row.logprob_inf);
     }
   }
   add_profile(sequence_of_row_[index], profile_row(position, exact), std::move(worst));

@@ -9,8 +9,8 @@ namespace driftgate::gpu {
 
 namespace {
 
-// Bin i holds [1.01^(2i−1), 1.01^(2i+1)) and is read as 1.01^(2i), which is within 1% of all of it and
-// makes 1 (flips, full overlap) come out exactly.
+// Bin i holds [1.01^(2i−1), 1.01^(2i+1)) and stands for 1.01^(2i), which is within 1% of every value in it
+// and makes 1 (flips, full overlap) exact.
 const double kLogGamma = 2.0 * std::log(1.01);
 
 double bin_value(std::int32_t bin) {

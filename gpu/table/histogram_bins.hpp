@@ -7,7 +7,7 @@
 
 namespace driftgate::gpu {
 
-/// Where a value falls in a Histogram. Computed once per value and counted in many slices.
+/// The bin of a Histogram that a value belongs to: computed once for a value that several slices count.
 struct HistogramBin {
   enum class Kind : std::uint8_t { positive, negative, zero, overflow, underflow };
   Kind kind = Kind::zero;
@@ -17,8 +17,8 @@ struct HistogramBin {
 /// The bin of `value`, which is not NaN.
 [[nodiscard]] HistogramBin histogram_bin(double value);
 
-/// A Histogram being filled: dense counts between the smallest and the largest bin seen (at most about
-/// 72,000, the range of double).
+/// Builds a Histogram with dense counts between the smallest and the largest bin used: at most about 72,000
+/// bins, the range of double.
 class HistogramBuilder {
  public:
   void add(const HistogramBin& bin);

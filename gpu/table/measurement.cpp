@@ -34,7 +34,7 @@ std::optional<std::size_t> MeasurementTable::bounded(Metric metric) const {
 
 bool MeasurementTable::sampled_by_inf() const {
   const bool unfiltered = inf.sampling_filter.empty() || inf.sampling_filter == "none";
-  // "corpus" is where tokens come from that no kernel sampled, whatever a kernel is called.
+  // The token source "corpus" means that no kernel sampled the tokens, even if a kernel has that name.
   const bool sampled = !inf.kernel.empty() && inf.kernel != "corpus" && inf.token_source == inf.kernel;
   return has_tokens && unfiltered && sampled;
 }

@@ -18,11 +18,11 @@ namespace driftgate::gpu {
 using schema::kRowMetricCount;
 using schema::Metric;
 
-/// Mergeable figures of one metric over some rows. Merged in rank order.
+/// Count, sum, sum of squares and extremes of one metric over some rows. Parts are merged in rank order.
 struct Moments {
   std::uint64_t n = 0;
   double sum = 0, sum_squares = 0;
-  double min = 0, max = 0;  ///< meaningless while n == 0
+  double min = 0, max = 0;  ///< undefined while n == 0
   void add(double value);
   void merge(const Moments& other);
   [[nodiscard]] double mean() const;
@@ -36,9 +36,9 @@ struct Threshold {
   bool operator==(const Threshold&) const = default;
 };
 
-/// Realised-token sums of one sequence (docs/design/measurement.md, "Figures of target tokens").
+/// Sums over the target tokens of one sequence (docs/design/measurement.md, "Figures of target tokens").
 /// `w = exp(log_ratio)`.
-struct RealisedSums {
+struct TargetTokenSums {
   std::uint64_t n = 0;
   double log_w = 0, w = 0, w_squares = 0;
   double abs_w_minus_1 = 0;          ///< Σ|w − 1|
@@ -47,53 +47,53 @@ struct RealisedSums {
   double log_p = 0, log_q = 0;       ///< Σ log p_a, Σ log q_a
   std::uint64_t outside_clip = 0;    ///< w outside [1 − c, 1 + c]
   std::array<std::uint64_t, 3> in_band{};  ///< |w − 1| ≤ 0.1%, 1%, 5%
-  double p = 0, q = 0, p_squares = 0, q_squares = 0, pq = 0;  ///< for prob_pearson
-  double excess_is_clip = 0;         ///< Σ(|w − 1| − is_clip)⁺, link 5
+  double p = 0, q = 0, p_squares = 0, q_squares = 0, pq = 0;  ///< Σp, Σq, Σp², Σq², Σpq for prob_pearson
+  double excess_is_clip = 0;  ///< Σ(|w − 1| − is_clip)⁺, for link 5 of the bound chain
   double min_log_q = 0;
 };
 
-/// Bounds of one metric over some rows: figures of every row's lower and of its upper bound. An upper bound
+/// Bounds of one metric over some rows: moments of the lower bounds and of the upper bounds. An upper bound
 /// that does not exist is infinite.
 struct BoundMoments {
   Moments lower, upper;
 };
 
-/// What one sequence adds where only a part of each distribution is known (docs/design/measurement.md,
+/// The figures of one sequence whose distributions are known only in part (docs/design/measurement.md,
 /// "Bounds").
 struct SequenceBounds {
   std::vector<BoundMoments> metrics;        ///< by index of PartialInfo::metrics
-  /// Rows that may be beyond each threshold, by their worse bound; SequenceRow::beyond counts those that
-  /// certainly are.
+  /// The number of rows that may be beyond each threshold, by their worse bound; SequenceRow::beyond counts
+  /// the rows that certainly are.
   std::vector<std::uint32_t> maybe_beyond;
-  Moments tail_train, tail_inf;  ///< mass outside the tokens that both kernels named
+  Moments tail_train, tail_inf;  ///< probability mass outside the tokens that both kernels reported
 };
 
-/// Something about the captures that a person must know (docs/design/measurement.md, "Checks of captures").
+/// A problem of the captures that users must know about (docs/design/measurement.md, "Checks of captures").
 struct CaptureFinding {
   std::string name;  ///< "rounded_to_bf16", "positive_logprobs", "off_by_one" …
   std::string side;  ///< "train", "inf" or "both"
-  bool decides = false;  ///< the figures mean nothing: every clause over them is an error
+  bool decides = false;  ///< true: the figures are invalid, and every clause over them is an error
   std::uint64_t count = 0, of = 0;
   std::string text;  ///< one sentence
 };
 
-/// What is known of the distributions of a table that was not measured on full logits.
+/// Describes a table whose distributions are known only in part.
 struct PartialInfo {
-  std::string mode;  ///< "topk", "matched", "realised"; empty = all of each distribution was known
+  std::string mode;          ///< "topk", "matched", "realised"; empty: whole distributions
   std::uint32_t listed = 0;  ///< K, the longest list of the two captures
   std::vector<Metric> metrics;  ///< their figures are bounds, and `SequenceRow::metrics` has none of them
-  std::uint64_t unknown_rows = 0;  ///< rows of which the kernels named no token in common
+  std::uint64_t unknown_rows = 0;  ///< rows without a token that both kernels reported
   std::vector<CaptureFinding> findings;
 };
 
-/// Everything known of one sequence: the cluster of the statistics.
+/// All figures of one sequence, which is the unit (cluster) of the statistics.
 struct SequenceRow {
   std::int64_t sequence = 0;
   std::uint32_t rows = 0;
   std::array<Moments, kRowMetricCount> metrics;
   Moments head_tail_tv;  ///< link 2 of the bound chain: an upper bound of each row's tv
   std::vector<std::uint32_t> beyond;  ///< by index of MeasurementTable::thresholds
-  RealisedSums realised;
+  TargetTokenSums target;
   /// Probability of each kernel's most likely token at the sequence's last captured position; absent where
   /// that row has no full logits or is not finite.
   std::optional<double> top_train, top_inf;
@@ -101,7 +101,7 @@ struct SequenceRow {
   std::optional<SequenceBounds> bounds;  ///< present where PartialInfo::mode is set
 };
 
-/// What the corpus says of a sequence. Absent attributes stay absent ("missing is its own value").
+/// The attributes of a sequence in the corpus. An attribute that the corpus does not state stays absent.
 struct SequenceInfo {
   std::int64_t sequence = 0;
   std::string id;
@@ -112,12 +112,13 @@ struct SequenceInfo {
   std::string cluster;  ///< empty = the sequence itself
 };
 
-/// A row worth a look: where it is, and all its figures.
+/// One of the worst rows: its place and all its figures.
 struct WorstRow {
   std::uint64_t row = 0;
   std::int64_t sequence = 0, position = 0, token = -1;
-  std::array<double, kRowMetricCount> values{};  ///< of bounded metrics the lower bounds
-  /// kl_inf_train of the rows before and after it; NaN where that is another sequence's or has no figure.
+  std::array<double, kRowMetricCount> values{};  ///< lower bounds, where a metric has bounds
+  /// kl_inf_train of the rows before and after it; NaN where that row belongs to another sequence or has no
+  /// figure.
   double kl_before = std::numeric_limits<double>::quiet_NaN();
   double kl_after = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> upper;                      ///< by index of PartialInfo::metrics
@@ -136,7 +137,7 @@ struct Histogram {
   [[nodiscard]] double quantile(double p) const;
 };
 
-/// One slice of the table: the rows of all sequences that match `where` (empty = corpus).
+/// One slice of the table: the rows of all sequences that match `where` (empty: the corpus).
 struct SliceHistograms {
   std::map<std::string, std::string> where;
   std::array<Histogram, kRowMetricCount> histograms;
@@ -145,11 +146,11 @@ struct SliceHistograms {
 struct CaptureIdentity {
   std::string kernel, checkpoint_digest, corpus_digest, token_source, sampling_filter;
   double temperature = 1;
-  std::string file_digest;  ///< "sha256:…" over the capture's files; empty when not asked for
+  std::string file_digest;  ///< "sha256:…" over the capture's files; empty unless requested
 };
 
-/// The engine's result (docs/design/measurement.md, "The measurement table"). Stages see only this; its bytes
-/// are a blob whose digest stands in each verdict's evidence.
+/// The engine's result (docs/design/measurement.md, "The measurement table"), and the only input of the
+/// stages. The digest of its bytes is part of the evidence of each verdict.
 struct MeasurementTable {
   CaptureIdentity train, inf;
   std::uint64_t rows = 0;
@@ -157,7 +158,7 @@ struct MeasurementTable {
   std::uint32_t top_k = 10;
   double ppo_clip = 0.2;
   std::optional<double> is_clip;
-  bool has_tokens = false;            ///< realised-token figures are present
+  bool has_tokens = false;  ///< the target tokens are known, and so are the figures derived from them
   std::vector<Threshold> thresholds;
   std::vector<SequenceRow> sequences;  ///< by first appearance
   std::vector<SequenceInfo> infos;     ///< parallel to `sequences`; empty attributes without a corpus
@@ -166,17 +167,19 @@ struct MeasurementTable {
   std::uint64_t nonfinite_rows = 0;
   DriftProfile profile;
   PartialInfo partial;
-  /// Rows that were measured on the CPU because the device could not have their figures; absent where no
-  /// device measured.
+  /// The number of rows that were measured on the CPU because the device could not keep the permitted error;
+  /// absent where no device was used.
   std::optional<std::uint64_t> rows_on_cpu;
 
-  /// Index of a metric whose figures are bounds; nothing where they are exact.
+  /// Index of a metric in PartialInfo::metrics; nothing where its figures are exact.
   [[nodiscard]] std::optional<std::size_t> bounded(Metric metric) const;
-  /// The tokens were sampled by K_inf itself, without filters († figures estimate what they say).
+  /// Whether K_inf itself sampled the tokens, without filters: only then do the figures marked † in
+  /// docs/design/measurement.md, "Figures of target tokens", estimate what they are named after.
   [[nodiscard]] bool sampled_by_inf() const;
 };
 
-/// Canonical bytes (little-endian, versioned) and back. Equal tables give equal bytes.
+/// Converts to canonical bytes (little-endian, versioned) and back. Equal tables give equal bytes. Errors of
+/// deserialise: see table_codec.cpp; each names the rule that the bytes break.
 [[nodiscard]] std::string serialise(const MeasurementTable& table);
 [[nodiscard]] schema::Result<MeasurementTable> deserialise(std::string_view bytes);
 

@@ -17,7 +17,7 @@ std::size_t index_of(Metric metric) {
 }
 
 std::unexpected<schema::Error> refuse(const std::string& what) {
-  return schema::fail(schema::ErrorCode::not_comparable, "two tables can not be merged: " + what);
+  return schema::fail(schema::ErrorCode::not_comparable, "two tables cannot be merged: " + what);
 }
 
 const char* difference(const CaptureIdentity& a, const CaptureIdentity& b) {
@@ -39,7 +39,7 @@ const char* difference(const MeasurementTable& a, const MeasurementTable& b) {
   if (a.ppo_clip != b.ppo_clip) return "ppo_clip";
   if (a.is_clip != b.is_clip) return "is_clip";
   if (a.partial.mode != b.partial.mode) return "modes";
-  if (a.has_tokens != b.has_tokens) return "whether there are realised tokens";
+  if (a.has_tokens != b.has_tokens) return "presence of target tokens";
   if (a.rows_on_cpu.has_value() != b.rows_on_cpu.has_value()) return "kinds of device";
   if (a.thresholds != b.thresholds) return "thresholds";
   const auto where = [](const SliceHistograms& slice) -> const auto& {
@@ -64,7 +64,7 @@ bool worse(const WorstRow& a, const WorstRow& b) {
 Result<void> merge(MeasurementTable& into, MeasurementTable other, std::size_t top_rows) {
   if (const char* what = difference(into, other)) return refuse(fmt::format("the {} differ", what));
   if (!into.partial.mode.empty()) {
-    // What was found in captures is of the whole capture, and bounds have findings beside them.
+    // Findings apply to whole captures, and tables with bounds have findings.
     return refuse("only a part of each distribution is known (mode " + into.partial.mode + ")");
   }
   std::unordered_set<std::int64_t> known;

@@ -7,15 +7,15 @@
 
 namespace driftgate::gpu {
 
-/// The order of MeasurementTable::worst_rows: rows that are not finite, then kl_inf_train falling; ties by
-/// row.
+/// The order of MeasurementTable::worst_rows: nonfinite rows first, then by kl_inf_train, largest first, then
+/// by row.
 [[nodiscard]] bool worse(const WorstRow& a, const WorstRow& b);
 
-/// Adds a table of other sequences over the same captures and options, whose rows are counted on from those
-/// of `into`: sequences follow in their order, histograms and profiles add, the worst `top_rows` rows stay.
-/// The result depends on the order of merging only by the rounding of the profile's sums. Errors:
-/// not_comparable, which names what differs; a sequence in both, since a sequence is never split; tables of
-/// captures that know only a part of each distribution, which one rank measures.
+/// Adds to `into` the table of other sequences that was measured on the same captures with the same options.
+/// Its rows are numbered after those of `into`, its sequences are appended, histograms and profiles are
+/// added, and the worst `top_rows` rows of both are kept. The order of merging changes only the rounding of
+/// sums in the profile. Errors: not_comparable, naming what differs, a sequence that is in both tables (a
+/// sequence is never split), or that the captures hold only parts of distributions (one rank measures those).
 [[nodiscard]] schema::Result<void> merge(MeasurementTable& into, MeasurementTable other,
                                          std::size_t top_rows);
 

@@ -23,9 +23,9 @@ void merge_all(std::array<ProfileBucket, N>& into, const std::array<ProfileBucke
   for (std::size_t i = 0; i < N; ++i) into[i].merge(other[i]);
 }
 
-/// A log-probability nearer to 0 is the small difference of two large numbers: in float32 it has few bits of
-/// its own, whoever computed it.
-constexpr double kLeastTelling = 0.01;
+/// A log-probability nearer to 0 is the small difference of two large numbers: in float32 it has few
+/// significant bits, whichever kernel computed it.
+constexpr double kLeastSignificant = 0.01;
 
 bool rounded_to_bf16(double value) {
   return (std::bit_cast<std::uint32_t>(static_cast<float>(value)) & 0xFFFFU) == 0;
@@ -100,7 +100,7 @@ void RowContrast::add(const ProfileRow& row) {
   ++tokens;
   if (row.log_ratio < 0) ++inf_likelier;
   const auto look = [](double value, std::uint64_t& nonzero, std::uint64_t& bf16) {
-    if (!(std::abs(value) >= kLeastTelling) || !std::isfinite(value)) return;
+    if (!(std::abs(value) >= kLeastSignificant) || !std::isfinite(value)) return;
     ++nonzero;
     if (rounded_to_bf16(value)) ++bf16;
   };

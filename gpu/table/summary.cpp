@@ -45,7 +45,7 @@ MetricSummary summarise_metric(const Rows& rows, std::size_t metric, const Histo
   return out;
 }
 
-void add(RealisedSums& into, const RealisedSums& other) {
+void add(TargetTokenSums& into, const TargetTokenSums& other) {
   into.n += other.n;
   into.log_w += other.log_w;
   into.w += other.w;
@@ -69,7 +69,7 @@ struct SequenceFigures {
   double chi2 = 0, tv = 0, ppl_diff = 0, ppl_min = 0, ppl_max = 0;
   std::array<double, 3> in_band{};
 
-  void add(const RealisedSums& r) {
+  void add(const TargetTokenSums& r) {
     const double ppl = (r.log_q - r.log_p) / static_cast<double>(r.n);
     const double excess = std::expm1(r.log_w);
     min = n == 0 ? r.log_w : std::min(min, r.log_w);
@@ -90,7 +90,7 @@ struct SequenceFigures {
   }
 };
 
-double pearson(const RealisedSums& r) {
+double pearson(const TargetTokenSums& r) {
   const auto n = static_cast<double>(r.n);
   const double covariance = n * r.pq - r.p * r.q;
   const double spread = (n * r.p_squares - r.p * r.p) * (n * r.q_squares - r.q * r.q);
@@ -98,12 +98,12 @@ double pearson(const RealisedSums& r) {
 }
 
 std::vector<DerivedSummary> derive(const MeasurementTable& table, const Rows& rows) {
-  RealisedSums r;
+  TargetTokenSums r;
   SequenceFigures s;
   for (const SequenceRow* row : rows) {
-    if (row->realised.n == 0) continue;
-    add(r, row->realised);
-    s.add(row->realised);
+    if (row->target.n == 0) continue;
+    add(r, row->target);
+    s.add(row->target);
   }
   std::vector<DerivedSummary> out;
   if (r.n == 0) return out;

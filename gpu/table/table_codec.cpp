@@ -8,7 +8,7 @@
 
 // Canonical bytes of a measurement table: "DGMT", a version, then every field in the order of the
 // header; integers and IEEE-754 doubles little-endian, strings and lists after a 64-bit count. The same
-// `visit` functions write and read, so the two can not disagree.
+// `visit` functions write and read, so that the two cannot disagree.
 
 namespace driftgate::gpu {
 
@@ -54,7 +54,8 @@ class Reader {
     text.assign(rest.substr(0, size));
     rest.remove_prefix(size);
   }
-  /// A count of items of at least `least_bytes` each, so that a lie can not make us reserve memory.
+  /// A count of items of at least `least_bytes` each; checked, so that a wrong count cannot make us reserve
+  /// memory.
   std::size_t count(std::size_t least_bytes) {
     std::uint64_t size = 0;
     number(size);
@@ -154,7 +155,7 @@ void visit_map(Archive& archive, T& values) {
     for (std::size_t i = 0; i < size && !archive.failed; ++i) {
       typename T::key_type key{};
       visit(archive, key);
-      // Keys out of order would be a second spelling of the same table.
+      // Keys in another order would be a second encoding of the same table.
       if (!values.empty() && !(values.rbegin()->first < key)) return archive.stop();
       visit(archive, values[key]);
     }
@@ -176,7 +177,7 @@ void visit_fields(auto& a, auto& v) requires
   visit_all(a, v.metric, v.value, v.above);
 }
 void visit_fields(auto& a, auto& v) requires
-    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, RealisedSums> {
+    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, TargetTokenSums> {
   visit_all(a, v.n, v.log_w, v.w, v.w_squares, v.abs_w_minus_1, v.k3, v.abs_log_w, v.exp_abs_log_w, v.log_p,
             v.log_q, v.outside_clip, v.in_band, v.p, v.q, v.p_squares, v.q_squares, v.pq, v.excess_is_clip,
             v.min_log_q);
@@ -216,8 +217,8 @@ void visit_fields(auto& a, auto& v) requires
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceRow> {
-  visit_all(a, v.sequence, v.rows, v.metrics, v.head_tail_tv, v.beyond, v.realised, v.top_train,
-            v.top_inf, v.contrast, v.bounds);
+  visit_all(a, v.sequence, v.rows, v.metrics, v.head_tail_tv, v.beyond, v.target, v.top_train, v.top_inf,
+            v.contrast, v.bounds);
 }
 void visit_fields(auto& a, auto& v) requires
     std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(v)>>, SequenceInfo> {
@@ -268,7 +269,7 @@ void visit(auto& archive, auto& value) {
   }
 }
 
-/// Rules that the readers of a table rely on.
+/// Invariants that readers of a table rely on.
 bool consistent(const MeasurementTable& table) {
   if (table.infos.size() != table.sequences.size()) return false;
   const std::size_t bounded = table.partial.metrics.size();
@@ -307,14 +308,14 @@ schema::Result<MeasurementTable> deserialise(std::string_view bytes) {
   if (!reader.failed && version != kVersion) {
     return schema::fail(schema::ErrorCode::unsupported,
                         "measurement table of version " + std::to_string(version) +
-                            ", this program reads version " + std::to_string(kVersion) +
+                            ", but this program reads version " + std::to_string(kVersion) +
                             "; use the program that wrote it");
   }
   MeasurementTable table;
   visit(reader, table);
   if (reader.failed) {
     return schema::fail(schema::ErrorCode::corrupt,
-                        "the measurement table is cut short or a count in it is wrong");
+                        "the measurement table is truncated or contains a wrong count");
   }
   if (!reader.rest.empty()) {
     return schema::fail(

@@ -50,7 +50,7 @@ AssumptionStatus BoundBuilder::add_support() {
   if (!table.has_tokens) return link.status;
   double least_log_q = 0;
   for (const std::size_t i : selection)
-    least_log_q = std::min(least_log_q, table.sequences[i].realised.min_log_q);
+    least_log_q = std::min(least_log_q, table.sequences[i].target.min_log_q);
   link.inputs["least_log_q"] = least_log_q;
   link.inputs["smallest_q_a"] = std::exp(least_log_q);
   if (!table.sampled_by_inf() || values_only) return link.status;
@@ -108,7 +108,7 @@ void BoundBuilder::add_clipped(double scale, const std::string& assumption, Assu
     return;
   }
   const auto clusters = collect(table, selection, [](const gpu::SequenceRow& row) {
-    return ClusterSum{static_cast<double>(row.realised.n), row.realised.excess_is_clip};
+    return ClusterSum{static_cast<double>(row.target.n), row.target.excess_is_clip};
   });
   const MeanTest excess = resampled(clusters, alpha);
   BoundLink& clipped = add_mean(5, "policy_gradient_clipped", Bound::policy_gradient, Horizon::token, excess,

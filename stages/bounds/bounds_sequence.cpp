@@ -113,8 +113,8 @@ void BoundBuilder::add_sequence() {
 
 void BoundBuilder::add_sequence_estimate(bool sampled) {
   auto clusters = collect(table, selection, [](const gpu::SequenceRow& row) {
-    if (row.realised.n == 0) return ClusterSum{};
-    return ClusterSum{1, std::max(0.0, -std::expm1(row.realised.log_w))};
+    if (row.target.n == 0) return ClusterSum{};
+    return ClusterSum{1, std::max(0.0, -std::expm1(row.target.log_w))};
   });
   if (clusters.empty()) return;
   count_once(clusters);

@@ -37,7 +37,7 @@ std::vector<TokenSums> collect_sums(const gpu::MeasurementTable& table, const Se
   const std::vector<std::size_t> numbers = cluster_numbers(table, selection);
   std::vector<TokenSums> clusters;
   for (std::size_t i = 0; i < selection.size(); ++i) {
-    const gpu::RealisedSums& r = table.sequences[selection[i]].realised;
+    const gpu::TargetTokenSums& r = table.sequences[selection[i]].target;
     if (numbers[i] >= clusters.size()) clusters.resize(numbers[i] + 1);
     clusters[numbers[i]].add(
         {static_cast<double>(r.n), r.w, r.w_squares, r.p, r.q, r.p_squares, r.q_squares, r.pq});

@@ -14,8 +14,8 @@
 namespace driftgate::stages {
 namespace {
 
-using gpu::RealisedSums;
 using gpu::SequenceRow;
+using gpu::TargetTokenSums;
 using schema::Aggregate;
 using schema::Metric;
 
@@ -31,7 +31,7 @@ bool is_derived(Metric metric) {
 }
 
 /// A per-sequence figure of the realised tokens: one unit, the sequence.
-double sequence_figure(Metric metric, const RealisedSums& r) {
+double sequence_figure(Metric metric, const TargetTokenSums& r) {
   const auto n = static_cast<double>(r.n);
   if (metric == Metric::chi2_sequence) {
     const double excess = std::expm1(r.log_w);
@@ -45,7 +45,7 @@ double sequence_figure(Metric metric, const RealisedSums& r) {
 constexpr std::array<double, 3> kBandWidths{0.001, 0.01, 0.05};
 
 /// What one sequence adds to the retention of `band`: its tokens within it, or itself.
-ClusterSum band_part(schema::Band band, const RealisedSums& r) {
+ClusterSum band_part(schema::Band band, const TargetTokenSums& r) {
   const auto index = static_cast<std::size_t>(band) % kBandWidths.size();
   if (band < schema::Band::sequences_0_1pct) {
     return {static_cast<double>(r.n), static_cast<double>(r.in_band[index])};
@@ -59,7 +59,7 @@ bool per_sequence(Metric metric) {
 }
 
 /// A sum over realised tokens whose mean is the metric.
-double token_sum(Metric metric, const RealisedSums& r) {
+double token_sum(Metric metric, const TargetTokenSums& r) {
   switch (metric) {
     case Metric::ratio_mean:
       return r.w;
@@ -85,10 +85,10 @@ ClusterSum whole_part(const schema::MetricSubject& subject, const SequenceRow& r
     const gpu::Moments& moments = row.metrics[index_of(metric)];
     return {static_cast<double>(moments.n), moments.n == 0 ? 0 : moments.sum};
   }
-  if (row.realised.n == 0) return {};
-  if (subject.band) return band_part(*subject.band, row.realised);
-  if (per_sequence(metric)) return {1, sequence_figure(metric, row.realised)};
-  return {static_cast<double>(row.realised.n), token_sum(metric, row.realised)};
+  if (row.target.n == 0) return {};
+  if (subject.band) return band_part(*subject.band, row.target);
+  if (per_sequence(metric)) return {1, sequence_figure(metric, row.target)};
+  return {static_cast<double>(row.target.n), token_sum(metric, row.target)};
 }
 
 /// What one sequence adds to the mean of a metric: its units, or its own mean, capped, once.
@@ -141,7 +141,7 @@ MeanQuestion question_of(const gpu::MeasurementTable& table, const schema::Metri
 void judge_ratio(const gpu::MeasurementTable& table, const Selection& selection, MeanTest& test) {
   double n = 0, w = 0, squares = 0;
   for (const std::size_t i : selection) {
-    const RealisedSums& r = table.sequences[i].realised;
+    const TargetTokenSums& r = table.sequences[i].target;
     n += static_cast<double>(r.n);
     w += r.w;
     squares += r.w_squares;

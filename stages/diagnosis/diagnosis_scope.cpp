@@ -55,7 +55,7 @@ std::vector<Sized> sizes_of(const gpu::MeasurementTable& table) {
 
 std::uint64_t sized_rows(const gpu::SequenceRow& sequence) {
   const std::uint64_t rows = of(sequence, Metric::logit_rms).n;
-  return rows > 0 ? rows : sequence.realised.n;
+  return rows > 0 ? rows : sequence.target.n;
 }
 
 /// Where drift depends on the position, long sequences drift more than short ones: that is taken out, where
@@ -185,8 +185,8 @@ void narrow(const std::vector<Sized>& sizes, const std::vector<bool>& inside, st
 std::optional<double> drift_size(const gpu::SequenceRow& sequence) {
   const gpu::Moments& rms = of(sequence, Metric::logit_rms);
   if (rms.n > 0) return rms.mean();
-  if (sequence.realised.n == 0) return std::nullopt;
-  return sequence.realised.abs_log_w / static_cast<double>(sequence.realised.n);
+  if (sequence.target.n == 0) return std::nullopt;
+  return sequence.target.abs_log_w / static_cast<double>(sequence.target.n);
 }
 
 ScopeFigures figures_of(const gpu::MeasurementTable& table, const Selection& sequences) {
@@ -204,8 +204,8 @@ ScopeFigures figures_of(const gpu::MeasurementTable& table, const Selection& seq
     entropy_inf.merge(of(row, Metric::entropy_inf));
     out.log_ratio.merge(of(row, Metric::log_ratio));
     out.contrast.merge(row.contrast);
-    abs_log_ratios += row.realised.abs_log_w;
-    tokens += static_cast<double>(row.realised.n);
+    abs_log_ratios += row.target.abs_log_w;
+    tokens += static_cast<double>(row.target.n);
   }
   out.sequences = sequences.size();
   out.rows = tv.n;

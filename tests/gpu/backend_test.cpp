@@ -38,7 +38,7 @@ TEST_CASE("the CPU backend measures through the table") {
   CHECK(small.rows[1].values[static_cast<std::size_t>(Metric::top1_flip)] == 1);
 }
 
-TEST_CASE("a backend that was asked for and is absent is an error, never another backend") {
+TEST_CASE("a backend that is requested and absent is an error, never another backend") {
   const auto absent = Backend::open("cuda", 1, 10, "libdriftgate_no_such_backend.so");
   REQUIRE_FALSE(absent);
   CHECK(absent.error().code == schema::ErrorCode::unavailable);
@@ -46,13 +46,13 @@ TEST_CASE("a backend that was asked for and is absent is an error, never another
   CHECK(absent.error().message.find("--device cpu") != std::string::npos);
 }
 
-TEST_CASE("a library that is no backend is refused") {
+TEST_CASE("a library that is not a backend is refused") {
   const auto other = Backend::open("cuda:0", 1, 10, "libm.so.6");
   REQUIRE_FALSE(other);
   CHECK(other.error().code == schema::ErrorCode::unsupported);
 }
 
-TEST_CASE("device names that are none are refused") {
+TEST_CASE("invalid device names are refused") {
   for (const char* device : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "CPU"}) {
     CAPTURE(device);
     const auto backend = Backend::open(device, 1, 10);
@@ -73,7 +73,7 @@ TEST_CASE("batches and configurations that make no sense are refused with a reas
     const auto result = backend->measure(small.batch, small.rows);
     REQUIRE_FALSE(result);
     CHECK(result.error().code == schema::ErrorCode::invalid_argument);
-    CHECK(result.error().message.starts_with("the cpu backend says: "));
+    CHECK(result.error().message.starts_with("the cpu backend reports: "));
   };
   refused([](Small& s) { s.batch.temperature = 0; });
   refused([](Small& s) { s.batch.temperature = std::numeric_limits<double>::quiet_NaN(); });

@@ -99,7 +99,7 @@ TEST_CASE("a zero of the other sign differs, and so does a NaN of another payloa
         std::string::npos);
 }
 
-TEST_CASE("captures in several files are compared across their borders") {
+TEST_CASE("captures in several files are compared across file boundaries") {
   TemporaryFolder folder;
   CaptureDraft other = draft();
   other.logits[4 * 4] = 1;
@@ -115,7 +115,7 @@ TEST_CASE("captures in several files are compared across their borders") {
   CHECK(bits_of(*table, "logits").text.find("row 4 of the captures: element 0") != std::string::npos);
 }
 
-TEST_CASE("what captures do not hold, or hold in other types, is refused with the reason") {
+TEST_CASE("tensors that captures do not hold, or hold in different types, are refused with the reason") {
   const auto full = compared(draft(), draft(), {"logprobs"});
   CHECK(bits_of(full, "logprobs").of == 0);
   CHECK(bits_of(full, "logprobs").text.find("hold no log-probabilities") != std::string::npos);
@@ -160,7 +160,7 @@ TEST_CASE("what captures do not hold, or hold in other types, is refused with th
         std::string::npos);
 }
 
-TEST_CASE("log-probabilities are those of realised tokens and of lists, with the ids that they belong to") {
+TEST_CASE("log-probabilities are those of target tokens and of lists, with the ids that they belong to") {
   PartialDraft lists;
   for (std::int32_t row = 0; row < 4; ++row) lists.add_row(1, row, 3, -0.5F, {{3, -0.5F}, {4, -1.5F}});
   CHECK(bits_of(compared(lists, lists, {"logprobs"}), "logprobs").count == 0);
@@ -188,7 +188,8 @@ TEST_CASE("log-probabilities are those of realised tokens and of lists, with the
         std::string::npos);
 }
 
-TEST_CASE("captures of different tokens have a table of their bits alone, whose figures decide nothing") {
+TEST_CASE(
+    "captures of different tokens give a table of bit comparisons only, whose other figures are invalid") {
   CaptureDraft other = draft();
   other.tokens[4] = 3;
   const auto table = compared(draft(), other, {"tokens", "logits"});

@@ -33,7 +33,8 @@ inline std::string nccl_library() {
   return library_of("DRIFTGATE_NCCL_LIBRARY", DRIFTGATE_NCCL_LIBRARY);
 }
 
-/// The backend, or none and a line that says why. Any failure but an absent device fails the test.
+/// The backend, or nothing and a message that says why. Any failure other than an absent device fails the
+/// test.
 inline std::optional<Backend> device(std::uint32_t top_k, std::uint32_t metrics = DRIFTGATE_METRICS_ALL) {
   auto backend = Backend::open("cuda", 2, top_k, cuda_library(), metrics);
   if (backend) return std::move(*backend);

@@ -98,7 +98,7 @@ TEST_CASE("a row that is not finite is reported with its place and not averaged"
   CHECK(std::isfinite(sequence.metrics[index_of(Metric::tv)].sum));
 }
 
-TEST_CASE("a sequence keeps how sure each kernel is at its last captured position") {
+TEST_CASE("a sequence keeps the top probabilities of both kernels at its last captured position") {
   TemporaryFolder folder;
   CaptureDraft train, inf;
   train.vocabulary = inf.vocabulary = 3;
@@ -220,24 +220,26 @@ TEST_CASE("described slices are single keys, then pairs, with enough sequences; 
   CHECK(slices == wanted);
 }
 
-TEST_CASE("realised pairs give the sampled figures; unknown ones are left out and positive ones refused") {
+TEST_CASE(
+    "pairs of target-token log-probabilities give the sampled figures; unknown ones are left out and "
+    "positive ones refused") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double inf = std::numeric_limits<double>::infinity();
-  const std::vector<RealisedPair> pairs = {{5, std::log(0.5), std::log(0.25)},
-                                           {5, std::log(0.2), std::log(0.4)},
-                                           {9, -1.0, -1.0},
-                                           {9, nan, -1.0},
-                                           {9, -1.0, -inf},
-                                           {9, -9999.0, -1.0}};
-  RealisedContext context;
+  const std::vector<TargetTokenPair> pairs = {{5, std::log(0.5), std::log(0.25)},
+                                              {5, std::log(0.2), std::log(0.4)},
+                                              {9, -1.0, -1.0},
+                                              {9, nan, -1.0},
+                                              {9, -1.0, -inf},
+                                              {9, -9999.0, -1.0}};
+  TargetTokenContext context;
   context.is_clip = 0.9;
   context.thresholds = {{Metric::log_ratio, 0.1, true}};
-  const auto table = measure_realised(pairs, context);
+  const auto table = measure_target_tokens(pairs, context);
   REQUIRE(table);
   CHECK(table->rows == 3);
   CHECK(table->has_tokens);
   REQUIRE(table->sequences.size() == 2);
-  const RealisedSums& first = table->sequences[0].realised;
+  const TargetTokenSums& first = table->sequences[0].target;
   CHECK(first.n == 2);
   CHECK(first.w == doctest::Approx(2.5).epsilon(1e-14));
   CHECK(first.abs_w_minus_1 == doctest::Approx(1.5).epsilon(1e-14));
@@ -247,10 +249,10 @@ TEST_CASE("realised pairs give the sampled figures; unknown ones are left out an
   CHECK(first.excess_is_clip == doctest::Approx(0.1).epsilon(1e-12));
   CHECK(first.min_log_q == std::log(0.25));
   CHECK(table->sequences[0].beyond[0] == 1);
-  CHECK(table->sequences[1].realised.in_band[0] == 1);
+  CHECK(table->sequences[1].target.in_band[0] == 1);
   CHECK(table->sequences[0].metrics[index_of(Metric::log_ratio)].n == 2);
   CHECK(table->sequences[0].metrics[index_of(Metric::tv)].n == 0);
-  const auto positive = measure_realised(std::vector<RealisedPair>{{1, 0.5, -1.0}}, {});
+  const auto positive = measure_target_tokens(std::vector<TargetTokenPair>{{1, 0.5, -1.0}}, {});
   REQUIRE_FALSE(positive);
   CHECK(positive.error().message.find("pair 0 (sequence 1)") != std::string::npos);
 }

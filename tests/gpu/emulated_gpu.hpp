@@ -121,7 +121,7 @@ class EmulatedCluster {
       for (Barrier& warp : block.warps) warp.expected = 32;
       block.slots.resize(2 * std::size_t{threads});
       block.fragments.resize(2 * std::size_t{threads});
-      // What no one wrote must not look like a sum.
+      // Memory that was never written must not look like a sum.
       std::memset(static_cast<void*>(&block.fast), 0xff, sizeof(block.fast));
       std::memset(static_cast<void*>(&block.wide), 0xff, sizeof(block.wide));
     }
@@ -150,7 +150,7 @@ class EmulatedCluster {
     const Fiber* slow = nullptr;
     for (std::uint64_t pass = 0; !order.empty(); ++pass) {
       std::shuffle(order.begin(), order.end(), random_);
-      // The first of a warp more often: what one thread does for all is its work.
+      // The first thread of a warp more often, because it does the work of one thread for all.
       if (pass % kSlowPasses == 0) slow = fibers_[random_() % (fibers_.size() / 32) * 32].get();
       if (pass % (2 * kSlowPasses) == 0) slow = order.front();
       bool progress = false;

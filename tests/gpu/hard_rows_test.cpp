@@ -8,8 +8,8 @@
 #include "gpu/capture/capture.hpp"
 #include "gpu/cpu/row_engine.hpp"
 #include "tests/gpu/kernels.hpp"
-#include "tests/gpu/marked_rows.hpp"
 #include "tests/gpu/oracle.hpp"
+#include "tests/gpu/sentinel_rows.hpp"
 
 using namespace driftgate;
 using namespace driftgate::gpu;
@@ -24,8 +24,8 @@ nlohmann::json expectations() {
 
 }  // namespace
 
-TEST_CASE("a logit that is no more than a mark leaves the other tokens' figures what they are") {
-  for (const Case& test : marked_rows()) {
+TEST_CASE("a sentinel for a masked token does not change the figures of the other tokens") {
+  for (const Case& test : sentinel_rows()) {
     const auto columns = static_cast<std::uint32_t>(test.pair.train.size());
     const driftgate_batch batch{sizeof(driftgate_batch), columns,           1,  test.train.view(columns),
                                 test.inf.view(columns),  &*test.pair.token, 1.0};
@@ -35,7 +35,7 @@ TEST_CASE("a logit that is no more than a mark leaves the other tokens' figures 
       cpu::RowEngine engine(*kernel, columns, 10);
       driftgate_row row{};
       engine.measure(batch, 0, row);
-      check_marked_row(test, row);
+      check_sentinel_row(test, row);
     }
   }
 }

@@ -28,7 +28,7 @@ MeasurementTable small_table() {
   sequence.head_tail_tv.add(0.125);
   sequence.beyond = {1, 0};
   sequence.top_inf = 0.75;
-  sequence.realised.in_band = {1, 2, 3};
+  sequence.target.in_band = {1, 2, 3};
   sequence.contrast.entropy.add(1, 2, 4, 8);
   SequenceInfo& info = table.infos.emplace_back();
   info.sequence = -5;

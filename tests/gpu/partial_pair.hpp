@@ -94,7 +94,7 @@ inline LogprobError error_for(Rounding rounding) {
   return {0x1p-24, rounding == Rounding::grid ? kGrid / 2 : 0.0};
 }
 
-/// The k most likely tokens, and the realised one behind them where an engine appends it (−1 = none).
+/// The k most likely tokens, and the target token behind them where an engine appends it (−1 = none).
 inline std::vector<ListedToken> top_list(const std::vector<double>& x, std::size_t k, Rounding rounding,
                                          std::int64_t appended) {
   std::vector<std::size_t> order(x.size());

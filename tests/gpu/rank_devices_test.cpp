@@ -8,7 +8,7 @@ using namespace driftgate;
 using namespace driftgate::gpu;
 using Names = std::vector<std::string>;
 
-TEST_CASE("devices are read from the words of the command line") {
+TEST_CASE("devices are parsed as on the command line") {
   CHECK(*parse_devices("cpu") == Names{"cpu"});
   CHECK(*parse_devices("cuda") == Names{"cuda:0"});
   CHECK(*parse_devices("cuda:3") == Names{"cuda:3"});
@@ -40,11 +40,11 @@ TEST_CASE("each process of a host has a device of its own") {
   CHECK(none.error().message.find("process 2 of this host has no device") != std::string::npos);
 }
 
-TEST_CASE("libraries for MPI and NCCL that are absent are errors by name") {
+TEST_CASE("absent libraries for MPI and NCCL are errors that name them") {
   const auto mpi = open_mpi(kDefaultRankTimeout, "libdriftgate_no_such_mpi.so");
   REQUIRE_FALSE(mpi);
   CHECK(mpi.error().code == schema::ErrorCode::unavailable);
-  CHECK(mpi.error().message.find("ranks over MPI were asked for") != std::string::npos);
+  CHECK(mpi.error().message.find("ranks over MPI were requested") != std::string::npos);
   CHECK(mpi.error().message.find("libdriftgate_no_such_mpi.so") != std::string::npos);
   const auto other = open_mpi(kDefaultRankTimeout, "libm.so.6");
   REQUIRE_FALSE(other);

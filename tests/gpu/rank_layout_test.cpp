@@ -57,5 +57,5 @@ TEST_CASE("columns are split without gaps, in blocks of 64 when rows are long") 
   CHECK(odd[1].begin == odd[0].end);
   const auto refused = column_ranges(4, 5);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().message.find("4 columns can not be split over 5 ranks") != std::string::npos);
+  CHECK(refused.error().message.find("4 columns cannot be split over 5 ranks") != std::string::npos);
 }

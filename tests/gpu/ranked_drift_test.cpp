@@ -73,8 +73,8 @@ std::string difference(const MeasurementTable& a, const MeasurementTable& b) {
                         near(p.sum, q.sum, size * static_cast<double>(p.n));
       if (!same) return std::string(schema::to_string(static_cast<Metric>(m))) + " of a sequence";
     }
-    if (x.realised.n != y.realised.n) return "realised";
-    if (!near(x.realised.w, y.realised.w, x.realised.w)) return "w";
+    if (x.target.n != y.target.n) return "target tokens";
+    if (!near(x.target.w, y.target.w, x.target.w)) return "w";
   }
   return "";
 }
@@ -147,7 +147,7 @@ TEST_CASE("every layout of rows, columns, ranks and threads gives the table of o
   }
 }
 
-TEST_CASE("ranks that can not exchange in steps do so in a thread of their own and give the same bits") {
+TEST_CASE("ranks that cannot exchange in steps do so in a thread of their own and give the same bits") {
   /// As MPI: whole exchanges only.
   class Whole final : public Collective {
    public:
@@ -253,13 +253,13 @@ TEST_CASE("the error of one rank is the error of all, with its rank and its row 
   CHECK(columns.table.error().describe().find("row 80 (sequence 11, position 3)") != std::string::npos);
 }
 
-TEST_CASE("a device that is not there and more ranks than columns are errors by name") {
+TEST_CASE("an absent device and more ranks than columns are errors that name them") {
   Shape narrow;
   narrow.columns = 3;
   const Captures pair(narrow);
   const auto many = pair.split(Shard::vocab, 4, options_of());
   REQUIRE_FALSE(many);
-  CHECK(many.error().describe().find("3 columns can not be split over 4 ranks") != std::string::npos);
+  CHECK(many.error().describe().find("3 columns cannot be split over 4 ranks") != std::string::npos);
   RankOptions how;
   const auto absent =
       measure_in_threads(pair.train, pair.inf, nullptr, options_of(), how, {"cpu", "cuda:77"}).table;
@@ -267,7 +267,7 @@ TEST_CASE("a device that is not there and more ranks than columns are errors by 
   CHECK(absent.error().describe().find("rank 1 of 2") != std::string::npos);
 }
 
-TEST_CASE("ranks that were given something else are told which") {
+TEST_CASE("a rank with other captures or options is an error that names the rank") {
   const Captures pair, other(Shape{.rows = 80});
   const auto run = run_in_threads(3, [&](Collective& collective) -> schema::Result<void> {
     const Captures& mine = collective.rank() == 1 ? other : pair;
@@ -302,6 +302,6 @@ TEST_CASE("the rows of hidden states are split like those of logits, and their v
     const auto columns = measure_in_threads(*train, *inf, nullptr, options_of(), how, {"cpu", "cpu"}).table;
     REQUIRE_FALSE(columns);
     CHECK(columns.error().code == schema::ErrorCode::unsupported);
-    CHECK(columns.error().message.find("hidden mode can not be split") != std::string::npos);
+    CHECK(columns.error().message.find("hidden mode cannot be split") != std::string::npos);
   }
 }

@@ -119,7 +119,7 @@ TEST_CASE("parts of every kind merge: with moments or without, of many powers or
   }
 }
 
-TEST_CASE("moments of parts are the row's where they hold, whatever differs from part to part") {
+TEST_CASE("merged moments are accurate where they are accepted, whatever differs from part to part") {
   if (cpu::best_kernel().moments == nullptr) return;
   const cpu::TileKernel* const best[] = {&cpu::best_kernel()};
   const Cuts cuts{3'000, 6'000, 9'000};
@@ -162,7 +162,7 @@ TEST_CASE("moments of parts are the row's where they hold, whatever differs from
   }
 }
 
-TEST_CASE("a split row that is not finite, all masked or of a masked token says so") {
+TEST_CASE("a split row that is not finite, all masked or has a masked target token has that status") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<double> values(5'000, 0.5);
   Case test;
@@ -190,7 +190,7 @@ TEST_CASE("a split row that is not finite, all masked or of a masked token says 
   CHECK(status(middle, middle).values[static_cast<std::size_t>(Metric::tv)] == 0);
 }
 
-TEST_CASE("parts of rows that make no sense are refused with a reason") {
+TEST_CASE("invalid parts of rows are refused with the reason") {
   auto backend = Backend::open("cpu", 1, 2);
   REQUIRE(backend);
   REQUIRE(backend->can_shard());

@@ -13,11 +13,11 @@ std::size_t index_of(Metric metric) {
 }
 
 /// Two pairs of tokens in one sequence and one in another, with w = 2, ½ and 1.
-MeasurementTable realised_table() {
-  const std::vector<RealisedPair> pairs = {{0, std::log(0.5), std::log(0.25)},
-                                           {0, std::log(0.2), std::log(0.4)},
-                                           {1, std::log(0.3), std::log(0.3)}};
-  auto table = measure_realised(pairs, {});
+MeasurementTable table_of_three_tokens() {
+  const std::vector<TargetTokenPair> pairs = {{0, std::log(0.5), std::log(0.25)},
+                                              {0, std::log(0.2), std::log(0.4)},
+                                              {1, std::log(0.3), std::log(0.3)}};
+  auto table = measure_target_tokens(pairs, {});
   REQUIRE(table);
   return std::move(*table);
 }
@@ -33,7 +33,7 @@ const DerivedSummary& find(const Summary& summary, Metric metric) {
 }  // namespace
 
 TEST_CASE("derived figures of three tokens are those computed by hand") {
-  MeasurementTable table = realised_table();
+  MeasurementTable table = table_of_three_tokens();
   const Summary summary = summarise(table);
   const auto value = [&](Metric metric) { return find(summary, metric).figures[0].second; };
   CHECK(value(Metric::ratio_mean) == doctest::Approx(3.5 / 3));
@@ -52,7 +52,7 @@ TEST_CASE("derived figures of three tokens are those computed by hand") {
 }
 
 TEST_CASE("figures that need sampled tokens are descriptive unless the tokens were sampled by K_inf") {
-  MeasurementTable table = realised_table();
+  MeasurementTable table = table_of_three_tokens();
   CHECK(find(summarise(table), Metric::tv_sampled).descriptive);
   CHECK_FALSE(find(summarise(table), Metric::abs_log_ratio).descriptive);
   table.inf.kernel = table.inf.token_source = "k";
@@ -60,7 +60,7 @@ TEST_CASE("figures that need sampled tokens are descriptive unless the tokens we
 }
 
 TEST_CASE("means are not numbers when a row in scope is not, and order statistics are of the others") {
-  MeasurementTable table = realised_table();
+  MeasurementTable table = table_of_three_tokens();
   ++table.sequences[1].rows;
   const Summary all = summarise(table);
   CHECK(std::isnan(all.metrics[index_of(Metric::log_ratio)].mean));
@@ -69,14 +69,14 @@ TEST_CASE("means are not numbers when a row in scope is not, and order statistic
 }
 
 TEST_CASE("a metric that was not measured has no figures") {
-  const Summary summary = summarise(realised_table());
+  const Summary summary = summarise(table_of_three_tokens());
   CHECK(summary.metrics[index_of(Metric::tv)].n == 0);
   CHECK(std::isnan(summary.metrics[index_of(Metric::tv)].mean));
   CHECK(std::isnan(summary.metrics[index_of(Metric::tv)].p99));
 }
 
 TEST_CASE("a slice's figures are over its own sequences and quantiles stay within its extremes") {
-  MeasurementTable table = realised_table();
+  MeasurementTable table = table_of_three_tokens();
   table.infos[0].slices["l"] = "de";
   const Summary slice = summarise(table, {{"l", "de"}});
   CHECK(slice.rows == 2);

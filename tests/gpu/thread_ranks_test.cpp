@@ -36,7 +36,7 @@ struct Stall {
     changed.wait(lock, [this] { return over; });
     ++ended;
   }
-  /// Lets go of those that wait, and returns when `ranks` have ended.
+  /// Releases the stalled ranks, and returns when `ranks` of them have ended.
   void release(int ranks) {
     {
       const std::lock_guard lock(mutex);
@@ -57,7 +57,7 @@ void check_names(const schema::Error& error, const std::vector<std::string>& par
 
 }  // namespace
 
-TEST_CASE("exchanges that are begun are finished in any order, and each gets its own numbers") {
+TEST_CASE("exchanges may be finished in any order after they were begun, and each gets its own data") {
   const auto run = run_in_threads(3, [](Collective& collective) -> schema::Result<void> {
     constexpr std::uint32_t kBegun = 8;
     const std::uint32_t rank = collective.rank();
@@ -144,7 +144,8 @@ TEST_CASE("a rank that stalls ends the others at the deadline, named with the op
         const auto begun =
             collective.begin(Collective::Gathering::at_all, wait, std::as_bytes(std::span(&mine, 1)));
         if (!begun) return std::unexpected(begun.error());
-        // Whoever comes late here has not stalled: the deadline begins when three ranks have given theirs.
+        // A rank that is late here has not stalled: the deadline begins when three ranks have sent their
+        // parts.
         ++stall->begun;
         while (stall->begun < 3) std::this_thread::yield();
         std::vector<int> all(collective.size());
@@ -179,7 +180,7 @@ TEST_CASE("a rank that fails or throws ends the others at once with its own caus
   }
 }
 
-TEST_CASE("ranks that make different calls are told so") {
+TEST_CASE("ranks that make different calls get an error") {
   const auto kinds = run_in_threads(2, [](Collective& collective) -> schema::Result<void> {
     std::uint64_t value = 0;
     const auto bytes = std::as_writable_bytes(std::span(&value, 1));
@@ -197,7 +198,7 @@ TEST_CASE("ranks that make different calls are told so") {
   check_names(sizes.result.error(), {"do not make the same calls"});
 }
 
-TEST_CASE("a wait of a rank ends when the rank itself gives up") {
+TEST_CASE("a wait of a rank ends when the rank itself leaves") {
   auto ranks = make_thread_collectives(2);
   std::jthread waits([&ranks] {
     const auto all = gathered(*ranks[0], 1, {"a number", 60'000ms});

@@ -195,7 +195,7 @@ def a_killed_rank_is_named():
         os.kill(pid, signal.SIGKILL)
         code, _, err = world.finish()
         check(code != 0, "a job that lost a rank can not succeed")
-        check("rank 2" in err and "what is measured" in err, err)
+        check("rank 2" in err and "comparing captures and options" in err, err)
         world.check_nothing_left()
 
 
@@ -205,7 +205,7 @@ def a_stalled_rank_is_named():
         os.kill(pid, signal.SIGSTOP)
         code, out, err = world.finish()
         check(code == 4, f"an error is 4, not {code}: {err}")
-        check("rank 1 of 4" in err and "what is measured" in err and f"within {TIMEOUT_S:.3g} s" in err, err)
+        check("rank 1 of 4" in err and "comparing captures and options" in err and f"within {TIMEOUT_S:.3g} s" in err, err)
         check(out == "", out)
         world.check_nothing_left()
 

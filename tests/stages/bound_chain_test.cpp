@@ -210,10 +210,10 @@ void add_row(gpu::SequenceRow& row, const Node& node, std::size_t token, const L
   row.metrics[make::at(Metric::nonfinite)].add(0);
   row.head_tail_tv.add(node.head_tail);
   row.metrics[make::at(Metric::log_ratio)].add(node.log_ratio[token]);
-  ++row.realised.n;
-  row.realised.log_w += node.log_ratio[token];
-  row.realised.excess_is_clip += std::max(0.0, std::abs(std::expm1(node.log_ratio[token])) - limits.is_clip);
-  row.realised.min_log_q = std::min(row.realised.min_log_q, std::log(node.q[token]));
+  ++row.target.n;
+  row.target.log_w += node.log_ratio[token];
+  row.target.excess_is_clip += std::max(0.0, std::abs(std::expm1(node.log_ratio[token])) - limits.is_clip);
+  row.target.min_log_q = std::min(row.target.min_log_q, std::log(node.q[token]));
 }
 
 gpu::MeasurementTable empty_table(std::size_t vocabulary, const Limits& limits) {

@@ -99,8 +99,8 @@ TEST_CASE("a clipped policy-gradient bound needs ratios beyond the clip to bound
   REQUIRE(table.sampled_by_inf());
   const auto chain_with = [&](std::size_t active) {
     for (std::size_t i = 0; i < table.sequences.size(); ++i) {
-      table.sequences[i].realised.n = 16;
-      table.sequences[i].realised.excess_is_clip = i < active ? 0.001 * (1 + static_cast<double>(i % 3)) : 0;
+      table.sequences[i].target.n = 16;
+      table.sequences[i].target.excess_is_clip = i < active ? 0.001 * (1 + static_cast<double>(i % 3)) : 0;
     }
     return bound_chain(table, assumptions, {}, 0.05, 1);
   };
@@ -195,7 +195,7 @@ TEST_CASE("the support of p is checked with figures, and a mean ratio below 1 br
   table.inf.kernel = table.inf.token_source = table.train.token_source = "tinylm-bf16";
   const auto chain_at = [&](double mean) {
     for (std::size_t i = 0; i < table.sequences.size(); ++i) {
-      gpu::RealisedSums& sums = table.sequences[i].realised;
+      gpu::TargetTokenSums& sums = table.sequences[i].target;
       const double w = mean + (i % 2 == 0 ? 0.01 : -0.01);
       sums.n = 16, sums.w = 16 * w, sums.w_squares = 16 * w * w, sums.min_log_q = -3;
     }
@@ -267,8 +267,8 @@ TEST_CASE("the tv of whole sequences stands beside its bounds where K_inf sample
   auto table = corpus();
   table.has_tokens = true;
   for (gpu::SequenceRow& row : table.sequences) {
-    row.realised.n = row.rows;
-    row.realised.log_w = row.sequence % 2 == 0 ? std::log(0.9) : std::log(1.1);
+    row.target.n = row.rows;
+    row.target.log_w = row.sequence % 2 == 0 ? std::log(0.9) : std::log(1.1);
   }
   table.inf.kernel = table.inf.token_source = table.train.token_source = "tinylm-bf16";
   const BoundChain sampled = bound_chain(table, {}, {}, 0.05, 1);

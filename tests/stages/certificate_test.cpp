@@ -23,7 +23,7 @@ gpu::MeasurementTable rollouts() {
   for (int i = 0; i < 120; ++i) {
     make::append(table, {16, i < 60 ? 0.02 : 0.005, {{"language", i < 60 ? "de" : "en"}}});
     table.infos.back().reward = 0.5;
-    gpu::RealisedSums& sums = table.sequences.back().realised;
+    gpu::TargetTokenSums& sums = table.sequences.back().target;
     const double w = i % 2 == 0 ? 1.01 : 0.99;
     sums.n = 16, sums.w = 16 * w, sums.w_squares = 16 * w * w, sums.min_log_q = -3;
     table.sequences.back().head_tail_tv = make::constant(16, 0.03);

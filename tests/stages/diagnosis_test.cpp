@@ -126,13 +126,13 @@ const Suspicion& first(const Diagnosis& diagnosis) {
 gpu::MeasurementTable realised(const std::function<double(double log_p, double noise)>& log_q) {
   std::mt19937_64 random(kSeed);
   std::normal_distribution<double> normal;
-  std::vector<gpu::RealisedPair> pairs;
+  std::vector<gpu::TargetTokenPair> pairs;
   for (int i = 0; i < 800; ++i) {
     const double log_p = -std::abs(2 + 1.5 * normal(random)) - 0.01;
     pairs.push_back({i / 20, log_p, std::min(0.0, log_q(log_p, normal(random)))});
   }
-  gpu::RealisedContext context;
-  auto table = gpu::measure_realised(pairs, context);
+  gpu::TargetTokenContext context;
+  auto table = gpu::measure_target_tokens(pairs, context);
   if (!table) throw std::runtime_error(table.error().describe());
   return std::move(*table);
 }

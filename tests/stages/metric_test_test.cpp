@@ -35,7 +35,7 @@ gpu::MeasurementTable realised(std::size_t count, std::uint64_t in, double log_w
   table.has_tokens = true;
   for (std::size_t i = 0; i < count; ++i) {
     make::append(table, {});
-    auto& r = table.sequences.back().realised;
+    auto& r = table.sequences.back().target;
     r.n = 10;
     r.log_w = log_w;
     r.in_band = {0, in, 10};
@@ -91,7 +91,7 @@ TEST_CASE("a mean ratio is judged only while ess_fraction is above one half") {
   };
   CHECK(ratio().undecidable.empty());
   CHECK(ratio().details.at("ess_fraction") == 1);
-  for (auto& row : table.sequences) row.realised.w_squares = 20;  // ess_fraction is exactly one half
+  for (auto& row : table.sequences) row.target.w_squares = 20;  // ess_fraction is exactly one half
   CHECK(ratio().undecidable == "ess_fraction is 0.5, and a mean ratio is judged only above 0.5");
   CHECK(ratio().p_low == 1);
   CHECK_FALSE(ratio().upper.has_value());

@@ -252,7 +252,7 @@ TEST_CASE("realised-token drift is decided on the rescored pairs and names its r
   inputs.realised->has_tokens = true;
   for (int i = 0; i < 300; ++i) {
     make::append(*inputs.realised, {16, 0, {}});
-    inputs.realised->sequences.back().realised.n = 16;
+    inputs.realised->sequences.back().target.n = 16;
   }
   const StageReport report = evaluate({clause}, inputs);
   CHECK(report.verdict == Verdict::pass);

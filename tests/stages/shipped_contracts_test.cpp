@@ -70,8 +70,8 @@ gpu::MeasurementTable captured(const schema::Contract& contract, double tv, std:
                           {"domain", i / 3 % 2 == 0 ? "code" : "manual"},
                           {"prompt_length", i / 6 % 2 == 0 ? "short" : "long"}}});
     gpu::SequenceRow& row = table.sequences.back();
-    row.realised.n = 16;
-    row.realised.w = row.realised.w_squares = row.realised.exp_abs_log_w = 16;
+    row.target.n = 16;
+    row.target.w = row.target.w_squares = row.target.exp_abs_log_w = 16;
   }
   for (const std::string& what : required_bits(contract)) {
     const std::uint64_t differing = tv > 0 ? table.rows : 0;

@@ -10,7 +10,7 @@
 namespace tinylm {
 namespace {
 
-// Rows of `like`, by sequence: the index of each scored token.
+// The rows of `like`: for each sequence the indices of its scored tokens.
 Result<std::map<std::int32_t, std::vector<std::size_t>>> rows_like(const std::string& path,
                                                                    const Corpus& corpus,
                                                                    const std::string& checkpoint_digest) {
@@ -18,7 +18,7 @@ Result<std::map<std::int32_t, std::vector<std::size_t>>> rows_like(const std::st
   if (!file) return std::unexpected(file.error());
   const auto& meta = file->metadata;
   if (meta.contains("checkpoint.digest") && meta.at("checkpoint.digest") != checkpoint_digest)
-    return fail(path + " is of another checkpoint: " + meta.at("checkpoint.digest"));
+    return fail(path + " belongs to another checkpoint: " + meta.at("checkpoint.digest"));
   if (meta.contains("corpus.digest") && meta.at("corpus.digest") != corpus.digest)
     return fail(path + " is of another corpus: " + meta.at("corpus.digest"));
   for (const char* name : {"sequence_ids", "positions", "token_ids"})
@@ -36,7 +36,7 @@ Result<std::map<std::int32_t, std::vector<std::size_t>>> rows_like(const std::st
     const auto next = static_cast<std::size_t>(positions[i]) + 1;
     if (found == by_number.end() || positions[i] < 0 || next >= found->second->tokens.size() ||
         found->second->tokens[next] != tokens[i])
-      return fail(path + ", row " + std::to_string(i) + ": its token is not the corpus's");
+      return fail(path + ", row " + std::to_string(i) + ": its token is not that of the corpus");
     rows[ids[i]].push_back(next);
   }
   return rows;
@@ -64,7 +64,9 @@ Result<std::size_t> write_capture(Engine& engine, const std::string& checkpoint_
     wanted = std::move(*rows);
   }
   if (options.hidden && engine.precision() == Precision::bf16)
-    return fail("kernel bf16 rounds lm_head: the checkpoint's does not give its logits; capture logits");
+    return fail(
+        "kernel bf16 rounds lm_head, so that the head of the checkpoint does not give its logits; capture "
+        "logits");
   CaptureRows rows;
   if (options.hidden) rows.set_head("lm_head.weight");
   for (std::size_t begin = 0; begin < corpus->sequences.size(); begin += options.batch) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Capture files, rollouts and calibration: the offline work of a kernel.
+/// Capture files, rollouts and calibration: the offline commands of a kernel.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tinylm {
 
 struct CaptureOptions {
   std::string corpus, out;
-  std::string like = "";       ///< a capture whose rows are taken; empty: none
+  std::string like = "";       ///< a capture that selects the rows; empty: no such capture
   std::size_t positions = 16;  ///< scored tokens at the end of each sequence
   std::size_t batch = 1;       ///< sequences in one step
   bool hidden = false;         ///< hidden states before lm_head in place of logits
@@ -27,19 +27,20 @@ struct RolloutOptions {
   std::size_t max_tokens = 16;
   std::uint64_t seed = 1;
   std::size_t batch = 1;  ///< sequences that are continued together
-  double top_p = 1;       ///< share of the mass that is sampled from; the capture then holds the filtered logits
+  double top_p = 1;       ///< top-p of sampling; below 1 the capture holds the filtered logits
 };
 
-/// Samples a continuation of each prompt at temperature 1 and writes them as a corpus with
-/// `token_source` set to the kernel and, beside it, the capture of the logits that were sampled from.
+/// Samples a continuation of each prompt at temperature 1 and writes them as a corpus whose `token_source` is
+/// the kernel, and the capture of the logits that were sampled from.
 Result<std::size_t> write_rollouts(Engine& engine, const std::string& checkpoint_digest,
                                    const RolloutOptions& options);
 
-/// Per-channel maxima of every layer's input over a corpus, as a safetensors file.
+/// Computes the per-channel maxima of the input of every layer over a corpus and writes them as a safetensors
+/// file.
 Result<void> write_calibration(Engine& engine, const std::string& corpus, const std::string& out);
 Result<ActivationMaxima> read_calibration(const std::string& path);
 
-/// "tinylm-int8" and the like: the name in captures and rollouts.
+/// The name of a kernel in captures and rollouts, such as "tinylm-int8".
 std::string kernel_name(const Engine& engine);
 
 }  // namespace tinylm

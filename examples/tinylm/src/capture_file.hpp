@@ -18,16 +18,17 @@ struct CaptureIdentity {
 
 class CaptureRows {
  public:
-  /// `index` is that of the realised token in its sequence; its row's position is the token before it.
+  /// `index`: index of the target token in its sequence. The position of the row is that of the token before
+  /// it.
   void add(std::int32_t sequence, std::size_t index, std::int32_t token, std::span<const float> logits) {
     add(sequence, index, token, logits, logits);
   }
-  /// Keeps hidden states in place of the logits that they give.
+  /// Writes hidden states instead of the logits that they give.
   void add(std::int32_t sequence, std::size_t index, std::int32_t token, std::span<const float> logits,
            std::span<const float> kept);
-  /// The rows of another capture of the same kind, behind these.
+  /// Appends the rows of another capture of the same kind.
   void append(const CaptureRows& other);
-  /// What was kept are hidden states whose head is this tensor of the checkpoint.
+  /// Declares that the rows are hidden states whose head is this tensor of the checkpoint.
   void set_head(const std::string& tensor) { head_ = tensor; }
   std::size_t size() const { return tokens_.size(); }
   Result<void> write(const std::string& path, const CaptureIdentity& identity) const;

@@ -16,8 +16,9 @@ struct Sequence {
   std::string id;
   std::map<std::string, std::string> slices;
   std::vector<std::int32_t> tokens;  ///< begins with BOS
-  std::size_t score_from = 0;        ///< index of the first scored token; 0: the caller's last positions
-  std::string prompt;                ///< of prompt files
+  std::size_t score_from =
+      0;  ///< index of the first scored token; 0: the last positions, as many as the caller asks for
+  std::string prompt;  ///< in files of prompts
 };
 
 struct Corpus {
@@ -26,10 +27,11 @@ struct Corpus {
   std::string token_source;  ///< "corpus", or the kernel that sampled the tokens
 };
 
-/// Rows carry `token_ids`, `text` or `prompt`; ids must be tokens, at most `max_tokens` in a sequence.
+/// Reads a corpus. Rows hold `token_ids`, `text` or `prompt`; a sequence has at most `max_tokens` tokens.
+/// Errors name the line.
 Result<Corpus> read_corpus(const std::string& path, std::size_t max_tokens);
 
-/// BOS and the bytes of a text.
+/// The tokens of a text: BOS and its bytes.
 std::vector<std::int32_t> tokens_of_text(const std::string& text);
 
 }  // namespace tinylm

@@ -13,7 +13,7 @@ const std::vector<float>& weight_of(const Model& model, const std::string& name)
   return model.weights.tensors.at(name).floats;
 }
 
-// Layers that share an input run as one matrix: their output channels stand one after the other.
+// Layers that share an input are run as one matrix: their output channels follow one another.
 std::vector<float> stacked(const Model& model, const std::string& at,
                            std::initializer_list<const char*> names) {
   std::vector<float> all;
@@ -24,7 +24,8 @@ std::vector<float> stacked(const Model& model, const std::string& at,
   return all;
 }
 
-// Integer kernels leave the head in float32, as most engines do: it is small and its errors are the logits'.
+// Integer kernels keep the head in float32, as most engines do: it is small, and its errors would directly be
+// errors of the logits.
 Precision head_precision(Precision precision) {
   return precision == Precision::bf16 ? precision : Precision::f32;
 }
@@ -127,7 +128,8 @@ void Engine::normalise(const std::vector<float>& weight) {
   round(normed_);
 }
 
-// Rotates query and key of a row in place and files key and value under the row's position.
+// Rotates query and key of a row in place (RoPE) and stores key and value in the cache at the position of the
+// row.
 void Engine::store_keys(std::size_t layer, std::size_t row) {
   const std::size_t d = config_.hidden, head_dim = d / config_.heads, half = head_dim / 2;
   const auto [cache, position] = rows_[row];

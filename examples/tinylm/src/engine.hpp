@@ -35,7 +35,7 @@ struct Chunk {
   std::size_t logit_rows;
 };
 
-/// Input maxima by layer input name ("layers.0.attention" and the like), from calibration.
+/// Maxima of the inputs of layers, by name ("layers.0.attention" and so on), from calibration.
 using ActivationMaxima = std::map<std::string, std::vector<float>>;
 
 class Engine {
@@ -46,7 +46,8 @@ class Engine {
   /// Runs one step for all chunks together; returns the logits in chunk order, row by row,
   /// `logit_stride()` floats apart. Valid until the next call. A cache must have room for its tokens.
   std::span<const float> forward(std::span<const Chunk> chunks);
-  /// What lm_head was applied to in the last `forward`, row by row, `config().hidden` floats each.
+  /// The hidden states that lm_head was applied to in the last `forward`, row by row, `config().hidden`
+  /// floats each.
   std::span<const float> hidden() const { return normed_; }
   std::size_t logit_stride() const { return head_.padded_out(); }
   std::size_t vocabulary() const { return config_.vocabulary; }

@@ -1,5 +1,5 @@
 #pragma once
-/// Faults that the engine shows on purpose, so that those who watch it can be tested.
+/// Faults that the engine injects on request, to test the programs that watch it.
 
 #include <atomic>
 #include <chrono>
@@ -13,8 +13,8 @@ struct FaultOptions {
   double fail_share = 0, delay_share = 0, garbage_share = 0;
   std::uint64_t fail_after_requests = 0, delay_after_requests = 0, garbage_after_requests = 0;
   std::chrono::milliseconds delay{0};
-  std::string fail_text{};  ///< failures hit only requests whose body holds it; empty = any
-  std::string fail_file{};  ///< failures begin once this file exists; empty = at once
+  std::string fail_text{};  ///< only requests whose body contains it fail; empty: any request
+  std::string fail_file{};  ///< failures begin once this file exists; empty: at once
   std::uint64_t seed = 1;
 };
 
@@ -23,8 +23,8 @@ struct FaultPlan {
   std::chrono::milliseconds delay{0};
 };
 
-/// Decides by the request's number and the seed, so a run with the same arrival order repeats. Only
-/// requests that generate tokens are counted and hit: rescoring (max_tokens 0) stays clean.
+/// Chooses faults by the number of the request and the seed, so that a run with the same order of arrival
+/// repeats. Only requests that generate tokens are counted and can fail; rescoring (max_tokens 0) never does.
 class Faults {
  public:
   explicit Faults(const FaultOptions& options) : options_(options) {}

@@ -1,6 +1,6 @@
 // Compiled once for each instruction set with TINYLM_ISA_NAME set. Nothing of the standard library is
 // included beyond plain declarations: an inline function compiled here with wide instructions could be
-// the copy that the linker keeps for everyone.
+// the copy that the linker keeps for all translation units.
 #include "examples/tinylm/src/kernels.hpp"
 
 namespace tinylm::TINYLM_ISA_NAME {
@@ -74,7 +74,7 @@ inline float sum(const Vec& v) {
   return total;
 }
 
-// Rows * panels accumulators stay in registers for a whole block of the inner dimension.
+// Rows * panels accumulators, which stay in registers for a whole block of the inner dimension.
 template <size_t Rows, size_t Panels>
 inline void tile(const float* x, const float* packed, float* y, size_t in, size_t out, size_t block) {
   Vec total[Rows][Panels] = {};
@@ -93,7 +93,7 @@ inline void tile(const float* x, const float* packed, float* y, size_t in, size_
     for (size_t p = 0; p < Panels; ++p) store(y + r * out + p * kPanel, total[r][p]);
 }
 
-// One row alone: four chains hide the latency of the additions.
+// A single row: four chains of additions hide their latency.
 inline void single(const float* x, const float* packed, float* y, size_t in) {
   Vec chain[4] = {};
   size_t k = 0;
@@ -103,7 +103,7 @@ inline void single(const float* x, const float* packed, float* y, size_t in) {
   store(y, (chain[0] + chain[1]) + (chain[2] + chain[3]));
 }
 
-// All rows against a few panels.
+// Multiplies all rows by a few panels.
 template <size_t Panels>
 inline void strip(const float* x, const float* packed, float* y, size_t rows, size_t in, size_t out,
                   size_t block) {
@@ -146,7 +146,7 @@ inline Vec exp_vec(const Vec& any) {
   });
 }
 
-// Applies `op` to 16 lanes at a time; a short end goes through a padded copy.
+// Applies `op` to 16 lanes at a time; the last, shorter group is copied to a padded buffer.
 template <typename Op>
 inline void for_lanes(const float* x, float* out, size_t n, Op op) {
   size_t i = 0;

@@ -40,7 +40,8 @@ struct Kernels {
   void (*rms_norm)(const float* x, const float* weight, float eps, float* out, std::size_t n);
 };
 
-/// The best kernels that this processor runs; TINYLM_ISA=baseline|avx2|avx512 chooses by hand.
+/// The best kernels that this processor runs; the environment variable TINYLM_ISA (baseline, avx2, avx512)
+/// overrides the choice.
 const Kernels& kernels();
 
 }  // namespace tinylm

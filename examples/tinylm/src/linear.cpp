@@ -9,7 +9,7 @@ namespace tinylm {
 namespace {
 
 constexpr float kInt8Max = 127.0f;
-// A channel that calibration never excited gets this share of the layer's largest maximum as its scale.
+// The scale of a channel that was always 0 in calibration, as a share of the largest maximum of the layer.
 constexpr float kSmallestScaleShare = 1e-3f;
 
 }  // namespace

@@ -13,8 +13,8 @@ enum class Precision { f32, bf16, int8, int8_static };
 std::optional<Precision> precision_of(std::string_view name);
 std::string_view name_of(Precision precision);
 
-/// Order of summation for a step of `rows` rows. As in other engines the faster order depends on the
-/// batch, so the same row gets other roundings in another batch.
+/// Order of summation for a step of `rows` rows. As in other engines, the fastest order depends on the batch,
+/// so that the same row is rounded differently in another batch.
 std::size_t block_for(std::size_t rows);
 
 class Linear {

@@ -47,18 +47,18 @@ Result<Target> parse_url(const std::string& url) {
   if (!number || std::stoul(digits) == 0 || std::stoul(digits) > 65535)
     return fail("--url has no valid port");
   if (!host.starts_with("127.") && host != "localhost")
-    return fail("--url names " + host + ": load is sent to this machine only, as 127.0.0.1 or localhost");
+    return fail("--url names " + host + ": load can only be sent to this machine, as 127.0.0.1 or localhost");
   return Target{host, static_cast<std::uint16_t>(std::stoul(digits))};
 }
 
 struct Outcome {
   bool ok = false;
-  int status = 0;  ///< 0: no answer
+  int status = 0;  ///< 0: no response
   double milliseconds = 0;
   bool sent = false;
 };
 
-// What a client would call an answer: a text, or a stream with its end.
+// Whether a client would accept the response: a text, or a stream that has its end.
 bool is_answer(const HttpResponse& response, bool stream) {
   if (response.status != 200) return false;
   if (stream) return response.body.ends_with("data: [DONE]\n\n");
@@ -82,7 +82,8 @@ std::string request_text(const LoadOptions& options, const Sequence& prompt, std
          "\r\nContent-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text;
 }
 
-/// While it lives, SIGTERM and SIGINT request a stop instead of ending the process. Make it before threads.
+/// During its lifetime SIGTERM and SIGINT request a stop instead of ending the process. Must be created
+/// before any thread.
 class StopOnSignal {
  public:
   StopOnSignal() {
@@ -157,7 +158,7 @@ class Load {
     const Sequence& prompt = prompts_[random() % prompts_.size()];
     const bool stream = static_cast<double>(random() >> 11U) * 0x1p-53 < options_.stream_share;
     const std::string text = request_text(options_, prompt, number, stream);
-    // An idle connection may have been closed by the peer; then one fresh connection is tried.
+    // The peer may have closed an idle connection; one new connection is tried in that case.
     for (const bool reused : {connection.has_value(), false}) {
       if (!connection) {
         auto socket = Socket::connect(target_.host, target_.port, kTimeout);

@@ -1,5 +1,5 @@
 #pragma once
-/// Bounded, paced traffic from this machine to this machine.
+/// Sends paced traffic, of limited amount, to a server on this machine.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@ struct LoadOptions {
   std::uint64_t seed = 1;
 };
 
-/// Requests are due at fixed times whatever the answers do (open loop), on at most `concurrency`
-/// connections; latency counts from the due time. Only a loopback address is accepted.
+/// Requests are sent at fixed times, independent of the responses (open loop), on at most `concurrency`
+/// connections; latency counts from the scheduled time. Only a loopback address is accepted.
 Result<void> run_load(const LoadOptions& options);
 
 }  // namespace tinylm

@@ -88,8 +88,8 @@ int run_serve(const Common& common, const ServeOptions& options) {
 
 void add_serve_options(CLI::App& app, ServeOptions& serve, int& delay_ms) {
   app.add_option("--host", serve.host, "Numeric IPv4 address to listen on")->capture_default_str();
-  app.add_option("--port", serve.port, "Port; 0 takes a free one")->capture_default_str();
-  app.add_option("--port-file", serve.port_file, "File that gets the port once it listens");
+  app.add_option("--port", serve.port, "Port; 0 selects a free one")->capture_default_str();
+  app.add_option("--port-file", serve.port_file, "File that the port is written to once the server listens");
   app.add_option("--model-name", serve.model_name, "Name in /v1/models")->capture_default_str();
   app.add_option("--threads", serve.threads, "Worker threads, each with its own batch")
       ->capture_default_str()
@@ -101,16 +101,20 @@ void add_serve_options(CLI::App& app, ServeOptions& serve, int& delay_ms) {
   const CLI::Range share(0.0, 1.0);
   app.add_option("--fail-share", faults.fail_share, "Share of generating requests answered 500")
       ->check(share);
-  app.add_option("--fail-after-requests", faults.fail_after_requests, "Failures begin after this many");
-  app.add_option("--fail-text", faults.fail_text, "Failures hit only requests whose body holds this");
+  app.add_option("--fail-after-requests", faults.fail_after_requests,
+                 "Failures begin after this many requests");
+  app.add_option("--fail-text", faults.fail_text, "Only requests whose body contains this text fail");
   app.add_option("--fail-file", faults.fail_file, "Failures begin once this file exists");
-  app.add_option("--garbage-share", faults.garbage_share, "Share answered with a broken body")->check(share);
+  app.add_option("--garbage-share", faults.garbage_share,
+                 "Share of generating requests answered with a broken body")
+      ->check(share);
   app.add_option("--garbage-after-requests", faults.garbage_after_requests,
-                 "Broken bodies begin after this many");
+                 "Broken bodies begin after this many requests");
   app.add_option("--delay-ms", delay_ms, "Delay of the delayed requests")->check(CLI::Range(0, 60000));
   app.add_option("--delay-share", faults.delay_share, "Share that is delayed")->check(share);
-  app.add_option("--delay-after-requests", faults.delay_after_requests, "Delays begin after this many");
-  app.add_option("--fault-seed", faults.seed, "Seed of the choice")->capture_default_str();
+  app.add_option("--delay-after-requests", faults.delay_after_requests,
+                 "Delays begin after this many requests");
+  app.add_option("--fault-seed", faults.seed, "Seed of the choice of faults")->capture_default_str();
 }
 
 void add_load_options(CLI::App& app, LoadOptions& load) {
@@ -120,15 +124,15 @@ void add_load_options(CLI::App& app, LoadOptions& load) {
       ->capture_default_str()
       ->check(CLI::Range(0.01, 10000.0));
   auto* requests = app.add_option("--requests", load.requests, "Requests in all");
-  app.add_option("--seconds", load.seconds, "Length, when --requests is absent")->excludes(requests);
-  app.add_option("--max-tokens", load.max_tokens, "Tokens asked for")->capture_default_str();
+  app.add_option("--seconds", load.seconds, "Duration in seconds, without --requests")->excludes(requests);
+  app.add_option("--max-tokens", load.max_tokens, "max_tokens of each request")->capture_default_str();
   app.add_option("--model", load.model, "Model name in the requests")->capture_default_str();
   app.add_option("--key-prefix", load.key_prefix, "Beginning of the sticky keys")->capture_default_str();
   app.add_option("--keys", load.keys, "Distinct sticky keys [one for each request]");
   app.add_option("--stream-share", load.stream_share, "Share of streamed requests")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--concurrency", load.concurrency, "Connections at most")->capture_default_str();
+  app.add_option("--concurrency", load.concurrency, "Maximum number of connections")->capture_default_str();
   app.add_option("--seed", load.seed, "Seed of prompts and sampling")->capture_default_str();
   app.add_option("--json", load.json_out, "File for the summary");
 }
@@ -144,12 +148,13 @@ int main(int argc, char** argv) {
   add_common(*capture_command, common);
   capture_command->add_option("--corpus", capture.corpus, "JSON Lines")->required();
   capture_command->add_option("--out", capture.out, "File to write")->required();
-  capture_command->add_option("--like", capture.like, "Take the rows of this capture");
+  capture_command->add_option("--like", capture.like, "Score the same rows as this capture");
   capture_command->add_option("--positions", capture.positions, "Scored tokens at the end of each sequence")
       ->check(CLI::Range(1, 512));
   capture_command
-      ->add_option("--weight-fault", common.weight_fault,
-                   "Wrong weights that claim the checkpoint: swapped-layers or stale-weights")
+      ->add_option(
+          "--weight-fault", common.weight_fault,
+          "Evaluate wrong weights under the digest of the checkpoint: swapped-layers or stale-weights")
       ->check(CLI::IsMember({"swapped-layers", "stale-weights"}));
   capture_command->add_option("--batch", capture.batch, "Sequences in one step")->check(CLI::Range(1, 64));
   capture_command->add_flag("--hidden", capture.hidden,
@@ -159,8 +164,9 @@ int main(int argc, char** argv) {
   add_common(*rollout_command, common);
   rollout_command->add_option("--prompts", rollout.prompts, "JSON Lines")->required();
   rollout_command->add_option("--out", rollout.out, "Corpus to write")->required();
-  rollout_command->add_option("--capture", rollout.capture, "Capture of the sampled logits to write");
-  rollout_command->add_option("--max-tokens", rollout.max_tokens, "Sampled tokens of each prompt");
+  rollout_command->add_option("--capture", rollout.capture,
+                              "Capture file to write, with the logits that were sampled from");
+  rollout_command->add_option("--max-tokens", rollout.max_tokens, "Tokens to sample for each prompt");
   rollout_command->add_option("--seed", rollout.seed, "Seed of the sampler");
   rollout_command->add_option("--batch", rollout.batch, "Sequences that are continued together [1]")
       ->check(CLI::Range(1, 512));

@@ -57,7 +57,7 @@ Result<Config> parse_config(const std::string& path) {
     c.norm_eps = j.at("rms_norm_eps");
     c.rope_theta = j.at("rope_theta");
     if (j.value("num_key_value_heads", c.heads) != c.heads || j.value("tie_word_embeddings", false))
-      return fail(path + ": grouped heads and tied embeddings are outside what tinylm serves");
+      return fail(path + ": tinylm does not support grouped heads and tied embeddings");
     const bool sane = c.heads > 0 && c.hidden % (16 * c.heads) == 0 && c.hidden <= 1024 && c.layers > 0 &&
                       c.layers <= 64 && c.intermediate % 16 == 0 && c.intermediate <= 1024 &&
                       c.vocabulary == 257 && c.max_positions > 0 && c.max_positions <= 8192;
@@ -88,7 +88,7 @@ Result<void> check_shapes(const Model& model) {
     const auto found = model.weights.tensors.find(name);
     if (found == model.weights.tensors.end()) return fail("model.safetensors has no tensor " + name);
     if (found->second.shape != shape)
-      return fail("model.safetensors: " + name + " has another shape than config.json says");
+      return fail("model.safetensors: " + name + " has a shape that differs from config.json");
     if (!found->second.integers.empty()) return fail("model.safetensors: " + name + " holds integers");
   }
   return {};

@@ -10,7 +10,8 @@
 namespace tinylm {
 namespace {
 
-/// A sequence that is being continued. Its random numbers are its own, whatever its company.
+/// A sequence that is being continued. It has a random generator of its own, so that its tokens do not depend
+/// on the other sequences of the batch.
 struct Continuation {
   Sequence* sequence;
   std::mt19937_64 random;

@@ -30,7 +30,7 @@ Result<std::string> read_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return fail("cannot open " + path + ": check that the file exists and may be read");
   const auto size = static_cast<std::size_t>(file.tellg());
-  if (size > kMaxFileBytes) return fail(path + " is larger than 256 MB, which no file of tinylm is");
+  if (size > kMaxFileBytes) return fail(path + " is larger than the limit of 256 MB");
   std::string bytes(size, '\0');
   file.seekg(0);
   file.read(bytes.data(), static_cast<std::streamsize>(size));
@@ -44,7 +44,7 @@ Result<Tensor> parse_tensor(const std::string& where, const json& entry, const c
   for (const json& dimension : entry.at("shape")) {
     tensor.shape.push_back(dimension.get<std::size_t>());
     if (tensor.shape.back() != 0 && count > kMaxFileBytes / tensor.shape.back())
-      return fail(where + ": its shape is larger than any file of tinylm");
+      return fail(where + ": its shape exceeds the limit of 256 MB");
     count *= tensor.shape.back();
   }
   const auto begin = entry.at("data_offsets").at(0).get<std::size_t>();
@@ -101,7 +101,7 @@ Result<TensorFile> read_safetensors(const std::string& path) {
   try {
     return parse(path, *bytes);
   } catch (const json::exception& error) {
-    return fail(path + ": the header is not what safetensors defines: " + error.what());
+    return fail(path + ": the header breaks the rules of safetensors: " + error.what());
   }
 }
 

@@ -10,17 +10,17 @@
 
 namespace tinylm {
 
-/// log softmax in double.
+/// The log-softmax of the logits, in double.
 std::vector<double> log_softmax(std::span<const float> logits);
 
 /// The largest logit; ties go to the lowest token.
 std::int32_t argmax(std::span<const float> logits);
 
-/// A token drawn from softmax(logits / temperature); temperature 0 takes the argmax.
+/// Samples a token from softmax(logits / temperature); temperature 0 takes the argmax.
 std::int32_t sample(std::span<const float> logits, double temperature, std::mt19937_64& random);
 
-/// Keeps the fewest most likely tokens whose probabilities sum to at least `share` (ties: the lowest id first)
-/// and sets the other logits to -infinity: what a top-p sampler leaves.
+/// The top-p filter: keeps the fewest most likely tokens whose probabilities sum to at least `share` (ties:
+/// lowest id first) and sets all other logits to −∞.
 void keep_top_share(std::span<float> logits, double share);
 
 /// The k largest entries as (token, log-probability), largest first, ties to the lowest token.

@@ -92,7 +92,7 @@ TEST_CASE("captures of hidden states whose head is not given say how to give it"
   CHECK(contains(capture.error().message, "--checkpoint DIR"));
 }
 
-TEST_CASE("captures that make no sense are refused with the tensor's name") {
+TEST_CASE("invalid captures are refused with the name of the tensor") {
   TemporaryFolder folder;
   const auto refused = [&](const std::function<void(CaptureDraft&)>& change, std::string_view part) {
     CaptureDraft draft = draft_of_three();
@@ -174,7 +174,7 @@ TEST_CASE("captures are comparable only when what must agree agrees, and the fir
                  "vocabulary differs: 4"));
 }
 
-TEST_CASE("a file without rows asks nothing of the files after it") {
+TEST_CASE("a file without rows does not restrict the files after it") {
   TemporaryFolder folder;
   CaptureDraft none, rows = draft_of_three();
   none.write(folder / "part-0.safetensors");

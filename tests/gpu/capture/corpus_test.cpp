@@ -49,7 +49,7 @@ TEST_CASE("a fault of a corpus is named with its line and field") {
       {R"({"sequence": 1, "slices": {"": "x"}})", "must be a string"},
       {R"({"sequence": 1, "reward": "x"})", "'reward' must be a number"},
       {R"({"sequence": 1, "correct": {"train": 1}})", "'correct.train' must be true or false"},
-      {R"({"sequence": 0})", "sequence 0 stands in an earlier line too"},
+      {R"({"sequence": 0})", "sequence 0 is already on an earlier line"},
       {R"({"sequence": 1, "sequence": 2})", "c.jsonl:2"},
       {R"({"sequence": 1)", "c.jsonl:2"},
   };

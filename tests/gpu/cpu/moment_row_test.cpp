@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::uint64_t kSeed = 20261121;
 
-/// Rows whose largest logits come where sums are under way: the orders that a row may be read in, not what it
-/// holds, decide which column stands alone, about what and in which units the others are summed.
+/// Rows whose largest logits appear while sums are under way: the order in which a row is read, not its
+/// content, decides which column is kept apart, and the pivot and units of the sums.
 Case ordered_case(std::mt19937_64& random) {
   const auto pick = [&](auto... choices) {
     const double all[] = {static_cast<double>(choices)...};

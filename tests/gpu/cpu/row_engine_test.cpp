@@ -84,7 +84,7 @@ TEST_CASE("a row whose entries are all masked has no distribution") {
   CHECK(evaluate(none, none).status == DRIFTGATE_ROW_ALL_MASKED);
 }
 
-TEST_CASE("a realised token that is masked is reported") {
+TEST_CASE("a masked target token is reported") {
   std::vector<double> train(20, 0.0);
   train[7] = -kInfinity;
   CHECK(evaluate(train, train, 7).status == DRIFTGATE_ROW_TOKEN_MASKED);
@@ -116,7 +116,7 @@ TEST_CASE("top-k overlap counts at most the entries that are not masked") {
   CHECK(value(evaluate(train, inf, -1, 2), Metric::topk_overlap) == 0.5);
 }
 
-TEST_CASE("a vocabulary of one token can not flip") {
+TEST_CASE("a vocabulary of one token cannot flip") {
   const driftgate_row row = evaluate({3.0}, {-2.0}, 0);
   CHECK(row.status == DRIFTGATE_ROW_OK);
   CHECK(value(row, Metric::top1_margin) == kInfinity);

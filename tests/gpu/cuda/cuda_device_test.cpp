@@ -1,5 +1,5 @@
-// The CUDA backend on a device, through the table that the program uses. Each test says by name that it was
-// skipped where there is no device; what needs none is tested in cuda_math_test.cpp.
+// Tests the CUDA backend on a device, through the table that the program uses. Where there is no device, each
+// test reports that it was skipped; what needs no device is tested in cuda_math_test.cpp.
 
 #include <doctest/doctest.h>
 
@@ -148,7 +148,7 @@ TEST_CASE("a batch of many chunks gives the rows that each gives alone") {
   }
 }
 
-TEST_CASE("the device says of rows without figures what the CPU says") {
+TEST_CASE("the device gives rows without figures the same status as the CPU") {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   auto cpu = Backend::open("cpu", 1, 10);
   REQUIRE(cpu);

@@ -1,5 +1,5 @@
-// Hidden states on a device, through the table that the program uses, as in cuda_device_test.cpp: each test
-// says by name that it was skipped where there is no device. What needs none is tested in
+// Tests hidden states on a device, through the table that the program uses, like cuda_device_test.cpp: where
+// there is no device, each test reports that it was skipped. What needs no device is tested in
 // fused/cuda_hidden_test.cpp.
 
 #include <doctest/doctest.h>
@@ -78,7 +78,7 @@ HiddenCase usual_case(std::uint32_t vocabulary, std::uint32_t width, std::size_t
 TEST_CASE("hidden states on the device agree with the oracle on random heads") {
   if (!device(10)) return;
   std::mt19937_64 random(kSeed);
-  std::size_t measured = 0, elsewhere = 0;
+  std::size_t measured = 0, not_measured = 0;
   for (int i = 0; i < 300; ++i) {
     const bool large = i % 3 == 0;
     const Opened opened(
@@ -91,8 +91,8 @@ TEST_CASE("hidden states on the device agree with the oracle on random heads") {
     const auto rows = opened.measure(*backend);
     for (std::size_t row = 0; row < rows.size(); ++row) {
       CAPTURE(row);
-      if (rows[row].status == DRIFTGATE_ROW_ELSEWHERE) {
-        ++elsewhere;
+      if (rows[row].status == DRIFTGATE_ROW_NOT_MEASURED) {
+        ++not_measured;
         continue;
       }
       ++measured;
@@ -100,8 +100,8 @@ TEST_CASE("hidden states on the device agree with the oracle on random heads") {
       CHECK(fault_of(oracle(opened.test.pair(row)), rows[row]) == "");
     }
   }
-  MESSAGE("measured " << measured << ", elsewhere " << elsewhere);
-  CHECK(elsewhere * 10 < measured);
+  MESSAGE("measured " << measured << ", not measured " << not_measured);
+  CHECK(not_measured * 10 < measured);
 }
 
 TEST_CASE("hidden states of usual sizes agree with the CPU's form, and twice to the bit") {
@@ -113,11 +113,11 @@ TEST_CASE("hidden states of usual sizes agree with the CPU's form, and twice to 
     CHECK(std::memcmp(first.data(), second.data(), first.size() * sizeof(driftgate_row)) == 0);
     const auto fast = opened.measure(*core);
     const auto wanted = evaluate(opened.test, opened.pair, fused::best_product());
-    std::size_t elsewhere = 0;
+    std::size_t not_measured = 0;
     for (std::size_t row = 0; row < first.size(); ++row) {
       CAPTURE(row);
-      if (first[row].status == DRIFTGATE_ROW_ELSEWHERE) {
-        ++elsewhere;
+      if (first[row].status == DRIFTGATE_ROW_NOT_MEASURED) {
+        ++not_measured;
         continue;
       }
       for (std::size_t metric = 0; metric < kRowMetricCount; ++metric) {
@@ -135,7 +135,7 @@ TEST_CASE("hidden states of usual sizes agree with the CPU's form, and twice to 
       CHECK(fast[row].values[kl] == doctest::Approx(first[row].values[kl]).epsilon(1e-6));
       CHECK(std::isnan(fast[row].values[static_cast<std::size_t>(Metric::tv)]));
     }
-    CHECK(elsewhere == 0);
+    CHECK(not_measured == 0);
   }
 }
 
@@ -150,7 +150,7 @@ TEST_CASE(
       small.test.inf.hidden.view(40), nullptr};
   const auto early = backend->measure_hidden(batch, rows);
   REQUIRE_FALSE(early);
-  CHECK(early.error().message.find("before their heads") != std::string::npos);
+  CHECK(early.error().message.find("heads must be opened before") != std::string::npos);
   const auto before = small.measure(*backend);
   CHECK(other.measure(*backend)[0].status == DRIFTGATE_ROW_OK);
   const auto after = small.measure(*backend);

@@ -4,7 +4,7 @@
 
 #include "tests/gpu/emulated_rows.hpp"
 #include "tests/gpu/kernels.hpp"
-#include "tests/gpu/marked_rows.hpp"
+#include "tests/gpu/sentinel_rows.hpp"
 
 using namespace driftgate;
 using namespace driftgate::gpu;
@@ -75,10 +75,10 @@ TEST_CASE("the device's float64 form agrees with the oracle on random rows") {
   }
 }
 
-TEST_CASE("a mark leaves the other tokens' figures what they are on the device") {
-  for (const Case& test : marked_rows()) {
+TEST_CASE("a sentinel does not change the figures of the other tokens on the device") {
+  for (const Case& test : sentinel_rows()) {
     CAPTURE(test.text);
-    check_marked_row(test, run(test, {2, 64, 4'096}, kSeed));
+    check_sentinel_row(test, run(test, {2, 64, 4'096}, kSeed));
   }
 }
 
@@ -274,7 +274,7 @@ TEST_CASE("blocks of masked columns are no part of a row on the device, however 
   }
 }
 
-TEST_CASE("rows that float32 can not measure take the float64 form, and are right in it") {
+TEST_CASE("rows that float32 cannot measure are measured accurately in the float64 form") {
   std::mt19937_64 random(kSeed + 5);
   const Case plain = ordinary_case(random, 3'000, 0.01, DRIFTGATE_F32);
   const auto changed = [&](auto change) {
@@ -298,7 +298,7 @@ TEST_CASE("rows that float32 can not measure take the float64 form, and are righ
   });
 }
 
-TEST_CASE("the device says which rows have no figures") {
+TEST_CASE("the device reports which rows have no figures") {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   std::mt19937_64 random(kSeed + 6);
   for (const std::size_t columns : {20U, 3'003U}) {

@@ -138,7 +138,7 @@ TEST_CASE("rows split over emulated devices are those of the oracle, in either f
   CHECK(fast > 30);
 }
 
-TEST_CASE("a part without any unmasked column and one with a NaN are said as the CPU says them") {
+TEST_CASE("a part without unmasked columns and one with a NaN are reported as by the CPU") {
   Case test;
   std::vector<double> train(3'000, 0.5), inf(3'000, 0.25);
   for (std::size_t v = 1'500; v < 3'000; ++v) train[v] = inf[v] = kMasked;

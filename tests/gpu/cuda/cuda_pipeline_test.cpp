@@ -1,5 +1,5 @@
-// The CUDA backend's way of moving rows, on a device that is none: streams that do nothing until they are
-// waited for, and a kernel that writes down which logits, token and merged sums it was given for each row.
+// Tests how the CUDA backend moves rows, on an emulated device: its streams do nothing until they are waited
+// for, and its kernel records which logits, token and merged sums it was given for each row.
 
 #include "gpu/cuda/row_pipeline.hpp"
 

@@ -1,5 +1,5 @@
-// The CUDA backend's way of moving heads and rows of hidden states, on a device that is none: streams that do
-// nothing until they are waited for, and launches that run the kernels over emulated threads.
+// Tests how the CUDA backend moves heads and rows of hidden states, on an emulated device: its streams do
+// nothing until they are waited for, and launches run the kernels over emulated threads.
 
 #include "gpu/cuda/hidden_pipeline.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 
 struct FakeDevice {
   std::uint64_t free = std::uint64_t{1} << 40;
-  const void* pinned = nullptr;  ///< data that is said to lie in page-locked memory
+  const void* pinned = nullptr;  ///< data that counts as page-locked memory
   int launches = 0, failing_launch = -1;
 };
 FakeDevice fake;
@@ -65,7 +65,7 @@ int launch_hidden(const HeadsView& heads, const HiddenBatch& batch, const Hidden
 
 namespace {
 
-/// Rows of a few tokens, so that chunks are quick, and of more of them than a chunk holds.
+/// Rows of a few tokens, so that chunks are quick, and more rows than a chunk holds.
 HiddenCase many_rows(std::mt19937_64& random, std::size_t rows) {
   HiddenCase test = random_hidden_case(random);
   while (test.same_head || test.head_train.bias.empty() || test.head_train.vocabulary > 31 ||
@@ -128,7 +128,7 @@ TEST_CASE("every row of hidden states reaches the device, and its figures come b
       REQUIRE(rows[i].status == DRIFTGATE_ROW_OK);
       Row wanted = oracle(test.pair(i));
       const auto ratio = static_cast<std::size_t>(Metric::log_ratio);
-      wanted[ratio] = rows[i].values[ratio];  // small ones are right to a part of tv alone
+      wanted[ratio] = rows[i].values[ratio];  // small log-ratios are only accurate relative to tv
       CHECK(disagreement(wanted, rows[i].values) == "");
     }
   }
@@ -181,7 +181,7 @@ TEST_CASE("rows under heads without tokens or with a flawed weight never reach t
   weights.front() = std::numeric_limits<double>::infinity();
   const Stored before = test.head_inf.weight;
   test.head_inf.weight = store(weights, before.dtype);
-  CHECK(outcome() == DRIFTGATE_ROW_ELSEWHERE);
+  CHECK(outcome() == DRIFTGATE_ROW_NOT_MEASURED);
   test.head_inf.weight = before;
   test.head_train.bias.assign(test.head_train.vocabulary, kMaskedBias);
   test.head_inf.bias = test.head_train.bias;
@@ -189,7 +189,7 @@ TEST_CASE("rows under heads without tokens or with a flawed weight never reach t
 }
 
 TEST_CASE("device memory for rows stays below a twentieth of the logits that are not stored") {
-  // Only counts: nothing is read of heads that do not fit.
+  // Only counts: heads that do not fit are never read.
   constexpr std::uint32_t kVocabulary = 128'256, kWidth = 4'096;
   std::vector<std::uint32_t> tokens(kVocabulary);
   for (std::uint32_t v = 0; v < kVocabulary; ++v) tokens[v] = v;
@@ -205,7 +205,7 @@ TEST_CASE("device memory for rows stays below a twentieth of the logits that are
     const cuda::HiddenPipeline pipeline(heads, 10, false);
   } catch (const cuda::CudaError& error) {
     REQUIRE(std::sscanf(error.text().c_str(),
-                        "the heads of these hidden states take %lu MiB of device memory and %lu", &head,
+                        "the heads of these hidden states take %lu MiB of device memory, and %lu", &head,
                         &scratch) == 2);
   }
   constexpr std::uint64_t kWeightMiB = std::uint64_t{kVocabulary} * kWidth >> 20;

@@ -46,7 +46,7 @@ Backend fake_backend() {
 
 }  // namespace
 
-TEST_CASE("rows that a device leaves to others are measured on the CPU, and no others are") {
+TEST_CASE("exactly the rows that a device has not measured are measured on the CPU") {
   const HiddenCase test = case_of_width(24);
   const TemporaryFolder folder;
   const OpenedCase opened = open_case(test, folder);
@@ -75,7 +75,7 @@ TEST_CASE("rows that a device leaves to others are measured on the CPU, and no o
   CHECK((*rows)->rows_on_cpu() == (got.size() + 1) / 3);
 }
 
-TEST_CASE("the table says how many rows a device left to the CPU, and nothing of it without a device") {
+TEST_CASE("the table counts the rows that a device left to the CPU, and has no count without a device") {
   const HiddenCase test = case_of_width(24);
   const TemporaryFolder folder;
   const OpenedCase opened = open_case(test, folder);
@@ -101,7 +101,7 @@ TEST_CASE("the table says how many rows a device left to the CPU, and nothing of
   CHECK(shared.table->rows_on_cpu == wanted);
 }
 
-TEST_CASE("what a device says of heads is what the caller is told") {
+TEST_CASE("the error of a device about heads reaches the caller") {
   const HiddenCase test = case_of_width(13);
   const TemporaryFolder folder;
   const OpenedCase opened = open_case(test, folder);
@@ -125,13 +125,13 @@ TEST_CASE("a backend without hidden states is refused by name, and so is one tha
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == schema::ErrorCode::unsupported);
   CHECK(refused.error().message.find("'cuda:3' does not measure hidden states") != std::string::npos);
-  options.device = "cuda:99";  // nowhere: no library, no driver, or no such device
+  options.device = "cuda:99";  // unavailable everywhere: no library, no driver, or no such device
   const auto absent = fused::hidden_rows(opened.train, opened.inf, options, 1);
   REQUIRE_FALSE(absent);
   CHECK(absent.error().code == schema::ErrorCode::unavailable);
 }
 
-TEST_CASE("heads and batches of hidden states that make no sense are refused with a reason") {
+TEST_CASE("invalid heads and batches of hidden states are refused with the reason") {
   const HiddenCase test = case_of_width(24);
   const TemporaryFolder folder;
   const OpenedCase opened = open_case(test, folder);
@@ -173,7 +173,8 @@ TEST_CASE("heads and batches of hidden states that make no sense are refused wit
   const std::int64_t ids[] = {0, 40};
   driftgate_hidden_batch batch{sizeof(batch), 0, 2, {ids, 4, 0, 0}, {ids, 4, 0, 0}, nullptr};
   CHECK(fault_of_hidden(&batch, 40, true) == nullptr);
-  CHECK(fault_of_hidden(&batch, 0, true) == std::string("hidden states before their heads"));
+  CHECK(fault_of_hidden(&batch, 0, true) ==
+        std::string("the heads must be opened before hidden states are measured"));
   CHECK(fault_of_hidden(&batch, 40, false) != nullptr);
   CHECK(fault_of_hidden(nullptr, 40, true) != nullptr);
   batch.tokens = ids;

@@ -1,6 +1,5 @@
-// A backend of four devices that says of rows of hidden states whatever the test of its caller wants to hear:
-// every third row is to be measured elsewhere, and of the others the first figure is a number that tells them
-// apart.
+// A fake backend with four devices for rows of hidden states. It reports every third row as not measured; the
+// first figure of all others is a number that identifies the row.
 
 #include <cstdint>
 #include <cstdio>
@@ -45,7 +44,7 @@ std::int32_t hidden_measure(void*, const driftgate_hidden_batch* batch, driftgat
     std::memcpy(&first, row, sizeof(first));
     rows[i] = {};
     rows[i].values[0] = static_cast<double>(first);
-    rows[i].status = i % 3 == 1 ? DRIFTGATE_ROW_ELSEWHERE : DRIFTGATE_ROW_OK;
+    rows[i].status = i % 3 == 1 ? DRIFTGATE_ROW_NOT_MEASURED : DRIFTGATE_ROW_OK;
   }
   return DRIFTGATE_OK;
 }

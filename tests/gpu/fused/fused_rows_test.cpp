@@ -114,7 +114,7 @@ TEST_CASE("figures of hidden states agree with those of logits formed in long do
 
 TEST_CASE("figures by pairs of bf16 agree with those of logits formed in long double") {
   if (fused::best_pairs() == nullptr) {
-    MESSAGE("this processor multiplies no pairs of bf16");
+    MESSAGE("this processor has no AVX512_BF16");
     return;
   }
   constexpr std::uint64_t kSeed = 43;
@@ -167,7 +167,7 @@ TEST_CASE("pairs of bf16 are taken where both captures and one head without a la
   CHECK(pairs_of(two) == nullptr);
 }
 
-TEST_CASE("a head that differs in one weight is not taken for the same") {
+TEST_CASE("heads that differ in one weight are not treated as one head") {
   HiddenCase test = simple_case(300, 64, 4, 0);
   test.same_head = false;
   test.head_inf.weight = store(test.head_train.weight.values, DRIFTGATE_BF16);
@@ -207,7 +207,7 @@ TEST_CASE("equal hidden states under one head give exactly no drift") {
   }
 }
 
-TEST_CASE("a row's figures are the same bytes in every block and beside any other rows") {
+TEST_CASE("the figures of a row are the same bytes in every block and next to any other rows") {
   std::mt19937_64 random(9);
   for (int i = 0; i < 24; ++i) {
     const auto draw = [&] { return i < 12 ? random_hidden_case(random) : bf16_case(random); };
@@ -266,7 +266,7 @@ TEST_CASE("core metrics take one product and are the same bytes as with all metr
   }
 }
 
-TEST_CASE("the estimate sends a row to a second product exactly where one pass has lost its figures") {
+TEST_CASE("the error estimate requests a second product exactly where one pass is not accurate") {
   // Every token's drift but the pivot's is 1 + ε: what is left of G after the offset cancels.
   cpu::Pass1 sums{};
   sums.n = 2;
@@ -279,7 +279,7 @@ TEST_CASE("the estimate sends a row to a second product exactly where one pass h
   CHECK_FALSE(fused::one_pass_kl(sums).accurate);
 }
 
-TEST_CASE("a drift of tens of nats is right in core metrics, by a second product where one is needed") {
+TEST_CASE("a drift of tens of nats is accurate in core metrics, by a second product where one is needed") {
   for (const double drift : {20.0, 50.0, 200.0}) {
     HiddenCase test = simple_case(520, 40, 6, drift);
     const TemporaryFolder folder;
@@ -342,7 +342,7 @@ TEST_CASE("a hidden state that is not finite makes every logit of its row so") {
   }
 }
 
-TEST_CASE("tokens masked in both heads take no part, in one head they are not finite") {
+TEST_CASE("tokens masked in both heads are left out; tokens masked in one head are nonfinite") {
   HiddenCase test = simple_case(300, 64, 2, 0.1);
   test.head_train.bias.assign(300, 0.0);
   test.head_train.bias[7] = test.head_train.bias[299] = kMaskedBias;
@@ -370,7 +370,7 @@ TEST_CASE("tokens masked in both heads take no part, in one head they are not fi
   CHECK(evaluate(test, heads_of(opened, test), fused::best_product())[1].status == DRIFTGATE_ROW_ALL_MASKED);
 }
 
-TEST_CASE("tokens that two heads mask with different numbers leave the others' figures what they are") {
+TEST_CASE("tokens that two heads mask with different sentinels do not change the figures of the others") {
   constexpr double kLeast = std::numeric_limits<float>::lowest();
   const auto masked = [](double train, double inf) {
     HiddenCase test = simple_case(300, 64, 6, 1e-3);

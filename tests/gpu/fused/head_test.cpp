@@ -67,7 +67,7 @@ std::string digest_of_head() {
 
 }  // namespace
 
-TEST_CASE("a head beside the capture is found and its digest is told") {
+TEST_CASE("a head beside the capture is found and its digest is known") {
   Folder folder;
   folder.capture.metadata["lm_head.digest"] = digest_of_head();
   const auto opened = folder.open();
@@ -108,7 +108,7 @@ TEST_CASE("metadata never leads out of the folder of the capture") {
   }
 }
 
-TEST_CASE("metadata of the head is refused by name of what is wrong with it") {
+TEST_CASE("invalid metadata of the head is refused with the reason") {
   const auto refused = [](const std::string& key, const std::string& text, ErrorCode code,
                           const std::string& part) {
     Folder folder;
@@ -136,7 +136,7 @@ TEST_CASE("metadata of the head is refused by name of what is wrong with it") {
   refused("lm_head.digest", "sha256:00", ErrorCode::invalid_capture, "its digest is sha256:");
 }
 
-TEST_CASE("a head file of the wrong kind is refused by name of the rule") {
+TEST_CASE("an invalid head file is refused with the rule that it breaks") {
   const auto refused = [](const std::function<void(const Folder&)>& spoil, const std::string& part,
                           ErrorCode code = ErrorCode::invalid_capture) {
     Folder folder;
@@ -169,7 +169,7 @@ TEST_CASE("a head file of the wrong kind is refused by name of the rule") {
       "not a regular file");
 }
 
-TEST_CASE("a head that is cut anywhere is refused") {
+TEST_CASE("a head file that is truncated anywhere is refused") {
   Folder folder;
   std::ifstream stream(folder.head(), std::ios::binary);
   const std::string whole((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
@@ -180,7 +180,7 @@ TEST_CASE("a head that is cut anywhere is refused") {
   }
 }
 
-TEST_CASE("the caller's head stands in for the one that the metadata names") {
+TEST_CASE("the caller's head replaces the one that the metadata names") {
   Folder folder;
   small_head().write(folder.root / "other.bin");
   folder.capture.metadata["lm_head"] = "absent.bin#lm_head.weight";
@@ -205,7 +205,7 @@ TEST_CASE("a head is looked for in every file of the checkpoint") {
   CHECK(folder.open({{}, folder.root / "checkpoint/model-2.safetensors"}));
 }
 
-TEST_CASE("padding rows of a head are no tokens") {
+TEST_CASE("padding rows of a head are not tokens") {
   Folder folder;
   folder.capture.metadata["lm_head.vocabulary"] = "5";
   folder.capture.tokens = {0, 4, 2};
@@ -288,7 +288,7 @@ TEST_CASE("a temperature under which logits overflow is refused as it is for log
   CHECK(capture.error().message.find("temperature") != std::string::npos);
 }
 
-TEST_CASE("a device for hidden states that is not to be had is an error, and never the CPU in its place") {
+TEST_CASE("an unavailable device for hidden states is an error and is never replaced by the CPU") {
   Folder folder;
   const auto capture = folder.open();
   REQUIRE(capture);

@@ -39,14 +39,14 @@ inline void write_tensors(const std::filesystem::path& path,
 }
 
 inline std::span<const std::byte> bytes_of(const Stored& values) {
-  return std::as_bytes(std::span(values.bytes)).subspan(1);  // a Stored begins at an odd address
+  return std::as_bytes(std::span(values.bytes)).subspan(1);  // so that the values begin at an odd address
 }
 
 /// A head to be written, and the logits that it gives in long double.
 struct HeadDraft {
   std::uint32_t vocabulary = 0, width = 0;
   Stored weight;
-  std::vector<double> bias;  ///< F32 values; empty = none
+  std::vector<double> bias;  ///< F32 values; empty: no bias
   double scale = 1, cap = 0;
 
   void write(const std::filesystem::path& path) const {
@@ -265,9 +265,9 @@ inline std::vector<driftgate_row> evaluate(const HiddenCase& test, const fused::
   return out;
 }
 
-/// How a row differs from what is wanted, to the accuracy of docs/design/measurement.md, "Error bounds"; the
-/// log-ratio of a token whose own is a small part of the row's drift to 1e-6 of tv, since the row's
-/// normalisers carry the rounding of all tokens.
+/// The first difference of a row from the expected one, beyond the error of docs/design/measurement.md,
+/// "Error bounds". The log-ratio of a token for which it is small compared with the drift of the row must
+/// agree to 1e-6 of tv, since the normalisers of the row have the rounding errors of all tokens.
 inline std::string fault_of(Row wanted, const driftgate_row& row) {
   const auto ratio = static_cast<std::size_t>(Metric::log_ratio);
   const auto tv = static_cast<double>(wanted[static_cast<std::size_t>(Metric::tv)]);

@@ -97,7 +97,7 @@ TEST_CASE("memory is at most a twentieth of the logits that are not stored") {
   CAPTURE(bytes);
   CAPTURE(stored);
   CHECK(bytes * 20 <= stored);
-  CHECK(bytes > 100'000);  // the count works
+  CHECK(bytes > 100'000);  // the counter works
 }
 
 TEST_CASE("scratch does not grow with the rows nor, beyond its bound, with the width") {

@@ -48,7 +48,7 @@ Products multiply(const fused::LmHead& head, const std::vector<std::vector<float
 
 }  // namespace
 
-TEST_CASE("each element of a drift meets its weight with every bit, whatever rows lie beside it") {
+TEST_CASE("each element of a drift is multiplied by its weight exactly, whatever the neighbouring rows are") {
   if (fused::best_pairs() == nullptr) return;
   std::vector<double> weights(std::size_t{kVocabulary} * kWidth);
   for (std::size_t i = 0; i < weights.size(); ++i)
@@ -74,7 +74,7 @@ TEST_CASE("each element of a drift meets its weight with every bit, whatever row
   CHECK(wrong == 0);
 }
 
-TEST_CASE("products of pairs are as close as float32 sums, and the same bits in any company") {
+TEST_CASE("products of pairs are as close as float32 sums, and the same bits next to any other rows") {
   if (fused::best_pairs() == nullptr) return;
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal;

@@ -72,11 +72,11 @@ TEST_CASE("completions give a row for each token that is known, by the token map
   CHECK(rows.rows[1].list[0].logprob == -2.25F);
 }
 
-TEST_CASE("a shape without ids says that a token map is missing") {
+TEST_CASE("a response without ids is refused because a token map is missing") {
   CHECK(contains(refusal(Format::openai, kOpenAi), "--token-map"));
   ReadOptions half;
   half.tokens.add("b", 2);
-  CHECK(contains(refusal(Format::openai, kOpenAi, half), "the token map does not have it"));
+  CHECK(contains(refusal(Format::openai, kOpenAi, half), "the token map does not contain it"));
 }
 
 TEST_CASE("chat answers are read, and -9999 is unknown") {
@@ -88,7 +88,7 @@ TEST_CASE("chat answers are read, and -9999 is unknown") {
   CHECK(rows.rows[1].list.size() == 1);
 }
 
-TEST_CASE("vLLM's realised token is listed only when its rank is among the others'") {
+TEST_CASE("vLLM's target token is listed only when its rank is among the others'") {
   const EngineRows rows = must_read(Format::vllm, kVllm);
   REQUIRE(rows.rows.size() == 2);
   CHECK(rows.rows[0].token == 6);
@@ -99,7 +99,7 @@ TEST_CASE("vLLM's realised token is listed only when its rank is among the other
   without.replace(without.find("prompt_token_ids"), 16, "prompt_token_xxx");
   CHECK(contains(refusal(Format::vllm, without), "return_token_ids"));
   CHECK(contains(refusal(Format::vllm, R"({"prompt_token_ids":[5,6],"prompt_logprobs":[null,{"6":-0.5}]})"),
-                 "/prompt_logprobs/1/6 is no object with 'logprob'"));
+                 "/prompt_logprobs/1/6 is not an object with 'logprob'"));
 }
 
 TEST_CASE("SGLang's input and output follow each other, and the requested ids are matched support") {
@@ -137,30 +137,30 @@ TEST_CASE("JSON Lines give a sequence for each line") {
   CHECK(contains(refusal(Format::chat, line + "\n{\"choices\":1}\n"), "answer.json, line 2"));
 }
 
-TEST_CASE("what a shape lacks is named with its place") {
+TEST_CASE("what is missing in a response is named with its place") {
   CHECK(contains(refusal(Format::openai, "{}"), "has no list 'choices'"));
   CHECK(contains(refusal(Format::chat, R"({"choices":[{"message":{}}]})"), "/choices/0 has no 'logprobs'"));
   CHECK(contains(refusal(Format::vllm, R"({"choices":[{}]})"), "has no 'prompt_logprobs'"));
   CHECK(contains(refusal(Format::sglang, "{}"), "has no 'meta_info'"));
   CHECK(contains(refusal(Format::sglang, R"({"meta_info":{}})"), "return_logprob"));
   CHECK(contains(refusal(Format::llamacpp, "{}"), "n_probs"));
-  CHECK(contains(refusal(Format::llamacpp_logits, "{}"), "is a binary file"));
+  CHECK(contains(refusal(Format::llamacpp_logits, "{}"), "is a binary format"));
 }
 
-TEST_CASE("a token listed twice and an id that is none are refused") {
+TEST_CASE("a token that is listed twice and an invalid id are refused") {
   std::string twice = kLlamaCpp;
   twice.replace(twice.find("\"id\":4"), 6, "\"id\":3");
   CHECK(contains(refusal(Format::llamacpp, twice), "lists token 3 twice"));
   std::string negative = kLlamaCpp;
   negative.replace(negative.find("\"id\":4"), 6, "\"id\":-4");
   CHECK(contains(refusal(Format::llamacpp, negative),
-                 "/completion_probabilities/0/top_logprobs/1/id is no token id"));
+                 "/completion_probabilities/0/top_logprobs/1/id is not a token id"));
 }
 
-TEST_CASE("an id that a capture can not hold is refused and not cut") {
+TEST_CASE("an id that a capture cannot hold is refused and not truncated") {
   std::string wide = kVllm;
   wide.replace(wide.find("\"2\":{"), 5, "\"4294967297\":{");
-  CHECK(contains(refusal(Format::vllm, wide), "is not named by a token id"));
+  CHECK(contains(refusal(Format::vllm, wide), "is not a token id"));
   TemporaryFolder folder;
   for (const char* id : {"2147483648", "4294967297"}) {
     write_bytes(folder / "map.json", std::string(R"({"a":)") + id + "}");
@@ -170,7 +170,7 @@ TEST_CASE("an id that a capture can not hold is refused and not cut") {
   }
 }
 
-TEST_CASE("one long list does not make a capture of any size") {
+TEST_CASE("one long list does not make a capture of unlimited size") {
   TemporaryFolder folder;
   EngineRows rows;
   rows.rows.resize(kMaxKept / kMaxListed + 1, {0, 0, 0, -1.0F, {}});

@@ -263,7 +263,7 @@ TEST_CASE("ranks that never come end a wait over NCCL at its deadline, and the c
     CHECK(fault.rank == -1);
     CHECK(world.aborted == 1);
     CHECK(rank->all_gather(kShort_ms, mine.data(), 4, all.data(), fault) == DRIFTGATE_FAULT_LIBRARY);
-    CHECK(says(fault, "was aborted before"));
+    CHECK(says(fault, "was aborted by an earlier error"));
     rank.reset();
     CHECK(world.aborted == 1);
     CHECK(world.buffers == 0);
@@ -302,7 +302,7 @@ TEST_CASE("a rank that gives up ends its own wait over NCCL") {
   Bytes all(8);
   std::jthread other([&rank] { rank->leave(); });
   CHECK(rank->all_gather(kLong_ms, mine.data(), 4, all.data(), fault) == DRIFTGATE_FAULT_LIBRARY);
-  CHECK(says(fault, "this rank has given up"));
+  CHECK(says(fault, "this rank has left"));
   CHECK(world.aborted == 1);
 }
 

@@ -171,7 +171,7 @@ TEST_CASE("unknown rows widen the bounds and are found") {
   REQUIRE(finding != nullptr);
   CHECK_FALSE(finding->decides);
   CHECK(bound_of(summarise(table), Metric::tv).max_upper == 1);
-  CHECK(table.sequences[0].realised.n == 7);
+  CHECK(table.sequences[0].target.n == 7);
 }
 
 TEST_CASE("log-probabilities that were rounded to bf16 are found and widen the bounds") {
@@ -192,7 +192,7 @@ TEST_CASE("log-probabilities that were rounded to bf16 are found and widen the b
   CHECK(bounds.mean_lower < bound_of(summarise(exact), Metric::tv).mean_lower);
 }
 
-TEST_CASE("positive log-probabilities decide") {
+TEST_CASE("positive log-probabilities are a deciding finding") {
   DraftPair pair = random_drafts(11, 80);
   each_value(pair.inf, [](float value) { return -value; });
   const MeasurementTable table = measure_drafts(pair);
@@ -243,7 +243,7 @@ TEST_CASE("peaked lists that were rounded to bf16 sum to more than 1 by their ro
   }
 }
 
-TEST_CASE("a rounding of zero is no positive log-probability") {
+TEST_CASE("a rounding error above zero is not a positive log-probability") {
   DraftPair pair = random_drafts(11, 80);
   pair.inf.lists[0] = {{1, 1e-7F}};
   CHECK(measure_drafts(pair).partial.findings.empty());
@@ -316,7 +316,8 @@ TEST_CASE("lists that were taken after a sampling filter are found") {
   CHECK(finding->decides);
 }
 
-TEST_CASE("a stated error of the log-probabilities is honoured, and one that is no number is refused") {
+TEST_CASE(
+    "a stated error of the log-probabilities widens the bounds, and one that is not a number is refused") {
   DraftPair pair = random_drafts(3, 40, 0.001);
   const double before = bound_of(summarise(measure_drafts(pair)), Metric::tv).mean_lower;
   pair.inf.metadata["logprob_error"] = "0.01";
@@ -331,7 +332,7 @@ TEST_CASE("a stated error of the log-probabilities is honoured, and one that is 
   CHECK(table.error().message.find("logprob_error 'small'") != std::string::npos);
 }
 
-TEST_CASE("partial captures are refused by name where they can not serve") {
+TEST_CASE("partial captures are refused with the reason where full logits are needed") {
   TemporaryFolder folder;
   random_drafts(3, 8).train.write(folder / "a.safetensors");
   const auto capture = Capture::open(folder / "a.safetensors");

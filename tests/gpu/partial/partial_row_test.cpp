@@ -25,7 +25,7 @@ struct Case {
   Rounding rounding{};
 };
 
-/// Lists of the two kernels, each with k tokens of its own, and the realised token appended or not.
+/// Lists of the two kernels, each with k tokens of its own, and the target token appended or not.
 void list_top(std::mt19937_64& random, Case& out) {
   const std::size_t vocabulary = out.pair.p.size();
   const std::size_t k_train = 1 + random() % vocabulary,
@@ -58,8 +58,8 @@ Case random_partial(std::mt19937_64& random) {
   out.input.token = static_cast<std::int64_t>(random() % vocabulary);
   const auto at = static_cast<std::size_t>(*out.input.token);
   if (out.input.mode == CaptureMode::realised || random() % 2 == 0) {
-    out.input.train.realised = stored_logprob(out.pair.p[at], out.rounding);
-    out.input.inf.realised = stored_logprob(out.pair.q[at], out.rounding);
+    out.input.train.target_logprob = stored_logprob(out.pair.p[at], out.rounding);
+    out.input.inf.target_logprob = stored_logprob(out.pair.q[at], out.rounding);
   }
   if (out.input.mode == CaptureMode::topk) list_top(random, out);
   if (out.input.mode == CaptureMode::matched) list_matched(random, out);
@@ -76,7 +76,7 @@ PartialRow measure_case(Case& one) {
 
 }  // namespace
 
-TEST_CASE("every bound holds of the truth for random pairs in every mode") {
+TEST_CASE("the true figures are within their bounds for random pairs in every mode") {
   constexpr std::uint64_t kSeed = 20261121;
   constexpr int kCases = 100'000;
   std::mt19937_64 random(kSeed);
@@ -152,7 +152,7 @@ TEST_CASE("matched support gives tv to the lesser of the two tails, as the theor
 }
 
 TEST_CASE("a token that an engine appended beyond its list is known and does not bound the unlisted ones") {
-  // Three tokens of 0.3 are listed; the realised one has 0.0001 and stands behind them. Were it listed, no
+  // Three tokens of 0.3 are listed; the target token has 0.0001 and stands behind them. Were it listed, no
   // other token could be likelier than it, and inf's 0.09 on token 4 would prove a tv of almost 0.09.
   const float common = std::log(0.3F);
   const std::vector<ListedToken> train{{0, common}, {1, common}, {2, common}, {9, std::log(1e-4F)}};
@@ -185,7 +185,7 @@ TEST_CASE("nothing known gives the trivial bounds and not zero") {
   }
 }
 
-TEST_CASE("the estimate from lists and the realised token has the mean KL(q‖p), appended tokens or not") {
+TEST_CASE("the estimate from lists and the target token has the mean KL(q‖p), appended tokens or not") {
   std::mt19937_64 random(77);
   for (int i = 0; i < 400; ++i) {
     const TruePair pair = random_pair(random, 2 + random() % 15);
@@ -201,8 +201,8 @@ TEST_CASE("the estimate from lists and the realised token has the mean KL(q‖p)
       const std::int64_t appended = appends ? *one.input.token : -1;
       one.train = top_list(pair.p, k, Rounding::none, appended);
       one.inf = top_list(pair.q, k, Rounding::none, appended);
-      one.input.train.realised = stored_logprob(pair.p[token], Rounding::none);
-      one.input.inf.realised = stored_logprob(pair.q[token], Rounding::none);
+      one.input.train.target_logprob = stored_logprob(pair.p[token], Rounding::none);
+      one.input.inf.target_logprob = stored_logprob(pair.q[token], Rounding::none);
       const PartialRow row = measure_case(one);
       REQUIRE(row.kl_estimate);
       CHECK(*row.kl_estimate >= 0);

@@ -21,7 +21,7 @@ std::string text_of(boost::core::string_view view) {
   return {view.data(), view.size()};
 }
 
-// Gives the parser what the buffer holds. True when the parser can take no more of it without new bytes.
+// Passes the buffer to the parser. Returns true when the parser needs no more of it before new bytes arrive.
 template <typename Parser>
 std::expected<bool, HttpFailure> feed(Parser& parser, std::string& buffer) {
   while (!buffer.empty() && !parser.is_done()) {
@@ -62,7 +62,7 @@ std::expected<std::optional<HttpRequest>, HttpFailure> HttpConnection::read_requ
     const auto more = fill(started ? timeout : idle);
     if (!more && !started) return std::nullopt;
     if (!more) return std::unexpected(more.error());
-    if (!*more) return std::nullopt;  // closed; half a request needs no answer
+    if (!*more) return std::nullopt;  // closed: an incomplete request gets no response
     started = true;
   }
   auto message = parser.release();
@@ -84,7 +84,7 @@ std::expected<HttpResponse, HttpFailure> HttpConnection::read_response(Milliseco
     if (*more) continue;
     boost::system::error_code error;
     parser.put_eof(error);
-    if (error || !parser.is_done()) return std::unexpected(HttpFailure{0, "the answer ended in its middle"});
+    if (error || !parser.is_done()) return std::unexpected(HttpFailure{0, "the response is incomplete"});
     break;
   }
   auto message = parser.release();

@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxResponseBytes = 4U << 20U;
 struct HttpRequest {
   std::string method, target, body;
   bool keep_alive = false;
-  bool chunks_allowed = false;  ///< HTTP/1.1: the answer may come in chunks
+  bool chunks_allowed = false;  ///< HTTP/1.1: the response may be chunked
 };
 
 struct HttpResponse {
@@ -27,7 +27,7 @@ struct HttpResponse {
   bool keep_alive = false;
 };
 
-/// Why a message could not be read. `status` is what to answer, 0 when nothing should be answered.
+/// Why a message could not be read. `status`: the HTTP status of the response, 0 for no response.
 struct HttpFailure {
   int status = 0;
   std::string message;
@@ -51,7 +51,7 @@ class HttpConnection {
 };
 
 std::string http_response(int status, std::string_view content_type, std::string_view body, bool keep_alive);
-/// Head of an event stream; with `chunked` its parts go through http_chunk and end with an empty one.
+/// The header of an event stream; with `chunked` its parts are sent by http_chunk, and an empty one ends it.
 std::string http_stream_head(bool chunked);
 std::string http_chunk(std::string_view data);
 

@@ -81,11 +81,11 @@ double temperature_field(const json& body) {
   return value->get<double>();
 }
 
-// Fields that would change what is sampled are refused unless they ask for what is done anyway.
+// Fields that would change the sampling are refused unless they have the value that applies anyway.
 void check_unsupported(const json& body) {
   for (const char* name : {"n", "best_of"})
     if (const json* value = find(body, name); value != nullptr && *value != json(1))
-      refuse(std::string(name) + " must be 1: one completion is made for a request", "unsupported_value");
+      refuse(std::string(name) + " must be 1: a request gets one completion", "unsupported_value");
   if (const json* value = find(body, "top_p"); value != nullptr && *value != json(1))
     refuse("top_p must be 1: tinylm samples without filters", "unsupported_value");
   if (find(body, "suffix") != nullptr) refuse("suffix is not served", "unsupported_value");

@@ -25,13 +25,13 @@ struct CompletionRequest {
   std::vector<std::string> stop = {};
 };
 
-/// Limits of one request; the context limit is the model's.
+/// Limits of one request; the model limits the context.
 inline constexpr std::size_t kMaxLogprobs = 20;
 inline constexpr std::size_t kMaxStops = 4;
 inline constexpr std::size_t kMaxStopBytes = 64;
 
-/// `prompt` is a string (BOS is put before its bytes) or an array of token ids (taken as they are).
-/// Unknown fields are ignored, as other engines do; known fields that cannot be honoured are errors.
+/// `prompt` is a string (BOS is prepended to its bytes) or an array of token ids (taken as they are).
+/// Unknown fields are ignored, as other engines do; supported fields with unsupported values are errors.
 std::expected<CompletionRequest, ApiError> parse_completion(const std::string& body, const std::string& model,
                                                             std::size_t max_positions);
 

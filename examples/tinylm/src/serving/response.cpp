@@ -21,7 +21,7 @@ std::vector<std::int32_t> ids_of(std::span<const TokenResult> tokens) {
   return ids;
 }
 
-// The shape of the completions API. Offsets count characters: bytes that do not continue a UTF-8 sequence.
+// The format of the completions API. Offsets count characters, that is bytes that begin a UTF-8 sequence.
 json logprobs_json(std::span<const TokenResult> tokens, bool with_top, std::size_t& offset) {
   json out = {{"tokens", json::array()},
               {"token_logprobs", json::array()},

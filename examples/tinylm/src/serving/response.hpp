@@ -1,5 +1,5 @@
 #pragma once
-/// Bodies of /v1/completions: whole, as stream chunks, and errors.
+/// Response bodies of /v1/completions: complete ones, stream chunks and errors.
 
 #include <cstdint>
 #include <span>
@@ -18,13 +18,14 @@ struct ResponseIdentity {
 /// Number of leading tokens of `tokens` before the earliest stop string; all of them when none occurs.
 std::size_t tokens_before_stop(std::span<const TokenResult> tokens, const std::vector<std::string>& stops);
 
-/// Number of leading tokens that may be sent while more can come: no tail that could become a stop string.
+/// Number of leading tokens that may be sent while generation continues: without those at the end that could
+/// be the beginning of a stop string.
 std::size_t tokens_safe_to_send(std::span<const TokenResult> tokens, const std::vector<std::string>& stops);
 
 std::string completion_body(const ResponseIdentity& identity, const Generation& generation,
                             std::span<const TokenResult> tokens, Finish finish);
 
-/// Turns growing results into stream chunks.
+/// Converts a growing result to stream chunks.
 class ChunkWriter {
  public:
   ChunkWriter(ResponseIdentity identity, const Generation& generation);

@@ -7,7 +7,7 @@
 namespace tinylm {
 namespace {
 
-// Prompt tokens that may enter a step together, so that a burst does not stall running sequences.
+// Limit on prompt tokens in one step, so that a burst of requests does not stall running sequences.
 constexpr std::size_t kMaxPrefillTokens = 512;
 
 TokenResult result_of(std::int32_t token, std::span<const float> logits, std::size_t top) {
@@ -47,7 +47,8 @@ void Generation::finish(Finish how) {
   changed_.notify_all();
 }
 
-// Reads the logits of this sequence's last step: the prompt's own scores after the first, and the next token.
+// Reads the logits of the last step of this sequence: after the first step the scores of the prompt, and
+// always the next token.
 void Generation::take_logits(std::span<const float> logits, std::size_t stride, std::size_t vocabulary) {
   const std::size_t rows = logits.size() / stride;
   if (tokens_.empty() && scores_prompt()) {

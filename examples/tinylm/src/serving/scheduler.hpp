@@ -25,7 +25,7 @@ struct TokenResult {
 
 enum class Finish { none, length, stop, cancelled };
 
-/// One request in the scheduler. The session reads; one worker writes.
+/// One request in the scheduler: written by one worker and read by the session.
 class Generation {
  public:
   explicit Generation(CompletionRequest wanted, std::uint64_t fallback_seed);
@@ -74,12 +74,12 @@ class Scheduler {
 
   /// Null when the queue is full or the scheduler is stopping.
   std::shared_ptr<Generation> submit(CompletionRequest request);
-  /// Cancels what waits and what runs, and joins the workers.
+  /// Cancels all waiting and running requests and joins the workers.
   void stop();
 
  private:
   void work(Engine& engine);
-  /// Waits for work; false when it is time to end.
+  /// Waits for work; returns false when the worker must end.
   bool admit(std::vector<std::shared_ptr<Generation>>& active, const Config& config);
   static void step(Engine& engine, std::vector<std::shared_ptr<Generation>>& active);
 

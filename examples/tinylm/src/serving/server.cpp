@@ -23,7 +23,7 @@ namespace {
 
 constexpr Milliseconds kStopPatience{5'000};
 
-// Sessions and their threads. Ended ones leave when the next connection arrives.
+// Sessions and their threads. Sessions that have ended are removed when the next connection arrives.
 class Sessions {
  public:
   explicit Sessions(Service& service) : service_(service) {}
@@ -42,7 +42,8 @@ class Sessions {
                           try {
                             running.run();
                           } catch (const std::exception& error) {
-                            std::fprintf(stderr, "tinylm: a session ended by a defect: %s\n", error.what());
+                            std::fprintf(stderr, "tinylm: a session ended by an unexpected exception: %s\n",
+                                         error.what());
                             running.interrupt(true);
                           }
                           const std::lock_guard lock(mutex_);
@@ -50,7 +51,7 @@ class Sessions {
                         })});
   }
 
-  // Running requests may end; what is left after the deadline is cut.
+  // Waits for running requests; connections that are still open at the deadline are closed.
   void stop() {
     service_.stopping = true;
     for (const Entry& entry : entries_) entry.session->interrupt(false);
@@ -77,7 +78,7 @@ class Sessions {
   std::condition_variable ended_;
 };
 
-// Blocks the stop signals for every thread and makes them readable.
+// Blocks the stop signals in every thread and makes them readable through a descriptor.
 int stop_signals() {
   sigset_t set;
   sigemptyset(&set);

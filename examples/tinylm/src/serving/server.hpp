@@ -20,10 +20,10 @@ struct ServeOptions {
   FaultOptions faults;
 };
 
-/// Connections served at a time; one more is answered 503.
+/// Limit on connections served at the same time; further ones get status 503.
 inline constexpr std::size_t kMaxConnections = 256;
 
-/// Serves until SIGTERM or SIGINT, lets running requests end for up to 5 s, and returns.
+/// Serves until SIGTERM or SIGINT, then waits up to 5 s for running requests and returns.
 Result<void> serve(Engine engine, const std::string& checkpoint_digest, const ServeOptions& options);
 
 }  // namespace tinylm

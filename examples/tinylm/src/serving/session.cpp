@@ -10,7 +10,8 @@ namespace tinylm {
 namespace {
 
 constexpr Milliseconds kIdle{60'000};     // between requests
-constexpr Milliseconds kTimeout{10'000};  // inside a request, and for a client that does not read
+constexpr Milliseconds kTimeout{
+    10'000};  // within a request, and for a client that does not read the response
 
 }  // namespace
 
@@ -64,7 +65,7 @@ bool Session::complete(const HttpRequest& http) {
     std::this_thread::sleep_for(plan.delay);
     if (plan.fails)
       return send_error(
-          {500, "server_error", "injected_failure", "this failure was asked for with --fail-share"},
+          {500, "server_error", "injected_failure", "this failure was injected by --fail-share"},
           http.keep_alive);
     if (plan.garbage) return send(200, R"({"object":"text_completion","choices":[{"te)", http.keep_alive);
   }
@@ -92,7 +93,7 @@ bool Session::answer_stream(const HttpRequest& request, Generation& generation) 
   while (sent && finish == Finish::none) {
     auto [fresh, how] = generation.wait_beyond(all.size());
     finish = how;
-    if (finish == Finish::cancelled) return false;  // a stream without its end, as when an engine dies
+    if (finish == Finish::cancelled) return false;  // a stream without its end, as when an engine crashes
     all.insert(all.end(), std::make_move_iterator(fresh.begin()), std::make_move_iterator(fresh.end()));
     const std::string part = writer.advance(all, finish);
     if (!part.empty()) sent = connection_.socket().send_all(chunked ? http_chunk(part) : part, kTimeout);

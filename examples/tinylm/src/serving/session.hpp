@@ -12,7 +12,7 @@
 
 namespace tinylm {
 
-/// What all sessions share.
+/// The state that all sessions share.
 struct Service {
   Scheduler& scheduler;
   Faults& faults;
@@ -25,14 +25,14 @@ struct Service {
 class Session {
  public:
   Session(Socket socket, Service& service) : connection_(std::move(socket)), service_(service) {}
-  /// Serves requests until the client closes, stays idle, or the service stops.
+  /// Serves requests until the client closes the connection, is idle for too long, or the service stops.
   void run();
-  /// From another thread: ends the wait for a next request, or, with `hard`, everything.
+  /// Called from another thread: ends the wait for the next request or, with `hard`, the connection.
   void interrupt(bool hard);
   bool finished() const { return finished_; }
 
  private:
-  /// False when the connection should end.
+  /// Returns false when the connection should be closed.
   bool handle(const HttpRequest& request);
   bool complete(const HttpRequest& request);
   bool answer(const HttpRequest& request, Generation& generation);

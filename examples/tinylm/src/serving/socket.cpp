@@ -35,7 +35,7 @@ Result<void> wait_for(int descriptor, short events, Milliseconds timeout) {
   pollfd entry{descriptor, events, 0};
   const int ready = ::poll(&entry, 1, static_cast<int>(timeout.count()));
   if (ready > 0) return {};
-  return fail(ready == 0 ? "the peer did not answer in time" : "waiting for the socket failed: " + reason());
+  return fail(ready == 0 ? "the peer did not respond in time" : "waiting for the socket failed: " + reason());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-/// TCP sockets whose every wait has a deadline.
+/// TCP sockets on which every wait has a timeout.
 
 #include <chrono>
 #include <cstddef>
@@ -25,14 +25,15 @@ class Socket {
 
   /// Connects to a numeric IPv4 address.
   static Result<Socket> connect(const std::string& host, std::uint16_t port, Milliseconds timeout);
-  /// Listens on a numeric IPv4 address; port 0 takes a free one.
+  /// Listens on a numeric IPv4 address; port 0 selects a free one.
   static Result<Socket> listen(const std::string& host, std::uint16_t port);
   Result<std::uint16_t> local_port() const;
 
   Result<void> send_all(std::string_view bytes, Milliseconds timeout);
   /// Number of bytes read; 0 when the peer has closed.
   Result<std::size_t> receive(std::span<char> buffer, Milliseconds timeout);
-  /// Waits for a connection or for `wake_descriptor` to become readable; an empty socket means woken.
+  /// Waits for a connection or for `wake_descriptor` to become readable; returns an empty socket for the
+  /// latter.
   Result<Socket> accept(int wake_descriptor);
   void shutdown_reading() const;
   void shutdown_both() const;

@@ -13,30 +13,31 @@
 
 #include "tests/gpu/random_rows.hpp"
 
-/// Rows whose kernels mask tokens with large finite numbers (kFarthestLogit of gpu/backend/backend_input.hpp).
+/// Rows in which sentinels, which are large finite numbers, stand for masked tokens (kSentinelBound in
+/// gpu/backend/backend_input.hpp).
 namespace driftgate::gpu::test {
 
-inline std::vector<Case> marked_rows() {
-  constexpr std::size_t kColumns = 3'000, kMarked = 2'900;  // two tiles, the second one padded
+inline std::vector<Case> sentinel_rows() {
+  constexpr std::size_t kColumns = 3'000, kFirstSentinel = 2'900;  // two tiles, the second one padded
   constexpr float kLeast = std::numeric_limits<float>::lowest();
   constexpr float kAsItWas = std::numeric_limits<float>::quiet_NaN();
-  struct Marks {
+  struct Sentinels {
     const char* name;
-    float train, inf;     ///< of the marked columns
-    std::size_t columns;  ///< from kMarked on, or the likeliest of K_train first
+    float train, inf;     ///< the sentinels of the masked columns; NaN: none
+    std::size_t columns;  ///< from kFirstSentinel on, or the likeliest of K_train first
     bool likeliest;
   };
-  constexpr Marks kAll[] = {{"both mask padding, differently", kLeast, -1e4F, 100, false},
-                            {"the other way round", -1e9F, -1e30F, 100, false},
-                            {"both mask padding alike", kLeast, kLeast, 100, false},
-                            {"K_inf masks the likeliest", kAsItWas, kLeast, 5, true},
-                            {"K_inf masks the likeliest by less", kAsItWas, -1e12F, 5, true},
-                            {"K_train masks the likeliest", kLeast, kAsItWas, 5, true},
-                            {"K_train masks a tail", -1e20F, kAsItWas, 100, false}};
+  constexpr Sentinels kAll[] = {{"both mask padding, differently", kLeast, -1e4F, 100, false},
+                                {"the other way round", -1e9F, -1e30F, 100, false},
+                                {"both mask padding alike", kLeast, kLeast, 100, false},
+                                {"K_inf masks the likeliest", kAsItWas, kLeast, 5, true},
+                                {"K_inf masks the likeliest by less", kAsItWas, -1e12F, 5, true},
+                                {"K_train masks the likeliest", kLeast, kAsItWas, 5, true},
+                                {"K_train masks a tail", -1e20F, kAsItWas, 100, false}};
   std::mt19937_64 random(20);
   std::normal_distribution<double> normal;
   std::vector<Case> out;
-  for (const Marks& marks : kAll) {
+  for (const Sentinels& sentinels : kAll) {
     std::vector<double> train(kColumns), inf(kColumns);
     for (std::size_t v = 0; v < kColumns; ++v) {
       train[v] = 3 * normal(random);
@@ -44,24 +45,24 @@ inline std::vector<Case> marked_rows() {
     }
     std::vector<std::size_t> order(kColumns);
     std::iota(order.begin(), order.end(), std::size_t{0});
-    if (marks.likeliest)
+    if (sentinels.likeliest)
       std::ranges::sort(order, std::ranges::greater{}, [&](std::size_t v) { return train[v]; });
-    for (std::size_t i = 0; i < marks.columns; ++i) {
-      const std::size_t v = marks.likeliest ? order[i] : kMarked + i;
-      if (!std::isnan(marks.train)) train[v] = static_cast<double>(marks.train);
-      if (!std::isnan(marks.inf)) inf[v] = static_cast<double>(marks.inf);
+    for (std::size_t i = 0; i < sentinels.columns; ++i) {
+      const std::size_t v = sentinels.likeliest ? order[i] : kFirstSentinel + i;
+      if (!std::isnan(sentinels.train)) train[v] = static_cast<double>(sentinels.train);
+      if (!std::isnan(sentinels.inf)) inf[v] = static_cast<double>(sentinels.inf);
     }
     Case test;
     test.train = store(train, DRIFTGATE_F32), test.inf = store(inf, DRIFTGATE_F32);
     test.pair = {test.train.values, test.inf.values, 1, 17, 10};
-    test.text = marks.name;
+    test.text = sentinels.name;
     out.push_back(std::move(test));
   }
   return out;
 }
 
 /// Where a true figure is beyond 10^8 or infinite, the measured one is only large.
-inline void check_marked_row(const Case& test, const driftgate_row& row) {
+inline void check_sentinel_row(const Case& test, const driftgate_row& row) {
   const Row wanted = oracle(test.pair);
   REQUIRE(row.status == DRIFTGATE_ROW_OK);
   const auto measured = [&row](Metric metric) {
@@ -74,7 +75,7 @@ inline void check_marked_row(const Case& test, const driftgate_row& row) {
     const long double value = wanted[static_cast<std::size_t>(metric)];
     CAPTURE(schema::to_string(metric));
     const bool ratio = metric == Metric::log_ratio || metric == Metric::logprob_inf;
-    if (ratio && std::abs(value) > 1e8L) {  // of a token that the other kernel's mark leaves no mass
+    if (ratio && std::abs(value) > 1e8L) {  // of a token that the other kernel's sentinel leaves without mass
       CHECK(std::abs(measured(metric)) > 9e7L);
       continue;
     }

@@ -12,23 +12,26 @@
 
 namespace driftgate::gpu {
 
-/// While each rank measures rows of its own, a thread of each tells the others how many are done, in rounds
-/// that all ranks reach at about the same time. A rank that does not reach a round within the timeout after
-/// this one is a failure, which names it; the computation itself never waits.
-class RankPulse {
+/// Exchanges the progress of ranks that measure rows of their own. A thread of each rank tells the others, in
+/// rounds that all ranks reach at about the same time, how many rows are done. A rank that does not reach a
+/// round within the timeout, counted from when this rank reached it, is an error that names it. The
+/// computation itself never waits for the others.
+class RankProgress {
  public:
   static constexpr std::uint64_t kMaxRounds = 4'096;
 
-  /// `own` rows are this rank's, `longest` those of the rank with most, `total` those of all.
-  RankPulse(Collective& collective, std::chrono::milliseconds timeout, std::uint64_t own,
-            std::uint64_t longest, std::uint64_t total, Progress progress);
-  RankPulse(const RankPulse&) = delete;
-  RankPulse& operator=(const RankPulse&) = delete;
+  /// Number of rows of this rank (`own`), of the rank that has most (`longest`), and of all ranks (`total`).
+  /// `progress` is called at rank 0.
+  RankProgress(Collective& collective, std::chrono::milliseconds timeout, std::uint64_t own,
+               std::uint64_t longest, std::uint64_t total, Progress progress);
+  RankProgress(const RankProgress&) = delete;
+  RankProgress& operator=(const RankProgress&) = delete;
   /// Ends the rounds early unless `finish` was called.
-  ~RankPulse();
+  ~RankProgress();
 
+  /// Reports that this rank has measured `rows` rows.
   void reached(std::uint64_t rows);
-  /// The error of a round so far.
+  /// Errors: that of the first round that failed, if any.
   [[nodiscard]] schema::Result<void> failure();
   /// Counts all rows as done and waits for the last round.
   [[nodiscard]] schema::Result<void> finish();

@@ -1,4 +1,4 @@
-#include "gpu/ranks/rank_pulse.hpp"
+#include "gpu/ranks/rank_progress.hpp"
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@ namespace driftgate::gpu {
 
 using schema::Result;
 
-RankPulse::RankPulse(Collective& collective, std::chrono::milliseconds timeout, std::uint64_t own,
-                     std::uint64_t longest, std::uint64_t total, Progress progress)
+RankProgress::RankProgress(Collective& collective, std::chrono::milliseconds timeout, std::uint64_t own,
+                           std::uint64_t longest, std::uint64_t total, Progress progress)
     : collective_(collective),
       timeout_(timeout),
       own_(own),
@@ -21,7 +21,7 @@ RankPulse::RankPulse(Collective& collective, std::chrono::milliseconds timeout, 
       progress_(std::move(progress)),
       thread_([this] { run(); }) {}
 
-RankPulse::~RankPulse() {
+RankProgress::~RankProgress() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -30,28 +30,28 @@ RankPulse::~RankPulse() {
   if (thread_.joinable()) thread_.join();
 }
 
-void RankPulse::reached(std::uint64_t rows) {
+void RankProgress::reached(std::uint64_t rows) {
   const std::lock_guard lock(mutex_);
   reached_ = rows;
   changed_.notify_all();
 }
 
-Result<void> RankPulse::failure() {
+Result<void> RankProgress::failure() {
   const std::lock_guard lock(mutex_);
   if (error_) return std::unexpected(*error_);
   return {};
 }
 
-Result<void> RankPulse::finish() {
+Result<void> RankProgress::finish() {
   reached(own_);
   thread_.join();
   return failure();
 }
 
-void RankPulse::run() {
+void RankProgress::run() {
   for (std::uint64_t number = 1; number <= rounds_; ++number) {
     {
-      // Written so that it can not overflow for any number of rows.
+      // Written so that it cannot overflow for any number of rows.
       const std::uint64_t due = own_ / rounds_ * number + own_ % rounds_ * number / rounds_;
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stop_ || reached_ >= due; });
@@ -65,7 +65,7 @@ void RankPulse::run() {
   }
 }
 
-Result<void> RankPulse::round(std::uint64_t number) {
+Result<void> RankProgress::round(std::uint64_t number) {
   std::uint64_t mine = 0;
   {
     const std::lock_guard lock(mutex_);

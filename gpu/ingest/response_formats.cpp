@@ -1,4 +1,4 @@
-#include "gpu/ingest/shapes.hpp"
+#include "gpu/ingest/response_formats.hpp"
 
 #include <fmt/format.h>
 
@@ -58,13 +58,13 @@ std::optional<std::int64_t> TokenMap::find(std::string_view text) const {
   return std::nullopt;
 }
 
-std::unexpected<schema::Error> Reading::fail(const Place& place, const std::string& what) const {
+std::unexpected<schema::Error> RowCollector::fail(const Place& place, const std::string& what) const {
   return schema::fail(
       ErrorCode::invalid_document,
       fmt::format("{}: {} {}", name_, place.pointer.empty() ? "the response" : place.pointer, what));
 }
 
-Result<void> Reading::keep(EngineRow row) {
+Result<void> RowCollector::keep(EngineRow row) {
   if (!row.logprob && row.list.empty()) return {};
   std::vector<std::int64_t> ids;
   for (const ListedToken& token : row.list) ids.push_back(token.id);
@@ -82,45 +82,46 @@ Result<void> Reading::keep(EngineRow row) {
   return {};
 }
 
-Result<std::optional<float>> Reading::logprob(const Place& place) const {
+Result<std::optional<float>> RowCollector::logprob(const Place& place) const {
   if (place.is_null()) return std::nullopt;
   const auto value = schema::number_from_json(place.value);
-  if (!value) return fail(place, "is no log-probability: a number or null is needed");
+  if (!value) return fail(place, "is not a log-probability: a number or null is needed");
   if (std::isnan(*value) || *value == HUGE_VAL) return std::optional<float>(NAN);
   if (is_unknown_logprob(*value)) return std::nullopt;
   return static_cast<float>(*value);
 }
 
-Result<std::int64_t> Reading::id(const Place& place) const {
+Result<std::int64_t> RowCollector::id(const Place& place) const {
   if (place.value.is_number_integer()) {
     const auto value = place.value.get<std::int64_t>();
     if (value >= 0 && value < kEndOfIds) return value;
   }
-  return fail(place, "is no token id: a whole number from 0 to 2147483647 is needed");
+  return fail(place, "is not a token id: an integer from 0 to 2147483647 is needed");
 }
 
-Result<std::int64_t> Reading::id_of_text(const Place& place) const {
-  if (!place.value.is_string()) return fail(place, "is no token: its text is needed");
+Result<std::int64_t> RowCollector::id_of_text(const Place& place) const {
+  if (!place.value.is_string()) return fail(place, "is not a token: its text is needed");
   return id_of_text(place.value.get_ref<const std::string&>(), place);
 }
 
-Result<std::int64_t> Reading::id_of_text(std::string_view text, const Place& place) const {
+Result<std::int64_t> RowCollector::id_of_text(std::string_view text, const Place& place) const {
   if (const auto known = options_.tokens.find(text)) return *known;
   constexpr std::size_t kShown = 40;
   return fail(
       place,
       fmt::format(
-          "names the token {} by its text, and this shape carries no ids: {}",
+          "names the token {} by its text, and this format contains no ids: {}",
           json(std::string(text.substr(0, kShown))).dump(-1, ' ', true, json::error_handler_t::replace),
           options_.tokens.empty() ? "give a token map (--token-map), or have vLLM return tokens as token "
                                     "ids (return_tokens_as_token_ids)"
-                                  : "the token map does not have it"));
+                                  : "the token map does not contain it"));
 }
 
-Result<void> Reading::list(std::int64_t id, const Place& logprob_place, EngineRow& row) const {
+Result<void> RowCollector::list(std::int64_t id, const Place& logprob_place, EngineRow& row) const {
   const auto value = TRY(logprob(logprob_place));
   if (!value) return {};
-  if (row.list.size() == kMaxListed) return fail(logprob_place, "is one token too many of its list");
+  if (row.list.size() == kMaxListed)
+    return fail(logprob_place, "exceeds the limit of 16384 tokens in a list");
   row.list.push_back({id, *value});
   return {};
 }
