@@ -130,7 +130,7 @@ std::vector<ClauseVerdict> all_errors(const schema::Contract& contract, Stage st
   for (const auto& clause : contract.clauses) {
     if ((clause.stages & schema::stage_bit(stage)) == 0) continue;
     verdicts.push_back(
-        stages::cannot(stages::begin_verdict(clause, {}, schema::SliceRole::corpus, 0, 0), why));
+        stages::error_verdict(stages::begin_verdict(clause, {}, schema::SliceRole::corpus, 0, 0), why));
   }
   return verdicts;
 }
@@ -211,7 +211,7 @@ ClauseVerdict held_again(const ClauseVerdict& recorded, const schema::Clause& cl
                        recorded.rule == schema::VerdictRule::count_at_least ||
                        recorded.rule == schema::VerdictRule::age_at_most;
   if (!limit || !figures) {
-    return stages::cannot(
+    return stages::error_verdict(
         std::move(verdict),
         "A canary keeps no row of any request, and its e-values hold for the limit that they "
         "were made with: this clause cannot be decided again.");
@@ -219,7 +219,7 @@ ClauseVerdict held_again(const ClauseVerdict& recorded, const schema::Clause& cl
   verdict.threshold = limit;
   verdict.no_harm_only = schema::requirement_of(clause) == schema::Requirement::no_harm;
   const auto follows = schema::rederive(verdict);
-  if (!follows) return stages::cannot(std::move(verdict), follows.error().message);
+  if (!follows) return stages::error_verdict(std::move(verdict), follows.error().message);
   verdict.verdict = *follows;
   verdict.message =
       fmt::format("Held against {} by the limits recorded in the canary.", stages::figure(*limit));
@@ -237,7 +237,7 @@ Again canary_again(const StoredStage& stored, const schema::Contract& contract) 
       again.verdicts.push_back(held_again(recorded, clause));
     }
     if (known) continue;
-    again.verdicts.push_back(stages::cannot(
+    again.verdicts.push_back(stages::error_verdict(
         stages::begin_verdict(clause, {}, schema::SliceRole::corpus, 0, 0),
         "This canary did not follow the clause, and keeps no row of any request to decide it from."));
   }
