@@ -244,7 +244,7 @@ Verdict combine(const std::vector<ClauseVerdict>& verdicts, std::uint32_t rules)
   return set == nullptr ? Verdict::error : set->combine(verdicts);
 }
 
-void hold_to_rules(std::vector<ClauseVerdict>& verdicts) {
+void enforce_rules(std::vector<ClauseVerdict>& verdicts) {
   for (ClauseVerdict& verdict : verdicts) {
     const auto follows = rederive(verdict);
     if (follows && *follows == verdict.verdict) continue;

@@ -50,6 +50,6 @@ struct RuleSet {
 
 /// Turns each verdict that does not follow from its own record into an error that says so: a fault of this
 /// program must never let a checkpoint through, nor write evidence that an auditor would refuse.
-void hold_to_rules(std::vector<ClauseVerdict>& verdicts);
+void enforce_rules(std::vector<ClauseVerdict>& verdicts);
 
 }  // namespace driftgate::schema

@@ -49,12 +49,14 @@ ClauseVerdict decide_batch_variance(const ClauseData& data, const schema::Clause
   const Floor& floor = data.floors.inf;
   verdict.limit_kind = "max";
   verdict.threshold = clause.limits.max;
-  if (!clause.limits.max) return cannot(std::move(verdict), "batch_variant_rate is decided by max only.");
+  if (!clause.limits.max)
+    return error_verdict(std::move(verdict), "batch_variant_rate is decided by max only.");
   if (floor.table == nullptr) {
-    return cannot(std::move(verdict),
-                  "batch_variant_rate compares K_inf with itself at another batch size and there is no such "
-                  "capture: capture the same rows with batch N and give it as `floor`: {\"inf\": …} of the "
-                  "stage's captures (`driftgate drift`: --floor-inf).");
+    return error_verdict(
+        std::move(verdict),
+        "batch_variant_rate compares K_inf with itself at another batch size and there is no such "
+        "capture: capture the same rows with batch N and give it as `floor`: {\"inf\": …} of the "
+        "stage's captures (`driftgate drift`: --floor-inf).");
   }
   const Selection selection = select_sequences(*floor.table, verdict.where);
   const auto flip = static_cast<std::size_t>(schema::Metric::top1_flip);
@@ -66,8 +68,9 @@ ClauseVerdict decide_batch_variance(const ClauseData& data, const schema::Clause
     return ClusterSum{1, varies ? 1.0 : 0.0};
   });
   if (clusters.empty()) {
-    return cannot(std::move(verdict), fmt::format("The inf floor holds no sequence{} with finite logits.",
-                                                  on_slice(verdict.where)));
+    return error_verdict(
+        std::move(verdict),
+        fmt::format("The inf floor holds no sequence{} with finite logits.", on_slice(verdict.where)));
   }
   if (!floor.digest.empty()) verdict.tables["floor_inf"] = floor.digest;
   const MeanTest test = exceedance(clusters, *clause.limits.max, data.alpha, data.seed);

@@ -203,7 +203,7 @@ ClauseVerdict Decider::latency(const schema::Clause& clause, Metric metric, cons
                                ClauseVerdict verdict) const {
   const schema::Limits& limits = clause.limits;
   if (!limits.max && !limits.max_ratio && !limits.max_delta) {
-    return cannot(std::move(verdict), "A latency is decided by max, max_ratio or max_delta only.");
+    return error_verdict(std::move(verdict), "A latency is decided by max, max_ratio or max_delta only.");
   }
   const auto& subject = std::get<schema::MetricSubject>(clause.subject);
   const auto quantile = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt;
@@ -223,7 +223,8 @@ ClauseVerdict Decider::latency(const schema::Clause& clause, Metric metric, cons
   const double arms = limits.max_ratio || limits.max_delta ? 2 : 1;
   const double level = alpha / arms;
   verdict.p_value = smallest_level([&](double a) {
-    return limits_of(candidate, a / arms).lower > latency_line(limits, limits_of(incumbent, a / arms).upper);
+    return limits_of(candidate, a / arms).lower >
+           latency_threshold(limits, limits_of(incumbent, a / arms).upper);
   });
   verdict.method = quantile ? "order statistics, one request of each key"
                             : "Student's t on the logarithms, the geometric mean of one request of each key";
@@ -240,11 +241,12 @@ ClauseVerdict Decider::realised(const schema::Clause& clause, const schema::Slic
                                 SliceRole role) const {
   if (!inputs.realised) {
     ClauseVerdict verdict = begin_verdict(clause, where, role, alpha, inputs.stage.seed);
-    return cannot(std::move(verdict),
-                  inputs.can_rescore
-                      ? "No pair has the log-probabilities of the same tokens from both engines."
-                      : "An engine of this pair cannot score given tokens (echo, max_tokens 0, logprobs), so "
-                        "realised-token drift cannot be measured on live pairs.");
+    return error_verdict(
+        std::move(verdict),
+        inputs.can_rescore
+            ? "No pair has the log-probabilities of the same tokens from both engines."
+            : "An engine of this pair cannot score given tokens (echo, max_tokens 0, logprobs), so "
+              "realised-token drift cannot be measured on live pairs.");
   }
   ClauseVerdict verdict =
       decide_clause({&contract, &*inputs.realised, alpha, inputs.stage.seed}, clause, where, role);
@@ -259,7 +261,8 @@ ClauseVerdict Decider::batch_variance(const schema::Clause& clause, const Pairs&
                                       ClauseVerdict verdict) const {
   verdict.limit_kind = "max";
   verdict.threshold = clause.limits.max;
-  if (!clause.limits.max) return cannot(std::move(verdict), "batch_variant_rate is decided by max only.");
+  if (!clause.limits.max)
+    return error_verdict(std::move(verdict), "batch_variant_rate is decided by max only.");
   std::vector<ClusterSum> prompts;
   std::uint64_t variant = 0;
   for (const ShadowPair* pair : pairs) {
@@ -268,11 +271,12 @@ ClauseVerdict Decider::batch_variance(const schema::Clause& clause, const Pairs&
     prompts.push_back({1, *pair->batch_variant ? 1.0 : 0.0});
   }
   if (prompts.empty()) {
-    return cannot(std::move(verdict),
-                  fmt::format("No mirrored prompt{} was answered by the candidate both alone and in a batch: "
-                              "the mirrored requests must be completions with one text as their prompt, and "
-                              "the engine must answer them at temperature 0.",
-                              on_slice(verdict.where)));
+    return error_verdict(
+        std::move(verdict),
+        fmt::format("No mirrored prompt{} was answered by the candidate both alone and in a batch: "
+                    "the mirrored requests must be completions with one text as their prompt, and "
+                    "the engine must answer them at temperature 0.",
+                    on_slice(verdict.where)));
   }
   const MeanTest test = exceedance(prompts, *clause.limits.max, alpha, inputs.stage.seed);
   apply_batch_variance(test, variant, "generated alone and in a batch", clause, verdict);
@@ -285,7 +289,7 @@ void Decider::decide(const schema::Clause& clause, const schema::SliceWhere& whe
   const auto metric = traffic_metric(clause);
   if (!metric) {
     out.push_back(
-        cannot(std::move(verdict), subject_text(clause) + " is decided on captures, not on traffic."));
+        error_verdict(std::move(verdict), subject_text(clause) + " is decided on captures, not on traffic."));
     return;
   }
   const schema::MetricGroup group = schema::info(*metric).group;
@@ -295,7 +299,8 @@ void Decider::decide(const schema::Clause& clause, const schema::SliceWhere& whe
     if (clause.limits.max_ratio) out.push_back(rate_ratio(clause, pairs, verdict));
     if (clause.limits.max_delta) out.push_back(rate_delta(clause, pairs, verdict));
     if (!clause.limits.max && !clause.limits.max_ratio && !clause.limits.max_delta) {
-      out.push_back(cannot(std::move(verdict), "error_rate is decided by max, max_ratio or max_delta only."));
+      out.push_back(
+          error_verdict(std::move(verdict), "error_rate is decided by max, max_ratio or max_delta only."));
     }
   } else if (is_latency(*metric)) {
     for (const schema::Clause& part : one_per_limit(clause)) {
@@ -306,7 +311,8 @@ void Decider::decide(const schema::Clause& clause, const schema::SliceWhere& whe
   } else if (group == schema::MetricGroup::realised || group == schema::MetricGroup::row) {
     out.push_back(realised(clause, where, role));
   } else {
-    out.push_back(cannot(std::move(verdict), subject_text(clause) + " is not evaluated by shadow-runtime."));
+    out.push_back(
+        error_verdict(std::move(verdict), subject_text(clause) + " is not evaluated by shadow-runtime."));
   }
 }
 
@@ -363,7 +369,7 @@ StageReport evaluate_shadow_runtime(const schema::Contract& contract, const Shad
   for (ClauseVerdict& verdict : report.clauses) {
     if (verdict.role == SliceRole::critical) critical.push_back(&verdict);
   }
-  holm_downgrades(critical, report.alpha, contract);
+  downgrade_by_holm(critical, report.alpha, contract);
   note_certified_means(contract, report.clauses);
   note_pairs(inputs, decider.unique.size(), report);
   finish_report(report, !clauses.empty());

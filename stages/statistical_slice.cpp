@@ -49,12 +49,13 @@ ClauseVerdicts decide_all(const ClauseData& data, const schema::Clause& clause,
 
 /// A clause on slices of which there is none was not looked at, and that is no pass.
 ClauseVerdict no_slice(const ClauseData& data, const schema::Clause& clause) {
-  return cannot(begin_verdict(clause, {}, SliceRole::corpus, data.alpha, data.seed),
-                asks_for(clause, SliceRole::monitored)
-                    ? "No sequence has an attribute of slices.dimensions that is not a critical slice, so no "
-                      "slice could be decided: give the corpus slices or remove the clause."
-                    : "The contract names no critical slice, so no slice could be decided: name some in "
-                      "slices.critical or remove the clause.");
+  return error_verdict(
+      begin_verdict(clause, {}, SliceRole::corpus, data.alpha, data.seed),
+      asks_for(clause, SliceRole::monitored)
+          ? "No sequence has an attribute of slices.dimensions that is not a critical slice, so no "
+            "slice could be decided: give the corpus slices or remove the clause."
+          : "The contract names no critical slice, so no slice could be decided: name some in "
+            "slices.critical or remove the clause.");
 }
 
 void note_listed(const StageReport& report, std::vector<std::string>& notes) {
@@ -101,8 +102,8 @@ StageReport evaluate_statistical_slice(const schema::Contract& contract, const g
     if (verdict.role == SliceRole::critical) critical.push_back(&verdict);
     if (verdict.role == SliceRole::monitored) watched.push_back(&verdict);
   }
-  holm_downgrades(critical, report.alpha, contract);
-  holm_downgrades(watched, report.alpha, contract);
+  downgrade_by_holm(critical, report.alpha, contract);
+  downgrade_by_holm(watched, report.alpha, contract);
   note_certified_means(contract, report.clauses);
   RestComparison rest = compare_with_rest(data, clauses, report.clauses);
   std::ranges::move(rest.verdicts, std::back_inserter(report.clauses));

@@ -64,10 +64,10 @@ schema::Result<CanaryState> CanaryState::make(const schema::Contract& contract,
   impl->incumbent = settings.incumbent;
   impl->scopes = std::move(scopes);
   for (const CanaryScope& scope : impl->scopes.planned)
-    impl->add_stream(scope.clause, scope.where, scope.role, scope.yields);
+    impl->add_stream(scope.clause, scope.where, scope.role, scope.defers_to_slices);
   for (const schema::Clause& clause : impl->scopes.signals) {
     SignalStream signal;
-    signal.head.clause = clause;
+    signal.watched.clause = clause;
     impl->signals.push_back(std::move(signal));
   }
   return CanaryState(std::move(impl));
@@ -75,20 +75,20 @@ schema::Result<CanaryState> CanaryState::make(const schema::Contract& contract,
 
 /// The stream of a rate clause, or one stream for each limit of a latency clause.
 void CanaryState::Impl::add_stream(const schema::Clause& clause, const schema::SliceWhere& where,
-                                   schema::SliceRole role, bool yields) {
-  StreamHead head;
-  head.clause = clause;
-  head.where = where;
-  head.role = role;
-  head.yields = yields;
+                                   schema::SliceRole role, bool defers_to_slices) {
+  WatchedClause watched;
+  watched.clause = clause;
+  watched.where = where;
+  watched.role = role;
+  watched.defers_to_slices = defers_to_slices;
   if (*traffic_metric(clause) == schema::Metric::error_rate) {
     const auto starts = static_cast<std::uint32_t>(plan.steps.size()) + 1;
-    rates.emplace_back(head, levels, starts).open(started);
+    rates.emplace_back(watched, levels, starts).open(started);
     return;
   }
   for (const schema::Clause& part : one_per_limit(clause)) {
-    head.clause = part;
-    latencies.emplace_back(head, levels, strata);
+    watched.clause = part;
+    latencies.emplace_back(watched, levels, strata);
   }
 }
 
@@ -209,7 +209,7 @@ void CanaryState::Impl::observe_rates(const CanaryObservation& observation, cons
     failed_keys_candidate += static_cast<std::uint64_t>(failed);
   }
   for (RateStream& stream : rates) {
-    if (!matches(slice, stream.head.where)) continue;
+    if (!matches(slice, stream.watched.where)) continue;
     if (counted) stream.observe_first(observation.candidate, failed, share);
     if (exposed) stream.observe_key(failed);
     if (failure) stream.observe_failure(observation.candidate, share);
@@ -224,8 +224,8 @@ void CanaryState::Impl::observe_latency(const CanaryObservation& observation,
   const std::uint64_t hash = mix64(observation.key_hash ^ mix64(settings.seed));
   const double uniform = static_cast<double>(hash >> 11U) * 0x1.0p-53;
   for (LatencyStream& stream : latencies) {
-    if (!matches(slice, stream.head.where)) continue;
-    const auto& subject = std::get<schema::MetricSubject>(stream.head.clause.subject);
+    if (!matches(slice, stream.watched.where)) continue;
+    const auto& subject = std::get<schema::MetricSubject>(stream.watched.clause.subject);
     stream.observe(observation.candidate, latency_value(subject.metric, observation.latency),
                    observation.candidate_bp, stratum, uniform);
   }

@@ -45,49 +45,49 @@ bool keys_from_text(std::string_view text, std::unordered_map<std::uint64_t, std
 }
 
 /// Tells the two streams of a latency clause with two limits apart.
-std::string_view limit_name(const StreamHead& head) {
-  const schema::Limits& limits = head.clause.limits;
+std::string_view limit_name(const WatchedClause& watched) {
+  const schema::Limits& limits = watched.clause.limits;
   if (limits.max && limits.max_ratio) return "both";
   return limits.max ? "max" : limits.max_ratio ? "max_ratio" : limits.max_delta ? "max_delta" : "signal";
 }
 
-json head_to_json(const StreamHead& head) {
-  json value{{"clause", head.clause.address()},
-             {"where", head.where},
-             {"limit", limit_name(head)},
-             {"rearms", head.rearms},
-             {"relapses", head.relapses}};
-  if (head.trip) {
-    value["trip"] = {{"at_ms", head.trip->at_ms},
-                     {"clean_windows", head.trip->clean_windows},
-                     {"evidence_seen", head.trip->evidence_seen},
-                     {"action", static_cast<int>(head.trip->action)},
-                     {"phase", static_cast<int>(head.trip->phase)},
-                     {"rule", head.trip->rule},
-                     {"message", head.trip->message}};
+json watched_to_json(const WatchedClause& watched) {
+  json value{{"clause", watched.clause.address()},
+             {"where", watched.where},
+             {"limit", limit_name(watched)},
+             {"rearms", watched.rearms},
+             {"relapses", watched.relapses}};
+  if (watched.trip) {
+    value["trip"] = {{"at_ms", watched.trip->at_ms},
+                     {"clean_windows", watched.trip->clean_windows},
+                     {"evidence_seen", watched.trip->evidence_seen},
+                     {"action", static_cast<int>(watched.trip->action)},
+                     {"phase", static_cast<int>(watched.trip->phase)},
+                     {"rule", watched.trip->rule},
+                     {"message", watched.trip->message}};
   }
   return value;
 }
 
-bool restore_head(const json& value, StreamHead& head) {
-  if (value.at("clause").get<std::string>() != head.clause.address()) return false;
-  if (value.at("where").get<schema::SliceWhere>() != head.where) return false;
-  if (value.at("limit").get<std::string>() != limit_name(head)) return false;
-  value.at("rearms").get_to(head.rearms);
-  value.at("relapses").get_to(head.relapses);
+bool restore_watched(const json& value, WatchedClause& watched) {
+  if (value.at("clause").get<std::string>() != watched.clause.address()) return false;
+  if (value.at("where").get<schema::SliceWhere>() != watched.where) return false;
+  if (value.at("limit").get<std::string>() != limit_name(watched)) return false;
+  value.at("rearms").get_to(watched.rearms);
+  value.at("relapses").get_to(watched.relapses);
   if (!value.contains("trip")) return true;
   const json& trip = value.at("trip");
   const int action = trip.at("action").get<int>();
   const int phase = trip.at("phase").get<int>();
   if (action < 0 || action > static_cast<int>(schema::Action::block)) return false;
   if (phase < 0 || phase > static_cast<int>(TripPhase::probation)) return false;
-  head.trip = Trip{trip.at("at_ms").get<std::int64_t>(),
-                   trip.at("clean_windows").get<std::uint32_t>(),
-                   trip.at("evidence_seen").get<std::uint64_t>(),
-                   static_cast<schema::Action>(action),
-                   static_cast<TripPhase>(phase),
-                   trip.at("rule").get<std::string>(),
-                   trip.at("message").get<std::string>()};
+  watched.trip = Trip{trip.at("at_ms").get<std::int64_t>(),
+                      trip.at("clean_windows").get<std::uint32_t>(),
+                      trip.at("evidence_seen").get<std::uint64_t>(),
+                      static_cast<schema::Action>(action),
+                      static_cast<TripPhase>(phase),
+                      trip.at("rule").get<std::string>(),
+                      trip.at("message").get<std::string>()};
   return true;
 }
 
@@ -102,7 +102,7 @@ template <typename Stream>
 json streams_to_json(const std::vector<Stream>& streams) {
   json list = json::array();
   for (const Stream& stream : streams)
-    list.push_back({{"head", head_to_json(stream.head)}, {"state", stream.to_json()}});
+    list.push_back({{"head", watched_to_json(stream.watched)}, {"state", stream.to_json()}});
   return list;
 }
 
@@ -110,7 +110,7 @@ template <typename Stream>
 bool restore_streams(const json& list, std::vector<Stream>& streams) {
   if (list.size() != streams.size()) return false;
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    if (!restore_head(list.at(i).at("head"), streams[i].head)) return false;
+    if (!restore_watched(list.at(i).at("head"), streams[i].watched)) return false;
     streams[i].restore(list.at(i).at("state"));
   }
   return true;
@@ -147,7 +147,7 @@ void RateStream::restore(const json& value) {
   rate_.clear();
   label_.clear();
   difference_.clear();
-  const schema::Limits& limits = head.clause.limits;
+  const schema::Limits& limits = watched.clause.limits;
   for (const json& process : value.at("rate")) {
     rate_.push_back(FailureRateProcess::from_json(process, limits.max.value_or(1)));
   }

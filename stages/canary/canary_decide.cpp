@@ -18,7 +18,7 @@ std::string seconds(std::int64_t ms) {
   return fmt::format("{:.4g} s", static_cast<double>(ms) / 1000);
 }
 
-void act(CanaryDecision& decision, CanaryAction action, std::string reason) {
+void set_action(CanaryDecision& decision, CanaryAction action, std::string reason) {
   decision.action = action;
   decision.reasons.insert(decision.reasons.begin(), std::move(reason));
 }
@@ -30,9 +30,9 @@ bool CanaryState::Impl::out_of_time(const CanaryContext& context, CanaryDecision
   const bool bake = context.step >= plan.steps.size();
   const std::int64_t least = bake ? plan.bake_ms : plan.soak_ms;
   if (plan.max_duration_ms && elapsed >= std::max(*plan.max_duration_ms, least)) {
-    act(decision, CanaryAction::inconclusive,
-        fmt::format("The step has lasted {} and max_duration is {}: what was seen does not decide.",
-                    seconds(elapsed), seconds(*plan.max_duration_ms)));
+    set_action(decision, CanaryAction::inconclusive,
+               fmt::format("The step has lasted {} and max_duration is {}: what was seen does not decide.",
+                           seconds(elapsed), seconds(*plan.max_duration_ms)));
     return true;
   }
   return out_of_exposure(context, decision);
@@ -41,7 +41,8 @@ bool CanaryState::Impl::out_of_time(const CanaryContext& context, CanaryDecision
 bool CanaryState::Impl::out_of_exposure(const CanaryContext& context, CanaryDecision& decision) const {
   const bool bake = context.step >= plan.steps.size();
   if (bake || !plan.max_exposure || keys_in_step < *plan.max_exposure) return false;
-  act(decision, CanaryAction::inconclusive,
+  set_action(
+      decision, CanaryAction::inconclusive,
       fmt::format("{} keys were served by the candidate in this step, its max_exposure is {}, and the step "
                   "cannot be left yet.",
                   count_text(keys_in_step), count_text(*plan.max_exposure)));
@@ -51,17 +52,20 @@ bool CanaryState::Impl::out_of_exposure(const CanaryContext& context, CanaryDeci
 /// The bake is over. Slices that the fallback kernel serves were not shown to be right: a person decides.
 void CanaryState::Impl::choose_finish(const CanaryContext& context, CanaryDecision& decision) const {
   const Routing now = routing();
-  if (now.slices.empty()) return act(decision, CanaryAction::finish, "Every clause held through the bake.");
+  if (now.slices.empty())
+    return set_action(decision, CanaryAction::finish, "Every clause held through the bake.");
   std::vector<std::string> names;
   for (const auto& where : now.slices) names.push_back(schema::slice_text(where));
   const std::string slices = fmt::format("{}", fmt::join(names, ", "));
   if (!context.approved) {
-    return act(decision, CanaryAction::wait_approval,
-               fmt::format("Every clause held through the bake on what the candidate serves; {} is on the "
-                           "fallback kernel. An approval finishes with it there.",
-                           slices));
+    return set_action(
+        decision, CanaryAction::wait_approval,
+        fmt::format("Every clause held through the bake on what the candidate serves; {} is on the "
+                    "fallback kernel. An approval finishes with it there.",
+                    slices));
   }
-  act(decision, CanaryAction::finish,
+  set_action(
+      decision, CanaryAction::finish,
       fmt::format("Every clause held through the bake on what the candidate serves; {} stays on the fallback "
                   "kernel, as approved.",
                   slices));
@@ -82,21 +86,24 @@ void CanaryState::Impl::choose_progress(const CanaryContext& context, CanaryDeci
   }
   if (elapsed < least || !keys_seen) {
     if (keys_seen ? out_of_exposure(context, decision) : out_of_time(context, decision)) return;
-    return act(
+    return set_action(
         decision, CanaryAction::hold,
         fmt::format("{} of {} {} and {} of {} keys.", seconds(elapsed), seconds(least),
                     bake ? "bake" : "soak", count_text(keys_in_step), count_text(bake ? 0 : plan.min_keys)));
   }
   const bool waits = context.paused || (!bake && plan.steps[context.step].approval && !context.approved);
   if (waits && out_of_exposure(context, decision)) return;
-  if (context.paused) return act(decision, CanaryAction::hold, "All is proven; the promotion is paused.");
+  if (context.paused)
+    return set_action(decision, CanaryAction::hold, "All is proven; the promotion is paused.");
   if (bake) return choose_finish(context, decision);
   if (waits) {
-    return act(decision, CanaryAction::wait_approval, "All is proven at this step; its approval is awaited.");
+    return set_action(decision, CanaryAction::wait_approval,
+                      "All is proven at this step; its approval is awaited.");
   }
   decision.next_step = context.step + 1;
   decision.next_share_bp = share_of(decision.next_step);
-  act(decision, CanaryAction::advance,
+  set_action(
+      decision, CanaryAction::advance,
       decision.next_step == plan.steps.size()
           ? "All is proven at the last step: the bake begins."
           : fmt::format("All is proven at this step: on to {}.", percent(decision.next_share_bp / 10'000.0)));
@@ -107,11 +114,12 @@ bool CanaryState::Impl::ends_or_breaks(const CanaryContext& context, const Escal
                                        CanaryDecision& decision) const {
   if (fresh.acted && fresh.action >= schema::Action::rollback) {
     const bool blocks = fresh.action == schema::Action::block;
-    act(decision, blocks ? CanaryAction::block : CanaryAction::rollback, fresh.reason);
+    set_action(decision, blocks ? CanaryAction::block : CanaryAction::rollback, fresh.reason);
     return true;
   }
   if (context.telemetry_age_ms >= plan.revert_after_ms) {
-    act(decision, CanaryAction::revert,
+    set_action(
+        decision, CanaryAction::revert,
         fmt::format(
             "Telemetry is {} old and revert_after is {}: nothing is known of the users, so the candidate "
             "gets no traffic.",
@@ -119,7 +127,8 @@ bool CanaryState::Impl::ends_or_breaks(const CanaryContext& context, const Escal
     return true;
   }
   if (decision.split_alarm) {
-    act(decision, CanaryAction::freeze,
+    set_action(
+        decision, CanaryAction::freeze,
         fmt::format(
             "Traffic is not split as configured (e-value {} over {} keys): the measurement is broken, not "
             "the candidate. Check the router and the keys.",
@@ -139,16 +148,17 @@ bool CanaryState::Impl::choose_routing(const EscalationDecision& fresh, const Ro
     return order == fresh.orders.end() ? std::string() : order->reason;
   };
   if (now.all && !before.all) {
-    act(decision, CanaryAction::fallback, reason(schema::Action::fallback));
+    set_action(decision, CanaryAction::fallback, reason(schema::Action::fallback));
   } else if (decision.action == CanaryAction::step_back) {
     if (routed) decision.reasons.push_back(reason(schema::Action::route_slice));
   } else if (routed) {
-    act(decision, CanaryAction::route_slice, reason(schema::Action::route_slice));
+    set_action(decision, CanaryAction::route_slice, reason(schema::Action::route_slice));
   } else if (before.all && !now.all) {
-    act(decision, CanaryAction::restore,
-        "Its dwell at the fallback kernel is over: traffic comes back, on probation.");
+    set_action(decision, CanaryAction::restore,
+               "Its dwell at the fallback kernel is over: traffic comes back, on probation.");
   } else if (now.slices != before.slices) {
-    act(decision, CanaryAction::restore_slice,
+    set_action(
+        decision, CanaryAction::restore_slice,
         "The dwell at the fallback kernel is over: a slice comes back to the candidate, on probation.");
   } else {
     return false;
@@ -163,17 +173,17 @@ void CanaryState::Impl::choose_action(const CanaryContext& context, const Escala
   if (stepping != fresh.orders.end() && here > 0) {
     decision.next_step = here - 1;
     decision.next_share_bp = share_of(decision.next_step);
-    act(decision, CanaryAction::step_back, stepping->reason);
+    set_action(decision, CanaryAction::step_back, stepping->reason);
   }
   if (choose_routing(fresh, before, decision) || decision.action == CanaryAction::step_back) return;
   const bool stale = context.telemetry_age_ms >= plan.freeze_after_ms;
   const bool ordered = fresh.acted && fresh.action >= schema::Action::freeze;
   if (!stale && !ordered && !holds_ramp()) return choose_progress(context, decision);
   if (out_of_time(context, decision)) return;
-  act(decision, CanaryAction::freeze,
-      stale ? fmt::format("Telemetry is {} old and freeze_after is {}.", seconds(context.telemetry_age_ms),
-                          seconds(plan.freeze_after_ms))
-            : decision.escalation.reason);
+  set_action(decision, CanaryAction::freeze,
+             stale ? fmt::format("Telemetry is {} old and freeze_after is {}.",
+                                 seconds(context.telemetry_age_ms), seconds(plan.freeze_after_ms))
+                   : decision.escalation.reason);
 }
 
 void CanaryState::Impl::fill_figures(const CanaryContext& context, CanaryDecision& decision) const {
@@ -227,7 +237,7 @@ CanaryDecision CanaryState::Impl::decide(const CanaryContext& context) {
   set_aside_wide_slices(judged);
   explain_by_slices(judged);
   for (const Judged& item : judged) decision.verdicts.push_back(item.verdict);
-  schema::hold_to_rules(decision.verdicts);
+  schema::enforce_rules(decision.verdicts);
   std::vector<ClauseVerdict> news;
   for (std::size_t i = 0; i < judged.size(); ++i) {
     if (judged[i].is_fresh()) news.push_back(decision.verdicts[i]);

@@ -38,7 +38,7 @@ struct CanaryState::Impl {
   /// A verdict of this decision and the stream that made it.
   struct Judged {
     schema::ClauseVerdict verdict;
-    const StreamHead* head = nullptr;
+    const WatchedClause* watched = nullptr;
     const RateStream* rate = nullptr;  ///< where failures are counted
     bool set_aside = false;            ///< another verdict's order answers it
     bool held = false;                 ///< an order on it stands already
@@ -76,7 +76,7 @@ struct CanaryState::Impl {
 
   // canary.cpp
   void add_stream(const schema::Clause& clause, const schema::SliceWhere& where, schema::SliceRole role,
-                  bool yields);
+                  bool defers_to_slices);
   void watch(const schema::SliceWhere& where);
   void find_slices(const schema::SliceWhere& slice);
   [[nodiscard]] std::uint8_t* key_bits(const CanaryObservation& observation, std::uint8_t& keyless);
@@ -130,10 +130,10 @@ struct CanaryState::Impl {
     for (SignalStream& stream : signals) visit(stream);
   }
   template <typename Visit>
-  void each_head(Visit visit) const {
-    for (const RateStream& stream : rates) visit(stream.head);
-    for (const LatencyStream& stream : latencies) visit(stream.head);
-    for (const SignalStream& stream : signals) visit(stream.head);
+  void each_watched(Visit visit) const {
+    for (const RateStream& stream : rates) visit(stream.watched);
+    for (const LatencyStream& stream : latencies) visit(stream.watched);
+    for (const SignalStream& stream : signals) visit(stream.watched);
   }
 };
 

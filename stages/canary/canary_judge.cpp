@@ -21,9 +21,9 @@ using schema::Verdict;
 
 /// Of all keys, that a slice leaves to the rest: one that is nearly all traffic is no slice.
 constexpr double kLeastRest = 0.1;
-/// All traffic waits for slices up to kYieldFactor times the e-value that it needs, where each of them shows
-/// kLeastYieldedTo by itself and they leave so many of the keys.
-constexpr double kYieldFactor = 4, kLeastYieldedTo = 10;
+/// All traffic waits for slices up to kDeferFactor times the e-value that it needs, where each of them shows
+/// kLeastDeferredTo by itself and they leave so many of the keys.
+constexpr double kDeferFactor = 4, kLeastDeferredTo = 10;
 constexpr double kLeastBesideYielding = 0.5;
 
 /// At most two standard deviations and one event over what is expected: no sign of harm.
@@ -87,25 +87,25 @@ std::vector<CanaryState::Impl::Judged> CanaryState::Impl::collect(const CanaryCo
     std::vector<ClauseVerdict> made;
     stream.verdicts(settings.seed, ratios, made);
     for (ClauseVerdict& verdict : made)
-      judged.push_back({std::move(verdict), &stream.head, &stream, false, false});
+      judged.push_back({std::move(verdict), &stream.watched, &stream, false, false});
   }
   for (const LatencyStream& stream : latencies)
-    judged.push_back({stream.verdict(settings.seed), &stream.head, nullptr, false, false});
+    judged.push_back({stream.verdict(settings.seed), &stream.watched, nullptr, false, false});
   SignalFigures figures;
   figures.telemetry_age_ms = context.telemetry_age_ms;
   for (SignalStream& signal : signals) {
-    auto verdict = decide_signal(signal.head.clause, figures, levels.alpha_harm);
+    auto verdict = decide_signal(signal.watched.clause, figures, levels.alpha_harm);
     // What shadow-runtime decided was answered there: it is listed, and orders nothing again.
     const bool old = !verdict.has_value();
-    if (old) verdict = carried(context, signal.head.clause);
+    if (old) verdict = carried(context, signal.watched.clause);
     if (!verdict) {
-      decision.reasons.push_back(signal.head.clause.address() +
+      decision.reasons.push_back(signal.watched.clause.address() +
                                  " was decided in shadow-runtime; a canary measures nothing new of it.");
       continue;
     }
     signal.looks = windows_read;
     signal.last_clean = verdict->verdict == Verdict::pass;
-    judged.push_back({std::move(*verdict), &signal.head, nullptr, false, old});
+    judged.push_back({std::move(*verdict), &signal.watched, nullptr, false, old});
   }
   return judged;
 }
@@ -126,9 +126,9 @@ void CanaryState::Impl::judge_together(std::vector<Judged>& judged) const {
   double most = 0;
   for (Judged& item : judged) {
     const bool hard = item.verdict.severity == schema::Severity::hard;
-    if (!item.verdict.e_value || !hard || item.head->trip || ordered_to_route(item.verdict)) continue;
+    if (!item.verdict.e_value || !hard || item.watched->trip || ordered_to_route(item.verdict)) continue;
     if (item.verdict.verdict == Verdict::violated) return;
-    const double part = 1 / (levels.harm_needed(*item.head) * levels.alpha_harm);
+    const double part = 1 / (levels.harm_needed(*item.watched) * levels.alpha_harm);
     e_values.push_back(*item.verdict.e_value);
     parts.push_back(part);
     if (part * e_values.back() <= most) continue;
@@ -158,7 +158,7 @@ void CanaryState::Impl::judge_slices(std::vector<Judged>& judged) const {
   for (Judged& item : judged) {
     if (item.verdict.where.empty() || !item.verdict.e_value) continue;
     tests.push_back(&item);
-    e_values.push_back(*item.verdict.e_value * item.head->level_factor());
+    e_values.push_back(*item.verdict.e_value * item.watched->level_factor());
   }
   if (tests.empty()) return;
   // Places of slices not found yet, and tests without an e-value, stand for hypotheses never rejected.
@@ -173,7 +173,8 @@ void CanaryState::Impl::judge_slices(std::vector<Judged>& judged) const {
     const double weakest = static_cast<double>(family - static_cast<std::size_t>(count) + 1) / level;
     verdict.verdict = Verdict::violated;
     verdict.no_harm_only = false;
-    verdict.details["e_harm_needed"] = std::min(*verdict.e_value, weakest / tests[i]->head->level_factor());
+    verdict.details["e_harm_needed"] =
+        std::min(*verdict.e_value, weakest / tests[i]->watched->level_factor());
     verdict.details["e_holm_tests"] = static_cast<double>(family);
     verdict.details["e_holm_rejected"] = static_cast<double>(count);
     verdict.message += fmt::format(
@@ -184,21 +185,21 @@ void CanaryState::Impl::judge_slices(std::vector<Judged>& judged) const {
 }
 
 /// All traffic counts the failures of a slice again. Where slices are to be routed away, harm that up to half
-/// of the keys account for is left to them until the e-value on all traffic is kYieldFactor times what is
+/// of the keys account for is left to them until the e-value on all traffic is kDeferFactor times what is
 /// needed: the ramp would otherwise be rolled back for what routing a slice away mends.
 void CanaryState::Impl::wait_for_slices(std::vector<Judged>& judged) const {
   for (Judged& whole : judged) {
     ClauseVerdict& verdict = whole.verdict;
-    const bool asked = whole.head->yields && whole.rate != nullptr && whole.is_fresh() &&
+    const bool asked = whole.watched->defers_to_slices && whole.rate != nullptr && whole.is_fresh() &&
                        verdict.verdict == Verdict::violated;
     if (!asked) continue;
     const bool joint = verdict.details.contains("e_joint");
     const double reached = joint ? verdict.details.at("e_joint") : *verdict.e_value;
     double& needed = verdict.details.at(joint ? "e_joint_needed" : "e_harm_needed");
-    if (reached >= kYieldFactor * needed || !accounted_for(whole, judged)) continue;
-    needed *= kYieldFactor;
+    if (reached >= kDeferFactor * needed || !accounted_for(whole, judged)) continue;
+    needed *= kDeferFactor;
     verdict.no_harm_only = verdict.limit_kind == "max_ratio" ||
-                           requirement(whole.head->clause) == schema::Requirement::no_harm;
+                           requirement(whole.watched->clause) == schema::Requirement::no_harm;
     verdict.verdict = schema::rederive(verdict).value_or(Verdict::inconclusive);
     verdict.message += fmt::format(
         " Slices that are to be routed away account for it, so that it is left to them until {} is reached.",
@@ -214,7 +215,7 @@ bool CanaryState::Impl::accounted_for(const Judged& whole, const std::vector<Jud
     const ClauseVerdict& verdict = slice.verdict;
     const bool counts = verdict.clause == whole.verdict.clause && !verdict.where.empty() &&
                         verdict.limit_kind == whole.verdict.limit_kind && slice.rate != nullptr &&
-                        slice.is_fresh() && verdict.e_value.value_or(0) >= kLeastYieldedTo &&
+                        slice.is_fresh() && verdict.e_value.value_or(0) >= kLeastDeferredTo &&
                         ordered_to_route(verdict);
     if (counts) slices[dimensions_of(verdict.where)].push_back(&slice);
   }

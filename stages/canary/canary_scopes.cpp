@@ -92,7 +92,7 @@ schema::Result<CanaryScopes> canary_scopes(const schema::Contract& contract) {
         std::ranges::any_of(contract.escalation.rules, [&](const schema::EscalationRule& rule) {
           return rule.action == schema::Action::route_slice && matches_in_canary(rule, clause);
         });
-    if (routed && scopes.planned.back().where.empty()) scopes.planned.back().yields = true;
+    if (routed && scopes.planned.back().where.empty()) scopes.planned.back().defers_to_slices = true;
     const bool any = add_ruled(scopes, clause, contract);
     if ((any || names(clause, SliceRole::monitored)) && !scopes.dimensions.empty())
       scopes.found.push_back(clause);

@@ -22,7 +22,8 @@ struct CanaryScope {
   schema::Clause clause;
   schema::SliceWhere where;
   schema::SliceRole role = schema::SliceRole::corpus;
-  bool yields = false;  ///< on all traffic, and slices that violate the clause are to be routed away
+  bool defers_to_slices =
+      false;  ///< on all traffic, and slices that violate the clause are to be routed away
 };
 
 /// What a canary watches: fixed by the contract before any traffic, so that every test has its part of α.

@@ -35,11 +35,11 @@ double CanaryLevels::share_of(bool slices) const {
   return 0.5;
 }
 
-double CanaryLevels::harm_needed(const StreamHead& head) const {
-  const bool slice = !head.where.empty();
-  const double part = slice ? 1.0 / slice_tests
-                            : static_cast<double>(harm_parts(head.clause.severity)) / whole_parts;
-  return 1 / (alpha_harm * share_of(slice) * part * head.level_factor());
+double CanaryLevels::harm_needed(const WatchedClause& watched) const {
+  const bool slice = !watched.where.empty();
+  const double part =
+      slice ? 1.0 / slice_tests : static_cast<double>(harm_parts(watched.clause.severity)) / whole_parts;
+  return 1 / (alpha_harm * share_of(slice) * part * watched.level_factor());
 }
 
 bool Trip::holds_ramp() const {
@@ -48,13 +48,13 @@ bool Trip::holds_ramp() const {
   return action >= schema::Action::freeze;
 }
 
-double StreamHead::level_factor() const {
+double WatchedClause::level_factor() const {
   return std::ldexp(1.0, -static_cast<int>(std::min(rearms, 1000U)));
 }
 
 void RateStream::open(std::uint32_t started) {
-  const std::size_t count = head.rearms > 0 ? 1 : std::min(started, starts_);
-  const schema::Limits& limits = head.clause.limits;
+  const std::size_t count = watched.rearms > 0 ? 1 : std::min(started, starts_);
+  const schema::Limits& limits = watched.clause.limits;
   while (limits.max && rate_.size() < count) rate_.emplace_back(*limits.max);
   while (limits.max_ratio && label_.size() < count) label_.emplace_back(*limits.max_ratio);
   while (limits.max_ratio && blocks_.size() < count) blocks_.emplace_back(*limits.max_ratio);
@@ -63,7 +63,7 @@ void RateStream::open(std::uint32_t started) {
 }
 
 void RateStream::rearm() {
-  ++head.rearms;
+  ++watched.rearms;
   restart();
 }
 
@@ -98,7 +98,7 @@ void RateStream::observe_failure(bool candidate, double share) {
   }
   ++counts_.failures;
   counts_.candidate_failures += static_cast<std::uint64_t>(candidate);
-  const double weighted = share * head.clause.limits.max_ratio.value_or(1);
+  const double weighted = share * watched.clause.limits.max_ratio.value_or(1);
   if (weighted > 0) counts_.expected_candidate += weighted / (weighted + 1 - share);
 }
 
@@ -143,7 +143,7 @@ std::uint64_t RateStream::evidence() const {
 }
 
 std::uint32_t RateStream::tests() const {
-  const schema::Limits& limits = head.clause.limits;
+  const schema::Limits& limits = watched.clause.limits;
   return static_cast<std::uint32_t>(limits.max.has_value()) +
          static_cast<std::uint32_t>(limits.max_ratio.has_value()) +
          static_cast<std::uint32_t>(limits.max_delta.has_value());
@@ -156,7 +156,7 @@ bool RateStream::clean() const {
 
 void RateStream::verdicts(std::uint64_t seed, const RatioContext& ratios,
                           std::vector<schema::ClauseVerdict>& out) const {
-  const schema::Limits& limits = head.clause.limits;
+  const schema::Limits& limits = watched.clause.limits;
   if (limits.max) out.push_back(max_verdict(seed));
   if (limits.max_ratio) out.push_back(ratio_verdict(seed, ratios));
   if (limits.max_delta) out.push_back(delta_verdict(seed));

@@ -20,7 +20,7 @@
 
 namespace driftgate::stages {
 
-struct StreamHead;
+struct WatchedClause;
 
 /// What a canary's clause streams share: levels that are actually spent.
 struct CanaryLevels {
@@ -37,7 +37,7 @@ struct CanaryLevels {
   /// The part of α_harm of all tests on slices together, or of all those on all traffic.
   [[nodiscard]] double share_of(bool slices) const;
   /// The e-value at which one test of this stream shows harm: 1/(α_harm·v), v its part at its level.
-  [[nodiscard]] double harm_needed(const StreamHead& head) const;
+  [[nodiscard]] double harm_needed(const WatchedClause& watched) const;
 };
 
 /// Where a trip stands: waiting for clean windows, its traffic on the fallback kernel, or given back from
@@ -60,11 +60,11 @@ struct Trip {
 
 /// Which clause on which slice, and its trips. After a trip fresh processes run at half the level of
 /// those before, so that recovering spends no more than was planned.
-struct StreamHead {
+struct WatchedClause {
   schema::Clause clause;
   schema::SliceWhere where;
   schema::SliceRole role = schema::SliceRole::corpus;
-  bool yields = false;  ///< of all traffic: its slices are to be routed away, and come first
+  bool defers_to_slices = false;  ///< of all traffic: its slices are to be routed away, and come first
   std::optional<Trip> trip;
   std::uint32_t rearms = 0;
   std::uint32_t relapses = 0;  ///< times that its traffic was put on the fallback kernel
@@ -101,8 +101,8 @@ class RateStream {
   /// Where an arm has less than this share a ratio is not evaluable.
   static constexpr double kLeastOtherShare = LabelProcess::kLeastOtherShare;
 
-  RateStream(StreamHead stream_head, const CanaryLevels& levels, std::uint32_t starts)
-      : head(std::move(stream_head)), levels_(levels), starts_(starts) {}
+  RateStream(WatchedClause watched_clause, const CanaryLevels& levels, std::uint32_t starts)
+      : watched(std::move(watched_clause)), levels_(levels), starts_(starts) {}
 
   void open(std::uint32_t started);
   void observe_key(bool failed);                                  ///< a candidate key's first counted request
@@ -131,7 +131,7 @@ class RateStream {
   [[nodiscard]] nlohmann::json to_json() const;
   void restore(const nlohmann::json& json);  ///< throws nlohmann::json::exception
 
-  StreamHead head;
+  WatchedClause watched;
 
  private:
   [[nodiscard]] schema::ClauseVerdict begin(std::uint64_t seed, const char* limit_kind, double limit) const;
@@ -159,7 +159,7 @@ class LatencyStream {
   /// Above this share the incumbent's pool is smaller than the candidate's: nothing relative is evaluable.
   static constexpr std::uint32_t kMaxShareBp = 5'000;
 
-  LatencyStream(StreamHead stream_head, const CanaryLevels& levels, std::uint32_t strata);
+  LatencyStream(WatchedClause watched_clause, const CanaryLevels& levels, std::uint32_t strata);
 
   void observe(bool candidate, double value, std::uint32_t share_bp, std::uint32_t stratum,
                double key_uniform);
@@ -172,7 +172,7 @@ class LatencyStream {
   [[nodiscard]] nlohmann::json to_json() const;
   void restore(const nlohmann::json& json);  ///< throws nlohmann::json::exception
 
-  StreamHead head;
+  WatchedClause watched;
 
  private:
   /// One arm of one stratum; a clause on the mean fills `mean`, any other `quantiles`.
@@ -195,11 +195,11 @@ class LatencyStream {
 
 /// An O clause: nothing is tested, and an order other than a freeze on it recovers as any other.
 struct SignalStream {
-  StreamHead head;
+  WatchedClause watched;
   std::uint64_t looks = 0;
   bool last_clean = false;
 
-  void rearm() { ++head.rearms; }
+  void rearm() { ++watched.rearms; }
   void restart() {}
   [[nodiscard]] std::uint64_t evidence() const { return looks; }
   [[nodiscard]] bool clean() const { return last_clean; }

@@ -26,54 +26,54 @@ bool uses_fallback(Action action) {
   return action == Action::route_slice || action == Action::fallback;
 }
 
-std::int64_t dwell_needed(const StreamHead& head, const schema::Recovery& recovery) {
-  if (head.trip->phase != TripPhase::on_fallback) return recovery.min_dwell_ms;
-  if (head.relapses > kMaxProbations) return kForever;
-  const std::uint32_t doublings = std::min(std::max(1U, head.relapses) - 1, kMostDoublings);
+std::int64_t dwell_needed(const WatchedClause& watched, const schema::Recovery& recovery) {
+  if (watched.trip->phase != TripPhase::on_fallback) return recovery.min_dwell_ms;
+  if (watched.relapses > kMaxProbations) return kForever;
+  const std::uint32_t doublings = std::min(std::max(1U, watched.relapses) - 1, kMostDoublings);
   if (recovery.min_dwell_ms > (kForever >> doublings)) return kForever;
   return recovery.min_dwell_ms << doublings;
 }
 
-std::string phase_text(const Trip& trip, const StreamHead& head) {
+std::string phase_text(const Trip& trip, const WatchedClause& watched) {
   if (trip.phase == TripPhase::probation) return " Given back from the fallback kernel on probation.";
   if (trip.phase != TripPhase::on_fallback) return {};
-  if (head.relapses > kMaxProbations) {
+  if (watched.relapses > kMaxProbations) {
     return fmt::format(" On the fallback kernel to the end: it was given back {} times and failed again.",
                        kMaxProbations);
   }
   return " On the fallback kernel.";
 }
 
-EscalationOrder order_of(const StreamHead& head) {
-  return {head.trip->action, head.clause.address(), head.where, head.trip->rule,
-          fmt::format("{}{} has not recovered: {}", head.clause.address(), on_slice(head.where),
-                      head.trip->message)};
+EscalationOrder order_of(const WatchedClause& watched) {
+  return {watched.trip->action, watched.clause.address(), watched.where, watched.trip->rule,
+          fmt::format("{}{} has not recovered: {}", watched.clause.address(), on_slice(watched.where),
+                      watched.trip->message)};
 }
 
-void mark_recovering(const StreamHead& head, const schema::Recovery& recovery, std::int64_t now_ms,
+void mark_recovering(const WatchedClause& watched, const schema::Recovery& recovery, std::int64_t now_ms,
                      schema::ClauseVerdict& verdict) {
-  const Trip& trip = *head.trip;
+  const Trip& trip = *watched.trip;
   verdict.verdict = Verdict::violated;
   verdict.no_harm_only = false;
   verdict.rule = schema::VerdictRule::recovering;
   verdict.details["clean_windows"] = trip.clean_windows;
   verdict.details["clean_windows_needed"] = recovery.clean_windows;
   verdict.details["dwell_ms"] = static_cast<double>(now_ms - trip.at_ms);
-  verdict.details["dwell_needed_ms"] = static_cast<double>(dwell_needed(head, recovery));
+  verdict.details["dwell_needed_ms"] = static_cast<double>(dwell_needed(watched, recovery));
   if (trip.phase == TripPhase::on_fallback) verdict.details["on_fallback"] = 1;
   if (trip.phase == TripPhase::probation) verdict.details["on_probation"] = 1;
   verdict.message = fmt::format("{} Recovering: {} of {} clean windows.{}", trip.message, trip.clean_windows,
-                                recovery.clean_windows, phase_text(trip, head));
+                                recovery.clean_windows, phase_text(trip, watched));
 }
 
 }  // namespace
 
 CanaryState::Impl::Routing CanaryState::Impl::routing() const {
   Routing routing;
-  each_head([&](const StreamHead& head) {
-    if (!head.trip || head.trip->phase != TripPhase::on_fallback) return;
-    if (head.trip->action == Action::fallback) routing.all = true;
-    if (head.trip->action == Action::route_slice) routing.slices.push_back(head.where);
+  each_watched([&](const WatchedClause& watched) {
+    if (!watched.trip || watched.trip->phase != TripPhase::on_fallback) return;
+    if (watched.trip->action == Action::fallback) routing.all = true;
+    if (watched.trip->action == Action::route_slice) routing.slices.push_back(watched.where);
   });
   std::ranges::sort(routing.slices);
   const auto [first, last] = std::ranges::unique(routing.slices);
@@ -94,17 +94,19 @@ bool CanaryState::Impl::inside_fallback(const schema::SliceWhere& where) const {
 void CanaryState::Impl::follow_trips(const CanaryContext& context, std::vector<Judged>& judged,
                                      CanaryDecision& decision) {
   const schema::Recovery& recovery = escalation.recovery;
-  const auto made_by = [&](const StreamHead& head, const Judged& item) { return item.head == &head; };
+  const auto made_by = [&](const WatchedClause& watched, const Judged& item) {
+    return item.watched == &watched;
+  };
   const bool quiet = std::ranges::none_of(judged, [](const Judged& item) {
-    return item.verdict.verdict == Verdict::violated && !item.held && !item.head->trip;
+    return item.verdict.verdict == Verdict::violated && !item.held && !item.watched->trip;
   });
   each_stream([&](auto& stream) {
-    StreamHead& head = stream.head;
-    if (!head.trip) return;
-    Trip& trip = *head.trip;
+    WatchedClause& watched = stream.watched;
+    if (!watched.trip) return;
+    Trip& trip = *watched.trip;
     const bool away = trip.phase == TripPhase::on_fallback;
     const bool violated_again = !away && std::ranges::any_of(judged, [&](const Judged& item) {
-      return made_by(head, item) && item.verdict.verdict == Verdict::violated;
+      return made_by(watched, item) && item.verdict.verdict == Verdict::violated;
     });
     if (violated_again) return;
     const std::uint64_t evidence = away ? windows_read : stream.evidence();
@@ -113,13 +115,13 @@ void CanaryState::Impl::follow_trips(const CanaryContext& context, std::vector<J
       trip.evidence_seen = evidence;
     }
     const bool ready = trip.clean_windows >= recovery.clean_windows &&
-                       context.now_ms - trip.at_ms >= dwell_needed(head, recovery);
+                       context.now_ms - trip.at_ms >= dwell_needed(watched, recovery);
     if (ready && !away) {
-      decision.recovered.push_back(order_of(head));
+      decision.recovered.push_back(order_of(watched));
       decision.reasons.push_back(fmt::format("{}{} recovered: {} clean windows since it was violated.",
-                                             head.clause.address(), on_slice(head.where),
+                                             watched.clause.address(), on_slice(watched.where),
                                              trip.clean_windows));
-      head.trip.reset();
+      watched.trip.reset();
       return;
     }
     if (ready && !context.paused) {
@@ -130,10 +132,10 @@ void CanaryState::Impl::follow_trips(const CanaryContext& context, std::vector<J
       trip.evidence_seen = stream.evidence();
     }
     for (Judged& item : judged) {
-      if (!made_by(head, item)) continue;
+      if (!made_by(watched, item)) continue;
       item.held = true;
       if (item.verdict.verdict == Verdict::error) continue;
-      mark_recovering(head, recovery, context.now_ms, item.verdict);
+      mark_recovering(watched, recovery, context.now_ms, item.verdict);
     }
   });
 }
@@ -144,35 +146,35 @@ void CanaryState::Impl::trip(const CanaryContext& context, const std::vector<Jud
                              const EscalationDecision& orders) {
   std::vector<std::string> purged;
   each_stream([&](auto& stream) {
-    StreamHead& head = stream.head;
+    WatchedClause& watched = stream.watched;
     const auto made = std::ranges::find_if(judged, [&](const Judged& item) {
       const Verdict verdict = item.verdict.verdict;
-      return item.head == &head && item.is_fresh() &&
+      return item.watched == &watched && item.is_fresh() &&
              (verdict == Verdict::violated || verdict == Verdict::error);
     });
     if (made == judged.end()) return;
     const auto order = std::ranges::find_if(orders.orders, [&](const EscalationOrder& item) {
-      return item.clause == head.clause.address() && item.where == head.where;
+      return item.clause == watched.clause.address() && item.where == watched.where;
     });
     if (order == orders.orders.end() || !lasts(order->action)) return;
     // What cannot be seen freezes the ramp for as long as that lasts, and no longer.
     const bool blind = made->verdict.verdict == Verdict::error;
     if (blind && order->action == Action::freeze) return;
     const bool away = uses_fallback(order->action);
-    if (away) ++head.relapses;
-    if (order->action == Action::route_slice) purged.push_back(head.clause.address());
+    if (away) ++watched.relapses;
+    if (order->action == Action::route_slice) purged.push_back(watched.clause.address());
     stream.rearm();
-    head.trip = Trip{context.now_ms,
-                     0,
-                     away ? windows_read : stream.evidence(),
-                     order->action,
-                     away ? TripPhase::on_fallback : TripPhase::standing,
-                     order->rule,
-                     made->verdict.message};
+    watched.trip = Trip{context.now_ms,
+                        0,
+                        away ? windows_read : stream.evidence(),
+                        order->action,
+                        away ? TripPhase::on_fallback : TripPhase::standing,
+                        order->rule,
+                        made->verdict.message};
   });
   each_stream([&](auto& stream) {
-    const bool clause = std::ranges::find(purged, stream.head.clause.address()) != purged.end();
-    const bool away = stream.head.trip && stream.head.trip->phase == TripPhase::on_fallback;
+    const bool clause = std::ranges::find(purged, stream.watched.clause.address()) != purged.end();
+    const bool away = stream.watched.trip && stream.watched.trip->phase == TripPhase::on_fallback;
     if (clause && !away) stream.rearm();
   });
 }
@@ -180,8 +182,8 @@ void CanaryState::Impl::trip(const CanaryContext& context, const std::vector<Jud
 /// Orders that were given and have not ended, strongest first.
 std::vector<EscalationOrder> CanaryState::Impl::standing() const {
   std::vector<EscalationOrder> orders;
-  each_head([&](const StreamHead& head) {
-    if (head.trip) orders.push_back(order_of(head));
+  each_watched([&](const WatchedClause& watched) {
+    if (watched.trip) orders.push_back(order_of(watched));
   });
   std::ranges::stable_sort(orders, std::greater{}, &EscalationOrder::action);
   return orders;
@@ -189,14 +191,15 @@ std::vector<EscalationOrder> CanaryState::Impl::standing() const {
 
 bool CanaryState::Impl::holds_ramp() const {
   bool holds = false;
-  each_head([&](const StreamHead& head) { holds = holds || (head.trip && head.trip->holds_ramp()); });
+  each_watched(
+      [&](const WatchedClause& watched) { holds = holds || (watched.trip && watched.trip->holds_ramp()); });
   return holds;
 }
 
 bool CanaryState::Impl::sampling() const {
   bool sampling = false;
-  each_head([&](const StreamHead& head) {
-    sampling = sampling || (head.trip && head.trip->action == Action::sample);
+  each_watched([&](const WatchedClause& watched) {
+    sampling = sampling || (watched.trip && watched.trip->action == Action::sample);
   });
   return sampling;
 }

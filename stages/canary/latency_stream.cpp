@@ -21,14 +21,14 @@ int rank(const ClauseVerdict& verdict) {
 
 }  // namespace
 
-LatencyStream::LatencyStream(StreamHead stream_head, const CanaryLevels& levels, std::uint32_t strata)
-    : head(std::move(stream_head)), levels_(levels), strata_(strata) {
-  const auto& subject = std::get<schema::MetricSubject>(head.clause.subject);
+LatencyStream::LatencyStream(WatchedClause watched_clause, const CanaryLevels& levels, std::uint32_t strata)
+    : watched(std::move(watched_clause)), levels_(levels), strata_(strata) {
+  const auto& subject = std::get<schema::MetricSubject>(watched.clause.subject);
   if (subject.aggregate) quantile_ = schema::quantile_of(*subject.aggregate);
 }
 
 bool LatencyStream::relative() const {
-  return head.clause.limits.max_ratio || head.clause.limits.max_delta;
+  return watched.clause.limits.max_ratio || watched.clause.limits.max_delta;
 }
 
 void LatencyStream::observe(bool candidate, double value, std::uint32_t share_bp, std::uint32_t stratum,
@@ -51,7 +51,7 @@ void LatencyStream::observe(bool candidate, double value, std::uint32_t share_bp
 }
 
 void LatencyStream::rearm() {
-  ++head.rearms;
+  ++watched.rearms;
   restart();
 }
 
@@ -72,15 +72,15 @@ std::uint64_t LatencyStream::evidence() const {
 
 /// Each arm of each stratum at an equal part of the test's level; two arms share it where both are uncertain.
 QuantileLimits LatencyStream::limits(const Arm& arm) const {
-  const double level = 1 / levels_.harm_needed(head) / strata_ / (relative() ? 2 : 1);
+  const double level = 1 / levels_.harm_needed(watched) / strata_ / (relative() ? 2 : 1);
   return quantile_ ? arm.quantiles.limits(*quantile_, level) : arm.mean.limits(level, levels_.planned_keys);
 }
 
 ClauseVerdict LatencyStream::stratum_verdict(std::uint32_t stratum, const std::array<Arm, 2>& arms,
                                              std::uint64_t seed) const {
-  ClauseVerdict here = begin_verdict(head.clause, head.where, head.role, levels_.alpha_harm, seed);
+  ClauseVerdict here = begin_verdict(watched.clause, watched.where, watched.role, levels_.alpha_harm, seed);
   here.n = here.clusters = count(arms[1]);
-  apply_latency({limits(arms[1]), limits(arms[0]), count(arms[1]) > 0, count(arms[0]) > 0}, head.clause,
+  apply_latency({limits(arms[1]), limits(arms[0]), count(arms[1]) > 0, count(arms[0]) > 0}, watched.clause,
                 here);
   here.details["stratum"] = stratum;
   if (strata_ > 1) here.message += fmt::format(" Prompt-length stratum {} of {}.", stratum + 1, strata_);
@@ -92,9 +92,9 @@ ClauseVerdict LatencyStream::stratum_verdict(std::uint32_t stratum, const std::a
 }
 
 ClauseVerdict LatencyStream::verdict(std::uint64_t seed) const {
-  ClauseVerdict worst = begin_verdict(head.clause, head.where, head.role, levels_.alpha_harm, seed);
-  apply_latency({}, head.clause, worst);
-  const bool asks_proof = requirement(head.clause) == schema::Requirement::proof;
+  ClauseVerdict worst = begin_verdict(watched.clause, watched.where, watched.role, levels_.alpha_harm, seed);
+  apply_latency({}, watched.clause, worst);
+  const bool asks_proof = requirement(watched.clause) == schema::Requirement::proof;
   if (!asks_proof) {
     worst.verdict = Verdict::pass;
     worst.no_harm_only = true;

@@ -37,17 +37,18 @@ std::string too_few_blocks(std::uint64_t here) {
 }  // namespace
 
 ClauseVerdict RateStream::begin(std::uint64_t seed, const char* limit_kind, double limit) const {
-  ClauseVerdict verdict = begin_verdict(head.clause, head.where, head.role, levels_.alpha_harm, seed);
+  ClauseVerdict verdict =
+      begin_verdict(watched.clause, watched.where, watched.role, levels_.alpha_harm, seed);
   verdict.limit_kind = limit_kind;
   verdict.threshold = limit;
   verdict.rule = schema::VerdictRule::e_value;
-  verdict.details["e_harm_needed"] = levels_.harm_needed(head);
+  verdict.details["e_harm_needed"] = levels_.harm_needed(watched);
   return verdict;
 }
 
 ClauseVerdict RateStream::max_verdict(std::uint64_t seed) const {
-  const double max = *head.clause.limits.max;
-  const double proof_at = 1 / (levels_.alpha_advance * head.level_factor());
+  const double max = *watched.clause.limits.max;
+  const double proof_at = 1 / (levels_.alpha_advance * watched.level_factor());
   ClauseVerdict verdict = begin(seed, "max", max);
   const double harm_at = verdict.details["e_harm_needed"];
   verdict.method = "betting on the first request of each key, caps 0.5 and 0.99";
@@ -57,11 +58,11 @@ ClauseVerdict RateStream::max_verdict(std::uint64_t seed) const {
   verdict.e_value = e_harm();
   verdict.details["e_proof"] = e_proof();
   verdict.details["e_proof_needed"] = proof_at;
-  verdict.details["alpha_advance"] = levels_.alpha_advance * head.level_factor();
+  verdict.details["alpha_advance"] = levels_.alpha_advance * watched.level_factor();
   verdict.details["failed_keys"] = static_cast<double>(counts_.failed_keys);
   const std::string start = fmt::format("the candidate failed the first request of {} of {} keys{} ({})",
                                         count_text(counts_.failed_keys), count_text(counts_.keys),
-                                        on_slice(head.where), percent(verdict.estimate.value_or(0)));
+                                        on_slice(watched.where), percent(verdict.estimate.value_or(0)));
   if (*verdict.e_value >= harm_at) {
     verdict.verdict = Verdict::violated;
     const bool lately = verdict.estimate.value_or(1) <= max;
@@ -72,7 +73,7 @@ ClauseVerdict RateStream::max_verdict(std::uint64_t seed) const {
     verdict.verdict = Verdict::pass;
     verdict.message = fmt::format("{}: proof e-value {} reaches {}, so its rate is under the max of {}.",
                                   start, figure(e_proof()), figure(proof_at), percent(max));
-  } else if (requirement(head.clause) == schema::Requirement::no_harm) {
+  } else if (requirement(watched.clause) == schema::Requirement::no_harm) {
     verdict.verdict = Verdict::pass;
     verdict.no_harm_only = true;
     verdict.message = start + ": no harm shown, and no proof is asked for.";
@@ -86,7 +87,7 @@ ClauseVerdict RateStream::max_verdict(std::uint64_t seed) const {
 }
 
 ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed, const RatioContext& ratios) const {
-  const double ratio = *head.clause.limits.max_ratio;
+  const double ratio = *watched.clause.limits.max_ratio;
   ClauseVerdict verdict = begin(seed, "max_ratio", ratio);
   const double harm_at = verdict.details["e_harm_needed"];
   const double block_s = static_cast<double>(levels_.block_us) * 1e-6;
@@ -117,7 +118,7 @@ ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed, const RatioContext& 
   verdict.details["not_evaluable_failures"] = static_cast<double>(counts_.skipped);
   const std::string start = fmt::format(
       "of {} keys that failed{} the candidate served {}{}, over {} blocks of {} s; e-value {} of {}",
-      count_text(verdict.n), on_slice(head.where), count_text(counts_.candidate_failures),
+      count_text(verdict.n), on_slice(watched.where), count_text(counts_.candidate_failures),
       verdict.estimate
           ? fmt::format(" and failed {} times as often as the incumbent", figure(*verdict.estimate))
           : std::string(),
@@ -142,8 +143,8 @@ ClauseVerdict RateStream::ratio_verdict(std::uint64_t seed, const RatioContext& 
 }
 
 ClauseVerdict RateStream::delta_verdict(std::uint64_t seed) const {
-  const double delta = *head.clause.limits.max_delta;
-  const double proof_at = 1 / (levels_.alpha_advance * head.level_factor());
+  const double delta = *watched.clause.limits.max_delta;
+  const double proof_at = 1 / (levels_.alpha_advance * watched.level_factor());
   ClauseVerdict verdict = begin(seed, "max_delta", delta);
   const double harm_at = verdict.details["e_harm_needed"];
   verdict.method = "betting on the first request of each key, weighted by the share of its arm, cap 0.5";
@@ -156,7 +157,7 @@ ClauseVerdict RateStream::delta_verdict(std::uint64_t seed) const {
   verdict.details["e_proof_needed"] = proof_at;
   const std::string start =
       fmt::format("over {} keys{} the candidate's failure rate is {} above the incumbent's",
-                  count_text(verdict.n), on_slice(head.where), percent(verdict.estimate.value_or(0)));
+                  count_text(verdict.n), on_slice(watched.where), percent(verdict.estimate.value_or(0)));
   if (*verdict.e_value >= harm_at) {
     verdict.verdict = Verdict::violated;
     verdict.message = fmt::format("{}: e-value {} reaches {}, so it is over the max_delta of {}.", start,
@@ -165,7 +166,7 @@ ClauseVerdict RateStream::delta_verdict(std::uint64_t seed) const {
     verdict.verdict = Verdict::pass;
     verdict.message = fmt::format("{}: proof e-value {} reaches {}, so it is within the max_delta of {}.",
                                   start, figure(e_delta_proof()), figure(proof_at), percent(delta));
-  } else if (requirement(head.clause) == schema::Requirement::no_harm) {
+  } else if (requirement(watched.clause) == schema::Requirement::no_harm) {
     verdict.verdict = Verdict::pass;
     verdict.no_harm_only = true;
     verdict.message = start + ": no harm shown, and no proof is asked for.";

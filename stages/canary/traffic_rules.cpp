@@ -49,7 +49,7 @@ std::vector<schema::Clause> one_per_limit(const schema::Clause& clause) {
   return both;
 }
 
-double latency_line(const schema::Limits& limits, double incumbent) {
+double latency_threshold(const schema::Limits& limits, double incumbent) {
   if (limits.max_delta) return incumbent + *limits.max_delta;
   if (limits.max_ratio) return incumbent * *limits.max_ratio;
   return limits.max.value_or(0);
@@ -70,8 +70,8 @@ void apply_latency(const LatencyEvidence& evidence, const schema::Clause& clause
                                   evidence.candidate_known ? "the incumbent" : "the candidate");
     return;
   }
-  const double harm_line = latency_line(limits, inc.upper);
-  const double proof_line = latency_line(limits, inc.lower);
+  const double harm_line = latency_threshold(limits, inc.upper);
+  const double proof_line = latency_threshold(limits, inc.lower);
   verdict.details["candidate_lower"] = cand.lower;
   verdict.details["candidate_upper"] = cand.upper;
   verdict.details["candidate"] = cand.estimate;
@@ -116,7 +116,8 @@ schema::ClauseVerdict decide_coverage(const schema::Clause& clause, const Signal
   verdict.threshold = needed;
   verdict.n = wanted;
   if (wanted == 0)
-    return cannot(std::move(verdict), "Log-probabilities were asked of no request, so coverage is unknown.");
+    return error_verdict(std::move(verdict),
+                         "Log-probabilities were asked of no request, so coverage is unknown.");
   const double share = static_cast<double>(had) / static_cast<double>(wanted);
   verdict.rule = schema::VerdictRule::share_at_least;
   verdict.estimate = share;

@@ -26,7 +26,7 @@ namespace driftgate::stages {
 
 /// What the candidate's limit is held against: the clause's max_ratio × or max_delta + the incumbent's limit,
 /// or its max.
-[[nodiscard]] double latency_line(const schema::Limits& limits, double incumbent);
+[[nodiscard]] double latency_threshold(const schema::Limits& limits, double incumbent);
 
 /// Limits of both arms beside a latency clause.
 struct LatencyEvidence {

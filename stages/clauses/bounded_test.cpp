@@ -166,9 +166,9 @@ ClauseVerdict apply_tests(const ClauseData& data, const MetricQuestion& question
                   harm.method, at_most ? "upper" : "lower", proof.method);
   verdict.approximate = harm.approximate || proof.approximate;
   if (harm.n == 0) {
-    return cannot(std::move(verdict), fmt::format("Nothing decides {}{}: the captures do not "
-                                                  "yield it for these sequences.",
-                                                  subject_text(clause), on_slice(verdict.where)));
+    return error_verdict(std::move(verdict), fmt::format("Nothing decides {}{}: the captures do not "
+                                                         "yield it for these sequences.",
+                                                         subject_text(clause), on_slice(verdict.where)));
   }
   verdict.estimate = std::isfinite(harm.estimate) ? std::optional(harm.estimate) : std::nullopt;
   const double low = at_most ? harm.estimate : proof.estimate;
@@ -240,8 +240,7 @@ ClauseVerdict decide_census(const ClauseData& data, const MetricQuestion& questi
   verdict.method = "census of bounds";
   const std::string what = subject_text(clause);
   if (verdict.n == 0) {
-    return cannot(std::move(verdict),
-                  "Nothing decides " + what + ": the captures do not yield it.");
+    return error_verdict(std::move(verdict), "Nothing decides " + what + ": the captures do not yield it.");
   }
   const std::uint64_t least = clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
   verdict.rule = VerdictRule::bounded_census;
@@ -292,7 +291,7 @@ ClauseVerdict decide_bounded(const ClauseData& data, const MetricQuestion& quest
   std::optional<std::size_t> column;
   if (!rules.over_sequences) {
     const auto found = threshold_column(*data.table, subject, limit);
-    if (!found) return cannot(std::move(verdict), "Not decided: " + found.error().message + ".");
+    if (!found) return error_verdict(std::move(verdict), "Not decided: " + found.error().message + ".");
     column = *found;
   }
   const std::size_t index = *data.table->bounded(subject.metric);

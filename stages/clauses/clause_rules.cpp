@@ -120,10 +120,10 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
   const bool rows = quantile ? !clause.over_sequences : schema::weighs_tokens(subject);
   const char* unit = rows ? "rows" : "sequences";
   if (test.n == 0) {
-    verdict = cannot(std::move(verdict),
-                     fmt::format("Nothing decides {}{}: the captures do not yield it "
-                                 "for these sequences.",
-                                 subject_text(clause), on_slice(verdict.where)));
+    verdict =
+        error_verdict(std::move(verdict), fmt::format("Nothing decides {}{}: the captures do not yield it "
+                                                      "for these sequences.",
+                                                      subject_text(clause), on_slice(verdict.where)));
     return;
   }
   if (!test.undecidable.empty()) {
@@ -185,8 +185,8 @@ void apply_census(const gpu::MeasurementTable& table, const Selection& selection
       std::string(schema::to_string(subject.aggregate.value_or(schema::Aggregate::sum))) + " " +
       std::string(schema::to_string(subject.metric));
   if (verdict.clusters == 0) {
-    verdict = cannot(std::move(verdict),
-                     "Nothing decides " + what + ": the captures do not yield it.");
+    verdict =
+        error_verdict(std::move(verdict), "Nothing decides " + what + ": the captures do not yield it.");
     return;
   }
   verdict.rule = VerdictRule::census;

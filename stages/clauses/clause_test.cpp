@@ -60,7 +60,7 @@ ClauseVerdict decide_outcome(const ClauseData& data, const schema::Clause& claus
   verdict.threshold = margin;
   verdict.limit_kind = "non_inferiority_margin";
   if (!clause.limits.non_inferiority_margin) {
-    return cannot(std::move(verdict), "An outcome is decided by non_inferiority_margin only.");
+    return error_verdict(std::move(verdict), "An outcome is decided by non_inferiority_margin only.");
   }
   const std::vector<std::size_t> numbers = cluster_numbers(*data.table, selection);
   std::vector<PairedOutcome> outcomes;
@@ -71,7 +71,7 @@ ClauseVerdict decide_outcome(const ClauseData& data, const schema::Clause& claus
     }
   }
   if (outcomes.empty()) {
-    return cannot(
+    return error_verdict(
         std::move(verdict),
         fmt::format(
             "No sequence{} has an outcome by both kernels: the corpus needs \"correct\": {{\"train\": "
@@ -102,9 +102,9 @@ ClauseVerdict decide_bound(const ClauseData& data, const schema::Clause& clause,
   verdict.threshold = clause.limits.max;
   verdict.clusters = chain.sequences;
   verdict.n = chain.rows;
-  if (!clause.limits.max) return cannot(std::move(verdict), "A bound is decided by max only.");
+  if (!clause.limits.max) return error_verdict(std::move(verdict), "A bound is decided by max only.");
   if (!chain.refused.empty())
-    return cannot(std::move(verdict), "There is no certificate: " + chain.refused + ".");
+    return error_verdict(std::move(verdict), "There is no certificate: " + chain.refused + ".");
   // The tv of whole sequences is what the bound `sequence` is about.
   const bool whole = subject.bound == schema::Bound::tv && subject.horizon == schema::Horizon::sequence;
   const schema::Bound bound = whole ? schema::Bound::sequence : subject.bound;
@@ -147,18 +147,19 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
     verdict.limit_kind = "max";
     auto found =
         floor_limit(data.floors, clause, subject, verdict.where, rules, data.alpha, data.seed);
-    if (!found) return cannot(std::move(verdict), "Not decided: " + found.error().message + ".");
+    if (!found) return error_verdict(std::move(verdict), "Not decided: " + found.error().message + ".");
     floor = std::move(*found);
     limit = MetricLimit{floor->limit, true};
     data.alpha = verdict.alpha = floor->alpha;
   }
   if (!limit) {
-    return cannot(std::move(verdict), "This stage decides " + subject_text(clause) + " by max or min only.");
+    return error_verdict(std::move(verdict),
+                         "This stage decides " + subject_text(clause) + " by max or min only.");
   }
   verdict.threshold = limit->value;
   verdict.limit_kind = limit->is_max ? "max" : "min";
   if (std::string fault = parameter_fault(data, subject.metric); !fault.empty()) {
-    return cannot(std::move(verdict), std::move(fault));
+    return error_verdict(std::move(verdict), std::move(fault));
   }
   if (data.table->bounded(subject.metric)) {
     verdict = decide_bounded(data, {clause, subject, *limit, rules}, selection, std::move(verdict));
@@ -175,7 +176,7 @@ ClauseVerdict decide_metric(const ClauseData& all, const schema::Clause& clause,
     apply_census(*data.table, selection, subject, *limit, units, verdict);
   } else {
     auto test = test_metric(*data.table, selection, subject, *limit, rules, data.alpha, data.seed);
-    if (!test) return cannot(std::move(verdict), "Not decided: " + test.error().message + ".");
+    if (!test) return error_verdict(std::move(verdict), "Not decided: " + test.error().message + ".");
     apply_mean_test(*test, clause, subject, *limit, verdict);
     advise(data, {clause, subject, *limit, rules}, selection, verdict);
     note_clip(*data.table, selection, subject, *limit, rules, verdict);
@@ -226,7 +227,7 @@ ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause
   }
   const bool of_outcomes = std::holds_alternative<schema::OutcomeSubject>(clause.subject);
   if (std::string fault = of_outcomes ? std::string() : deciding_finding(*data.table); !fault.empty()) {
-    return cannot(std::move(verdict), "Not decided: " + std::move(fault) + ".");
+    return error_verdict(std::move(verdict), "Not decided: " + std::move(fault) + ".");
   }
   if (const auto* bound = std::get_if<schema::BoundSubject>(&clause.subject)) {
     verdict = decide_bound(data, clause, *bound, std::move(verdict));
@@ -239,7 +240,7 @@ ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause
   if (const auto* metric = std::get_if<schema::MetricSubject>(&clause.subject)) {
     return decide_metric(data, clause, *metric, selection, std::move(verdict));
   }
-  return cannot(std::move(verdict), "A signal is decided on traffic, not on captures.");
+  return error_verdict(std::move(verdict), "A signal is decided on traffic, not on captures.");
 }
 
 }  // namespace driftgate::stages

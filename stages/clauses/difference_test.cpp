@@ -145,7 +145,7 @@ ClauseVerdict decide_calibration(const ClauseData& data, const schema::Clause& c
                                  const Selection& selection, ClauseVerdict verdict) {
   const std::vector<CalibrationOutcome> outcomes = calibration_outcomes(data, selection);
   if (outcomes.empty()) {
-    return cannot(
+    return error_verdict(
         std::move(verdict),
         fmt::format("No sequence{} has both outcomes and both confidences, without which there is no "
                     "calibration: the corpus needs \"correct\": {{\"train\": …, \"inf\": …}} and "
@@ -159,10 +159,11 @@ ClauseVerdict decide_calibration(const ClauseData& data, const schema::Clause& c
            std::max(one.confidence_train, one.confidence_inf) > 1;
   });
   if (off != outcomes.end()) {
-    return cannot(std::move(verdict),
-                  fmt::format("The corpus has the confidences {} and {} for one outcome: a confidence is a "
-                              "probability, between 0 and 1.",
-                              figure(off->confidence_train), figure(off->confidence_inf)));
+    return error_verdict(
+        std::move(verdict),
+        fmt::format("The corpus has the confidences {} and {} for one outcome: a confidence is a "
+                    "probability, between 0 and 1.",
+                    figure(off->confidence_train), figure(off->confidence_inf)));
   }
   const TestAt test_at = [&](double tau) { return calibration_drift(outcomes, tau, data.alpha, data.seed); };
   const std::string what = "ece_drift, the calibration error of inf less that of train,";
@@ -179,19 +180,20 @@ ClauseVerdict decide_means(const ClauseData& data, const schema::Clause& clause,
                            ClauseVerdict verdict) {
   const bool entropy = subject.metric == Metric::entropy_inf;
   if (!entropy && subject.metric != Metric::logprob_inf) {
-    return cannot(std::move(verdict), subject_text(clause) +
-                                          " is no figure that each kernel has of its own, so it has no "
-                                          "max_delta: state it on entropy_inf or logprob_inf.");
+    return error_verdict(std::move(verdict),
+                         subject_text(clause) +
+                             " is no figure that each kernel has of its own, so it has no "
+                             "max_delta: state it on entropy_inf or logprob_inf.");
   }
   const Metric train = entropy ? Metric::entropy_train : Metric::logprob_train;
   const bool once = !schema::weighs_tokens(subject);
   const std::vector<ClusterSum> clusters =
       paired_differences(data, selection, subject.metric, train, once);
   if (clusters.empty()) {
-    return cannot(std::move(verdict),
-                  fmt::format("Nothing decides {}{}: the captures do not yield it{}.",
-                              subject_text(clause), on_slice(verdict.where),
-                              entropy ? "" : " without realised tokens (tensor token_ids)"));
+    return error_verdict(
+        std::move(verdict),
+        fmt::format("Nothing decides {}{}: the captures do not yield it{}.", subject_text(clause),
+                    on_slice(verdict.where), entropy ? "" : " without realised tokens (tensor token_ids)"));
   }
   const double range = std::log(std::max(2.0, static_cast<double>(data.table->vocabulary)));
   const auto ends = entropy ? std::optional(std::pair(-range, range)) : std::nullopt;

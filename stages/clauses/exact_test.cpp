@@ -48,12 +48,12 @@ ClauseVerdict decide_exact(const ClauseData& data, const schema::ExactSubject& s
   verdict.threshold = 0;
   const auto bits = std::ranges::find(findings, gpu::bits_finding(what), &gpu::CaptureFinding::name);
   if (bits == findings.end()) {
-    return cannot(std::move(verdict),
-                  fmt::format("The measurement did not compare the bits of the {}: measure "
-                              "again with this contract.",
-                              what));
+    return error_verdict(std::move(verdict),
+                         fmt::format("The measurement did not compare the bits of the {}: measure "
+                                     "again with this contract.",
+                                     what));
   }
-  if (bits->of == 0) return cannot(std::move(verdict), "Not decided: " + bits->text + ".");
+  if (bits->of == 0) return error_verdict(std::move(verdict), "Not decided: " + bits->text + ".");
   verdict.rule = schema::VerdictRule::census;
   verdict.n = bits->of;
   verdict.clusters = units_of(*data.table);

@@ -145,14 +145,14 @@ Diagnosis diagnose(const gpu::MeasurementTable& table, const Floors& floors) {
     out.summary = noise;
     return out;
   }
-  if (!look_for_begin(table, out)) {  // sequences that reach that position stand out by their length alone
+  if (!look_for_onset(table, out)) {  // sequences that reach that position stand out by their length alone
     if (!look_for_shapes(figures, scope, out) && !look_for_position(table, scope, out)) {
       // What stands out beside a drift that is a fault by itself is not the whole fault.
       const ScopeFigures rest = scope.part ? figures_of(table, others(table, scope.sequences)) : all;
       const bool from_0 = table.profile.by_position[0].rows + table.profile.by_position[0].tokens > 0;
       look_for_weights(rest, from_0, out);
     }
-    look_for_place(scope, out);
+    look_for_subset(scope, out);
   }
   if (out.suspicions.empty()) {
     out.summary = none_text(all, floors);

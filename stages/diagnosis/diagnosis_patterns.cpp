@@ -279,7 +279,7 @@ void look_for_bf16(const gpu::MeasurementTable& table, Diagnosis& out) {
   s.figures = {{"bf16_train", train}, {"bf16_inf", inf}};
 }
 
-void look_for_place(const Scope& scope, Diagnosis& out) {
+void look_for_subset(const Scope& scope, Diagnosis& out) {
   if (!scope.part) return;
   const bool slice = !scope.slice.empty();
   Suspicion& s = add_suspicion(out, slice ? Pattern::one_slice : Pattern::some_sequences, scope.text);

@@ -139,7 +139,7 @@ Steps known_steps(const gpu::MeasurementTable& table) {
 
 }  // namespace
 
-bool look_for_begin(const gpu::MeasurementTable& table, Diagnosis& out) {
+bool look_for_onset(const gpu::MeasurementTable& table, Diagnosis& out) {
   const Steps steps = from(known_steps(table), 1);
   for (std::size_t i = kLeastBuckets - 1; i < steps.size(); ++i) {
     if (!over(steps[i], kAttentionKl, kAttentionLogRatio)) continue;

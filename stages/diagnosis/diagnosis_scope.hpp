@@ -76,11 +76,11 @@ void look_for_nonfinite(const gpu::MeasurementTable& table, Diagnosis& out);
 [[nodiscard]] bool look_for_shapes(const ScopeFigures& figures, const Scope& scope, Diagnosis& out);
 void look_for_bf16(const gpu::MeasurementTable& table, Diagnosis& out);
 /// Drift that begins at a position with none before it, whatever the sequence.
-[[nodiscard]] bool look_for_begin(const gpu::MeasurementTable& table, Diagnosis& out);
+[[nodiscard]] bool look_for_onset(const gpu::MeasurementTable& table, Diagnosis& out);
 [[nodiscard]] bool look_for_position(const gpu::MeasurementTable& table, const Scope& scope, Diagnosis& out);
 /// `from_position_0`: whether the captures hold rows of position 0.
 void look_for_weights(const ScopeFigures& figures, bool from_position_0, Diagnosis& out);
-void look_for_place(const Scope& scope, Diagnosis& out);
+void look_for_subset(const Scope& scope, Diagnosis& out);
 
 /// Appends a suspicion.
 Suspicion& add_suspicion(Diagnosis& out, Pattern pattern, std::string where);

@@ -31,7 +31,7 @@ std::vector<const schema::Clause*> clauses_of(const schema::Contract& contract, 
 
 void finish_report(StageReport& report, bool demanded) {
   report.nothing_demanded = !demanded;
-  schema::hold_to_rules(report.clauses);
+  schema::enforce_rules(report.clauses);
   report.verdict = schema::combine(report.clauses);
   if (!demanded) {
     report.verdict = schema::Verdict::pass;
@@ -63,8 +63,8 @@ bool asks_no_harm(const schema::Contract& contract, const schema::ClauseVerdict&
 
 }  // namespace
 
-bool holm_downgrades(std::vector<schema::ClauseVerdict*>& family, double alpha,
-                     const schema::Contract& contract) {
+bool downgrade_by_holm(std::vector<schema::ClauseVerdict*>& family, double alpha,
+                       const schema::Contract& contract) {
   std::vector<double> p_values;
   for (const auto* verdict : family) p_values.push_back(verdict->p_value.value_or(1));
   const std::vector<bool> rejected = holm(p_values, alpha);

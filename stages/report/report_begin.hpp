@@ -18,7 +18,7 @@ void finish_report(StageReport& report, bool demanded);
 /// Violated verdicts that Holm's procedure over the whole family does not reject become inconclusive, or pass
 /// where their clause asks for no more than no_harm; those that resampling shows in every replicate and yet
 /// too coarsely for the family become errors. True when there was one.
-bool holm_downgrades(std::vector<schema::ClauseVerdict*>& family, double alpha,
-                     const schema::Contract& contract);
+bool downgrade_by_holm(std::vector<schema::ClauseVerdict*>& family, double alpha,
+                       const schema::Contract& contract);
 
 }  // namespace driftgate::stages

@@ -69,7 +69,7 @@ schema::ClauseVerdict begin_verdict(const schema::Clause& clause, const schema::
   return verdict;
 }
 
-schema::ClauseVerdict cannot(schema::ClauseVerdict verdict, std::string why) {
+schema::ClauseVerdict error_verdict(schema::ClauseVerdict verdict, std::string why) {
   verdict.verdict = schema::Verdict::error;
   verdict.rule = schema::VerdictRule::cannot;
   verdict.message = std::move(why);

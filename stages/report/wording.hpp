@@ -23,6 +23,6 @@ namespace driftgate::stages {
                                                   const schema::SliceWhere& where, schema::SliceRole role,
                                                   double alpha, std::uint64_t seed);
 /// Turns `verdict` into an error with this reason.
-[[nodiscard]] schema::ClauseVerdict cannot(schema::ClauseVerdict verdict, std::string why);
+[[nodiscard]] schema::ClauseVerdict error_verdict(schema::ClauseVerdict verdict, std::string why);
 
 }  // namespace driftgate::stages

@@ -178,7 +178,7 @@ void judge(const std::vector<const Searched*>& searched, double alpha, std::vect
   for (const ClauseVerdict& verdict : verdicts) {
     if (verdict.e_value) e_values.push_back(*verdict.e_value);
   }
-  const double line = e_bh_line(e_values, alpha);
+  const double line = e_bh_threshold(e_values, alpha);
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
     ClauseVerdict& verdict = verdicts[i];
     if (!verdict.e_value) continue;
@@ -282,7 +282,7 @@ Discovery discover_slices(const ClauseData& data, const std::vector<const schema
   std::uint64_t looked_at = 0;
   for (const Searched& one : searched) {
     if (rounds == 0) {
-      small.push_back(cannot(
+      small.push_back(error_verdict(
           begin(data, one, {}),
           fmt::format("{} sequences in {} combinations of dimensions are more than one search looks at: "
                       "lower slices.discover.depth or declare fewer dimensions.",

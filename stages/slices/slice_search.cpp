@@ -153,7 +153,7 @@ class Search {
       }
       return;
     }
-    if (large || cell.open_search + cell.open_test < kLeastSpokenOf || cell.all_n <= 0) return;
+    if (large || cell.open_search + cell.open_test < kLeastDescribed || cell.all_n <= 0) return;
     const double mean = cell.all_sum / cell.all_n;
     if (excess(mean) > small_.score) small_ = {excess(mean), describe(dimensions, key, cell, mean), {}};
   }

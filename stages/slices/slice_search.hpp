@@ -25,7 +25,7 @@ inline constexpr std::uint64_t kMaxSearchVisits = 200'000'000;
 /// Sequences that describing all slices looks at, at most, once for each slice.
 inline constexpr std::uint64_t kMaxDescribedVisits = 20'000'000;
 /// Fewer sequences than this are not spoken of at all.
-inline constexpr std::uint64_t kLeastSpokenOf = 10;
+inline constexpr std::uint64_t kLeastDescribed = 10;
 
 /// A set of sequences, told apart from every other one but by a chance of 2^−64.
 struct Fingerprint {

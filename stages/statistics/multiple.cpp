@@ -27,7 +27,7 @@ std::vector<bool> e_holm(std::span<const double> e_values, double alpha) {
   return holm(p_values, alpha);
 }
 
-double e_bh_line(std::span<const double> e_values, double alpha) {
+double e_bh_threshold(std::span<const double> e_values, double alpha) {
   std::vector<double> sorted;
   sorted.reserve(e_values.size());
   for (const double e : e_values) sorted.push_back(e > 0 ? e : 0.0);  // NaN included
@@ -41,7 +41,7 @@ double e_bh_line(std::span<const double> e_values, double alpha) {
 }
 
 std::vector<bool> e_bh(std::span<const double> e_values, double alpha) {
-  const double line = e_bh_line(e_values, alpha);
+  const double line = e_bh_threshold(e_values, alpha);
   std::vector<bool> rejected;
   rejected.reserve(e_values.size());
   for (const double e : e_values) rejected.push_back(e >= line);

@@ -16,8 +16,8 @@ namespace driftgate::stages {
 /// The e-value from which e-BH rejects among these K: K/(α·k*), k* the largest k of which k e-values are at
 /// least K/(α·k); K/α when there is none (Wang & Ramdas, "False discovery rate control with e-values", JRSS-B
 /// 2022). The false discovery rate is at most alpha for any dependence, overlapping slices included.
-[[nodiscard]] double e_bh_line(std::span<const double> e_values, double alpha);
-/// Which of the hypotheses e-BH rejects: those whose e-value reaches `e_bh_line`.
+[[nodiscard]] double e_bh_threshold(std::span<const double> e_values, double alpha);
+/// Which of the hypotheses e-BH rejects: those whose e-value reaches `e_bh_threshold`.
 [[nodiscard]] std::vector<bool> e_bh(std::span<const double> e_values, double alpha);
 
 /// α_k = 6α/(π²k²), k = 1, 2, …: what the k-th run of a fixed-data stage spends; the sum is α.

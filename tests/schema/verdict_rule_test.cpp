@@ -138,7 +138,7 @@ TEST_CASE("a verdict that does not follow from its record becomes an error") {
   std::vector<ClauseVerdict> verdicts{record(VerdictRule::limits)};
   verdicts[0].lower = verdicts[0].upper = 0.5;
   verdicts[0].verdict = Verdict::pass;
-  hold_to_rules(verdicts);
+  enforce_rules(verdicts);
   CHECK(verdicts[0].verdict == Verdict::error);
   CHECK(verdicts[0].message.find("fault of driftgate") != std::string::npos);
   CHECK(follows(verdicts[0]) == Verdict::error);

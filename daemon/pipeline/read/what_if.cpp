@@ -131,7 +131,7 @@ Again undecided(const schema::Contract& contract, Stage stage, const std::string
   for (const auto& clause : contract.clauses) {
     if ((clause.stages & schema::stage_bit(stage)) == 0) continue;
     again.verdicts.push_back(
-        stages::cannot(stages::begin_verdict(clause, {}, schema::SliceRole::corpus, 0, 0), why));
+        stages::error_verdict(stages::begin_verdict(clause, {}, schema::SliceRole::corpus, 0, 0), why));
   }
   return again;
 }
@@ -208,14 +208,15 @@ ClauseVerdict held_again(const ClauseVerdict& recorded, const schema::Clause& cl
                        recorded.rule == schema::VerdictRule::count_at_least ||
                        recorded.rule == schema::VerdictRule::age_at_most;
   if (!limit || !figures) {
-    return stages::cannot(std::move(verdict),
-                          "A canary stores no single requests, and its e-values hold for the limit that they "
-                          "were made with: this clause cannot be decided again.");
+    return stages::error_verdict(
+        std::move(verdict),
+        "A canary stores no single requests, and its e-values hold for the limit that they "
+        "were made with: this clause cannot be decided again.");
   }
   verdict.threshold = limit;
   verdict.no_harm_only = schema::requirement_of(clause) == schema::Requirement::no_harm;
   const auto follows = schema::rederive(verdict);
-  if (!follows) return stages::cannot(std::move(verdict), follows.error().message);
+  if (!follows) return stages::error_verdict(std::move(verdict), follows.error().message);
   verdict.verdict = *follows;
   verdict.message =
       fmt::format("Held against {} by the limits recorded in the canary.", stages::figure(*limit));
@@ -233,7 +234,7 @@ Again canary_again(const StoredStage& stored, const schema::Contract& contract) 
       again.verdicts.push_back(held_again(recorded, clause));
     }
     if (known) continue;
-    again.verdicts.push_back(stages::cannot(
+    again.verdicts.push_back(stages::error_verdict(
         stages::begin_verdict(clause, {}, schema::SliceRole::corpus, 0, 0),
         "This canary did not track the clause, and stores no single requests to decide it from."));
   }

@@ -35,8 +35,8 @@ TEST_CASE("e-BH rejects the k largest of K when the k-th reaches K over k alpha"
   CHECK(e_bh(std::vector<double>{30, 27, 27, 1}, 0.05) == std::vector<bool>{true, true, true, false});
   CHECK(e_bh(std::vector<double>{20, 20, 20, 20}, 0.05) == std::vector<bool>{true, true, true, true});
   CHECK(e_bh(std::vector<double>{}, 0.05).empty());
-  CHECK(e_bh_line(std::vector<double>{41, 40, 1, 1}, 0.05) == 40);
-  CHECK(e_bh_line(std::vector<double>{1, 1, 1, 1}, 0.05) == 80);
+  CHECK(e_bh_threshold(std::vector<double>{41, 40, 1, 1}, 0.05) == 40);
+  CHECK(e_bh_threshold(std::vector<double>{1, 1, 1, 1}, 0.05) == 80);
 }
 
 TEST_CASE("both ways of spending never spend more than alpha") {
