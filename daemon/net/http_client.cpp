@@ -11,8 +11,8 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/net/socket.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::net {
 namespace {
@@ -27,12 +27,12 @@ constexpr int kMaxInterimResponses = 8;
 
 std::unexpected<schema::Error> parse_failure(const ParserError& ec, const Url& base) {
   if (ec == http::error::header_limit || ec == http::error::body_limit)
-    return base::failure(ErrorCode::limit_exceeded, "the response from {} is larger than allowed",
+    return schema::failf(ErrorCode::limit_exceeded, "the response from {} is larger than allowed",
                          base.authority());
   if (ec == http::error::partial_message || ec == http::error::end_of_stream)
-    return base::failure(ErrorCode::unavailable, "{} closed the connection before its response was complete",
+    return schema::failf(ErrorCode::unavailable, "{} closed the connection before its response was complete",
                          base.authority());
-  return base::failure(ErrorCode::invalid_document, "the response from {} is not valid HTTP/1.1: {}",
+  return schema::failf(ErrorCode::invalid_document, "the response from {} is not valid HTTP/1.1: {}",
                        base.authority(), ec.message());
 }
 
@@ -161,7 +161,7 @@ schema::Result<ClientResponse> HttpClient::receive(const OnBody* on_body, const 
     if (!options_.keep_alive || parser.stopped || !parser.keep_alive()) socket_.close();
     return std::move(parser.response);
   }
-  return base::failure(ErrorCode::invalid_document, "{} sent too many interim (1xx) responses",
+  return schema::failf(ErrorCode::invalid_document, "{} sent too many interim (1xx) responses",
                        base_.authority());
 }
 

@@ -7,8 +7,8 @@
 #include <array>
 #include <cstdint>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/base/http_text.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::net {
 namespace {
@@ -71,7 +71,7 @@ bool is_internal_address(std::string_view address) {
 
 schema::Result<void> check_outgoing(const Url& url, const OutgoingPolicy& policy) {
   if (listed(url.host, policy) || policy.public_hosts) return {};
-  return base::failure(schema::ErrorCode::forbidden,
+  return schema::failf(schema::ErrorCode::forbidden,
                        "host '{}' is not allowed: add it to {}.allowed_hosts in the daemon's settings",
                        url.host, policy.setting);
 }

@@ -12,9 +12,9 @@
 #include <thread>
 #include <utility>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/net/session.hpp"
 #include "daemon/net/tls_server.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::net {
 namespace {
@@ -54,7 +54,7 @@ schema::Result<void> Server::Impl::listen() {
   boost::system::error_code error;
   const auto address = asio::ip::make_address(state.options.address, error);
   if (error)
-    return base::failure(schema::ErrorCode::invalid_argument, "'{}' is not a numeric address to listen on",
+    return schema::failf(schema::ErrorCode::invalid_argument, "'{}' is not a numeric address to listen on",
                          state.options.address);
   const tcp::endpoint endpoint(address, state.options.port);
   acceptor.open(endpoint.protocol(), error);
@@ -62,7 +62,7 @@ schema::Result<void> Server::Impl::listen() {
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(limits::kListenBacklog, error);
   if (error)
-    return base::failure(schema::ErrorCode::io,
+    return schema::failf(schema::ErrorCode::io,
                          "cannot listen on {} port {}: {}; is another daemon running there?",
                          state.options.address, state.options.port, error.message());
   port = acceptor.local_endpoint().port();

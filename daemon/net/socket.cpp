@@ -11,9 +11,9 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/base/poll_until.hpp"
 #include "daemon/net/tls_client.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::net {
 namespace {
@@ -31,7 +31,7 @@ schema::Result<AddressList> resolve(const std::string& host, std::uint16_t port)
   addrinfo* list = nullptr;
   const int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
   if (rc != 0)
-    return base::failure(ErrorCode::unavailable, "cannot resolve host '{}': {}", host, gai_strerror(rc));
+    return schema::failf(ErrorCode::unavailable, "cannot resolve host '{}': {}", host, gai_strerror(rc));
   return AddressList(list, &freeaddrinfo);
 }
 
@@ -48,7 +48,7 @@ schema::Result<void> wait_for(int fd, short events, const Deadline& deadline) {
   const int ready = base::poll_until(fd, events, deadline.at());
   if (ready > 0) return {};
   if (ready == 0) return fail(ErrorCode::deadline_exceeded, "no answer within the time limit");
-  return base::failure(ErrorCode::io, "poll failed: {}", std::strerror(errno));
+  return schema::failf(ErrorCode::io, "poll failed: {}", std::strerror(errno));
 }
 
 Socket::Socket() = default;
@@ -65,7 +65,7 @@ void Socket::close() {
 schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t port,
                                        const AcceptAddress& accept, const Deadline& deadline) {
   const auto list = TRY(resolve(host, port));
-  auto last = base::failure(ErrorCode::forbidden,
+  auto last = schema::failf(ErrorCode::forbidden,
                             "no address of host '{}' is allowed: loopback, private and link-local addresses "
                             "need the host in engines.allowed_hosts",
                             host);
@@ -86,7 +86,7 @@ schema::Result<Socket> Socket::connect(const std::string& host, std::uint16_t po
       setsockopt(socket.fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       return socket;
     }
-    last = base::failure(ErrorCode::unavailable, "cannot connect to {} port {}: {}", host, port,
+    last = schema::failf(ErrorCode::unavailable, "cannot connect to {} port {}: {}", host, port,
                          std::strerror(error));
   }
   return last;
@@ -109,7 +109,7 @@ schema::Result<void> Socket::write(std::string_view bytes, const Deadline& deadl
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
-      return base::failure(ErrorCode::unavailable, "connection lost while sending: {}", std::strerror(errno));
+      return schema::failf(ErrorCode::unavailable, "connection lost while sending: {}", std::strerror(errno));
     TRY(wait_for(fd_.get(), POLLOUT, deadline));
   }
   return {};
@@ -122,7 +122,7 @@ schema::Result<std::size_t> Socket::read(char* buffer, std::size_t size, const D
     if (n >= 0) return static_cast<std::size_t>(n);
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK)
-      return base::failure(ErrorCode::unavailable, "connection lost while reading: {}", std::strerror(errno));
+      return schema::failf(ErrorCode::unavailable, "connection lost while reading: {}", std::strerror(errno));
     TRY(wait_for(fd_.get(), POLLIN, deadline));
   }
 }

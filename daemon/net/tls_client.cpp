@@ -15,8 +15,8 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/net/socket.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::net {
 namespace {
@@ -90,7 +90,7 @@ struct TlsClient::Impl {
                                         : SSL_set_tlsext_host_name(ssl.get(), host.c_str()) == 1 &&
                                               SSL_set1_host(ssl.get(), host.c_str()) == 1;
     if (!named)
-      return base::failure(ErrorCode::invalid_argument, "'{}' is not a valid TLS server name", host);
+      return schema::failf(ErrorCode::invalid_argument, "'{}' is not a valid TLS server name", host);
     for (;;) {
       ERR_clear_error();
       const int rc = SSL_connect(ssl.get());
@@ -99,7 +99,7 @@ struct TlsClient::Impl {
       if (ready) continue;
       const long verdict = SSL_get_verify_result(ssl.get());
       if (verdict != X509_V_OK)
-        return base::failure(ErrorCode::forbidden, "the certificate of {} is not trusted: {} (--ca FILE)",
+        return schema::failf(ErrorCode::forbidden, "the certificate of {} is not trusted: {} (--ca FILE)",
                              host, X509_verify_cert_error_string(verdict));
       return ready;
     }

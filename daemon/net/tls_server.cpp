@@ -10,8 +10,8 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/net/response.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::net {
 namespace {
@@ -53,7 +53,7 @@ class TlsStream final : public LayerStream<ssl::stream<TcpSocket>> {
 
 std::unexpected<schema::Error> bad_file(std::string_view what, const std::string& file,
                                         const error_code& error) {
-  return base::failure(ErrorCode::invalid_document, "the {} {} cannot be used: {}", what, file,
+  return schema::failf(ErrorCode::invalid_document, "the {} {} cannot be used: {}", what, file,
                        error.message());
 }
 
@@ -61,7 +61,7 @@ schema::Result<void> load_files(ssl::context& context, const TlsServerFiles& fil
   for (const auto& [file, what] : {std::pair{&files.certificate, "certificate"}, std::pair{&files.key, "key"},
                                    std::pair{&files.client_ca, "client CA file"}}) {
     if (!file->empty() && ::access(file->c_str(), R_OK) != 0)
-      return base::failure(ErrorCode::io, "cannot read the {} {}: {}", what, *file, std::strerror(errno));
+      return schema::failf(ErrorCode::io, "cannot read the {} {}: {}", what, *file, std::strerror(errno));
   }
   error_code error;
   context.use_certificate_chain_file(files.certificate, error);
@@ -69,7 +69,7 @@ schema::Result<void> load_files(ssl::context& context, const TlsServerFiles& fil
   context.use_private_key_file(files.key, ssl::context::pem, error);
   if (error) return bad_file("key", files.key, error);
   if (SSL_CTX_check_private_key(context.native_handle()) != 1)
-    return base::failure(ErrorCode::invalid_document, "the key {} does not match the certificate {}",
+    return schema::failf(ErrorCode::invalid_document, "the key {} does not match the certificate {}",
                          files.key, files.certificate);
   if (files.client_ca.empty()) return {};
   context.load_verify_file(files.client_ca, error);

@@ -7,7 +7,7 @@
 
 #include "daemon/base/ascii.hpp"
 #include "daemon/base/authority.hpp"
-#include "daemon/base/failure.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::net {
 namespace {
@@ -21,11 +21,11 @@ constexpr std::string_view kTlsScheme = "https://";
 
 schema::Result<void> check_characters(std::string_view text) {
   if (text.size() > kMaxUrlBytes)
-    return base::failure(ErrorCode::invalid_argument, "the URL has {} bytes; at most {} are allowed",
+    return schema::failf(ErrorCode::invalid_argument, "the URL has {} bytes; at most {} are allowed",
                          text.size(), kMaxUrlBytes);
   for (const char c : text)
     if (c <= ' ' || c == 0x7f || c == '\\' || c == '#' || c == '@')
-      return base::failure(
+      return schema::failf(
           ErrorCode::invalid_argument,
           "URL '{}' contains a space, control character, '\\', '#' or '@': use http://host:port", text);
   return {};
@@ -36,7 +36,7 @@ schema::Result<Url> parse_rest(std::string_view rest, std::string_view text, Url
   const std::size_t slash = rest.find_first_of("/?");
   auto authority = TRY(base::parse_authority(rest.substr(0, slash), text));
   if (authority.port == 0)
-    return base::failure(ErrorCode::invalid_argument, "bad port in '{}': write a number from 1 to 65535",
+    return schema::failf(ErrorCode::invalid_argument, "bad port in '{}': write a number from 1 to 65535",
                          text);
   url.host = std::move(authority.host);
   url.port = authority.port.value_or(url.port);
@@ -61,11 +61,11 @@ std::string Url::base() const {
 schema::Result<Url> parse_url(std::string_view text) {
   TRY(check_characters(text));
   if (text.starts_with(kTlsScheme))
-    return base::failure(ErrorCode::unsupported,
+    return schema::failf(ErrorCode::unsupported,
                          "'{}': TLS is not supported here; use the http:// URL of a local proxy in front",
                          text);
   if (!text.starts_with(kScheme))
-    return base::failure(ErrorCode::invalid_argument, "'{}' is not a URL of the form http://host:port", text);
+    return schema::failf(ErrorCode::invalid_argument, "'{}' is not a URL of the form http://host:port", text);
   return parse_rest(text.substr(kScheme.size()), text, Url{});
 }
 
@@ -106,7 +106,7 @@ schema::Result<std::string> percent_decode(std::string_view text, bool plus_is_s
     unsigned byte = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
     if (error != std::errc() || end != digits.data() + 2 || byte == 0)
-      return base::failure(ErrorCode::invalid_argument, "invalid percent escape at byte {} of '{}'", i, text);
+      return schema::failf(ErrorCode::invalid_argument, "invalid percent escape at byte {} of '{}'", i, text);
     out += static_cast<char>(byte);
     i += 2;
   }

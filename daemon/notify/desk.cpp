@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/base/failure.hpp"
+#include "schema/failf.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::notify {
@@ -39,7 +39,7 @@ class StoredDesk final : public Desk {
     return changed(*endpoint, [&](store::Tx& tx) -> schema::Result<void> {
       auto known = TRY(store::find_webhook(tx, name));
       if (known && known->disabled_us)
-        return base::failure(schema::ErrorCode::conflict, "webhook '{}' is disabled: {}; enable it first",
+        return schema::failf(schema::ErrorCode::conflict, "webhook '{}' is disabled: {}; enable it first",
                              name, known->reason);
       return store::put_outbox(tx, row);
     });
@@ -54,7 +54,7 @@ class StoredDesk final : public Desk {
   schema::Result<const EndpointSettings*> find(const std::string& name) const {
     const auto found = std::ranges::find(endpoints_, name, &EndpointSettings::name);
     if (found != endpoints_.end()) return &*found;
-    return base::failure(schema::ErrorCode::not_found, "there is no webhook '{}' in the settings", name);
+    return schema::failf(schema::ErrorCode::not_found, "there is no webhook '{}' in the settings", name);
   }
 
   template <typename Change>

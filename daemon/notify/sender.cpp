@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/net/http_client.hpp"
+#include "schema/failf.hpp"
 #include "schema/sha256.hpp"
 
 namespace driftgate::notify {
@@ -29,7 +29,7 @@ schema::Result<Endpoint> load_endpoint(const EndpointSettings& settings, const n
   TRY(net::check_outgoing(url, policy));
   const auto unknown = std::ranges::find_if_not(settings.events, known_pattern);
   if (unknown != settings.events.end())
-    return base::failure(ErrorCode::invalid_argument, "no event matches '{}'; the events are: {}", *unknown,
+    return schema::failf(ErrorCode::invalid_argument, "no event matches '{}'; the events are: {}", *unknown,
                          fmt::join(event_types(), ", "));
   auto secret = TRY(load_secret(settings.secret_file));
   return Endpoint{settings.name, settings.url, std::move(url), std::move(secret)};
@@ -40,7 +40,7 @@ schema::Result<Endpoint> load_endpoint(const EndpointSettings& settings, const n
 schema::Result<std::vector<Endpoint>> load_endpoints(const std::vector<EndpointSettings>& settings,
                                                      const net::OutgoingPolicy& policy) {
   if (settings.size() > kMaxEndpoints)
-    return base::failure(ErrorCode::limit_exceeded, "{} webhooks are configured; at most {} are allowed",
+    return schema::failf(ErrorCode::limit_exceeded, "{} webhooks are configured; at most {} are allowed",
                          settings.size(), kMaxEndpoints);
   std::vector<Endpoint> endpoints;
   for (const auto& item : settings) {

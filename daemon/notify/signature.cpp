@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "daemon/base/base64.hpp"
-#include "daemon/base/failure.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::notify {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::size_t kMaxFileBytes = 256;
 
 schema::Result<Secret> Secret::parse(std::string_view text) {
   const auto refuse = [] {
-    return base::failure(schema::ErrorCode::invalid_argument,
+    return schema::failf(schema::ErrorCode::invalid_argument,
                          "a webhook secret is '{}' and base64 of {} to {} random bytes: (printf {}; openssl "
                          "rand -base64 32) makes one",
                          kPrefix, kMinKeyBytes, kMaxKeyBytes, kPrefix);
@@ -47,7 +47,7 @@ std::string Secret::sign(std::string_view message_id, std::int64_t timestamp_s, 
 
 schema::Result<Secret> load_secret(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return base::failure(schema::ErrorCode::io, "cannot read the webhook secret file '{}'", path);
+  if (!file) return schema::failf(schema::ErrorCode::io, "cannot read the webhook secret file '{}'", path);
   std::string text(kMaxFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));

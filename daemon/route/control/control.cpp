@@ -6,12 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/base/json_members.hpp"
 #include "daemon/route/control/frame.hpp"
 #include "daemon/route/control/telemetry_json.hpp"
 #include "daemon/route/table/route_json.hpp"
 #include "daemon/route/table/state_file.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -31,7 +31,7 @@ std::string ok_with(json members) {
 }
 
 std::unexpected<schema::Error> bad(std::string_view what) {
-  return base::failure(schema::ErrorCode::invalid_argument, "control request: {}", what);
+  return schema::failf(schema::ErrorCode::invalid_argument, "control request: {}", what);
 }
 
 Answer apply(RouterCore& core, const json& request) {
@@ -97,7 +97,7 @@ Answer spool(RouterCore& core, const json& request, bool drop) {
     return ok();
   }
   if (const auto open = core.mirrors.count(*stage_key); open > 0)
-    return base::failure(schema::ErrorCode::conflict,
+    return schema::failf(schema::ErrorCode::conflict,
                          "{} mirrored requests of {} are still in flight; try again", open, *stage_key);
   const auto path = TRY(core.spool.path(*stage_key));
   return ok_with({{"path", path}});

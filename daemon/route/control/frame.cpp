@@ -7,14 +7,14 @@
 #include <cerrno>
 #include <cstring>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/base/poll_until.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
 
 std::unexpected<schema::Error> io_failure(std::string_view what) {
-  return base::failure(schema::ErrorCode::unavailable, "control socket: {}: {}", what, std::strerror(errno));
+  return schema::failf(schema::ErrorCode::unavailable, "control socket: {}: {}", what, std::strerror(errno));
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ schema::Result<std::optional<std::string>> take_frame(std::string& buffer) {
   for (std::size_t i = 0; i < kFrameHeadBytes; ++i)
     size = (size << 8) | static_cast<unsigned char>(buffer[i]);
   if (size > kMaxFrameBytes)
-    return base::failure(schema::ErrorCode::limit_exceeded,
+    return schema::failf(schema::ErrorCode::limit_exceeded,
                          "control socket: a frame of {} bytes exceeds the limit of {}", size, kMaxFrameBytes);
   if (buffer.size() < kFrameHeadBytes + size) return std::nullopt;
   std::string body = buffer.substr(kFrameHeadBytes, size);

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/base/json_members.hpp"
 #include "daemon/route/control/frame.hpp"
 #include "daemon/route/control/telemetry_json.hpp"
@@ -12,6 +11,7 @@
 #include "daemon/route/relay/forward.hpp"
 #include "daemon/route/table/route_json.hpp"
 #include "daemon/route/worker/core.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 std::unexpected<schema::Error> strange(std::string_view what) {
-  return base::failure(schema::ErrorCode::internal,
+  return schema::failf(schema::ErrorCode::internal,
                        "the router's answer has no usable {}; do daemon and router have the same version?",
                        what);
 }

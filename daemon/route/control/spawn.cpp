@@ -11,10 +11,10 @@
 #include <cstring>
 #include <thread>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/route/control/unix_socket.hpp"
 #include "daemon/route/worker/process_threads.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kPoll{10};
 constexpr int kExitNoExec = 127;
 
 std::unexpected<schema::Error> failed(std::string_view what) {
-  return base::failure(schema::ErrorCode::io, "cannot start the router: {}: {}", what, std::strerror(errno));
+  return schema::failf(schema::ErrorCode::io, "cannot start the router: {}: {}", what, std::strerror(errno));
 }
 
 /// What the forked child needs, gathered before the fork.
@@ -120,7 +120,7 @@ schema::Result<RouterProcess> wait_for_end(const SpawnOptions& options) {
       return schema::fail(schema::ErrorCode::unavailable, "the previous router has ended");
     std::this_thread::sleep_for(kPoll);
   }
-  return base::failure(schema::ErrorCode::deadline_exceeded,
+  return schema::failf(schema::ErrorCode::deadline_exceeded,
                        "the router on {} was told to stop and still serves; stop it and start again",
                        options.router.control_path);
 }
@@ -152,7 +152,7 @@ schema::Result<RouterProcess> spawn_router(const SpawnOptions& options) {
   process.kill();
   const auto why = ended ? std::string("ended before it answered")
                          : fmt::format("did not answer within {} ms", options.deadline.count());
-  return base::failure(schema::ErrorCode::deadline_exceeded, "the router on {} {}; see its log {}",
+  return schema::failf(schema::ErrorCode::deadline_exceeded, "the router on {} {}; see its log {}",
                        options.router.control_path, why, options.log_path);
 }
 

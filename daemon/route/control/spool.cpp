@@ -10,8 +10,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/route/table/route_table.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -29,7 +29,7 @@ std::uint64_t size_of(const std::string& path) {
 
 schema::Result<void> check(const std::string& stage_key) {
   if (valid_stage_key(stage_key)) return {};
-  return base::failure(schema::ErrorCode::invalid_argument,
+  return schema::failf(schema::ErrorCode::invalid_argument,
                        "'{}' is not a stage key; expected promotion/stage/attempt", stage_key);
 }
 
@@ -40,7 +40,7 @@ schema::Result<void> Spool::prepare() {
   std::error_code error;
   std::filesystem::directory_iterator files(folder_, error);
   if (error)
-    return base::failure(schema::ErrorCode::io, "spool: cannot list {}: {}", folder_, error.message());
+    return schema::failf(schema::ErrorCode::io, "spool: cannot list {}: {}", folder_, error.message());
   const std::lock_guard lock(mutex_);
   for (const auto& file : files) {
     if (file.path().extension() == ".jsonl") used_bytes_ += size_of(file.path().string());
@@ -69,9 +69,9 @@ schema::Result<void> Spool::append(const std::string& stage_key, std::string lin
   line += '\n';
   const std::lock_guard lock(mutex_);
   if (std::ranges::find(dropped_, stage_key) != dropped_.end())
-    return base::failure(schema::ErrorCode::not_found, "spool: stage {} was dropped", stage_key);
+    return schema::failf(schema::ErrorCode::not_found, "spool: stage {} was dropped", stage_key);
   if (used_bytes_ + line.size() > cap_bytes_)
-    return base::failure(schema::ErrorCode::limit_exceeded, "spool: full at {} bytes", cap_bytes_);
+    return schema::failf(schema::ErrorCode::limit_exceeded, "spool: full at {} bytes", cap_bytes_);
   auto file = TRY(open_for(stage_key));
   const auto before = ::lseek(file, 0, SEEK_END);
   const auto written = ::write(file, line.data(), line.size());
@@ -89,7 +89,7 @@ schema::Result<std::string> Spool::path(const std::string& stage_key) const {
   TRY(check(stage_key));
   auto path = file_of(stage_key);
   if (::access(path.c_str(), F_OK) == 0) return path;
-  return base::failure(schema::ErrorCode::not_found, "spool: no pairs were recorded for stage {}", stage_key);
+  return schema::failf(schema::ErrorCode::not_found, "spool: no pairs were recorded for stage {}", stage_key);
 }
 
 schema::Result<void> Spool::drop(const std::string& stage_key) {

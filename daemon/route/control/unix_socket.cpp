@@ -12,8 +12,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/route/control/frame.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -39,14 +39,14 @@ msghdr message_of(iovec& data, Rights& rights, std::size_t rights_bytes) {
 
 std::unexpected<schema::Error> failed(schema::ErrorCode code, std::string_view what,
                                       const std::string& path) {
-  return base::failure(code, "control socket: cannot {} {}: {}", what, path, std::strerror(errno));
+  return schema::failf(code, "control socket: cannot {} {}: {}", what, path, std::strerror(errno));
 }
 
 schema::Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path))
-    return base::failure(schema::ErrorCode::invalid_argument,
+    return schema::failf(schema::ErrorCode::invalid_argument,
                          "control socket: path '{}' must have 1 to {} bytes; choose a shorter folder", path,
                          sizeof(address.sun_path) - 1);
   std::memcpy(address.sun_path, path.data(), path.size());
@@ -64,7 +64,7 @@ schema::Result<base::UniqueFd> lock_file(const std::string& path) {
   if (!file) return failed(schema::ErrorCode::io, "open the lock", path);
   if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
   if (errno != EWOULDBLOCK) return failed(schema::ErrorCode::io, "lock", path);
-  return base::failure(schema::ErrorCode::conflict,
+  return schema::failf(schema::ErrorCode::conflict,
                        "another router holds {}; stop it or choose another control socket", path);
 }
 
@@ -74,7 +74,7 @@ schema::Result<base::UniqueFd> listen_unix(const std::string& path) {
   if (!socket) return failed(schema::ErrorCode::io, "make", path);
   struct stat there {};
   if (::lstat(path.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode))
-    return base::failure(schema::ErrorCode::already_exists,
+    return schema::failf(schema::ErrorCode::already_exists,
                          "control socket: {} exists and is not a socket; move it away", path);
   ::unlink(path.c_str());
   // fchmod before bind gives the file its mode at birth: no moment in which others could connect.
@@ -113,7 +113,7 @@ schema::Result<void> send_descriptors(int fd, std::string_view bytes,
   std::memcpy(CMSG_DATA(head), numbers.data(), count * sizeof(int));
   const auto sent = ::sendmsg(fd, &message, MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(bytes.size())) return {};
-  return base::failure(schema::ErrorCode::unavailable, "control socket: sending descriptors failed: {}",
+  return schema::failf(schema::ErrorCode::unavailable, "control socket: sending descriptors failed: {}",
                        std::strerror(errno));
 }
 
@@ -126,7 +126,7 @@ schema::Result<std::vector<base::UniqueFd>> receive_descriptors(
   auto message = message_of(data, rights, sizeof rights);
   const auto got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
   if (got <= 0)
-    return base::failure(schema::ErrorCode::unavailable, "control socket: no response: {}",
+    return schema::failf(schema::ErrorCode::unavailable, "control socket: no response: {}",
                          got == 0 ? "the peer closed the connection" : std::strerror(errno));
   buffer.append(bytes.data(), static_cast<std::size_t>(got));
   std::vector<base::UniqueFd> received;

@@ -4,9 +4,9 @@
 #include <array>
 #include <charconv>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -127,7 +127,7 @@ schema::Result<RequestHead> parse_request_head(std::string_view text) {
   TRY(parse_fields(head, text));
   for (const auto& field : head.fields) {
     if (const auto read_as = limits::disguised_header(field.name))
-      return base::failure(schema::ErrorCode::invalid_argument,
+      return schema::failf(schema::ErrorCode::invalid_argument,
                            "a header name could be read as '{}': spell it with dashes", *read_as);
   }
   const auto hosts = std::ranges::count_if(

@@ -5,15 +5,15 @@
 #include <algorithm>
 
 #include "daemon/base/ascii.hpp"
-#include "daemon/base/failure.hpp"
 #include "daemon/route/relay/endpoint.hpp"
 #include "daemon/route/table/decide.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
 
 std::unexpected<schema::Error> refuse(const ModelRoute& route, std::string_view why) {
-  return base::failure(schema::ErrorCode::invalid_argument, "route of model '{}' {}", route.model, why);
+  return schema::failf(schema::ErrorCode::invalid_argument, "route of model '{}' {}", route.model, why);
 }
 
 schema::Result<void> validate_arms(const ModelRoute& route) {
@@ -94,7 +94,7 @@ schema::Result<void> RouteTable::apply(const ModelRoute& route, Time now) {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(route.model);
   if (found == entries_.end() && entries_.size() >= kMaxModels)
-    return base::failure(schema::ErrorCode::limit_exceeded, "the router already has {} models, its limit",
+    return schema::failf(schema::ErrorCode::limit_exceeded, "the router already has {} models, its limit",
                          kMaxModels);
   if (found != entries_.end()) {
     const auto& held = found->second.route;
@@ -102,7 +102,7 @@ schema::Result<void> RouteTable::apply(const ModelRoute& route, Time now) {
         route.epoch < held.epoch || (route.epoch == held.epoch && route.revision < held.revision);
     const bool other = route.epoch == held.epoch && route.revision == held.revision && route != held;
     if (older || other)
-      return base::failure(schema::ErrorCode::conflict,
+      return schema::failf(schema::ErrorCode::conflict,
                            "route of model '{}' at epoch {} revision {} is refused: {}epoch {} revision {} "
                            "is in force; read the route back and write under a newer epoch",
                            route.model, route.epoch, route.revision, other ? "another route at " : "",

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "daemon/base/ascii.hpp"
-#include "daemon/base/failure.hpp"
 #include "daemon/base/http_text.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -28,7 +28,7 @@ bool valid_value(std::string_view value) {
 using base::trimmed;
 
 std::unexpected<schema::Error> bad_header(std::string_view why) {
-  return base::failure(schema::ErrorCode::invalid_argument,
+  return schema::failf(schema::ErrorCode::invalid_argument,
                        "header driftgate-slice {}; use the form language=de;domain=code", why);
 }
 

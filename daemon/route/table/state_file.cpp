@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/durable_file.hpp"
-#include "daemon/base/failure.hpp"
 #include "daemon/route/table/route_json.hpp"
 #include "daemon/route/table/route_table.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kStateVersion = 1;
 
 std::unexpected<schema::Error> corrupt(const std::string& path, std::string_view why) {
-  return base::failure(schema::ErrorCode::corrupt, "state file {} cannot be used: {}", path, why);
+  return schema::failf(schema::ErrorCode::corrupt, "state file {} cannot be used: {}", path, why);
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ schema::Result<std::vector<ModelRoute>> load_state(const std::string& path) {
   std::error_code missing;
   const auto size = std::filesystem::file_size(path, missing);
   if (missing == std::errc::no_such_file_or_directory) return std::vector<ModelRoute>{};
-  if (missing) return base::failure(schema::ErrorCode::io, "cannot read {}: {}", path, missing.message());
+  if (missing) return schema::failf(schema::ErrorCode::io, "cannot read {}: {}", path, missing.message());
   if (size > kMaxStateBytes) return corrupt(path, "it is too large");
   std::ifstream file(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -9,12 +9,12 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/limits/connection_table.hpp"
 #include "daemon/route/control/frame.hpp"
 #include "daemon/route/control/unix_socket.hpp"
 #include "daemon/route/relay/endpoint.hpp"
 #include "daemon/route/table/route_json.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -26,7 +26,7 @@ schema::Result<TcpEndpoint> endpoint_of(const std::string& listen) {
   boost::system::error_code error;
   const auto address = boost::asio::ip::make_address(at.host == "localhost" ? "127.0.0.1" : at.host, error);
   if (!error) return TcpEndpoint(address, at.port);
-  return base::failure(schema::ErrorCode::invalid_argument,
+  return schema::failf(schema::ErrorCode::invalid_argument,
                        "cannot listen on '{}': give an IP address, for example 127.0.0.1", at.host);
 }
 
@@ -44,7 +44,7 @@ bool bound_to(int fd, TcpEndpoint& at) {
 /// `share`: several sockets on one port, between which the kernel spreads connections.
 schema::Result<base::UniqueFd> bind_one(const TcpEndpoint& at, bool share) {
   const auto failed = [&at] {
-    return base::failure(schema::ErrorCode::io, "cannot listen on {}:{}: {}", at.address().to_string(),
+    return schema::failf(schema::ErrorCode::io, "cannot listen on {}:{}: {}", at.address().to_string(),
                          at.port(), std::strerror(errno));
   };
   base::UniqueFd socket(
@@ -73,7 +73,7 @@ schema::Result<std::vector<base::UniqueFd>> bind_listeners(const std::string& li
 schema::Result<std::uint16_t> listening_port(int fd) {
   TcpEndpoint at;
   if (bound_to(fd, at)) return at.port();
-  return base::failure(schema::ErrorCode::invalid_argument, "descriptor {} is not a listening TCP socket",
+  return schema::failf(schema::ErrorCode::invalid_argument, "descriptor {} is not a listening TCP socket",
                        fd);
 }
 
@@ -89,7 +89,7 @@ schema::Result<std::vector<base::UniqueFd>> duplicates(const std::vector<base::U
   for (const auto& listener : listeners) {
     copies.emplace_back(::fcntl(listener.get(), F_DUPFD_CLOEXEC, 0));
     if (copies.back()) continue;
-    return base::failure(schema::ErrorCode::io, "cannot duplicate a listening socket: {}",
+    return schema::failf(schema::ErrorCode::io, "cannot duplicate a listening socket: {}",
                          std::strerror(errno));
   }
   return copies;

@@ -13,9 +13,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/base/poll_until.hpp"
 #include "daemon/route/control/unix_socket.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -83,7 +83,7 @@ schema::Result<ProcessHandle> ProcessHandle::of(int pid) {
   // By number: the C library's header (glibc 2.36) declares these functions with C++ linkage.
   base::UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (fd) return ProcessHandle(pid, std::move(fd));
-  return base::failure(schema::ErrorCode::unavailable, "process {} cannot be watched: {}", pid,
+  return schema::failf(schema::ErrorCode::unavailable, "process {} cannot be watched: {}", pid,
                        std::strerror(errno));
 }
 
@@ -94,7 +94,7 @@ schema::Result<ProcessHandle> ProcessHandle::of_peer(int socket) {
   // Still connected: then the process lived when it was opened, and the number is not another one's.
   pollfd connection{socket, POLLRDHUP, 0};
   if (::poll(&connection, 1, 0) == 0) return process;
-  return base::failure(schema::ErrorCode::unavailable, "process {} has ended", pid);
+  return schema::failf(schema::ErrorCode::unavailable, "process {} has ended", pid);
 }
 
 bool ProcessHandle::ended() const {

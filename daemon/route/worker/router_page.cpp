@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "daemon/base/clock.hpp"
-#include "daemon/base/failure.hpp"
 #include "daemon/route/table/route_table.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 
@@ -151,7 +151,7 @@ schema::Result<PageView> PageView::map(int file) {
     return corrupt();
   auto layout = map_shared(file, PROT_READ);
   if (layout == nullptr)
-    return base::failure(schema::ErrorCode::io, "cannot map the router's shared page: {}",
+    return schema::failf(schema::ErrorCode::io, "cannot map the router's shared page: {}",
                          std::strerror(errno));
   if (layout->magic.load(std::memory_order_acquire) != kMagic || layout->version != kVersion)
     return corrupt();
@@ -169,7 +169,7 @@ schema::Result<PageView> PageView::of_process(int pid) {
     const base::UniqueFd file(::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC));
     if (file) return map(file.get());
   }
-  return base::failure(schema::ErrorCode::not_found, "process {} has no shared router page", pid);
+  return schema::failf(schema::ErrorCode::not_found, "process {} has no shared router page", pid);
 }
 
 std::vector<WorkerSign> PageView::workers() const {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/base/failure.hpp"
 #include "daemon/route/relay/session.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -64,7 +64,7 @@ class LoopWorker final : public Worker {
       error.assign(errno, boost::system::system_category());
     const auto protocol = at.ss_family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
     if (!error) acceptor_->assign(protocol, listener.get(), error);
-    if (error) return base::failure(schema::ErrorCode::io, "cannot accept connections: {}", error.message());
+    if (error) return schema::failf(schema::ErrorCode::io, "cannot accept connections: {}", error.message());
     (void)listener.release();
     return {};
   }
