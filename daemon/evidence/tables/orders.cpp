@@ -74,7 +74,8 @@ void compare_schedule(Findings& findings, const store::ScheduleRow& row, const L
   findings.member(where, "the grace", row.grace_s, entry, "grace_s");
   findings.member(where, "what is done while one runs", row.if_running, entry, "if_running");
   findings.member(where, "the owner", row.owner, entry, "owner");
-  findings.column(where, "whether it rests", row.paused ? 1 : 0, entry.body.value("paused", false) ? 1 : 0, entry);
+  findings.column(where, "whether it is paused", row.paused ? 1 : 0,
+                  entry.body.value("paused", false) ? 1 : 0, entry);
   if (entry.body.contains("request"))
     findings.document(where, "the request", row.request, entry.body["request"], entry);
 }

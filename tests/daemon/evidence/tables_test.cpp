@@ -410,7 +410,7 @@ TEST_CASE("each thing that somebody changes in a table is named with what the lo
       {"UPDATE blocks SET kernel = 'kernel-a'", "block bl-1: the kernel is 'kernel-a'"},
       {"DELETE FROM blocks", "block bl-1: it is not in the table, but entry 16 (block_set) set it"},
       {"UPDATE schedules SET owner = 'cleo'", "schedule 'nightly': the owner is 'cleo'"},
-      {"UPDATE schedules SET paused = 1", "schedule 'nightly': whether it rests is 1"},
+      {"UPDATE schedules SET paused = 1", "schedule 'nightly': whether it is paused is 1"},
       {"UPDATE schedules SET cron = '* * * * *'", "schedule 'nightly': when it fires is '* * * * *'"},
       {"DELETE FROM schedules",
        "schedule 'nightly': it is not in the table, but entry 17 (schedule_set) set it"},
