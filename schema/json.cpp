@@ -40,7 +40,7 @@ class LimitChecker final : public nlohmann::json_sax<nlohmann::json> {
     if (!value()) return false;
     if (token.find_first_of(".eE") == string_t::npos) return too_large();
     if (!std::isfinite(number)) {
-      return refuse(ErrorCode::invalid_document, "a number that no double holds");
+      return refuse(ErrorCode::invalid_document, "a number beyond the range of a double");
     }
     return true;
   }
@@ -55,7 +55,7 @@ class LimitChecker final : public nlohmann::json_sax<nlohmann::json> {
     Level& level = levels_.back();
     level.key = name;
     if (level.keys.insert(name).second) return true;
-    return refuse(ErrorCode::invalid_document, "a key that stands twice in one object");
+    return refuse(ErrorCode::invalid_document, "a key that appears twice in one object");
   }
 
   bool parse_error(std::size_t position, const std::string&,

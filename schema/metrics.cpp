@@ -25,7 +25,7 @@ constexpr AggregateSet kMinimum = set_of(Aggregate::min);
 constexpr AggregateSet kMaximum = set_of(Aggregate::max);
 constexpr AggregateSet kSum = set_of(Aggregate::sum);
 constexpr AggregateSet kAnyValue = kMeans | kQuantiles | kMinimum | kMaximum;
-/// Of realised tokens one figure a sequence is kept: its quantiles are over sequences.
+/// Metrics of target tokens keep one figure for each sequence, so their quantiles are over sequences.
 constexpr AggregateSet kTokenFigure = kMeans | kQuantiles;
 constexpr AggregateSet kSequenceFigure = kQuantiles | set_of(Aggregate::sequence_mean);
 constexpr AggregateSet kLatency = kQuantiles | set_of(Aggregate::mean);
@@ -46,8 +46,8 @@ constexpr std::array<MetricInfo, kMetricCount> kRegistry{{
     {Metric::logit_rms, "logit_rms", "root mean square of the centred logit differences of a row", "logits", 0, kInf, row, kAnyValue, kCaptures, false, false},
     {Metric::logit_span, "logit_span", "largest minus smallest logit difference of a row", "logits", 0, kInf, row, kAnyValue, kCaptures, false, false},
     {Metric::tv, "tv", "total variation distance of the two next-token distributions", "share", 0, 1, row, kAnyValue, kCaptures, false, true},
-    {Metric::kl_train_inf, "kl_train_inf", "KL(p‖q), train over inf", "nats", 0, kInf, row, kAnyValue, kCaptures, false, false},
-    {Metric::kl_inf_train, "kl_inf_train", "KL(q‖p), inf over train", "nats", 0, kInf, row, kAnyValue, kCaptures, false, false},
+    {Metric::kl_train_inf, "kl_train_inf", "KL(p‖q), from train to inf", "nats", 0, kInf, row, kAnyValue, kCaptures, false, false},
+    {Metric::kl_inf_train, "kl_inf_train", "KL(q‖p), from inf to train", "nats", 0, kInf, row, kAnyValue, kCaptures, false, false},
     {Metric::js, "js", "Jensen–Shannon divergence", "nats", 0, kLn2, row, kAnyValue, kCaptures, false, true},
     {Metric::hellinger2, "hellinger2", "squared Hellinger distance", "share", 0, 1, row, kAnyValue, kCaptures, false, true},
     {Metric::chi2, "chi2", "χ²(p‖q) = E_q[w²] − 1", "", 0, kInf, row, kAnyValue, kCaptures, false, false},
@@ -56,9 +56,9 @@ constexpr std::array<MetricInfo, kMetricCount> kRegistry{{
     {Metric::top1_flip, "top1_flip", "the greedy token differs, ties to the lowest id", "share", 0, 1, row, kMeans | kSum | kMaximum, kCaptures, false, true},
     {Metric::topk_overlap, "topk_overlap", "share of the top k tokens that both kernels agree on", "share", 0, 1, row, kMeans | kMinimum, kCaptures, false, true},
     {Metric::top1_margin, "top1_margin", "gap between the two largest logits of the training kernel", "logits", 0, kInf, row, kMeans | kMinimum, kCaptures, false, false},
-    {Metric::logprob_train, "logprob_train", "log-probability of the realised token by the training kernel", "nats", -kInf, 0, row, kMeans | kMinimum, kCaptures, false, false},
-    {Metric::logprob_inf, "logprob_inf", "log-probability of the realised token by the inference kernel", "nats", -kInf, 0, row, kMeans | kMinimum, kCaptures, false, false},
-    {Metric::log_ratio, "log_ratio", "log w = log p_a − log q_a of the realised token", "nats", -kInf, kInf, row, kAnyValue, kCaptures, false, false},
+    {Metric::logprob_train, "logprob_train", "log-probability of the target token under the training kernel", "nats", -kInf, 0, row, kMeans | kMinimum, kCaptures, false, false},
+    {Metric::logprob_inf, "logprob_inf", "log-probability of the target token under the inference kernel", "nats", -kInf, 0, row, kMeans | kMinimum, kCaptures, false, false},
+    {Metric::log_ratio, "log_ratio", "log w = log p_a − log q_a of the target token", "nats", -kInf, kInf, row, kAnyValue, kCaptures, false, false},
     {Metric::nonfinite, "nonfinite", "NaN or infinite logits in either kernel, masked entries not counted", "count", 0, kInf, row, kSum | kMaximum, kCaptures, false, false},
 
     {Metric::ratio_mean, "ratio_mean", "mean importance ratio w; 1 when the support assumption holds", "", 0, kInf, realised, kOneFigure, kTokens, true, false},
@@ -71,14 +71,14 @@ constexpr std::array<MetricInfo, kMetricCount> kRegistry{{
     {Metric::chi2_sequence, "chi2_sequence", "mean (W − 1)² of whole-sequence ratios", "", 0, kInf, realised, kSequenceFigure, kTokens, true, false},
     {Metric::tv_sequence, "tv_sequence", "mean (1 − W)⁺ of whole-sequence ratios: TV of the sequence distributions", "share", 0, 1, realised, kSequenceFigure, kTokens, true, true},
     {Metric::band_retention, "band_retention", "share of tokens and sequences whose ratio is within 0.1%, 1% and 5% of 1", "share", 0, 1, realised, kMeans, kTokens, false, true},
-    {Metric::log_ppl_diff, "log_ppl_diff", "per sequence: mean log q_a − mean log p_a", "nats", -kInf, kInf, realised, kSequenceFigure, kTokens, false, false},
+    {Metric::log_ppl_diff, "log_ppl_diff", "mean log q_a − mean log p_a of a sequence", "nats", -kInf, kInf, realised, kSequenceFigure, kTokens, false, false},
     {Metric::sequence_log_ratio, "sequence_log_ratio", "sum of log w over a sequence", "nats", -kInf, kInf, realised, kSequenceFigure, kTokens, false, false},
-    {Metric::prob_pearson, "prob_pearson", "correlation of the two kernels' probabilities of realised tokens", "", -1, 1, realised, kOneFigure, kTokens, false, false},
+    {Metric::prob_pearson, "prob_pearson", "correlation of the two kernels' probabilities of the target tokens", "", -1, 1, realised, kOneFigure, kTokens, false, false},
 
-    {Metric::error_rate, "error_rate", "failed requests over requests", "share", 0, 1, traffic, kOneFigure, kTraffic, false, true},
-    {Metric::ttft_ms, "ttft_ms", "request accepted to first token", "ms", 0, kInf, traffic, kLatency, kTraffic, false, false},
+    {Metric::error_rate, "error_rate", "failed requests divided by all requests", "share", 0, 1, traffic, kOneFigure, kTraffic, false, true},
+    {Metric::ttft_ms, "ttft_ms", "time from accepting the request to the first token", "ms", 0, kInf, traffic, kLatency, kTraffic, false, false},
     {Metric::inter_token_ms, "inter_token_ms", "mean gap between the tokens of a response", "ms", 0, kInf, traffic, kLatency, kTraffic, false, false},
-    {Metric::total_ms, "total_ms", "request accepted to last byte", "ms", 0, kInf, traffic, kLatency, kTraffic, false, false},
+    {Metric::total_ms, "total_ms", "time from accepting the request to the last byte", "ms", 0, kInf, traffic, kLatency, kTraffic, false, false},
     {Metric::batch_variant_rate, "batch_variant_rate", "share of prompts whose greedy tokens change with the batch size", "share", 0, 1, batch, kOneFigure, kTokens, false, true},
     {Metric::ece_drift, "ece_drift", "difference of debiased expected calibration error, inf − train", "share", -1, 1, calibration, kOneFigure, kSlice, false, false},
 

@@ -41,7 +41,7 @@ std::string fault_of(std::string_view name) {
     if (!may_follow(c)) return fmt::format("{} at byte {} is not allowed", shown(c), i + 1);
     begins = false;
   }
-  return begins ? "there is no character behind the last '/'" : "";
+  return begins ? "there is no character after the last '/'" : "";
 }
 
 char folded(char c) {

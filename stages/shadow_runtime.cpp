@@ -246,7 +246,7 @@ ClauseVerdict Decider::realised(const schema::Clause& clause, const schema::Slic
         inputs.can_rescore
             ? "No pair has the log-probabilities of the same tokens from both engines."
             : "An engine of this pair cannot score given tokens (echo, max_tokens 0, logprobs), so "
-              "realised-token drift cannot be measured on live pairs.");
+              "target-token drift cannot be measured on live pairs.");
   }
   ClauseVerdict verdict =
       decide_clause({&contract, &*inputs.realised, alpha, inputs.stage.seed}, clause, where, role);

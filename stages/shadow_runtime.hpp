@@ -55,7 +55,7 @@ struct ShadowInputs {
 
 /// Decides the clauses whose stages include shadow-runtime (R and O by default) once, with fixed-data
 /// tests: error rates by Clopper–Pearson, latency quantiles by order statistics and mean latencies as
-/// geometric means by Student's t on the first request of each key, realised-token clauses on all pairs,
+/// geometric means by Student's t on the first request of each key, target-token clauses on all pairs,
 /// clustered by key, batch_variant_rate on the prompts that were asked alone and in a batch, one of each key.
 [[nodiscard]] StageReport evaluate_shadow_runtime(const schema::Contract& contract,
                                                   const ShadowInputs& inputs);

@@ -314,7 +314,7 @@ schema::Result<std::string> suggest_contract(const SuggestInputs& inputs) {
   write_lines(text, "statistical", statistical);
   text +=
       "\nruntime:\n"
-      "  # not measured by captures: judgement\n"
+      "  # captures do not measure these: limits chosen by judgement\n"
       "  - {id: errors, metric: error_rate, max_ratio: 1.5, max: 0.02}\n"
       "  - {id: ttft, metric: ttft_ms, aggregate: p95, max_ratio: 1.25, severity: soft}\n"
       "\nobservability:\n"

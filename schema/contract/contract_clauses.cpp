@@ -210,7 +210,7 @@ StageSet read_stages(const Cursor& at, const Subject& subject) {
       item.refuse(fmt::format("{} cannot supply {}; allowed: {}", to_string(stage), subject_name(subject),
                               fmt::join(stage_names(supply), ", ")));
     } else if ((stages & stage_bit(stage)) != 0) {
-      item.refuse(fmt::format("the stage {} stands twice", to_string(stage)));
+      item.refuse(fmt::format("the stage {} appears twice", to_string(stage)));
     }
     stages = static_cast<StageSet>(stages | stage_bit(stage));
   });
@@ -242,7 +242,7 @@ void read_slices(const Cursor& at, Clause& clause, const Slices& slices) {
     } else if (slices.dimensions.empty()) {
       item.refuse("the contract declares no dimensions; list them under slices.dimensions");
     } else if (std::count(clause.slices.begin(), clause.slices.end(), role) > 0) {
-      item.refuse(fmt::format("the role {} stands twice", to_string(role)));
+      item.refuse(fmt::format("the role {} appears twice", to_string(role)));
     }
     clause.slices.push_back(role);
   });
@@ -299,7 +299,7 @@ void parse_clause(const Cursor& at, const FamilyRules& rules, Contract& contract
     clause.id = read_name(*id, "_-").value_or("");
     for (const Clause& other : contract.clauses) {
       if (other.family != clause.family || other.id != clause.id) continue;
-      id->refuse(fmt::format("the id \"{}\" stands twice in {}; it first stood on line {}", clause.id,
+      id->refuse(fmt::format("the id \"{}\" appears twice in {}; it first appeared on line {}", clause.id,
                              to_string(clause.family), other.position.line));
     }
   }

@@ -48,7 +48,7 @@ void parse_critical(const Cursor& at, Slices& slices) {
     // A slice with a fault keeps its place: clauses on critical slices are not faults as well.
     if (!where) return slices.critical.emplace_back(), void();
     if (std::find(slices.critical.begin(), slices.critical.end(), *where) != slices.critical.end()) {
-      return item.refuse(fmt::format("the critical slice {} stands twice", slice_text(*where)));
+      return item.refuse(fmt::format("the critical slice {} appears twice", slice_text(*where)));
     }
     slices.critical.push_back(std::move(*where));
   });
@@ -95,7 +95,7 @@ void parse_slices(Fields& root, Contract& contract) {
       if (!name) return;
       const auto& known = slices.dimensions;
       if (std::find(known.begin(), known.end(), *name) != known.end()) {
-        return item.refuse(fmt::format("the dimension \"{}\" stands twice", *name));
+        return item.refuse(fmt::format("the dimension \"{}\" appears twice", *name));
       }
       slices.dimensions.push_back(std::move(*name));
     });

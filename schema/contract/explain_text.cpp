@@ -57,7 +57,7 @@ std::string to_text(const Explanation& explanation) {
     fmt::format_to(out, "\n{}\n", title);
     for (const std::string& line : lines) fmt::format_to(out, "  - {}\n", line);
   };
-  list("What the bound chain makes of it", explanation.bound_chain);
+  list("What follows from the bound chain", explanation.bound_chain);
   list("What happens on a violation", explanation.escalation);
   return text;
 }

@@ -65,7 +65,8 @@ bool is_derived(Metric metric) {
 }
 
 std::string exact_words(const MetricSubject& subject, const Clause& clause) {
-  if (weighs_tokens(subject)) return "betting on tokens, staked on max_tokens: more where sequences are shorter";
+  if (weighs_tokens(subject))
+    return "betting on tokens, bets sized for max_tokens: more are needed where sequences are shorter";
   if (clause.clip) return "betting on sequences counted as at most the clip";
   if (!has_entropy_range(subject.metric)) return "betting on sequences over the whole range";
   return "betting on sequences over [0, ln V], here with V = 150,000";

@@ -59,7 +59,7 @@ std::optional<double> decimal(const DocumentNode& node) {
   double value = 0;
   std::string digits = (text.starts_with('.') ? "0" : "") + std::string(text);
   const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (end.ec == std::errc::result_out_of_range) refuse(node, "it is beyond what a double holds");
+  if (end.ec == std::errc::result_out_of_range) refuse(node, "it is beyond the range of a double");
   if (digits_only(text) && value > static_cast<double>(kMaxJsonInteger)) {
     refuse(node, "integers go up to 2^53 - 1");
   }

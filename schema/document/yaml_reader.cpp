@@ -113,7 +113,7 @@ class TreeBuilder final : public YAML::EventHandler {
     const auto same = [&](const DocumentNode::Member& member) { return member.key == node.text; };
     const auto& members = level.node.members;
     if (const auto it = std::find_if(members.begin(), members.end(), same); it != members.end()) {
-      refuse(mark, fmt::format("the key \"{}\" stands twice in this mapping; it first stood on line {}",
+      refuse(mark, fmt::format("the key \"{}\" appears twice in this mapping; it first appeared on line {}",
                                node.text, it->position.line));
     }
     level.key = std::move(node);

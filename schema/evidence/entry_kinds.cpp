@@ -32,7 +32,7 @@ constexpr EntryField kRequested[] = {{"engine", T::text, true, "of the candidate
                                      {"kernel", T::text, true, "of the candidate"},
                                      {"candidate", T::text, true, "version"},
                                      {"seed", T::any, true, "of every random choice"},
-                                     {"request", T::structure, true, "as it was asked"},
+                                     {"request", T::structure, true, "the request as it was made"},
                                      {"url", T::text, kOptional, "base URL of the candidate"}};
 constexpr EntryField kState[] = {{"from", T::text, true, "state before"},
                                  {"to", T::text, true, "state after"},
@@ -49,7 +49,7 @@ constexpr EntryField kJob[] = {{"job", T::text, true, "id"},
                                {"kind", T::text, true, "capture, drift or rescore"},
                                {"ok", T::boolean, true, "whether it gave a result"},
                                {"digests", T::list, true, "{name, digest} of inputs and outputs"},
-                               {"spec_digest", T::text, true, "of what it was told"},
+                               {"spec_digest", T::text, true, "of its job specification"},
                                {"wall_ms", T::integer, true, "how long it took"},
                                {"error", T::structure, kOptional, "{code, message}"},
                                {"summary", T::any, kOptional, "what it counted"}};
@@ -71,7 +71,7 @@ constexpr EntryField kVerdict[] = {{"verdict", T::text, true, "pass, violated, i
 constexpr EntryField kRoute[] = {{"route", T::structure, true, "as the data plane is told"},
                                  {"candidate_bp", T::integer, true, "share of the candidate, basis points"},
                                  {"reason", T::text, true, "why"}};
-constexpr EntryField kEscalation[] = {{"action", T::text, true, "of the ladder"},
+constexpr EntryField kEscalation[] = {{"action", T::text, true, "of the escalation ladder"},
                                       {"reason", T::text, true, "why"},
                                       {"figures", T::structure, true, "that it followed from"},
                                       {"clause", T::text, kOptional, "that ordered it"},
@@ -84,7 +84,8 @@ constexpr EntryField kApproval[] = {{"evidence_digest", T::text, true, "what was
                                     {"approval", T::text, kOptional, "id"},
                                     {"given", T::integer, kOptional, "approvals of the step so far"},
                                     {"needed", T::integer, kOptional, "approvals that it takes"},
-                                    {"people_rule", T::integer, kOptional, "how people are told apart; exactly without"}};
+                                    {"people_rule", T::integer, kOptional,
+                                     "version of the rule that tells people apart; absent: exact names"}};
 constexpr EntryField kWaiver[] = {{"clause", T::text, true, "that is waived"},
                                   {"evidence_digest", T::text, true, "what was read"},
                                   {"reason", T::text, true, "why"},
@@ -92,7 +93,8 @@ constexpr EntryField kWaiver[] = {{"clause", T::text, true, "that is waived"},
                                   {"waiver", T::text, kOptional, "id"},
                                   {"given", T::integer, kOptional, "waivers of the clause so far"},
                                   {"needed", T::integer, kOptional, "waivers that it takes"},
-                                  {"people_rule", T::integer, kOptional, "how people are told apart; exactly without"}};
+                                  {"people_rule", T::integer, kOptional,
+                                   "version of the rule that tells people apart; absent: exact names"}};
 constexpr EntryField kReason[] = {{"reason", T::text, true, "why"}};
 constexpr EntryField kSchedule[] = {{"schedule", T::text, true, "name"},
                                     {"reason", T::text, kOptional, "why it was skipped"}};
@@ -106,20 +108,20 @@ constexpr EntryField kScheduleSet[] = {
     {"misfire", T::text, true, "skip or run_once"},
     {"grace_s", T::integer, true, "how late run_once may be"},
     {"if_running", T::text, true, "skip or queue"},
-    {"paused", T::boolean, true, "whether it rests"},
+    {"paused", T::boolean, true, "whether it is paused"},
     {"owner", T::text, true, "who counts as requester of what it asks for"}};
 constexpr EntryField kScheduleDeleted[] = {{"schedule", T::text, true, "name"},
                                            {"revision", T::integer, true, "the last"}};
-constexpr EntryField kToken[] = {{"token", T::text, true, "id"},
-                                 {"name", T::text, true, "whose"},
-                                 {"scopes", T::list, true, "what it allows"},
-                                 {"expires_us", T::integer, kOptional, "when it ends"},
-                                 {"hash_digest", T::text, kOptional, "SHA-256 of the hash that is stored of it"},
-                                 {"recovery", T::text, kOptional,
-                                  "why, when who has the data folder issued it while no daemon ran"}};
+constexpr EntryField kToken[] = {
+    {"token", T::text, true, "id"},
+    {"name", T::text, true, "whose"},
+    {"scopes", T::list, true, "what it allows"},
+    {"expires_us", T::integer, kOptional, "when it ends"},
+    {"hash_digest", T::text, kOptional, "SHA-256 of the hash that is stored of it"},
+    {"recovery", T::text, kOptional, "why, when it was issued from the data folder while no daemon ran"}};
 constexpr EntryField kRead[] = {
     {"what", T::text, true, "what was asked"},
-    {"uncounted", T::integer, kOptional, "reads since the entry before that have none"}};
+    {"uncounted", T::integer, kOptional, "reads since the previous entry that have no entry of their own"}};
 constexpr EntryField kStarted[] = {{"instance", T::text, true, "of the daemon"},
                                    {"code_version", T::text, true, "of the program"},
                                    {"models", T::integer, true, "that it took over"}};
@@ -145,13 +147,13 @@ constexpr EntryField kEpoch[] = {{"epoch", T::integer, true, "that begins"},
 constexpr EntryField kRouterReplaced[] = {
     {"why", T::text, true, "killed, hung or exited"},
     {"reason", T::text, true, "what was seen"},
-    {"router", T::text, true, "id of the process that went, as telemetry names it"},
-    {"pid", T::integer, true, "of it"},
-    {"replacement", T::text, true, "id of the process that serves since"},
+    {"router", T::text, true, "id of the process that ended, as telemetry names it"},
+    {"pid", T::integer, true, "of that process"},
+    {"replacement", T::text, true, "id of the process that has served since then"},
     {"replacement_pid", T::integer, true, "of it"},
     {"down_ms", T::integer, true, "time without a router that serves"},
-    {"connections", T::integer, kOptional, "open from clients when it went"},
-    {"broken", T::list, kOptional, "{model, arm, requests} begun and not answered to the end"},
+    {"connections", T::integer, kOptional, "open from clients when it ended"},
+    {"broken", T::list, kOptional, "{model, arm, requests} started and not answered completely"},
     {"unread", T::integer, kOptional, "connections with a request that a hung router had not begun to read"},
     {"lost", T::list, kOptional, "{model, windows, requests} of telemetry that it had not handed over"}};
 
@@ -170,19 +172,19 @@ const EntryKindSpec kSpecs[] = {
     {K::approval_given, "a person approved a step, or was refused", kApproval},
     {K::waiver_given, "a person waived an inconclusive clause, or was refused", kWaiver},
     {K::hold_set, "automation was stopped for a model", kReason},
-    {K::hold_lifted, "automation was let run again", kReason},
+    {K::hold_lifted, "automation was allowed to run again", kReason},
     {K::schedule_fired, "a schedule started a promotion", kSchedule},
-    {K::schedule_skipped, "a schedule started none", kSchedule},
+    {K::schedule_skipped, "a schedule was due and started no promotion", kSchedule},
     {K::token_granted, "a token was issued", kToken},
     {K::token_revoked, "a token was revoked", kToken},
     {K::evidence_read, "somebody read the log", kRead},
     {K::evidence_redacted, "personal data was made unreadable", kReason},
-    {K::daemon_started, "a daemon took the log over", kStarted},
+    {K::daemon_started, "a daemon started and took over the log", kStarted},
     {K::clock_stepped, "the wall clock jumped", kClock},
     {K::block_set, "a checkpoint on a kernel was blocked under a contract", kBlockSet},
     {K::block_lifted, "a block was lifted", kBlockSet},
     {K::key_rotated, "a signing key was replaced", kRotated},
-    {K::epoch_changed, "a restore went behind the published head", kEpoch},
+    {K::epoch_changed, "a restore brought back a log older than the published head", kEpoch},
     {K::schedule_set, "a schedule was made or changed", kScheduleSet},
     {K::schedule_deleted, "a schedule was deleted", kScheduleDeleted},
     {K::router_replaced, "a router ended or hung and another took its place", kRouterReplaced},

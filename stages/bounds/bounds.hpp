@@ -21,7 +21,7 @@ enum class AssumptionStatus : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(AssumptionStatus status);
 
-/// Parts of an assumption are parted by "; "; one that was checked by itself ends with this.
+/// The parts of an assumption are separated by "; "; one that was checked by itself ends with this.
 inline constexpr std::string_view kCheckedPart = " (checked)";
 
 /// One link of the chain (docs/design/measurement.md, "The bound chain").

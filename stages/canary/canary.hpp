@@ -27,7 +27,8 @@ struct CanarySettings {
   FailureHistory incumbent = {};  ///< what was seen of it before the canary
 };
 
-/// Single failures may convict only when the incumbent was seen for as long.
+/// Single failures are counted as evidence of harm only after the incumbent was observed for this long,
+/// seconds.
 inline constexpr double kLeastHistoryS = 1'200;
 
 /// The length of a block: the contract's `burst`, else three times the longest stall of the incumbent.

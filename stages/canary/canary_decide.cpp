@@ -94,19 +94,19 @@ void CanaryState::Impl::choose_progress(const CanaryContext& context, CanaryDeci
   const bool waits = context.paused || (!bake && plan.steps[context.step].approval && !context.approved);
   if (waits && out_of_exposure(context, decision)) return;
   if (context.paused)
-    return set_action(decision, CanaryAction::hold, "All is proven; the promotion is paused.");
+    return set_action(decision, CanaryAction::hold, "Every clause is proven; the promotion is paused.");
   if (bake) return choose_finish(context, decision);
   if (waits) {
     return set_action(decision, CanaryAction::wait_approval,
-                      "All is proven at this step; its approval is awaited.");
+                      "Every clause is proven at this step; it waits for an approval.");
   }
   decision.next_step = context.step + 1;
   decision.next_share_bp = share_of(decision.next_step);
-  set_action(
-      decision, CanaryAction::advance,
-      decision.next_step == plan.steps.size()
-          ? "All is proven at the last step: the bake begins."
-          : fmt::format("All is proven at this step: on to {}.", percent(decision.next_share_bp / 10'000.0)));
+  set_action(decision, CanaryAction::advance,
+             decision.next_step == plan.steps.size()
+                 ? "Every clause is proven at the last step: the bake begins."
+                 : fmt::format("Every clause is proven at this step: the share rises to {}.",
+                               percent(decision.next_share_bp / 10'000.0)));
 }
 
 /// Harm that ends the canary, users of whom nothing is known, or a measurement that is broken.
@@ -121,8 +121,8 @@ bool CanaryState::Impl::ends_or_breaks(const CanaryContext& context, const Escal
     set_action(
         decision, CanaryAction::revert,
         fmt::format(
-            "Telemetry is {} old and revert_after is {}: nothing is known of the users, so the candidate "
-            "gets no traffic.",
+            "Telemetry is {} old and revert_after is {}: nothing is known about the users' requests, so "
+            "the candidate gets no traffic.",
             seconds(context.telemetry_age_ms), seconds(plan.revert_after_ms)));
     return true;
   }

@@ -65,7 +65,7 @@ struct CanaryState::Impl {
   bool found_full = false;                ///< a further one was not watched
   SplitGuard split;
   FailureHistory incumbent, candidate;  ///< of this canary, the incumbent's from before it on
-  bool dependent = false;               ///< failures of an arm come together: single ones convict no more
+  bool dependent = false;  ///< failures of an arm come together: single ones no longer count as evidence
   std::unordered_map<std::uint64_t, std::uint8_t> keys;
   std::vector<std::pair<std::string, std::uint64_t>> windows;  ///< newest last
   std::vector<std::string> noticed;                            ///< notices that were given and still stand

@@ -83,8 +83,8 @@ struct RateCounts {
 
 /// What holds for the ratios of all streams of a canary.
 struct RatioContext {
-  /// Single failures may convict: neither arm's come together in time, and the incumbent was seen for long
-  /// enough to tell. Once they do come together this is false to the end.
+  /// Whether single failures are counted as evidence of harm: the failures of neither arm are clustered in
+  /// time, and the incumbent was observed long enough to tell. Once clustering is seen, false to the end.
   bool labels_count = false;
   bool dependent = false;
   double history_s = 0, longest_stall_s = 0;  ///< of the incumbent

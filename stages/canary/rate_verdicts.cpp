@@ -13,15 +13,18 @@ using schema::Verdict;
 namespace {
 
 std::string how_ratios_are_decided(const RatioContext& ratios) {
-  if (ratios.labels_count) return " Failures come one by one, so that each of them counts.";
+  if (ratios.labels_count) return " Failures are not clustered in time, so each one is counted as evidence.";
   if (ratios.dependent) {
     return fmt::format(
-        " Failures come together in time (longest stall of the incumbent {} s), so that blocks of time count "
-        "and single failures do not.",
+        " Failures are clustered in time (longest stall of the incumbent {} s), so blocks of time are "
+        "compared "
+        "and single failures are not counted.",
         figure(ratios.longest_stall_s));
   }
   return fmt::format(
-      " Blocks of time count, and single failures only once the incumbent was seen for {} s ({} s so far).",
+      " Blocks of time are compared; single failures are counted only once the incumbent has been observed "
+      "for "
+      "{} s ({} s so far).",
       figure(kLeastHistoryS), figure(ratios.history_s));
 }
 
@@ -80,7 +83,7 @@ ClauseVerdict RateStream::max_verdict(std::uint64_t seed) const {
   } else {
     verdict.message = fmt::format(
         "{}: proof e-value {} of {} needed against the max of {}, harm e-value {} of {}. "
-        "Without a further failure more keys will decide.",
+        "If no further key fails, more keys will decide it.",
         start, figure(e_proof()), figure(proof_at), percent(max), figure(*verdict.e_value), figure(harm_at));
   }
   return verdict;

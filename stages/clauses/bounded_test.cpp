@@ -106,10 +106,10 @@ std::string knowledge(const ClauseData& data, const Selection& selection,
   verdict.details["tail_mass"] = tail;
   verdict.details["listed"] = data.table->partial.listed;
   const std::string mode = data.table->partial.mode;
-  const std::string means = mode == "realised" ? std::string("from the realised tokens alone")
-                                               : fmt::format("with k = {} and {:.{}g}% tail mass",
-                                                             data.table->partial.listed, 100 * tail,
-                                                             tail < 0.1 ? 2 : 3);
+  const std::string means = mode == "realised"
+                                ? std::string("from the target tokens alone")
+                                : fmt::format("with k = {} and {:.{}g}% tail mass",
+                                              data.table->partial.listed, 100 * tail, tail < 0.1 ? 2 : 3);
   const std::string_view name = schema::to_string(subject.metric);
   if (std::isinf(width)) return fmt::format("{} {} has no upper bound", means, name);
   return fmt::format("{} {} is known only to {:.2g}", means, name, width);
@@ -166,9 +166,10 @@ ClauseVerdict apply_tests(const ClauseData& data, const MetricQuestion& question
                   harm.method, at_most ? "upper" : "lower", proof.method);
   verdict.approximate = harm.approximate || proof.approximate;
   if (harm.n == 0) {
-    return error_verdict(std::move(verdict), fmt::format("Nothing decides {}{}: the captures do not "
-                                                         "yield it for these sequences.",
-                                                         subject_text(clause), on_slice(verdict.where)));
+    return error_verdict(
+        std::move(verdict),
+        fmt::format("{}{} cannot be decided: the captures hold no values of it for these sequences.",
+                    subject_text(clause), on_slice(verdict.where)));
   }
   verdict.estimate = std::isfinite(harm.estimate) ? std::optional(harm.estimate) : std::nullopt;
   const double low = at_most ? harm.estimate : proof.estimate;
@@ -240,7 +241,7 @@ ClauseVerdict decide_census(const ClauseData& data, const MetricQuestion& questi
   verdict.method = "census of bounds";
   const std::string what = subject_text(clause);
   if (verdict.n == 0) {
-    return error_verdict(std::move(verdict), "Nothing decides " + what + ": the captures do not yield it.");
+    return error_verdict(std::move(verdict), what + " cannot be decided: the captures hold no values of it.");
   }
   const std::uint64_t least = clause.limits.min_count.value_or(schema::min_sequences_of(clause, *data.contract));
   verdict.rule = VerdictRule::bounded_census;

@@ -120,10 +120,10 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
   const bool rows = quantile ? !clause.over_sequences : schema::weighs_tokens(subject);
   const char* unit = rows ? "rows" : "sequences";
   if (test.n == 0) {
-    verdict =
-        error_verdict(std::move(verdict), fmt::format("Nothing decides {}{}: the captures do not yield it "
-                                                      "for these sequences.",
-                                                      subject_text(clause), on_slice(verdict.where)));
+    verdict = error_verdict(
+        std::move(verdict),
+        fmt::format("{}{} cannot be decided: the captures hold no values of it for these sequences.",
+                    subject_text(clause), on_slice(verdict.where)));
     return;
   }
   if (!test.undecidable.empty()) {
@@ -186,7 +186,7 @@ void apply_census(const gpu::MeasurementTable& table, const Selection& selection
       std::string(schema::to_string(subject.metric));
   if (verdict.clusters == 0) {
     verdict =
-        error_verdict(std::move(verdict), "Nothing decides " + what + ": the captures do not yield it.");
+        error_verdict(std::move(verdict), what + " cannot be decided: the captures hold no values of it.");
     return;
   }
   verdict.rule = VerdictRule::census;
@@ -207,7 +207,7 @@ void apply_census(const gpu::MeasurementTable& table, const Selection& selection
   if (verdict.clusters < least_units) {
     verdict.details["missing_sequences"] = static_cast<double>(least_units - verdict.clusters);
     verdict.message = fmt::format(
-        "{}, within the {} of {}, but only {} independent sequences were looked at and {} are asked for: {} "
+        "{}, within the {} of {}, but only {} independent sequences were examined and {} are required: {} "
         "are missing.",
         start, verdict.limit_kind, figure(limit.value), count_text(verdict.clusters), count_text(least_units),
         count_text(least_units - verdict.clusters));

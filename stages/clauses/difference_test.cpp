@@ -192,8 +192,8 @@ ClauseVerdict decide_means(const ClauseData& data, const schema::Clause& clause,
   if (clusters.empty()) {
     return error_verdict(
         std::move(verdict),
-        fmt::format("Nothing decides {}{}: the captures do not yield it{}.", subject_text(clause),
-                    on_slice(verdict.where), entropy ? "" : " without realised tokens (tensor token_ids)"));
+        fmt::format("{}{} cannot be decided: the captures hold no values of it{}.", subject_text(clause),
+                    on_slice(verdict.where), entropy ? "" : " without target tokens (tensor token_ids)"));
   }
   const double range = std::log(std::max(2.0, static_cast<double>(data.table->vocabulary)));
   const auto ends = entropy ? std::optional(std::pair(-range, range)) : std::nullopt;

@@ -74,7 +74,7 @@ ClauseVerdict decide_exact(const ClauseData& data, const schema::ExactSubject& s
   if (verdict.clusters < least_units) {
     const std::uint64_t missing = least_units - verdict.clusters;
     verdict.details["missing_sequences"] = static_cast<double>(missing);
-    verdict.message = fmt::format("{}, but {} sequences are asked for: {} are missing.", start,
+    verdict.message = fmt::format("{}, but {} sequences are required: {} are missing.", start,
                                   count_text(least_units), count_text(missing));
     return verdict;
   }

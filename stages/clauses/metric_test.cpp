@@ -30,7 +30,7 @@ bool is_derived(Metric metric) {
   return metric == Metric::ess_fraction || metric == Metric::prob_pearson;
 }
 
-/// A per-sequence figure of the realised tokens: one unit, the sequence.
+/// A per-sequence figure of the target tokens: one unit, the sequence.
 double sequence_figure(Metric metric, const TargetTokenSums& r) {
   const auto n = static_cast<double>(r.n);
   if (metric == Metric::chi2_sequence) {
@@ -58,7 +58,7 @@ bool per_sequence(Metric metric) {
          metric == Metric::log_ppl_diff || metric == Metric::sequence_log_ratio;
 }
 
-/// A sum over realised tokens whose mean is the metric.
+/// A sum over target tokens whose mean is the metric.
 double token_sum(Metric metric, const TargetTokenSums& r) {
   switch (metric) {
     case Metric::ratio_mean:
@@ -166,14 +166,13 @@ schema::Result<void> check_supply(const gpu::MeasurementTable& table, Metric met
                                                             table.partial.mode + "; capture full logits");
   }
   if (!is_row_metric(metric) && entry.group != schema::MetricGroup::realised) {
-    return schema::fail(schema::ErrorCode::unsupported, name + " cannot be had from captures");
+    return schema::fail(schema::ErrorCode::unsupported, name + " cannot be measured from captures");
   }
   const bool tokens = entry.group == schema::MetricGroup::realised || metric == Metric::log_ratio ||
                       metric == Metric::logprob_train || metric == Metric::logprob_inf;
   if (tokens && !table.has_tokens) {
-    return schema::fail(
-        schema::ErrorCode::unsupported,
-        name + " needs the realised tokens, which these captures do not hold (tensor token_ids)");
+    return schema::fail(schema::ErrorCode::unsupported,
+                        name + " needs target tokens, which these captures do not hold (tensor token_ids)");
   }
   if (entry.needs_sampled_tokens && !table.sampled_by_inf()) {
     return schema::fail(

@@ -79,7 +79,7 @@ std::string floor_text(double size, const Floors& floors) {
 std::string none_text(const ScopeFigures& all, const Floors& floors) {
   const std::string size = size_text(all);
   if (size.empty())
-    return "Neither whole distributions nor realised tokens are known of any row, so no pattern can be "
+    return "Neither full distributions nor target tokens are known of any row, so no pattern can be "
            "found.";
   if (all.rows > 0 && all.rms == 0)
     return "The two captures have the same logits up to a constant in each row.";

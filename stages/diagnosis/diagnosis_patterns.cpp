@@ -133,7 +133,7 @@ bool look_for_finite_filter(const ScopeFigures& f, const Scope& scope, Diagnosis
   Suspicion& s = add_suspicion(out, Pattern::truncated_support, scope.text);
   say_filtered(s);
   s.because = fmt::format(
-      "K_inf gives {} of {} realised tokens a higher probability than K_train, by {} nats on average and "
+      "K_inf gives {} of {} target tokens a higher probability than K_train, by {} nats on average and "
       "never "
       "more than {}: what renormalising over the tokens that a filter keeps does",
       percent(share), count_text(c.tokens), figure(-f.log_ratio.mean()), figure(-f.log_ratio.min));
@@ -224,7 +224,7 @@ void look_for_weights(const ScopeFigures& f, bool from_position_0, Diagnosis& ou
     Suspicion& s = add_suspicion(out, Pattern::wrong_weights, "all sequences");
     s.looks_like = kWrongWeights;
     s.because = fmt::format(
-        "the log-ratios of {} realised tokens are {} nats in root mean square, far above what rounding "
+        "the log-ratios of {} target tokens are {} nats in root mean square, far above what rounding "
         "leaves",
         count_text(ratio.n), figure(size));
     s.next = kCompareWeights;

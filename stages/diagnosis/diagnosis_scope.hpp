@@ -16,7 +16,7 @@ namespace driftgate::stages {
 struct ScopeFigures {
   std::uint64_t sequences = 0, rows = 0;  ///< rows with full logits
   double tv = 0, kl = 0, flips = 0, overlap = 0, rms = 0, entropy = 0;
-  double abs_log_ratio = 0;  ///< mean over realised tokens
+  double abs_log_ratio = 0;  ///< mean over target tokens
   double entropy_gap = 0;    ///< mean abs(entropy_inf − entropy_train)
   double one_way = 0;        ///< share of rows whose entropy moved in the more frequent direction
   bool sharper = false;      ///< that direction is down

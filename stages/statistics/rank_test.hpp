@@ -11,7 +11,7 @@ struct RankTest {
   /// Of the pairs of one value inside and one outside, the share in which the one inside is larger; equal
   /// ones count half.
   double superiority = 0.5;
-  /// Of "both groups follow one law", small when those inside rank above.
+  /// Of the null hypothesis that both groups have the same distribution; small when those inside rank above.
   double p_value = 1;
 };
 

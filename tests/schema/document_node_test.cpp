@@ -36,12 +36,13 @@ TEST_CASE("what may not stand in a document is refused with line and column") {
       {"a: !!str 1\n", "found the tag \"tag:yaml.org,2002:str\""},
       {"a: !mine {b: 1}\n", "found the tag \"!mine\""},
       {"a: {<<: {b: 1}}\n", "f:1:5: found a merge key"},
-      {"a: 1\nb: 2\na: 3\n", "f:3:1: the key \"a\" stands twice in this mapping; it first stood on line 1"},
+      {"a: 1\nb: 2\na: 3\n",
+       "f:3:1: the key \"a\" appears twice in this mapping; it first appeared on line 1"},
       {"? [1]\n: 2\n", "found a list or mapping as a key"},
       {"- {~: 2}\n", "found an empty key"},
       {"a: 1\n---\nb: 2\n", "a second document follows"},
       {"a: 9007199254740992\n", "integers go up to 2^53 - 1"},
-      {"a: 1e999\n", "beyond what a double holds"},
+      {"a: 1e999\n", "beyond the range of a double"},
       {"a: .nan\n", "numbers must be finite"},
       {"a: -.inf\n", "numbers must be finite"},
       {"a: [1, 2\n", "this is not valid YAML"},
@@ -53,7 +54,7 @@ TEST_CASE("what may not stand in a document is refused with line and column") {
        "byte-order mark"},
       {"a: \"\xC0\x80\"\n", "f:1:5: this is not valid UTF-8"},
       {"a: 1\nb: \x01\n", "f:2:4: found the control character 0x01"},
-      {"{\"a\": 1, \"a\": 2}", "stands twice"},
+      {"{\"a\": 1, \"a\": 2}", "appears twice"},
       {"{\"a\": 1,\n \"b\"}", "f:2:5: "}};
   for (const auto& [text, expected] : cases) {
     CAPTURE(text);

@@ -69,8 +69,8 @@ TEST_CASE("numbers that are not finite become the strings of the measurement doc
 
 TEST_CASE("a document that breaks a rule is refused before it is built") {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"a":1,"a":2})", "stands twice"},
-      {R"([{"x":{"k":1,"k":1}}])", "stands twice"},
+      {R"({"a":1,"a":2})", "appears twice"},
+      {R"([{"x":{"k":1,"k":1}}])", "appears twice"},
       {"[9007199254740992]", "beyond 2^53"},
       {"[-9007199254740992]", "beyond 2^53"},
       {"[123456789012345678901234567890]", "beyond 2^53"},

@@ -38,7 +38,7 @@ TEST_CASE("a name that could be an option, a path upwards or a terminal sequence
   CHECK(mentions(refusal("a/../b"), "'.' at byte 3 cannot begin"));
   CHECK(mentions(refusal("/a"), "before the '/' at byte 1"));
   CHECK(mentions(refusal("a//b"), "before the '/' at byte 3"));
-  CHECK(mentions(refusal("a/"), "behind the last '/'"));
+  CHECK(mentions(refusal("a/"), "after the last '/'"));
   CHECK(mentions(refusal(std::string_view("a\0b", 3)), "the byte 0x00 at byte 2"));
   CHECK(mentions(refusal("a\nb"), "the byte 0x0a at byte 2"));
   CHECK(mentions(refusal("a b"), "the byte 0x20 at byte 2"));

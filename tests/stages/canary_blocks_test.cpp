@@ -49,7 +49,7 @@ TEST_CASE("single failures count once the incumbent was seen for twenty minutes,
   CHECK(verdict.approximate);
   CHECK(verdict.details.at("label_part") == 0);
   CHECK(verdict.details.at("history_s") == doctest::Approx(1'140).epsilon(0.01));
-  CHECK(verdict.message.find("only once the incumbent was seen for 1200 s") != std::string::npos);
+  CHECK(verdict.message.find("only once the incumbent has been observed for 1200 s") != std::string::npos);
   CHECK(verdict.message.find("0 of 30 blocks") != std::string::npos);
   for (int second = 0; second < 120; ++second) verdict = ratio_of(world.second(0.01));
   CAPTURE(verdict.message);
@@ -92,7 +92,7 @@ TEST_CASE("a stall of either arm stops the count of single failures for good, ov
     auto decision = world.second(0);
     CHECK(decision.action == CanaryAction::hold);
     CHECK(ratio_of(decision).details.at("label_part") == 0);
-    CHECK(ratio_of(decision).message.find("Failures come together in time") != std::string::npos);
+    CHECK(ratio_of(decision).message.find("Failures are clustered in time") != std::string::npos);
     auto restored = CanaryState::deserialise(world.contract, world.state.serialise());
     REQUIRE(restored);
     world.state = std::move(*restored);

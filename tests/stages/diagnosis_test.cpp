@@ -122,7 +122,7 @@ const Suspicion& first(const Diagnosis& diagnosis) {
   return diagnosis.suspicions.front();
 }
 
-/// Pairs of realised tokens: log_p normal about −2, changed by `log_q`.
+/// Pairs of target tokens: log_p normal about −2, changed by `log_q`.
 gpu::MeasurementTable realised(const std::function<double(double log_p, double noise)>& log_q) {
   std::mt19937_64 random(kSeed);
   std::normal_distribution<double> normal;
@@ -353,7 +353,7 @@ TEST_CASE("a filter that sets dropped tokens to minus infinity or a large number
   }
 }
 
-TEST_CASE("a filter on realised tokens alone makes K_inf likelier on all of them") {
+TEST_CASE("a filter on target tokens alone makes K_inf likelier on all of them") {
   std::mt19937_64 random(kSeed);
   std::uniform_real_distribution<double> kept(0.8, 0.99);
   const auto diagnosis = diagnose(realised([&](double p, double) { return p - std::log(kept(random)); }));

@@ -69,7 +69,7 @@ TEST_CASE("each value of band_retention is a mean of its own") {
   CHECK(retention(table, schema::Band::tokens_5pct, 0.9999).p_high > 0.05);
 }
 
-TEST_CASE("a retention needs realised tokens and says so") {
+TEST_CASE("a retention needs target tokens and says so") {
   auto table = realised(10, 8, 0);
   table.has_tokens = false;
   const auto test =

@@ -27,7 +27,7 @@ struct RouterLoss {
   std::string note{};  ///< the file that keeps this until it is recorded; empty: none
 };
 
-/// Requests that the router had begun and not answered to the end.
+/// Requests that the router had started and not answered completely.
 [[nodiscard]] std::uint64_t broken_requests(const RouterLoss& loss);
 /// Closed telemetry windows that no daemon had acknowledged.
 [[nodiscard]] std::uint64_t lost_windows(const RouterLoss& loss);

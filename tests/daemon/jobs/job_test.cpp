@@ -77,7 +77,7 @@ TEST_CASE("a damaged spec says that it is spec.json and what is wrong with it") 
       {with(spec_json(), "/limits/cpu_seconds", json::array()), "type must be number"},
       {with(spec_json(), "/payload", kGone), "key 'payload' not found"},
       {with(spec_json(), "/limits/cpu_seconds", 9'007'199'254'740'993), "beyond 2^53"},
-      {R"({"key":"a","key":"b"})", "stands twice"},
+      {R"({"key":"a","key":"b"})", "appears twice"},
       {std::string(R"({"key":")") + '\0' + R"("})", "NUL byte"},
       {"\xEF\xBB\xBF{}", "byte-order mark"},
       {std::string(40, '[') + std::string(40, ']'), "levels of nesting", ErrorCode::limit_exceeded},
