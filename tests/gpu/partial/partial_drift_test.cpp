@@ -352,5 +352,5 @@ TEST_CASE("partial captures are refused with the reason where full logits are ne
   const RowSink sink = [](std::uint64_t, std::span<const driftgate_row>) { return schema::Result<void>{}; };
   table = measure(*capture, *capture, nullptr, {}, {}, sink);
   REQUIRE_FALSE(table);
-  CHECK(table.error().message.find("capture logits") != std::string::npos);
+  CHECK(table.error().message.find("capture full logits") != std::string::npos);
 }
