@@ -97,7 +97,7 @@ TEST_CASE("a capture is not renamed over a pipe or a device") {
   CHECK(refused(pipe, {}, true) == ErrorCode::io);
   const auto writer = gpu::SafetensorsWriter::create(pipe, {}, {});
   REQUIRE_FALSE(writer);
-  CHECK(writer.error().message.find("no regular file") != std::string::npos);
+  CHECK(writer.error().message.find("not a regular file") != std::string::npos);
   CHECK(std::filesystem::is_fifo(pipe));
   CHECK_FALSE(std::filesystem::exists(pipe + ".partial"));
 }

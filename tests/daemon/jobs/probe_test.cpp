@@ -286,10 +286,10 @@ TEST_CASE("hostile scores are refused by the place of the fault or taken as unkn
   }
   CHECK(parse_logprobs(std::string((16u << 20) + 1, ' ')).error().code == ErrorCode::limit_exceeded);
   const auto odd =
-      parse_logprobs(echo("abcde", {"a", "b", "c", "d", "e"}, {"-1", true, json::array(), -9998.5, -9997}));
+      parse_logprobs(echo("abcde", {"a", "b", "c", "d", "e"}, {"-1", true, json::array(), -9999.5, -9998.5}));
   REQUIRE(odd);
   for (std::size_t i = 0; i < 4; ++i) CHECK(odd->logprobs[i] != odd->logprobs[i]);
-  CHECK(odd->logprobs[4] == -9997);
+  CHECK(odd->logprobs[4] == -9998.5);
   // Offsets of another number are no offsets, and one that is no integer is before every text.
   CHECK(parse_logprobs(
             R"({"choices":[{"logprobs":{"tokens":["a"],"token_logprobs":[-1],"text_offset":[0,1]}}]})")
