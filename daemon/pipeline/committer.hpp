@@ -13,8 +13,9 @@ namespace driftgate::pipeline {
 /// Evidence entries appended in one transaction, for those who listen.
 class Entries {
  public:
-  /// Appends the entry in `tx` and remembers its bytes; returns its sequence number.
-  schema::Result<std::int64_t> add(store::Tx& tx, const schema::EntryDraft& draft);
+  /// Appends the entry in `tx` and remembers its bytes; returns its sequence number. What was drafted earlier
+  /// than an entry before it gets that entry's time: the times of one transaction do not go back.
+  schema::Result<std::int64_t> add(store::Tx& tx, schema::EntryDraft draft);
   [[nodiscard]] const std::vector<Event>& events() const { return events_; }
   [[nodiscard]] std::int64_t last() const {
     return events_.empty() ? -1 : static_cast<std::int64_t>(events_.back().seq);
@@ -22,6 +23,7 @@ class Entries {
 
  private:
   std::vector<Event> events_;
+  std::int64_t latest_us_ = 0;
 };
 
 /// One transaction's work: rows and entries together. Runs on the writer thread, so it captures by value or

@@ -289,7 +289,7 @@ def a_full_disk_answers_507_and_serves_reads(world):
         check("before" in names, "a read was not served on a full disk")
         for path in ("/v1/evidence?limit=5", "/v1/evidence?kind=kernel_registered", "/v1/audit/sample?seed=dice"):
             world.api("GET", path, who="auditor", expect=200)
-        check("cannot be recorded" in world.daemon.tail(60_000), "the log does not say that a read could not be recorded")
+        check("the entry will be written once there is space" in world.daemon.tail(60_000), "the log does not say that a read could not be recorded")
         check(call(world.url + "/healthz").status == 200, "not healthy")
         world.daemon.kill()
     launch(world)
@@ -372,8 +372,10 @@ def clock_jumps_and_stands_still(world):
     end = world.promotion(promotion)
     check(end["state"] == "succeeded", f"the promotion ended as {end['state']}: {end['reason']}")
     check(load.stop()["failed"] == 0, "users noticed")
-    times = [e["time_us"] for e in world.entries(promotion=promotion)]
-    check(times == sorted(times), "entries of the promotion go back in time")
+    entries = world.entries(promotion=promotion)
+    back = [f"{e['seq']} ({e['kind']}) is {a['time_us'] - e['time_us']} us before {a['seq']} ({a['kind']})"
+            for a, e in zip(entries, entries[1:]) if e["time_us"] < a["time_us"]]
+    check(not back, f"entries of the promotion go back in time: {back}")
     tell("clock jumps", f"{count}: {steps} of a year, {frozen} of a clock that stands still; each step logged, the "
          f"promotion succeeded on the monotonic clock")
 
