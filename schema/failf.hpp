@@ -8,7 +8,7 @@
 
 namespace driftgate::schema {
 
-/// `fail` with a message that fmt formats.
+/// As `fail`, with a message that fmt formats.
 template <typename... Args>
 [[nodiscard]] std::unexpected<Error> failf(ErrorCode code, fmt::format_string<Args...> format,
                                            Args&&... args) {

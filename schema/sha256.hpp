@@ -14,8 +14,8 @@ namespace driftgate::schema {
 
 using Sha256Bytes = std::array<std::uint8_t, 32>;
 
-/// Incremental SHA-256 (FIPS 180-4) on OpenSSL's EVP with the digest fetched once per process. Move-only.
-/// After `finish` the object is ready for another message.
+/// Incremental SHA-256 (FIPS 180-4) by OpenSSL. Move-only. After `finish` the object is ready for another
+/// message.
 class Sha256 {
  public:
   Sha256();
@@ -35,22 +35,23 @@ class Sha256 {
 /// SHA-256 of `bytes` in one call.
 [[nodiscard]] Sha256Bytes sha256(std::string_view bytes);
 
-/// "sha256:" and 64 lower-case hex digits: how documents, blobs and manifests are named everywhere.
+/// "sha256:" and 64 lower-case hex digits, the form in which documents, blobs and manifests are named.
 [[nodiscard]] std::string digest_text(const Sha256Bytes& digest);
 
 /// `digest_text(sha256(bytes))`.
 [[nodiscard]] std::string sha256_digest(std::string_view bytes);
 
-/// The 32 bytes of "sha256:<64 lower-case hex digits>"; `invalid_argument` for anything else.
+/// The inverse of `digest_text`. Error: `invalid_argument`.
 [[nodiscard]] Result<Sha256Bytes> parse_digest(std::string_view text);
 
 /// Lower-case hex, two digits for each byte.
 [[nodiscard]] std::string to_hex(std::span<const std::uint8_t> bytes);
 
-/// The bytes of lower-case hex; `invalid_argument` for an odd length, upper case or another character.
+/// The bytes of lower-case hex. Error: `invalid_argument` for an odd length, upper case or any other
+/// character.
 [[nodiscard]] Result<std::string> from_hex(std::string_view hex);
 
-/// The bytes of a digest as a string of 32 chars, for storage.
+/// A view of the 32 bytes of a digest, for storage. It is valid as long as `digest` is.
 [[nodiscard]] std::string_view as_chars(const Sha256Bytes& digest);
 
 }  // namespace driftgate::schema

@@ -4,10 +4,10 @@
 
 namespace driftgate::schema {
 
-/// Reads a clause verdict, which stands in two encodings: a JSON document (schema/verdict.cpp) and the body
-/// of an evidence entry (daemon/evidence/verify/clause_verdict_of.cpp). `Members` reads one of them member by
-/// member and keeps the first fault: text, flag, count, number, seed, version, texts and numbers by name;
-/// refuse(name, why).
+/// Reads a clause verdict from either of its two encodings: a JSON document (schema/verdict.cpp) or the body
+/// of an evidence entry (daemon/evidence/verify/clause_verdict_of.cpp). `Members` reads one encoding member
+/// by member and keeps the first fault. It has the functions text, flag, count, number, seed, version, texts
+/// and numbers, each of which takes a member's name, and refuse(name, why).
 template <typename Members>
 [[nodiscard]] ClauseVerdict read_clause_verdict(Members& members) {
   ClauseVerdict verdict;

@@ -7,24 +7,26 @@
 
 namespace driftgate::schema {
 
-/// What a change does to what a checkpoint must show: `changed` where neither word would be true.
+/// The effect of a change on what a checkpoint must show. `changed`: neither stricter nor looser for certain.
+/// `added` and `removed`: a clause, or a setting outside the clauses, that only one contract has.
 enum class ChangeKind : std::uint8_t { stricter, looser, added, removed, changed };
 [[nodiscard]] std::string_view to_string(ChangeKind kind);
 
-/// One difference between two contracts. A clause that only one of them has is one change.
+/// One difference between two contracts. A clause that only one of them has is a single change.
 struct ContractChange {
   ChangeKind kind{};
   std::string where;          ///< "numerical.kl max", "stages.canary.bake", "escalation runtime.errors"
-  std::string before, after;  ///< as a person would write them; empty when absent
+  std::string before, after;  ///< the values as text; empty where the value is absent
 };
 
-/// What became stricter, looser, new or gone between `before` and `after`, in the order of the document.
-/// The name, description and owners are not compared: they demand nothing.
+/// The differences between two contracts: first the settings that `before` has, then those that only `after`
+/// has, then the clauses that were removed, then those that were added. Name, description and owners are not
+/// compared, since they demand nothing.
 [[nodiscard]] std::vector<ContractChange> contract_diff(const Contract& before, const Contract& after);
 
-/// Lines for a person, grouped by kind; "no difference in what is demanded" when there is none.
+/// The changes as lines of text, grouped by kind; "No difference in what is demanded." without any.
 [[nodiscard]] std::string to_text(const std::vector<ContractChange>& changes);
-/// [{"kind", "where", "before", "after"}].
+/// The changes as a canonical JSON array of objects with the members kind, where, before and after.
 [[nodiscard]] std::string to_json(const std::vector<ContractChange>& changes);
 
 }  // namespace driftgate::schema

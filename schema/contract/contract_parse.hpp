@@ -8,15 +8,15 @@
 #include "schema/contract/contract.hpp"
 #include "schema/document/fields.hpp"
 
-/// The parts of `parse_contract`, each for one part of the document. They record every fault and leave
-/// defaults where something was wrong.
+/// The parts of `parse_contract`. Each reads one part of the document into the contract, records every fault,
+/// and leaves the default where a value is wrong.
 namespace driftgate::schema::detail {
 
 inline constexpr std::size_t kMaxClausesPerFamily = 256;
 inline constexpr std::size_t kMaxCriticalSlices = 256;
 inline constexpr std::size_t kMaxDimensions = 16;
 inline constexpr std::size_t kMaxCanarySteps = 32;
-inline constexpr std::uint64_t kMaxApprovals = 16;  ///< people that one step may need
+inline constexpr std::uint64_t kMaxApprovals = 16;  ///< people whose approval one step may require
 inline constexpr std::size_t kMaxRules = 256;
 inline constexpr std::uint64_t kMaxMinSequences = 100'000'000;
 inline constexpr std::uint64_t kMaxCount = 1'000'000'000;
@@ -32,37 +32,41 @@ void parse_clauses(Fields& root, Contract& contract);  ///< after assumptions an
 void parse_stages(Fields& root, Contract& contract);
 void parse_escalation(Fields& root, Contract& contract);  ///< after clauses
 
-/// {dimension: value, …} with declared dimensions.
+/// Reads {dimension: value, …}, not empty, whose dimensions are all in `dimensions`.
 [[nodiscard]] std::optional<SliceWhere> read_where(const Cursor& at,
                                                    const std::vector<std::string>& dimensions);
 
-/// Why `max_delta`, the difference between the two kernels' figures of a metric, makes no sense for this
-/// subject; empty where it does: means of entropy_inf and logprob_inf, ece_drift, traffic.
+/// Why `max_delta`, the largest difference between the two kernels' figures, cannot limit this subject. Empty
+/// for means of entropy_inf and logprob_inf, for ece_drift and for metrics of traffic.
 [[nodiscard]] std::string why_no_delta(const MetricSubject& subject);
 
-/// Whether two runs of one kernel have a noise floor in this subject: a distance between kernels whose
-/// aggregate is a mean, a quantile or the largest value.
+/// Whether the subject has a noise floor: a distance between kernels whose aggregate is neither the sum nor
+/// the smallest value.
 [[nodiscard]] bool has_floor(const MetricSubject& subject);
-/// floor_multiple stands beside max, with floor_cap, which is at least max.
+/// Checks that floor_multiple is stated with `max` and floor_cap, and that floor_cap is at least `max`.
 void check_floor(Fields& fields, const Limits& limits);
-/// floor_multiple is for stages that read captures. After the clause's stages are known.
+/// Checks that a clause with floor_multiple is decided in stages that read captures. Call it once the
+/// clause's stages are known.
 void check_floor_stages(Fields& fields, const Clause& clause);
 
-/// `clip` and `over` of one clause. After its limits are known.
+/// Reads `clip` and `over` of a clause. Call it once the clause's limits are known.
 void read_means(Fields& fields, Clause& clause);
-/// Whether each mean can be decided as confidence.means says; what only registration refuses.
+/// Records a fault for each mean that cannot be decided as `confidence.means` asks. Only registration applies
+/// this rule (stored_contract.hpp).
 void check_means(const Contract& contract, std::vector<Fault>& faults);
 
-/// The limits of one clause, checked against what its subject measures.
+/// Reads the limits of a clause and checks that they fit its subject and the range of what it measures.
 [[nodiscard]] Limits read_limits(Fields& fields, const Subject& subject, const Contract& contract);
 
-/// Rules over the whole contract: limits that no kernel can meet together.
+/// Checks limits of different clauses that no kernel can meet together: a fault if both clauses are hard,
+/// else a warning.
 void check_joint_limits(const Contract& contract, std::vector<Fault>& faults, std::vector<Fault>& warnings);
-/// Clipped means without a limit on the share of sequences above the clip.
+/// Warns of clipped means without a clause on the share of sequences above the clip.
 void warn_clips(const Contract& contract, std::vector<Fault>& warnings);
-/// `min_sequences` that is under what a clause needs on a critical slice, or hides slices that could be decided.
+/// Warns where `min_sequences` is less than a clause needs on a critical slice, and where it is so large that
+/// slices which could be decided are never looked at.
 void warn_sizes(const Contract& contract, std::vector<Fault>& warnings);
-/// What lint says beyond faults.
+/// Adds all warnings of `contract lint`, except those of check_joint_limits.
 void warn(const Contract& contract, std::vector<Fault>& warnings);
 
 }  // namespace driftgate::schema::detail

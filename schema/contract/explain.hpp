@@ -9,41 +9,44 @@
 
 namespace driftgate::schema {
 
-/// What one clause demands in one stage.
+/// What one clause demands in one stage, and how much data it needs there.
 struct Demand {
   std::string clause;  ///< address
   Severity severity{};
   Requirement requirement{};
-  std::string words;  ///< "mean tv at most 0.02, on each critical slice"
+  std::string words;  ///< demand_text of the clause
   LeastN needs;
 };
 
+/// What a contract demands in one stage.
 struct StageDemands {
   Stage stage{};
-  std::vector<std::string> plan;  ///< how the stage runs, in sentences
-  std::vector<Demand> demands;    ///< empty: nothing demanded
+  std::vector<std::string> plan;  ///< how the stage runs, one sentence each
+  std::vector<Demand> demands;    ///< empty: nothing is demanded
 };
 
-/// What a contract demands, for a person (docs/design/contract.md, "Explain").
+/// What a contract demands, for people (docs/design/contract.md, "Explain").
 struct Explanation {
   std::string name, digest, train_kernel, inf_kernel;
   std::vector<StageDemands> stages;
-  /// docs/design/measurement.md, "Link 7: inversion": the largest span that keeps the reward tolerance over
-  /// max_tokens, 4ρ/((R_max − R_min)√T); only when reward, a reward clause and max_tokens are stated.
+  /// The largest logit span that keeps the reward tolerance ρ over T = max_tokens tokens, 4ρ/((R_max −
+  /// R_min)·√T), where ρ is the smallest `max` of the reward clauses (docs/design/measurement.md, "Link 7:
+  /// inversion"). Absent unless the contract states the reward's range, a reward clause and max_tokens.
   std::optional<double> largest_span;
-  /// Link 6: min(log(1 + c), −log(1 − c)), and what is left of it at the span the contract allows.
+  /// The room for a policy update under the PPO clip c, min(log(1 + c), −log(1 − c)), and what allowed_span
+  /// leaves of it (docs/design/measurement.md, "Link 6: clip budget").
   std::optional<double> clip_room, clip_room_left;
-  std::optional<double> allowed_span;    ///< largest limit of a logit_span clause
-  std::string allowed_span_clause;       ///< its address
-  std::vector<std::string> bound_chain;  ///< the same in sentences
-  std::vector<std::string> escalation;   ///< Π in sentences
+  std::optional<double> allowed_span;    ///< the largest `max` of a logit_span clause
+  std::string allowed_span_clause;       ///< the address of that clause
+  std::vector<std::string> bound_chain;  ///< the figures above in sentences
+  std::vector<std::string> escalation;   ///< the escalation rules in sentences
 };
 
 [[nodiscard]] Explanation explain(const Contract& contract);
 [[nodiscard]] std::string to_text(const Explanation& explanation);
 [[nodiscard]] std::string to_json(const Explanation& explanation);
 
-/// The demand of a clause in plain words.
+/// The demand of a clause in words, such as "sequence_mean of tv at most 0.02, on each critical slice".
 [[nodiscard]] std::string demand_text(const Clause& clause);
 
 }  // namespace driftgate::schema

@@ -9,53 +9,63 @@
 
 namespace driftgate::schema {
 
-/// A discrete share of events (flips, tokens out of the top k or of the clip range): seeing none of them is
-/// no proof that there are none, so a mean of them is decided by betting unless enough clusters have one.
+/// Whether the metric is a share of discrete events: greedy tokens that flip, tokens missing from the top k,
+/// tokens outside the PPO clip or outside a band. Resampling data with few events says little about how rare
+/// they are, so such means are decided by betting unless enough clusters have an event.
 [[nodiscard]] bool counts_events(Metric metric);
 
-/// The part of the range of a mean that its limit leaves to events: (max − low)/(high − low), where `high` is the
-/// clip or the metric's largest value; mirrored for `min`; of the largest difference for `max_delta`. Entropies
-/// end at ln V, taken with V = 150,000. Nothing where values have no largest one.
+/// The limit of a clause on a metric as a share of the range [low, high] of its values: (max − low)/(high −
+/// low) for `max`, (high − min)/(high − low) for `min`, max_delta/(high − low) for `max_delta`. `high` is the
+/// clip, else the end of the metric's range; for entropies ln V with V = 150,000. std::nullopt for other
+/// subjects and where values have no largest one.
 [[nodiscard]] std::optional<double> share_left(const Clause& clause);
 
-/// Does the search of `slices.discover` look at this clause: a statistical clause whose harm has a betting
-/// e-value, that is a `max` or `min` on a bounded mean or on a quantile, or an outcome?
+/// Whether `slices.discover` searches this clause: one of statistical-slice on an outcome, or with `max` or
+/// `min` and no noise floor on a quantile or on a mean of bounded values. Only these have an e-value of harm
+/// by betting.
 [[nodiscard]] bool discovery_searches(const Clause& clause);
 
-/// α_k of the k-th run of a fixed-data stage for one (checkpoint, kernel, contract): 6α/(π²k²), k ≥ 1.
+/// The level that the k-th run of a fixed-data stage spends for one (checkpoint, kernel, contract):
+/// 6α/(π²k²), k ≥ 1.
 [[nodiscard]] double spent_alpha_fixed(double alpha, std::uint32_t k);
-/// α·2^{−k} of the k-th attempt of a streaming stage, k ≥ 1.
+/// The level that the k-th attempt of a streaming stage spends: α·2^{−k}, k ≥ 1.
 [[nodiscard]] double spent_alpha_streaming(double alpha, std::uint32_t k);
 
-/// The least units with no event at all by which betting with cap 0.99 shows a mean in [0, 1] to be at
-/// most `tau` at level alpha: ln(1/α)/ln(1 + 0.99·τ/(1 − τ)). Nothing for τ ≤ 0.
+/// The least number of units with which betting with cap 0.99 proves a mean in [0, 1] to be at most `tau` at
+/// level alpha, if every value is 0: ⌈ln(1/α)/ln(1 + 0.99·τ/(1 − τ))⌉. std::nullopt for τ ≤ 0, and 1 for τ ≥
+/// 1.
 [[nodiscard]] std::optional<std::uint64_t> least_n_betting(double tau, double alpha);
-/// The same for the mixture over the caps ½ and 0.99 (absolute failure rate in the canary), when the
-/// e-value is the mean over `starts` planned starts of which the others stand at 1.
+/// The same for the canary's test of an absolute failure rate: the equal mixture of the caps ½ and 0.99, as
+/// the mean over `starts` planned starts of which only one runs and the others count as 1
+/// (docs/design/statistics.md, "Planned starts").
 [[nodiscard]] std::optional<std::uint64_t> least_n_betting_mixture(double tau, double alpha,
                                                                    std::uint32_t starts = 1);
-/// The least n whose Clopper–Pearson upper limit with no event, 1 − α^{1/n}, is at most `rate`.
+/// The least n whose upper Clopper–Pearson limit without any event, 1 − α^{1/n}, is at most `rate`.
+/// std::nullopt for rate ≤ 0, and 1 for rate ≥ 1.
 [[nodiscard]] std::optional<std::uint64_t> least_n_binomial(double rate, double alpha);
-/// The least n of paired outcomes that all agree whose lower limit −U_{α/2}(0/n) is above −margin.
+/// The least number of paired outcomes, all of which agree, that prove the difference to be above −margin:
+/// Clopper–Pearson limits at α/2 each.
 [[nodiscard]] std::optional<std::uint64_t> least_n_outcome(double margin, double alpha);
 
-/// What one clause needs in one stage before it can pass, in the best case (no event, no spread), at the
-/// α that the first run spends. `n` is absent when no amount of data is enough.
+/// How much data a clause needs in a stage before it can pass, in the best case (no event and no spread), at
+/// the level that the first run spends.
 struct LeastN {
   Stage stage{};
-  std::optional<std::uint64_t> n;
-  std::string unit;  ///< "sequences", "outcomes", "pairs", "sticky keys"
+  std::optional<std::uint64_t> n;  ///< absent: no amount of data is enough
+  std::string unit;                ///< "sequences", "outcomes", "pairs", "prompts" or "sticky keys"
   double alpha = 0;
-  std::string why;       ///< the method, in a few words
-  bool counted = false;  ///< a signal: looked at as it is, no confidence involved
+  std::string why;       ///< the method in a few words, or why no amount of data is enough
+  bool counted = false;  ///< an observability signal, which is compared with its limit and not tested
 };
+/// One entry for each stage that decides the clause.
 [[nodiscard]] std::vector<LeastN> least_n(const Clause& clause, const Contract& contract);
 
-/// Sequences of a slice below which the clause is not decided on it: its own `min_sequences`, else that of
-/// `slices`.
+/// The number of sequences below which the clause is not decided on a slice: its own `min_sequences`, else
+/// that of `slices`.
 [[nodiscard]] std::uint32_t min_sequences_of(const Clause& clause, const Contract& contract);
 
-/// `require` as written, or its default: no_harm for latency and for a max_ratio on a rate, else proof.
+/// `require` as stated, else the default: no_harm for latencies and for a `max_ratio` on a failure rate
+/// without a `max`, proof for everything else.
 [[nodiscard]] Requirement requirement_of(const Clause& clause);
 
 }  // namespace driftgate::schema

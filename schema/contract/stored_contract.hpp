@@ -6,9 +6,10 @@
 
 namespace driftgate::schema {
 
-/// Reads a contract that was registered: as parse_contract, except that what only registration refuses is no fault.
-/// A mean that no exact method decides (schema/contract/contract_means.hpp) was taken by earlier versions: promotions under
-/// such a contract go on, and its clause stays inconclusive and says why.
+/// Parses a contract that was registered. It differs from parse_contract in one rule: a mean that no exact
+/// method can decide (schema/contract/contract_means.hpp) is not a fault. Earlier versions accepted such
+/// contracts; promotions under them continue, and the verdict on such a clause is inconclusive and gives the
+/// reason.
 [[nodiscard]] ContractReport parse_stored_contract(std::string_view text, std::string_view name);
 
 }  // namespace driftgate::schema

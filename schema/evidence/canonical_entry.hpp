@@ -16,20 +16,22 @@
 
 namespace driftgate::schema {
 
+/// Limits of an entry (docs/design/evidence.md, "Canonical form").
 inline constexpr std::size_t kMaxEntryBytes = 65'535;
-inline constexpr std::size_t kMaxEntryDepth = 32;  ///< nested arrays and objects, the outermost included
+inline constexpr std::size_t kMaxEntryDepth = 32;  ///< nested arrays and objects, including the outermost
 inline constexpr std::int64_t kMaxEntryInteger = 9'007'199'254'740'991;  ///< 2^53 − 1
 
 /// A value of an evidence entry (docs/design/evidence.md, "Canonical form"): null, boolean, integer, UTF-8
-/// string, array or object. There is no floating-point value on purpose: a measured number is
-/// `EntryValue::measured(x)`, the object {"dec": shortest decimal, "hex": IEEE-754 bits}. Seeds and hashes of
-/// 64 bits do not fit an integer of an entry: write them as hex strings.
+/// string, array or object. A floating-point value cannot be stored directly: `EntryValue::measured(x)`
+/// stores x as the object {"dec": shortest decimal, "hex": IEEE-754 bits}. Numbers of 64 bits, such as seeds
+/// and hashes, do not fit an integer of an entry and are written as strings.
 class EntryValue {
  public:
   using Array = std::vector<EntryValue>;
   using Object = std::map<std::string, EntryValue, std::less<>>;
 
-  // Defined in entry_value.cpp: when it inlines them, g++ 12 warns falsely (-Wmaybe-uninitialized).
+  // These are defined in entry_value.cpp, because g++ 12 gives a false warning (-Wmaybe-uninitialized) where
+  // it inlines them.
   EntryValue();
   ~EntryValue();
   EntryValue(const EntryValue&);
@@ -47,7 +49,7 @@ class EntryValue {
   EntryValue(Object members) : value_(std::move(members)) {}
   EntryValue(double) = delete;
 
-  /// {"dec": number_text(value), "hex": number_hex(value)}
+  /// The object {"dec": number_text(value), "hex": number_hex(value)}.
   [[nodiscard]] static EntryValue measured(double value);
 
   [[nodiscard]] bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
@@ -56,9 +58,9 @@ class EntryValue {
   [[nodiscard]] const std::string* text() const { return std::get_if<std::string>(&value_); }
   [[nodiscard]] const Array* array() const { return std::get_if<Array>(&value_); }
   [[nodiscard]] const Object* object() const { return std::get_if<Object>(&value_); }
-  /// The double of a measured number; `invalid_document` for anything else.
+  /// The value of a measured number. Error: `invalid_document` for any other value.
   [[nodiscard]] Result<double> number() const;
-  /// The member of an object, or nullptr.
+  /// The member of an object; nullptr where it has none of this name, and for values that are not objects.
   [[nodiscard]] const EntryValue* find(std::string_view key) const;
 
   friend bool operator==(const EntryValue& a, const EntryValue& b);
@@ -67,7 +69,7 @@ class EntryValue {
   template <std::integral T>
   static std::int64_t clamped(T value) {
     if (std::cmp_greater(value, std::numeric_limits<std::int64_t>::max())) {
-      return std::numeric_limits<std::int64_t>::max();  // the writer refuses it by name
+      return std::numeric_limits<std::int64_t>::max();  // write_canonical refuses it
     }
     return static_cast<std::int64_t>(value);
   }
@@ -75,27 +77,28 @@ class EntryValue {
   std::variant<std::monostate, bool, std::int64_t, std::string, Array, Object> value_;
 };
 
-/// Of an object with the members "dec" and "hex" only, whether both are texts of the same number; true for
-/// every other object.
+/// For an object with exactly the members "dec" and "hex": whether both are texts of the same number. True
+/// for every other object.
 [[nodiscard]] bool measured_is_consistent(const EntryValue::Object& object);
 
-/// The canonical bytes of a value: no white space, members sorted by byte, keys `[a-z][a-z0-9_]{0,63}`,
-/// integers within ±(2^53 − 1), strings escaped as in RFC 8785 section 3.2.2.2 and valid UTF-8,
-/// at most kMaxEntryDepth deep and kMaxEntryBytes long. Errors: `invalid_document` or `limit_exceeded`,
-/// with a JSON pointer in `where`.
+/// The canonical bytes of a value: no white space; members sorted by byte; keys of the form
+/// `[a-z][a-z0-9_]{0,63}`; integers within ±(2^53 − 1); strings of valid UTF-8, escaped as in RFC 8785,
+/// section 3.2.2.2; at most kMaxEntryDepth levels and kMaxEntryBytes bytes. Errors, with a JSON pointer in
+/// `where`: `limit_exceeded` for depth and length, `invalid_document` for every other rule.
 [[nodiscard]] Result<std::string> write_canonical(const EntryValue& value);
 
-/// A part of a document that is put together without copying: an integer, a string or an object.
+/// A part of a document that is assembled without copying: an integer, a string or an object.
 using CanonicalPart = std::variant<std::int64_t, std::string_view, const EntryValue::Object*>;
 
-/// Appends the canonical bytes of a part that stands `depth` levels deep. `out` is the document so far, and
-/// its length counts. Errors of write_canonical, with a pointer from the part.
+/// Appends the canonical bytes of a part at nesting depth `depth` to the document `out`, whose length counts
+/// towards the limit. Errors as write_canonical; the JSON pointer is relative to the part.
 [[nodiscard]] Result<void> append_canonical(std::string& out, const CanonicalPart& part, std::size_t depth);
 
-/// Reads bytes that are exactly in canonical form and refuses everything else: white space, another order
-/// of keys, duplicate keys, fractions, -0, needless escapes, a BOM, invalid UTF-8, trailing bytes, an object
-/// {"dec", "hex"} whose two texts are not the same number. `where` is "byte N".
-/// For every accepted input, `write_canonical(*parse_canonical(bytes)) == bytes`.
+/// Reads bytes in canonical form and refuses all others: white space, unsorted or duplicate keys, fractions,
+/// -0, needless escapes, a byte-order mark, invalid UTF-8, trailing bytes, and an object {"dec", "hex"} whose
+/// texts are not the same number. For every input that is accepted, `write_canonical(*parse_canonical(bytes))
+/// == bytes`. Errors: `limit_exceeded` for an entry of more than kMaxEntryBytes, else `invalid_document` with
+/// "byte N" in `where`.
 [[nodiscard]] Result<EntryValue> parse_canonical(std::string_view bytes);
 
 }  // namespace driftgate::schema

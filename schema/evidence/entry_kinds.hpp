@@ -8,8 +8,8 @@
 
 namespace driftgate::schema {
 
-/// What a member of an entry's body may be. `measured` is {"dec", "hex"}; `structure` an object, or where
-/// names of its members are no keys of entries, a list of {"name", "value"}.
+/// The type of a member of an entry's body. `measured` is an object {"dec", "hex"}. `structure` is an object,
+/// or a list of objects {"name", "value"} where names of its members are not valid keys of entries.
 enum class EntryFieldType : std::uint8_t { text, integer, boolean, measured, structure, list, any };
 
 /// One member of the body of a kind of entry.
@@ -20,19 +20,21 @@ struct EntryField {
   std::string_view meaning;
 };
 
-/// The members of a kind's body, and a sentence on when it is written. A kind only ever gains optional
-/// members.
+/// A kind of entry: one sentence on when it is written, and the members of its body. Later versions may add
+/// optional members and change nothing else.
 struct EntryKindSpec {
   EvidenceKind kind = EvidenceKind::state_changed;
   std::string_view meaning;
   std::span<const EntryField> fields;
 };
+/// The description of a kind. Every kind has one.
 [[nodiscard]] const EntryKindSpec& entry_kind_spec(EvidenceKind kind);
 
-/// That an entry's body has the members of its kind, of their types; `invalid_document` names the first fault.
+/// Checks that the body has all required members of its kind and that each member of the kind has its type;
+/// further members are accepted. Error: `invalid_document`, with a pointer to the first fault in `where`.
 [[nodiscard]] Result<void> check_entry_kind(const EntryDraft& entry);
 
-/// The JSON Schema (2020-12) of entries of a kind: the envelope as it is, the body as the table says.
+/// The JSON Schema (2020-12) of entries of this kind, including the envelope.
 [[nodiscard]] std::string entry_json_schema(EvidenceKind kind);
 
 }  // namespace driftgate::schema

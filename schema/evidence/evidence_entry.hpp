@@ -11,7 +11,8 @@
 
 namespace driftgate::schema {
 
-/// What an entry of the log records (docs/design/evidence.md, "The log"). A kind is versioned, never changed.
+/// What an entry of the log records (docs/design/evidence.md, "The log"). The meaning of a kind never
+/// changes; entry_kinds.hpp has the members of each.
 enum class EvidenceKind : std::uint8_t {
   contract_registered,
   kernel_registered,
@@ -48,13 +49,13 @@ enum class EvidenceKind : std::uint8_t {
 inline constexpr std::size_t kEvidenceKinds = 30;
 
 [[nodiscard]] std::string_view to_string(EvidenceKind kind);
-/// `invalid_argument` with the name for an unknown kind.
+/// The kind of this name. Error: `invalid_argument` for an unknown name.
 [[nodiscard]] Result<EvidenceKind> parse_evidence_kind(std::string_view name);
 
-/// What an entry is about: the parts that are present. `stage` is a name of docs/design/pipeline.md, "The
-/// four stages" ("offline-numeric"), `checkpoint` and `contract` are digests ("sha256:…"), `attempt` counts
-/// from 1. `prior` is the seq of the newest earlier entry about the same promotion: the log writes it, so
-/// that who has some entries of a promotion sees whether one between them is missing.
+/// What an entry is about; only members that apply are present. `stage` is a name such as "offline-numeric"
+/// (docs/design/pipeline.md, "The four stages"), `checkpoint` and `contract` are digests ("sha256:…"), and
+/// `attempt` counts from 1. `prior` is the `seq` of the previous entry about the same promotion. The log sets
+/// it, so that a reader of some entries of a promotion notices if one between them is missing.
 struct EvidenceSubject {
   std::optional<std::string> model{};
   std::optional<std::string> promotion{};
@@ -66,9 +67,10 @@ struct EvidenceSubject {
   bool operator==(const EvidenceSubject&) const = default;
 };
 
-/// An entry before the log has given it a number. `time_us`: wall clock, µs since the epoch. `actor`: who did
-/// it: a token's name, or "driftgate" for the daemon itself. In `body`, the members "clause" and "verdict"
-/// (strings) are what queries by clause and verdict look at.
+/// An entry before the log has numbered it. `time_us` is the wall clock in microseconds since the epoch.
+/// `actor` is the name of the token that was used, or a reserved name (names.hpp), such as "driftgate" for
+/// the daemon itself. The members "clause" and "verdict" of `body`, both strings, are those that entries are
+/// searched by.
 struct EntryDraft {
   std::int64_t time_us = 0;
   EvidenceKind kind = EvidenceKind::state_changed;
@@ -77,20 +79,20 @@ struct EntryDraft {
   EntryValue::Object body{};
 };
 
-/// A decoded entry.
 struct Entry {
-  std::int64_t seq = 0;  ///< leaf index from 0
+  std::int64_t seq = 0;  ///< index of the leaf in the Merkle tree, from 0
   EntryDraft draft{};
 };
 
-/// The exact bytes of `{"actor":…,"body":…,"kind":…,"seq":…,"subject":…,"time_us":…,"v":1}`.
-/// Errors of write_canonical, and `invalid_argument` for a negative seq or time, or an empty actor.
+/// The canonical bytes of `{"actor":…,"body":…,"kind":…,"seq":…,"subject":…,"time_us":…,"v":1}`. Errors:
+/// those of write_canonical, and `invalid_argument` for a negative seq or time or an empty actor.
 [[nodiscard]] Result<std::string> encode_entry(std::int64_t seq, const EntryDraft& draft);
-/// The same with this `prior` in the subject, whatever the draft has.
+/// The same with this `prior` in place of the draft's.
 [[nodiscard]] Result<std::string> encode_entry(std::int64_t seq, const EntryDraft& draft,
                                                const std::optional<std::int64_t>& prior);
 
-/// Decodes and validates the bytes of an entry: canonical form, the seven members, their types and no others.
+/// Decodes an entry and checks that its bytes are canonical and have exactly the members above with their
+/// types. The body is not checked against the kind. Errors: those of parse_canonical, and `invalid_document`.
 [[nodiscard]] Result<Entry> decode_entry(std::string_view bytes);
 
 }  // namespace driftgate::schema
