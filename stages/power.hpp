@@ -9,34 +9,35 @@
 
 namespace driftgate::stages {
 
-/// The share of runs that a stated number of units is to pass.
+/// The share of simulated runs that must pass with the number of units that is returned.
 inline constexpr double kPowerWanted = 0.8;
-/// Rows of a sequence that the simulated quantile clauses assume.
+/// The number of rows of a simulated sequence, for quantile clauses.
 inline constexpr std::uint32_t kPowerRows = 64;
 
-/// How much data one clause takes in one stage when the truth is at half its limit, found by running the
-/// stage's own test on simulated data at the α that the first run spends. `n` is absent when `why_not` says
-/// why there is no such number.
+/// How much data a clause needs in one stage if the true figure is half its limit: found by running the
+/// stage's test on simulated data, at the level that the first run spends. Where `n` is absent, `why_not`
+/// gives the reason.
 struct ClausePower {
-  std::string clause;
+  std::string clause;  ///< address
   schema::Stage stage{};
   std::optional<std::uint64_t> n;
-  std::string unit;  ///< "sequences", "outcomes", "pairs", "sticky keys"; of each slice where there are some
+  std::string unit;  ///< "sequences", "outcomes", "pairs", "prompts" or "sticky keys"; of each slice, if any
   double alpha = 0;
-  std::string assumes;  ///< what the simulated data look like
+  std::string assumes;  ///< the distribution of the simulated data, in words
   std::string why_not;
 };
 
-/// For each clause and stage that needs a proof. Deterministic for a seed.
+/// One entry for each clause that needs a proof and each of its stages. The same seed gives the same result.
 [[nodiscard]] std::vector<ClausePower> power_at_half(const schema::Contract& contract, std::uint64_t seed);
 
-/// How long traffic of `requests_per_second` takes to bring `power.n` units, each request with a key of its
-/// own: through the mirror in shadow-runtime, at the share of each step in canary (the first step is the
-/// slowest). Nothing for captures.
+/// How long a number of units takes at one share of traffic.
 struct StepDuration {
   std::uint32_t share_bp = 0;
   double seconds = 0;
 };
+/// How long traffic of `requests_per_second`, each request with a sticky key of its own, takes to bring
+/// `power.n` units: through the mirror in shadow-runtime, and at the share of each step in the canary. Empty
+/// for stages that read captures.
 [[nodiscard]] std::vector<StepDuration> durations(const ClausePower& power, const schema::Contract& contract,
                                                   double requests_per_second);
 

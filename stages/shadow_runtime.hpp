@@ -12,51 +12,62 @@
 
 namespace driftgate::stages {
 
-/// How one side of a mirrored request ended. `excluded` is outside every denominator.
+/// How a request ended on one side. `excluded` requests are in no denominator, such as those that the client
+/// ended.
 enum class RequestOutcome : std::uint8_t { ok, failed, excluded };
 
-/// Latencies of one answer, as the router saw them; NaN where there is none.
+/// The latencies of one answer as the router measured them; NaN where there is none.
 struct Latencies {
   double ttft_ms = std::numeric_limits<double>::quiet_NaN();
   double inter_token_ms = std::numeric_limits<double>::quiet_NaN();
   double total_ms = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// One mirrored request with both answers.
+/// One mirrored request with the answers of the incumbent and the candidate.
 struct ShadowPair {
-  std::uint64_t order = 0;
-  std::uint64_t key_hash = 0;
-  std::string slice;  ///< canonical "domain=code;language=de"
+  std::uint64_t order = 0;     ///< order of routing
+  std::uint64_t key_hash = 0;  ///< hash of the sticky key
+  std::string slice;           ///< canonical text, "domain=code;language=de"
   RequestOutcome incumbent = RequestOutcome::ok, candidate = RequestOutcome::ok;
   Latencies incumbent_latency, candidate_latency;
-  bool has_logprobs = false;  ///< log-probabilities of the same tokens from both engines were obtained
-  /// Where the engines cannot rescore: tokens equal before the first difference, and tokens compared.
+  bool has_logprobs = false;  ///< both engines gave log-probabilities of the same tokens
+  /// Where the engines cannot rescore: the number of generated tokens before the first difference, and the
+  /// number of tokens that were compared.
   std::optional<std::uint32_t> equal_tokens, compared_tokens;
-  /// Where the contract asks for it: the candidate's greedy tokens for this prompt differ between batch 1
-  /// and batch N.
+  /// Where the contract asks for batch_variant_rate: whether the candidate's greedy tokens for this prompt
+  /// differ between batch 1 and batch N.
   std::optional<bool> batch_variant;
 };
 
-/// Which kernel stands on the train side of `realised`.
+/// The kernel that is on the train side of ShadowInputs::realised.
 enum class Reference : std::uint8_t { incumbent, train };
 
+/// What shadow-runtime decides on.
 struct ShadowInputs {
   StageInputs stage;
-  std::vector<ShadowPair> pairs;  ///< by `order`; the first of each key counts
-  /// Paired log-probabilities of the same tokens (`gpu::measure_target_tokens`); a sequence is one pair
-  /// and its `cluster` is the sticky key of that pair.
+  std::vector<ShadowPair> pairs;  ///< sorted by `order`; the first pair of each key counts
+  /// Log-probabilities of the same tokens by both engines (`gpu::measure_target_tokens`). A sequence is one
+  /// pair, and its `cluster` is the pair's sticky key.
   std::optional<gpu::MeasurementTable> realised;
   Reference reference = Reference::incumbent;
-  std::uint64_t logprobs_wanted = 0;  ///< requests whose log-probabilities were asked for
-  std::int64_t telemetry_age_ms = 0;  ///< age of the newest window when the stage ended
-  std::uint64_t mirror_skipped = 0;   ///< not mirrored: queue, body or token budget at its limit
-  bool can_rescore = true;            ///< both engines can teacher-force
+  std::uint64_t logprobs_wanted = 0;  ///< requests for which log-probabilities were requested
+  std::int64_t telemetry_age_ms = 0;  ///< age of the newest telemetry window at the end of the stage
+  /// Requests that were not mirrored because a limit of the mirror was reached.
+  std::uint64_t mirror_skipped = 0;
+  bool can_rescore = true;  ///< both engines can score given tokens
 };
 
-/// Decides the clauses whose stages include shadow-runtime (R and O by default) once, with fixed-data
-/// tests: error rates by Clopper–Pearson, latency quantiles by order statistics and mean latencies as
-/// geometric means by Student's t on the first request of each key, target-token clauses on all pairs,
-/// clustered by key, batch_variant_rate on the prompts that were asked alone and in a batch, one of each key.
+/// Decides the clauses whose stages include shadow-runtime (by default those of runtime and observability)
+/// once, by fixed-data tests.
+/// - error_rate: Clopper–Pearson limits, or paired outcomes for `max_delta`, on the first pair of each key.
+/// - latencies: order statistics for quantiles, Student's t on the logarithms for means, on the first pair of
+///   each key.
+/// - metrics of target tokens: all pairs, clustered by key.
+/// - batch_variant_rate: the prompts that were answered alone and in a batch, one for each key.
+///
+/// A clause that names critical slices is decided on each of them, where a violation must withstand Holm's
+/// procedure; any other clause is decided on all pairs. Never fails: what cannot be decided is inconclusive
+/// or an error, with the reason.
 [[nodiscard]] StageReport evaluate_shadow_runtime(const schema::Contract& contract,
                                                   const ShadowInputs& inputs);
 

@@ -6,13 +6,19 @@
 
 namespace driftgate::stages {
 
-/// Decides the clauses whose stages include statistical-slice (family S by default) on the table of the
-/// slice corpus: on the corpus, on each critical slice (each must pass at α; violated by Holm over
-/// clauses × slices) and on each monitored slice (harm by Holm at family level α; inconclusive ones are
-/// listed and do not block). Outcome clauses pair `correct_train` and `correct_inf` of the infos.
-/// Combinations of attributes are searched (`discover_slices`) and compared with the rest of the corpus
-/// (`compare_with_rest`) where the contract says so. Reports rank slices
-/// by excess, with their intervals, and name what the average hid.
+/// Decides the clauses whose stages include statistical-slice (by default the statistical ones) on the table
+/// of the slice corpus (docs/design/statistics.md, "Many slices").
+/// - A clause without `slices` is decided on the corpus.
+/// - Each critical slice must pass, at level α; a violation must withstand Holm's procedure over clauses ×
+///   slices.
+/// - Each monitored slice is tested for harm, by Holm's procedure at family level α. Inconclusive verdicts
+///   are listed and do not block.
+/// - Outcome clauses pair `correct_train` and `correct_inf` of the sequences.
+/// - If the contract has `slices.discover`, combinations of attributes are searched (`discover_slices`) and
+///   compared with the rest of the corpus (`compare_with_rest`).
+///
+/// The report ranks slices by excess and names those that the average hides. Never fails: what cannot be
+/// decided is inconclusive or an error, with the reason.
 [[nodiscard]] StageReport evaluate_statistical_slice(const schema::Contract& contract,
                                                      const gpu::MeasurementTable& table,
                                                      const StageInputs& inputs);

@@ -8,25 +8,31 @@
 
 namespace driftgate::stages {
 
-/// What a suggestion is made from.
+/// What a contract is suggested from. The tables are not owned.
 struct SuggestInputs {
   const gpu::MeasurementTable* table = nullptr;        ///< K_train against K_inf
-  const gpu::MeasurementTable* floor_train = nullptr;  ///< K_train against itself, re-batched; may be null
-  const gpu::MeasurementTable* floor_inf = nullptr;    ///< K_inf at batch 1 and N; may be null
+  /// K_train against itself at another batch size; may be null.
+  const gpu::MeasurementTable* floor_train = nullptr;
+  /// K_inf against itself at another batch size; may be null.
+  const gpu::MeasurementTable* floor_inf = nullptr;
   std::string name = "suggested";
-  double headroom = 2;  ///< limits stand at this multiple of the measured upper limit; > 1
-  double alpha = 0.05;  ///< of the limits that the suggestion is made from
-  std::string sources;  ///< how the captures were named, for the comment at the top
+  double headroom = 2;  ///< a limit is this multiple of the measured upper limit; > 1
+  double alpha = 0.05;  ///< level of the confidence limits
+  std::string sources;  ///< names of the captures, for the comment at the top
 };
 
-/// A contract as YAML to review. Means are over sequences and exact: limits stand at `headroom` times the upper
-/// confidence limit of the mean, each sequence counting as at most a clip above all that were seen (`headroom` times
-/// the largest, 12.5 times the mean), rounded up to two digits and so never below what the same data can prove.
-/// Beside each clip stands the quantile clause over sequences at it: p97, or the outermost of p95 and p90 that the
-/// corpus, or its largest slice, has sequences enough for. Measured figures, floors and reasons stand in comments.
-/// Every slice dimension of the corpus is declared and monitored, from as many sequences on as that quantile takes.
-/// The text parses without faults. Errors: `invalid_argument` for a headroom of 1 or less, `unsupported` when the
-/// captures have non-finite logits (no limit would be honest).
+/// A contract as YAML, to be reviewed. It parses without faults; measured figures, floors and reasons are in
+/// comments.
+/// - Means are over sequences and exact. A limit is `headroom` times the upper confidence limit of the mean,
+///   rounded up to two digits.
+/// - Each sequence counts as at most a clip: the larger of `headroom` times the largest mean of a sequence
+///   and 12.5 times the mean of all. A quantile clause over sequences limits the share above it: p97, or p95
+///   or p90 if the corpus, or its largest slice, has too few sequences for that.
+/// - Every slice dimension of the corpus is declared (at most 16) and monitored; `min_sequences` is what that
+///   quantile needs.
+///
+/// Errors: `invalid_argument` for a headroom of 1 or less, `unsupported` if the captures have non-finite
+/// logits, from which no limit can be made.
 [[nodiscard]] schema::Result<std::string> suggest_contract(const SuggestInputs& inputs);
 
 }  // namespace driftgate::stages

@@ -16,110 +16,115 @@
 
 namespace driftgate::stages {
 
-/// Most sticky keys that one canary remembers; further unseen keys are not counted, and the decision
-/// says so.
+/// The number of sticky keys that a canary remembers unless CanarySettings states another one. Once the limit
+/// is reached, requests of further keys are not counted, and the decision reports it.
 inline constexpr std::size_t kDefaultMaxKeys = 200'000;
 
+/// What a canary needs besides its contract.
 struct CanarySettings {
-  std::uint32_t attempt = 1;  ///< k: the stage spends α·2^{−k} of each of the contract's levels
-  std::uint64_t seed = 0;
+  std::uint32_t attempt = 1;  ///< k, from 1: this attempt spends α·2^{−k} of each level of the contract
+  std::uint64_t seed = 0;     ///< selects which of the incumbent's keys the latencies are compared with
   std::size_t max_keys = kDefaultMaxKeys;
-  FailureHistory incumbent = {};  ///< what was seen of it before the canary
+  FailureHistory incumbent = {};  ///< the incumbent's failures before the canary began
 };
 
-/// Single failures are counted as evidence of harm only after the incumbent was observed for this long,
-/// seconds.
+/// The time in seconds for which the incumbent must have been observed before single failures count as
+/// evidence of harm (docs/design/statistics.md, "Dispersion of failures").
 inline constexpr double kLeastHistoryS = 1'200;
 
-/// The length of a block: the contract's `burst`, else three times the longest stall of the incumbent.
+/// The length of a block of time in ms: the contract's `burst`, else three times the longest stall of the
+/// incumbent, at least schema::kLeastBlockMs (docs/design/statistics.md, "Blocks of time").
 [[nodiscard]] std::int64_t block_ms(const schema::CanaryPlan& plan, const FailureHistory& incumbent);
 
-/// One request, in routing order.
+/// One request of a user.
 struct CanaryObservation {
-  std::uint64_t key_hash = 0;
-  bool keyless = false;
-  bool pinned = false;             ///< not counted by any test
-  bool candidate = false;          ///< the arm that was asked first
-  std::uint32_t candidate_bp = 0;  ///< configured share for its slice when it was routed
-  std::string slice;               ///< canonical "domain=code;language=de"
+  std::uint64_t key_hash = 0;  ///< hash of the sticky key
+  bool keyless = false;        ///< the request has no sticky key and counts as a key of its own
+  bool pinned = false;         ///< the request was pinned to a version; no test counts it
+  bool candidate = false;  ///< the candidate was asked first; a retry on the incumbent does not change this
+  std::uint32_t candidate_bp = 0;  ///< the candidate's configured share for this slice when it was routed
+  std::string slice;               ///< canonical text, "domain=code;language=de"
   RequestOutcome outcome = RequestOutcome::ok;
-  std::int64_t routed_us = 0;
+  std::int64_t routed_us = 0;  ///< time of routing by the router's clock, in µs
   Latencies latency;
-  std::uint32_t prompt_chars = 0;
+  std::uint32_t prompt_chars = 0;  ///< length of the prompt in characters
 };
 
-/// Where the ramp stands; kept by the caller, durable there.
+/// The position of the ramp, which the caller keeps and stores.
 struct CanaryContext {
   std::int64_t now_ms = 0;
-  std::uint32_t step = 0;            ///< index into the contract's steps; steps.size() = the bake
-  std::int64_t step_started_ms = 0;  ///< when the share of this step (or the bake) was read back as applied
-  std::int64_t telemetry_age_ms = 0;
-  bool paused = false;    ///< no weight increase; harm still acts
-  bool approved = false;  ///< this step's approval was given
-  /// O clauses as shadow-runtime decided them and how long ago: shadow_pairs and logprobs, which a canary,
-  /// that mirrors nothing, cannot count anew.
+  std::uint32_t step = 0;            ///< index of the contract's step; the number of steps means the bake
+  std::int64_t step_started_ms = 0;  ///< when the router was seen to apply the share of this step or the bake
+  std::int64_t telemetry_age_ms = 0;  ///< age of the newest telemetry window
+  bool paused = false;                ///< no share grows; harm is acted on as ever
+  bool approved = false;              ///< the approval of this step, or of finishing, was given
+  /// The verdicts of shadow-runtime on the signals shadow_pairs and logprobs, and their age in ms. A canary
+  /// mirrors nothing and cannot count them anew.
   std::vector<schema::ClauseVerdict> carried = {};
   std::int64_t carried_age_ms = 0;
 };
 
-/// What to do now. `advance` goes from step i to i + 1 and from the last step to the bake.
-/// A step with `approval: true` is left only with an approval: `wait_approval` says that all else is met; in
-/// the bake it says that only slices on the fallback kernel stand against finishing, which a person decides.
-/// `route_slice`, `fallback`, `restore_slice` and `restore` say that the route's fallback part changes as
-/// CanaryDecision::fallback_slices and all_to_fallback say, at `next_step` and `next_share_bp`. `block` is a
-/// rollback after which this checkpoint and kernel may not be promoted again under the contract.
+/// What to do now. `wait_approval`: at a step with `approval: true`, everything but the approval is met; in
+/// the bake, everything is met but slices are on the fallback kernel, and a person decides whether to finish.
 enum class CanaryAction : std::uint8_t {
-  hold,
-  advance,
-  wait_approval,
-  freeze,
-  step_back,
-  rollback,
-  finish,
-  inconclusive,
-  revert,
-  route_slice,
-  restore_slice,
-  fallback,
-  restore,
-  block,
+  hold,           ///< nothing changes
+  advance,        ///< go to the next step, or from the last step to the bake
+  wait_approval,  ///< an approval is missing
+  freeze,         ///< the share must not grow
+  step_back,      ///< go back to the previous step
+  rollback,       ///< end the canary with 0% traffic: the candidate is rejected
+  finish,         ///< the bake is over and the candidate succeeds
+  inconclusive,   ///< end the step undecided: it has reached max_duration or max_exposure
+  revert,         ///< give the candidate 0% traffic, since telemetry is older than revert_after
+  route_slice,    ///< further slices go to the fallback kernel
+  restore_slice,  ///< slices come back from the fallback kernel, on probation
+  fallback,       ///< all of the candidate's traffic goes to the fallback kernel
+  restore,        ///< all traffic comes back from the fallback kernel, on probation
+  block,          ///< roll back; the checkpoint and kernel are not to be promoted again under this contract
 };
 [[nodiscard]] std::string_view to_string(CanaryAction action);
 
+/// The result of one evaluation of a canary.
 struct CanaryDecision {
   CanaryAction action = CanaryAction::hold;
-  schema::Verdict verdict = schema::Verdict::inconclusive;  ///< of the stage as it stands
-  std::vector<schema::ClauseVerdict> verdicts;              ///< with e-values
-  EscalationDecision escalation;  ///< new orders, or what still stands while clauses recover
-  /// Slices whose requests go to the fallback kernel from now on: all of them, sorted. Every route that this
-  /// decision leads to carries them (SliceWeight::to_fallback) and `all_to_fallback`, whatever the action.
+  schema::Verdict verdict = schema::Verdict::inconclusive;  ///< the present verdict of the stage
+  std::vector<schema::ClauseVerdict> verdicts;              ///< one for each test, with its e-values
+  EscalationDecision escalation;  ///< the new orders; without any, the orders that have not ended
+  /// All slices whose requests go to the fallback kernel from now on, sorted. Every route that follows from
+  /// this decision must apply `fallback_slices` and `all_to_fallback`, whatever the action is.
   std::vector<schema::SliceWhere> fallback_slices;
-  bool all_to_fallback = false;
-  bool sample = false;  ///< a sample order stands: raise the share that is logged and mirrored
-  std::vector<EscalationOrder> notices;    ///< log, notify and sample orders, each once when it is given
-  std::vector<EscalationOrder> recovered;  ///< orders that end with this decision
-  bool advance_proven = false;             ///< every clause that needs a proof has one
-  bool split_alarm = false;  ///< the observed split is not the configured one: the measurement is broken
-  bool keys_full = false;    ///< the set of remembered keys is at its limit
-  std::vector<std::string> reasons;                      ///< plain sentences, the decisive one first
-  std::uint64_t exposed_requests = 0, exposed_keys = 0;  ///< served by the candidate in this stage
+  bool all_to_fallback = false;  ///< all of the candidate's traffic goes to the fallback kernel
+  bool sample = false;           ///< an order to sample is in force: requests are mirrored to the candidate
+  /// New orders of the kinds log, notify and sample; each is listed once.
+  std::vector<EscalationOrder> notices;
+  std::vector<EscalationOrder> recovered;  ///< the orders that end with this decision
+  bool advance_proven = false;       ///< every clause that must be proven before the ramp goes on is proven
+  bool split_alarm = false;          ///< the split differs from the configured one: the measurement is broken
+  bool keys_full = false;            ///< the limit of remembered keys was reached
+  std::vector<std::string> reasons;  ///< sentences, the decisive one first
+  std::uint64_t exposed_requests = 0, exposed_keys = 0;  ///< served by the candidate in this canary
   std::uint64_t failed_keys_candidate = 0, failed_requests_candidate = 0, failed_requests_incumbent = 0;
-  std::uint64_t keys_in_step = 0;  ///< new candidate keys since the step began
-  double split_e_value = 1;
-  std::optional<std::int64_t> first_failure_us;  ///< routing time of the candidate's first failure
-  std::uint32_t next_share_bp = 0;  ///< for advance and step_back: the share to apply, holdback respected
-  std::uint32_t next_step = 0;      ///< for advance and step_back
+  std::uint64_t keys_in_step = 0;  ///< keys that the candidate served for the first time since the step began
+  double split_e_value = 1;        ///< of the traffic split guard (split_guard.hpp)
+  /// When the first request that the candidate failed was routed.
+  std::optional<std::int64_t> first_failure_us;
+  std::uint32_t next_share_bp = 0;  ///< the share to apply, with the holdback kept
+  std::uint32_t next_step = 0;  ///< the step after this decision: another one for advance and step_back only
 };
 
-/// The stream state of one canary attempt: log-wealths, counts and the hashed keys already seen
-/// (docs/design/statistics.md, "State of a stream"). Serialise it in the transaction of the decision; a
-/// restart deserialises it and goes on, with identical decisions. Not thread-safe.
+/// The tests of one attempt at a canary: log-wealths, counts and hashed keys already seen
+/// (docs/design/statistics.md, "State of a stream"). Store the serialised state in the transaction of the
+/// decision that it led to; a state that was read back makes the same decisions as the original. Not
+/// thread-safe.
 class CanaryState {
  public:
-  /// Fails when the contract has no canary plan or a clause that a canary cannot evaluate.
+  /// Errors: `invalid_argument` if the contract has no canary steps, `unsupported` if it has a clause that a
+  /// canary cannot evaluate.
   [[nodiscard]] static schema::Result<CanaryState> create(const schema::Contract& contract,
                                                           const CanarySettings& settings);
-  /// Fails (`corrupt`) when `text` is damaged, and (`conflict`) when it belongs to another contract.
+  /// Reads what serialise wrote. Errors: those of create; `corrupt` for text that is damaged or does not fit
+  /// the clauses of the contract; `conflict` for the state of another contract; `unsupported` for that of
+  /// another version of the program.
   [[nodiscard]] static schema::Result<CanaryState> deserialise(const schema::Contract& contract,
                                                                std::string_view text);
   [[nodiscard]] std::string serialise() const;
@@ -128,17 +133,21 @@ class CanaryState {
   CanaryState& operator=(CanaryState&&) noexcept;
   ~CanaryState();
 
-  /// A step or the bake (step = number of steps) begins: starts its processes if they never ran and
-  /// counts keys of this step from zero. Call it once the share was read back.
+  /// Begins a step, or the bake if `step` is the number of steps: starts the processes that are planned for
+  /// it unless they have run before, begins a new block of time and sets keys_in_step to 0. Call it once the
+  /// router was seen to apply the share.
   void begin_step(std::uint32_t step);
-  /// False when this window was counted before: replay is idempotent. Call before its observations.
+  /// Registers a telemetry window; call it before the window's observations. False if the window was counted
+  /// before, and must be skipped: this makes replaying windows idempotent.
   [[nodiscard]] bool begin_window(std::string_view router_id, std::uint64_t number);
-  /// One request, in routing order.
+  /// Counts one request. Requests come in the order in which they were routed.
   void observe(const CanaryObservation& observation);
-  /// One tick. Not const: freezes, dwell times and fresh processes after an action are state.
+  /// Evaluates all clauses. Not const, since a decision changes the state: orders begin and end, and tests
+  /// begin afresh after an order.
   [[nodiscard]] CanaryDecision decide(const CanaryContext& context);
 
-  /// The share of a step with the holdback kept.
+  /// The share of a step (of the last one for the bake) in basis points, reduced where the holdback demands
+  /// it.
   [[nodiscard]] std::uint32_t share_of_step(std::uint32_t step) const;
 
  private:

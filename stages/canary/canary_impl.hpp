@@ -13,40 +13,44 @@
 
 namespace driftgate::stages {
 
-/// Router processes whose newest window number is remembered; older ones are forgotten first.
+/// The number of router processes whose newest window number is remembered. The one that was heard of least
+/// recently is forgotten first.
 inline constexpr std::size_t kMaxRouters = 64;
-/// Times that traffic is given back from the fallback kernel to try the candidate again; each time the dwell
-/// doubles, and after the last it stays there.
+/// How often traffic is given back from the fallback kernel to try the candidate again. The dwell doubles
+/// each time; after another violation the traffic stays on the fallback kernel.
 inline constexpr std::uint32_t kMaxProbations = 3;
 
-/// What is known of a sticky key: a bit for each thing that counts once.
+/// What has been counted for a sticky key, each thing at most once.
 enum KeyBit : std::uint8_t {
-  kKeySeen = 1,
-  kKeyCandidate = 2,
-  kKeyFailed = 4,
-  kKeyLatency = 8,
-  kKeyCounted = 16
+  kKeySeen = 1,       ///< in the split guard
+  kKeyCandidate = 2,  ///< a request that the candidate served
+  kKeyFailed = 4,     ///< a failure, on either arm
+  kKeyLatency = 8,    ///< a latency
+  kKeyCounted = 16    ///< a first request, on either arm
 };
 
 struct CanaryState::Impl {
-  /// What goes to the fallback kernel, sorted.
+  /// What goes to the fallback kernel. `slices` is sorted.
   struct Routing {
     std::vector<schema::SliceWhere> slices;
     bool all = false;
     bool operator==(const Routing&) const = default;
   };
-  /// A verdict of this decision and the stream that made it.
+  /// A verdict of this decision and the stream that it is from.
   struct Judged {
     schema::ClauseVerdict verdict;
     const WatchedClause* watched = nullptr;
-    const RateStream* rate = nullptr;  ///< where failures are counted
-    bool set_aside = false;            ///< another verdict's order answers it
-    bool held = false;                 ///< an order on it stands already
+    /// The stream with the counts of failures; null for latencies and signals.
+    const RateStream* rate = nullptr;
+    /// The verdict orders nothing, since the order on another verdict takes care of it.
+    bool set_aside = false;
+    /// The verdict orders nothing new: an order on it is in force, or it was carried over.
+    bool held = false;
 
     [[nodiscard]] bool is_fresh() const { return !set_aside && !held; }
   };
 
-  // Of the contract and the settings; not serialised except for what must agree.
+  // From the contract and the settings. Serialised only as far as needed to check and restore them.
   std::string contract_digest;
   schema::CanaryPlan plan;
   schema::Escalation escalation;
@@ -56,23 +60,23 @@ struct CanaryState::Impl {
   CanaryScopes scopes;
   std::uint32_t strata = 1;
 
-  // The stream state.
-  std::uint32_t started = 0;  ///< steps begun at least once
+  // The state of the streams.
+  std::uint32_t started = 0;  ///< the number of steps, with the bake, that have begun
   std::vector<RateStream> rates;
   std::vector<LatencyStream> latencies;
   std::vector<SignalStream> signals;
-  std::vector<schema::SliceWhere> found;  ///< slices found in traffic, in order
-  bool found_full = false;                ///< a further one was not watched
+  std::vector<schema::SliceWhere> found;  ///< slices found in traffic, in the order of discovery
+  bool found_full = false;                ///< a further slice was found and is not watched
   SplitGuard split;
-  FailureHistory incumbent, candidate;  ///< of this canary, the incumbent's from before it on
-  bool dependent = false;  ///< failures of an arm come together: single ones no longer count as evidence
-  std::unordered_map<std::uint64_t, std::uint8_t> keys;
-  std::vector<std::pair<std::string, std::uint64_t>> windows;  ///< newest last
-  std::vector<std::string> noticed;                            ///< notices that were given and still stand
+  FailureHistory incumbent, candidate;  ///< of this canary; that of the incumbent includes the time before it
+  bool dependent = false;  ///< failures of an arm cluster in time, so that single failures no longer count
+  std::unordered_map<std::uint64_t, std::uint8_t> keys;        ///< KeyBit bits by the hash of the key
+  std::vector<std::pair<std::string, std::uint64_t>> windows;  ///< newest window of each router, newest last
+  std::vector<std::string> noticed;  ///< notices that were given for violations which have not ended
   std::uint64_t exposed_requests = 0, exposed_keys = 0, keys_in_step = 0, uncounted_keys = 0;
   std::uint64_t failed_keys_candidate = 0, failed_requests_candidate = 0, failed_requests_incumbent = 0;
   std::uint64_t windows_read = 0;
-  std::int64_t first_failure_us = 0;  ///< 0 = none
+  std::int64_t first_failure_us = 0;  ///< 0: none
 
   // canary.cpp
   void add_stream(const schema::Clause& clause, const schema::SliceWhere& where, schema::SliceRole role,
@@ -86,7 +90,7 @@ struct CanaryState::Impl {
   void observe_latency(const CanaryObservation& observation, const schema::SliceWhere& slice);
   [[nodiscard]] std::uint32_t share_of(std::uint32_t step) const;
 
-  // canary_judge.cpp: what the numbers say
+  // canary_judge.cpp: verdicts from the numbers
   [[nodiscard]] RatioContext ratio_context() const;
   [[nodiscard]] std::vector<Judged> collect(const CanaryContext& context, CanaryDecision& decision);
   [[nodiscard]] bool ordered_to_route(const schema::ClauseVerdict& verdict) const;
@@ -97,7 +101,7 @@ struct CanaryState::Impl {
   void set_aside_wide_slices(std::vector<Judged>& judged) const;
   void explain_by_slices(std::vector<Judged>& judged) const;
 
-  // canary_trips.cpp: what was ordered and has not recovered
+  // canary_trips.cpp: orders that have not ended
   [[nodiscard]] Routing routing() const;
   [[nodiscard]] bool inside_fallback(const schema::SliceWhere& where) const;
   void follow_trips(const CanaryContext& context, std::vector<Judged>& judged, CanaryDecision& decision);

@@ -8,39 +8,45 @@
 
 namespace driftgate::stages {
 
-/// Slices found in traffic that one canary watches for harm, at most; further ones count in all traffic only.
+/// The number of slices found in traffic that a canary tests for harm. Requests of further slices count in
+/// the tests on all traffic only.
 inline constexpr std::uint32_t kMaxWatchedSlices = 16;
 
-/// Parts of a test on all traffic: what ends a canary has more of the level than what only freezes it.
+/// The weight of a test on all traffic when α_harm is divided (CanaryLevels::whole_parts). A hard clause,
+/// whose violation may end the canary, has kHardParts times the weight of a soft one.
 inline constexpr std::uint32_t kHardParts = 4;
 [[nodiscard]] constexpr std::uint32_t harm_parts(schema::Severity severity) {
   return severity == schema::Severity::hard ? kHardParts : 1;
 }
 
-/// A clause and one slice that it is watched on; the empty slice is all traffic.
+/// A clause and the slice that it is tested on; the empty slice is all traffic.
 struct CanaryScope {
   schema::Clause clause;
   schema::SliceWhere where;
   schema::SliceRole role = schema::SliceRole::corpus;
-  bool defers_to_slices =
-      false;  ///< on all traffic, and slices that violate the clause are to be routed away
+  /// On all traffic, for a clause that an escalation rule with route_slice matches: harm that such slices
+  /// account for is left to the tests on them (docs/canary.md, "Slices").
+  bool defers_to_slices = false;
 };
 
-/// What a canary watches: fixed by the contract before any traffic, so that every test has its part of α.
+/// Everything that a canary tests. It follows from the contract before any traffic, so that each test has a
+/// fixed part of α_harm.
 struct CanaryScopes {
   std::vector<CanaryScope> planned;
-  std::vector<schema::Clause> found;  ///< clauses that also watch each single value found in traffic
-  std::vector<schema::Clause> signals;
-  std::vector<std::string> dimensions;  ///< of slices to be found
+  std::vector<schema::Clause> found;    ///< clauses that are also tested on slices found in traffic
+  std::vector<schema::Clause> signals;  ///< clauses on observability signals
+  std::vector<std::string> dimensions;  ///< the dimensions whose values are looked for in traffic
   std::vector<schema::SliceWhere> critical;
-  std::uint32_t whole_parts = 0, slice_tests = 0;  ///< as CanaryLevels has them
+  std::uint32_t whole_parts = 0, slice_tests = 0;  ///< see CanaryLevels (canary_streams.hpp)
 };
 
-/// A clause is watched on all traffic, or on each critical slice when it names these; on slices found in
-/// traffic (single values of declared dimensions) when it names monitored ones. A rule of Π with a slice
-/// makes the clauses that it matches watch that slice too, and with `slice: any` the critical slices and
-/// those found; on what only a rule or the role monitored asks for, harm is looked for and no proof is
-/// wanted. Fails when a canary cannot evaluate a clause.
+/// The tests of a canary under this contract. A clause is tested on each critical slice if its `slices` name
+/// these, else on all traffic. It is also tested for harm, without a need for proof, on
+/// - each single value of a declared dimension that traffic shows, if its `slices` name monitored ones;
+/// - the slice of each escalation rule that matches it and has a slice;
+/// - the critical slices and the values found in traffic, if such a rule says `slice: any`.
+///
+/// Error: `unsupported` for a clause that a canary cannot evaluate.
 [[nodiscard]] schema::Result<CanaryScopes> canary_scopes(const schema::Contract& contract);
 
 }  // namespace driftgate::stages

@@ -22,111 +22,126 @@ namespace driftgate::stages {
 
 struct WatchedClause;
 
-/// What a canary's clause streams share: levels that are actually spent.
+/// The significance levels of one attempt at a canary, which all of its tests share.
 struct CanaryLevels {
-  double alpha_harm = 0;  ///< of the promotion, this attempt
-  double alpha_advance = 0;
-  /// Parts that the harm tests on all traffic have, over all clauses and limits: kHardParts
-  /// (canary_scopes.hpp) where the clause is hard, one where it is soft. They share half of α_harm by them;
-  /// the tests on slices share the other half equally, places for slices that are found in traffic counted
-  /// whether they are taken or not. Where there are none of one kind the other has all of it.
+  double alpha_harm = 0;     ///< of all tests of harm together, in this attempt
+  double alpha_advance = 0;  ///< of each proof that a limit is kept
+  /// How α_harm is divided. Half of it belongs to the tests on all traffic, in proportion to their weights:
+  /// kHardParts (canary_scopes.hpp) for each limit of a hard clause, 1 for a soft one; `whole_parts` is the
+  /// sum of the weights. The other half is shared equally by the `slice_tests` tests on slices, which include
+  /// the places reserved for slices that may be found in traffic. If there are no tests of one kind, the
+  /// other kind has all of α_harm.
   std::uint32_t whole_parts = 0, slice_tests = 0;
-  std::uint64_t planned_keys = 0;  ///< of a step: where limits of means are to be tightest
-  std::int64_t block_us = 0;       ///< length of a block of time
+  std::uint64_t planned_keys = 0;  ///< keys of a step, at which the limits of means are tightest
+  std::int64_t block_us = 0;       ///< length of a block of time in µs
 
-  /// The part of α_harm of all tests on slices together, or of all those on all traffic.
+  /// The share of α_harm that belongs to all tests on slices together (`slices`), or to all tests on all
+  /// traffic.
   [[nodiscard]] double share_of(bool slices) const;
-  /// The e-value at which one test of this stream shows harm: 1/(α_harm·v), v its part at its level.
+  /// The e-value at which one test of this stream proves harm: 1/(α_harm·v), where v is the test's part of
+  /// α_harm times level_factor().
   [[nodiscard]] double harm_needed(const WatchedClause& watched) const;
 };
 
-/// Where a trip stands: waiting for clean windows, its traffic on the fallback kernel, or given back from
-/// there on probation.
+/// The state of a trip: the order is in force and waits for clean windows (`standing`), its traffic is on the
+/// fallback kernel (`on_fallback`), or that traffic was given back and is being tested (`probation`).
 enum class TripPhase : std::uint8_t { standing, on_fallback, probation };
 
-/// A clause that was violated and did not end the canary, until it recovered.
+/// An order on a violated clause that did not end the canary. It lasts until the clause has recovered
+/// (docs/canary.md, "Actions, and when they end").
 struct Trip {
-  std::int64_t at_ms = 0;
-  std::uint32_t clean_windows = 0;
-  std::uint64_t evidence_seen = 0;
+  std::int64_t at_ms = 0;           ///< when the present phase began
+  std::uint32_t clean_windows = 0;  ///< windows in a row without a sign of harm
+  std::uint64_t evidence_seen = 0;  ///< evidence() of the stream at the last window that was counted
   schema::Action action = schema::Action::freeze;
   TripPhase phase = TripPhase::standing;
-  std::string rule;
-  std::string message;
+  std::string rule;     ///< the escalation rule, or the default, that the order follows from
+  std::string message;  ///< the message of the violated verdict
 
-  /// The ramp waits while this stands; a slice on the fallback kernel lets the rest go on.
+  /// Whether the ramp must wait. It does not wait while a slice is on the fallback kernel, nor for an order
+  /// to sample.
   [[nodiscard]] bool holds_ramp() const;
 };
 
-/// Which clause on which slice, and its trips. After a trip fresh processes run at half the level of
-/// those before, so that recovering spends no more than was planned.
+/// A clause, the slice that it is tested on, and the order that is in force on it. After each order new
+/// processes begin at half of the previous level.
 struct WatchedClause {
   schema::Clause clause;
   schema::SliceWhere where;
   schema::SliceRole role = schema::SliceRole::corpus;
-  bool defers_to_slices = false;  ///< of all traffic: its slices are to be routed away, and come first
+  bool defers_to_slices = false;  ///< see CanaryScope
   std::optional<Trip> trip;
-  std::uint32_t rearms = 0;
-  std::uint32_t relapses = 0;  ///< times that its traffic was put on the fallback kernel
+  std::uint32_t rearms = 0;    ///< how often new processes have begun
+  std::uint32_t relapses = 0;  ///< how often its traffic was put on the fallback kernel
 
   [[nodiscard]] double level_factor() const;  ///< 2^{−rearms}
 };
 
-/// What a rate stream saw since its processes began.
+/// What a rate stream has counted since its processes began.
 struct RateCounts {
-  std::uint64_t all_keys = 0;                          ///< of both arms
-  std::uint64_t keys = 0, failed_keys = 0;             ///< of the candidate, one request of each key
-  std::uint64_t failures = 0, candidate_failures = 0;  ///< first failures of keys, by arm
-  std::uint64_t skipped = 0;                           ///< that were not evaluable
-  double expected_candidate = 0;                       ///< Σ f_{r_0}(1) over `failures`
+  std::uint64_t all_keys = 0;  ///< keys of both arms
+  /// The candidate's keys, and those whose first request with it failed.
+  std::uint64_t keys = 0, failed_keys = 0;
+  /// First failures of keys on either arm, and on the candidate.
+  std::uint64_t failures = 0, candidate_failures = 0;
+  std::uint64_t skipped = 0;      ///< first failures that were not evaluable as a ratio
+  double expected_candidate = 0;  ///< the expectation of candidate_failures at r₀ = max_ratio: Σ f_{r₀}(1)
 };
 
-/// What holds for the ratios of all streams of a canary.
+/// What the tests of `max_ratio` on failure rates have in common, whatever their clause and slice.
 struct RatioContext {
-  /// Whether single failures are counted as evidence of harm: the failures of neither arm are clustered in
-  /// time, and the incumbent was observed long enough to tell. Once clustering is seen, false to the end.
+  /// Whether single failures count as evidence of harm: failures cluster in time in neither arm, and the
+  /// incumbent was observed for kLeastHistoryS. Once clustering was seen it stays false.
   bool labels_count = false;
-  bool dependent = false;
-  double history_s = 0, longest_stall_s = 0;  ///< of the incumbent
-  double dispersion_incumbent = 1, dispersion_candidate = 1;
+  bool dependent = false;                     ///< failures of an arm cluster in time
+  double history_s = 0, longest_stall_s = 0;  ///< time of observation and longest stall of the incumbent
+  double dispersion_incumbent = 1, dispersion_candidate = 1;  ///< e-values of clustering
 };
 
-/// error_rate on one slice: the absolute betting process for `max`; for `max_ratio` the label e-process with
-/// kLabelPart of the limit's level and the test over blocks of time with the rest; the betting on the
-/// difference for `max_delta`. Each is the mean over the planned starts (every step and the bake), those not
-/// begun counting as 1; of a ratio the first start has half of the weight.
+/// The tests of error_rate on one slice (docs/design/statistics.md, "Absolute failure rate", "Single
+/// failures", "Blocks of time" and "Differences of failure rates").
+/// - `max`: betting on one request of each key.
+/// - `max_ratio`: the label e-process with kLabelPart of the limit's level, and the test over blocks of time
+///   with the rest.
+/// - `max_delta`: betting on the difference of the rates.
+///
+/// Each e-value is the mean over the planned starts (every step and the bake), where a start that has not
+/// begun counts as 1; for a ratio the first start has half of the weight ("Planned starts" there).
 class RateStream {
  public:
   static constexpr double kLabelPart = 0.6;
-  /// Where an arm has less than this share a ratio is not evaluable.
+  /// A ratio is not evaluable while the incumbent has less than this share.
   static constexpr double kLeastOtherShare = LabelProcess::kLeastOtherShare;
 
   RateStream(WatchedClause watched_clause, const CanaryLevels& levels, std::uint32_t starts)
       : watched(std::move(watched_clause)), levels_(levels), starts_(starts) {}
 
+  /// Begins the processes of the first `started` planned starts, except those that have begun. After `rearm`
+  /// or `restart` there is only one start.
   void open(std::uint32_t started);
-  void observe_key(bool failed);                                  ///< a candidate key's first counted request
-  void observe_first(bool candidate, bool failed, double share);  ///< a key's first counted request
-  void observe_failure(bool candidate, double share);             ///< a key's first failure
-  /// A request of a key that had not failed before; `failed` if it does now.
+  void observe_key(bool failed);  ///< the first request of a key that the candidate serves
+  void observe_first(bool candidate, bool failed, double share);  ///< the first request of a key
+  void observe_failure(bool candidate, double share);             ///< the first failure of a key
+  /// A request of a key that had not failed before. `share` is the candidate's configured share in [0, 1]
+  /// when the request was routed, here and above.
   void observe_at_risk(bool candidate, bool failed, double share, std::int64_t routed_us);
-  void end_block();  ///< a step begins: what comes now belongs to a new block
-  void rearm();                                                   ///< fresh processes at half the level
-  void restart();  ///< fresh processes at the same level; those before were not acted on
+  void end_block();  ///< ends the block of time: later requests belong to another one
+  void rearm();      ///< begins new processes at half the level
+  void restart();    ///< begins new processes at the same level; no order followed from those before
 
-  [[nodiscard]] double e_proof() const;        ///< of `max`
-  [[nodiscard]] double e_harm() const;         ///< of `max`
-  [[nodiscard]] double e_label() const;        ///< of `max_ratio`, from single failures
-  [[nodiscard]] double e_blocks() const;       ///< of `max_ratio`, from blocks of time
-  [[nodiscard]] double e_delta_proof() const;  ///< of `max_delta`
-  [[nodiscard]] double e_delta_harm() const;   ///< of `max_delta`
-  [[nodiscard]] std::uint64_t evidence() const;
-  [[nodiscard]] std::uint32_t tests() const;
+  [[nodiscard]] double e_proof() const;          ///< against "rate ≥ max"
+  [[nodiscard]] double e_harm() const;           ///< against "rate ≤ max"
+  [[nodiscard]] double e_label() const;          ///< against "ratio ≤ max_ratio", from single failures
+  [[nodiscard]] double e_blocks() const;         ///< against "ratio ≤ max_ratio", from blocks of time
+  [[nodiscard]] double e_delta_proof() const;    ///< against "difference ≥ max_delta"
+  [[nodiscard]] double e_delta_harm() const;     ///< against "difference ≤ max_delta"
+  [[nodiscard]] std::uint64_t evidence() const;  ///< the number of observations; it grows when there is news
+  [[nodiscard]] std::uint32_t tests() const;     ///< the number of limits of the clause
   [[nodiscard]] const RateCounts& counts() const { return counts_; }
-  /// One verdict for each limit of the clause.
+  /// Appends one verdict for each limit of the clause.
   void verdicts(std::uint64_t seed, const RatioContext& ratios,
                 std::vector<schema::ClauseVerdict>& out) const;
-  [[nodiscard]] bool clean() const;
+  [[nodiscard]] bool clean() const;  ///< there is no sign of harm: no e-value of harm is above 1
 
   [[nodiscard]] nlohmann::json to_json() const;
   void restore(const nlohmann::json& json);  ///< throws nlohmann::json::exception
@@ -145,29 +160,34 @@ class RateStream {
   std::vector<LabelProcess> label_;
   std::vector<BlockProcess> blocks_;
   std::vector<RateDifferenceProcess> difference_;
-  BlockCounts open_;  ///< the block that has not ended
-  std::int64_t open_index_ = 0;
+  BlockCounts open_;             ///< the block of time that has not ended
+  std::int64_t open_index_ = 0;  ///< its index: time of routing over the length of a block
   RateCounts counts_;
 };
 
-/// A latency on one slice against one limit (max, max_ratio or max_delta), by strata of prompt length:
-/// confidence sequences of a quantile, or of the geometric mean, of both arms, the baseline a pool of the
-/// candidate's size drawn from the incumbent's keys by hash.
+/// The test of a latency on one slice against one limit (`max`, `max_ratio` or `max_delta`), separately for
+/// each stratum of prompt length: confidence sequences of a quantile, or of the geometric mean, in each arm
+/// (docs/design/statistics.md, "Latency"). Relative limits compare the candidate with as many keys of the
+/// incumbent, which are drawn by the hash of the key.
 class LatencyStream {
  public:
   static constexpr std::uint32_t kMaxStrata = 16;
-  /// Above this share the incumbent's pool is smaller than the candidate's: nothing relative is evaluable.
+  /// Relative limits are not evaluable above this share of the candidate, in basis points: the incumbent has
+  /// fewer keys than the candidate there.
   static constexpr std::uint32_t kMaxShareBp = 5'000;
 
   LatencyStream(WatchedClause watched_clause, const CanaryLevels& levels, std::uint32_t strata);
 
+  /// The first good answer of a key. `value` in ms; `share_bp`: the candidate's configured share; `stratum`:
+  /// index of the prompt-length stratum; `key_uniform`: a hash of the key in [0, 1).
   void observe(bool candidate, double value, std::uint32_t share_bp, std::uint32_t stratum,
                double key_uniform);
-  void rearm();
-  void restart();
-  [[nodiscard]] std::uint64_t evidence() const;
+  void rearm();                                  ///< as in RateStream
+  void restart();                                ///< as in RateStream
+  [[nodiscard]] std::uint64_t evidence() const;  ///< the number of latencies of both arms
+  /// The worst verdict of all strata.
   [[nodiscard]] schema::ClauseVerdict verdict(std::uint64_t seed) const;
-  [[nodiscard]] bool clean() const;
+  [[nodiscard]] bool clean() const;  ///< not violated, and the estimate is within the limit
 
   [[nodiscard]] nlohmann::json to_json() const;
   void restore(const nlohmann::json& json);  ///< throws nlohmann::json::exception
@@ -175,7 +195,7 @@ class LatencyStream {
   WatchedClause watched;
 
  private:
-  /// One arm of one stratum; a clause on the mean fills `mean`, any other `quantiles`.
+  /// One arm of one stratum. `mean` is used for a clause on the mean, `quantiles` for one on a quantile.
   struct Arm {
     QuantileSequence quantiles;
     LogMeanSequence mean;
@@ -188,16 +208,18 @@ class LatencyStream {
 
   CanaryLevels levels_;
   std::uint32_t strata_;
-  std::optional<double> quantile_;                      ///< nothing for the mean
-  std::map<std::uint32_t, std::array<Arm, 2>> values_;  ///< [incumbent, candidate]
-  std::uint64_t skipped_ = 0;                           ///< while the candidate had more than kMaxShareBp
+  std::optional<double> quantile_;                      ///< absent: the clause is on the mean
+  std::map<std::uint32_t, std::array<Arm, 2>> values_;  ///< [incumbent, candidate] by stratum
+  std::uint64_t skipped_ = 0;  ///< latencies seen while a relative limit was not evaluable
 };
 
-/// An O clause: nothing is tested, and an order other than a freeze on it recovers as any other.
+/// A clause on an observability signal. The signal is compared with its limit and not tested; an order on the
+/// clause lasts until it has recovered, except a freeze because the signal is absent, which lasts as long as
+/// that.
 struct SignalStream {
   WatchedClause watched;
-  std::uint64_t looks = 0;
-  bool last_clean = false;
+  std::uint64_t looks = 0;  ///< windows read when it was last evaluated
+  bool last_clean = false;  ///< it passed then
 
   void rearm() { ++watched.rearms; }
   void restart() {}

@@ -11,7 +11,7 @@
 
 namespace driftgate::stages {
 
-/// What the clauses of one fixed-data stage are decided on.
+/// The data and the level on which the clauses of a fixed-data stage are decided. The pointers are not owned.
 struct ClauseData {
   const schema::Contract* contract = nullptr;
   const gpu::MeasurementTable* table = nullptr;
@@ -20,14 +20,16 @@ struct ClauseData {
   Floors floors{};
 };
 
-/// Why the table's figures of this metric are of no use under the contract: they depend on a parameter (PPO
-/// clip, k) and were measured at another one. Empty when they are.
+/// Why the table's figures of this metric cannot be used under the contract: clip_budget_used measured at
+/// another PPO clip, or topk_overlap at another k. Empty if they can.
 [[nodiscard]] std::string parameter_fault(const ClauseData& data, schema::Metric metric);
 
-/// Decides one clause on the sequences that match `where`, at level alpha in each direction, by the method of
-/// docs/design/statistics.md, "Fixed data". `p_value` is that of harm, for Holm. Critical and monitored
-/// slices below `min_sequences` are inconclusive and say how many sequences are missing; a row that is not
-/// finite makes a numerical clause over it violated.
+/// Decides one clause on the sequences that match `where`, at level alpha in each direction, by the methods
+/// of docs/design/statistics.md, "Fixed data". `p_value` is that of harm, for Holm's procedure. Slices with
+/// fewer sequences than `min_sequences` are inconclusive, with the number that is missing; a row with
+/// non-finite logits violates each clause on a metric or a bound over it, except those on ece_drift and
+/// batch_variant_rate. Never fails: what cannot be decided is inconclusive or an error, with the reason in
+/// the message.
 [[nodiscard]] schema::ClauseVerdict decide_clause(const ClauseData& data, const schema::Clause& clause,
                                                   const schema::SliceWhere& where, schema::SliceRole role);
 

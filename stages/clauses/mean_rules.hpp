@@ -12,43 +12,46 @@
 
 namespace driftgate::stages {
 
-/// What a contract says of how one clause's mean or quantile is decided (docs/design/statistics.md, "Means").
+/// How the contract wants the mean or quantile of a clause decided (docs/design/statistics.md, "Means").
 struct MeanRules {
   schema::Means means = schema::Means::exact;
   std::optional<double> clip{};  ///< each sequence's mean counts as at most this
-  bool over_sequences = false;   ///< a quantile of sequences' means, not of rows
-  std::uint32_t max_tokens = 0;  ///< tokens of a sequence at most, as the contract says; 0 = not stated
+  bool over_sequences = false;   ///< a quantile of the sequences' means instead of the rows
+  std::uint32_t max_tokens = 0;  ///< the longest possible sequence, in tokens; 0: not stated
 };
 [[nodiscard]] MeanRules mean_rules(const schema::Contract& contract, const schema::Clause& clause);
 
-/// The mean that is held against a limit.
+/// A mean and the limit that it is compared with.
 struct MeanQuestion {
-  double tau = 0;
-  std::optional<std::pair<double, double>> range{};  ///< of the values, where both ends are known beforehand
-  bool once = true;                                  ///< each cluster counts once; else by its units
-  bool counts_events = false;                        ///< the values are discrete, so none at all is no proof
+  double tau = 0;                                    ///< the limit
+  std::optional<std::pair<double, double>> range{};  ///< [low, high] of the values, if known before the data
+  bool once = true;            ///< each cluster counts once; false: in proportion to its units
+  bool counts_events = false;  ///< a share of discrete events (schema::counts_events)
 };
 
-/// Decides the mean over clusters. Exact: betting at every n, on values of a known range, clusters counting
-/// once or by at most `rules.max_tokens` units; otherwise undecidable, with the reason. Approximate: cluster
-/// bootstrap-t from 50 clusters on, with the exact limits beside it (details.exact_lower, exact_upper); below
-/// 50, and for events of which fewer than 25 clusters have one, exact as well.
+/// Tests the mean over clusters, at level alpha in each direction.
+/// - Exact: betting at any number of clusters. Needs `range`, and `rules.max_tokens` as the most units of a
+///   cluster unless clusters count once; without them the result is undecidable, with the reason.
+/// - Approximate: cluster bootstrap-t, with the exact limits in details.exact_lower and details.exact_upper
+///   where the exact method is possible. With fewer than 50 clusters, and for events that fewer than 25
+///   clusters have or lack, the exact method takes its place where it is possible.
 [[nodiscard]] MeanTest test_mean(std::vector<ClusterSum> clusters, const MeanQuestion& question,
                                  const MeanRules& rules, double alpha, std::uint64_t seed);
 
-/// The range of values that are capped at `clip`; as it was without a clip. Nothing where an end stays
-/// unknown.
+/// The range of values that are capped at `clip`, of which `least` is the smallest possible one; `range`
+/// itself without a clip. std::nullopt where an end is not known.
 [[nodiscard]] std::optional<std::pair<double, double>> clipped_range(
     std::optional<std::pair<double, double>> range, double least, std::optional<double> clip);
 
-/// What would prove a mean that the exact method leaves open, where the approximate one would pass.
+/// What would prove a mean by the exact method, where only the approximate one would pass.
 struct MeanAdvice {
-  std::optional<std::uint64_t> clusters;  ///< of clusters like these, which exact betting would take
-  std::optional<double> clip;             ///< which would have proven it with these
+  /// About how many clusters like these; absent: more than were tried.
+  std::optional<std::uint64_t> clusters;
+  std::optional<double> clip;  ///< a clip with which these clusters would have proven it
 };
-/// Nothing where the approximate method would not pass either, or cannot say. `proves_low`: the limit is a
-/// largest one. `clusters` are found by betting on these over and over, so that they are a guide and no
-/// promise.
+/// The advice for a mean that the exact method left open; std::nullopt if the approximate method would not
+/// pass either. `proves_low`: the limit is a largest value. The number of clusters is found by betting on
+/// these clusters repeated, and is therefore a guide and not a promise.
 [[nodiscard]] std::optional<MeanAdvice> advise_mean(std::vector<ClusterSum> clusters,
                                                     const MeanQuestion& question, const MeanRules& rules,
                                                     bool proves_low, double alpha, std::uint64_t seed);

@@ -12,31 +12,35 @@
 
 namespace driftgate::stages {
 
-/// The value that stands for an absent attribute: missing is its own value.
+/// The value of an attribute that a sequence lacks. It makes a slice like any other value.
 inline constexpr std::string_view kMissingValue = "(missing)";
-/// Slices that one report looks at, at most.
+/// The number of slices that one report covers at most.
 inline constexpr std::size_t kMaxSlices = 1'000;
 
-/// Indexes of the sequences of a table.
+/// Indices of the selected sequences of a table.
 using Selection = std::vector<std::size_t>;
 
+/// Whether the attributes have every value that `where` demands.
 [[nodiscard]] bool matches(const std::map<std::string, std::string>& attributes,
                            const schema::SliceWhere& where);
-/// The sequences that match `where`; all of them when it is empty.
+/// The sequences that match `where`; all sequences if it is empty.
 [[nodiscard]] Selection select_sequences(const gpu::MeasurementTable& table, const schema::SliceWhere& where);
-/// "domain=code;language=de" → attributes. Parts without '=' are dropped.
+/// The inverse of schema::slice_text: "domain=code;language=de" as a slice. Parts without '=' are ignored.
 [[nodiscard]] schema::SliceWhere parse_slice(std::string_view text);
 
-/// Each single value of each dimension that is not one of `critical`, sorted, at most kMaxSlices.
+/// The slices of a single value: every value of every dimension that occurs, kMissingValue included, except
+/// those of `critical`. By dimension, sorted by value, at most kMaxSlices. A dimension that no sequence has
+/// gives none.
 [[nodiscard]] std::vector<schema::SliceWhere> monitored_slices(const schema::Slices& slices,
                                                                const std::vector<gpu::SequenceInfo>& infos);
 
-/// A number for the cluster of each selected sequence: the corpus's `cluster` field where given, else
-/// the sequence itself.
+/// The number of the cluster of each selected sequence, from 0 without gaps. A cluster is the corpus's
+/// `cluster` where it states one, else the sequence itself.
 [[nodiscard]] std::vector<std::size_t> cluster_numbers(const gpu::MeasurementTable& table,
                                                        const Selection& selection);
 
-/// Σ over each cluster of what `extract` (SequenceRow → ClusterSum) gives; clusters without units drop out.
+/// The sum over each cluster of what `extract` returns for its sequences (from a SequenceRow, a ClusterSum).
+/// Clusters without units are left out.
 template <typename Extract>
 [[nodiscard]] std::vector<ClusterSum> collect(const gpu::MeasurementTable& table, const Selection& selection,
                                               Extract extract) {

@@ -11,25 +11,26 @@
 
 namespace driftgate::stages {
 
-/// Faults that leave a trace which a measurement table shows.
+/// Faults that can be recognised in a measurement table.
 enum class Pattern : std::uint8_t {
   nonfinite,            ///< NaN or infinite logits
   truncated_support,    ///< a sampling filter was applied before the capture
-  off_by_one,           ///< rows are compared with their neighbours'
-  permuted_columns,     ///< the right probabilities on the wrong tokens
-  scaled_logits,        ///< the right order of tokens, too sharp or too flat
+  off_by_one,           ///< the rows of one capture are shifted by one position
+  permuted_columns,     ///< the right probabilities are on the wrong tokens
+  scaled_logits,        ///< tokens are ranked alike, but the distribution is too sharp or too flat
   bf16_logprobs,        ///< log-probabilities rounded to bf16 before they were written
-  wrong_weights,        ///< drift beyond any rounding, in every sequence
-  one_slice,            ///< drift in one slice
-  some_sequences,       ///< drift in some sequences that no slice explains
-  grows_with_position,  ///< drift that accumulates along a sequence, or begins somewhere in it
-  attention_scores,     ///< no drift where there is one token to attend to, drift where there are more
-  sequence_start,       ///< drift that is largest where sequences begin and fades
-  some_weights,         ///< drift of the size of coarse rounding, in every sequence
+  wrong_weights,        ///< in every sequence, drift that no rounding explains
+  one_slice,            ///< drift that is largest in one slice
+  some_sequences,       ///< drift that is largest in some sequences, which no slice describes
+  grows_with_position,  ///< drift that accumulates along a sequence, or begins at some position
+  attention_scores,     ///< drift except where there is only one token to attend to
+  sequence_start,       ///< drift that is largest at the beginning of sequences and fades
+  some_weights,         ///< in every sequence, drift as large as that of coarse rounding
 };
-[[nodiscard]] std::string_view to_string(Pattern pattern);  ///< "off_by_one" …
+[[nodiscard]] std::string_view to_string(Pattern pattern);  ///< "off_by_one" and so on
 
-/// One explanation that fits the figures: it "looks like `looks_like`, because `because`".
+/// A fault that would explain the figures. `looks_like` and `because` complete the sentence "it looks like …,
+/// because …"; `next` says what to examine.
 struct Suspicion {
   Pattern pattern{};
   std::string where;  ///< "all sequences", "21 of 210 sequences", "language=de"
@@ -37,20 +38,22 @@ struct Suspicion {
   std::map<std::string, double> figures;
 };
 
-/// What the figures of two kernels that disagree look like. Its thresholds are judgement (docs/drift.md):
-/// a suspicion is where to look first, not a verdict.
+/// What the disagreement of two kernels looks like. The thresholds are a matter of judgement (docs/drift.md):
+/// a suspicion tells where to look first and is not a verdict.
 struct Diagnosis {
   std::string summary;                ///< one or two sentences
-  std::vector<Suspicion> suspicions;  ///< the most telling first; empty: no known pattern
+  std::vector<Suspicion> suspicions;  ///< the most telling first; empty: no pattern was recognised
 };
 
-/// Looks for known patterns. A drift that is no larger than a floor has none but those of values that are not
-/// finite; without floors nothing is said of a size that the rounding of float32 leaves, nor, by patterns
-/// that the rounding of bf16 shows too, of a size that this leaves.
+/// Looks for the patterns above. A drift that is about as small as one of the floors, or as what rounding in
+/// float32 leaves, is not examined further unless non-finite values or rounded log-probabilities were found.
+/// Patterns that rounding in bf16 can produce as well are reported only for a drift that is larger than it
+/// leaves.
 [[nodiscard]] Diagnosis diagnose(const gpu::MeasurementTable& table, const Floors& floors = {});
 
-/// `summary`, `suspicions[]` and `profile` (`by_position`, `by_entropy`, `by_probability`: buckets that hold
-/// rows, each with `from`, its counts and its means).
+/// A JSON object with `summary`, `suspicions` and `profile`. The profile has `by_position`, `by_entropy` and
+/// `by_probability`: the buckets with rows or tokens, each with its lower edge `from`, its counts and its
+/// means.
 [[nodiscard]] std::string diagnosis_json(const Diagnosis& diagnosis, const gpu::MeasurementTable& table);
 
 }  // namespace driftgate::stages

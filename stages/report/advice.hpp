@@ -6,9 +6,9 @@
 
 namespace driftgate::stages {
 
-/// What would have to change for this verdict to be a pass: less drift (to which figure), more data (about
-/// how much), another limit (which one these data would keep), or a repair. Made from the recorded numbers
-/// alone. Empty for a pass with proof.
+/// What would turn this verdict into a pass, from its recorded numbers alone: less drift (with the figure to
+/// reach), more data (with the approximate amount), another limit (one that these data keep), or a repair.
+/// Empty for a pass with proof.
 [[nodiscard]] std::string advice(const schema::ClauseVerdict& verdict);
 
 }  // namespace driftgate::stages

@@ -14,31 +14,31 @@
 
 namespace driftgate::stages {
 
-/// Everything that a certificate tells. Pointers are not owned and outlive the call.
+/// The contents of a certificate. The pointers are not owned.
 struct CertificateInputs {
   const gpu::MeasurementTable* table = nullptr;
   const std::vector<BoundChain>* chains = nullptr;  ///< [0] is the corpus, then slices
-  const Diagnosis* diagnosis = nullptr;             ///< null: not told
+  const Diagnosis* diagnosis = nullptr;             ///< null: the page has no diagnosis
   Floors floors{};
   std::string contract_name, contract_digest;  ///< empty: no contract
-  std::optional<schema::Verdict> verdict;      ///< of the contract's clauses that captures can decide
-  std::string table_digest, corpus_digest;     ///< "sha256:…" of what was read and made; empty: not known
+  std::optional<schema::Verdict> verdict;      ///< of those clauses of the contract that captures can decide
+  std::string table_digest, corpus_digest;     ///< "sha256:…"; empty: not known
   std::string device, code_version;
   double alpha = 0.05;
   std::uint64_t seed = 0;
-  std::vector<std::string> commands;  ///< that make this page again
-  std::string note;                   ///< what the page leaves out, or empty
+  std::vector<std::string> commands;  ///< the commands that produce this page
+  std::string note;                   ///< what the page leaves out, else empty
 };
 
-/// The certificate of a drift measurement as a page of Markdown, for those who release and those who audit:
-/// what was measured, the bound chain in order with what each figure means and rests on, what is unchecked,
-/// the slices with the worst first, and how to make the page again.
+/// The certificate of a drift measurement as a page of Markdown, for people who release and people who audit:
+/// what was measured, the links of the bound chain with the meaning and the assumptions of each figure, which
+/// assumptions are unchecked, the slices with the worst first, and how to reproduce the page.
 [[nodiscard]] std::string certificate_markdown(const CertificateInputs& inputs);
 
-/// What the link of this name says, in one plain sentence without figures; nothing for an unknown name.
+/// One sentence, without figures, on what the link of this name means; empty for an unknown name.
 [[nodiscard]] std::string_view link_meaning(std::string_view name);
 
-/// `text` so that Markdown shows it as it is, on one line.
+/// Escapes `text` so that Markdown shows it as it is, on one line.
 [[nodiscard]] std::string markdown_text(std::string_view text);
 
 }  // namespace driftgate::stages

@@ -7,17 +7,19 @@
 
 namespace driftgate::stages {
 
-/// An empty report with the α that this attempt spends.
+/// A report without verdicts, with the level that this attempt spends.
 [[nodiscard]] StageReport begin_report(schema::Stage stage, const schema::Contract& contract,
                                        const StageInputs& inputs);
 /// The clauses that `stage` decides.
 [[nodiscard]] std::vector<const schema::Clause*> clauses_of(const schema::Contract& contract,
                                                             schema::Stage stage);
-/// Sets the verdict from the clauses; a stage of which nothing is demanded passes and says so.
+/// Sets the verdict of the stage from those of its clauses. A stage for which nothing is demanded passes,
+/// with a note.
 void finish_report(StageReport& report, bool demanded);
-/// Violated verdicts that Holm's procedure over the whole family does not reject become inconclusive, or pass
-/// where their clause asks for no more than no_harm; those that resampling shows in every replicate and yet
-/// too coarsely for the family become errors. True when there was one.
+/// Applies Holm's procedure to a family of verdicts. A violation that it does not reject becomes
+/// inconclusive, or a pass with no_harm_only if its clause has `require: no_harm`; it becomes an error if
+/// every resample shows the harm but the number of resamples is too small for a family of this size. True if
+/// a verdict was changed.
 bool downgrade_by_holm(std::vector<schema::ClauseVerdict*>& family, double alpha,
                        const schema::Contract& contract);
 

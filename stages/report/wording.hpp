@@ -8,21 +8,22 @@
 
 namespace driftgate::stages {
 
-/// Four significant digits, without a needless exponent.
+/// The number with four significant digits.
 [[nodiscard]] std::string figure(double value);
-/// "12,345".
+/// The number with separators, such as "12,345".
 [[nodiscard]] std::string count_text(std::uint64_t value);
-/// 0.95 → "95%".
+/// A share as a percentage: 0.95 becomes "95%".
 [[nodiscard]] std::string percent(double share);
-/// " on language=de", or nothing for the whole.
+/// " on language=de"; empty for the whole corpus or all traffic.
 [[nodiscard]] std::string on_slice(const schema::SliceWhere& where);
-/// "mean tv", "p99_9 logit_span", "outcome correct", "reward bound per token".
+/// The subject of a clause in words: "mean tv", "p99_9 logit_span", "outcome correct", "reward bound per
+/// token".
 [[nodiscard]] std::string subject_text(const schema::Clause& clause);
-/// A verdict with the clause's and the slice's fields filled in and nothing decided.
+/// An inconclusive verdict on this clause and slice, without figures.
 [[nodiscard]] schema::ClauseVerdict begin_verdict(const schema::Clause& clause,
                                                   const schema::SliceWhere& where, schema::SliceRole role,
                                                   double alpha, std::uint64_t seed);
-/// Turns `verdict` into an error with this reason.
+/// The verdict turned into an error with this reason.
 [[nodiscard]] schema::ClauseVerdict error_verdict(schema::ClauseVerdict verdict, std::string why);
 
 }  // namespace driftgate::stages

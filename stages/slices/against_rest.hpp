@@ -8,28 +8,30 @@
 
 namespace driftgate::stages {
 
-/// Sequences on each side of a comparison, at least.
+/// The least number of sequences, and of clusters, on each side of a comparison.
 inline constexpr std::uint64_t kLeastCompared = 10;
 
-/// What comparing each slice with the rest of the corpus gave.
+/// The result of comparing slices with the rest of the corpus.
 struct RestComparison {
-  std::vector<schema::ClauseVerdict> verdicts;  ///< role discovered, limit_kind "ratio_to_rest"
-  std::vector<std::string> notes;               ///< plain sentences for people
+  std::vector<schema::ClauseVerdict> verdicts;  ///< of role discovered, with limit_kind "ratio_to_rest"
+  std::vector<std::string> notes;               ///< sentences on what was compared
 };
 
-/// Compares every combination of attributes that `slices.discover` names, of at least kLeastCompared
-/// sequences, with all other sequences, by each clause of `clauses` on a mean, a quantile or an outcome: does
-/// the figure of its sequences (of its clusters, where the corpus has them) rank above that of the rest? All
-/// data are used, Holm's procedure runs over all slices of all clauses that were looked at, and the test is
-/// exact (statistics/rank_test.hpp), whatever the size of the slice.
+/// Compares each combination of attributes that `slices.discover` covers, with at least kLeastCompared
+/// sequences, with all other sequences, for each clause of `clauses` on a mean, a quantile or an outcome: do
+/// its sequences rank above the rest in the figure that the clause limits? Where the corpus states clusters,
+/// clusters are ranked. All sequences are used. The test is valid at every size of the slice
+/// (statistics/rank_test.hpp), and Holm's procedure covers all slices of all clauses that were compared.
+/// Empty without `slices.discover`, and with a note where kMaxSearchVisits (slice_search.hpp) would be
+/// exceeded.
 ///
-/// Of a slice that drifts more than the rest the verdict is `violated` and soft: it is reported with the
-/// ratio of the two means as its estimate, and `lower` is the ratio that holds with the report's confidence
-/// for all findings together, for a slice whose figures are those of the rest times a factor. It has the
-/// clause's own severity, and so blocks, where that ratio is over `slices.discover.max_ratio`. Slices that
-/// overlap a worse one are named only if what is left of them still drifts more than what is left of the
-/// rest. On a slice that a clause names as critical, whose verdict is in `decided`, the finding is a sentence
-/// of that verdict. Without `slices.discover` nothing.
+/// A slice that drifts more than the rest gets the verdict `violated`, with the ratio of the two means as its
+/// estimate. `lower` is the ratio that holds for all findings together at level 1 − α, if the figures of the
+/// slice are those of the rest times a factor. The verdict is soft, and so is reported only, unless the ratio
+/// is shown to exceed `slices.discover.max_ratio`; then it has the severity of the clause. A slice that
+/// overlaps one named before it is named only if what is left of it still drifts more than what is left of
+/// the rest. For a slice that the clause decides as critical, the finding becomes a sentence of that verdict
+/// in `decided`.
 [[nodiscard]] RestComparison compare_with_rest(const ClauseData& data,
                                                const std::vector<const schema::Clause*>& clauses,
                                                std::vector<schema::ClauseVerdict>& decided);

@@ -7,16 +7,19 @@
 
 namespace driftgate::stages {
 
-/// Do failures of one arm come together in time? H0: within some minutes every request fails independently
-/// with one probability. Time is cut into groups of 16 bins of 1, 4 and 16 s each. Given that k of the n
-/// requests of a group failed, how many did in each bin is multivariate hypergeometric under H0; the bet
-/// against it is a Dirichlet-multinomial with the bins' shares of requests as means and a concentration of 1,
-/// 4 or 16 (Mosimann, Biometrika 1962), in equal parts, at a stake of 30, 5 or 1%. Each (width, stake) is a
-/// change detector: M ← max(M, 1)·L at the end of a group, which bets afresh after quiet time, however long
-/// (Page, Biometrika 1954; Shin, Ramdas & Rinaldo, "E-detectors", 2022: at level A a false alarm comes after
-/// A groups at the earliest in the mean). Given k, nothing is assumed about the rate, nor about how it moves
-/// from group to group. The last group is looked at before it ends, so that a stall shows while it lasts. See
-/// docs/design/statistics.md, "Dispersion of failures".
+/// Detects failures of one arm that cluster in time (docs/design/statistics.md, "Dispersion of failures").
+/// H₀: within each group of bins, every request fails independently with the same probability. Time is
+/// divided into groups of 16 bins of 1, 4 and 16 s. Given that k of the n requests of a group failed, the
+/// numbers of failures in the bins are multivariate hypergeometric under H₀. The alternative is an equal
+/// mixture of three Dirichlet-multinomial distributions (Mosimann, Biometrika 1962), whose means are the
+/// bins' shares of the requests and whose concentrations are 1, 4 and 16; the stake is 30, 5 or 1%. Nothing
+/// is assumed about the failure rate or about how it changes from group to group.
+///
+/// Each pair of a width and a stake is a change detector: at the end of a group M ← max(M, 1)·L, where L is 1
+/// + stake·(likelihood ratio − 1), so that quiet time before a change does not delay detection (Page,
+/// Biometrika 1954; Shin, Ramdas & Rinaldo, "E-detectors", 2022: at a threshold of A, the mean number of
+/// groups before a false alarm is at least A). The group that has not ended is included, so that a stall
+/// shows while it lasts.
 class DispersionProcess {
  public:
   static constexpr std::size_t kBins = 16;
@@ -24,13 +27,14 @@ class DispersionProcess {
   static constexpr std::array<double, 3> kStakes{0.3, 0.05, 0.01};
   static constexpr std::array<double, 3> kConcentrations{1, 4, 16};
 
-  /// Requests in routing order; one that was routed before the newest bin began counts in that bin.
+  /// Adds a request. Requests come in routing order; one that was routed before the newest bin began counts
+  /// in that bin.
   void observe(std::int64_t routed_us, bool failed);
-  /// The mean of all detectors, the groups that have not ended included.
+  /// The mean of the nine detectors, including the groups that have not ended.
   [[nodiscard]] double e_value() const;
 
   [[nodiscard]] nlohmann::json to_json() const;
-  /// Throws nlohmann::json::exception on a malformed value; fenced by the caller.
+  /// Throws nlohmann::json::exception for a malformed value; the caller catches it.
   static DispersionProcess from_json(const nlohmann::json& json);
 
  private:
@@ -38,7 +42,7 @@ class DispersionProcess {
     std::int64_t index = 0;
     std::size_t bin = 0;
     std::array<std::uint64_t, kBins> requests{}, failures{};
-    std::array<double, kStakes.size()> log_wealth{};  ///< of the groups before, by stake; at least 0
+    std::array<double, kStakes.size()> log_wealth{};  ///< ln M of the groups before, by stake; at least 0
 
     void end();
     [[nodiscard]] double log_likelihood_ratio() const;

@@ -5,29 +5,31 @@
 
 namespace driftgate::stages {
 
-/// Φ(z) and its inverse.
+/// Φ(z), the standard normal distribution function, and its inverse.
 [[nodiscard]] double normal_cdf(double z);
 [[nodiscard]] double normal_quantile(double p);
-/// P(T ≤ t) of Student's t with `degrees` > 0, and its inverse.
+/// The distribution function of Student's t with `degrees` > 0 degrees of freedom, and its inverse.
 [[nodiscard]] double student_cdf(double t, double degrees);
 [[nodiscard]] double student_quantile(double p, double degrees);
 
-/// P(Bin(n, p) ≤ k) and P(Bin(n, p) ≥ k), exact through the incomplete beta function.
+/// P(Bin(n, p) ≤ k) and P(Bin(n, p) ≥ k), exact, by the incomplete beta function.
 [[nodiscard]] double binomial_at_most(std::uint64_t k, std::uint64_t n, double p);
 [[nodiscard]] double binomial_at_least(std::uint64_t k, std::uint64_t n, double p);
 
-/// One-sided limits of a rate at level 1 − alpha each (Clopper & Pearson, Biometrika 1934).
-/// Exact for independent trials; n = 0 gives 0 and 1.
+/// One-sided confidence limits of a rate, each at level 1 − alpha, after k events in n independent trials
+/// (Clopper & Pearson, Biometrika 1934). For n = 0 they are 0 and 1.
 [[nodiscard]] double clopper_pearson_lower(std::uint64_t k, std::uint64_t n, double alpha);
 [[nodiscard]] double clopper_pearson_upper(std::uint64_t k, std::uint64_t n, double alpha);
 
-/// The upper limit of a rate after no event in n units: 1 − α^{1/n}.
+/// The upper limit of a rate after n trials without an event: 1 − α^{1/n}.
 [[nodiscard]] double zero_event_bound(std::uint64_t n, double alpha);
-/// The least n whose zero events prove a rate at or under `max`.
+/// The least number of trials without an event that proves a rate of at most `max`; the largest std::uint64_t
+/// for max ≤ 0.
 [[nodiscard]] std::uint64_t zero_event_units(double max, double alpha);
 
-/// The p-value of a proof by confidence limits: the smallest level at which `proven(level)` holds, which must
-/// go on holding at every larger one; by bisection on its logarithm, 1 when it never holds.
+/// The p-value of a proof by confidence limits: the smallest level at which `proven(level)` is true, by
+/// bisection of its logarithm from 10^−12 on; 1 if there is none. Precondition: if `proven` is true at a
+/// level, it is true at every larger one.
 template <typename Predicate>
 [[nodiscard]] double smallest_level(Predicate proven) {
   double no = std::log(1e-12);
@@ -40,7 +42,7 @@ template <typename Predicate>
   return std::exp(yes);
 }
 
-/// ln B(a, b).
+/// ln B(a, b), the logarithm of the beta function.
 [[nodiscard]] double log_beta(double a, double b);
 
 }  // namespace driftgate::stages

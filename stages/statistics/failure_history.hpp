@@ -9,33 +9,35 @@
 
 namespace driftgate::stages {
 
-/// What is remembered of one arm's failures: whether they come together in time, its longest stall, and over
-/// how much time that was seen. Times are the router's clock of routing. Of each sticky key the first failure
-/// counts, so that one user whose requests all fail is no stall. What is older than two days of traffic is
-/// forgotten. See docs/design/statistics.md, "Dispersion of failures".
+/// The record of one arm's failures: whether they cluster in time, the longest stall, and for how long the
+/// arm was observed (docs/design/statistics.md, "Dispersion of failures"). Times are the router's times of
+/// routing. Only the first failure of a sticky key counts, so that one user whose requests all fail is not a
+/// stall. The record covers the present day of observed time and the day before; what is older is forgotten.
+/// The keys that failed are forgotten at the end of each day, so that a key counts at most once a day.
 class FailureHistory {
  public:
-  /// Where the e-value of dispersion reaches this, failures are dependent.
+  /// Failures are dependent once the e-value of dispersion has reached this.
   static constexpr double kShown = 1'000;
-  /// Of the time between two requests, at most this counts as seen.
+  /// The most that the time between two requests adds to the time of observation, in µs.
   static constexpr std::int64_t kLongestGapUs = 60'000'000;
   static constexpr std::int64_t kDayUs = 86'400'000'000;
-  static constexpr std::size_t kMaxFailedKeys = 20'000;  ///< remembered; further ones may count twice
+  static constexpr std::size_t kMaxFailedKeys = 20'000;  ///< keys that are remembered; others may count again
 
+  /// Adds a request. Requests come in routing order.
   void observe(std::uint64_t key, bool keyless, bool failed, std::int64_t routed_us);
 
   /// The largest e-value of dispersion.
   [[nodiscard]] double dispersion() const;
   [[nodiscard]] bool dependent() const { return today_.dependent || before_.dependent; }
-  /// A stall: from one failure to another, between which more requests failed than did not, of three keys at
-  /// least. 0 when there was none.
+  /// The longest stall in seconds; 0 without any. A stall is the time from one failure to another between
+  /// which more requests failed than succeeded, with first failures of at least three keys.
   [[nodiscard]] double longest_stall_s() const;
-  [[nodiscard]] double covered_s() const;
+  [[nodiscard]] double covered_s() const;  ///< the time of observation in seconds
   [[nodiscard]] std::uint64_t requests() const { return today_.requests + before_.requests; }
   [[nodiscard]] std::uint64_t failures() const { return today_.failures + before_.failures; }
 
   [[nodiscard]] nlohmann::json to_json() const;
-  /// Throws nlohmann::json::exception on a malformed value; fenced by the caller.
+  /// Throws nlohmann::json::exception for a malformed value; the caller catches it.
   static FailureHistory from_json(const nlohmann::json& json);
 
  private:
@@ -45,7 +47,8 @@ class FailureHistory {
     bool dependent = false;
     double dispersion = 1;
   };
-  /// A stall that may still go on: a walk that goes up with a failure and down with an answer.
+  /// A stall that may be going on. `height` is the number of failures less that of answers since its start,
+  /// `top` the largest height so far, at `top_us`.
   struct Run {
     std::int64_t start_us = 0, top_us = 0;
     std::int64_t height = 0, top = 0;

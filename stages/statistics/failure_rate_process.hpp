@@ -6,11 +6,11 @@
 
 namespace driftgate::stages {
 
-/// The candidate's failure rate against `max`, one request of each sticky key, by betting (Waudby-Smith &
-/// Ramdas, JRSS-B 2024): an equal mixture over bet caps ½ and 0.99, bets from past data only. `e_proof`
-/// tests H0 "rate ≥ max" and grows while nothing fails, which is what lets a step advance; `e_harm` is
-/// its mirror, H0 "rate ≤ max". Exact under continuous looking when every conditional rate respects H0. See
-/// docs/design/statistics.md, "Absolute failure rate".
+/// The candidate's failure rate against `max`, with one request of each sticky key, by betting (Waudby-Smith
+/// & Ramdas, JRSS-B 2024): an equal mixture over the bet caps ½ and 0.99 of the stake that could ruin, with
+/// bets from past data alone (docs/design/statistics.md, "Absolute failure rate"). `e_proof` is against H₀
+/// "rate ≥ max" and grows while nothing fails; it lets a step advance. `e_harm` is against H₀ "rate ≤ max".
+/// Both are exact under continuous monitoring if every conditional rate respects H₀.
 class FailureRateProcess {
  public:
   explicit FailureRateProcess(double max) : max_(max) {}
@@ -23,7 +23,7 @@ class FailureRateProcess {
   [[nodiscard]] std::uint64_t failures() const { return failures_; }
 
   [[nodiscard]] nlohmann::json to_json() const;
-  /// Throws nlohmann::json::exception on a malformed value; fenced by the caller.
+  /// Throws nlohmann::json::exception for a malformed value; the caller catches it.
   static FailureRateProcess from_json(const nlohmann::json& json, double max);
 
  private:
@@ -33,8 +33,9 @@ class FailureRateProcess {
   std::uint64_t keys_ = 0, failures_ = 0;
 };
 
-/// Keys without any failure after which the mean of `starts` planned starts, of which one runs, reaches
-/// 1/α: what a healthy candidate needs to advance from its first step.
+/// The number of keys without any failure with which the mean over `starts` planned starts, of which one
+/// runs, reaches 1/α: what a faultless candidate needs in order to leave the first step. At most 10,000,000;
+/// the largest std::uint64_t for max ≤ 0.
 [[nodiscard]] std::uint64_t keys_to_advance(double max, double alpha, std::uint32_t starts);
 
 }  // namespace driftgate::stages

@@ -7,20 +7,23 @@
 
 namespace driftgate::stages {
 
-/// Harm of a candidate against the incumbent: an e-process on the labels of failures
-/// (docs/design/statistics.md, "Single failures"). Each observation is the first failure of a sticky key, y =
-/// 1 if the candidate served it, π the configured share when it was routed. H0: the candidate fails at most
-/// r_0 times as often. An equal-weight mixture over r_k = r_0·16^{k/16}, k = 1…16, of likelihood ratios of
-/// f_r(1) = π r/(π r + 1 − π). Exact under continuous looking (Ville). Harm only: never mirrored.
+/// Harm of a candidate against the incumbent by an e-process on the labels of failures
+/// (docs/design/statistics.md, "Single failures"). Each observation is the first failure of a sticky key: y =
+/// 1 if the candidate served it, and π is the candidate's configured share when it was routed. H₀: the
+/// candidate fails at most r₀ = max_ratio times as often as the incumbent. The e-value is the mean, over r_k
+/// = r₀·16^{k/16} with k = 1 … 16, of the likelihood ratios of r_k against r₀, where f_r(1) = π·r/(π·r + 1 −
+/// π). Exact under continuous monitoring (Ville's inequality) if failures are independent given their arm. It
+/// shows harm only.
 class LabelProcess {
  public:
   static constexpr std::size_t kAlternatives = 16;
-  /// Where the other arm has less than this share, failures say nothing: the absolute clause decides.
+  /// While the incumbent has less than this share, failures carry no information about the ratio, and a
+  /// clause on the absolute rate must decide.
   static constexpr double kLeastOtherShare = 0.05;
 
   explicit LabelProcess(double max_ratio) : max_ratio_(max_ratio) {}
 
-  /// True when it was evaluable: 0 < π ≤ 0.95.
+  /// Adds a failure. True if it was evaluable: 0 < share ≤ 1 − kLeastOtherShare.
   bool update(bool candidate, double share);
 
   [[nodiscard]] double e_value() const;
@@ -28,7 +31,7 @@ class LabelProcess {
   [[nodiscard]] std::uint64_t candidate_failures() const { return candidate_failures_; }
 
   [[nodiscard]] nlohmann::json to_json() const;
-  /// Throws nlohmann::json::exception on a malformed value; fenced by the caller.
+  /// Throws nlohmann::json::exception for a malformed value; the caller catches it.
   static LabelProcess from_json(const nlohmann::json& json, double max_ratio);
 
  private:

@@ -9,22 +9,23 @@
 
 namespace driftgate::stages {
 
-/// One mirrored request that two copies of the incumbent (primary, secondary) and the candidate answered.
+/// One mirrored request that was answered by the candidate and by two copies of the incumbent, the primary
+/// and the secondary.
 struct NoiseTriple {
   bool candidate_differs = false;  ///< from the primary
   bool secondary_differs = false;  ///< from the primary
-  std::uint64_t cluster = 0;       ///< sticky key: answers with the same number are dependent
+  std::uint64_t cluster = 0;       ///< sticky key; answers with the same number are dependent
 };
 
-/// The mean of 1{candidate ≠ primary} − 1{secondary ≠ primary} against `max_excess`: how much more often the
-/// candidate's answers differ than the incumbent's own noise makes them differ (docs/design/statistics.md,
-/// "Noise arm"). Each key counts once: betting, exact. The noise of two copies may hide a difference as well
-/// as make one, so a value at or under 0 is no evidence that the kernels are equal:
-/// details.no_evidence_of_equality is then 1. Assumes that both copies of the incumbent are alike.
+/// Tests the mean of 1{candidate ≠ primary} − 1{secondary ≠ primary} against `max_excess`: how much more
+/// often the candidate's answers differ than the incumbent's own noise makes them differ
+/// (docs/design/statistics.md, "Noise arm"). Betting, exact; each key counts once. Assumes that both copies
+/// of the incumbent are alike. Noise can hide a difference, so that a value of at most 0 is no evidence that
+/// the kernels are equal; details.no_evidence_of_equality is then 1. Undecidable without triples.
 [[nodiscard]] MeanTest noise_contrast(std::span<const NoiseTriple> triples, double max_excess, double alpha,
                                       std::uint64_t seed);
 
-/// The same on a stream, one triple of each key, looked at as often as one likes.
+/// The same on a stream, with one triple of each key. Valid under continuous monitoring.
 class NoiseContrastProcess {
  public:
   NoiseContrastProcess(double max_excess, double alpha) : process_(max_excess, alpha) {}
@@ -42,7 +43,7 @@ class NoiseContrastProcess {
   NonInferiorityProcess process_;
 };
 
-/// What may be said of an excess, in a sentence.
+/// A sentence on what an excess does and does not show.
 [[nodiscard]] std::string noise_statement(double excess);
 
 }  // namespace driftgate::stages

@@ -7,27 +7,31 @@
 
 namespace driftgate::stages {
 
-/// Limits of a quantile; infinite where the sample is too small to say.
+/// An estimate with its confidence limits. Where the sample is too small, the limits are the ends of the
+/// possible values.
 struct QuantileLimits {
   double estimate = 0, lower = 0, upper = 0;
 };
 
-/// Order-statistic limits of the p-quantile of independent values, each one-sided at level 1 − alpha;
-/// exact for any distribution, ties included (David & Nagaraja, Order Statistics, §7.1). Fixed data only.
+/// The p-quantile of independent values with limits by order statistics, each one-sided at level 1 − alpha,
+/// ±∞ where the sample is too small. Exact for any distribution, ties included (David & Nagaraja, Order
+/// Statistics, section 7.1). For fixed data only. Precondition: `sorted` is sorted.
 [[nodiscard]] QuantileLimits order_statistic_limits(std::span<const double> sorted, double p, double alpha);
 
 /// Positive values of one arm, kept as counts in bins of 1% relative width, with limits of a quantile that
-/// hold at every time at once: the beta-binomial mixture boundary for counts of 1{x ≤ q} (Howard &
-/// Ramdas, Bernoulli 2022). Two-sided at level 1 − alpha; limits are moved out to the edges of their bins.
-/// See docs/design/statistics.md, "Latency".
+/// hold at all times simultaneously: the beta-binomial mixture boundary for the counts of 1{x ≤ q} (Howard &
+/// Ramdas, Bernoulli 2022). The interval has level 1 − alpha, two-sided; limits are rounded outwards to the
+/// edges of their bins, and are 0 and ∞ where the sample is too small. See docs/design/statistics.md,
+/// "Latency".
 class QuantileSequence {
  public:
+  /// Values that are not finite are ignored.
   void add(double value);
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] QuantileLimits limits(double p, double alpha) const;
 
   [[nodiscard]] nlohmann::json to_json() const;
-  /// Throws nlohmann::json::exception on a malformed value; fenced by the caller.
+  /// Throws nlohmann::json::exception for a malformed value; the caller catches it.
   static QuantileSequence from_json(const nlohmann::json& json);
 
  private:

@@ -8,7 +8,7 @@
 
 namespace driftgate::stages {
 
-/// A well-mixed image of `x` (SplitMix64's finaliser; Steele, Lea & Flood, OOPSLA 2014).
+/// A well-mixed image of `x`: the finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
 [[nodiscard]] constexpr std::uint64_t mix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
@@ -16,8 +16,8 @@ namespace driftgate::stages {
   return x ^ (x >> 31U);
 }
 
-/// A small seeded generator (xoshiro256**, Blackman & Vigna 2021): the same numbers on every platform,
-/// which the standard distributions do not promise.
+/// A seeded generator of random numbers (xoshiro256**; Blackman & Vigna, ACM TOMS 2021). Unlike the
+/// distributions of the standard library, it gives the same numbers on every platform.
 class Random {
  public:
   explicit constexpr Random(std::uint64_t seed) {
@@ -36,10 +36,10 @@ class Random {
     return result;
   }
 
-  /// Uniform in [0, 1) with 53 bits.
+  /// Uniform in [0, 1), with a resolution of 53 bits.
   [[nodiscard]] constexpr double uniform() { return static_cast<double>(next() >> 11U) * 0x1.0p-53; }
 
-  /// Uniform in [0, bound), without bias: draws below 2^64 mod bound are taken again.
+  /// Uniform in [0, bound) without bias: draws below 2^64 mod bound are repeated.
   [[nodiscard]] constexpr std::uint64_t below(std::uint64_t bound) {
     const std::uint64_t reject = (0 - bound) % bound;
     std::uint64_t draw = next();
@@ -47,6 +47,7 @@ class Random {
     return draw % bound;
   }
 
+  /// A uniform random permutation (Fisher–Yates).
   template <typename T>
   constexpr void shuffle(std::span<T> values) {
     for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[below(i)]);

@@ -6,24 +6,25 @@
 
 namespace driftgate::stages {
 
-/// Whether the values of one group rank above those of another.
+/// Whether the values inside a group rank above those outside.
 struct RankTest {
-  /// Of the pairs of one value inside and one outside, the share in which the one inside is larger; equal
-  /// ones count half.
+  /// Among all pairs of a value inside and one outside, the share in which the one inside is larger; ties
+  /// count half.
   double superiority = 0.5;
-  /// Of the null hypothesis that both groups have the same distribution; small when those inside rank above.
+  /// Of the null hypothesis that both groups have the same distribution; small if those inside rank above.
   double p_value = 1;
 };
 
 /// The Wilcoxon–Mann–Whitney test with mid-ranks, one-sided, on independent values that are not NaN. Under
-/// the null every choice of the group inside is equally likely (given all the values, ties included), and the
-/// p-value bounds the probability of a rank sum as large: Chernoff's bound for draws with replacement, which
-/// holds for draws without it (Hoeffding, "Probability inequalities for sums of bounded random variables",
-/// JASA 1963, Theorem 4), taken on the smaller of the two groups. It is therefore exact at every size, needs
-/// no resampling, and resolves any family of tests. 1 without a value on either side.
+/// the null hypothesis, given all the values with their ties, every choice of the group inside is equally
+/// likely. The p-value is an upper bound of the permutation probability of a rank sum at least as large:
+/// Chernoff's bound for draws with replacement, which holds for draws without replacement as well (Hoeffding,
+/// "Probability inequalities for sums of bounded random variables", JASA 1963, theorem 4), applied to the
+/// smaller group. It is therefore valid at every size, needs no resampling, and resolves arbitrarily small
+/// p-values. 1 if a group is empty.
 [[nodiscard]] RankTest ranks_above(std::span<const double> inside, std::span<const double> outside);
 
-/// Mid-ranks of `values` divided by their number, in (0, 1]; NaN ranks nowhere and is NaN.
+/// The mid-ranks of `values` divided by the number of values, in (0, 1]. NaN is not ranked: its rank is NaN.
 [[nodiscard]] std::vector<double> mid_ranks(std::span<const double> values);
 
 }  // namespace driftgate::stages

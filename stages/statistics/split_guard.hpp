@@ -7,14 +7,14 @@
 
 namespace driftgate::stages {
 
-/// Is traffic split as configured? A Beta(½,½) mixture e-process over keys seen for the first time, each
-/// against the share in force when it was routed; one mixture for each share, multiplied, since each
-/// factor bets on its own keys with a predictive that uses only the past. Runs on through weight changes.
-/// An alarm means that the measurement is broken, not that the candidate is. See docs/design/statistics.md,
-/// "Traffic split".
+/// Tests whether traffic is split as configured (docs/design/statistics.md, "Traffic split"): a Beta(½, ½)
+/// mixture e-process over keys that are seen for the first time, each against the share in force when it was
+/// routed. There is one mixture for each share; they are multiplied, which is valid since each bets on its
+/// own keys by the past alone. It continues through changes of the share. An alarm means that the measurement
+/// is broken, not that the candidate is.
 class SplitGuard {
  public:
-  /// Distinct shares that are told apart; keys of further ones are not counted.
+  /// The number of distinct shares that are distinguished. Keys of further shares are not counted.
   static constexpr std::size_t kMaxShares = 256;
 
   void update(bool candidate, std::uint32_t share_bp);
@@ -23,7 +23,7 @@ class SplitGuard {
   [[nodiscard]] std::uint64_t keys() const;
 
   [[nodiscard]] nlohmann::json to_json() const;
-  /// Throws nlohmann::json::exception on a malformed value; fenced by the caller.
+  /// Throws nlohmann::json::exception for a malformed value; the caller catches it.
   static SplitGuard from_json(const nlohmann::json& json);
 
  private:
@@ -31,7 +31,7 @@ class SplitGuard {
     std::uint64_t candidate = 0, all = 0;
   };
   std::map<std::uint32_t, Count> by_share_;
-  bool impossible_ = false;  ///< a key went to an arm whose share was zero
+  bool impossible_ = false;  ///< a key went to an arm whose share was 0
 };
 
 }  // namespace driftgate::stages
