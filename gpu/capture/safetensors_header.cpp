@@ -124,7 +124,7 @@ class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
     auto& keys = state_ == State::top ? top_keys_ : inner_keys_;
     if (!keys.insert(name).second) {
       return stop("no duplicate keys",
-                  in_quotes(name) + " stands twice" +
+                  in_quotes(name) + " appears twice" +
                       (state_ == State::tensor ? " in " + tensor_text() : std::string{}));
     }
     if (state_ == State::tensor && name != "dtype" && name != "shape" && name != "data_offsets") {

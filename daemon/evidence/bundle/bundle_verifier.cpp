@@ -201,7 +201,7 @@ Result<void> BundleVerifier::blob(const BundleRecord& record) {
   }
   // The contract stands before the entries; what comes after them is looked into only to decide again.
   if (place_ == Place::blobs && !options_.reevaluate) bytes->clear();
-  if (!blobs_.emplace(*digest, std::move(*bytes)).second) return misplaced("the contract stands twice");
+  if (!blobs_.emplace(*digest, std::move(*bytes)).second) return misplaced("the contract appears twice");
   return {};
 }
 
