@@ -1,54 +1,35 @@
 #include "daemon/base/authority.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
+#include <boost/url/parse.hpp>
+
+#include "daemon/base/ascii.hpp"
+#include "schema/failf.hpp"
 
 namespace driftgate::base {
-namespace {
-
-bool is_host_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
-         c == '_';
-}
-
-bool is_address_char(char c) {
-  return (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || (c >= '0' && c <= '9') || c == ':' || c == '.';
-}
-
-}  // namespace
 
 schema::Result<Authority> parse_authority(std::string_view text, std::string_view whole) {
   const auto refuse = [&](std::string_view what) {
-    return schema::fail(schema::ErrorCode::invalid_argument, fmt::format("{} in '{}'", what, whole));
+    return schema::failf(schema::ErrorCode::invalid_argument,
+                         "{} in '{}': write host:port, or [address]:port for IPv6, with a port up to 65535",
+                         what, whole);
   };
-  Authority found;
-  std::string_view rest;  // a colon and the port, or nothing
-  if (text.starts_with('[')) {
-    const std::size_t close = text.find(']');
-    if (close == std::string_view::npos) return refuse("no ']' after the IPv6 address");
-    found.host = text.substr(1, close - 1);
-    if (!std::ranges::all_of(found.host, is_address_char)) return refuse("bad IPv6 address");
-    rest = text.substr(close + 1);
-    if (!rest.empty() && !rest.starts_with(':')) return refuse("bytes after ']'");
-  } else {
-    const std::size_t colon = std::min(text.find(':'), text.size());
-    found.host = text.substr(0, colon);
-    if (!std::ranges::all_of(found.host, is_host_char)) return refuse("bad host name");
-    rest = text.substr(colon);
-  }
-  if (rest == ":") return refuse("empty port");
-  if (found.host.empty()) return refuse("no host");
-  if (rest.empty()) return found;
-  const std::string_view digits = rest.substr(1);
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc{} || end != digits.data() + digits.size()) {
-    return schema::fail(schema::ErrorCode::invalid_argument,
-                        fmt::format("bad port in '{}': write a number from 1 to 65535", whole));
-  }
-  found.port = port;
+  const auto read = boost::urls::parse_authority(text);
+  if (!read) return refuse("bad host or port");
+  if (read->has_userinfo()) return refuse("user name or password");
+  const bool is_name = read->host_type() == boost::urls::host_type::name;
+  const auto name = read->encoded_host();
+  if (name.empty()) return refuse("no host");
+  if (read->host_type() == boost::urls::host_type::ipvfuture ||
+      (is_name && !std::ranges::all_of(name, [](char c) { return is_alphanumeric(c, "-._"); })))
+    return refuse("bad host name");
+
+  Authority found{read->host_address(), std::nullopt};
+  if (!read->has_port()) return found;
+  if (read->port().empty()) return refuse("empty port");
+  found.port = read->port_number();  // 0 for a number above 65535 too
+  if (found.port == 0 && !std::ranges::all_of(read->port(), [](char c) { return c == '0'; }))
+    return refuse("bad port");
   return found;
 }
 

@@ -25,28 +25,30 @@ TEST_CASE("an IPv6 address stands in brackets, which are taken off") {
 
 TEST_CASE("an authority with a fault is refused with the URL that it was taken from") {
   const std::pair<const char*, const char*> faults[] = {
-      {"", "no host in 'http://u'"},
-      {":1", "no host in 'http://u'"},
-      {"[]:1", "no host in 'http://u'"},
-      {"a:", "empty port in 'http://u'"},
-      {"[::1]:", "empty port in 'http://u'"},
-      {"[::1", "no ']' after the IPv6 address in 'http://u'"},
-      {"[::1]x", "bytes after ']' in 'http://u'"},
-      {"[engine]:1", "bad IPv6 address in 'http://u'"},
-      {"a b:1", "bad host name in 'http://u'"},
-      {"u@a:1", "bad host name in 'http://u'"},
-      {"a\x80", "bad host name in 'http://u'"},
-      {"a:-1", "bad port in 'http://u': write a number from 1 to 65535"},
-      {"a:+1", "bad port in 'http://u': write a number from 1 to 65535"},
-      {"a:1x", "bad port in 'http://u': write a number from 1 to 65535"},
-      {"a:65536", "bad port in 'http://u': write a number from 1 to 65535"},
-      {"::1:80", "no host in 'http://u'"},
+      {"", "no host"},
+      {":1", "no host"},
+      {"a:", "empty port"},
+      {"[::1]:", "empty port"},
+      {"[]:1", "bad host or port"},
+      {"[::1", "bad host or port"},
+      {"[::1]x", "bad host or port"},
+      {"[engine]:1", "bad host or port"},
+      {"a b:1", "bad host or port"},
+      {"a\x80", "bad host or port"},
+      {"a:-1", "bad host or port"},
+      {"a:+1", "bad host or port"},
+      {"a:1x", "bad host or port"},
+      {"::1:80", "bad host or port"},
+      {"a%2e:1", "bad host name"},
+      {"[v1.x]:1", "bad host name"},
+      {"a:65536", "bad port"},
+      {"u@a:1", "user name or password"},
   };
   for (const auto& [text, message] : faults) {
     CAPTURE(text);
     const auto found = parse_authority(text, "http://u");
     REQUIRE_FALSE(found);
     CHECK(found.error().code == ErrorCode::invalid_argument);
-    CHECK(found.error().message == message);
+    CHECK(found.error().message.starts_with(std::string(message) + " in 'http://u': write host:port"));
   }
 }

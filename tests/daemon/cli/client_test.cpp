@@ -101,7 +101,7 @@ TEST_CASE("a URL that is none is refused with the words that are wrong") {
   const std::pair<const char*, const char*> urls[] = {
       {"127.0.0.1:7433", "127.0.0.1:7433"}, {"ftp://host", "ftp://host"},      {"http://", "no host"},
       {"http://host:0", "bad port"},        {"http://host:70000", "bad port"}, {"http://host:", "empty port"},
-      {"http://user@host", "'@'"},          {"http://ho st", "space"},         {"http://[::1", "no ']'"},
+      {"http://user@host", "user name"},    {"http://ho st", "not a URL"},     {"http://[::1", "not a URL"},
   };
   for (const auto& [url, words] : urls) {
     CAPTURE(url);
