@@ -240,9 +240,8 @@ Plan plan_for(const SuggestInputs& inputs) {
 
 void write_lines(std::string& text, std::string_view family, const std::vector<Line>& lines) {
   if (lines.empty()) return;
-  auto out = std::back_inserter(text);
-  fmt::format_to(out, "\n{}:\n", family);
-  for (const Line& line : lines) fmt::format_to(out, "  # {}\n  - {}\n", line.comment, line.clause);
+  text += fmt::format("\n{}:\n", family);
+  for (const Line& line : lines) text += fmt::format("  # {}\n  - {}\n", line.comment, line.clause);
 }
 
 /// A YAML double-quoted scalar: names come from files.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "schema/contract/explain.hpp"
@@ -274,19 +273,18 @@ std::vector<ContractChange> contract_diff(const Contract& before, const Contract
 std::string to_text(const std::vector<ContractChange>& changes) {
   if (changes.empty()) return "No difference in what is demanded.\n";
   std::string text;
-  auto out = std::back_inserter(text);
   for (const ChangeKind kind : {ChangeKind::stricter, ChangeKind::looser, ChangeKind::added,
                                 ChangeKind::removed, ChangeKind::changed}) {
     bool first = true;
     for (const ContractChange& change : changes) {
       if (change.kind != kind) continue;
-      if (first) fmt::format_to(out, "{}\n", to_string(kind));
+      if (first) text += fmt::format("{}\n", to_string(kind));
       first = false;
       const bool both = !change.before.empty() && !change.after.empty();
       const std::string what = both ? fmt::format("{} → {}", change.before, change.after)
                                     : (change.after.empty() ? change.before + " → (not stated)"
                                                             : "(not stated) → " + change.after);
-      fmt::format_to(out, "  {}: {}\n", change.where, what);
+      text += fmt::format("  {}: {}\n", change.where, what);
     }
   }
   return text;

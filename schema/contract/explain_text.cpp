@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "schema/contract/explain.hpp"
@@ -39,23 +38,22 @@ Json demand_json(const Demand& demand) {
 
 std::string to_text(const Explanation& explanation) {
   std::string text;
-  auto out = std::back_inserter(text);
-  fmt::format_to(out, "Contract {}: may {} serve what {} trained?\n{}\n", explanation.name,
-                 explanation.inf_kernel, explanation.train_kernel, explanation.digest);
+  text += fmt::format("Contract {}: may {} serve what {} trained?\n{}\n", explanation.name,
+                      explanation.inf_kernel, explanation.train_kernel, explanation.digest);
   for (const StageDemands& stage : explanation.stages) {
-    fmt::format_to(out, "\n{}\n", to_string(stage.stage));
-    for (const std::string& sentence : stage.plan) fmt::format_to(out, "  {}\n", sentence);
-    if (stage.demands.empty()) fmt::format_to(out, "  nothing demanded: it measures, records and passes\n");
+    text += fmt::format("\n{}\n", to_string(stage.stage));
+    for (const std::string& sentence : stage.plan) text += fmt::format("  {}\n", sentence);
+    if (stage.demands.empty()) text += fmt::format("  nothing demanded: it measures, records and passes\n");
     for (const Demand& demand : stage.demands) {
-      fmt::format_to(out, "  - {}{}: {}\n      {}\n", demand.clause,
-                     demand.severity == Severity::soft ? " (soft, does not block)" : "", demand.words,
-                     needs_text(demand));
+      text += fmt::format("  - {}{}: {}\n      {}\n", demand.clause,
+                          demand.severity == Severity::soft ? " (soft, does not block)" : "", demand.words,
+                          needs_text(demand));
     }
   }
   const auto list = [&](std::string_view title, const std::vector<std::string>& lines) {
     if (lines.empty()) return;
-    fmt::format_to(out, "\n{}\n", title);
-    for (const std::string& line : lines) fmt::format_to(out, "  - {}\n", line);
+    text += fmt::format("\n{}\n", title);
+    for (const std::string& line : lines) text += fmt::format("  - {}\n", line);
   };
   list("What follows from the bound chain", explanation.bound_chain);
   list("What happens on a violation", explanation.escalation);
