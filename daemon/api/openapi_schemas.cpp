@@ -110,7 +110,7 @@ constexpr std::string_view kSchemas = R"json({
     "traffic": {"type": "string", "enum": ["never_exposed", "reverted", "live"]}, "reason": {"type": "string"},
     "created_us": {"type": "integer"}, "updated_us": {"type": "integer"},
     "stages": {"type": "array", "items": {"$ref": "#/components/schemas/StageRun"}},
-    "canary": {"type": ["object", "null"]},
+    "canary": {"type": ["object", "null"], "description": "the ramp: `step` of `steps`, `phase`, `share_bp`, exposure, and `waits_for`: why the share does not grow, in sentences"},
     "approval": {"anyOf": [{"type": "null"}, {"$ref": "#/components/schemas/Approval"}]},
     "waiver": {"anyOf": [{"type": "null"}, {"$ref": "#/components/schemas/Waiver"}]}}},
 "StageRun": {"type": "object", "required": ["stage", "attempt", "state"], "properties": {

@@ -135,6 +135,14 @@ std::string progress_line(const json& promotion) {
   return out;
 }
 
+std::string canary_waits_text(const json& promotion) {
+  std::string out;
+  const json canary = member_of(promotion, "canary");
+  if (const json* reasons = base::member(canary, "waits_for"); reasons != nullptr && reasons->is_array())
+    for (const json& reason : *reasons) out += fmt::format("  waits for   {}\n", plain_text(reason));
+  return out;
+}
+
 std::string promotion_text(const json& promotion) {
   std::string out = fmt::format("{}  {}  {}\n", text_of(promotion, "id"), text_of(promotion, "model"),
                                 progress_line(promotion));
@@ -153,7 +161,7 @@ std::string promotion_text(const json& promotion) {
       out += fmt::format("  {:<18} {:<12} {}\n", text_of(run, "stage"),
                          text_of(run, "verdict").empty() ? text_of(run, "state") : text_of(run, "verdict"),
                          base::member(run, "verdict") == nullptr ? stage_progress(run) : summary_text(run));
-  return out + waits_text(promotion);
+  return out + canary_waits_text(promotion) + waits_text(promotion);
 }
 
 }  // namespace driftgate::cli

@@ -62,6 +62,7 @@ struct CanaryContext {
   /// mirrors nothing and cannot count them anew.
   std::vector<schema::ClauseVerdict> carried = {};
   std::int64_t carried_age_ms = 0;
+  std::string pause_reason = "the promotion is paused";  ///< told while `paused`
 };
 
 /// What to do now. `wait_approval`: at a step with `approval: true`, everything but the approval is met; in

@@ -94,7 +94,8 @@ void CanaryState::Impl::choose_progress(const CanaryContext& context, CanaryDeci
   const bool waits = context.paused || (!bake && plan.steps[context.step].approval && !context.approved);
   if (waits && out_of_exposure(context, decision)) return;
   if (context.paused)
-    return set_action(decision, CanaryAction::hold, "Every clause is proven; the promotion is paused.");
+    return set_action(decision, CanaryAction::hold,
+                      fmt::format("Every clause is proven; {}.", context.pause_reason));
   if (bake) return choose_finish(context, decision);
   if (waits) {
     return set_action(decision, CanaryAction::wait_approval,

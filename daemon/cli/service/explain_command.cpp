@@ -83,7 +83,7 @@ std::string head_text(const json& promotion) {
   text += traffic == "never_exposed" ? "No user was served by it.\n"
           : traffic == "reverted"    ? "Users were served by it and are no more.\n"
                                      : "Users are served by it.\n";
-  return text;
+  return text + canary_waits_text(promotion);
 }
 
 /// The version of the rules by which a stage was decided, or is now.

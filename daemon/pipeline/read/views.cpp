@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "daemon/pipeline/people/quorum.hpp"
 #include "daemon/pipeline/requests/checked_request.hpp"
@@ -120,22 +121,31 @@ schema::Result<json> stage_json(store::Reader& reader, const store::StageRunRow&
               {"progress", stage_progress(reader, run, progress, runner)}};
 }
 
+json lines(std::string_view text) {
+  json list = json::array();
+  for (const auto line : std::views::split(text, '\n'))
+    if (!line.empty()) list.push_back(std::string_view(line));
+  return list;
+}
+
 json canary_json(const store::StageRunRow& run, const StageProgress& progress,
                  const schema::Contract* contract) {
   const std::size_t steps = contract != nullptr && contract->canary ? contract->canary->steps.size() : 0;
-  return {{"step", run.step},
-          {"steps", steps},
-          {"phase", progress.phase},
-          {"share_bp", progress.share_bp},
-          {"frozen", progress.frozen},
-          {"advance_proven", progress.advance_proven},
-          {"keys", progress.keys_in_step},
-          {"exposed_requests", progress.exposed_requests},
-          {"exposed_keys", progress.exposed_keys},
-          {"failures", progress.failed_requests_candidate},
-          {"incumbent_failures", progress.failed_requests_incumbent},
-          {"e_value", progress.max_e_value},
-          {"step_started_us", run.step_started_us}};
+  return {
+      {"step", run.step},
+      {"steps", steps},
+      {"phase", progress.phase},
+      {"share_bp", progress.share_bp},
+      {"frozen", progress.frozen},
+      {"advance_proven", progress.advance_proven},
+      {"keys", progress.keys_in_step},
+      {"exposed_requests", progress.exposed_requests},
+      {"exposed_keys", progress.exposed_keys},
+      {"failures", progress.failed_requests_candidate},
+      {"incumbent_failures", progress.failed_requests_incumbent},
+      {"e_value", progress.max_e_value},
+      {"waits_for", run.state == store::StageRunState::running ? lines(progress.waits_for) : json::array()},
+      {"step_started_us", run.step_started_us}};
 }
 
 template <typename Row>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "daemon/pipeline/machine/ladder.hpp"
 #include "daemon/pipeline/people/people.hpp"
@@ -16,6 +17,8 @@
 
 namespace driftgate::pipeline {
 namespace {
+
+constexpr int kMostReasons = 5;  // of a decision, shown while the canary waits
 
 stages::RequestOutcome outcome_of(route::Outcome outcome) {
   using stages::RequestOutcome;
@@ -98,8 +101,13 @@ schema::Result<stages::CanaryContext> context_of(Context& context, const Live& l
   asked.step = static_cast<std::uint32_t>(live.run.step);
   asked.step_started_ms = live.run.step_started_us / 1'000;
   asked.telemetry_age_ms = std::max<std::int64_t>(0, (now - newest_us(live, progress)) / 1'000);
-  asked.paused = live.row.state == store::PromotionState::paused || progress.phase == "applying" ||
-                 !context.model_of(live)->agreed || context.blackout_of(live.row.model) != nullptr;
+  const auto* const blackout = context.blackout_of(live.row.model);
+  const bool by_people = live.row.state == store::PromotionState::paused;
+  const bool applying = progress.phase == "applying" || !context.model_of(live)->agreed;
+  asked.paused = by_people || applying || blackout != nullptr;
+  if (!by_people && applying) asked.pause_reason = "the route is not in force yet";
+  if (!by_people && !applying && blackout)
+    asked.pause_reason = fmt::format("the blackout '{}' lasts", blackout->text);
   asked.approved = approved;
   TRY(carry_signals(context.world.store, *live.contract, live.row.id, now, asked));
   return asked;
@@ -218,6 +226,7 @@ schema::Result<Change> canary_decision(Context& context, Live& live, Change chan
   progress.first_failure_us = decision.first_failure_us.value_or(0);
   for (const auto& verdict : decision.verdicts)
     progress.max_e_value = std::max(progress.max_e_value, verdict.e_value.value_or(1));
+  progress.waits_for = fmt::format("{}", fmt::join(decision.reasons | std::views::take(kMostReasons), "\n"));
   const auto capacity = check_capacity(context, live, decision);
   const auto facts = context.facts(live);
   for (auto& entry : machine::order_entries(facts, decision, capacity))

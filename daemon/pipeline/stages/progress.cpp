@@ -11,9 +11,10 @@ using nlohmann::json;
 
 BOOST_DESCRIBE_STRUCT(StageProgress, (),
                       (phase, pairs, mirror_failed, mirror_skipped, shadow_keys, last_window_us,
-                       telemetry_age_ms, share_bp, frozen, advance_proven, last_action, approval_digest,
-                       keys_in_step, exposed_requests, exposed_keys, failed_requests_candidate,
-                       failed_requests_incumbent, max_e_value, first_failure_us, sample, samples, spent_k))
+                       telemetry_age_ms, share_bp, frozen, advance_proven, last_action, waits_for,
+                       approval_digest, keys_in_step, exposed_requests, exposed_keys,
+                       failed_requests_candidate, failed_requests_incumbent, max_e_value, first_failure_us,
+                       sample, samples, spent_k))
 
 namespace {
 

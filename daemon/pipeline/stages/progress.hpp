@@ -20,6 +20,7 @@ struct StageProgress {
   bool frozen = false;                ///< the share may not grow
   bool advance_proven = false;
   std::string last_action;      ///< of the canary's newest decision
+  std::string waits_for;        ///< why it was taken, in lines: what keeps the share from growing, mostly
   std::string approval_digest;  ///< of the blob that an approval must name
   std::uint64_t keys_in_step = 0, exposed_requests = 0, exposed_keys = 0;
   std::uint64_t failed_requests_candidate = 0, failed_requests_incumbent = 0;

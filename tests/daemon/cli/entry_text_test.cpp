@@ -172,6 +172,7 @@ TEST_CASE("a promotion is printed with its stages, the clauses that are open, an
                             "open":[{"verdict":"inconclusive","clause":"numerical.kl","message":"too few rows"}]}},
                 {"stage":"shadow-runtime","verdict":"error","state":"error","summary":"the spool is gone"},
                 {"stage":"canary","verdict":null,"state":"running","progress":{"done":1,"total":2,"unit":"steps"}}],
+      "canary":{"waits_for":["3 s of 10 s soak and 40 of 200 keys."]},
       "approval":{"needed":2,"given":[{"who":"bob"},{"who":"eve"}],"evidence_digest":"sha256:e"},
       "waiver":{"needed":1,"evidence_digest":"sha256:w","clauses":[{"clause":"numerical.kl"}]}})");
   CHECK(promotion_text(promotion) ==
@@ -184,6 +185,7 @@ TEST_CASE("a promotion is printed with its stages, the clauses that are open, an
         "    inconclusive numerical.kl: too few rows\n"
         "  shadow-runtime     error        the spool is gone\n"
         "  canary             running      50% (1 of 2 steps)\n"
+        "  waits for   3 s of 10 s soak and 40 of 200 keys.\n"
         "  waits for approval (2 of 2: bob, eve): driftgate approve pr-1 --evidence sha256:e --reason …\n"
         "  inconclusive: driftgate waive pr-1 --clause numerical.kl --evidence sha256:w --reason …\n");
   CHECK(promotion_text(json::object()) == "    \n");

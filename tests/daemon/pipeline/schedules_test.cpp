@@ -232,7 +232,11 @@ TEST_CASE("in a blackout weights do not grow, and abort works") {
   REQUIRE(h.driver.share("m") == 1'000);
   for (int i = 0; i < 30; ++i) h.second();
   CHECK(h.driver.share("m") == 1'000);
+  const auto waits_for = h.view(id)["canary"]["waits_for"];
+  REQUIRE(waits_for.is_array());
+  CHECK(waits_for[0] == "Every clause is proven; the blackout '0 0 * * * 1d UTC' lasts.");
   REQUIRE(h.pipeline->abort("olga", id, "no").has_value());
+  CHECK(h.view(id)["canary"]["waits_for"].empty());
   CHECK(h.driver.share("m") == 0);
 }
 
