@@ -152,7 +152,8 @@ void stage_items(const Contract& contract, Items& items) {
   for (const CanaryStep& step : plan.steps) shares.push_back(share_text(step.share_bp));
   canary.text("steps", fmt::format("{}", fmt::join(shares, ", ")));
   for (const CanaryStep& step : plan.steps)
-    if (step.approval) canary.member("approval at " + share_text(step.share_bp));
+    if (step.approval)
+      canary.number("approvals at " + share_text(step.share_bp), step.approvals, Larger::is_stricter);
   canary.duration("soak", plan.soak_ms, Larger::is_stricter);
   canary.duration("bake", plan.bake_ms, Larger::is_stricter);
   if (plan.burst_ms) canary.duration("burst", *plan.burst_ms, Larger::is_other);
@@ -164,6 +165,7 @@ void stage_items(const Contract& contract, Items& items) {
   canary.duration("telemetry.freeze_after", plan.freeze_after_ms, Larger::is_looser);
   canary.duration("telemetry.revert_after", plan.revert_after_ms, Larger::is_looser);
   canary.duration("approval_deadline", plan.approval_deadline_ms, Larger::is_other);
+  canary.duration("approval_valid_for", plan.approval_valid_ms, Larger::is_looser);
 }
 
 void policy_items(const Contract& contract, Items& items) {

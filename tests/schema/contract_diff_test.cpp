@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace driftgate::schema {
 namespace {
@@ -59,7 +63,8 @@ TEST_CASE("what a larger value means depends on the setting") {
   CHECK(only_change("{ref: inf-kernel}", "{ref: other-kernel}").kind == ChangeKind::changed);
 }
 
-TEST_CASE("a clause with a least size of slices of its own is only changed, since the general one may be either") {
+TEST_CASE(
+    "a clause with a least size of slices of its own is only changed, since the general one may be either") {
   const std::string clause = "max: 0.04, slices: [monitored]";
   CHECK(only_change(clause, clause + ", min_sequences: 90").kind == ChangeKind::changed);
   const std::string text = replaced(shipped("bf16-dense.yaml"), clause, clause + ", min_sequences: 90");
@@ -73,7 +78,61 @@ TEST_CASE("a clause with a least size of slices of its own is only changed, sinc
 TEST_CASE("an approval that is asked for no more is named") {
   const auto change = only_change("{share: 0.25, approval: true}", "{share: 0.25}");
   CHECK(change.kind == ChangeKind::removed);
-  CHECK(change.where == "stages.canary.approval at 0.25");
+  CHECK(change.where == "stages.canary.approvals at 0.25");
+}
+
+TEST_CASE("fewer people who approve, and approvals that count for longer, are looser") {
+  const std::string step = "{share: 0.25, approval: true}";
+  const auto more = only_change(step, "{share: 0.25, approval: true, approvals: 2}");
+  CHECK(more.kind == ChangeKind::stricter);
+  CHECK(more.where == "stages.canary.approvals at 0.25");
+  CHECK(more.before == "1");
+  CHECK(more.after == "2");
+  const auto longer = only_change("bake: 5m", "bake: 5m\n    approval_valid_for: 48h");
+  CHECK(longer.kind == ChangeKind::looser);
+  CHECK(longer.where == "stages.canary.approval_valid_for");
+}
+
+/// Each number, duration and list of numbers of a document, changed a little; one copy for each.
+void change_leaves(const nlohmann::json& at, const nlohmann::json::json_pointer& where,
+                   const nlohmann::json& whole,
+                   std::vector<std::pair<std::string, nlohmann::json>>& changed) {
+  const auto change = [&](nlohmann::json value) {
+    auto copy = whole;
+    copy[where] = std::move(value);
+    changed.emplace_back(where.to_string(), std::move(copy));
+  };
+  if (at.is_object()) {
+    for (const auto& [name, member] : at.items()) change_leaves(member, where / name, whole, changed);
+  } else if (at.is_array()) {
+    for (std::size_t i = 0; i < at.size(); ++i) change_leaves(at[i], where / i, whole, changed);
+  } else if (at.is_number_integer()) {
+    change(at.get<int>() + 1);
+  } else if (at.is_number()) {
+    change(at.get<double>() * 0.9);
+  } else if (at.is_boolean()) {
+    change(!at.get<bool>());
+  } else if (at.is_string() &&
+             at.get<std::string>().find_first_not_of("0123456789") == at.get<std::string>().size() - 1) {
+    change("9" + at.get<std::string>());
+  }
+}
+
+TEST_CASE("no number, duration or switch of a contract can be changed without a difference") {
+  std::ifstream file("tests/vectors/contract_example.yaml");
+  auto contract = parse({std::istreambuf_iterator<char>(file), {}});
+  const auto document = nlohmann::json::parse(contract.canonical_json);
+  std::vector<std::pair<std::string, nlohmann::json>> changed;
+  change_leaves(document, nlohmann::json::json_pointer(), document, changed);
+  int valid = 0;
+  for (const auto& [where, copy] : changed) {
+    CAPTURE(where);
+    const auto report = parse_contract(copy.dump(), "changed.yaml");
+    if (!report.contract) continue;  // such as a share above 1
+    ++valid;
+    CHECK_FALSE(contract_diff(contract, *report.contract).empty());
+  }
+  CHECK(valid >= 40);
 }
 
 TEST_CASE("a clause that is new or gone is one change with its demand") {
@@ -89,8 +148,7 @@ TEST_CASE("a clause that is new or gone is one change with its demand") {
 }
 
 TEST_CASE("a clause that becomes soft is looser, and another subject is only changed") {
-  CHECK(only_change("max: 1e-3}", "max: 1e-3, severity: soft}").kind ==
-        ChangeKind::looser);
+  CHECK(only_change("max: 1e-3}", "max: 1e-3, severity: soft}").kind == ChangeKind::looser);
   const auto subject = only_change("metric: kl_inf_train,", "metric: kl_train_inf,");
   CHECK(subject.kind == ChangeKind::changed);
   CHECK(subject.where == "numerical.kl subject");
