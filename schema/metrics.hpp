@@ -61,7 +61,7 @@ using AggregateSet = std::uint16_t;
 }
 
 /// One row of the registry of names (docs/design/measurement.md, "Registry of names"). The JSON Schema of
-/// contracts, `contract explain` and the API reference are generated from the registry.
+/// contracts is generated from the registry; `contract lint` and `contract explain` read it.
 struct MetricInfo {
   Metric metric;
   std::string_view name;

@@ -215,8 +215,11 @@ std::optional<Severity> severity_2(const ClauseVerdict& verdict, Severity of_cla
 
 constexpr std::array kRuleSets{
     RuleSet{1, "the table of rules in docs/evidence.md", rederive_1, combine_1, severity_1},
-    RuleSet{2, "as 1, with means decided exactly unless the contract asks otherwise", rederive_1, combine_1,
-            severity_2},
+    RuleSet{
+        2,
+        "as 1; e-values of failure rates by blocks of time have two parts, slices may be compared with the "
+        "rest of the corpus, and means are decided exactly unless the contract asks otherwise",
+        rederive_1, combine_1, severity_2},
 };
 static_assert(kRuleSets.front().version == kFirstRules && kRuleSets.back().version == kCurrentRules);
 

@@ -69,8 +69,8 @@ void add_intervention_routes(RouteGroup& promotions) {
        with_reason<&Service::rollback>},
       {"/v1/promotions/{id}/pause", "pausePromotion", "Freeze the traffic shares; harm tests continue",
        with_reason<&Service::pause>},
-      {"/v1/promotions/{id}/resume", "resumePromotion", "Continue after a pause",
-       with_reason<&Service::resume>},
+      {"/v1/promotions/{id}/resume", "resumePromotion",
+       "Continue after a pause, or repeat an inconclusive stage", with_reason<&Service::resume>},
       {"/v1/promotions/{id}/redact", "redactPromotion",
        "Destroy the stored data of individual requests of a promotion that has ended", redact_promotion}};
   for (const Intervention& it : interventions)
