@@ -394,7 +394,7 @@ void CommandLine::add_interventions() {
       {"abort", "End a promotion, with the candidate at 0% traffic first"},
       {"rollback", "Restore the previous version and set a hold"},
       {"pause", "Freeze the traffic shares; harm tests continue"},
-      {"resume", "Continue after a pause"},
+      {"resume", "Continue after a pause, or repeat a stage that was inconclusive"},
       {"redact", "Destroy the stored data of individual requests of a promotion that has ended"}};
   for (const auto& [name, text] : interventions) {
     client(app_, name, text, {promotion_id(), reason(reason_)},
