@@ -25,8 +25,11 @@ schema::Result<Url> parse(std::string_view text, bool tls_allowed) {
     return schema::failf(ErrorCode::invalid_argument, "the URL has {} bytes; at most {} are allowed",
                          text.size(), kMaxUrlBytes);
   const auto read = boost::urls::parse_uri(text);
-  if (!read || read->has_fragment() || read->has_userinfo() ||
-      (read->scheme_id() != boost::urls::scheme::http && read->scheme_id() != boost::urls::scheme::https))
+  // Boost 1.81 takes what follows a port without a slash, as in http://a:1x, for a path.
+  const bool is_http = read && (read->scheme_id() == boost::urls::scheme::http ||
+                                read->scheme_id() == boost::urls::scheme::https);
+  if (!is_http || read->has_fragment() || read->has_userinfo() ||
+      !(read->encoded_path().empty() || read->encoded_path().starts_with('/')))
     return schema::failf(
         ErrorCode::invalid_argument,
         "'{}' is not a URL of the form http://host:port[/path], without user name and fragment", text);

@@ -172,11 +172,11 @@ TEST_CASE("a promotion is printed with its stages, the clauses that are open, an
                             "open":[{"verdict":"inconclusive","clause":"numerical.kl","message":"too few rows"}]}},
                 {"stage":"shadow-runtime","verdict":"error","state":"error","summary":"the spool is gone"},
                 {"stage":"canary","verdict":null,"state":"running","progress":{"done":1,"total":2,"unit":"steps"}}],
-      "canary":{"waits_for":["3 s of 10 s soak and 40 of 200 keys."]},
+      "canary":{"share_bp":500,"phase":"ramping","e_value":2,"waits_for":["3 s of 10 s soak and 40 of 200 keys."]},
       "approval":{"needed":2,"given":[{"who":"bob"},{"who":"eve"}],"evidence_digest":"sha256:e"},
       "waiver":{"needed":1,"evidence_digest":"sha256:w","clauses":[{"clause":"numerical.kl"}]}})");
   CHECK(promotion_text(promotion) ==
-        "pr-1  m  awaiting_approval canary 50% (1 of 2 steps)\n"
+        "pr-1  m  awaiting_approval canary 50% (1 of 2 steps); share 5%, ramping, e-value 2\n"
         "  engine      e\n"
         "  contract    c sha256:c\n"
         "  requester   ada\n"
