@@ -51,6 +51,26 @@ TEST_CASE("derived figures of three tokens are those computed by hand") {
   CHECK(bands[3].second == doctest::Approx(1.0));
 }
 
+TEST_CASE("tv_sequence is the mean by which the ratios of whole sequences fall short of 1") {
+  // W = ½·½ and 4·1: a ratio above 1 falls short by nothing.
+  const std::vector<TargetTokenPair> pairs = {{0, std::log(0.2), std::log(0.4)},
+                                              {0, std::log(0.1), std::log(0.2)},
+                                              {1, std::log(0.4), std::log(0.1)},
+                                              {1, std::log(0.7), std::log(0.7)}};
+  auto table = measure_target_tokens(pairs, {});
+  REQUIRE(table);
+  const auto value = [](const Summary& summary) {
+    return find(summary, Metric::tv_sequence).figures[0].second;
+  };
+  CHECK(value(summarise(*table)) == doctest::Approx((0.75 + 0) / 2));
+  CHECK(find(summarise(*table), Metric::tv_sequence).descriptive);
+  table->infos[0].slices["l"] = "de";
+  CHECK(value(summarise(*table, {{"l", "de"}})) == doctest::Approx(0.75));
+  CHECK(value(summarise(*table, {{"l", kMissingSliceValue}})) == doctest::Approx(0));
+  table->inf.kernel = table->inf.token_source = "k";
+  CHECK_FALSE(find(summarise(*table), Metric::tv_sequence).descriptive);
+}
+
 TEST_CASE("figures that need sampled tokens are descriptive unless the tokens were sampled by K_inf") {
   MeasurementTable table = table_of_three_tokens();
   CHECK(find(summarise(table), Metric::tv_sampled).descriptive);
