@@ -66,7 +66,7 @@ void check_derived(const nlohmann::json& wanted, const Summary& summary) {
   };
   for (const char* name :
        {"ratio_mean", "tv_sampled", "kl_inf_train_sampled", "abs_log_ratio", "mult_prob_error",
-        "ess_fraction", "clip_budget_used", "chi2_sequence", "prob_pearson"}) {
+        "ess_fraction", "clip_budget_used", "chi2_sequence", "tv_sequence", "prob_pearson"}) {
     CAPTURE(name);
     close(figure(summary, *schema::metric_from_name(name), "value"), wanted[name].get<double>());
   }
