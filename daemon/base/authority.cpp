@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/url/parse.hpp>
+#include <charconv>
 
 #include "daemon/base/ascii.hpp"
 #include "schema/failf.hpp"
@@ -27,9 +28,12 @@ schema::Result<Authority> parse_authority(std::string_view text, std::string_vie
   Authority found{read->host_address(), std::nullopt};
   if (!read->has_port()) return found;
   if (read->port().empty()) return refuse("empty port");
-  found.port = read->port_number();  // 0 for a number above 65535 too
-  if (found.port == 0 && !std::ranges::all_of(read->port(), [](char c) { return c == '0'; }))
+  // Not port_number(), which wraps around above 65535 (Boost 1.81).
+  const auto digits = read->port();
+  std::uint16_t port = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), port).ec != std::errc())
     return refuse("bad port");
+  found.port = port;
   return found;
 }
 

@@ -42,6 +42,7 @@ TEST_CASE("an authority with a fault is refused with the URL that it was taken f
       {"a%2e:1", "bad host name"},
       {"[v1.x]:1", "bad host name"},
       {"a:65536", "bad port"},
+      {"a:99999", "bad port"},
       {"u@a:1", "user name or password"},
   };
   for (const auto& [text, message] : faults) {
