@@ -43,7 +43,7 @@ std::string to_text(const Explanation& explanation) {
   for (const StageDemands& stage : explanation.stages) {
     text += fmt::format("\n{}\n", to_string(stage.stage));
     for (const std::string& sentence : stage.plan) text += fmt::format("  {}\n", sentence);
-    if (stage.demands.empty()) text += fmt::format("  nothing demanded: it measures, records and passes\n");
+    if (stage.demands.empty()) text += "  nothing demanded: it measures, records and passes\n";
     for (const Demand& demand : stage.demands) {
       text += fmt::format("  - {}{}: {}\n      {}\n", demand.clause,
                           demand.severity == Severity::soft ? " (soft, does not block)" : "", demand.words,

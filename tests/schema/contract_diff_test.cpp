@@ -93,7 +93,7 @@ TEST_CASE("fewer people who approve, and approvals that count for longer, are lo
   CHECK(longer.where == "stages.canary.approval_valid_for");
 }
 
-/// Each number, duration and list of numbers of a document, changed a little; one copy for each.
+/// Adds a copy of `whole` for each number, duration and switch in `at`, with that one changed.
 void change_leaves(const nlohmann::json& at, const nlohmann::json::json_pointer& where,
                    const nlohmann::json& whole,
                    std::vector<std::pair<std::string, nlohmann::json>>& changed) {
@@ -112,9 +112,9 @@ void change_leaves(const nlohmann::json& at, const nlohmann::json::json_pointer&
     change(at.get<double>() * 0.9);
   } else if (at.is_boolean()) {
     change(!at.get<bool>());
-  } else if (at.is_string() &&
-             at.get<std::string>().find_first_not_of("0123456789") == at.get<std::string>().size() - 1) {
-    change("9" + at.get<std::string>());
+  } else if (at.is_string()) {
+    const auto text = at.get<std::string>();  // a duration such as 30s
+    if (text.size() > 1 && text.find_first_not_of("0123456789") == text.size() - 1) change("9" + text);
   }
 }
 
