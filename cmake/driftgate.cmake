@@ -87,6 +87,10 @@ function(driftgate_add_tests name)
   if(NOT DRIFTGATE_UNITY STREQUAL "none")
     driftgate_unity(driftgate_${name}_tests "${arg_SOURCES}")
   endif()
+  if(name IN_LIST DRIFTGATE_TESTS_ELSEWHERE)
+    set_target_properties(driftgate_${name}_tests PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   set(labels ${name} ${arg_LABELS})
   doctest_discover_tests(driftgate_${name}_tests
     TEST_PREFIX "${name}: "

@@ -149,6 +149,7 @@ std::shared_ptr<const ModelRoute> RouteTable::find(std::string_view model) const
 std::vector<ObservedRoute> RouteTable::observe() const {
   const std::lock_guard lock(mutex_);
   std::vector<ObservedRoute> routes;
+  routes.reserve(entries_.size());
   for (const auto& [model, entry] : entries_) routes.push_back({*entry.effective, entry.reverted});
   return routes;
 }
@@ -156,6 +157,7 @@ std::vector<ObservedRoute> RouteTable::observe() const {
 std::vector<ModelRoute> RouteTable::held() const {
   const std::lock_guard lock(mutex_);
   std::vector<ModelRoute> routes;
+  routes.reserve(entries_.size());
   for (const auto& [model, entry] : entries_) routes.push_back(entry.route);
   return routes;
 }
@@ -163,6 +165,7 @@ std::vector<ModelRoute> RouteTable::held() const {
 std::vector<std::pair<std::string, std::string>> RouteTable::stages() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<std::string, std::string>> stages;
+  stages.reserve(entries_.size());
   for (const auto& [model, entry] : entries_) stages.emplace_back(model, entry.route.stage_key);
   return stages;
 }
