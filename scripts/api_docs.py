@@ -23,7 +23,15 @@ def reference(schema):
         return "list of " + reference(schema.get("items", {}))
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
-    return " or ".join(kind) if isinstance(kind, list) else kind
+    name = " or ".join(kind) if isinstance(kind, list) else kind
+    return f"{name}: {members(schema)}" if "properties" in schema else name
+
+
+def members(schema):
+    """What an object without a name of its own holds, on one line."""
+    required = schema.get("required", [])
+    return "; ".join(f"`{name}`{'' if name in required else ' (optional)'} {reference(value)}"
+                     for name, value in schema["properties"].items())
 
 
 def cell(text):

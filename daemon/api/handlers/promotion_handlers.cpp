@@ -84,7 +84,8 @@ void add_intervention_routes(RouteGroup& promotions) {
 void add_promotion_routes(std::vector<Route>& list) {
   RouteGroup promotions(list, "promotions");
   promotions
-      .post("/v1/promotions", "requestPromotion", "Request a promotion; `Prefer: wait=N` waits for its end",
+      .post("/v1/promotions", "requestPromotion",
+            "Request a promotion; `Prefer: wait=N` waits for its end, N seconds and at most 60",
             Scope::promoter, post_promotion)
       .query("dry_run", "boolean", "return the plan and change nothing")
       .body("PromotionRequest")
@@ -98,8 +99,9 @@ void add_promotion_routes(std::vector<Route>& list) {
       .query("state", "string", "in this state")
       .pages("PromotionPage");
   promotions
-      .get("/v1/promotions/{id}", "getPromotion", "One promotion; `Prefer: wait=N` waits for its end",
-           Scope::viewer, one_of<&Service::promotion>)
+      .get("/v1/promotions/{id}", "getPromotion",
+           "One promotion; `Prefer: wait=N` waits for its end, N seconds and at most 60", Scope::viewer,
+           one_of<&Service::promotion>)
       .waits()
       .answer(200, "Promotion", "the promotion");
   promotions
