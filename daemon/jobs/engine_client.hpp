@@ -48,11 +48,13 @@ struct EngineAbilities {
                                                            const net::OutgoingPolicy& policy,
                                                            const std::string& router_mark = {});
 
-/// A text's tokens and their log-probabilities under one engine. Unknown values (null, −9999, −∞) are NaN.
+/// The tokens of an answer and their log-probabilities under one engine. Unknown values (null, −9999, −∞) are
+/// NaN.
 struct ScoredText {
-  std::vector<std::string> tokens;
+  std::vector<std::string> tokens;  ///< bytes where the answer gives them, else text
   std::vector<double> logprobs;
-  std::vector<std::int64_t> text_offsets;
+  std::vector<std::int64_t> ids;           ///< as many as tokens, or none
+  std::vector<std::int64_t> text_offsets;  ///< as many as tokens, or none
 };
 
 /// Teacher forcing by `echo`, `max_tokens: 0`, `logprobs`, over one kept connection. One thread at a time.
@@ -77,8 +79,8 @@ class EngineClient {
 /// The first of an answer's choices; null when it has none.
 [[nodiscard]] const nlohmann::json* first_choice(const nlohmann::json& answer);
 
-/// Reads the `logprobs` object of a completions answer (OpenAI completions shape). `invalid_document` when
-/// the arrays differ in length or are of another shape.
-[[nodiscard]] schema::Result<ScoredText> parse_logprobs(std::string_view completion_json);
+/// Reads the tokens of an answer's first choice in any shape that is known (gpu/ingest/answer_shape.hpp), of
+/// at most 16 MiB. `invalid_document` when it holds no log-probabilities, or lists of different lengths.
+[[nodiscard]] schema::Result<ScoredText> parse_logprobs(std::string_view answer_json);
 
 }  // namespace driftgate::jobs

@@ -9,6 +9,8 @@
 
 #include "daemon/base/json_members.hpp"
 #include "daemon/jobs/engine_client.hpp"
+#include "gpu/ingest/answer_shape.hpp"
+#include "gpu/ingest/answer_tokens.hpp"
 #include "schema/json.hpp"
 
 namespace driftgate::jobs {
@@ -63,11 +65,14 @@ void add_choice(const json& object, Generated& found) {
   found.text += base::text_at(base::object_at(*choice, "delta"), "content");
   add_ids(*choice, "prompt_token_ids", found.prompt_ids);
   add_ids(*choice, "token_ids", found.ids);
-  const json logprobs = base::object_at(*choice, "logprobs");
-  const json* tokens = base::member(logprobs, "tokens");
-  if (tokens == nullptr || !tokens->is_array()) return;
+  const auto shape = gpu::ingest::shape_of(object);
+  if (shape != gpu::ingest::Format::openai && shape != gpu::ingest::Format::chat) return;
+  const auto tokens = gpu::ingest::answer_tokens(object);
+  if (!tokens) return;
+  const bool lists_ids = base::member(*choice, "token_ids") != nullptr;
   for (const auto& token : *tokens) {
-    if (token.is_string()) found.tokens.push_back(token.get<std::string>());
+    found.tokens.push_back(token.text);
+    if (token.id && !lists_ids) found.ids.push_back(*token.id);
   }
 }
 

@@ -61,12 +61,15 @@ struct EngineRows {
   double logprob_error = 0;      ///< largest absolute error of the log-probabilities, nats
 };
 
-/// Reads one JSON document, an array of documents, or JSON Lines in the format `format`. Each response, or
-/// each of its choices, becomes a sequence with one row for each target token. Rows without any known
-/// log-probability, such as the first token of a prompt, are left out. Errors: invalid_document, with the
-/// JSON pointer of the member, what was found and what to request from the engine; limit_exceeded.
-[[nodiscard]] schema::Result<EngineRows> read_responses(Format format, std::string_view text,
+/// Reads one JSON document, an array of documents, JSON Lines, or the server-sent events of streams, in the
+/// format `format`, or, without one, each response in the shape that it has (answer_shape.hpp). Each
+/// response, or each of its choices, becomes a sequence with one row for each target token. Rows without any
+/// known log-probability, such as the first token of a prompt, are left out. Errors: invalid_document, with
+/// the JSON pointer of the member, what was found and what to request from the engine; limit_exceeded.
+[[nodiscard]] schema::Result<EngineRows> read_responses(std::optional<Format> format, std::string_view text,
                                                         const ReadOptions& options, const std::string& name);
+/// True for the first bytes of a file that read_saved_logits reads.
+[[nodiscard]] bool is_saved_logits(std::string_view bytes);
 
 /// Reads the saved logits of llama.cpp's perplexity tool (`--kl-divergence-base`). The file holds the magic
 /// "_logits_", then context, vocabulary and number of chunks as 32-bit integers, the tokens of every chunk,

@@ -63,10 +63,16 @@ Result<void> read_completion(const Place& logprobs, RowCollector& collector) {
   return {};
 }
 
+/// The id of a token of a chat answer: the one that it carries (llama.cpp), else by its text.
+Result<std::int64_t> id_of(const Place& item, const Place& text, const RowCollector& collector) {
+  const auto id = item.find("id");
+  return id ? collector.id(*id) : collector.id_of_text(text);
+}
+
 Result<void> read_chat_token(const Place& item, RowCollector& collector, EngineRow row) {
   const auto token = item.find("token"), value = item.find("logprob");
   if (!token) return collector.fail(item, "has no 'token'");
-  const auto id = TRY(collector.id_of_text(*token));
+  const auto id = TRY(id_of(item, *token, collector));
   row.token = id;
   if (value) {
     const auto known = TRY(collector.logprob(*value));
@@ -79,7 +85,7 @@ Result<void> read_chat_token(const Place& item, RowCollector& collector, EngineR
     const auto text = top.find("token"), logprob = top.find("logprob");
     if (!text) return collector.fail(top, "has no 'token'");
     if (!logprob) continue;
-    const auto listed = TRY(collector.id_of_text(*text));
+    const auto listed = TRY(id_of(top, *text, collector));
     TRY(collector.list(listed, *logprob, row));
   }
   return collector.keep(std::move(row));

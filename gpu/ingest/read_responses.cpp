@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "gpu/ingest/answer_shape.hpp"
 #include "gpu/ingest/response_formats.hpp"
 #include "schema/json.hpp"
 
@@ -19,8 +20,12 @@ constexpr std::array<std::string_view, 6> kFormats{"openai", "chat",     "vllm",
                                                    "sglang", "llamacpp", "llamacpp-logits"};
 constexpr schema::JsonLimits kLimits{kMaxDocumentBytes, 32, kMaxDocumentValues};
 
-Result<void> read_response(Format format, const Place& response, RowCollector& collector) {
-  switch (format) {
+Result<void> read_response(std::optional<Format> format, const Place& response, RowCollector& collector) {
+  if (!format) format = shape_of(response.value);
+  if (!format)
+    return collector.fail(response, "holds no log-probabilities in a shape that is known, which are " +
+                                        known_shapes() + ": ask the engine for log-probabilities");
+  switch (*format) {
     case Format::openai:
       return read_openai(response, collector);
     case Format::chat:
@@ -37,7 +42,7 @@ Result<void> read_response(Format format, const Place& response, RowCollector& c
   return collector.fail(response, "is JSON, but llamacpp-logits is a binary format");
 }
 
-Result<void> read_document(Format format, std::string_view text, RowCollector& collector,
+Result<void> read_document(std::optional<Format> format, std::string_view text, RowCollector& collector,
                            const std::string& name) {
   const auto document = TRY(schema::parse_json(text, kLimits, name));
   if (!document.is_array()) return read_response(format, {document, ""}, collector);
@@ -97,10 +102,18 @@ Result<TokenMap> TokenMap::read(const std::string& path) {
   return out;
 }
 
-Result<EngineRows> read_responses(Format format, std::string_view text, const ReadOptions& options,
-                                  const std::string& name) {
+Result<EngineRows> read_responses(std::optional<Format> format, std::string_view text,
+                                  const ReadOptions& options, const std::string& name) {
   EngineRows out;
   RowCollector collector(options, out, name);
+  if (is_event_stream(text)) {
+    const auto answers = TRY(join_streams(text, name));
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      RowCollector of_stream(options, out, fmt::format("{}, stream {}", name, i + 1));
+      TRY(read_response(format, {answers[i], ""}, of_stream));
+    }
+    return out;
+  }
   if (!is_lines(text)) {
     TRY(read_document(format, text, collector, name));
     return out;

@@ -43,7 +43,7 @@ std::unexpected<schema::Error> refuse(const std::string& name, const std::string
 }
 
 Result<Header> read_header(std::string_view bytes, std::size_t listed, const std::string& name) {
-  if (!bytes.starts_with(kMagic)) {
+  if (!is_saved_logits(bytes)) {
     return refuse(
         name,
         "this is not a file written by llama.cpp's --kl-divergence-base: it does not start with _logits_");
@@ -106,6 +106,10 @@ void keep_likeliest(const Codes& codes, std::uint32_t vocabulary, std::size_t co
 }
 
 }  // namespace
+
+bool is_saved_logits(std::string_view bytes) {
+  return bytes.starts_with(kMagic);
+}
 
 Result<EngineRows> read_saved_logits(std::string_view bytes, const ReadOptions& options,
                                      const std::string& name) {

@@ -29,8 +29,9 @@ using schema::Result;
 
 /// Saved logits of a long text are tens of gigabytes and are read in one piece here.
 constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{16} << 30;
+constexpr std::uintmax_t kMagicBytes = 8;  // by which they are known
 
-Result<std::string> read_file(const std::string& path, Format format) {
+Result<std::string> read_file(const std::string& path) {
   std::error_code none;
   const auto status = std::filesystem::status(path, none);
   if (std::filesystem::is_directory(status))
@@ -41,8 +42,11 @@ Result<std::string> read_file(const std::string& path, Format format) {
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
   if (!stream) return schema::fail(ErrorCode::io, "cannot open " + path + ": " + std::strerror(errno));
   const auto size = static_cast<std::uintmax_t>(std::max<std::streamoff>(0, stream.tellg()));
+  std::string begin(std::min<std::uintmax_t>(size, kMagicBytes), '\0');
+  stream.seekg(0);
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   const std::uintmax_t limit =
-      format == Format::llamacpp_logits ? kMaxFileBytes : gpu::ingest::kMaxDocumentBytes;
+      gpu::ingest::is_saved_logits(begin) ? kMaxFileBytes : gpu::ingest::kMaxDocumentBytes;
   if (size > limit) {
     return schema::fail(
         ErrorCode::limit_exceeded,
@@ -55,7 +59,7 @@ Result<std::string> read_file(const std::string& path, Format format) {
   return bytes;
 }
 
-Result<EngineRows> read_all(const CaptureImportArgs& args, Format format) {
+Result<EngineRows> read_all(const CaptureImportArgs& args, std::optional<Format> format) {
   gpu::ingest::ReadOptions options;
   options.matched = args.matched;
   if (args.listed) options.listed = *args.listed;
@@ -66,10 +70,10 @@ Result<EngineRows> read_all(const CaptureImportArgs& args, Format format) {
   }
   EngineRows all;
   for (const std::string& path : args.files) {
-    const auto bytes = TRY(read_file(path, format));
-    auto part =
-        TRY(format == Format::llamacpp_logits ? gpu::ingest::read_saved_logits(bytes, options, path)
-                                              : gpu::ingest::read_responses(format, bytes, options, path));
+    const auto bytes = TRY(read_file(path));
+    const bool logits = format ? format == Format::llamacpp_logits : gpu::ingest::is_saved_logits(bytes);
+    auto part = TRY(logits ? gpu::ingest::read_saved_logits(bytes, options, path)
+                           : gpu::ingest::read_responses(format, bytes, options, path));
     options.first_sequence += part.sequences;
     all.sequences += part.sequences;
     if (all.vocabulary != 0 && part.vocabulary != all.vocabulary) {
@@ -91,10 +95,10 @@ Result<EngineRows> read_all(const CaptureImportArgs& args, Format format) {
 /// What is wrong with the options, or nothing. An option that the format does not use is refused, since the
 /// capture would not be what was requested.
 std::string fault_of(const CaptureImportArgs& args, std::optional<Format> format) {
-  if (!format) return fmt::format("unknown format '{}'", args.format);
   if (!std::isfinite(args.temperature) || args.temperature < gpu::kLeastTemperature)
     return fmt::format("temperature {} is not a number of at least 1e-6", args.temperature);
   const bool of_texts = format == Format::openai || format == Format::chat;
+  if (!format) return {};
   if (args.listed && format != Format::llamacpp_logits)
     return "--top-k is for llamacpp-logits; the other formats list the tokens that the engine was asked for";
   if (!args.token_map.empty() && !of_texts)
@@ -108,10 +112,13 @@ std::string fault_of(const CaptureImportArgs& args, std::optional<Format> format
 }  // namespace
 
 void describe_capture_import(CLI::App& command, CaptureImportArgs& args) {
-  command.add_option("files", args.files, "Responses as JSON or JSON Lines, or a file of saved logits")
+  command
+      .add_option("files", args.files,
+                  "Answers as JSON, JSON Lines or the events of streams, or a file of saved logits")
       ->required();
-  command.add_option("--format", args.format, "Format of the files")
-      ->required()
+  command
+      .add_option("--format", args.format,
+                  "Format of the files; without it each answer is read by what it holds")
       ->check(CLI::IsMember({"openai", "chat", "vllm", "sglang", "llamacpp", "llamacpp-logits"}));
   command.add_option("--out", args.out, "Capture to write, safetensors")->required();
   command.add_option("--kernel", args.kernel, "Name of the kernel that answered");
@@ -136,7 +143,7 @@ void describe_capture_import(CLI::App& command, CaptureImportArgs& args) {
 }
 
 int capture_import(const CaptureImportArgs& args) {
-  const auto format = gpu::ingest::format_from_name(args.format);
+  const auto format = args.format.empty() ? std::nullopt : gpu::ingest::format_from_name(args.format);
   if (const std::string fault = fault_of(args, format); !fault.empty()) {
     fmt::print(stderr, "driftgate: capture import: {}\n", fault);
     return kExitUsage;
@@ -144,7 +151,7 @@ int capture_import(const CaptureImportArgs& args) {
   std::vector<std::string> inputs = args.files;
   inputs.push_back(args.token_map);
   if (auto ok = check_outputs({{"--out", args.out, true}}, inputs); !ok) return report_offline(ok.error());
-  const auto rows = read_all(args, *format);
+  const auto rows = read_all(args, format);
   if (!rows) return report(rows.error());
   gpu::ingest::CaptureLabels labels{args.kernel,          args.checkpoint_digest,
                                     args.corpus_digest,   args.token_source,

@@ -76,13 +76,13 @@ TEST_CASE("an ability that is missing is noted with what was seen, and hides no 
       {"logprobs", of(400, "{}"), &EngineAbilities::logprobs, "a completion with logprobs was refused"},
       {"logprobs", of(200, "<html>"), &EngineAbilities::logprobs, "no log-probabilities: "},
       {"logprobs", of(200, R"({"choices":[{"text":"a","logprobs":null}]})"), &EngineAbilities::logprobs,
-       "the choice has no logprobs object"},
+       "it holds no log-probabilities; known are "},
       {"logprobs", of(200, echo("a", {"a"}, {nullptr})), &EngineAbilities::logprobs,
        "the log-probability of a generated token is unknown"},
       {"logprobs", of(200, echo("", json::array(), json::array())), &EngineAbilities::logprobs,
        "the log-probability of a generated token is unknown"},
       {"rescoring", of(422, ""), &EngineAbilities::echo_rescoring, "echo with max_tokens 0 was refused"},
-      {"rescoring", of(200, "[1]"), &EngineAbilities::echo_rescoring, "it has no choices"},
+      {"rescoring", of(200, "[1]"), &EngineAbilities::echo_rescoring, "it holds no log-probabilities"},
       {"rescoring", of(200, echo("a generated text", {"a", "b"}, {nullptr, -1})),
        &EngineAbilities::echo_rescoring, "the echoed text is not the prompt that was sent"},
       {"rescoring", of(200, echo(nullptr, {"a", "b"}, {nullptr, -1})), &EngineAbilities::echo_rescoring,
@@ -268,8 +268,8 @@ TEST_CASE("a request for scores that is refused, or of other tokens than were se
 
 TEST_CASE("hostile scores are refused by the place of the fault or taken as unknown") {
   const std::pair<std::string, const char*> refused[] = {
-      {R"({"choices":[3]})", "/choices/0/logprobs"},
-      {R"({"choices":[{"logprobs":[]}]})", "/choices/0/logprobs"},
+      {R"({"choices":[3]})", ""},
+      {R"({"choices":[{"logprobs":[]}]})", ""},
       {R"({"choices":[{"logprobs":{"tokens":["a"]}}]})", "/choices/0/logprobs"},
       {R"({"choices":[{"logprobs":{"tokens":"a","token_logprobs":[-1]}}]})", "/choices/0/logprobs"},
       {R"({"choices":[{"logprobs":{"tokens":["a"],"token_logprobs":[-1,-2]}}]})", "/choices/0/logprobs"},
@@ -290,11 +290,11 @@ TEST_CASE("hostile scores are refused by the place of the fault or taken as unkn
   REQUIRE(odd);
   for (std::size_t i = 0; i < 4; ++i) CHECK(odd->logprobs[i] != odd->logprobs[i]);
   CHECK(odd->logprobs[4] == -9998.5);
-  // Offsets of another number are no offsets, and one that is no integer is before every text.
+  // Offsets of another number are no offsets, nor are some that are no integers.
   CHECK(parse_logprobs(
             R"({"choices":[{"logprobs":{"tokens":["a"],"token_logprobs":[-1],"text_offset":[0,1]}}]})")
             ->text_offsets.empty());
   CHECK(parse_logprobs(
             R"({"choices":[{"logprobs":{"tokens":["a"],"token_logprobs":[-1],"text_offset":["0"]}}]})")
-            ->text_offsets == std::vector<std::int64_t>{-1});
+            ->text_offsets.empty());
 }
