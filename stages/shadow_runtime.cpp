@@ -345,6 +345,7 @@ StageReport evaluate_shadow_runtime(const schema::Contract& contract, const Shad
   SignalFigures figures;
   figures.pairs = inputs.pairs.size();
   figures.logprobs_wanted = inputs.logprobs_wanted;
+  figures.no_logprobs = inputs.no_logprobs;
   figures.with_logprobs = static_cast<std::uint64_t>(
       std::ranges::count_if(inputs.pairs, [](const ShadowPair& pair) { return pair.has_logprobs; }));
   figures.telemetry_age_ms = inputs.telemetry_age_ms;

@@ -30,9 +30,11 @@ struct ShadowPair {
   std::string slice;           ///< canonical text, "domain=code;language=de"
   RequestOutcome incumbent = RequestOutcome::ok, candidate = RequestOutcome::ok;
   Latencies incumbent_latency, candidate_latency;
-  bool has_logprobs = false;  ///< both engines gave log-probabilities of the same tokens
-  /// Where the engines cannot rescore: the number of generated tokens before the first difference, and the
-  /// number of tokens that were compared.
+  /// Both engines gave log-probabilities: of the same tokens where both can score given ones, else of the
+  /// tokens of their own greedy answers to the same request.
+  bool has_logprobs = false;
+  /// Where an engine cannot score given tokens: the number of generated tokens before the first difference,
+  /// and the number of tokens that were compared.
   std::optional<std::uint32_t> equal_tokens, compared_tokens;
   /// Where the contract asks for batch_variant_rate: whether the candidate's greedy tokens for this prompt
   /// differ between batch 1 and batch N.
@@ -51,6 +53,7 @@ struct ShadowInputs {
   std::optional<gpu::MeasurementTable> realised;
   Reference reference = Reference::incumbent;
   std::uint64_t logprobs_wanted = 0;  ///< requests for which log-probabilities were requested
+  std::string no_logprobs;            ///< why they were requested of none, or ""
   std::int64_t telemetry_age_ms = 0;  ///< age of the newest telemetry window at the end of the stage
   /// Requests that were not mirrored because a limit of the mirror was reached.
   std::uint64_t mirror_skipped = 0;

@@ -96,6 +96,7 @@ constexpr std::string_view kSchemas = R"json({
       "numeric": {"$ref": "#/components/schemas/StageCaptures"},
       "slice": {"$ref": "#/components/schemas/StageCaptures"}}},
     "fallback_engine": {"type": "string", "description": "registered engine that serves the contract's fallback kernel with the candidate's checkpoint; needed when several do"},
+    "accept_undecidable": {"type": "boolean", "description": "start although an engine lacks an ability that a hard clause needs"},
     "note": {"type": "string"}}},
 "Plan": {"type": "object", "description": "stages, clauses, windows, locks and needed samples"},
 "Promotion": {"type": "object",

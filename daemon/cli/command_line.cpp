@@ -82,18 +82,22 @@ class CommandLine {
     return sub;
   }
 
+  void add_connection(CLI::App& sub) {
+    sub.add_option("--url", connection_.url, "The daemon's URL (DRIFTGATE_URL, else http://127.0.0.1:7433)");
+    sub.add_option("--token-file", connection_.token_file,
+                   "File with the token (DRIFTGATE_TOKEN, else ~/.config/driftgate/token)");
+    sub.add_option("--ca", connection_.tls.ca,
+                   "CA file to check the daemon's certificate with (DRIFTGATE_CA)");
+    sub.add_option("--cert", connection_.tls.certificate, "Client certificate, if the daemon requires one");
+    sub.add_option("--key", connection_.tls.key, "Key of the client certificate");
+  }
+
   /// A command that talks to the daemon.
   CLI::App* client(CLI::App& parent, const std::string& name, const std::string& text, AllRequired required,
                    Action action) {
     CLI::App* sub = command(parent, name, text, required, std::move(action));
-    sub->add_option("--url", connection_.url, "The daemon's URL (DRIFTGATE_URL, else http://127.0.0.1:7433)");
-    sub->add_option("--token-file", connection_.token_file,
-                    "File with the token (DRIFTGATE_TOKEN, else ~/.config/driftgate/token)");
+    add_connection(*sub);
     sub->add_flag("--json", connection_.json, "Print JSON");
-    sub->add_option("--ca", connection_.tls.ca,
-                    "CA file to check the daemon's certificate with (DRIFTGATE_CA)");
-    sub->add_option("--cert", connection_.tls.certificate, "Client certificate, if the daemon requires one");
-    sub->add_option("--key", connection_.tls.key, "Key of the client certificate");
     return sub;
   }
 
@@ -153,7 +157,7 @@ class CommandLine {
   bool markdown_ = false;
   bool offline_json_ = false;
   std::vector<std::string> files_;
-  double request_rate_ = 0;
+  ExplainArgs explain_;
   std::string before_;
   SuggestArgs suggest_;
   ContractTestArgs contract_test_;
@@ -198,11 +202,10 @@ void CommandLine::add_offline_commands() {
   lint->add_option("files", files_, "Contract files")->required();
   lint->add_flag("--json", offline_json_, "Print JSON");
   CLI::App* explain = command(*contract_, "explain", "Explain what a contract requires",
-                              {{"file", file_.file, "Contract file"}},
-                              [this] { return contract_explain(file_.file, request_rate_, offline_json_); });
-  explain->add_option("--rate", request_rate_,
-                      "Requests per second, to estimate how long each stage of traffic takes");
-  explain->add_flag("--json", offline_json_, "Print JSON");
+                              {{"file", explain_.file, "Contract file"}},
+                              [this] { return contract_explain(explain_, connection_); });
+  add_explain_options(*explain, explain_);
+  add_connection(*explain);
   add_contract_tools();
   add_capture_tools();
 }
@@ -336,28 +339,7 @@ void CommandLine::add_promote() {
     }
     return promote(connection_, promote_);
   });
-  sub->add_option("model", promote_.model, "Model");
-  sub->add_option("--engine", promote_.engine, "Registered engine: the candidate");
-  sub->add_option("--contract", promote_.contract,
-                  "Contract: its digest, or its name for the newest registration");
-  sub->add_option("--note", promote_.note, "Note; kept as evidence");
-  sub->add_option("--fallback-engine", promote_.fallback_engine,
-                  "Registered engine of the contract's fallback kernel, if several serve it");
-  auto* request = sub->add_option("--request", promote_.request_file, "The request as a JSON file");
-  sub->add_option("--idempotency-key", promote_.idempotency_key,
-                  "Requests with the same key and content start only one promotion");
-  auto* wait = sub->add_flag("--wait", promote_.wait, "Follow it and exit with its outcome");
-  sub->add_flag("--dry-run", promote_.dry_run, "Print the plan and change nothing")->excludes(wait);
-  add_stage_capture_options(*sub, "numeric", promote_.numeric);
-  add_stage_capture_options(*sub, "slice", promote_.slice);
-  // The file contains the whole request: what these options say would be ignored.
-  for (CLI::Option* option : sub->get_options()) {
-    const std::string name = option->get_name();
-    const bool in_file = name == "model" || name == "--engine" || name == "--contract" || name == "--note" ||
-                         name == "--fallback-engine" || name.starts_with("--numeric-") ||
-                         name.starts_with("--slice-");
-    if (in_file) request->excludes(option);
-  }
+  add_promote_options(*sub, promote_);
 }
 
 void CommandLine::add_following_commands() {

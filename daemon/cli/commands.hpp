@@ -6,6 +6,10 @@
 
 #include "daemon/cli/service/client.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace driftgate::cli {
 
 // Each command prints its result to standard output, its failure to standard error, and returns the exit
@@ -43,11 +47,13 @@ struct CaptureArgs {
 };
 struct PromoteArgs {
   std::string model, engine, contract, note, fallback_engine;
+  bool accept_undecidable = false;
   CaptureArgs numeric, slice;
   std::string request_file;  ///< the request's JSON instead of the options
   std::string idempotency_key;
   bool wait = false, dry_run = false;
 };
+void add_promote_options(CLI::App& sub, PromoteArgs& into);
 int promote(const ConnectionArgs& connection, const PromoteArgs& args);
 
 /// Of all models if `subject` is empty, else of a model or a promotion.

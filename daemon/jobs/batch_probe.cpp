@@ -6,6 +6,8 @@
 #include <atomic>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
 #include <thread>
 
 #include "daemon/jobs/engine_client.hpp"
@@ -21,29 +23,22 @@ using Answers = std::vector<std::optional<Generated>>;
 constexpr std::size_t kMaxFailedInARow = 20;  ///< stops asking an engine that is gone
 constexpr std::size_t kMaxNotes = 5;
 
-schema::Result<Generated> greedy(net::HttpClient& client, const std::string& model,
-                                 const std::string& prompt) {
-  const json body{{"model", model}, {"prompt", prompt}, {"max_tokens", kProbeTokens}, {"temperature", 0}};
-  auto answer = TRY(client.send(engine_post(client, "/v1/completions", body)));
-  if (answer.status != 200) {
-    return schema::fail(
-        ErrorCode::unavailable,
-        fmt::format("the engine {} answered {} to a greedy completion", client.base().base(), answer.status));
-  }
-  route::MirroredPair::Side side;
-  side.body = std::move(answer.body);
-  auto generated = generated_of(side);
-  if (generated.has_choice) return generated;
-  return schema::fail(
-      ErrorCode::invalid_document,
-      fmt::format("the engine {} answered a greedy completion without a choice", client.base().base()));
-}
-
-/// One pass over the prompts with a number of requests in flight.
+/// One pass over the requests with a number of them in flight.
 class Pass {
  public:
-  Pass(const std::string& model, const std::vector<std::string>& prompts, std::function<void()> answered)
-      : model_(model), prompts_(prompts), answered_(std::move(answered)), answers_(prompts.size()) {}
+  Pass(const std::string& model, const std::vector<GreedyRequest>& requests, std::uint64_t seed,
+       std::atomic<bool>& cold, std::function<void()> answered)
+      : model_(model),
+        requests_(requests),
+        cold_(cold),
+        salt_(std::random_device()()),
+        answered_(std::move(answered)),
+        order_(requests.size()),
+        answers_(requests.size()) {
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    std::mt19937_64 random(seed);
+    std::ranges::shuffle(order_, random);
+  }
 
   Answers run(std::vector<net::HttpClient> clients) {
     std::vector<std::jthread> threads;
@@ -56,10 +51,24 @@ class Pass {
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
  private:
+  /// Without the prompt cache as long as the engine takes the members that switch it off: `cache_prompt`
+  /// (llama.cpp), `cache_salt` (vLLM), of which no two requests have the same.
+  schema::Result<Generated> ask(net::HttpClient& client, std::size_t i) {
+    if (cold_) {
+      const json extra{{"cache_prompt", false}, {"cache_salt", fmt::format("{:08x}-{}", salt_, i)}};
+      auto answer = greedy_answer(client, model_, requests_[i], extra);
+      if (answer || answer.error().code != ErrorCode::invalid_argument) return answer;
+    }
+    auto answer = greedy_answer(client, model_, requests_[i], json::object());
+    if (answer) cold_ = false;  // it was the members that the engine refused
+    return answer;
+  }
+
   void work(net::HttpClient& client) {
-    for (std::size_t i = next_++; i < prompts_.size(); i = next_++) {
+    for (std::size_t n = next_++; n < order_.size(); n = next_++) {
       if (failed_in_a_row_ >= kMaxFailedInARow) return;
-      auto answer = greedy(client, model_, prompts_[i]);
+      const std::size_t i = order_[n];
+      auto answer = ask(client, i);
       const std::scoped_lock lock(mutex_);
       answered_();
       if (answer) {
@@ -75,8 +84,11 @@ class Pass {
   }
 
   const std::string& model_;
-  const std::vector<std::string>& prompts_;
+  const std::vector<GreedyRequest>& requests_;
+  std::atomic<bool>& cold_;
+  const std::uint32_t salt_;
   std::function<void()> answered_;
+  std::vector<std::size_t> order_;
   Answers answers_;
   std::vector<std::string> notes_;
   std::mutex mutex_;
@@ -101,20 +113,27 @@ schema::Result<std::vector<net::HttpClient>> clients_of(const std::string& url,
 }  // namespace
 
 schema::Result<BatchProbe> probe_batches(const std::string& base_url, const std::string& model,
-                                         const std::vector<std::string>& prompts,
+                                         const std::vector<GreedyRequest>& requests, std::uint64_t seed,
                                          const net::OutgoingPolicy& policy,
                                          const std::function<void(std::size_t, std::size_t)>& report) {
   std::size_t done = 0;
-  const auto answered = [&] { report(++done, 2 * prompts.size()); };
+  const auto answered = [&] { report(++done, 2 * requests.size()); };
   BatchProbe probe;
+  std::atomic<bool> cold = true;
   std::vector<Answers> passes;
   for (const std::size_t in_flight : {std::size_t{1}, kProbeBatch}) {
     auto clients = TRY(clients_of(base_url, policy, in_flight));
-    Pass pass(model, prompts, answered);
+    Pass pass(model, requests, seed + in_flight, cold, answered);
     passes.push_back(pass.run(std::move(clients)));
     for (const std::string& note : pass.notes()) probe.notes.push_back("batch invariance: " + note);
   }
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
+  if (!cold) {
+    probe.notes.push_back(
+        "batch invariance: the engine refused cache_prompt and cache_salt, so answers in the batch may have "
+        "come "
+        "from a warm prompt cache");
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto &alone = passes[0][i], &together = passes[1][i];
     probe.variant.push_back(alone && together ? std::optional(differ(*alone, *together)) : std::nullopt);
   }

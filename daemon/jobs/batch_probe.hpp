@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/jobs/greedy.hpp"
 #include "daemon/net/outgoing.hpp"
 #include "schema/error.hpp"
 
@@ -17,20 +18,22 @@ inline constexpr std::size_t kProbeBatch = 8;
 inline constexpr int kProbeTokens = 16;
 
 struct BatchProbe {
-  /// One for each prompt: its greedy tokens differ between batch 1 and batch N; nothing when an answer is
+  /// One for each request: its greedy tokens differ between batch 1 and batch N; nothing when an answer is
   /// missing.
   std::vector<std::optional<bool>> variant;
   std::vector<std::string> notes;  ///< one sentence for each kind of failure
 };
 
-/// Asks the engine for the greedy tokens of each prompt alone, then again with `kProbeBatch` requests in
-/// flight, and compares (`batch_variant_rate` of docs/design/measurement.md, "Registry of names"). Tokens are
-/// compared by id where the engine gives ids, else by text. Nobody else should ask the engine meanwhile. An
-/// engine that fails many times in a row is not asked further. Errors: `invalid_argument` and `forbidden` of
-/// the URL.
+/// Asks the engine for the greedy tokens of each request alone, then again with `kProbeBatch` requests in
+/// flight, and compares (`batch_variant_rate` of docs/design/measurement.md, "Registry of names"). Both
+/// passes take the requests in an order of their own, which follows from `seed`, and without the engine's
+/// prompt cache, so that the batch alone is varied: `cache_prompt` and `cache_salt` switch it off; where the
+/// engine refuses them, it is asked without, and a note says so. Tokens are compared by id where the engine
+/// gives ids, else by text. Nobody else should ask the engine meanwhile. An engine that fails many times in a
+/// row is not asked further. Errors: `invalid_argument` and `forbidden` of the URL.
 [[nodiscard]] schema::Result<BatchProbe> probe_batches(
-    const std::string& base_url, const std::string& model, const std::vector<std::string>& prompts,
-    const net::OutgoingPolicy& policy,
+    const std::string& base_url, const std::string& model, const std::vector<GreedyRequest>& requests,
+    std::uint64_t seed, const net::OutgoingPolicy& policy,
     const std::function<void(std::size_t done, std::size_t total)>& report);
 
 }  // namespace driftgate::jobs

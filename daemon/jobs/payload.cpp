@@ -43,7 +43,8 @@ std::optional<DriftPayload::FloorPair> read_floor(const json& value, const char*
 using RescoreSide = RescorePayload::Side;
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DriftPayload, train, inf, corpus, contract, roots, threads, worst_rows)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CapturePayload, adapter, argv)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescoreSide, url, model, kernel, can_rescore, token_ids)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescoreSide, url, model, kernel, scoring, token_ids, logprobs_by,
+                                   chat_logprobs)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescorePayload, spool, incumbent, candidate, checkpoint, contract,
                                    max_rescored, batch_prompts)
 

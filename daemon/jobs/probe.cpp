@@ -6,6 +6,8 @@
 
 #include "daemon/base/json_members.hpp"
 #include "daemon/jobs/engine_client.hpp"
+#include "gpu/ingest/answer_shape.hpp"
+#include "schema/failf.hpp"
 #include "schema/json.hpp"
 #include "schema/utf8.hpp"
 
@@ -16,6 +18,8 @@ using nlohmann::json;
 using schema::ErrorCode;
 
 constexpr std::string_view kProbeText = "The answer is";
+constexpr std::string_view kCompletions = "/v1/completions";
+constexpr std::string_view kChat = "/v1/chat/completions";
 constexpr std::size_t kMaxModels = 100;
 constexpr std::size_t kMaxModelNameBytes = 256;
 constexpr int kLoopDetected = 508;
@@ -37,14 +41,16 @@ class Probe {
     if (!found_.health) note("GET /health answered {}", health->status);
     TRY(models());
     completions();
+    chat();
     if (came_back_) return leads_back();
-    if (!found_.completions) {
+    if (!found_.completions && !found_.chat) {
       return schema::fail(ErrorCode::unavailable,
                           fmt::format("the engine at {} is not an OpenAI-compatible engine: {}", name(),
-                                      found_.notes.back()));
+                                      fmt::join(found_.notes, "; ")));
     }
-    logprobs();
-    rescoring();
+    if (found_.completions) logprobs();
+    if (found_.chat) chat_logprobs();
+    scoring();
     stream();
     token_ids();
     return std::move(found_);
@@ -100,63 +106,137 @@ class Probe {
     return schema::utf8_text(base::text_at(item, key), kMaxModelNameBytes);
   }
 
-  schema::Result<net::ClientResponse> ask(json body) {
+  schema::Result<net::ClientResponse> ask(std::string_view path, json body) {
     body["model"] = model_;
-    body["temperature"] = 0;
-    return client_.send(marked(engine_post(client_, "/v1/completions", body)));
+    if (!body.contains("temperature")) body["temperature"] = 0;
+    return client_.send(marked(engine_post(client_, path, body)));
+  }
+
+  /// The first choice of an answer, or null with a note of what came instead.
+  std::optional<json> choice_of(std::string_view path, const json& body) {
+    const auto answer = ask(path, body);
+    if (!answer) {
+      note("POST {}: {}", path, answer.error().describe());
+      return std::nullopt;
+    }
+    came_back_ = came_back_ || answer->status == kLoopDetected;
+    if (answer->status != 200) {
+      note("POST {} answered {}", path, answer->status);
+      return std::nullopt;
+    }
+    const auto parsed = schema::parse_json(answer->body, {}, "the completion");
+    const json* choice = parsed ? first_choice(*parsed) : nullptr;
+    return choice != nullptr && choice->is_object() ? std::optional(*choice) : std::optional(json::object());
   }
 
   void completions() {
-    const auto answer = ask({{"prompt", kProbeText}, {"max_tokens", 1}});
-    if (!answer) return note("POST /v1/completions: {}", answer.error().describe());
-    came_back_ = answer->status == kLoopDetected;
-    if (answer->status != 200) return note("POST /v1/completions answered {}", answer->status);
-    const auto parsed = schema::parse_json(answer->body, {}, "the completion");
-    const json* choice = parsed ? first_choice(*parsed) : nullptr;
-    found_.completions = choice != nullptr && choice->contains("text");
-    if (!found_.completions) note("the answer of POST /v1/completions has no choices with text");
+    const auto choice = choice_of(kCompletions, {{"prompt", kProbeText}, {"max_tokens", 1}});
+    if (!choice) return;
+    found_.completions = choice->contains("text");
+    if (!found_.completions) note("the answer of POST {} has no choices with text", kCompletions);
+  }
+
+  void chat() {
+    const auto choice = choice_of(kChat, {{"messages", messages()}, {"max_tokens", 1}});
+    if (!choice) return;
+    found_.chat = base::member(*choice, "message") != nullptr;
+    if (!found_.chat) note("the answer of POST {} has no choices with a message", kChat);
+  }
+
+  static json messages() { return json::array({json{{"role", "user"}, {"content", kProbeText}}}); }
+
+  /// The shape of the log-probabilities that an engine gives for a token that it generates, or why it gives
+  /// none.
+  schema::Result<std::string> logprobs_of(std::string_view path, const json& body) {
+    const auto answer = TRY(ask(path, body));
+    if (answer.status != 200)
+      return schema::failf(ErrorCode::unavailable, "the request was refused with {}", answer.status);
+    const auto scored = TRY(parse_logprobs(answer.body));
+    if (scored.logprobs.empty() || !std::isfinite(scored.logprobs.front()))
+      return schema::fail(ErrorCode::unavailable, "the log-probability of a generated token is unknown");
+    const auto shape = gpu::ingest::shape_of(json::parse(answer.body));
+    return std::string(shape ? gpu::ingest::to_string(*shape) : "");
   }
 
   void logprobs() {
-    const auto answer = ask({{"prompt", kProbeText}, {"max_tokens", 1}, {"logprobs", 1}});
-    if (!answer || answer->status != 200) return note("a completion with logprobs was refused");
-    const auto scored = parse_logprobs(answer->body);
-    if (!scored) return note("no log-probabilities: {}", scored.error().message);
-    found_.logprobs = !scored->logprobs.empty() && std::isfinite(scored->logprobs.front());
-    if (!found_.logprobs) note("the log-probability of a generated token is unknown");
+    std::vector<std::string> failed;
+    for (const LogprobsBy by : {LogprobsBy::count, LogprobsBy::top_logprobs, LogprobsBy::n_probs}) {
+      const json members = logprobs_members(by);
+      json body{{"prompt", kProbeText}, {"max_tokens", 1}};
+      body.update(members);
+      const auto shape = logprobs_of(kCompletions, body);
+      if (shape) {
+        found_.logprobs = true;
+        found_.logprobs_by = by;
+        found_.logprobs_shape = *shape;
+        return;
+      }
+      failed.push_back(fmt::format("{} ({})", shape.error().message, members.dump()));
+    }
+    note("completions give no log-probabilities: {}", fmt::join(failed, "; "));
   }
 
-  void rescoring() {
-    const auto answer = ask({{"prompt", kProbeText}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 1}});
-    if (!answer || answer->status != 200)
-      return note("echo with max_tokens 0 was refused: texts cannot be rescored");
-    const auto scored = parse_logprobs(answer->body);
-    if (!scored) return note("texts cannot be rescored: {}", scored.error().message);
-    const auto parsed = json::parse(answer->body);
-    const json& choice = parsed["choices"][0];
-    if (!choice.contains("text") || choice["text"] != kProbeText)
-      return note("texts cannot be rescored: the echoed text is not the prompt that was sent");
-    const auto known = std::ranges::count_if(scored->logprobs, [](double x) { return std::isfinite(x); });
-    found_.echo_rescoring =
-        scored->tokens.size() >= 2 && static_cast<std::size_t>(known) + 1 >= scored->tokens.size();
-    if (!found_.echo_rescoring) note("texts cannot be rescored: echoed tokens have no log-probabilities");
+  void chat_logprobs() {
+    json body{{"messages", messages()}, {"max_tokens", 1}};
+    body.update(logprobs_members(LogprobsBy::top_logprobs));
+    const auto shape = logprobs_of(kChat, body);
+    found_.chat_logprobs = shape.has_value();
+    if (!shape) note("chat completions give no log-probabilities: {}", shape.error().message);
+    if (shape && found_.logprobs_shape.empty()) found_.logprobs_shape = *shape;
+  }
+
+  /// Nothing when the engine scores the probe's text this way, else why not.
+  schema::Result<void> scores_by(Scoring way) {
+    const auto request = scoring_request(way, model_, kProbeText);
+    const auto answer = TRY(ask(request.path, request.body));
+    if (answer.status != 200)
+      return schema::failf(ErrorCode::unavailable, "it was refused with {}", answer.status);
+    const auto scored = TRY(parse_logprobs(answer.body));
+    const auto parsed = TRY(schema::parse_json(answer.body, {}, "the completion"));
+    const auto shape = gpu::ingest::shape_of(parsed);
+    const json* choice = first_choice(parsed);
+    if (way == Scoring::echo && (choice == nullptr || base::maybe_text_at(*choice, "text") != kProbeText))
+      return schema::fail(ErrorCode::invalid_document, "the echoed text is not the prompt that was sent");
+    if ((way == Scoring::prompt_logprobs && shape != gpu::ingest::Format::vllm) ||
+        (way == Scoring::generate && shape != gpu::ingest::Format::sglang))
+      return schema::fail(ErrorCode::invalid_document, "the prompt's tokens are not in the answer");
+    const auto known = std::ranges::count_if(scored.logprobs, [](double x) { return std::isfinite(x); });
+    if (scored.tokens.size() < 2 || static_cast<std::size_t>(known) + 1 < scored.tokens.size())
+      return schema::fail(ErrorCode::invalid_document, "tokens of the prompt have no log-probabilities");
+    return {};
+  }
+
+  void scoring() {
+    std::vector<std::string> failed;
+    for (const Scoring way : {Scoring::echo, Scoring::prompt_logprobs, Scoring::generate}) {
+      const auto done = scores_by(way);
+      if (done) {
+        found_.scoring = way;
+        return;
+      }
+      failed.push_back(fmt::format("{} ({})", done.error().message, to_string(way)));
+    }
+    note("given tokens cannot be scored: {}", fmt::join(failed, "; "));
   }
 
   void stream() {
-    const json body{{"model", model_}, {"prompt", kProbeText}, {"max_tokens", 2}, {"stream", true}};
+    json body{{"model", model_}, {"max_tokens", 2}, {"stream", true}};
+    body.update(found_.completions ? json{{"prompt", kProbeText}} : json{{"messages", messages()}});
     std::string seen;
     const auto answer =
-        client_.stream(marked(engine_post(client_, "/v1/completions", body)), [&](std::string_view bytes) {
-          seen.append(bytes);
-          return true;
-        });
+        client_.stream(marked(engine_post(client_, found_.completions ? kCompletions : kChat, body)),
+                       [&](std::string_view bytes) {
+                         seen.append(bytes);
+                         return true;
+                       });
     found_.stream = answer && answer->status == 200 && seen.find("data:") != std::string::npos &&
                     seen.find("[DONE]") != std::string::npos;
     if (!found_.stream) note("a stream did not end with [DONE]");
   }
 
   void token_ids() {
-    const auto answer = ask({{"prompt", json::array({1, 2, 3})}, {"max_tokens", 1}});
+    if (!found_.completions) return;
+    const auto answer = ask(kCompletions, {{"prompt", json::array({1, 2, 3})}, {"max_tokens", 1}});
     found_.token_ids = answer && answer->status == 200;
     if (!found_.token_ids) note("prompts given as token ids were refused");
   }
@@ -178,15 +258,38 @@ schema::Result<EngineAbilities> probe_engine(const std::string& base_url, const 
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineAbilities, models, stated_checkpoint, stated_kernel, health,
-                                   completions, logprobs, echo_rescoring, stream, token_ids, notes)
+                                   completions, logprobs, logprobs_by, chat, chat_logprobs, logprobs_shape,
+                                   scoring, stream, token_ids, notes)
+
+/// Abilities that were stored before chat and other ways to score were probed.
+static void upgrade(json& stored) {
+  const json* echo = base::member(stored, "echo_rescoring");
+  if (echo == nullptr || !echo->is_boolean()) return;
+  stored["scoring"] = to_string(echo->get<bool>() ? Scoring::echo : Scoring::none);
+  stored["chat"] = stored["chat_logprobs"] = false;
+  const bool logprobs = base::member(stored, "logprobs") != nullptr && stored["logprobs"] == true;
+  stored["logprobs_shape"] = logprobs ? "openai" : "";
+  stored["logprobs_by"] = logprobs ? LogprobsBy::count : LogprobsBy::none;
+}
+
+stages::EngineCan engine_can(std::string name, const EngineAbilities& abilities) {
+  return {.engine = std::move(name),
+          .completions = abilities.completions,
+          .chat = abilities.chat,
+          .logprobs = abilities.logprobs_by != LogprobsBy::none,
+          .chat_logprobs = abilities.chat_logprobs,
+          .scores_given = abilities.scoring != Scoring::none,
+          .streams = abilities.stream};
+}
 
 std::string to_json(const EngineAbilities& abilities) {
   return schema::canonical_json(json(abilities));
 }
 
 schema::Result<EngineAbilities> abilities_from_json(std::string_view text) {
-  const auto parsed = TRY(schema::parse_json(text, {}, "an engine's abilities"));
+  auto parsed = TRY(schema::parse_json(text, {}, "an engine's abilities"));
   try {
+    upgrade(parsed);
     return parsed.get<EngineAbilities>();
   } catch (const json::exception& fault) {
     return schema::fail(ErrorCode::corrupt,

@@ -13,6 +13,7 @@
 #include "daemon/jobs/batch_probe.hpp"
 #include "daemon/jobs/drift_inputs.hpp"
 #include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/greedy.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 #include "daemon/jobs/worker.hpp"
 #include "daemon/route/control/telemetry_json.hpp"
@@ -30,6 +31,7 @@ using schema::ErrorCode;
 constexpr std::size_t kMaxPairs = 100'000;        ///< of one stage; more are left out and said
 constexpr std::size_t kMaxLineBytes = 32u << 20;  ///< of the spool
 constexpr std::size_t kMaxFailedInARow = 20;      ///< stops asking an engine that is gone
+constexpr int kGreedyTokens = 32;                 ///< of an answer whose beginning is compared
 
 /// 256 bits that nobody can guess.
 schema::Result<std::string> random_salt() {
@@ -73,15 +75,7 @@ class Rescore {
   schema::Result<JobResult> run() {
     TRY(read_spool());
     choose();
-    if (can_rescore()) {
-      TRY(score_chosen());
-    } else {
-      notes_.push_back(fmt::format(
-          "the {} engine cannot rescore texts, so answers are compared by their generated tokens up to "
-          "the first difference",
-          payload_.candidate.can_rescore ? "incumbent's" : "candidate's"));
-      for (std::size_t i = 0; i < pairs_.size(); ++i) compare(i);
-    }
+    TRY(can_rescore() ? score_chosen() : compare_chosen());
     TRY(probe());
     return result();
   }
@@ -123,33 +117,91 @@ class Rescore {
   }
 
   [[nodiscard]] bool can_rescore() const {
-    return payload_.incumbent.can_rescore && payload_.candidate.can_rescore;
+    return payload_.incumbent.scoring != Scoring::none && payload_.candidate.scoring != Scoring::none;
   }
 
-  /// Pairs with two answers and a text prompt, in an order that follows from the seed, up to the limit.
+  /// Whether both engines give log-probabilities of the tokens that they generate for this kind of request.
+  [[nodiscard]] bool both_give_logprobs(const GreedyRequest& request) const {
+    const bool chat = request.body.contains("messages");
+    return std::ranges::all_of(std::array{&payload_.incumbent, &payload_.candidate}, [&](const auto* side) {
+      return chat ? side->chat_logprobs : side->logprobs_by != LogprobsBy::none;
+    });
+  }
+
+  [[nodiscard]] bool gives_logprobs(std::size_t i) const {
+    if (can_rescore())
+      return !prompt_of(mirrored_[i]).empty() && !generated_of(mirrored_[i].candidate).text.empty();
+    const auto request = greedy_request(mirrored_[i], kGreedyTokens);
+    return request && both_give_logprobs(*request);
+  }
+
+  /// Pairs with two answers of which log-probabilities can be had, in an order that follows from the seed, up
+  /// to the limit.
   void choose() {
-    for (std::size_t i = 0; i < pairs_.size(); ++i) {
-      if (both_answered(i) && !prompt_of(mirrored_[i]).empty() &&
-          !generated_of(mirrored_[i].candidate).text.empty())
-        chosen_.push_back(i);
-    }
+    for (std::size_t i = 0; i < pairs_.size(); ++i)
+      if (both_answered(i) && gives_logprobs(i)) chosen_.push_back(i);
     draw(chosen_, payload_.max_rescored);
     std::ranges::sort(chosen_);
   }
 
-  schema::Result<void> score_chosen() {
-    auto incumbent =
-        TRY(EngineClient::connect(payload_.incumbent.url, payload_.incumbent.model, payload_.outgoing));
-    auto candidate =
-        TRY(EngineClient::connect(payload_.candidate.url, payload_.candidate.model, payload_.outgoing));
+  [[nodiscard]] schema::Result<EngineClient> client_of(const RescorePayload::Side& side) const {
+    return EngineClient::connect(side.url, side.model, side.scoring, payload_.outgoing);
+  }
+
+  /// Asks of one chosen pair after the other, until an engine has failed many times in a row.
+  template <typename Ask>
+  void each_chosen(const char* words, Ask ask) {
     std::size_t failed_in_a_row = 0;
     for (std::size_t n = 0; n < chosen_.size() && failed_in_a_row < kMaxFailedInARow; ++n) {
-      failed_in_a_row = score(chosen_[n], incumbent, candidate) ? 0 : failed_in_a_row + 1;
-      folder_.report({n + 1, chosen_.size(), "pairs", "rescoring"});
+      failed_in_a_row = ask(chosen_[n]) ? 0 : failed_in_a_row + 1;
+      folder_.report({n + 1, chosen_.size(), "pairs", words});
     }
     if (failed_in_a_row >= kMaxFailedInARow)
-      notes_.push_back("rescoring stopped: an engine failed many times in a row");
+      notes_.push_back(fmt::format("{} stopped: an engine failed many times in a row", words));
+  }
+
+  schema::Result<void> score_chosen() {
+    auto incumbent = TRY(client_of(payload_.incumbent));
+    auto candidate = TRY(client_of(payload_.candidate));
+    each_chosen("rescoring", [&](std::size_t i) { return score(i, incumbent, candidate); });
     return {};
+  }
+
+  /// Where tokens that are given cannot be scored: both engines' greedy answers to the same request, up to
+  /// the first different token; where there are no log-probabilities either, the mirrored answers themselves.
+  schema::Result<void> compare_chosen() {
+    notes_.push_back(
+        fmt::format("the {} engine cannot score tokens that it is given, so answers are compared up to "
+                    "the first different token",
+                    payload_.candidate.scoring != Scoring::none ? "incumbent's" : "candidate's"));
+    if (chosen_.empty()) {
+      for (std::size_t i = 0; i < pairs_.size(); ++i) compare(i);
+      return {};
+    }
+    auto incumbent = TRY(engine_http(payload_.incumbent.url, payload_.outgoing, true));
+    auto candidate = TRY(engine_http(payload_.candidate.url, payload_.outgoing, true));
+    each_chosen("greedy answers", [&](std::size_t i) { return compare_greedily(i, incumbent, candidate); });
+    return {};
+  }
+
+  bool compare_greedily(std::size_t i, net::HttpClient& incumbent, net::HttpClient& candidate) {
+    const auto request = greedy_request(mirrored_[i], kGreedyTokens);
+    const auto ask = [&](net::HttpClient& client, const RescorePayload::Side& side) {
+      const bool chat = request->body.contains("messages");
+      return greedy_answer(client, side.model, *request,
+                           logprobs_members(chat ? LogprobsBy::top_logprobs : side.logprobs_by));
+    };
+    const auto p = ask(incumbent, payload_.incumbent);
+    if (!p) return note_failure(p.error().describe());
+    const auto q = ask(candidate, payload_.candidate);
+    if (!q) return note_failure(q.error().describe());
+    keep_agreement(i, compare_generated(*p, *q));
+    const auto known = [](const Generated& answer) {
+      return !answer.logprobs.empty() &&
+             std::ranges::all_of(answer.logprobs, [](double x) { return std::isfinite(x); });
+    };
+    pairs_[i].has_logprobs = known(*p) && known(*q);
+    return true;
   }
 
   /// The candidate's own answer, scored by both engines: tokens sampled by K_inf, as the estimators need. By
@@ -200,12 +252,13 @@ class Rescore {
     for (const std::size_t i : order) {
       const auto excluded = stages::RequestOutcome::excluded;
       if (pairs_[i].incumbent == excluded || pairs_[i].candidate == excluded) continue;
-      if (keys.insert(pairs_[i].key_hash).second && !prompt_of(mirrored_[i]).empty()) asked.push_back(i);
+      if (keys.insert(pairs_[i].key_hash).second && greedy_request(mirrored_[i], kProbeTokens))
+        asked.push_back(i);
     }
     draw(asked, payload_.batch_prompts);
-    std::vector<std::string> prompts;
-    for (const std::size_t i : asked) prompts.push_back(prompt_of(mirrored_[i]));
-    auto found = TRY(probe_batches(payload_.candidate.url, payload_.candidate.model, prompts,
+    std::vector<GreedyRequest> requests;
+    for (const std::size_t i : asked) requests.push_back(*greedy_request(mirrored_[i], kProbeTokens));
+    auto found = TRY(probe_batches(payload_.candidate.url, payload_.candidate.model, requests, payload_.seed,
                                    payload_.outgoing, [&](std::size_t done, std::size_t total) {
                                      folder_.report({done, total, "prompts", "batch invariance"});
                                    }));
@@ -216,10 +269,25 @@ class Rescore {
 
   void compare(std::size_t i) {
     if (!both_answered(i)) return;
-    const auto agreement =
-        compare_generated(generated_of(mirrored_[i].incumbent), generated_of(mirrored_[i].candidate));
+    keep_agreement(
+        i, compare_generated(generated_of(mirrored_[i].incumbent), generated_of(mirrored_[i].candidate)));
+  }
+
+  void keep_agreement(std::size_t i, const Agreement& agreement) {
     pairs_[i].equal_tokens = agreement.equal;
     pairs_[i].compared_tokens = agreement.compared;
+  }
+
+  /// Why log-probabilities were asked of no pair, or nothing.
+  [[nodiscard]] std::string no_logprobs() const {
+    if (!chosen_.empty() || pairs_.empty()) return {};
+    if (can_rescore()) return "no mirrored request was a completion of one text that both engines answered";
+    for (const auto* side : {&payload_.candidate, &payload_.incumbent}) {
+      if (side->logprobs_by == LogprobsBy::none && !side->chat_logprobs)
+        return fmt::format("the engine of the kernel {} gives no log-probabilities in any way that is known",
+                           side->kernel);
+    }
+    return "no mirrored request was of a kind for which both engines give log-probabilities";
   }
 
   schema::Result<std::string> table() {
@@ -261,12 +329,10 @@ class Rescore {
       const auto bytes = TRY(table());
       TRY(folder_.put_result(result, "table", "table.bin", bytes));
     }
-    const auto rescored = std::ranges::count_if(pairs_, &stages::ShadowPair::has_logprobs);
-    const nlohmann::json summary{{"pairs", pairs_.size()},
-                                 {"wanted", chosen_.size()},
-                                 {"rescored", rescored},
-                                 {"can_rescore", can_rescore()},
-                                 {"notes", notes_}};
+    const auto with_logprobs = std::ranges::count_if(pairs_, &stages::ShadowPair::has_logprobs);
+    const nlohmann::json summary{{"pairs", pairs_.size()},         {"wanted", chosen_.size()},
+                                 {"with_logprobs", with_logprobs}, {"can_rescore", can_rescore()},
+                                 {"no_logprobs", no_logprobs()},   {"notes", notes_}};
     result.summary = schema::canonical_json(summary);
     result.ok = true;
     return result;

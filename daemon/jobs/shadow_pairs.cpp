@@ -20,7 +20,6 @@ using nlohmann::json;
 using schema::ErrorCode;
 using stages::RequestOutcome;
 
-constexpr schema::JsonLimits kBodyLimits{.bytes = 16u << 20, .depth = 32, .values = 2'000'000};
 constexpr const char* kSalt = "salt";
 constexpr schema::JsonLimits kLineLimits{.bytes = 4'096, .depth = 4, .values = 100};
 
@@ -72,6 +71,7 @@ void add_choice(const json& object, Generated& found) {
   const bool lists_ids = base::member(*choice, "token_ids") != nullptr;
   for (const auto& token : *tokens) {
     found.tokens.push_back(token.text);
+    found.logprobs.push_back(token.logprob);
     if (token.id && !lists_ids) found.ids.push_back(*token.id);
   }
 }

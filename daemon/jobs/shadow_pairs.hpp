@@ -7,9 +7,13 @@
 
 #include "daemon/route/control/telemetry.hpp"
 #include "schema/error.hpp"
+#include "schema/json.hpp"
 #include "stages/shadow_runtime.hpp"
 
 namespace driftgate::jobs {
+
+/// Of the bodies of mirrored requests and answers.
+inline constexpr schema::JsonLimits kBodyLimits{.bytes = 16u << 20, .depth = 32, .values = 2'000'000};
 
 /// A mirrored request as the statistics see it: how both sides ended and their latencies.
 [[nodiscard]] stages::ShadowPair pair_of(const route::MirroredPair& mirrored);
@@ -24,10 +28,11 @@ namespace driftgate::jobs {
 /// What one side of a pair generated: the text, and the tokens when the answer lists them. Reads JSON answers
 /// and concatenated server-sent events of completions and chat completions. Empty when there is nothing.
 struct Generated {
-  std::string text;
-  std::vector<std::string> tokens;
-  std::vector<std::int64_t> prompt_ids,
-      ids;  ///< `prompt_token_ids` and `token_ids`, where the engine gives them
+  std::string text{};
+  std::vector<std::string> tokens{};
+  std::vector<double> logprobs{};  ///< one for each of `tokens`; NaN where the engine does not know it
+  /// `prompt_token_ids` and `token_ids`, or the ids of `tokens`, where the engine gives them.
+  std::vector<std::int64_t> prompt_ids{}, ids{};
   bool has_choice = false;  ///< there was an answer at all, maybe of no text
 };
 [[nodiscard]] Generated generated_of(const route::MirroredPair::Side& side);

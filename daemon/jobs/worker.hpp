@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/jobs/engine_client.hpp"
 #include "daemon/jobs/job.hpp"
 #include "daemon/jobs/job_folder.hpp"
 #include "daemon/net/outgoing.hpp"
@@ -47,12 +48,17 @@ inline constexpr const char* kCaptureFile = "capture.safetensors";
 
 /// Payload of a rescore job: the pairs of a shadow stage. Files: "pairs" (JSON Lines, see shadow_pairs.hpp),
 /// "table" (gpu::serialise of the target tokens; absent when nothing could be rescored).
-/// Summary: {"pairs", "wanted", "rescored", "can_rescore", "notes": […]}.
+/// Where both engines can score given tokens, the candidate's answers are scored by both. Else both are asked
+/// the mirrored requests again, greedily, and their answers are compared up to the first different token.
+/// Summary: {"pairs", "wanted": pairs that were asked for log-probabilities, "with_logprobs": of these, that
+/// came with them, "can_rescore", "no_logprobs": why none were wanted, or "", "notes": […]}.
 struct RescorePayload {
   struct Side {
     std::string url, model, kernel;
-    bool can_rescore = false;
-    bool token_ids = false;  ///< takes prompts as token ids
+    Scoring scoring = Scoring::none;            ///< how it scores given tokens
+    bool token_ids = false;                     ///< takes prompts as token ids
+    LogprobsBy logprobs_by = LogprobsBy::none;  ///< how completions are asked for log-probabilities
+    bool chat_logprobs = false;                 ///< chat completions give them
   };
   std::string spool;  ///< path of the spool file
   Side incumbent, candidate;

@@ -10,6 +10,7 @@
 #include "daemon/pipeline/read/plan.hpp"
 #include "daemon/pipeline/read/views.hpp"
 #include "daemon/pipeline/read/what_if.hpp"
+#include "daemon/pipeline/requests/ability_gaps.hpp"
 #include "daemon/pipeline/requests/engine_health.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
 #include "daemon/pipeline/requests/registry.hpp"
@@ -125,7 +126,7 @@ class PipelineImpl final : public Pipeline {
   }
 
   schema::Result<View> request_promotion(const std::string& actor, const PromotionRequest& request) override {
-    auto checked = TRY(check(actor, request));
+    auto checked = TRY(check_decidable(actor, request));
     auto verified = TRY(registry_.verify_checkpoint(checked.engine));
     auto id = TRY(on_loop<std::string>(
         [&] { return pipeline::request_promotion(context(), actor, checked, verified); }));
@@ -270,7 +271,7 @@ class PipelineImpl final : public Pipeline {
               listeners_->tell(event);
             },
         .check = [this](const std::string& actor,
-                        const PromotionRequest& request) { return check(actor, request); },
+                        const PromotionRequest& request) { return check_decidable(actor, request); },
         .verify = [this](const store::EngineRow& engine) { return registry_.verify_checkpoint(engine); },
         .offload = [this](std::function<void()> work,
                           std::function<void()> then) { offload(std::move(work), std::move(then)); },
@@ -312,6 +313,13 @@ class PipelineImpl final : public Pipeline {
 
   schema::Result<CheckedRequest> check(const std::string& actor, const PromotionRequest& request) {
     return check_request(store_, settings_, driver_.capabilities(), actor, request);
+  }
+
+  /// Refused where a hard clause cannot be decided, unless the request accepts that.
+  schema::Result<CheckedRequest> check_decidable(const std::string& actor, const PromotionRequest& request) {
+    auto checked = TRY(check(actor, request));
+    if (!request.accept_undecidable) TRY(refuse_ability_gaps(checked.gaps));
+    return checked;
   }
 
   template <typename F>

@@ -117,7 +117,9 @@ schema::ClauseVerdict decide_coverage(const schema::Clause& clause, const Signal
   verdict.n = wanted;
   if (wanted == 0)
     return error_verdict(std::move(verdict),
-                         "Log-probabilities were asked of no request, so coverage is unknown.");
+                         figures.no_logprobs.empty()
+                             ? "Log-probabilities were asked of no request, so coverage is unknown."
+                             : fmt::format("Coverage is unknown: {}.", figures.no_logprobs));
   const double share = static_cast<double>(had) / static_cast<double>(wanted);
   verdict.rule = schema::VerdictRule::share_at_least;
   verdict.estimate = share;

@@ -46,6 +46,7 @@ struct SignalFigures {
   std::optional<std::uint64_t> pairs;  ///< mirrored requests that both engines answered
   /// Requests that had log-probabilities, and that were asked for them.
   std::optional<std::uint64_t> with_logprobs, logprobs_wanted;
+  std::string no_logprobs;            ///< why none was asked for them, or ""
   std::int64_t telemetry_age_ms = 0;  ///< age of the newest telemetry window
 };
 /// Decides a clause on an observability signal; std::nullopt where `figures` lacks its figure. Too few pairs

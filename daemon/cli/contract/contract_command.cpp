@@ -2,12 +2,19 @@
 
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "daemon/cli/contract/contract_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
+#include "daemon/cli/json_text.hpp"
+#include "daemon/cli/service/command.hpp"
+#include "daemon/jobs/engine_client.hpp"
+#include "daemon/net/url.hpp"
+#include "daemon/pipeline/requests/ability_gaps.hpp"
 #include "schema/contract/contract.hpp"
 #include "schema/contract/explain.hpp"
 #include "schema/json.hpp"
@@ -15,6 +22,8 @@
 
 namespace driftgate::cli {
 namespace {
+
+using schema::Result;
 
 constexpr std::uint64_t kPowerSeed = 1;
 
@@ -122,26 +131,68 @@ int contract_lint(const std::vector<std::string>& files, bool json) {
   return status;
 }
 
-int contract_explain(const std::string& file, double requests_per_second, bool json) {
-  const auto text = read_contract_text(file);
-  if (!text) return report_offline(text.error());
-  const schema::ContractReport report = schema::parse_contract(*text, file);
-  if (!report.contract) {
-    if (json) fmt::print("{}\n", schema::canonical_json(report_json(file, report)));
-    print_report(file, report);
-    return kExitViolated;
-  }
-  const schema::Explanation explanation = schema::explain(*report.contract);
-  const auto powers = stages::power_at_half(*report.contract, kPowerSeed);
-  if (!json) {
-    fmt::print("{}{}", schema::to_text(explanation),
-               power_text(powers, *report.contract, requests_per_second));
-    return kExitOk;
+namespace {
+
+Result<stages::EngineCan> ask_abilities(Client& client, const std::string& engine) {
+  if (engine.empty()) return stages::able_engine();
+  const auto answer = TRY(parse_answer(client.get("/v1/engines/" + net::percent_encode(engine))));
+  const auto abilities =
+      TRY(jobs::abilities_from_json(schema::canonical_json(member_of(answer, "abilities"))));
+  return jobs::engine_can(engine, abilities);
+}
+
+std::string gaps_text(const std::string& engine, const std::vector<stages::AbilityGap>& gaps) {
+  if (gaps.empty()) return fmt::format("\nThe engine {} has every ability that the clauses need.\n", engine);
+  std::string text = "\nClauses that cannot be decided for lack of an engine's ability\n";
+  for (const auto& gap : gaps) text += fmt::format("  - {}\n", gap.message);
+  return text;
+}
+
+void print_explanation(const ExplainArgs& args, const schema::Contract& contract,
+                       const std::optional<std::vector<stages::AbilityGap>>& gaps) {
+  const schema::Explanation explanation = schema::explain(contract);
+  const auto powers = stages::power_at_half(contract, kPowerSeed);
+  if (!args.json) {
+    fmt::print("{}{}{}", schema::to_text(explanation), power_text(powers, contract, args.requests_per_second),
+               gaps ? gaps_text(args.engine, *gaps) : "");
+    return;
   }
   auto out = nlohmann::json::parse(schema::to_json(explanation));
-  out["power_at_half"] = power_json(powers, *report.contract, requests_per_second);
+  out["power_at_half"] = power_json(powers, contract, args.requests_per_second);
+  if (gaps) out["undecidable"] = pipeline::gaps_json(*gaps);
   fmt::print("{}\n", schema::canonical_json(out));
-  return kExitOk;
+}
+
+}  // namespace
+
+void add_explain_options(CLI::App& sub, ExplainArgs& into) {
+  sub.add_option("--rate", into.requests_per_second,
+                 "Requests per second, to estimate how long each stage of traffic takes");
+  auto* engine = sub.add_option("--engine", into.engine,
+                                "Registered engine, to see which clauses it is not able to have decided");
+  sub.add_option("--incumbent", into.incumbent, "Registered engine that it would replace")->needs(engine);
+  sub.add_flag("--json", into.json, "Print JSON");
+}
+
+int contract_explain(const ExplainArgs& args, const ConnectionArgs& connection) {
+  const auto text = read_contract_text(args.file);
+  if (!text) return report_offline(text.error());
+  const schema::ContractReport report = schema::parse_contract(*text, args.file);
+  if (!report.contract) {
+    if (args.json) fmt::print("{}\n", schema::canonical_json(report_json(args.file, report)));
+    print_report(args.file, report);
+    return kExitViolated;
+  }
+  if (args.engine.empty()) {
+    print_explanation(args, *report.contract, std::nullopt);
+    return kExitOk;
+  }
+  return with_daemon(connection, [&](Client& client) -> Result<int> {
+    const auto candidate = TRY(ask_abilities(client, args.engine));
+    const auto incumbent = TRY(ask_abilities(client, args.incumbent));
+    print_explanation(args, *report.contract, stages::ability_gaps(*report.contract, incumbent, candidate));
+    return kExitOk;
+  });
 }
 
 }  // namespace driftgate::cli

@@ -77,6 +77,11 @@ std::string plan_text(const json& plan) {
                         : "\nClauses that the corpora given cannot decide, or seldom would\n";
   for (const json& one : unfit)
     text += fmt::format("  {}: {}\n", text_of(one, "stage"), text_of(one, "message"));
+  const json undecidable = member_of(plan, "undecidable");
+  if (!undecidable.empty()) text += "\nClauses that cannot be decided for lack of an engine's ability\n";
+  for (const json& one : undecidable)
+    text += fmt::format("  {}{}\n", text_of(one, "message"),
+                        text_of(one, "severity") == "soft" ? " (soft, does not block)" : "");
   return text;
 }
 

@@ -1,6 +1,9 @@
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
+
 #include "daemon/cli/commands.hpp"
+#include "daemon/cli/drift/capture_options.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/output.hpp"
@@ -38,6 +41,7 @@ Result<std::string> request_body(const PromoteArgs& args) {
   json request{{"model", args.model}, {"engine", args.engine}, {"contract", args.contract}};
   if (!args.note.empty()) request["note"] = args.note;
   if (!args.fallback_engine.empty()) request["fallback_engine"] = args.fallback_engine;
+  if (args.accept_undecidable) request["accept_undecidable"] = true;
   TRY(add_captures(request, "numeric", args.numeric));
   TRY(add_captures(request, "slice", args.slice));
   return request.dump();
@@ -65,6 +69,33 @@ Result<int> start(const ConnectionArgs& connection, Client& client, const Promot
 }
 
 }  // namespace
+
+void add_promote_options(CLI::App& sub, PromoteArgs& into) {
+  sub.add_option("model", into.model, "Model");
+  sub.add_option("--engine", into.engine, "Registered engine: the candidate");
+  sub.add_option("--contract", into.contract,
+                 "Contract: its digest, or its name for the newest registration");
+  sub.add_option("--note", into.note, "Note; kept as evidence");
+  sub.add_option("--fallback-engine", into.fallback_engine,
+                 "Registered engine of the contract's fallback kernel, if several serve it");
+  sub.add_flag("--accept-undecidable", into.accept_undecidable,
+               "Start although an engine lacks an ability that a hard clause needs");
+  auto* request = sub.add_option("--request", into.request_file, "The request as a JSON file");
+  sub.add_option("--idempotency-key", into.idempotency_key,
+                 "Requests with the same key and content start only one promotion");
+  auto* wait = sub.add_flag("--wait", into.wait, "Follow it and exit with its outcome");
+  sub.add_flag("--dry-run", into.dry_run, "Print the plan and change nothing")->excludes(wait);
+  add_stage_capture_options(sub, "numeric", into.numeric);
+  add_stage_capture_options(sub, "slice", into.slice);
+  // The file contains the whole request: what these options say would be ignored.
+  for (CLI::Option* option : sub.get_options()) {
+    const std::string name = option->get_name();
+    const bool in_file = name == "model" || name == "--engine" || name == "--contract" || name == "--note" ||
+                         name == "--fallback-engine" || name == "--accept-undecidable" ||
+                         name.starts_with("--numeric-") || name.starts_with("--slice-");
+    if (in_file) request->excludes(option);
+  }
+}
 
 int promote(const ConnectionArgs& connection, const PromoteArgs& args) {
   const auto body = request_body(args);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/pipeline/read/plan_data.hpp"
+#include "daemon/pipeline/requests/ability_gaps.hpp"
 #include "daemon/store/look_up.hpp"
 #include "schema/contract/least_n.hpp"
 #include "schema/json.hpp"
@@ -104,7 +105,8 @@ schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checke
                    {"locks", {{"model", row.model}, {"held_by", queue.holder}}},
                    {"supersedes", queue.superseded},
                    {"stages", std::move(stages)},
-                   {"unfit", unfit_json(checked, settings)}};
+                   {"unfit", unfit_json(checked, settings)},
+                   {"undecidable", gaps_json(checked.gaps)}};
   return View{row.model, 0, false, schema::canonical_json(value)};
 }
 

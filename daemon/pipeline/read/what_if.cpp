@@ -180,6 +180,7 @@ schema::Result<Again> shadow_again(const StoredStage& stored, const schema::Cont
   inputs.telemetry_age_ms = facts.value("telemetry_age_ms", std::int64_t{0});
   inputs.mirror_skipped = facts.value("mirror_skipped", std::uint64_t{0});
   inputs.can_rescore = facts.value("can_rescore", true);
+  inputs.no_logprobs = facts.value("no_logprobs", "");
   auto report = stages::evaluate_shadow_runtime(contract, inputs);
   return Again{std::move(report.clauses), std::move(report.notes)};
 }

@@ -7,6 +7,7 @@
 
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/pipeline/people/people.hpp"
+#include "daemon/pipeline/requests/ability_gaps.hpp"
 #include "daemon/pipeline/requests/fallback.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/versions.hpp"
@@ -160,6 +161,8 @@ schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string&
   row.request = to_json(request);
   row.requester = actor;
   const auto& candidate = snapshot.checked.engine;
+  auto gaps = TRY(find_ability_gaps(reader, *snapshot.checked.contract, model, candidate));
+  snapshot.checked.gaps = std::move(gaps);
   snapshot.unblocked = people::refuse_blocked(reader, candidate.checkpoint, candidate.kernel, row.contract);
   snapshot.fallback =
       resolve_fallback(reader, *snapshot.checked.contract, request.fallback_engine, candidate);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/pipeline/requests/request.hpp"
 #include "daemon/pipeline/settings.hpp"
@@ -13,6 +14,7 @@
 #include "daemon/store/registry/models.hpp"
 #include "daemon/store/store.hpp"
 #include "schema/contract/contract.hpp"
+#include "stages/abilities.hpp"
 
 namespace driftgate::pipeline {
 
@@ -24,6 +26,7 @@ struct CheckedRequest {
   std::shared_ptr<const schema::Contract> contract;
   store::EngineRow engine;                     ///< of the candidate
   std::optional<store::EngineRow> fallback{};  ///< see resolve_fallback
+  std::vector<stages::AbilityGap> gaps{};      ///< clauses that cannot be decided; see find_ability_gaps
 };
 
 /// Whether the contract has a clause for the stage.

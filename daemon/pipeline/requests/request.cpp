@@ -70,6 +70,14 @@ class Members {
     return whole ? item->get<std::int64_t>() : 0;
   }
 
+  /// True or false; false when absent.
+  bool flag(std::string_view key) {
+    const auto* item = find(key);
+    if (item == nullptr) return false;
+    if (!item->is_boolean()) fault(key, fmt::format("'{}' must be true or false", key));
+    return item->is_boolean() && item->get<bool>();
+  }
+
   const json* find(std::string_view key) const {
     if (!value_.is_object()) return nullptr;
     const auto found = value_.find(key);
@@ -202,13 +210,15 @@ std::unexpected<schema::Error> unregistered(std::string_view what, std::string_v
 
 schema::Result<PromotionRequest> parse_promotion_request(std::string_view text) {
   auto parsed = TRY(schema::parse_json(text, {}, "the promotion"));
-  Members top(parsed, "", {"model", "engine", "contract", "captures", "fallback_engine", "note"});
+  Members top(parsed, "",
+              {"model", "engine", "contract", "captures", "fallback_engine", "accept_undecidable", "note"});
   PromotionRequest request;
   request.model = top.name("model");
   request.engine = top.name("engine");
   request.contract = top.name("contract");
   request.note = top.text("note", false);
   if (top.find("fallback_engine") != nullptr) request.fallback_engine = top.name("fallback_engine");
+  request.accept_undecidable = top.flag("accept_undecidable");
   if (const auto* captures = top.find("captures")) {
     Members inner(*captures, "/captures", {"numeric", "slice"});
     request.numeric = read_captures(inner, "numeric");
@@ -229,6 +239,7 @@ std::string to_json(const PromotionRequest& request) {
              {"captures", captures}};
   if (!request.note.empty()) value["note"] = request.note;
   if (!request.fallback_engine.empty()) value["fallback_engine"] = request.fallback_engine;
+  if (request.accept_undecidable) value["accept_undecidable"] = true;
   return schema::canonical_json(value);
 }
 

@@ -53,14 +53,16 @@ struct PromotionRequest {
   /// Registered engine of the contract's fallback kernel; empty = the only one that serves the candidate's
   /// checkpoint with it.
   std::string fallback_engine{};
+  /// Starts although a hard clause cannot be decided for lack of an engine's ability (stages/abilities.hpp).
+  bool accept_undecidable = false;
   bool operator==(const PromotionRequest&) const = default;
 };
 
 /// Reads {"model", "engine", "contract", "captures": {"numeric": {"train": SOURCE, "inf": SOURCE, "corpus":
-/// URI, "floor": {"train": FLOOR, "inf": FLOOR}}, "slice": {…}}, "fallback_engine", "note"}. A SOURCE is a
-/// URI or {"adapter": NAME}. A FLOOR is a SOURCE, held against the stage's own capture of that kernel, or a
-/// list of two that are held against each other. Unknown members are refused; `invalid_document` with the
-/// JSON pointer in `where`.
+/// URI, "floor": {"train": FLOOR, "inf": FLOOR}}, "slice": {…}}, "fallback_engine", "accept_undecidable",
+/// "note"}. A SOURCE is a URI or {"adapter": NAME}. A FLOOR is a SOURCE, held against the stage's own capture
+/// of that kernel, or a list of two that are held against each other. Unknown members are refused;
+/// `invalid_document` with the JSON pointer in `where`.
 [[nodiscard]] schema::Result<PromotionRequest> parse_promotion_request(std::string_view json);
 [[nodiscard]] std::string to_json(const PromotionRequest& request);
 

@@ -33,9 +33,11 @@ schema::Result<jobs::RescorePayload::Side> side_of(store::Reader& reader, const 
   if (!engine)
     return schema::fail(ErrorCode::corrupt, fmt::format("engine {} is not stored", version.engine));
   auto abilities = TRY(jobs::abilities_from_json(engine->abilities));
-  return jobs::RescorePayload::Side{version.base_url,
-                                    abilities.models.empty() ? live.row.model : abilities.models.front(),
-                                    version.kernel, abilities.echo_rescoring, abilities.token_ids};
+  return jobs::RescorePayload::Side{
+      version.base_url,       abilities.models.empty() ? live.row.model : abilities.models.front(),
+      version.kernel,         abilities.scoring,
+      abilities.token_ids,    abilities.logprobs_by,
+      abilities.chat_logprobs};
 }
 
 /// Stores the job that scores a sample, and starts it. It belongs to no transition, so nothing waits for it.

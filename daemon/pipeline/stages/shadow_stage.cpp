@@ -52,7 +52,8 @@ std::string with_inputs(const std::string& report, const stages::ShadowInputs& i
                      {"logprobs_wanted", inputs.logprobs_wanted},
                      {"telemetry_age_ms", inputs.telemetry_age_ms},
                      {"mirror_skipped", inputs.mirror_skipped},
-                     {"can_rescore", inputs.can_rescore}};
+                     {"can_rescore", inputs.can_rescore},
+                     {"no_logprobs", inputs.no_logprobs}};
   return schema::canonical_json(value);
 }
 
@@ -71,6 +72,7 @@ schema::Result<StageConclusion> evaluate(const schema::Contract& contract, stage
   const auto summary = nlohmann::json::parse(result.summary);
   inputs.logprobs_wanted = summary.value("wanted", std::uint64_t{0});
   inputs.can_rescore = summary.value("can_rescore", true);
+  inputs.no_logprobs = summary.value("no_logprobs", "");
   conclusion.report = stages::evaluate_shadow_runtime(contract, inputs);
   for (const auto& note : summary.value("notes", std::vector<std::string>{}))
     conclusion.report.notes.push_back(note);

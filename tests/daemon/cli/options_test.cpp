@@ -96,7 +96,7 @@ TEST_CASE("what a command without a daemon cannot make sense of is exit 64") {
       {"contract", "suggest", "--train", capture},
       {"contract", "test", "c.yaml", "--train", capture},
       {"capture", "import", "a.json", "--format", "nonsense", "--out", "o"},
-      {"capture", "import", "a.json", "--out", "o"},
+      {"capture", "import", "a.json"},
       {"capture", "import", "--format", "vllm", "--out", "o"},
       {"capture", "import", "a.json", "--format", "vllm", "--out", "o", "--vocabulary", "0"},
       {"capture", "import", "a.json", "--format", "llamacpp-logits", "--out", "o", "--top-k", "0"},

@@ -203,7 +203,9 @@ TEST_CASE("a plan says what would run, for how long, what it takes to pass, and 
                 {"stage":"shadow-runtime","plan":{"mirror_bp":5000,"min_duration_ms":4000,"max_duration_ms":60500},"clauses":[]},
                 {"stage":"canary","plan":{"steps":[{"share_bp":100,"approvals":0},{"share_bp":5000,"approvals":1},
                    {"share_bp":10000,"approvals":2}],"soak_ms":1000,"min_keys":20,"bake_ms":2500}}],
-      "unfit":[{"stage":"statistical-slice","message":"12 sequences where 43 are needed"}]})";
+      "unfit":[{"stage":"statistical-slice","message":"12 sequences where 43 are needed"}],
+      "undecidable":[{"severity":"hard","message":"observability.coverage cannot be decided"},
+                     {"severity":"soft","message":"runtime.gaps cannot be decided"}]})";
   const std::string wanted =
       "e for m under the contract c: a plan, nothing was changed.\n"
       "It would wait for pr-7 to end.\n"
@@ -221,7 +223,10 @@ TEST_CASE("a plan says what would run, for how long, what it takes to pass, and 
       "s of bake\n"
       "  nothing is demanded here\n"
       "\nClauses that the corpora given cannot decide, or seldom would\n"
-      "  statistical-slice: 12 sequences where 43 are needed\n";
+      "  statistical-slice: 12 sequences where 43 are needed\n"
+      "\nClauses that cannot be decided for lack of an engine's ability\n"
+      "  observability.coverage cannot be decided\n"
+      "  runtime.gaps cannot be decided (soft, does not block)\n";
   const std::vector<std::string> words{"promote", "m", "--engine", "e", "--contract", "c", "--dry-run"};
   CHECK(printed("POST /v1/promotions?dry_run=true", plan, words) == wanted);
   const std::string small =

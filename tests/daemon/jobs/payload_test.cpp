@@ -26,8 +26,8 @@ DriftPayload drift_payload() {
 RescorePayload rescore_payload() {
   RescorePayload payload;
   payload.spool = "/spool/x.jsonl";
-  payload.incumbent = {"http://127.0.0.1:1", "m", "k-train", true, false};
-  payload.candidate = {"http://127.0.0.1:2", "m2", "k-inf", false, true};
+  payload.incumbent = {"http://127.0.0.1:1", "m", "k-train", Scoring::echo, false};
+  payload.candidate = {"http://127.0.0.1:2", "m2", "k-inf", Scoring::none, true};
   payload.checkpoint = "sha256:c";
   payload.contract = "{}";
   payload.max_rescored = 7;
@@ -100,7 +100,7 @@ TEST_CASE("what a rescore job is given reads back as it was written, its 64-bit 
     CHECK(a->url == b->url);
     CHECK(a->model == b->model);
     CHECK(a->kernel == b->kernel);
-    CHECK(a->can_rescore == b->can_rescore);
+    CHECK(a->scoring == b->scoring);
     CHECK(a->token_ids == b->token_ids);
   }
   CHECK(again->seed == payload.seed);

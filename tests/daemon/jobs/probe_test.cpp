@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "daemon/jobs/engine_client.hpp"
 #include "tests/daemon/jobs/scripted_engine.hpp"
@@ -18,15 +19,19 @@ std::string question_of(const net::Request& request, const json& body) {
   if (request.path == "/health") return "health";
   if (request.path == "/v1/models") return "models";
   if (body.value("stream", false)) return "stream";
+  if (request.path == "/v1/chat/completions") return body.contains("logprobs") ? "chat_logprobs" : "chat";
+  if (request.path == "/generate" || body.contains("prompt_logprobs") || body.value("echo", false))
+    return "scoring";
   if (body["prompt"].is_array()) return "token_ids";
-  if (body.value("echo", false)) return "rescoring";
-  return body.contains("logprobs") ? "logprobs" : "completions";
+  return body.contains("logprobs") || body.contains("n_probs") ? "logprobs" : "completions";
 }
 
 /// Answers one question in its own way, and the others as an engine should.
 ScriptedEngine::Twist only(const std::string& question, net::Response response) {
   return [=](const net::Request& request, const json& body) -> std::optional<net::Response> {
-    if (question_of(request, body) != question) return std::nullopt;
+    const auto asked = question_of(request, body);
+    const bool generation = question == "generation" && (asked == "completions" || asked == "chat");
+    if (asked != question && !generation) return std::nullopt;
     return response;
   };
 }
@@ -38,6 +43,17 @@ schema::Result<EngineAbilities> probed(const std::string& question, net::Respons
 
 std::string echo(const json& text, const json& tokens, const json& values) {
   return ScriptedEngine::choice(text, {{"tokens", tokens}, {"token_logprobs", values}}).dump();
+}
+
+std::map<std::string, bool> abilities(const EngineAbilities& found) {
+  return {{"health", found.health},
+          {"completions", found.completions},
+          {"logprobs", found.logprobs},
+          {"chat", found.chat},
+          {"chat_logprobs", found.chat_logprobs},
+          {"scoring", found.scoring != Scoring::none},
+          {"stream", found.stream},
+          {"token_ids", found.token_ids}};
 }
 
 bool noted(const EngineAbilities& found, const std::string& words) {
@@ -53,7 +69,9 @@ TEST_CASE("an engine that can do everything is seen to, and nothing is noted") {
   REQUIRE(found);
   CHECK(found->models == std::vector<std::string>{"m"});
   CHECK((found->health && found->completions && found->logprobs));
-  CHECK((found->echo_rescoring && found->stream && found->token_ids));
+  CHECK((found->chat && found->chat_logprobs && found->stream && found->token_ids));
+  CHECK(found->scoring == Scoring::echo);
+  CHECK(found->logprobs_shape == "openai");
   CHECK(found->notes.empty());
   for (const net::Request& request : engine.asked()) {
     CHECK_FALSE(request.header("Via").has_value());
@@ -61,57 +79,152 @@ TEST_CASE("an engine that can do everything is seen to, and nothing is noted") {
   }
 }
 
-TEST_CASE("an ability that is missing is noted with what was seen, and hides no other") {
+namespace {
+
+/// What an engine answers in place of what was asked of it, and what the probe says of that.
+struct Lack {
+  const char* question;
+  net::Response answer;
+  const char* ability;
+  const char* note;
+};
+
+std::vector<Lack> lacks() {
   const auto of = [](int status, std::string body) { return ScriptedEngine::of(status, std::move(body)); };
   const std::string prompt = "The answer is";
-  struct Lack {
-    const char* question;
-    net::Response answer;
-    bool EngineAbilities::*ability;
-    const char* note;
-  };
-  const Lack lacks[] = {
-      {"health", of(503, "busy"), &EngineAbilities::health, "GET /health answered 503"},
-      {"health", of(404, ""), &EngineAbilities::health, "GET /health answered 404"},
-      {"logprobs", of(400, "{}"), &EngineAbilities::logprobs, "a completion with logprobs was refused"},
-      {"logprobs", of(200, "<html>"), &EngineAbilities::logprobs, "no log-probabilities: "},
-      {"logprobs", of(200, R"({"choices":[{"text":"a","logprobs":null}]})"), &EngineAbilities::logprobs,
-       "it holds no log-probabilities; known are "},
-      {"logprobs", of(200, echo("a", {"a"}, {nullptr})), &EngineAbilities::logprobs,
+  return {
+      {"health", of(503, "busy"), "health", "GET /health answered 503"},
+      {"health", of(404, ""), "health", "GET /health answered 404"},
+      {"completions", of(404, ""), "completions", "POST /v1/completions answered 404"},
+      {"chat", of(404, ""), "chat", "POST /v1/chat/completions answered 404"},
+      {"chat", of(200, R"({"choices":[{"text":"a"}]})"), "chat", "has no choices with a message"},
+      {"chat_logprobs", of(200, R"({"choices":[{"message":{"content":"a"},"logprobs":null}]})"),
+       "chat_logprobs",
+       "chat completions give no log-probabilities: the engine's answer cannot be read: it holds no "},
+      {"logprobs", of(400, "{}"), "logprobs",
+       "completions give no log-probabilities: the request was refused with 400 ({\"logprobs\":1}); "
+       "the request was refused with 400 ({\"logprobs\":true,\"top_logprobs\":1}); "
+       "the request was refused with 400 ({\"n_probs\":1})"},
+      {"logprobs", of(200, "<html>"), "logprobs", "completions give no log-probabilities: "},
+      {"logprobs", of(200, R"({"choices":[{"text":"a","logprobs":null}]})"), "logprobs",
+       "it holds no log-probabilities; known are choices[].logprobs.tokens"},
+      {"logprobs", of(200, echo("a", {"a"}, {nullptr})), "logprobs",
        "the log-probability of a generated token is unknown"},
-      {"logprobs", of(200, echo("", json::array(), json::array())), &EngineAbilities::logprobs,
+      {"logprobs", of(200, echo("", json::array(), json::array())), "logprobs",
        "the log-probability of a generated token is unknown"},
-      {"rescoring", of(422, ""), &EngineAbilities::echo_rescoring, "echo with max_tokens 0 was refused"},
-      {"rescoring", of(200, "[1]"), &EngineAbilities::echo_rescoring, "it holds no log-probabilities"},
-      {"rescoring", of(200, echo("a generated text", {"a", "b"}, {nullptr, -1})),
-       &EngineAbilities::echo_rescoring, "the echoed text is not the prompt that was sent"},
-      {"rescoring", of(200, echo(nullptr, {"a", "b"}, {nullptr, -1})), &EngineAbilities::echo_rescoring,
+      {"scoring", of(422, ""), "scoring",
+       "given tokens cannot be scored: it was refused with 422 (echo); it was refused with 422 "
+       "(prompt_logprobs); "
+       "it was refused with 422 (generate)"},
+      {"scoring", of(200, "[1]"), "scoring", "it holds no log-probabilities"},
+      {"scoring", of(200, echo("a generated text", {"a", "b"}, {nullptr, -1})), "scoring",
+       "the echoed text is not the prompt that was sent (echo); the prompt's tokens are not in the answer"},
+      {"scoring", of(200, echo(nullptr, {"a", "b"}, {nullptr, -1})), "scoring",
        "the echoed text is not the prompt that was sent"},
-      {"rescoring", of(200, echo({"The answer is"}, {"a", "b"}, {nullptr, -1})),
-       &EngineAbilities::echo_rescoring, "the echoed text is not the prompt that was sent"},
-      {"rescoring", of(200, echo(prompt, {"all"}, {-1})), &EngineAbilities::echo_rescoring,
-       "echoed tokens have no log-probabilities"},
-      {"rescoring", of(200, echo(prompt, {"a", "b", "c"}, {nullptr, -9999.0, -1})),
-       &EngineAbilities::echo_rescoring, "echoed tokens have no log-probabilities"},
-      {"stream", of(500, ""), &EngineAbilities::stream, "a stream did not end with [DONE]"},
-      {"stream", of(200, "data: {}\n\n"), &EngineAbilities::stream, "a stream did not end with [DONE]"},
-      {"stream", of(200, "{\"choices\":[]}"), &EngineAbilities::stream, "a stream did not end with [DONE]"},
-      {"token_ids", of(400, ""), &EngineAbilities::token_ids, "prompts given as token ids were refused"},
+      {"scoring", of(200, echo({"The answer is"}, {"a", "b"}, {nullptr, -1})), "scoring",
+       "the echoed text is not the prompt that was sent"},
+      {"scoring", of(200, echo(prompt, {"all"}, {-1})), "scoring",
+       "tokens of the prompt have no log-probabilities"},
+      {"scoring", of(200, echo(prompt, {"a", "b", "c"}, {nullptr, -9999.0, -1})), "scoring",
+       "tokens of the prompt have no log-probabilities"},
+      {"stream", of(500, ""), "stream", "a stream did not end with [DONE]"},
+      {"stream", of(200, "data: {}\n\n"), "stream", "a stream did not end with [DONE]"},
+      {"stream", of(200, "{\"choices\":[]}"), "stream", "a stream did not end with [DONE]"},
+      {"token_ids", of(400, ""), "token_ids", "prompts given as token ids were refused"},
   };
-  for (const Lack& lack : lacks) {
+}
+
+}  // namespace
+
+TEST_CASE("an ability that is missing is noted with what was seen, and hides no other") {
+  for (const Lack& lack : lacks()) {
     CAPTURE(lack.question);
     CAPTURE(lack.answer.body);
     const auto found = probed(lack.question, lack.answer);
     REQUIRE(found);
-    CHECK_FALSE((*found).*lack.ability);
+    const auto seen = abilities(*found);
     CAPTURE(found->notes.at(0));
     CHECK(found->notes.size() == 1);
     CHECK(noted(*found, lack.note));
-    for (const auto other :
-         {&EngineAbilities::health, &EngineAbilities::completions, &EngineAbilities::logprobs,
-          &EngineAbilities::echo_rescoring, &EngineAbilities::stream, &EngineAbilities::token_ids})
-      CHECK(((*found).*other || other == lack.ability));
+    for (const auto& [name, can] : seen) {
+      CAPTURE(name);
+      const bool follows =
+          lack.question == std::string("completions") || lack.question == std::string("chat");
+      if (follows &&
+          (name == "logprobs" || name == "chat_logprobs" || name == "token_ids" || name == "scoring"))
+        continue;
+      CHECK(can == (name != lack.ability));
+    }
   }
+}
+
+TEST_CASE("each known way to give log-probabilities and to score is found") {
+  const json content{{"content", json::array({json{{"id", 3}, {"token", "a"}, {"logprob", -0.5}}})}};
+  const ScriptedEngine llamacpp(
+      [&](const net::Request& request, const json& body) -> std::optional<net::Response> {
+        if (question_of(request, body) == "scoring")
+          return ScriptedEngine::of(ScriptedEngine::choice("a", content));
+        if (question_of(request, body) == "logprobs")
+          return ScriptedEngine::of(ScriptedEngine::choice("a", content));
+        return std::nullopt;
+      });
+  auto found = probe_engine(llamacpp.url(), "", {});
+  REQUIRE(found);
+  CHECK(found->logprobs);
+  CHECK(found->logprobs_shape == "chat");
+  CHECK(found->scoring == Scoring::none);
+  CHECK(found->notes.size() == 1);
+
+  const json scored{
+      {"choices", json::array({json{{"text", "x"},
+                                    {"prompt_token_ids", {5, 6}},
+                                    {"prompt_logprobs", {nullptr, json{{"6", {{"logprob", -3.5}}}}}}}})}};
+  ScriptedEngine vllm([&](const net::Request&, const json& body) -> std::optional<net::Response> {
+    if (body.contains("prompt_logprobs")) return ScriptedEngine::of(scored);
+    if (body.value("echo", false)) return ScriptedEngine::of(400, "");
+    return std::nullopt;
+  });
+  found = probe_engine(vllm.url(), "", {});
+  REQUIRE(found);
+  CHECK(found->scoring == Scoring::prompt_logprobs);
+  CHECK(found->notes.empty());
+  auto client = EngineClient::connect(vllm.url(), "m", found->scoring, {});
+  REQUIRE(client);
+  const auto tokens = client->score({5, 6});
+  REQUIRE(tokens);
+  CHECK(tokens->ids == std::vector<std::int64_t>{5, 6});
+  CHECK(tokens->logprobs[1] == -3.5);
+
+  ScriptedEngine sglang([&](const net::Request& request, const json& body) -> std::optional<net::Response> {
+    if (request.path == "/generate")
+      return ScriptedEngine::of(
+          200,
+          R"({"text":"","meta_info":{"input_token_logprobs":[[null,5,"a"],[-0.5,6,"b"]],"output_token_logprobs":[]}})");
+    if (body.contains("prompt_logprobs") || body.value("echo", false)) return ScriptedEngine::of(400, "");
+    return std::nullopt;
+  });
+  found = probe_engine(sglang.url(), "", {});
+  REQUIRE(found);
+  CHECK(found->scoring == Scoring::generate);
+  auto other = EngineClient::connect(sglang.url(), "m", found->scoring, {});
+  REQUIRE(other);
+  CHECK(other->score("ab")->tokens == std::vector<std::string>{"a", "b"});
+  CHECK(json::parse(sglang.asked().back().body)["text"] == "ab");
+  CHECK(other->score({5, 6})->logprobs[1] == -0.5);
+  CHECK(json::parse(sglang.asked().back().body)["input_ids"] == json({5, 6}));
+}
+
+TEST_CASE("an engine that only chats is one, and an engine that does neither is none") {
+  const ScriptedEngine engine([](const net::Request& request, const json&) -> std::optional<net::Response> {
+    if (request.path == "/v1/completions") return ScriptedEngine::of(404, "");
+    return std::nullopt;
+  });
+  const auto found = probe_engine(engine.url(), "", {});
+  REQUIRE(found);
+  CHECK_FALSE(found->completions);
+  CHECK(found->chat_logprobs);
+  CHECK(found->stream);
+  CHECK(found->logprobs_shape == "chat");
 }
 
 TEST_CASE("what is no engine is refused with what it answered and where") {
@@ -123,12 +236,11 @@ TEST_CASE("what is no engine is refused with what it answered and where") {
       {"models", ScriptedEngine::of(200, std::string(2u << 20, ' ') + R"({"data":[]})")},
       {"models",
        ScriptedEngine::of(200, R"({"data":[)" + std::string(40, '[') + std::string(40, ']') + "]}")},
-      {"completions", ScriptedEngine::of(404, "")},
-      {"completions", ScriptedEngine::of(200, "{")},
-      {"completions", ScriptedEngine::of(200, R"({"choices":[]})")},
-      {"completions", ScriptedEngine::of(200, R"({"choices":["text"]})")},
-      {"completions", ScriptedEngine::of(200, R"({"choices":{"0":{"text":"a"}}})")},
-      {"completions", ScriptedEngine::of(200, R"({"choices":[{"message":{"content":"a"}}]})")},
+      {"generation", ScriptedEngine::of(404, "")},
+      {"generation", ScriptedEngine::of(200, "{")},
+      {"generation", ScriptedEngine::of(200, R"({"choices":[]})")},
+      {"generation", ScriptedEngine::of(200, R"({"choices":["text"]})")},
+      {"generation", ScriptedEngine::of(200, R"({"choices":{"0":{"text":"a"}}})")},
   };
   for (const auto& [question, answer] : answers) {
     CAPTURE(question);
@@ -172,7 +284,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an engine that leads back to this daemon's router is refused wherever the circle shows") {
-  for (const char* question : {"health", "models", "completions"}) {
+  for (const char* question : {"health", "models", "completions", "chat"}) {
     CAPTURE(question);
     ScriptedEngine engine(only(question, ScriptedEngine::of(508, "")));
     const auto found = probe_engine(engine.url(), "m", {}, "driftgate-7f");
@@ -201,7 +313,7 @@ TEST_CASE("a URL that can not be an engine's is refused before anything is sent"
     const auto found = probe_engine(url, "", {});
     REQUIRE_FALSE(found);
     CHECK(found.error().code == code);
-    CHECK(EngineClient::connect(url, "m", {}).error().code == code);
+    CHECK(EngineClient::connect(url, "m", Scoring::echo, {}).error().code == code);
   }
   const auto gone = probe_engine("http://127.0.0.1:1", "", {});
   REQUIRE_FALSE(gone);
@@ -243,22 +355,22 @@ TEST_CASE("abilities read back as they were stored, and damaged ones are corrupt
 }
 
 TEST_CASE("a request for scores that is refused, or of other tokens than were sent, says by which engine") {
-  const ScriptedEngine busy(only("rescoring", ScriptedEngine::of(429, "")));
-  auto client = EngineClient::connect(busy.url(), "m", {});
+  const ScriptedEngine busy(only("scoring", ScriptedEngine::of(429, "")));
+  auto client = EngineClient::connect(busy.url(), "m", Scoring::echo, {});
   REQUIRE(client);
   const auto refused = client->score("a text");
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::unavailable);
   CHECK(refused.error().message == "the engine " + busy.url() + " answered 429 to a request for scores");
   ScriptedEngine engine;
-  auto other = EngineClient::connect(engine.url(), "m", {});
+  auto other = EngineClient::connect(engine.url(), "m", Scoring::echo, {});
   REQUIRE(other);
   CHECK(other->score({1, 2, 3})->tokens.size() == 3);
   CHECK(json::parse(engine.asked().back().body)["prompt"] == json({1, 2, 3}));
   CHECK(json::parse(engine.asked().back().body)["max_tokens"] == 0);
   const ScriptedEngine merging(
       [](const net::Request&, const json&) { return ScriptedEngine::of(200, echo("xx", {"xx"}, {-1})); });
-  auto third = EngineClient::connect(merging.url(), "m", {});
+  auto third = EngineClient::connect(merging.url(), "m", Scoring::echo, {});
   const auto fewer = third->score({1, 2});
   REQUIRE_FALSE(fewer);
   CHECK(fewer.error().code == ErrorCode::invalid_document);

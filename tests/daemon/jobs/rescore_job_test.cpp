@@ -45,8 +45,8 @@ struct World {
       : incumbent(std::move(incumbent_twist)), candidate(std::move(candidate_twist)) {
     std::filesystem::create_directories(job.path());
     candidate.logprob = -0.75;
-    payload.incumbent = {incumbent.url(), "m", "a", true, false};
-    payload.candidate = {candidate.url(), "m", "b", true, false};
+    payload.incumbent = {incumbent.url(), "m", "a", Scoring::echo};
+    payload.candidate = {candidate.url(), "m", "b", Scoring::echo};
     payload.contract = kContract;
     payload.checkpoint = "sha256:c";
   }
@@ -99,7 +99,7 @@ TEST_CASE("the candidate's answers are scored by both engines, and only the toke
   const auto summary = summary_of(result);
   CHECK(summary["pairs"] == 5);
   CHECK(summary["wanted"] == 2);
-  CHECK(summary["rescored"] == 2);
+  CHECK(summary["with_logprobs"] == 2);
   CHECK(summary["can_rescore"] == true);
   CHECK(summary["notes"].empty());
   const auto table = gpu::deserialise(world.job.get("table.bin").value());
@@ -159,7 +159,7 @@ TEST_CASE("a seed chooses the same pairs each time, and another seed others") {
   world.payload.max_rescored = 8;
   const auto chosen = [&](std::uint64_t seed) {
     world.payload.seed = seed;
-    CHECK(summary_of(world.run())["rescored"] == 8);
+    CHECK(summary_of(world.run())["with_logprobs"] == 8);
     std::set<std::uint64_t> orders;
     for (const auto& pair : world.pairs())
       if (pair.has_logprobs) orders.insert(pair.order);
@@ -174,7 +174,7 @@ TEST_CASE("a seed chooses the same pairs each time, and another seed others") {
 TEST_CASE("where an engine cannot rescore, answers are compared and the note says whose engine it is") {
   for (const bool incumbent : {true, false}) {
     World world;
-    (incumbent ? world.payload.incumbent : world.payload.candidate).can_rescore = false;
+    (incumbent ? world.payload.incumbent : world.payload.candidate).scoring = Scoring::none;
     auto pair = pair_of(1, "ask", {{"text", "same start"}});
     pair.candidate.body = R"({"choices":[{"text":"same end"}]})";
     world.add(pair);
@@ -196,6 +196,67 @@ TEST_CASE("where an engine cannot rescore, answers are compared and the note say
   }
 }
 
+TEST_CASE(
+    "engines that give log-probabilities of what they generate are asked greedily, in chat and completions") {
+  const auto words = [](const char* second) {
+    return [=](const net::Request& request, const json& body) -> std::optional<net::Response> {
+      if (request.path == "/v1/chat/completions") return std::nullopt;
+      if (!body.contains("n_probs")) return ScriptedEngine::of(400, "");
+      return ScriptedEngine::of(ScriptedEngine::choice(
+          std::string("a") + second, {{"tokens", {"a", second}}, {"token_logprobs", {-0.5, -0.5}}}));
+    };
+  };
+  World world(words("b"), words("c"));
+  for (auto* side : {&world.payload.incumbent, &world.payload.candidate}) {
+    side->scoring = Scoring::none;
+    side->logprobs_by = LogprobsBy::n_probs;
+    side->chat_logprobs = true;
+  }
+  auto completion = pair_of(1, "ask", {{"text", "what was sampled"}});
+  completion.request_body =
+      R"({"prompt":"ask","temperature":1,"top_p":0.9,"n":2,"stream":true,"stop":["."]})";
+  world.add(completion);
+  auto chat = pair_of(2, "", {{"message", {{"content", "a"}}}});
+  chat.path = "/v1/chat/completions";
+  chat.request_body = R"({"messages":[{"role":"user","content":"ask"}],"tools":[]})";
+  world.add(chat);
+  auto several = pair_of(3, "ask", {{"text", "a"}});
+  several.request_body = R"({"prompt":["ask","and ask"]})";
+  world.add(several);
+  const auto result = world.run();
+  const auto summary = summary_of(result);
+  CHECK(summary["wanted"] == 2);
+  CHECK(summary["with_logprobs"] == 2);
+  CHECK(summary["can_rescore"] == false);
+  CHECK(summary["no_logprobs"] == "");
+  CHECK_FALSE(result.files.contains("table"));  // greedy tokens are no sample of the candidate's
+  const auto pairs = world.pairs();
+  CHECK(pairs[0].equal_tokens == 1U);
+  CHECK(pairs[0].compared_tokens == 2U);
+  CHECK(pairs[1].equal_tokens == 1U);
+  CHECK(pairs[1].compared_tokens == 1U);
+  CHECK_FALSE(pairs[2].has_logprobs);
+  const auto asked = json::parse(world.candidate.asked().at(0).body);
+  CHECK(asked["temperature"] == 0);
+  CHECK(asked["stop"] == json({"."}));
+  for (const char* dropped : {"n", "top_p", "stream"}) CHECK_FALSE(asked.contains(dropped));
+  const auto talked = json::parse(world.candidate.asked().at(1).body);
+  CHECK(talked["messages"][0]["content"] == "ask");
+  CHECK(talked["logprobs"] == true);
+}
+
+TEST_CASE("pairs of which no log-probabilities can be had say why") {
+  World world;
+  world.payload.incumbent.scoring = world.payload.candidate.scoring = Scoring::none;
+  world.payload.incumbent.chat_logprobs = true;
+  world.add(1);
+  CHECK(summary_of(world.run())["no_logprobs"] ==
+        "the engine of the kernel b gives no log-probabilities in any way that is known");
+  world.payload.candidate.chat_logprobs = true;
+  CHECK(summary_of(world.run())["no_logprobs"] ==
+        "no mirrored request was of a kind for which both engines give log-probabilities");
+}
+
 TEST_CASE("engines that split a text differently, refuse it or answer nonsense yield notes and no figures") {
   const auto answering = [](net::Response response) {
     return [=](const net::Request&, const json&) -> std::optional<net::Response> { return response; };
@@ -206,7 +267,7 @@ TEST_CASE("engines that split a text differently, refuse it or answer nonsense y
        "the engines split a text into different tokens"},
       {answering(ScriptedEngine::of(503, "")), "answered 503 to a request for scores"},
       {answering(ScriptedEngine::of(200, "nonsense")), "is not valid JSON"},
-      {answering(ScriptedEngine::of(200, R"({"choices":[]})")), "it has no choices"},
+      {answering(ScriptedEngine::of(200, R"({"choices":[]})")), "it holds no log-probabilities"},
   };
   for (const auto& [twist, note] : twists) {
     CAPTURE(note);
@@ -215,7 +276,7 @@ TEST_CASE("engines that split a text differently, refuse it or answer nonsense y
     const auto result = world.run();
     const auto summary = summary_of(result);
     CHECK(summary["wanted"] == 3);
-    CHECK(summary["rescored"] == 0);
+    CHECK(summary["with_logprobs"] == 0);
     CAPTURE(summary["notes"].dump());
     CHECK(summary["notes"].size() == 1);  // once, however often
     CHECK(noted(summary, note));
@@ -229,7 +290,7 @@ TEST_CASE("an engine that fails again and again is not asked for every pair") {
   const auto summary = summary_of(world.run());
   CHECK(noted(summary, "rescoring stopped: an engine failed many times in a row"));
   CHECK(world.candidate.asked().size() == 20);
-  CHECK(summary["rescored"] == 0);
+  CHECK(summary["with_logprobs"] == 0);
 }
 
 TEST_CASE("one failure in between does not stop the rescoring") {
@@ -239,7 +300,7 @@ TEST_CASE("one failure in between does not stop the rescoring") {
     return std::nullopt;
   });
   world.add(30);
-  CHECK(summary_of(world.run())["rescored"] == 30 - 11);  // 1 and 10 to 19
+  CHECK(summary_of(world.run())["with_logprobs"] == 30 - 11);  // 1 and 10 to 19
 }
 
 TEST_CASE("answers with token ids are scored by their ids, where both engines take them") {
@@ -247,14 +308,14 @@ TEST_CASE("answers with token ids are scored by their ids, where both engines ta
   World world;
   world.payload.incumbent.token_ids = world.payload.candidate.token_ids = true;
   world.add(pair_of(1, "ask", answer));
-  CHECK(summary_of(world.run())["rescored"] == 1);
+  CHECK(summary_of(world.run())["with_logprobs"] == 1);
   for (ScriptedEngine* engine : {&world.incumbent, &world.candidate})
     CHECK(json::parse(engine->asked().at(0).body)["prompt"] == json({7, 8, 9, 1, 2}));
   CHECK(gpu::deserialise(world.job.get("table.bin").value())->rows == 2);
   World other;
   other.payload.candidate.token_ids = true;
   other.add(pair_of(1, "ask", answer));
-  CHECK(summary_of(other.run())["rescored"] == 1);
+  CHECK(summary_of(other.run())["with_logprobs"] == 1);
   CHECK(json::parse(other.candidate.asked().at(0).body)["prompt"] == "askab");
 }
 
@@ -263,7 +324,7 @@ TEST_CASE("an answer that is not UTF-8 is not rescored as the text that it never
   world.add(pair_of(1, "ask", {{"text", "a\xEF\xBF\xBD"}}));
   const auto summary = summary_of(world.run());
   CHECK(summary["wanted"] == 1);
-  CHECK(summary["rescored"] == 0);
+  CHECK(summary["with_logprobs"] == 0);
   CHECK(noted(summary, "not valid UTF-8"));
   CHECK(world.candidate.asked().empty());
 }
@@ -288,7 +349,7 @@ TEST_CASE(
 
 TEST_CASE("one prompt of each key is asked alone and in a batch, and no more prompts than were wanted") {
   World world;
-  world.payload.incumbent.can_rescore = false;
+  world.payload.incumbent.scoring = Scoring::none;
   world.payload.batch_prompts = 3;
   for (std::uint64_t i = 1; i <= 10; ++i) {
     auto pair = pair_of(i, "ask", {{"text", "a"}});

@@ -58,6 +58,13 @@ class ScriptedEngine : public net::test::FunctionHandler {
   }
 
  private:
+  [[nodiscard]] Json chat_choice(bool logprobs) const {
+    Json choice{{"message", {{"role", "assistant"}, {"content", "a"}}}, {"logprobs", nullptr}};
+    if (logprobs)
+      choice["logprobs"] = {{"content", Json::array({Json{{"token", "a"}, {"logprob", logprob}}})}};
+    return {{"choices", Json::array({choice})}};
+  }
+
   net::Response reply(const net::Request& request) {
     const Json body = Json::parse(request.body.empty() ? "{}" : request.body);
     {
@@ -71,6 +78,8 @@ class ScriptedEngine : public net::test::FunctionHandler {
     if (request.path == "/v1/models") return of(Json{{"data", Json::array({Json{{"id", "m"}}})}});
     if (body.value("stream", false))
       return of(200, "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: [DONE]\n\n");
+    if (request.path == "/v1/chat/completions") return of(chat_choice(body.value("logprobs", false)));
+    if (request.path != "/v1/completions") return of(404, "");
     if (body["prompt"].is_array()) return of(scored(std::string(body["prompt"].size(), 'x')));
     if (body.value("echo", false)) return of(scored(body["prompt"].get<std::string>()));
     return of(choice("a", {{"tokens", {"a"}}, {"token_logprobs", {logprob}}}));

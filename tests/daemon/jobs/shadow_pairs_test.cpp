@@ -89,7 +89,7 @@ TEST_CASE("generated text and tokens are read from JSON answers and from streams
 
 TEST_CASE("generated tokens agree up to the first difference, and an early end is a difference") {
   const auto agreement = [](std::vector<std::string> a, std::vector<std::string> b) {
-    const auto found = compare_generated({"", std::move(a), {}, {}}, {"", std::move(b), {}, {}});
+    const auto found = compare_generated({.tokens = std::move(a)}, {.tokens = std::move(b)});
     return std::pair(found.equal, found.compared);
   };
   CHECK(agreement({"a", "b"}, {"a", "b"}) == std::pair(2U, 2U));

@@ -113,6 +113,10 @@ Harness::Harness() : runner("") {
   runner = FakeRunner((folder / "jobs").string());
   runner.make = [this](const jobs::JobSpec& spec, const std::string& where) { return job(spec, where); };
   contract = kContract;
+  abilities.models = {"m"};
+  abilities.completions = abilities.logprobs = abilities.stream = true;
+  abilities.logprobs_by = jobs::LogprobsBy::count;
+  abilities.scoring = jobs::Scoring::echo;
   settings.roots = {(folder / "captures").string()};
   settings.code_version = "test";
   settings.telemetry_ms = 1'000;
@@ -190,9 +194,6 @@ void Harness::set_up() {
 
 void Harness::add_engine(const std::string& name, const std::string& kernel, int port,
                          std::int64_t max_requests_per_second, const std::string& weights) {
-  jobs::EngineAbilities abilities;
-  abilities.models = {"m"};
-  abilities.completions = true;
   store::EngineRow row;
   row.name = name;
   row.base_url = "http://127.0.0.1:" + std::to_string(port);

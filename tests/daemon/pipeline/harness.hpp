@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "daemon/jobs/engine_client.hpp"
 #include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/pipeline.hpp"
 #include "tests/daemon/pipeline/fakes.hpp"
@@ -40,6 +41,8 @@ class Harness {
   void set_up();
   void add_engine(const std::string& name, const std::string& kernel, int port,
                   std::int64_t max_requests_per_second = 0, const std::string& weights = "weights");
+  /// What registration finds of engines that are added from now on: every ability.
+  jobs::EngineAbilities abilities;
   [[nodiscard]] PromotionRequest request_for(const std::string& engine = "new") const;
   /// A promotion of `engine` asked for by "pia".
   std::string request(const std::string& engine = "new");

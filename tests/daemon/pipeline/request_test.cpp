@@ -14,6 +14,18 @@ TEST_CASE("a promotion request is read and written without loss") {
   CHECK(parse_promotion_request(to_json(*request)).value() == *request);
 }
 
+TEST_CASE("a request says by a switch that it accepts clauses that cannot be decided") {
+  const auto read = [](const char* value) {
+    return parse_promotion_request(
+        std::string(R"({"model": "m", "engine": "e", "contract": "c", "accept_undecidable": )") + value +
+        "}");
+  };
+  CHECK(read("true")->accept_undecidable);
+  CHECK_FALSE(read("false")->accept_undecidable);
+  CHECK(parse_promotion_request(to_json(*read("true"))).value() == *read("true"));
+  CHECK(read("1").error().where == "/accept_undecidable");
+}
+
 TEST_CASE("a promotion request with a fault names the fault's place") {
   const auto where = [](const char* text) {
     const auto request = parse_promotion_request(text);
