@@ -15,6 +15,18 @@ fs::path configured_or(const std::string& configured, const fs::path& fallback) 
   return configured.empty() ? fallback : fs::absolute(expand_home(configured));
 }
 
+/// How long engines may take, and when one counts as gone.
+void set_engine_limits(const Settings& settings, route::RouterOptions& options) {
+  options.request_deadline_ms = static_cast<std::uint32_t>(settings.router_request_deadline_ms);
+  options.connect_ms = static_cast<std::uint32_t>(settings.router_connect_timeout_ms);
+  options.first_byte_ms = static_cast<std::uint32_t>(settings.router_first_byte_timeout_ms);
+  options.first_byte_floor_ms = static_cast<std::uint32_t>(settings.router_first_byte_floor_ms);
+  options.between_ms = static_cast<std::uint32_t>(settings.router_between_bytes_timeout_ms);
+  options.breaker_failures = static_cast<std::uint32_t>(settings.router_breaker_failures);
+  options.probe_ms = static_cast<std::uint32_t>(settings.router_probe_interval_ms);
+  options.probe_timeout_ms = static_cast<std::uint32_t>(settings.router_probe_timeout_ms);
+}
+
 /// What clients of the router may take.
 void set_router_limits(const Settings& settings, route::RouterOptions& options) {
   options.max_connections = static_cast<std::uint32_t>(settings.router_max_connections);
@@ -67,8 +79,8 @@ route::SpawnOptions router_options(const Settings& settings) {
   options.router.spool_cap_bytes = static_cast<std::uint64_t>(settings.router_spool_cap_bytes);
   options.router.window_ms = static_cast<std::uint32_t>(settings.router_window_ms);
   options.router.lease_ms = static_cast<std::uint32_t>(settings.router_lease_ms);
-  options.router.request_deadline_ms = static_cast<std::uint32_t>(settings.router_request_deadline_ms);
   options.router.threads = static_cast<std::uint32_t>(settings.router_threads);
+  set_engine_limits(settings, options.router);
   set_router_limits(settings, options.router);
   return options;
 }

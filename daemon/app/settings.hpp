@@ -50,6 +50,13 @@ struct Settings {
   std::int64_t router_window_ms = 5'000;
   std::int64_t router_lease_ms = 30'000;
   std::int64_t router_request_deadline_ms = 60'000;
+  std::int64_t router_connect_timeout_ms = 2'000;
+  std::int64_t router_first_byte_timeout_ms = 0;
+  std::int64_t router_first_byte_floor_ms = 500;
+  std::int64_t router_between_bytes_timeout_ms = 10'000;
+  std::int64_t router_breaker_failures = 3;
+  std::int64_t router_probe_interval_ms = 2'000;
+  std::int64_t router_probe_timeout_ms = 1'000;
   std::int64_t router_threads = 1;
   std::int64_t router_max_connections = 4'096;
   std::int64_t router_max_connections_per_address = 1'024;

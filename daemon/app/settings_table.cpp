@@ -69,7 +69,29 @@ const SettingSpec kSpecs[] = {
      "Lease of the candidate: without a heartbeat from the daemon for this long, the router takes the "
      "candidate to 0% traffic."},
     {"router.request_deadline_ms", &S::router_request_deadline_ms, "ms", 100, 3'600'000,
-     "From routing a request to the last byte of its answer."},
+     "From routing a request to the last byte of its answer. A streamed answer may take longer once it has "
+     "begun, as long as it goes on (router.between_bytes_timeout_ms)."},
+    {"router.connect_timeout_ms", &S::router_connect_timeout_ms, "ms", 10, 600'000,
+     "Connecting to an engine."},
+    {"router.first_byte_timeout_ms", &S::router_first_byte_timeout_ms, "ms", 0, 3'600'000,
+     "From sending a request for a streamed answer to the first byte that can be passed on. 0: learned for "
+     "each engine, twice the 99th percentile of its newest one to two thousand answers and "
+     "router.first_byte_floor_ms; without a limit until it has given 32. Answers that are not streamed have "
+     "a learned limit of their own, to their last byte. No limit is above router.request_deadline_ms."},
+    {"router.first_byte_floor_ms", &S::router_first_byte_floor_ms, "ms", 0, 600'000,
+     "Added to twice what was learned of an engine's first byte."},
+    {"router.between_bytes_timeout_ms", &S::router_between_bytes_timeout_ms, "ms", 100, 3'600'000,
+     "Between two parts of a streamed answer: an engine that is silent for longer has failed, and its stream "
+     "is broken off."},
+    {"router.breaker_failures", &S::router_breaker_failures, "", 0, 1'000,
+     "Failures in a row (cannot connect, no answer, first byte late, probe not answered) that open the "
+     "breaker of an engine. While a candidate's breaker is open its requests go to the incumbent at once. "
+     "0: it never opens."},
+    {"router.probe_interval_ms", &S::router_probe_interval_ms, "ms", 0, 600'000,
+     "Between two probes of each engine of each route: GET /health, or GET /v1/models where that is not "
+     "offered. 0: none."},
+    {"router.probe_timeout_ms", &S::router_probe_timeout_ms, "ms", 10, 60'000,
+     "For the answer to a probe; a third of it while the engine is in trouble."},
     {"router.threads", &S::router_threads, "", 1, 16, "Event loops of the router."},
     {"router.max_connections", &S::router_max_connections, "", 1, 1'000'000,
      "Open connections of users to the router; fewer where the limit of open files (RLIMIT_NOFILE) has no "

@@ -22,6 +22,10 @@ void driftgate::fuzz::run(std::string_view bytes) {
     const auto again = route::parse_json(text);
     require(again.has_value() && route::window_from_json(*again).has_value(), "a window is read back");
   }
+  if (const auto report = route::health_from_json(*json)) {
+    const auto again = route::health_from_json(route::to_json(*report));
+    require(again.has_value() && route::to_json(*again) == route::to_json(*report), "a report is read back");
+  }
   if (const auto read = route::route_from_json(*json)) {
     const auto again = route::route_from_json(route::to_json(*read));
     require(again.has_value() && route::to_json(*again) == route::to_json(*read), "a route is read back");

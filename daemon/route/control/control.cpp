@@ -89,6 +89,15 @@ Answer acknowledge(RouterCore& core, const json& request) {
   return ok();
 }
 
+/// How the engines are, and what their breakers did behind `after`.
+Answer health(RouterCore& core, const json& request) {
+  const auto after = unsigned_at(request, "after");
+  if (!after) return bad("missing 'after'");
+  const auto report = core.engines.report(core.ledger.router_id(), own_number(core, request) ? *after : 0,
+                                          RouteTable::Time::clock::now());
+  return ok_with({{"health", to_json(report)}});
+}
+
 Answer spool(RouterCore& core, const json& request, bool drop) {
   const auto stage_key = base::maybe_text_at(request, "stage_key");
   if (!stage_key) return bad("missing 'stage_key'");
@@ -129,6 +138,7 @@ Answer dispatch(RouterCore& core, const json& request, ControlEffects& effects) 
   }
   if (*op == "windows") return windows(core, request);
   if (*op == "acknowledge") return acknowledge(core, request);
+  if (*op == "health") return health(core, request);
   if (*op == "spool_path") return spool(core, request, false);
   if (*op == "drop_spool") return spool(core, request, true);
   if (*op == "capabilities") return capabilities(core);

@@ -38,6 +38,10 @@ class Driver {
   /// Windows up to `position` are stored by the daemon and may be forgotten; nothing when they are of another
   /// process.
   virtual schema::Result<void> acknowledge(const WindowPosition& position) = 0;
+  /// How the engines of all routes are, and what their breakers did behind `after`; from the first event when
+  /// the data plane is not the process of `after`. Nothing of either from a data plane that does not watch
+  /// engines.
+  virtual schema::Result<HealthReport> health(const WindowPosition& after) = 0;
   /// The spool file with the pairs of a stage, complete (flushed), or `not_found`; `conflict` while mirrored
   /// requests of the stage are in flight: ask again.
   virtual schema::Result<std::string> spool_path(const std::string& stage_key) = 0;

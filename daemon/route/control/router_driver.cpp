@@ -112,6 +112,17 @@ schema::Result<void> RouterDriver::acknowledge(const WindowPosition& position) {
   return {};
 }
 
+schema::Result<HealthReport> RouterDriver::health(const WindowPosition& after) {
+  const auto reply = call({{"op", "health"}, {"router_id", after.router_id}, {"after", after.number}});
+  // A router of an older version, which is adopted all the same, does not know the question.
+  const bool unknown = !reply && reply.error().code == schema::ErrorCode::invalid_argument;
+  if (unknown) return HealthReport{};
+  if (!reply) return std::unexpected(reply.error());
+  const auto* report = base::member(*reply, "health");
+  if (report == nullptr) return strange("health");
+  return health_from_json(*report);
+}
+
 schema::Result<std::string> RouterDriver::spool_path(const std::string& stage_key) {
   const auto reply = TRY(call({{"op", "spool_path"}, {"stage_key", stage_key}}));
   auto path = base::maybe_text_at(reply, "path");

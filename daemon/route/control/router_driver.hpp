@@ -33,6 +33,7 @@ class RouterDriver final : public Driver {
   schema::Result<void> heartbeat() override;
   schema::Result<std::vector<Window>> windows(const WindowPosition& after, std::size_t limit) override;
   schema::Result<void> acknowledge(const WindowPosition& position) override;
+  schema::Result<HealthReport> health(const WindowPosition& after) override;
   schema::Result<std::string> spool_path(const std::string& stage_key) override;
   schema::Result<void> drop_spool(const std::string& stage_key) override;
 

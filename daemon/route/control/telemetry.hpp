@@ -4,20 +4,24 @@
 #include <string>
 #include <vector>
 
+#include "daemon/route/health/breaker.hpp"
+
 namespace driftgate::route {
 
 /// How a request ended (`error_rate` of docs/design/measurement.md, "Registry of names").
 enum class Outcome : std::uint8_t {
   ok,
-  failed,    ///< connect error, 5xx, 429, timeout, stream without its end, body not as the API promises
+  failed,  ///< connect error, 5xx, 429, first byte late, timeout, stall, stream without its end, body not as
+           ///< the API promises, or not asked since the candidate's breaker was open
   excluded,  ///< other 4xx, client disconnect: outside the denominator
 };
 
 /// What is known of a request when it has ended.
 struct Ending {
   Outcome outcome = Outcome::ok;
-  std::string reason;         ///< for failures: connect, status_500, timeout, truncated_stream, bad_body …
+  std::string reason;         ///< for failures: connect, status_500, first_byte, breaker_open, bad_body …
   bool retried = false;       ///< served by the incumbent after the candidate failed before its first byte
+  bool withheld = false;      ///< the candidate was not asked at all: its breaker was open
   double ttft_ms = 0;         ///< accepted → first token
   double inter_token_ms = 0;  ///< mean gap between tokens; NaN when fewer than two
   double total_ms = 0;        ///< accepted → last byte
@@ -61,6 +65,41 @@ struct Window {
 };
 
 inline constexpr std::size_t kMaxObservations = 65'536;
+
+/// What the router knows of one engine's health now.
+struct EngineStatus {
+  std::string url;
+  BreakerState state = BreakerState::closed;
+  std::uint32_t failures = 0;         ///< in a row, of requests and probes
+  std::string reason;                 ///< of the newest of them; empty when there is none
+  std::int64_t first_failure_us = 0;  ///< of the oldest of them, wall clock; 0 when there is none
+  std::uint64_t open_ms = 0;  ///< since the breaker opened, whatever was tried since; 0 while it is closed
+  std::uint32_t first_byte_ms = 0;  ///< limit to the first byte of a streamed answer; 0: none known yet
+  std::uint32_t answer_ms = 0;      ///< limit of an answer that is not streamed; 0: none known yet
+};
+
+/// A breaker opened or closed.
+struct BreakerEvent {
+  std::uint64_t number = 0;  ///< 1, 2, … within the router process
+  std::string url;           ///< of the engine
+  bool opened = false;
+  std::string reason;                 ///< of the newest failure before it opened
+  std::uint32_t failures = 0;         ///< in a row when it opened
+  std::int64_t at_us = 0;             ///< wall clock
+  std::int64_t first_failure_us = 0;  ///< of the first of these failures
+  std::uint64_t open_ms = 0;          ///< for how long it had been open when it closed
+};
+
+/// Read beside the windows, since a breaker does not wait for one to close.
+struct HealthReport {
+  std::string router_id;
+  std::vector<EngineStatus> engines;
+  std::vector<BreakerEvent> events;  ///< by number; the router keeps the newest kMaxBreakerEvents
+};
+
+inline constexpr std::size_t kMaxBreakerEvents = 1'024;
+inline constexpr std::size_t kMaxReportedEngines = 4'096;
+inline constexpr std::size_t kMaxReasonBytes = 64;
 
 /// One mirrored request with both answers, one JSON line in the spool file of its stage.
 struct MirroredPair {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 #include <unordered_map>
+#include <utility>
 
 #include "daemon/route/table/json_codec.hpp"
 #include "daemon/route/table/route_json.hpp"
@@ -17,16 +18,21 @@ BOOST_DESCRIBE_STRUCT(Window, (),
                        mirror_failed, mirror_skipped))
 using Side = MirroredPair::Side;
 BOOST_DESCRIBE_STRUCT(Side, (), (status, body, reason, ttft_ms, inter_token_ms, total_ms))
+// Without `state`, which is a name.
+BOOST_DESCRIBE_STRUCT(EngineStatus, (),
+                      (url, failures, reason, first_failure_us, open_ms, first_byte_ms, answer_ms))
+BOOST_DESCRIBE_STRUCT(BreakerEvent, (),
+                      (number, url, opened, reason, failures, at_us, first_failure_us, open_ms))
 BOOST_DESCRIBE_STRUCT(MirroredPair, (), (order, key_hash, slice, path, request_body, incumbent, candidate))
 
 namespace {
 
 constexpr std::size_t kObservationFields = 12;
-constexpr unsigned kKeyless = 1, kPinned = 2, kCandidate = 4, kRetried = 8;
+constexpr unsigned kKeyless = 1, kPinned = 2, kCandidate = 4, kRetried = 8, kWithheld = 16;
 
 unsigned flags_of(const Observation& seen) {
   return (seen.keyless ? kKeyless : 0u) | (seen.pinned ? kPinned : 0u) | (seen.candidate ? kCandidate : 0u) |
-         (seen.retried ? kRetried : 0u);
+         (seen.retried ? kRetried : 0u) | (seen.withheld ? kWithheld : 0u);
 }
 
 std::string number_or_null(double value) {
@@ -71,6 +77,7 @@ bool read_observation(const nlohmann::json& row, const std::vector<std::string>&
   seen.pinned = (flags & kPinned) != 0;
   seen.candidate = (flags & kCandidate) != 0;
   seen.retried = (flags & kRetried) != 0;
+  seen.withheld = (flags & kWithheld) != 0;
   seen.slice = strings[slice];
   seen.outcome = static_cast<Outcome>(outcome);
   seen.reason = strings[reason];
@@ -125,6 +132,79 @@ schema::Result<Window> window_from_json(const nlohmann::json& json) {
     }
   }
   return window;
+}
+
+namespace {
+
+void read_engine(JsonReader& reader, const nlohmann::json& json, const std::string& where,
+                 EngineStatus& engine) {
+  reader.read(json, where, engine, {"state"});
+  if (!json.is_object()) return;
+  std::string name;
+  reader.read_member(json, where, "state", name);
+  for (const auto state : {BreakerState::closed, BreakerState::open, BreakerState::half_open}) {
+    if (name != to_string(state)) continue;
+    engine.state = state;
+    return;
+  }
+  reader.fault("is no state of a breaker", where + "/state");
+}
+
+/// The list `name`; null, and a fault, when it is none or too long.
+const nlohmann::json* list_in(JsonReader& reader, const nlohmann::json& json, const char* name,
+                              std::size_t most) {
+  const auto found = json.find(name);
+  const auto where = fmt::format("/health/{}", name);
+  if (found == json.end() || !found->is_array()) {
+    reader.fault("must be an array", where);
+  } else if (found->size() > most) {
+    reader.fault(fmt::format("has more than {} elements", most), where);
+  } else {
+    return &*found;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const HealthReport& report) {
+  auto engines = nlohmann::json::array();
+  for (const auto& engine : report.engines) {
+    if (engines.size() >= kMaxReportedEngines) break;
+    engines.push_back(json_of(engine));
+    engines.back()["state"] = to_string(engine.state);
+  }
+  return {
+      {"router_id", report.router_id}, {"engines", std::move(engines)}, {"events", json_of(report.events)}};
+}
+
+schema::Result<HealthReport> health_from_json(const nlohmann::json& json) {
+  HealthReport report;
+  JsonReader reader;
+  if (!json.is_object() || json.size() != 3)
+    reader.fault("must have router_id, engines and events", "/health");
+  TRY(reader.finish());
+  reader.read_member(json, "/health", "router_id", report.router_id);
+  const auto* const engines = list_in(reader, json, "engines", kMaxReportedEngines);
+  const auto* const events = list_in(reader, json, "events", kMaxBreakerEvents);
+  TRY(reader.finish());
+  report.engines.resize(engines->size());
+  for (std::size_t i = 0; i < engines->size(); ++i)
+    read_engine(reader, (*engines)[i], fmt::format("/health/engines/{}", i), report.engines[i]);
+  reader.read(*events, "/health/events", report.events);
+  for (const auto& engine : report.engines) {
+    if (engine.reason.size() > kMaxReasonBytes)
+      reader.fault("has a reason that is too long", "/health/engines");
+  }
+  std::uint64_t newest = 0;
+  for (const auto& event : report.events) {
+    if (event.reason.size() > kMaxReasonBytes)
+      reader.fault("has a reason that is too long", "/health/events");
+    if (event.number <= std::exchange(newest, event.number))
+      reader.fault("are not numbered upwards", "/health/events");
+  }
+  TRY(reader.finish());
+  return report;
 }
 
 std::string pair_to_line(const MirroredPair& pair) {

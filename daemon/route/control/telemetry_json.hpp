@@ -15,6 +15,11 @@ namespace driftgate::route {
 [[nodiscard]] std::string window_to_text(const Window& window);
 [[nodiscard]] schema::Result<Window> window_from_json(const nlohmann::json& json);
 
+/// Reading refuses more than kMaxReportedEngines engines or kMaxBreakerEvents events, reasons over
+/// kMaxReasonBytes, events that are not numbered upwards, and states that it does not know.
+[[nodiscard]] nlohmann::json to_json(const HealthReport& report);
+[[nodiscard]] schema::Result<HealthReport> health_from_json(const nlohmann::json& json);
+
 /// One line of a spool file, without the line feed. Bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string pair_to_line(const MirroredPair& pair);
 [[nodiscard]] schema::Result<MirroredPair> pair_from_line(std::string_view line);

@@ -31,6 +31,12 @@ void AnswerJudge::end(std::string_view why, std::string_view body, double now_ms
   ending_.inter_token_ms = events_.inter_token_ms();
   if (status_ == 0) ending_.ttft_ms = now_ms;
   if (streamed_ && events_.tokens() > 0) ending_.ttft_ms = events_.first_token_ms();
+  judge(why, body);
+  usable_ = ending_.outcome != Outcome::failed;
+  if (late_ && ending_.outcome == Outcome::ok) fail("first_byte");
+}
+
+void AnswerJudge::judge(std::string_view why, std::string_view body) {
   const bool client_error = status_ != 429 && status_ >= 400 && status_ < 500;
   if (why.empty() && client_error) {
     ending_.outcome = Outcome::excluded;
@@ -38,7 +44,9 @@ void AnswerJudge::end(std::string_view why, std::string_view body, double now_ms
   } else if (status_ != 0 && !client_error && (status_ < 200 || status_ >= 300)) {
     fail(fmt::format("status_{}", status_));
   } else if (streamed_) {
-    if (why == "timeout" && !events_.done()) return fail("timeout");
+    const bool given_up =
+        why == "timeout" || why == "stalled" || why == "first_byte" || why == "breaker_open";
+    if (given_up && !events_.done()) return fail(std::string(why));
     if (events_.garbage()) return fail("bad_body");
     if (!events_.done()) return fail("truncated_stream");
   } else if (!why.empty()) {
@@ -49,7 +57,7 @@ void AnswerJudge::end(std::string_view why, std::string_view body, double now_ms
 }
 
 MirroredPair::Side AnswerJudge::side(std::string body) const {
-  const auto& [outcome, reason, retried, ttft_ms, inter_token_ms, total_ms] = ending_;
+  const auto& [outcome, reason, retried, withheld, ttft_ms, inter_token_ms, total_ms] = ending_;
   return {status_, std::move(body), outcome == Outcome::ok ? "" : reason, ttft_ms, inter_token_ms, total_ms};
 }
 

@@ -24,10 +24,15 @@ class AnswerJudge {
   [[nodiscard]] bool streamed() const { return streamed_; }
   [[nodiscard]] int status() const { return status_; }
   void part(std::string_view bytes, double now_ms);
+  /// Its first byte came after the engine's limit for it, or did not come: a failure, however good the answer
+  /// is. Before end().
+  void late() { late_ = true; }
   /// The answer is over: `why` is a reason of Exchange, empty for an end in good order; `body` is the
   /// whole body of an answer that is not streamed.
   void end(std::string_view why, std::string_view body, double now_ms);
 
+  /// The answer itself is no failure: it may be passed on, late or not. Valid after end().
+  [[nodiscard]] bool usable() const { return usable_; }
   /// Outcome, reason and times; valid after end().
   [[nodiscard]] const Ending& ending() const { return ending_; }
   /// The answer as one side of a mirrored pair.
@@ -36,10 +41,13 @@ class AnswerJudge {
   [[nodiscard]] bool complete() const { return streamed_ && events_.done(); }
 
  private:
+  void judge(std::string_view why, std::string_view body);
   void fail(std::string reason);
 
   const bool stream_asked_;
   bool streamed_ = false;
+  bool late_ = false;
+  bool usable_ = false;
   int status_ = 0;
   SseScan events_;
   Ending ending_{.outcome = Outcome::failed, .reason = {}};

@@ -82,7 +82,6 @@ Task<bool> ClientStream::read_more(std::size_t most) {
 
 Task<ClientStream::Read> ClientStream::read_request(ClientRequest& request) {
   serving_ = false;
-  blocked_ = {};
   std::string().swap(request.body);  // a connection that waits keeps no memory of what it sent
   if (received_.empty() && received_.capacity() > kReadBytes) std::string().swap(received_);
   place_->use(Use::waiting);
@@ -183,7 +182,6 @@ Task<bool> ClientStream::write(Bytes pieces) {
   watch_.clear();
   writing_ = false;
   place_->use(Use::active);
-  blocked_ += Deadlines::Time::clock::now() - begin;
   if (failure) gone_ = true;
   co_return !failure;
 }

@@ -54,8 +54,6 @@ class ClientStream {
   [[nodiscard]] Place& place() { return *place_; }
   /// The table of connections needs this one's place: closes unless a request is worked on or answered.
   void evict();
-  /// Time spent waiting for the client to take bytes.
-  [[nodiscard]] std::chrono::steady_clock::duration blocked() const { return blocked_; }
   /// Lets the client read the last answer before the connection goes, within a bound.
   Task<void> linger();
   void close();
@@ -83,7 +81,6 @@ class ClientStream {
   bool idle_ = false;
   bool writing_ = false;
   Deadlines::Time cut_at_;  ///< of a write that has stalled
-  std::chrono::steady_clock::duration blocked_{};
 };
 
 }  // namespace driftgate::route

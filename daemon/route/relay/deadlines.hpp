@@ -13,6 +13,7 @@ class Deadlines {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::milliseconds kTick{20};
+  static constexpr std::chrono::milliseconds kLate{100};  ///< a tick so long after the one before is late
 
   /// One deadline; fires at most once for each time it is set. `on_fire` must not destroy watches.
   class Watch
@@ -33,11 +34,14 @@ class Deadlines {
     Time at_ = Time::max();
   };
 
-  /// Fires what is due.
+  /// Fires what is due. A late tick fires nothing, unless the one before was late too: what arrived while the
+  /// thread did not run is handled first, so that nobody else is blamed for it.
   void tick(Time now);
 
  private:
   boost::intrusive::list<Watch, boost::intrusive::constant_time_size<false>> watches_;
+  Time last_{};
+  bool was_late_ = false;
 };
 
 }  // namespace driftgate::route

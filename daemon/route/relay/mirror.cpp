@@ -60,8 +60,10 @@ Task<void> MirrorQueue::run(MirrorJob& job) {
     return std::chrono::duration<double, std::milli>(Deadlines::Time::clock::now() - begin).count();
   };
   AnswerJudge judge(job.stream);
-  Exchange exchange(pool_, deadlines_, job.engine,
-                    begin + std::chrono::milliseconds(core_.options.request_deadline_ms));
+  const ExchangeLimits limits{begin + std::chrono::milliseconds(core_.options.request_deadline_ms),
+                              std::chrono::milliseconds(core_.options.between_ms)};
+  FirstByteWait wait(job.engine, job.stream);
+  Exchange exchange(pool_, deadlines_, job.engine->endpoint(), limits, &wait);
   auto& side = job.pair.candidate;
   bool whole = true;
   std::string why = co_await exchange.start(job.head, job.pair.request_body);
@@ -69,6 +71,8 @@ Task<void> MirrorQueue::run(MirrorJob& job) {
     judge.head(exchange.head().status, exchange.head().find("content-type").value_or(""), elapsed());
     for (bool more = true; more && whole;) {
       Exchange::Part part = co_await exchange.next();
+      // As users' answers are passed on: a stream with its first part, another answer with its last.
+      if (part.reason.empty() && (judge.streamed() || part.end)) exchange.pass_on();
       judge.part(part.data, elapsed());
       whole = side.body.size() + part.data.size() <= kMaxKeptAnswerBytes;
       side.body += part.data;
@@ -76,6 +80,7 @@ Task<void> MirrorQueue::run(MirrorJob& job) {
       more = !part.end && why.empty();
     }
   }
+  if (wait.was_late()) judge.late();
   judge.end(why, side.body, elapsed());
   side = judge.side(std::move(side.body));
   record(job, whole);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <string>
 
 #include "daemon/route/asio_types.hpp"
@@ -18,7 +19,7 @@ struct MirrorJob {
   std::uint64_t token_budget = 0;  ///< of the stage
   bool stream = false;
   bool incumbent_kept = true;  ///< its answer is whole in the pair
-  Endpoint engine;
+  std::shared_ptr<Engine> engine;
   std::string head;   ///< for the engine
   MirroredPair pair;  ///< all but `candidate`
 };

@@ -55,6 +55,10 @@ void Session::close_if_idle() {
   if (client_.idle()) client_.close();
 }
 
+void Session::follow_breaker() {
+  if (exchange_ != nullptr) exchange_->follow_breaker();
+}
+
 double Session::elapsed_ms() const {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - accepted_).count();
 }
@@ -181,6 +185,25 @@ std::expected<Session::Plan, Refusal> Session::make_plan() {
   return plan;
 }
 
+/// Asks the engine that the route names. While the candidate's breaker is open nobody waits for it, if the
+/// incumbent is well; the incumbent is asked whatever its breaker says, since there is no other engine.
+Task<void> Session::ask(const Plan& plan, Attempt& first) {
+  const auto& engine = plan.route->engine(plan.decision.served);
+  const auto& incumbent = plan.route->engine(Served::incumbent);
+  const bool movable = plan.decision.served == Served::candidate && engine != incumbent;
+  auto entry = Engine::Entry::go;
+  if (movable && incumbent->state() == BreakerState::closed) {
+    entry = engine->enter(std::chrono::steady_clock::now());
+  }
+  if (entry == Engine::Entry::withheld) {
+    first.withheld = true;
+    judge_end(first, "breaker_open");
+    co_return;
+  }
+  FirstByteWait wait(engine, first.streamed, movable ? incumbent : nullptr, entry == Engine::Entry::trial);
+  co_await attempt(wait, plan.decision.served == Served::candidate, first);
+}
+
 /// What the router has to answer itself; empty when an engine's answer was passed on.
 Task<std::string> Session::complete() {
   auto plan = make_plan();
@@ -188,8 +211,9 @@ Task<std::string> Session::complete() {
   const bool stream = plan->facts.stream;
   const bool candidate = plan->decision.served == Served::candidate;
   Attempt first(stream, plan->decision.mirror);
+  first.ticket = plan->ticket;
   InFlight in_flight(core_.page.model(plan->route->model), plan->decision.served);
-  co_await attempt(*plan->decision.arm, candidate, first);
+  co_await ask(*plan, first);
   const bool failed = !first.client_gone && !first.begun;
   if (!failed) in_flight.end();
   settle(*plan, first, candidate && failed);
@@ -198,7 +222,8 @@ Task<std::string> Session::complete() {
   Attempt second(stream, false);
   if (candidate) {
     in_flight.move_to(Served::incumbent);
-    co_await attempt(plan->route->incumbent, false, second);
+    FirstByteWait wait(plan->route->engine(Served::incumbent), stream);
+    co_await attempt(wait, false, second);
   }
   const auto& last = candidate ? second : first;
   if (last.begun || last.client_gone) co_return std::string();
@@ -207,14 +232,13 @@ Task<std::string> Session::complete() {
 
 void Session::judge_end(Attempt& out, std::string_view why) {
   out.judge.end(why, out.body, elapsed_ms());
-  const auto half_deadline = std::chrono::milliseconds(core_.options.request_deadline_ms / 2);
-  const bool slow_client = why == "timeout" && client_.blocked() > half_deadline;
-  out.client_gone = (client_.gone() || slow_client) && !out.judge.complete();
+  out.client_gone = client_.gone() && !out.judge.complete();
 }
 
 void Session::settle(const Plan& plan, const Attempt& first, bool retried) {
   Ending ending = first.judge.ending();
   ending.retried = retried;
+  ending.withheld = first.withheld;
   if (first.client_gone) {
     ending.outcome = Outcome::excluded;
     ending.reason = "client_gone";
@@ -224,8 +248,6 @@ void Session::settle(const Plan& plan, const Attempt& first, bool retried) {
 
 void Session::offer_mirror(const Plan& plan, Attempt& first) {
   if (!plan.decision.mirror || first.client_gone || first.judge.ending().outcome == Outcome::excluded) return;
-  auto engine = parse_engine_url(plan.route->candidate->url);
-  if (!engine) return;
   const auto path = request_.head.path();
   MirrorJob job;
   job.model = plan.route->model;
@@ -234,8 +256,9 @@ void Session::offer_mirror(const Plan& plan, Attempt& first) {
   job.token_budget = plan.route->mirror_token_budget;
   job.stream = plan.facts.stream;
   job.incumbent_kept = first.kept_all && first.body.size() <= kMaxKeptAnswerBytes;
-  job.head = engine_request_head(request_.head, engine->authority, request_.body.size(), core_.mark);
-  job.engine = std::move(*engine);
+  job.engine = plan.route->engine(Served::candidate);
+  job.head =
+      engine_request_head(request_.head, job.engine->endpoint().authority, request_.body.size(), core_.mark);
   job.pair.order = Ledger::order_of(plan.ticket);
   job.pair.key_hash = key_hash_of(plan.key, plan.route->seed);
   job.pair.slice = plan.slice;

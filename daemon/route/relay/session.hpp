@@ -48,6 +48,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<void> run();
   /// Closes the connection unless a request is being read or answered.
   void close_if_idle();
+  /// A breaker has opened: a request that waits for that engine's first byte goes to another one.
+  void follow_breaker();
 
  private:
   /// A request that was understood and routed.
@@ -55,15 +57,18 @@ class Session : public std::enable_shared_from_this<Session> {
     BodyFacts facts;
     std::string key;
     std::string slice;
-    std::shared_ptr<const ModelRoute> route;
+    std::shared_ptr<const RoutedModel> route;
     Decision decision;
     Ledger::Ticket ticket;
   };
   /// The result of asking one engine.
   struct Attempt {
-    explicit Attempt(bool stream, bool keep_copy) : judge(stream), keep(keep_copy) {}
+    explicit Attempt(bool stream, bool keep_copy) : judge(stream), streamed(stream), keep(keep_copy) {}
     AnswerJudge judge;
-    const bool keep;  ///< a streamed answer is kept beside being passed on
+    const bool streamed;    ///< as the client asked
+    const bool keep;        ///< a streamed answer is kept beside being passed on
+    bool withheld = false;  ///< the engine was not asked: its breaker is open
+    Ledger::Ticket ticket;  ///< of the request; null for a second attempt, which telemetry does not wait for
     bool kept_all = true;
     bool begun = false;  ///< bytes have gone to the client
     Framing framing = Framing::length;
@@ -75,8 +80,10 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<void> reply(std::string text);
   Task<std::string> complete();
   [[nodiscard]] std::expected<Plan, Refusal> make_plan();
-  Task<void> attempt(const Arm& arm, bool discardable, Attempt& out);
+  Task<void> ask(const Plan& plan, Attempt& first);
+  Task<void> attempt(FirstByteWait& wait, bool discardable, Attempt& out);
   Task<std::string> collect(Exchange& exchange, Attempt& out);
+  void begin_passing(Exchange& exchange, Attempt& out);
   Task<std::string> relay(Exchange& exchange, Attempt& out);
   Task<bool> send_part(const ResponseHead& head, Attempt& out, std::string_view data);
   Task<bool> send_end(const Attempt& out);

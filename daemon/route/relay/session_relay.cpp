@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "daemon/route/relay/session.hpp"
 
 // How one engine is asked and its answer passed on; session.cpp decides which and what follows.
@@ -13,16 +15,13 @@ Framing framing_for(const ResponseHead& answer, int client_minor_version) {
 
 }  // namespace
 
-Task<void> Session::attempt(const Arm& arm, bool discardable, Attempt& out) {
-  auto engine = parse_engine_url(arm.url);
-  if (!engine) {  // routes are checked when applied, so nobody gets here with one that is not
-    judge_end(out, "connect");
-    co_return;
-  }
-  const auto head = engine_request_head(request_.head, engine->authority, request_.body.size(), core_.mark);
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds(core_.options.request_deadline_ms);
-  Exchange exchange(context_.pool, context_.deadlines, std::move(*engine), deadline);
+Task<void> Session::attempt(FirstByteWait& wait, bool discardable, Attempt& out) {
+  const auto& engine = wait.engine().endpoint();
+  const auto head = engine_request_head(request_.head, engine.authority, request_.body.size(), core_.mark);
+  const ExchangeLimits limits{
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(core_.options.request_deadline_ms),
+      std::chrono::milliseconds(core_.options.between_ms)};
+  Exchange exchange(context_.pool, context_.deadlines, engine, limits, &wait);
   exchange_ = &exchange;
   client_.watch(shared_from_this());
   std::string why = co_await exchange.start(head, request_.body);
@@ -35,9 +34,10 @@ Task<void> Session::attempt(const Arm& arm, bool discardable, Attempt& out) {
     }
   }
   exchange_ = nullptr;
+  if (wait.was_late()) out.judge.late();
   judge_end(out, why);
   const bool whole = why.empty() && !out.judge.streamed() && !out.begun && !out.client_gone;
-  if (whole && !(discardable && out.judge.ending().outcome == Outcome::failed)) {
+  if (whole && !(discardable && !out.judge.usable())) {
     co_await deliver(exchange.head(), out);
   }
   // A broken answer ends with its connection: the client must not take it for a whole one.
@@ -50,8 +50,10 @@ Task<std::string> Session::collect(Exchange& exchange, Attempt& out) {
   for (;;) {
     Exchange::Part part = co_await exchange.next();
     out.body += part.data;
+    if (part.reason.empty() && part.end) exchange.pass_on();
     if (!part.reason.empty() || part.end) co_return part.reason;
     if (out.body.size() <= AnswerJudge::kMaxJudgedBodyBytes) continue;
+    exchange.pass_on();
     const bool sent = co_await send_part(exchange.head(), out, out.body);
     if (!sent) co_return "client_gone";
     std::string why = co_await relay(exchange, out);
@@ -59,10 +61,17 @@ Task<std::string> Session::collect(Exchange& exchange, Attempt& out) {
   }
 }
 
+/// From here on the answer may take longer than a request, and telemetry does not wait for its end.
+void Session::begin_passing(Exchange& exchange, Attempt& out) {
+  exchange.pass_on();
+  if (out.ticket) Ledger::outlive(std::exchange(out.ticket, nullptr));
+}
+
 /// Passes the parts of an answer on as they come.
 Task<std::string> Session::relay(Exchange& exchange, Attempt& out) {
   for (;;) {
     Exchange::Part part = co_await exchange.next();
+    if (part.reason.empty() || !part.data.empty()) begin_passing(exchange, out);
     if (!part.data.empty()) {
       out.judge.part(part.data, elapsed_ms());
       const bool fits = out.body.size() + part.data.size() <= kMaxKeptAnswerBytes;

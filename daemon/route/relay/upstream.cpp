@@ -56,28 +56,73 @@ void UpstreamPool::prune(Deadlines::Time now) {
   }
 }
 
-Exchange::Exchange(UpstreamPool& pool, Deadlines& deadlines, Endpoint engine, Deadlines::Time deadline)
-    : pool_(pool), engine_(std::move(engine)), deadline_(deadline), watch_(deadlines, [this] {
-        timed_out_ = true;
-        cut();
-      }) {}
+Exchange::Exchange(UpstreamPool& pool, Deadlines& deadlines, const Endpoint& engine,
+                   const ExchangeLimits& limits, FirstByteWait* wait)
+    : pool_(pool),
+      engine_(engine),
+      limits_(limits),
+      wait_(wait),
+      watch_(deadlines, [this] { alarm(); }),
+      end_(limits.total) {}
 
 void Exchange::abort() {
   aborted_ = true;
-  cut();
+  cut({});
 }
 
-void Exchange::cut() {
+void Exchange::follow_breaker() {
+  if (wait_ != nullptr && wait_->overtaken()) cut("breaker_open");
+}
+
+void Exchange::cut(std::string_view why) {
+  if (cut_why_.empty()) cut_why_ = why;
+  watch_.clear();
   if (!connection_) return;
   boost::system::error_code ignored;
   connection_->socket.close(ignored);
 }
 
+void Exchange::limit_to(Deadlines::Time end, std::string_view why) {
+  end_ = end;
+  end_why_ = why;
+  set_alarm();
+}
+
+void Exchange::set_alarm() {
+  watch_.set(wait_ != nullptr ? std::min(end_, wait_->until()) : end_);
+}
+
+void Exchange::alarm() {
+  const auto now = Deadlines::Time::clock::now();
+  if (now >= end_) return cut(end_why_);
+  if (wait_ != nullptr && wait_->late(now)) return cut("first_byte");
+  set_alarm();
+}
+
+void Exchange::pass_on() {
+  if (passing_) return;
+  passing_ = true;
+  watch_.clear();
+  if (wait_ != nullptr) wait_->came(head_.status, Deadlines::Time::clock::now());
+}
+
+/// A request that was given up for a reason of its client's, or of another engine's, says nothing here.
+void Exchange::tell(std::string_view why) {
+  const bool given_up = aborted_ || cut_why_ == "breaker_open";
+  if (wait_ != nullptr && !given_up) wait_->failed(why, Deadlines::Time::clock::now());
+}
+
 std::string Exchange::reason_or(std::string_view reason) const {
-  return timed_out_ ? std::string("timeout") : std::string(reason);
+  return std::string(cut_why_.empty() ? reason : cut_why_);
 }
 
 Task<std::string> Exchange::start(std::string_view head, std::string_view body) {
+  std::string why = co_await try_twice(head, body);
+  if (!why.empty()) tell(why);
+  co_return why;
+}
+
+Task<std::string> Exchange::try_twice(std::string_view head, std::string_view body) {
   for (int round = 0; round < 2; ++round) {
     std::string why = co_await open(round > 0);
     if (!why.empty()) co_return why;
@@ -89,7 +134,7 @@ Task<std::string> Exchange::start(std::string_view head, std::string_view body) 
     // Only a close that crossed the request on a kept connection is asked anew: an engine that dies later
     // has failed, and that must be seen.
     const bool raced = Deadlines::Time::clock::now() - asked < kKeepAliveRace;
-    const bool stale = connection_->reused && !answered_ && !timed_out_ && !aborted_ && raced;
+    const bool stale = connection_->reused && !answered_ && cut_why_.empty() && !aborted_ && raced;
     if (why.empty() || !stale) co_return why;
   }
   co_return "no_answer";
@@ -99,16 +144,17 @@ Task<std::string> Exchange::open(bool fresh) {
   connection_.reset();
   if (!fresh) connection_ = pool_.take(engine_.authority);
   if (connection_) {
-    watch_.set(deadline_);
+    limit_to(limits_.total, "timeout");
     co_return std::string();
   }
   connection_ = std::make_unique<UpstreamConnection>(pool_.io());
   connection_->authority = engine_.authority;
-  watch_.set(std::min(deadline_, Deadlines::Time::clock::now() + pool_.connect_time()));
+  limit_to(std::min(limits_.total, Deadlines::Time::clock::now() + pool_.connect_time()), "connect");
   std::string why = co_await connect();
   // Not reaching the engine is a connect error, whichever clock noticed it.
-  if (!why.empty() || timed_out_ || aborted_) co_return "connect";
-  watch_.set(deadline_);
+  if (cut_why_ == "breaker_open" || cut_why_ == "first_byte") co_return std::string(cut_why_);
+  if (!why.empty() || !cut_why_.empty() || aborted_) co_return "connect";
+  limit_to(limits_.total, "timeout");
   boost::system::error_code ignored;
   connection_->socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   co_return std::string();
@@ -128,7 +174,7 @@ Task<std::string> Exchange::connect() {
     targets.emplace_back(address, engine_.port);
   }
   for (const auto& target : targets) {
-    if (timed_out_ || aborted_) break;
+    if (!cut_why_.empty() || aborted_) break;
     boost::system::error_code ignored;
     connection_->socket.close(ignored);
     auto [failure] = co_await connection_->socket.async_connect(target, kAwait);
@@ -153,7 +199,7 @@ Task<std::string> Exchange::read_more() {
   received.resize(before + got);
   if (got > 0) answered_ = true;
   if (!failure) co_return std::string();
-  if (failure == asio::error::eof && !timed_out_ && !aborted_) co_return "end";
+  if (failure == asio::error::eof && cut_why_.empty() && !aborted_) co_return "end";
   co_return reason_or("truncated_answer");
 }
 
@@ -171,7 +217,7 @@ Task<std::string> Exchange::read_head() {
       scanned = received.size();
       std::string why = co_await read_more();
       if (why.empty()) continue;
-      co_return answered_&& why != "timeout" ? std::string("truncated_answer") : reason_or("no_answer");
+      co_return reason_or(answered_ ? "truncated_answer" : "no_answer");
     }
     head_bytes_ = received.substr(0, end);
     received.erase(0, end);
@@ -208,6 +254,9 @@ bool Exchange::take_body(Part& part) {
 
 Task<Exchange::Part> Exchange::next() {
   Part part;
+  // A client that takes its time to read must not count against the engine: the clock runs while it is read
+  // from.
+  if (passing_ && !ended_) limit_to(Deadlines::Time::clock::now() + limits_.between, "stalled");
   for (;;) {
     if (ended_ || take_body(part)) break;
     std::string why = co_await read_more();
@@ -216,6 +265,8 @@ Task<Exchange::Part> Exchange::next() {
     if (!part.end) part.reason = why == "end" ? std::string("truncated_answer") : why;
     break;
   }
+  if (passing_) watch_.clear();
+  if (!part.reason.empty()) tell(part.reason);
   if (part.end && !ended_) finish();
   co_return part;
 }
@@ -224,7 +275,7 @@ void Exchange::finish() {
   ended_ = true;
   watch_.clear();
   const bool reusable =
-      head_.keep_alive && !until_close_ && connection_->received.empty() && !timed_out_ && !aborted_;
+      head_.keep_alive && !until_close_ && connection_->received.empty() && cut_why_.empty() && !aborted_;
   if (reusable) pool_.give_back(std::move(connection_));
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/route/http/http_head.hpp"
 #include "daemon/route/relay/deadlines.hpp"
 #include "daemon/route/relay/endpoint.hpp"
+#include "daemon/route/relay/first_byte_wait.hpp"
 
 namespace driftgate::route {
 
@@ -53,12 +54,22 @@ class UpstreamPool {
   std::map<std::string, std::vector<std::unique_ptr<UpstreamConnection>>> idle_;
 };
 
-/// One request to an engine and its answer. Failures are short reasons, as telemetry names them:
-/// connect, timeout, no_answer, bad_head, truncated_answer; an empty reason is success.
+/// How long an exchange may take.
+struct ExchangeLimits {
+  Deadlines::Time total;              ///< until the answer is whole, or is passed on
+  std::chrono::milliseconds between;  ///< between two parts of an answer that is passed on
+};
+
+/// One request to an engine and its answer. Failures are short reasons, as telemetry names them: connect,
+/// no_answer, bad_head, truncated_answer; timeout (past the total limit), first_byte (late, so that another
+/// engine is to be asked), breaker_open (the same since the engine's breaker opened), stalled (past the limit
+/// between two parts); an empty reason is success.
 class Exchange {
  public:
-  /// `deadline` bounds the whole exchange.
-  Exchange(UpstreamPool& pool, Deadlines& deadlines, Endpoint engine, Deadlines::Time deadline);
+  /// `engine` lives as long as the exchange. `wait` is told what becomes of the first byte; null for a
+  /// request that says nothing of the engine's health.
+  Exchange(UpstreamPool& pool, Deadlines& deadlines, const Endpoint& engine, const ExchangeLimits& limits,
+           FirstByteWait* wait = nullptr);
 
   /// Sends the request and reads the head of the answer. A kept connection that the engine closed in
   /// the meantime is replaced once by a fresh one.
@@ -73,11 +84,17 @@ class Exchange {
   /// The next bytes of the body, without their framing. The last part has `end` or a reason, maybe both
   /// with data; do not ask for more after it.
   Task<Part> next();
+  /// What has come can be passed on, so that the wait for the first byte is over. From here on only the time
+  /// between two parts is limited, and no more the whole. Repeating it changes nothing.
+  void pass_on();
 
   /// Cuts the exchange from outside: what is awaited ends with a failure.
   void abort();
+  /// The breaker of some engine has opened: gives up when it is this one's and another engine can be asked.
+  void follow_breaker();
 
  private:
+  Task<std::string> try_twice(std::string_view head, std::string_view body);
   Task<std::string> open(bool fresh);
   Task<std::string> connect();
   Task<std::string> send(std::string_view head, std::string_view body);
@@ -85,13 +102,21 @@ class Exchange {
   Task<std::string> read_head();
   bool take_body(Part& part);
   void finish();
-  void cut();
+  void limit_to(Deadlines::Time end, std::string_view why);
+  void set_alarm();
+  void alarm();
+  void cut(std::string_view why);
+  void tell(std::string_view why);
   [[nodiscard]] std::string reason_or(std::string_view reason) const;
 
   UpstreamPool& pool_;
-  const Endpoint engine_;
-  const Deadlines::Time deadline_;
+  const Endpoint& engine_;
+  const ExchangeLimits limits_;
+  FirstByteWait* const wait_;
   Deadlines::Watch watch_;
+  Deadlines::Time end_;       ///< of what is waited for now
+  std::string_view end_why_;  ///< the reason when it is past
+  std::string_view cut_why_;  ///< why the exchange was cut by a limit or a breaker; empty: it was not
   std::unique_ptr<UpstreamConnection> connection_;
   std::string head_bytes_;
   ResponseHead head_;
@@ -100,7 +125,7 @@ class Exchange {
   bool until_close_ = false;
   bool ended_ = false;
   bool answered_ = false;  ///< a byte of the answer came
-  bool timed_out_ = false;
+  bool passing_ = false;
   bool aborted_ = false;
 };
 

@@ -84,8 +84,14 @@ schema::Result<void> validate_route(const ModelRoute& route) {
   return {};
 }
 
-RouteTable::Entry RouteTable::make_entry(ModelRoute route, bool reverted) {
-  auto effective = std::make_shared<const ModelRoute>(effective_route(route, reverted));
+RouteTable::Entry RouteTable::make_entry(ModelRoute route, bool reverted) const {
+  auto effective = std::make_shared<RoutedModel>(RoutedModel{effective_route(route, reverted), {}});
+  const auto engine_of = [&](Served arm, const std::string& url) {
+    effective->engines[static_cast<std::size_t>(arm)] = engines_.get(url);
+  };
+  engine_of(Served::incumbent, route.incumbent.url);
+  if (route.candidate) engine_of(Served::candidate, route.candidate->url);
+  if (route.fallback) engine_of(Served::fallback, route.fallback->url);
   return Entry{std::move(route), std::move(effective), reverted};
 }
 
@@ -140,7 +146,7 @@ void RouteTable::restore(std::vector<ModelRoute> routes, Time now) {
   last_heard_ = now;
 }
 
-std::shared_ptr<const ModelRoute> RouteTable::find(std::string_view model) const {
+std::shared_ptr<const RoutedModel> RouteTable::find(std::string_view model) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(model);
   return found == entries_.end() ? nullptr : found->second.effective;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -9,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/route/health/engine.hpp"
+#include "daemon/route/table/decide.hpp"
 #include "daemon/route/table/route.hpp"
 #include "schema/error.hpp"
 
@@ -26,13 +29,22 @@ inline constexpr std::size_t kMaxNameBytes = 256;
 /// Refuses a route that contradicts itself or breaks a limit.
 [[nodiscard]] schema::Result<void> validate_route(const ModelRoute& route);
 
+/// A route as it is acted on, with the engines of its arms.
+struct RoutedModel : ModelRoute {
+  std::array<std::shared_ptr<Engine>, 3> engines;  ///< by Served; null where the route has no such arm
+  [[nodiscard]] const std::shared_ptr<Engine>& engine(Served arm) const {
+    return engines[static_cast<std::size_t>(arm)];
+  }
+};
+
 /// The routes in force, with fencing by epoch and the lease of candidates. Safe to use from any thread; time
 /// is passed in.
 class RouteTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit RouteTable(std::chrono::milliseconds lease) : lease_(lease) {}
+  /// `engines` lives longer than what find() returns.
+  RouteTable(std::chrono::milliseconds lease, EngineBook& engines) : lease_(lease), engines_(engines) {}
 
   /// Replaces one model's route. `conflict` when the epoch is older than the one held, or the epoch is
   /// the same and the revision older, or both are the same and the route is another. Repeating a route
@@ -41,11 +53,12 @@ class RouteTable {
   void heartbeat(Time now);
   /// Reverts each route that exposes a candidate once the lease has expired; the models reverted now.
   std::vector<std::string> end_expired_leases(Time now);
-  /// Restores the routes of an earlier process: candidates get no traffic until the next apply.
+  /// Restores the routes of an earlier process, each valid by validate_route: candidates get no traffic until
+  /// the next apply.
   void restore(std::vector<ModelRoute> routes, Time now);
 
   /// The effective route of a model, or null.
-  [[nodiscard]] std::shared_ptr<const ModelRoute> find(std::string_view model) const;
+  [[nodiscard]] std::shared_ptr<const RoutedModel> find(std::string_view model) const;
   /// Effective routes, as acted on now.
   [[nodiscard]] std::vector<ObservedRoute> observe() const;
   /// Routes as applied, to be kept.
@@ -56,12 +69,13 @@ class RouteTable {
  private:
   struct Entry {
     ModelRoute route;
-    std::shared_ptr<const ModelRoute> effective;
+    std::shared_ptr<const RoutedModel> effective;
     bool reverted = false;
   };
-  static Entry make_entry(ModelRoute route, bool reverted);
+  [[nodiscard]] Entry make_entry(ModelRoute route, bool reverted) const;
 
   const std::chrono::milliseconds lease_;
+  EngineBook& engines_;
   mutable std::mutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_;
   Time last_heard_{};

@@ -20,6 +20,16 @@ limits::ConnectionTable::Limits connection_limits(const RouterOptions& options) 
           std::max(options.body_memory_bytes, options.max_body_bytes)};
 }
 
+HealthLimits health_limits(const RouterOptions& options) {
+  HealthLimits limits;
+  limits.total_ms = options.request_deadline_ms;
+  limits.first_byte_ms = options.first_byte_ms;
+  limits.first_byte_floor_ms = options.first_byte_floor_ms;
+  limits.breaker.failures = options.breaker_failures;
+  limits.breaker.probed = options.probe_ms > 0;
+  return limits;
+}
+
 }  // namespace
 
 Capabilities router_capabilities() {
@@ -63,7 +73,8 @@ std::size_t OpenMirrors::count(const std::string& stage_key) const {
 RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
     : options(std::move(router_options)),
       page(router_id, options.listen_fds > 0 ? options.listen_fds : options.threads),
-      routes(std::chrono::milliseconds(options.lease_ms)),
+      engines(health_limits(options)),
+      routes(std::chrono::milliseconds(options.lease_ms), engines),
       ledger(std::move(router_id)),
       spool(options.spool_dir, options.spool_cap_bytes),
       connections(connection_limits(options)),

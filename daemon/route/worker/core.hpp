@@ -9,6 +9,7 @@
 #include "daemon/limits/connection_table.hpp"
 #include "daemon/route/control/driver.hpp"
 #include "daemon/route/control/spool.hpp"
+#include "daemon/route/health/engine.hpp"
 #include "daemon/route/table/route_table.hpp"
 #include "daemon/route/worker/ledger.hpp"
 #include "daemon/route/worker/listeners.hpp"
@@ -55,6 +56,7 @@ struct RouterCore {
 
   const RouterOptions options;
   RouterPage page;
+  EngineBook engines;
   RouteTable routes;
   Ledger ledger;
   Spool spool;

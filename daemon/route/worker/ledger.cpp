@@ -1,6 +1,7 @@
 #include "daemon/route/worker/ledger.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 
 namespace driftgate::route {
@@ -20,17 +21,27 @@ struct Ledger::Slot {
   std::string stage_key;
   Time deadline;
   bool ended = false;
+  bool apart = false;  ///< it outlives its deadline
+  std::atomic<bool> may_outlive = false;
 };
 
 Ledger::Ledger(std::string router_id, LedgerLimits limits)
     : router_id_(std::move(router_id)), limits_(limits) {}
+
+void Ledger::outlive(const Ticket& ticket) {
+  ticket->may_outlive.store(true, std::memory_order_relaxed);
+}
 
 std::uint64_t Ledger::order_of(const Ticket& ticket) {
   return ticket ? ticket->seen.order : 0;
 }
 
 Ledger::Ticket Ledger::begin(std::string model, std::string stage_key, Observation seen, Time deadline) {
-  auto slot = std::make_shared<Slot>(Slot{std::move(seen), std::move(model), std::move(stage_key), deadline});
+  auto slot = std::make_shared<Slot>();
+  slot->seen = std::move(seen);
+  slot->model = std::move(model);
+  slot->stage_key = std::move(stage_key);
+  slot->deadline = deadline;
   const std::lock_guard lock(mutex_);
   slot->seen.order = next_order_++;
   auto& state = models_[slot->model];
@@ -47,7 +58,7 @@ void Ledger::count(const std::string& model, Model& state) {
   if (page_ == nullptr) return;
   if (state.counters == nullptr) state.counters = page_->model(model);
   if (state.counters == nullptr) return;
-  auto open_requests = state.pending.size();
+  auto open_requests = state.pending.size() + state.apart;
   for (const auto& open : state.open) open_requests += open.window.observations.size();
   state.counters->open_requests.store(open_requests);
   state.counters->kept_requests.store(state.kept_observations);
@@ -61,7 +72,14 @@ void Ledger::finish(const Ticket& ticket, const Ending& ending, Time now) {
   if (ticket->ended) return;
   ticket->ended = true;
   static_cast<Ending&>(ticket->seen) = ending;
-  release(ticket->model, models_[ticket->model], now);
+  auto& state = models_[ticket->model];
+  if (ticket->apart) {
+    --state.apart;
+    // Within the window that reports it: times of one model do not go back by the length of a stream.
+    ticket->seen.routed_us = std::max(ticket->seen.routed_us, state.closed_us);
+    emit(ticket->model, state, *ticket);
+  }
+  release(ticket->model, state, now);
 }
 
 void Ledger::release(const std::string& model, Model& state, Time now) {
@@ -69,6 +87,12 @@ void Ledger::release(const std::string& model, Model& state, Time now) {
     auto& slot = *state.pending.front();
     if (!slot.ended) {
       if (now < slot.deadline + kDeadlineSlack) return;
+      if (slot.may_outlive.load(std::memory_order_relaxed)) {
+        slot.apart = true;
+        ++state.apart;
+        state.pending.pop_front();
+        continue;
+      }
       slot.ended = true;
       slot.seen.outcome = Outcome::failed;
       slot.seen.reason = "timeout";

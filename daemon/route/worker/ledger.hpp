@@ -27,9 +27,11 @@ struct LedgerLimits {
 };
 
 /// Telemetry in routing order, per model: an observation is released into its window once every request
-/// of the model that was routed before it has ended or is past its deadline. Safe from any thread; time
-/// is passed in. What exceeds a limit is counted in `dropped` of the model's next window. Over the limit of
-/// windows a model loses its own oldest; over that of observations, the model with most of them does.
+/// of the model that was routed before it has ended or is past its deadline. One that may outlive its
+/// deadline, and does, holds nothing back any more and is released when it ends, with the time of that
+/// window. Safe from any thread; time is passed in. What exceeds a limit is counted in `dropped` of the
+/// model's next window. Over the limit of windows a model loses its own oldest; over that of observations,
+/// the model with most of them does.
 class Ledger {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -46,6 +48,9 @@ class Ledger {
   Ticket begin(std::string model, std::string stage_key, Observation seen, Time deadline);
   /// Repeating it, or a null ticket, changes nothing.
   void finish(const Ticket& ticket, const Ending& ending, Time now);
+  /// The answer is being passed on and may take longer than a request: past its deadline it is no timeout,
+  /// and is reported when it has ended. Not for a null ticket. Takes no lock.
+  static void outlive(const Ticket& ticket);
   [[nodiscard]] static std::uint64_t order_of(const Ticket& ticket);
 
   void count_mirror(std::string_view model, std::string_view stage_key, MirrorEnd end);
@@ -68,6 +73,7 @@ class Ledger {
   };
   struct Model {
     std::deque<Ticket> pending;
+    std::size_t apart = 0;  ///< requests that outlive their deadline: no more in pending, and not ended
     std::vector<OpenWindow> open;  ///< one for each stage key seen since the last close
     std::int64_t closed_us = 0;
     std::uint64_t lost = 0;

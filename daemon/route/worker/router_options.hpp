@@ -19,8 +19,16 @@ struct RouterOptions {
   std::uint64_t spool_cap_bytes = 256u << 20;
   std::uint32_t lease_ms = 30'000;              ///< without heartbeat for so long the candidate's share is 0
   std::uint32_t window_ms = 5'000;              ///< telemetry windows close this often
-  std::uint32_t request_deadline_ms = 120'000;  ///< from routing to the last byte of an engine's answer
+  std::uint32_t request_deadline_ms =
+      120'000;  ///< from routing to the last byte of an engine's answer; of an
+                ///< answer that is passed on as it comes, to its first byte
   std::uint32_t connect_ms = 2'000;             ///< connecting to an engine
+  std::uint32_t first_byte_ms = 0;              ///< to the first byte of a streamed answer; 0: learned
+  std::uint32_t first_byte_floor_ms = 500;      ///< added to what is learned of an engine's first byte
+  std::uint32_t between_ms = 10'000;            ///< between two parts of an answer that is passed on
+  std::uint32_t breaker_failures = 3;           ///< in a row that open an engine's breaker; 0: it never opens
+  std::uint32_t probe_ms = 2'000;               ///< between two active probes of an engine; 0: none
+  std::uint32_t probe_timeout_ms = 1'000;  ///< for its answer; a third of it while the engine is in trouble
   std::uint32_t header_ms = 10'000;             ///< first byte to the end of a request's head
   std::uint32_t body_ms = 30'000;               ///< reading a request's body
   std::uint32_t idle_ms = 60'000;               ///< between two requests of a connection

@@ -9,8 +9,10 @@
 #include <exception>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "daemon/route/relay/prober.hpp"
 #include "daemon/route/relay/session.hpp"
 #include "schema/failf.hpp"
 
@@ -43,7 +45,8 @@ class LoopWorker final : public Worker {
       : core_(core),
         number_(number),
         io_(std::make_unique<asio::io_context>(1)),
-        context_(*io_, core, random_seed) {}
+        context_(*io_, core, random_seed),
+        prober_(core, *io_, context_.deadlines) {}
 
   ~LoopWorker() override {
     io_->stop();
@@ -52,6 +55,7 @@ class LoopWorker final : public Worker {
     acceptor_.reset();
     timer_.reset();
     context_.pool.clear();
+    prober_.clear();
     io_.reset();
   }
 
@@ -126,15 +130,28 @@ class LoopWorker final : public Worker {
       const auto now = std::chrono::steady_clock::now();
       core_.page.beat(number_);
       context_.deadlines.tick(now);
-      if (number_ == 0) core_.tick(now);
+      follow_breakers();
+      if (number_ == 0) {
+        core_.tick(now);
+        prober_.tick(now);
+      }
       if (ticks % kTicksPerPrune == 0) context_.pool.prune(now);
     }
+  }
+
+  /// Once any thread saw a breaker open, requests that wait for that engine go elsewhere with the next tick.
+  void follow_breakers() {
+    const auto openings = core_.engines.openings();
+    if (openings == std::exchange(openings_seen_, openings)) return;
+    for (auto* session : context_.sessions) session->follow_breaker();
   }
 
   RouterCore& core_;
   const std::size_t number_;
   std::unique_ptr<asio::io_context> io_;
   WorkerContext context_;
+  Prober prober_;  ///< used by the first worker
+  std::uint64_t openings_seen_ = 0;
   std::optional<TcpAcceptor> acceptor_;
   std::optional<Timer> timer_;
   std::thread thread_;

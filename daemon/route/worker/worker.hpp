@@ -12,7 +12,8 @@ namespace driftgate::route {
 /// One thread of the data plane with its own event loop, listener, engine connections and mirrors.
 class Worker {
  public:
-  /// Workers are numbered from 0; the first also closes windows and ends leases that have expired.
+  /// Workers are numbered from 0; the first also closes windows, ends leases that have expired and
+  /// probes engines.
   static std::unique_ptr<Worker> make(RouterCore& core, std::uint64_t random_seed, std::size_t number);
   virtual ~Worker() = default;  ///< ends the thread and what is in flight
 

@@ -41,6 +41,7 @@ class Kept {
     options.router.spool_dir = folder_.at("spool");
     options.router.state_path = folder_.at("state");
     options.router.window_ms = 20;
+    options.router.probe_ms = 0;  // engines count what they are asked
     options.router.threads = threads;
     options.router.listen = listen;
     options.log_path = folder_.at("log");

@@ -69,6 +69,51 @@ schema::Result<void> FakeDriver::acknowledge(const route::WindowPosition& positi
   return {};
 }
 
+schema::Result<route::HealthReport> FakeDriver::health(const route::WindowPosition& after) {
+  if (broken) return schema::fail(ErrorCode::unavailable, "the data plane is gone");
+  route::HealthReport report;
+  report.router_id = router_id;
+  for (const auto& [url, since_us] : opened_us) {
+    route::EngineStatus status;
+    status.url = url;
+    const bool tried = std::ranges::find(half_open, url) != half_open.end();
+    status.state = tried ? route::BreakerState::half_open : route::BreakerState::open;
+    status.failures = 3;
+    status.reason = "first_byte";
+    status.first_failure_us = since_us - 100'000;
+    status.open_ms = static_cast<std::uint64_t>((clock_us ? clock_us() : since_us) - since_us) / 1'000;
+    report.engines.push_back(status);
+  }
+  for (const auto& event : breaker_events) {
+    if (after.router_id != router_id || event.number > after.number) report.events.push_back(event);
+  }
+  return report;
+}
+
+void FakeDriver::open_breaker(const std::string& url, std::int64_t now_us, const std::string& reason) {
+  opened_us[url] = now_us;
+  route::BreakerEvent event;
+  event.number = breaker_events.size() + 1;
+  event.url = url;
+  event.opened = true;
+  event.reason = reason;
+  event.failures = 3;
+  event.at_us = now_us;
+  event.first_failure_us = now_us - 100'000;
+  breaker_events.push_back(event);
+}
+
+void FakeDriver::close_breaker(const std::string& url, std::int64_t now_us) {
+  route::BreakerEvent event;
+  event.number = breaker_events.size() + 1;
+  event.url = url;
+  event.reason = "first_byte";
+  event.at_us = now_us;
+  event.open_ms = static_cast<std::uint64_t>(now_us - opened_us.at(url)) / 1'000;
+  opened_us.erase(url);
+  breaker_events.push_back(event);
+}
+
 schema::Result<std::string> FakeDriver::spool_path(const std::string& stage_key) {
   return "/spool/" + stage_key;
 }

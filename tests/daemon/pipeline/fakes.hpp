@@ -38,6 +38,7 @@ class FakeDriver final : public route::Driver {
   schema::Result<std::vector<route::Window>> windows(const route::WindowPosition& after,
                                                     std::size_t limit) override;
   schema::Result<void> acknowledge(const route::WindowPosition& position) override;
+  schema::Result<route::HealthReport> health(const route::WindowPosition& after) override;
   schema::Result<std::string> spool_path(const std::string& stage_key) override;
   schema::Result<void> drop_spool(const std::string& stage_key) override;
 
@@ -46,6 +47,9 @@ class FakeDriver final : public route::Driver {
   /// it was asked.
   void serve(const std::string& model, std::size_t count, std::int64_t now_us,
              const std::function<bool(std::uint64_t, const std::string&)>& fails = {});
+  /// The breaker of an engine opens, or closes again.
+  void open_breaker(const std::string& url, std::int64_t now_us, const std::string& reason = "first_byte");
+  void close_breaker(const std::string& url, std::int64_t now_us);
   [[nodiscard]] std::uint32_t share(const std::string& model) const;
   schema::Result<void> apply_now(const route::ModelRoute& route);  ///< without on_step
 
@@ -60,6 +64,10 @@ class FakeDriver final : public route::Driver {
   std::uint64_t next_number = 1, next_order = 1, candidate_requests = 0;
   std::uint64_t fallback_requests = 0, german_candidate_requests = 0;
   std::string router_id = "router-1";
+  std::map<std::string, std::int64_t> opened_us;  ///< by URL of an engine whose breaker is open
+  std::vector<std::string> half_open;             ///< those of them that are tried
+  std::vector<route::BreakerEvent> breaker_events;
+  std::function<std::int64_t()> clock_us;  ///< for how long breakers are open
   mutable std::mutex mutex;
   std::condition_variable changed;
 };

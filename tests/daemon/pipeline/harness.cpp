@@ -112,6 +112,7 @@ Harness::Harness() : runner("") {
     std::ofstream(folder / "captures" / name) << name;
   runner = FakeRunner((folder / "jobs").string());
   runner.make = [this](const jobs::JobSpec& spec, const std::string& where) { return job(spec, where); };
+  driver.clock_us = [this] { return clock.now_us_; };
   contract = kContract;
   abilities.models = {"m"};
   abilities.completions = abilities.logprobs = abilities.stream = true;

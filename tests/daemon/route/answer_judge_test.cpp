@@ -54,6 +54,23 @@ TEST_CASE("plain answers are judged by status and body") {
   }
 }
 
+TEST_CASE("an answer whose first byte was late is a failure, and may be passed on all the same") {
+  const auto late = [](int status, std::string_view why, std::string_view body) {
+    AnswerJudge judge(false);
+    judge.head(status, "application/json", 1);
+    judge.late();
+    judge.end(why, body, 2);
+    return judge;
+  };
+  const auto good = late(200, "", kCompletion);
+  CHECK(good.ending().outcome == Outcome::failed);
+  CHECK(good.ending().reason == "first_byte");
+  CHECK(good.usable());
+  CHECK(late(500, "", "{}").ending().reason == "status_500");
+  CHECK_FALSE(late(500, "", "{}").usable());
+  CHECK(late(400, "", "{}").ending().outcome == Outcome::excluded);
+}
+
 TEST_CASE("a stream is good when it reaches its end") {
   const auto judge = streamed(kToken + kToken + kToken + kDone);
   CHECK(judge.ending().outcome == Outcome::ok);
@@ -66,7 +83,8 @@ TEST_CASE("a stream is good when it reaches its end") {
 TEST_CASE("a stream without its end, or with something that is no completion, is a failure") {
   CHECK(streamed(kToken).ending().reason == "truncated_stream");
   CHECK(streamed(kToken, "truncated_answer").ending().reason == "truncated_stream");
-  CHECK(streamed(kToken, "timeout").ending().reason == "timeout");
+  for (const char* why : {"timeout", "stalled", "first_byte", "breaker_open"})
+    CHECK(streamed(kToken, why).ending().reason == why);
   CHECK(streamed("").ending().reason == "truncated_stream");
   CHECK(streamed("data: oops\n\n" + kDone).ending().reason == "bad_body");
   CHECK(streamed("data: {\"error\":{\"message\":\"x\"}}\n\n" + kDone).ending().reason == "bad_body");

@@ -60,12 +60,30 @@ TEST_CASE("windows of another life of the router are given from the first") {
   CHECK(bench.ask({{"op", "windows"}, {"after", 0}, {"limit", 10}})["windows"].size() == 1);
 }
 
+TEST_CASE("the health of engines is told, with what their breakers did since") {
+  Bench bench;
+  REQUIRE(bench.ask({{"op", "apply"}, {"route", to_json(sample_route())}})["ok"] == true);
+  const auto engine = bench.core.routes.find("tiny")->engine(Served::candidate);
+  for (int i = 0; i < 3; ++i) engine->failed("connect", Engine::Time::clock::now());
+  engine->refused(Engine::Time::clock::now());
+  const auto all = bench.ask({{"op", "health"}, {"after", 0}, {"router_id", "life"}})["health"];
+  CHECK(all["router_id"] == "life");
+  CHECK(all["engines"].size() == 3);
+  REQUIRE(all["events"].size() == 2);
+  CHECK(all["events"][0]["url"] == sample_route().candidate->url);
+  const auto newer = bench.ask({{"op", "health"}, {"after", 1}, {"router_id", "life"}})["health"];
+  CHECK(newer["events"].size() == 1);
+  const auto of_another = bench.ask({{"op", "health"}, {"after", 1}, {"router_id", "past"}})["health"];
+  CHECK(of_another["events"].size() == 2);
+}
+
 TEST_CASE("requests that make no sense are answered, not obeyed") {
   Bench bench;
   for (const char* text :
        {"", "x", "[]", "{}", R"({"op":1})", R"({"op":"dance"})", R"({"op":"apply"})",
         R"({"op":"apply","route":1})", R"({"op":"windows"})", R"({"op":"windows","after":-1,"limit":1})",
-        R"({"op":"acknowledge"})", R"({"op":"spool_path"})", R"({"op":"spool_path","stage_key":"../x"})",
+        R"({"op":"acknowledge"})", R"({"op":"health"})", R"({"op":"health","after":-1})",
+        R"({"op":"spool_path"})", R"({"op":"spool_path","stage_key":"../x"})",
         R"({"op":"drop_spool","stage_key":""})"}) {
     CAPTURE(text);
     const auto answer = json::parse(answer_control(bench.core, text, bench.effects));

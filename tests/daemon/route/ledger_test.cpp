@@ -60,6 +60,41 @@ TEST_CASE("a request that never ends is a timeout once its deadline is past, and
   CHECK(closed(ledger).size() == 1);
 }
 
+TEST_CASE(
+    "an answer that outlives its deadline holds nothing back, is no timeout, and is reported when it ends") {
+  Ledger ledger("r");
+  const auto stream = route_one(ledger);
+  Ledger::outlive(stream);
+  ledger.finish(route_one(ledger), {}, kNow);
+  CHECK(closed(ledger, kNow + kDeadline).empty());
+  const auto later = kNow + kDeadline + std::chrono::seconds(3);
+  auto windows = closed(ledger, later);
+  REQUIRE(windows.size() == 1);
+  REQUIRE(windows[0]->observations.size() == 1);
+  CHECK(windows[0]->observations[0].order == 2);
+  ledger.finish(stream, {.outcome = Outcome::failed, .reason = "stalled"}, later);
+  windows = closed(ledger, later);
+  REQUIRE(windows.size() == 2);
+  REQUIRE(windows[1]->observations.size() == 1);
+  CHECK(windows[1]->observations[0].order == 1);
+  CHECK(windows[1]->observations[0].reason == "stalled");
+  CHECK(windows[1]->observations[0].routed_us == 1'000);  // of the window before: times do not go back
+  ledger.finish(stream, {}, later);
+  CHECK(closed(ledger, later).size() == 2);
+}
+
+TEST_CASE("an answer that may outlive its deadline and does not is reported in its place") {
+  Ledger ledger("r");
+  const auto stream = route_one(ledger);
+  Ledger::outlive(stream);
+  ledger.finish(route_one(ledger), {}, kNow);
+  ledger.finish(stream, {}, kNow);
+  const auto windows = closed(ledger);
+  REQUIRE(windows.size() == 1);
+  CHECK(windows[0]->observations[0].order == 1);
+  CHECK(windows[0]->observations[1].order == 2);
+}
+
 TEST_CASE("windows are split at a change of stage, in order, with counts of late mirrors at their stage") {
   Ledger ledger("r");
   const auto old_stage = route_one(ledger, "m", "shadow");

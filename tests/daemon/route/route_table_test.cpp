@@ -23,7 +23,8 @@ ModelRoute at(std::uint64_t epoch, std::uint64_t revision, std::uint32_t share) 
 }  // namespace
 
 TEST_CASE("an older epoch or revision is refused, a repeat is fine") {
-  RouteTable table(kLease);
+  EngineBook book(HealthLimits{});
+  RouteTable table(kLease, book);
   REQUIRE(table.apply(at(2, 5, 100), kStart));
   CHECK(table.apply(at(2, 5, 100), kStart));
   for (const auto& stale : {at(1, 9, 100), at(2, 4, 100), at(2, 5, 200)}) {
@@ -38,7 +39,8 @@ TEST_CASE("an older epoch or revision is refused, a repeat is fine") {
 }
 
 TEST_CASE("without a heartbeat the candidate's share is 0 until the next apply") {
-  RouteTable table(kLease);
+  EngineBook book(HealthLimits{});
+  RouteTable table(kLease, book);
   REQUIRE(table.apply(at(1, 1, 5'000), kStart));
   CHECK(table.end_expired_leases(kStart + kLease - std::chrono::milliseconds(1)).empty());
   table.heartbeat(kStart + std::chrono::milliseconds(500));
@@ -58,20 +60,40 @@ TEST_CASE("without a heartbeat the candidate's share is 0 until the next apply")
 }
 
 TEST_CASE("a route without exposure is left alone when the lease expires") {
-  RouteTable table(kLease);
+  EngineBook book(HealthLimits{});
+  RouteTable table(kLease, book);
   REQUIRE(table.apply(at(1, 1, 0), kStart));
   CHECK(table.end_expired_leases(kStart + kLease * 9).empty());
   CHECK_FALSE(table.observe()[0].reverted);
 }
 
 TEST_CASE("restored routes serve the incumbent and keep their epoch") {
-  RouteTable table(kLease);
+  EngineBook book(HealthLimits{});
+  RouteTable table(kLease, book);
   table.restore({at(7, 3, 2'500)}, kStart);
   CHECK(table.find("tiny")->candidate_bp == 0);
   CHECK(table.observe()[0].reverted);
   CHECK_FALSE(table.apply(at(6, 9, 100), kStart));
   CHECK(table.apply(at(7, 3, 2'500), kStart));
   CHECK(table.find("tiny")->candidate_bp == 2'500);
+}
+
+TEST_CASE("a route has the engines of its arms, each for as long as a route or a request has it") {
+  EngineBook book(HealthLimits{});
+  RouteTable table(kLease, book);
+  REQUIRE(table.apply(at(1, 1, 100), kStart));
+  const auto first = table.find("tiny");
+  CHECK(first->engine(Served::incumbent)->url() == sample_route().incumbent.url);
+  CHECK(first->engine(Served::candidate)->url() == sample_route().candidate->url);
+  CHECK(book.engines().size() == 3);
+  auto route = at(1, 2, 0);
+  route.candidate.reset();
+  route.fallback.reset();
+  REQUIRE(table.apply(route, kStart));
+  const auto second = table.find("tiny");
+  CHECK(second->engine(Served::candidate) == nullptr);
+  CHECK(second->engine(Served::incumbent) == first->engine(Served::incumbent));  // what it learned is kept
+  CHECK(book.engines().size() == 3);
 }
 
 TEST_CASE("routes that contradict themselves are refused") {

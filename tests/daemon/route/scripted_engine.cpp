@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <stdexcept>
@@ -102,6 +103,29 @@ void ScriptedEngine::serve(base::UniqueFd socket) {
     script_(visit);
     if (!visit.open()) return;
   }
+}
+
+HangingEngine::HangingEngine(const std::string& name)
+    : engine_([this, name](ScriptedEngine::Visit& visit) {
+        if (visit.request().starts_with("GET ")) {
+          if (probes_hang_) return visit.wait_for_close();
+          return visit.send(answer_with(200, "{}"));
+        }
+        const bool streams = visit.request().find("\"stream\":true") != std::string::npos;
+        const Hang where = where_;
+        if (where == Hang::before_head || (where != Hang::never && !streams)) return visit.wait_for_close();
+        if (!streams) return visit.send(answer_with(200, completion_of(name)));
+        visit.send(stream_head());
+        if (where == Hang::after_head) return visit.wait_for_close();
+        visit.send(chunk(token_event(name)));
+        if (where == Hang::after_token) return visit.wait_for_close();
+        visit.send(chunk(kDoneEvent) + kLastChunk);
+      }) {}
+
+int HangingEngine::asked() const {
+  const auto seen = engine_.seen();
+  return static_cast<int>(
+      std::ranges::count_if(seen, [](const std::string& request) { return request.starts_with("POST "); }));
 }
 
 std::string answer_with(int status, const std::string& body, const std::string& type) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -58,6 +59,32 @@ class ScriptedEngine {
   std::vector<std::string> seen_;
   std::vector<std::thread> threads_;
   std::thread acceptor_;
+};
+
+/// Where an engine stops.
+enum class Hang : std::uint8_t {
+  never,
+  before_head,  ///< it takes the request and says nothing
+  after_head,   ///< of a stream
+  after_token,  ///< of a stream: its first one
+};
+
+/// A completion engine that a test hangs and revives: what is asked while it hangs is never answered. It
+/// answers GET /health as well, and hangs there on its own.
+class HangingEngine {
+ public:
+  explicit HangingEngine(const std::string& name);
+  /// From the next request on.
+  void hang(Hang where) { where_ = where; }
+  void hang_probes(bool hangs) { probes_hang_ = hangs; }
+  [[nodiscard]] std::string url() const { return engine_.url(); }
+  /// Completions that it was asked for.
+  [[nodiscard]] int asked() const;
+
+ private:
+  std::atomic<Hang> where_ = Hang::never;
+  std::atomic<bool> probes_hang_ = false;
+  ScriptedEngine engine_;
 };
 
 /// A whole answer with Content-Length.

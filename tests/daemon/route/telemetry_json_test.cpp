@@ -25,7 +25,7 @@ Window sample_window() {
   Observation seen;
   seen.order = std::numeric_limits<std::uint64_t>::max();
   seen.key_hash = std::numeric_limits<std::uint64_t>::max() - 1;
-  seen.keyless = seen.retried = true;
+  seen.keyless = seen.retried = seen.withheld = true;
   seen.candidate_bp = 10'000;
   seen.slice = "a=\"b\"";
   seen.outcome = Outcome::failed;
@@ -56,6 +56,8 @@ TEST_CASE("windows survive the trip through JSON text bit for bit") {
   CHECK(b.key_hash == a.key_hash);
   CHECK(b.keyless);
   CHECK(b.retried);
+  CHECK(b.withheld);
+  CHECK_FALSE(back->observations[1].withheld);
   CHECK_FALSE(b.pinned);
   CHECK_FALSE(b.candidate);
   CHECK(b.slice == a.slice);
@@ -102,6 +104,88 @@ TEST_CASE("a window of the most observations fits a frame") {
     seen.ttft_ms = seen.inter_token_ms = seen.total_ms = 12345.678901234567;
   }
   CHECK(window_to_text(window).size() < 12u << 20);
+}
+
+namespace {
+
+HealthReport sample_report() {
+  HealthReport report;
+  report.router_id = "ab";
+  EngineStatus well;
+  well.url = "http://127.0.0.1:1";
+  well.first_byte_ms = 600;
+  EngineStatus ill;
+  ill.url = "http://127.0.0.1:2";
+  ill.state = BreakerState::half_open;
+  ill.failures = 4;
+  ill.reason = "first_byte";
+  ill.first_failure_us = 1'700'000'000'000'000;
+  ill.open_ms = 1'234;
+  report.engines = {well, ill};
+  BreakerEvent opened;
+  opened.number = 7;
+  opened.url = ill.url;
+  opened.opened = true;
+  opened.reason = "connect";
+  opened.failures = 3;
+  opened.at_us = 1'700'000'000'000'001;
+  BreakerEvent closed = opened;
+  closed.number = 9;
+  closed.opened = false;
+  closed.open_ms = 55;
+  report.events = {opened, closed};
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("reports of health survive the trip") {
+  const auto text = to_json(sample_report()).dump();
+  const auto back = health_from_json(nlohmann::json::parse(text));
+  REQUIRE(back);
+  CHECK(to_json(*back).dump() == text);
+  REQUIRE(back->engines.size() == 2);
+  CHECK(back->engines[1].state == BreakerState::half_open);
+  CHECK(back->engines[1].open_ms == 1'234);
+  REQUIRE(back->events.size() == 2);
+  CHECK(back->events[0].opened);
+  CHECK(back->events[1].number == 9);
+}
+
+TEST_CASE("reports of health that are not as a router writes them are refused") {
+  const auto good = to_json(sample_report());
+  const auto refused = [&](auto change) {
+    auto json = good;
+    change(json);
+    return !health_from_json(json);
+  };
+  using Json = nlohmann::json;
+  CHECK_FALSE(refused([](Json&) {}));
+  for (const char* member : {"router_id", "engines", "events"}) {
+    CAPTURE(member);
+    CHECK(refused([&](Json& json) { json.erase(member); }));
+    CHECK(refused([&](Json& json) { json[member] = 7; }));
+  }
+  CHECK(refused([](Json& json) { json["more"] = 1; }));
+  CHECK(refused([](Json& json) { json["engines"][0]["state"] = "ajar"; }));
+  CHECK(refused([](Json& json) { json["engines"][0].erase("state"); }));
+  CHECK(refused([](Json& json) { json["engines"][0]["open_ms"] = -1; }));
+  CHECK(refused([](Json& json) { json["engines"][0] = 1; }));
+  CHECK(refused([](Json& json) { json["events"][0]["failures"] = std::uint64_t{1} << 32; }));
+  CHECK(refused([](Json& json) { json["events"][0]["opened"] = "yes"; }));
+  CHECK(refused([](Json& json) { json["events"][0]["later"] = 1; }));
+  CHECK(refused([](Json& json) { json["events"][1]["number"] = 7; }));
+  CHECK(refused([](Json& json) { json["events"][1]["reason"] = std::string(kMaxReasonBytes + 1, 'x'); }));
+  CHECK(refused([](Json& json) { json["engines"][1]["reason"] = std::string(kMaxReasonBytes + 1, 'x'); }));
+  CHECK(refused([](Json& json) {
+    for (std::size_t i = 0; i <= kMaxBreakerEvents; ++i) {
+      json["events"].push_back(json["events"][0]);
+      json["events"].back()["number"] = 10 + i;
+    }
+  }));
+  CHECK(refused([](Json& json) {
+    while (json["engines"].size() <= kMaxReportedEngines) json["engines"].push_back(json["engines"][0]);
+  }));
 }
 
 TEST_CASE("pairs survive the trip, and bytes that are no text do not break the line") {

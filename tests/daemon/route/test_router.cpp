@@ -19,6 +19,8 @@ RouterOptions test_options(const TemporaryFolder& folder, const std::function<vo
   options.port_file = folder.at("port");
   options.window_ms = 20;
   options.drain_ms = 2'000;
+  options.probe_ms = 0;                      // engines count their requests
+  options.first_byte_floor_ms = 86'400'000;  // and may be as slow as the machine is
   if (change) change(options);
   return options;
 }
@@ -66,6 +68,29 @@ std::vector<Window> TestRouter::windows_until(const std::function<bool(const std
     if (std::chrono::steady_clock::now() > deadline)
       throw std::runtime_error("telemetry did not come in time");
     std::this_thread::sleep_for(kPoll);  // the control socket only answers, so telemetry is polled
+  }
+}
+
+HealthReport TestRouter::health() {
+  auto report = driver_.health({});
+  if (!report) throw std::runtime_error(report.error().describe());
+  return std::move(*report);
+}
+
+EngineStatus TestRouter::health_of(const std::string& url) {
+  const auto report = health();
+  for (const auto& engine : report.engines) {
+    if (engine.url == url) return engine;
+  }
+  throw std::runtime_error("the router does not know the engine " + url);
+}
+
+void TestRouter::await_breaker(const std::string& url, BreakerState state) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (health_of(url).state != state) {
+    if (std::chrono::steady_clock::now() > deadline)
+      throw std::runtime_error("the breaker did not change in time");
+    std::this_thread::sleep_for(kPoll);  // the control socket only answers
   }
 }
 

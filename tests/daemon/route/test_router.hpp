@@ -38,6 +38,11 @@ class TestRouter {
   void apply(ModelRoute route);
   /// Waits for `count` observations; all windows read so far hold them.
   std::vector<Observation> observations(std::size_t count);
+  /// What the router says of the engines and their breakers.
+  HealthReport health();
+  EngineStatus health_of(const std::string& url);
+  /// Waits until the breaker of an engine is in that state.
+  void await_breaker(const std::string& url, BreakerState state);
   /// Waits until `done` holds for the windows read so far.
   std::vector<Window> windows_until(const std::function<bool(const std::vector<Window>&)>& done);
 
