@@ -126,6 +126,7 @@ void copy_back(Change&& change, Live& live, ModelState* model) {
     live.run = std::move(*change.next);
     live.progress = {};
     live.canary.reset();
+    live.outage_decided = false;
     live.tally.reset();
   }
   if (change.route && model != nullptr) {

@@ -91,6 +91,7 @@ schema::Result<void> Context::load(Live& live, const store::PromotionRow& row) {
     live.baseline = std::move(baseline);
     live.fallback = std::move(fallback);
     live.canary.reset();
+    live.outage_decided = false;
     live.run = {};
     live.progress = {};
     if (row.stage.empty()) return {};

@@ -98,6 +98,7 @@ class Context {
   World world;
   std::map<std::string, ModelState, std::less<>> models;
   std::map<std::string, std::unique_ptr<Live>, std::less<>> promotions;
+  std::map<std::string, EngineOutage, std::less<>> outages;  ///< by the engine's base URL
   std::deque<Effect> effects;
   std::vector<schedule::Blackout> blackouts;
 

@@ -73,6 +73,21 @@ void Coordinator::restore_routes() {
   }
 }
 
+/// An engine that does not answer is not waited for until a window closes: a canary of it is decided at once.
+void Coordinator::follow_breakers() {
+  const auto time = context_.now();
+  if (time < next_breakers_us_) return;
+  next_breakers_us_ = time + context_.world.settings.breakers_ms * 1'000;
+  breakers_.look();
+  for (const auto& id : breakers_.due()) {
+    auto* const live = context_.lookup(id);
+    if (live == nullptr) continue;
+    commit_decided(*live, canary_decision(context_, *live));
+    live->outage_decided = live->retry_at_us == 0;
+    settle();
+  }
+}
+
 /// Reads closed windows, each consumed in one transaction, and acknowledges what is stored.
 void Coordinator::read_telemetry() {
   const auto time = context_.now();
@@ -103,6 +118,7 @@ std::int64_t Coordinator::tick() {
   send_heartbeat();
   restore_routes();
   losses_.record_all();
+  follow_breakers();
   read_telemetry();
   std::vector<std::string> ids;
   for (const auto& [id, live] : context_.promotions) ids.push_back(id);
@@ -112,7 +128,8 @@ std::int64_t Coordinator::tick() {
   }
   schedules_.fire_due();
   settle();
-  return std::max<std::int64_t>(std::min(next_heartbeat_us_, next_telemetry_us_) - context_.now(), 0);
+  const auto next = std::min({next_heartbeat_us_, next_telemetry_us_, next_breakers_us_});
+  return std::max<std::int64_t>(next - context_.now(), 0);
 }
 
 /// Retries, deadlines and what a stage does when time passes.

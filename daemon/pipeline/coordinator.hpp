@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "daemon/pipeline/breaker_watch.hpp"
 #include "daemon/pipeline/context.hpp"
 #include "daemon/pipeline/requests/scheduled.hpp"
 #include "daemon/pipeline/router_losses.hpp"
@@ -45,6 +46,7 @@ class Coordinator {
   void note_clock();
   void send_heartbeat();
   void restore_routes();
+  void follow_breakers();
   void read_telemetry();
   void tick_promotion(const std::string& id);
   void retry(Live& live);
@@ -67,10 +69,11 @@ class Coordinator {
 
   Context context_;
   RouterLosses losses_{context_};
+  BreakerWatch breakers_{context_};
   ScheduledRequests schedules_{context_};
   route::WindowPosition last_window_;
   std::uint64_t windows_seen_ = 0;
-  std::int64_t next_telemetry_us_ = 0, next_heartbeat_us_ = 0;
+  std::int64_t next_telemetry_us_ = 0, next_heartbeat_us_ = 0, next_breakers_us_ = 0;
   std::int64_t wall_offset_us_ = 0, clock_hour_us_ = 0;
   int clock_entries_ = 0;  ///< since clock_hour_us_
 };

@@ -28,6 +28,7 @@ struct Settings {
   std::uint32_t max_attempts = 3;     ///< of a stage, when it ends in an error that may pass
   std::int64_t retry_ms = 5'000;      ///< before the second attempt; doubles
   std::int64_t telemetry_ms = 500;    ///< between two looks for closed windows
+  std::int64_t breakers_ms = 250;     ///< between two looks at the breakers of engines
   std::int64_t heartbeat_ms = 1'000;  ///< below the data plane's lease
   std::int64_t pause_deadline_ms = 86'400'000;
   std::int64_t inconclusive_deadline_ms = 86'400'000;

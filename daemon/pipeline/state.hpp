@@ -43,6 +43,7 @@ struct Live {
   std::optional<ShadowTally> tally;                ///< of a shadow stage, from its first window on
   std::shared_ptr<const Withdrawal> wanted_end{};  ///< requested by a person, not committed yet
   bool evaluating = false;                         ///< an evaluation beside the loop will come back
+  bool outage_decided = false;                     ///< the canary was decided on its engine's present outage
   std::int64_t retry_at_us = 0;  ///< reload from the store and go on then; 0 = nothing failed
   std::uint32_t failures = 0;    ///< in a row, of steps that could not be committed
 };
@@ -52,6 +53,15 @@ struct Live {
   return state == store::PromotionState::running || state == store::PromotionState::paused ||
          state == store::PromotionState::awaiting_approval;
 }
+
+/// An engine that does not answer: the data plane's breaker for it is open, as it said last.
+struct EngineOutage {
+  bool trying = false;                ///< half open: one request at a time tries the engine
+  std::int64_t opened_us = 0;         ///< by the daemon's clock
+  std::int64_t first_failure_us = 0;  ///< of the failures that opened it, by the router's clock
+  std::uint32_t failures = 0;         ///< in a row by now
+  std::string reason;                 ///< of the newest
+};
 
 /// A model's route as wanted and as read back.
 struct ModelState {

@@ -156,6 +156,18 @@ constexpr EntryField kRouterReplaced[] = {
     {"broken", T::list, kOptional, "{model, arm, requests} started and not answered completely"},
     {"unread", T::integer, kOptional, "connections with a request that a hung router had not begun to read"},
     {"lost", T::list, kOptional, "{model, windows, requests} of telemetry that it had not handed over"}};
+constexpr EntryField kBreaker[] = {
+    {"engine", T::text, true, "base URL"},
+    {"arm", T::text, true,
+     "incumbent, candidate or fallback in the model's route; none: in no route any more"},
+    {"state", T::text, true, "open or closed, from now on"},
+    {"reason", T::text, true, "of the newest failure before it opened"},
+    {"router", T::text, true, "id of the router process, as telemetry names it"},
+    {"event", T::integer, true, "number within that process"},
+    {"at_us", T::integer, true, "when, by the router's wall clock"},
+    {"failures", T::integer, kOptional, "in a row, when it opened"},
+    {"first_failure_us", T::integer, kOptional, "when the first of them was seen, by that clock"},
+    {"open_ms", T::integer, kOptional, "for how long it was open, when it closed"}};
 
 const EntryKindSpec kSpecs[] = {
     {K::contract_registered, "a contract was registered", kRegistered},
@@ -188,6 +200,7 @@ const EntryKindSpec kSpecs[] = {
     {K::schedule_set, "a schedule was made or changed", kScheduleSet},
     {K::schedule_deleted, "a schedule was deleted", kScheduleDeleted},
     {K::router_replaced, "a router ended or hung and another took its place", kRouterReplaced},
+    {K::breaker_changed, "an engine stopped answering, or answers again", kBreaker},
 };
 static_assert(std::size(kSpecs) == kEvidenceKinds);
 

@@ -44,9 +44,10 @@ enum class EvidenceKind : std::uint8_t {
   schedule_set,
   schedule_deleted,
   router_replaced,
+  breaker_changed,
 };
 
-inline constexpr std::size_t kEvidenceKinds = 30;
+inline constexpr std::size_t kEvidenceKinds = 31;
 
 [[nodiscard]] std::string_view to_string(EvidenceKind kind);
 /// The kind of this name. Error: `invalid_argument` for an unknown name.

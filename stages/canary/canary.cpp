@@ -172,7 +172,7 @@ void CanaryState::Impl::observe(const CanaryObservation& observation) {
   if (observation.pinned || (!observation.candidate && observation.candidate_bp == 0)) return;
   const bool failed = observation.outcome == RequestOutcome::failed;
   if (observation.candidate) {
-    ++exposed_requests;
+    exposed_requests += static_cast<std::uint64_t>(!observation.withheld);
     failed_requests_candidate += static_cast<std::uint64_t>(failed);
     if (failed && first_failure_us == 0) first_failure_us = observation.routed_us;
   } else {
@@ -201,17 +201,19 @@ void CanaryState::Impl::observe_rates(const CanaryObservation& observation, cons
   dependent = dependent || incumbent.dependent() || candidate.dependent();
   const bool at_risk = (bits & kKeyFailed) == 0;
   const bool counted = first(bits, kKeyCounted);
-  const bool exposed = observation.candidate && first(bits, kKeyCandidate);
+  // The first request that the candidate was to serve, whether it was asked or not.
+  const bool assigned = observation.candidate && (bits & (kKeyCandidate | kKeyWithheld)) == 0;
   const bool failure = failed && first(bits, kKeyFailed);
-  if (exposed) {
+  if (observation.candidate && first(bits, observation.withheld ? kKeyWithheld : kKeyCandidate) &&
+      !observation.withheld) {
     ++exposed_keys;
     ++keys_in_step;
-    failed_keys_candidate += static_cast<std::uint64_t>(failed);
   }
+  failed_keys_candidate += static_cast<std::uint64_t>(assigned && failed);
   for (RateStream& stream : rates) {
     if (!matches(slice, stream.watched.where)) continue;
     if (counted) stream.observe_first(observation.candidate, failed, share);
-    if (exposed) stream.observe_key(failed);
+    if (assigned) stream.observe_key(failed);
     if (failure) stream.observe_failure(observation.candidate, share);
     if (at_risk) stream.observe_at_risk(observation.candidate, failed, share, observation.routed_us);
   }

@@ -42,6 +42,9 @@ struct CanaryObservation {
   bool keyless = false;        ///< the request has no sticky key and counts as a key of its own
   bool pinned = false;         ///< the request was pinned to a version; no test counts it
   bool candidate = false;  ///< the candidate was asked first; a retry on the incumbent does not change this
+  /// It belongs to the candidate, which was not asked since its breaker was open: a failure of the candidate
+  /// and no exposure to it (docs/design/statistics.md, "An opened breaker").
+  bool withheld = false;
   std::uint32_t candidate_bp = 0;  ///< the candidate's configured share for this slice when it was routed
   std::string slice;               ///< canonical text, "domain=code;language=de"
   RequestOutcome outcome = RequestOutcome::ok;
@@ -49,6 +52,19 @@ struct CanaryObservation {
   Latencies latency;
   std::uint32_t prompt_chars = 0;  ///< length of the prompt in characters
 };
+
+/// The candidate's engine does not answer: the router's breaker for it is open.
+struct EngineDown {
+  std::int64_t open_ms = 0;    ///< since the breaker opened, whatever was tried since
+  std::uint32_t failures = 0;  ///< in a row
+  std::string reason;          ///< of the newest, such as connect or first_byte
+  std::int64_t since_us = 0;   ///< when the first of them was seen, by the router's clock
+};
+
+/// A breaker that has been open for longer is harm. A shorter stall is left to the tests.
+inline constexpr std::int64_t kBreakerPatienceMs = 1'000;
+/// The `limit_kind` of the verdict on it: the limit is the time in s for which it may be open.
+inline constexpr std::string_view kBreakerLimit = "breaker_open_s";
 
 /// The position of the ramp, which the caller keeps and stores.
 struct CanaryContext {
@@ -63,6 +79,7 @@ struct CanaryContext {
   std::vector<schema::ClauseVerdict> carried = {};
   std::int64_t carried_age_ms = 0;
   std::string pause_reason = "the promotion is paused";  ///< told while `paused`
+  std::optional<EngineDown> engine_down = {};
 };
 
 /// What to do now. `wait_approval`: at a step with `approval: true`, everything but the approval is met; in
@@ -76,7 +93,8 @@ enum class CanaryAction : std::uint8_t {
   rollback,       ///< end the canary with 0% traffic: the candidate is rejected
   finish,         ///< the bake is over and the candidate succeeds
   inconclusive,   ///< end the step undecided: it has reached max_duration or max_exposure
-  revert,         ///< give the candidate 0% traffic, since telemetry is older than revert_after
+  revert,  ///< give the candidate 0% traffic: telemetry is older than revert_after, or its engine does not
+           ///< answer and no clause says what follows
   route_slice,    ///< further slices go to the fallback kernel
   restore_slice,  ///< slices come back from the fallback kernel, on probation
   fallback,       ///< all of the candidate's traffic goes to the fallback kernel

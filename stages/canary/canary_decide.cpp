@@ -127,6 +127,16 @@ bool CanaryState::Impl::ends_or_breaks(const CanaryContext& context, const Escal
             seconds(context.telemetry_age_ms), seconds(plan.revert_after_ms)));
     return true;
   }
+  const bool away = context.engine_down && context.engine_down->open_ms > kBreakerPatienceMs;
+  if (away && rates.empty()) {
+    set_action(
+        decision, CanaryAction::revert,
+        fmt::format(
+            "The candidate's engine has not answered for {} and the contract has no clause on error_rate "
+            "that would say what follows, so the candidate gets no traffic.",
+            seconds(context.engine_down->open_ms)));
+    return true;
+  }
   if (decision.split_alarm) {
     set_action(
         decision, CanaryAction::freeze,
@@ -196,6 +206,8 @@ void CanaryState::Impl::fill_figures(const CanaryContext& context, CanaryDecisio
   decision.keys_in_step = keys_in_step;
   decision.keys_full = uncounted_keys > 0;
   if (first_failure_us != 0) decision.first_failure_us = first_failure_us;
+  const bool sooner = context.engine_down && context.engine_down->since_us > 0 && first_failure_us == 0;
+  if (sooner) decision.first_failure_us = context.engine_down->since_us;
   decision.split_e_value = split.e_value();
   decision.split_alarm = decision.split_e_value >= 1 / levels.alpha_harm;
   decision.next_step = context.step;

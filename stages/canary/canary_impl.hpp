@@ -26,7 +26,8 @@ enum KeyBit : std::uint8_t {
   kKeyCandidate = 2,  ///< a request that the candidate served
   kKeyFailed = 4,     ///< a failure, on either arm
   kKeyLatency = 8,    ///< a latency
-  kKeyCounted = 16    ///< a first request, on either arm
+  kKeyCounted = 16,   ///< a first request, on either arm
+  kKeyWithheld = 32   ///< a request for the candidate that was withheld from it
 };
 
 struct CanaryState::Impl {
@@ -94,6 +95,7 @@ struct CanaryState::Impl {
   [[nodiscard]] RatioContext ratio_context() const;
   [[nodiscard]] std::vector<Judged> collect(const CanaryContext& context, CanaryDecision& decision);
   [[nodiscard]] bool ordered_to_route(const schema::ClauseVerdict& verdict) const;
+  void judge_outage(const EngineDown& down, std::vector<Judged>& judged) const;
   void judge_together(std::vector<Judged>& judged) const;
   void judge_slices(std::vector<Judged>& judged) const;
   void wait_for_slices(std::vector<Judged>& judged) const;

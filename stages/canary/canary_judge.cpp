@@ -91,6 +91,7 @@ std::vector<CanaryState::Impl::Judged> CanaryState::Impl::collect(const CanaryCo
   }
   for (const LatencyStream& stream : latencies)
     judged.push_back({stream.verdict(settings.seed), &stream.watched, nullptr, false, false});
+  if (context.engine_down) judge_outage(*context.engine_down, judged);
   SignalFigures figures;
   figures.telemetry_age_ms = context.telemetry_age_ms;
   for (SignalStream& signal : signals) {

@@ -19,6 +19,7 @@
 #include "schema/contract/least_n.hpp"
 #include "schema/json.hpp"
 #include "schema/verdict_rule.hpp"
+#include "stages/canary/canary.hpp"
 #include "stages/offline_numeric.hpp"
 #include "stages/report/wording.hpp"
 #include "stages/shadow_runtime.hpp"
@@ -202,6 +203,8 @@ std::optional<double> limit_of(const schema::Limits& limits, const std::string& 
 ClauseVerdict held_again(const ClauseVerdict& recorded, const schema::Clause& clause) {
   ClauseVerdict verdict = recorded;
   verdict.severity = clause.severity;
+  // An engine that did not answer kept no limit on what it answers.
+  if (recorded.limit_kind == stages::kBreakerLimit) return verdict;
   const auto limit = limit_of(clause.limits, recorded.limit_kind);
   if (limit && recorded.threshold && *limit == *recorded.threshold) return verdict;
   const bool figures = recorded.rule == schema::VerdictRule::arm_limits ||

@@ -34,6 +34,7 @@ stages::CanaryObservation observation_of(const route::Observation& seen) {
   observation.candidate = seen.candidate;
   observation.candidate_bp = seen.candidate_bp;
   observation.slice = seen.slice;
+  observation.withheld = seen.withheld;
   observation.outcome = outcome_of(seen.outcome);
   observation.routed_us = seen.routed_us;
   if (seen.outcome == route::Outcome::ok)
@@ -91,6 +92,18 @@ std::int64_t newest_us(const Live& live, const StageProgress& progress) {
   return std::max(progress.last_window_us, live.run.step_started_us);
 }
 
+/// No share grows while the candidate's engine does not answer, or is only tried.
+void note_outage(const Context& context, const Live& live, stages::CanaryContext& asked) {
+  const auto found = context.outages.find(live.candidate.base_url);
+  if (found == context.outages.end()) return;
+  const auto& outage = found->second;
+  if (!asked.paused) asked.pause_reason = "the candidate's engine does not answer";
+  asked.paused = true;
+  if (outage.trying) return;
+  const auto open_ms = std::max<std::int64_t>(0, (context.now() - outage.opened_us) / 1'000);
+  asked.engine_down = stages::EngineDown{open_ms, outage.failures, outage.reason, outage.first_failure_us};
+}
+
 /// The context that the tests decide in. Ages are by the daemon's clock.
 schema::Result<stages::CanaryContext> context_of(Context& context, const Live& live,
                                                  const StageProgress& progress) {
@@ -109,6 +122,7 @@ schema::Result<stages::CanaryContext> context_of(Context& context, const Live& l
   if (!by_people && !applying && blackout)
     asked.pause_reason = fmt::format("the blackout '{}' lasts", blackout->text);
   asked.approved = approved;
+  note_outage(context, live, asked);
   TRY(carry_signals(context.world.store, *live.contract, live.row.id, now, asked));
   return asked;
 }

@@ -20,6 +20,9 @@ constexpr Sql kPutModel{
 constexpr Sql kFindModel{"find model window",
                          "SELECT number FROM router_model_windows WHERE router_id = ?1 AND model = ?2"};
 
+/// Stands where the model does in the row of a router's breaker events; no model can have this name.
+constexpr std::string_view kBreakers = "*breakers";
+
 /// Beyond the number of any window: the watermark of a router that is gone.
 constexpr std::uint64_t kGone = (std::uint64_t{1} << 53) - 1;
 
@@ -52,6 +55,15 @@ Result<void> note_model_window(Tx& tx, std::string_view router_id, std::string_v
 Result<std::optional<std::uint64_t>> model_window(Reader& reader, std::string_view router_id,
                                                   std::string_view model) {
   return find_row<std::uint64_t>(reader, kFindModel, {router_id, model});
+}
+
+Result<void> note_breaker_event(Tx& tx, std::string_view router_id, std::uint64_t number) {
+  return note_model_window(tx, router_id, kBreakers, number);
+}
+
+Result<std::uint64_t> breaker_event(Reader& reader, std::string_view router_id) {
+  const auto found = TRY(model_window(reader, router_id, kBreakers));
+  return found.value_or(0);
 }
 
 Result<std::uint64_t> window_watermark(Reader& reader, std::string_view router_id) {

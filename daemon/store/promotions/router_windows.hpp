@@ -22,6 +22,10 @@ Result<std::optional<std::uint64_t>> model_window(Reader& reader, std::string_vi
                                                   std::string_view model);
 /// The newest consumed window of a router process, 0 when none: what may be acknowledged.
 Result<std::uint64_t> window_watermark(Reader& reader, std::string_view router_id);
+/// Records the newest event of a router's breakers that is recorded in the log.
+Result<void> note_breaker_event(Tx& tx, std::string_view router_id, std::uint64_t number);
+/// That event's number, 0 when none was noted.
+Result<std::uint64_t> breaker_event(Reader& reader, std::string_view router_id);
 /// Records that a router process is gone and sends no more windows. False when that was recorded before.
 Result<bool> end_router(Tx& tx, std::string_view router_id, std::int64_t now_us);
 

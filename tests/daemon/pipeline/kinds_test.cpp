@@ -99,6 +99,9 @@ TEST_CASE("each kind of entry is written by the code path that does the thing") 
   loss.why = "killed";
   loss.router_id = "router-1";
   h.pipeline->router_replaced(loss, {});
+  h.driver.open_breaker("http://127.0.0.1:1", h.clock.now_us_);
+  h.clock.advance_ms(1'000);
+  h.pipeline->tick();
   const auto written = kinds_of(h);
   for (const char* kind : {"contract_registered",
                            "kernel_registered",
@@ -123,7 +126,8 @@ TEST_CASE("each kind of entry is written by the code path that does the thing") 
                            "evidence_redacted",
                            "daemon_started",
                            "clock_stepped",
-                           "router_replaced"}) {
+                           "router_replaced",
+                           "breaker_changed"}) {
     CAPTURE(kind);
     CHECK(written.contains(kind));
   }
