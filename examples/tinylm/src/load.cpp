@@ -58,26 +58,38 @@ struct Outcome {
   bool sent = false;
 };
 
-// Whether a client would accept the response: a text, or a stream that has its end.
-bool is_answer(const HttpResponse& response, bool stream) {
+/// What is drawn for one request.
+struct Kind {
+  bool stream = false, chat = false;
+};
+
+// Whether a client would accept the response: a text or a message, or a stream that has its end.
+bool is_answer(const HttpResponse& response, Kind kind) {
   if (response.status != 200) return false;
-  if (stream) return response.body.ends_with("data: [DONE]\n\n");
+  if (kind.stream) return response.body.ends_with("data: [DONE]\n\n");
   const json body = json::parse(response.body, nullptr, false);
   return body.is_object() && body.contains("choices") && body["choices"].is_array() &&
-         !body["choices"].empty() && body["choices"][0].contains("text");
+         !body["choices"].empty() && body["choices"][0].contains(kind.chat ? "message" : "text");
 }
 
-std::string request_text(const LoadOptions& options, const Sequence& prompt, std::size_t number,
-                         bool stream) {
-  const json body = {
-      {"model", options.model}, {"prompt", prompt.prompt}, {"max_tokens", options.max_tokens},
-      {"temperature", 1.0},     {"stream", stream},        {"seed", options.seed * 1'000'003U + number}};
+std::string request_text(const LoadOptions& options, const Sequence& prompt, std::size_t number, Kind kind) {
+  json body = {{"model", options.model},
+               {"max_tokens", options.max_tokens},
+               {"temperature", 1.0},
+               {"stream", kind.stream},
+               {"seed", options.seed * 1'000'003U + number}};
+  if (kind.chat) {
+    body["messages"] = json::array({json{{"role", "user"}, {"content", prompt.prompt}}});
+  } else {
+    body["prompt"] = prompt.prompt;
+  }
   std::string slices;
   for (const auto& [name, value] : prompt.slices) slices += (slices.empty() ? "" : ";") + name + "=" + value;
   const std::string text = body.dump();
   const std::uint64_t key = options.keys == 0 ? number : number % options.keys;
-  return "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
-         "application/json\r\ndriftgate-key: " +
+  const std::string path = kind.chat ? "/v1/chat/completions" : "/v1/completions";
+  return "POST " + path +
+         " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\ndriftgate-key: " +
          options.key_prefix + "-" + std::to_string(key) + "\r\ndriftgate-slice: " + slices +
          "\r\nContent-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text;
 }
@@ -156,8 +168,12 @@ class Load {
   Outcome send_one(std::optional<HttpConnection>& connection, std::size_t number) {
     std::mt19937_64 random(options_.seed * 7919U + number);
     const Sequence& prompt = prompts_[random() % prompts_.size()];
-    const bool stream = static_cast<double>(random() >> 11U) * 0x1p-53 < options_.stream_share;
-    const std::string text = request_text(options_, prompt, number, stream);
+    const auto happens = [&random](double share) {
+      return static_cast<double>(random() >> 11U) * 0x1p-53 < share;
+    };
+    const bool stream = happens(options_.stream_share);
+    const Kind kind{stream, happens(options_.chat_share)};
+    const std::string text = request_text(options_, prompt, number, kind);
     // The peer may have closed an idle connection; one new connection is tried in that case.
     for (const bool reused : {connection.has_value(), false}) {
       if (!connection) {
@@ -170,7 +186,7 @@ class Load {
           sent ? connection->read_response(kTimeout) : std::unexpected(HttpFailure{0, "not sent"});
       if (response) {
         if (!response->keep_alive) connection.reset();
-        return {is_answer(*response, stream), response->status, 0};
+        return {is_answer(*response, kind), response->status, 0};
       }
       connection.reset();
       if (!reused) return {};

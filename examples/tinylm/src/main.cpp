@@ -132,6 +132,9 @@ void add_load_options(CLI::App& app, LoadOptions& load) {
   app.add_option("--stream-share", load.stream_share, "Share of streamed requests")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--chat-share", load.chat_share, "Share sent as chat completions")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--concurrency", load.concurrency, "Maximum number of connections")->capture_default_str();
   app.add_option("--seed", load.seed, "Seed of prompts and sampling")->capture_default_str();
   app.add_option("--json", load.json_out, "File for the summary");
