@@ -13,6 +13,7 @@
 #include "daemon/base/durable_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/evidence/log/query.hpp"
+#include "daemon/route/worker/core.hpp"
 
 namespace driftgate::app {
 namespace {
@@ -65,12 +66,15 @@ Result<void> Application::Parts::admit_people() {
 /// Users' traffic never waits for the daemon: a router that is already running is adopted as it is.
 Result<void> Application::Parts::find_router() {
   route::SpawnOptions options = router_options(settings);
+  TRY(check_router_address(settings));
   const std::string control_path = options.router.control_path;
   TRY(keep(keeper, RouterKeeper::start(std::move(options), write_log)));
   const auto router = keeper->router();
-  log.info(fmt::format("router {} port={} pid={}", router.adopted ? "adopted" : "started", router.info.port,
-                       router.info.pid));
-  driver = std::make_unique<route::RouterDriver>(control_path);
+  log.info(fmt::format("router {} port={} pid={} data_plane={}", router.adopted ? "adopted" : "started",
+                       router.info.port, router.info.pid, router.info.plane));
+  TRY(check_data_plane(settings, router.info, control_path));
+  const auto can = is_behind_haproxy(settings) ? route::haproxy_capabilities() : route::router_capabilities();
+  driver = std::make_unique<route::RouterDriver>(control_path, can);
   return {};
 }
 

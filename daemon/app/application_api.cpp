@@ -2,6 +2,7 @@
 
 #include "daemon/app/application_parts.hpp"
 #include "daemon/app/metrics.hpp"
+#include "daemon/app/options.hpp"
 #include "daemon/pipeline/people/redact.hpp"
 
 namespace driftgate::app {
@@ -39,9 +40,15 @@ api::Context Application::Parts::api_context() {
 std::vector<api::ReadyCheck> Application::Parts::readiness() {
   const auto router = driver->info();
   const auto readable = store->read([](store::Reader& reader) { return evidence::tree_size(reader); });
-  return {{"store", readable.has_value(), readable ? "" : readable.error().describe()},
-          {"router", router.has_value(), router ? "" : router.error().describe()},
-          record_ready(record_check->progress())};
+  std::vector<api::ReadyCheck> checks{
+      {"store", readable.has_value(), readable ? "" : readable.error().describe()},
+      {"router", router.has_value(), router ? "" : router.error().describe()},
+      record_ready(record_check->progress())};
+  if (is_behind_haproxy(settings)) {
+    const auto fault = router ? router->plane_fault : std::string("the router does not answer");
+    checks.push_back({"haproxy", fault.empty(), fault});
+  }
+  return checks;
 }
 
 }  // namespace driftgate::app

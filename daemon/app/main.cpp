@@ -9,6 +9,7 @@
 
 #include "daemon/api/openapi.hpp"
 #include "daemon/app/application.hpp"
+#include "daemon/app/haproxy_command.hpp"
 #include "daemon/app/offline_commands.hpp"
 #include "daemon/app/settings.hpp"
 #include "daemon/app/version.hpp"
@@ -57,6 +58,19 @@ int stop_router(std::span<const std::string> words) {
   return stopped ? cli::kExitOk : cli::report(stopped.error());
 }
 
+/// `driftgate haproxy config [--config FILE] [--data-dir DIR]`
+int haproxy(std::span<const std::string> words) {
+  app::HaproxyArgs args;
+  bool understood = words.size() % 2 == 1 && words[0] == "config";
+  for (std::size_t i = 1; understood && i + 1 < words.size(); i += 2) {
+    understood = words[i] == "--config" || words[i] == "--data-dir";
+    (words[i] == "--config" ? args.config : args.data_dir) = words[i + 1];
+  }
+  if (understood) return app::haproxy_command(args);
+  fmt::print(stderr, "driftgate: usage: driftgate haproxy config [--config FILE] [--data-dir DIR]\n");
+  return cli::kExitUsage;
+}
+
 int worker(std::span<const std::string> words) {
   if (words.size() == 1) return jobs::run_worker(words[0]);
   fmt::print(stderr, "driftgate: worker needs the folder of one job\n");
@@ -70,6 +84,7 @@ int run(int argc, char** argv) {
   if (chosen == "router") return router(arguments);
   if (chosen == "router-stop") return stop_router(arguments);
   if (chosen == "worker") return worker(arguments);
+  if (chosen == "haproxy") return haproxy(arguments);
   cli::Hooks hooks;
   hooks.serve = serve;
   hooks.settings = [](bool markdown) {

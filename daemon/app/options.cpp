@@ -40,7 +40,23 @@ void set_router_limits(const Settings& settings, route::RouterOptions& options) 
   options.body_memory_bytes = static_cast<std::uint64_t>(settings.router_body_memory_bytes);
 }
 
+/// HAProxy in front of the router, through which all users reach it.
+void set_haproxy(const Settings& settings, route::RouterOptions& options) {
+  const fs::path folder = configured_or(settings.haproxy_dir, data_dir_of(settings) / "haproxy");
+  options.haproxy_dir = folder;
+  options.haproxy_socket = configured_or(settings.haproxy_socket, folder / "admin.sock");
+  options.haproxy_log = settings.haproxy_log;
+  options.haproxy_bind = settings.haproxy_bind;
+  options.haproxy_models = static_cast<std::uint32_t>(settings.haproxy_models);
+  options.haproxy_buffer_bytes = static_cast<std::uint32_t>(settings.haproxy_buffer_bytes);
+  options.max_connections_per_address = options.max_connections;
+}
+
 }  // namespace
+
+bool is_behind_haproxy(const Settings& settings) {
+  return settings.data_plane == "haproxy";
+}
 
 fs::path data_dir_of(const Settings& settings) {
   return fs::absolute(expand_home(settings.data_dir)).lexically_normal();
@@ -82,6 +98,7 @@ route::SpawnOptions router_options(const Settings& settings) {
   options.router.threads = static_cast<std::uint32_t>(settings.router_threads);
   set_engine_limits(settings, options.router);
   set_router_limits(settings, options.router);
+  if (is_behind_haproxy(settings)) set_haproxy(settings, options.router);
   return options;
 }
 

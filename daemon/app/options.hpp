@@ -17,6 +17,8 @@ namespace driftgate::app {
 
 // What each part of the daemon is told, made from the settings.
 
+/// Whether HAProxy serves users (`data_plane`).
+[[nodiscard]] bool is_behind_haproxy(const Settings& settings);
 /// The data folder, absolute.
 [[nodiscard]] std::filesystem::path data_dir_of(const Settings& settings);
 [[nodiscard]] schema::Result<net::ServerOptions> server_options(const Settings& settings);

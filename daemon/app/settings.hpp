@@ -27,6 +27,7 @@ struct Settings {
   std::string data_dir = "~/.local/share/driftgate";
   std::string log_level = "info";
   std::string log_format = "text";
+  std::string data_plane = "router";
 
   std::int64_t http_workers = 4;
   std::int64_t http_max_connections = 1024;
@@ -66,6 +67,13 @@ struct Settings {
   std::int64_t router_write_timeout_ms = 30'000;
   std::int64_t router_max_body_bytes = 1LL << 20;
   std::int64_t router_body_memory_bytes = 256LL << 20;
+
+  std::string haproxy_bind = "127.0.0.1:8090";
+  std::string haproxy_dir;
+  std::string haproxy_socket;
+  std::string haproxy_log = "127.0.0.1:7514";
+  std::int64_t haproxy_models = 8;
+  std::int64_t haproxy_buffer_bytes = 128LL << 10;
 
   std::int64_t jobs_slots = 2;
   std::int64_t jobs_threads = 0;

@@ -7,6 +7,7 @@
 #include "daemon/evidence/keys/key_files.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
 #include "daemon/evidence/verify/table_checks.hpp"
+#include "daemon/route/relay/endpoint.hpp"
 #include "daemon/store/idempotency.hpp"
 
 namespace driftgate::app {
@@ -57,6 +58,25 @@ Result<void> forget_requests(store::Store& store, std::int64_t now_us) {
     return store::idempotency_forget(tx, now_us - kRequestsKept_us, true);
   }));
   return {};
+}
+
+Result<void> check_router_address(const Settings& settings) {
+  if (!is_behind_haproxy(settings)) return {};
+  const auto at = route::parse_authority(settings.router_listen);
+  if (!at) return schema::wrap(at.error(), "setting 'router.listen' must be ADDRESS:PORT");
+  if (at->port != 0) return {};
+  return schema::fail(schema::ErrorCode::invalid_argument,
+                      "with data_plane haproxy the setting 'router.listen' needs a fixed port: HAProxy's "
+                      "configuration names it");
+}
+
+Result<void> check_data_plane(const Settings& settings, const route::RouterInfo& router,
+                              const std::string& control_path) {
+  if (router.plane == settings.data_plane) return {};
+  return schema::fail(schema::ErrorCode::conflict,
+                      fmt::format("the running router has data_plane {}, the settings say {}: stop it with "
+                                  "'driftgate router-stop --socket {}', then start the daemon again",
+                                  router.plane, settings.data_plane, control_path));
 }
 
 Result<std::unique_ptr<evidence::BackgroundCheck>> check_record(store::Store& store,

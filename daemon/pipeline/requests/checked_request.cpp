@@ -8,6 +8,7 @@
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/requests/ability_gaps.hpp"
+#include "daemon/pipeline/requests/data_plane.hpp"
 #include "daemon/pipeline/requests/fallback.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/versions.hpp"
@@ -89,20 +90,6 @@ schema::Result<void> check_captures(const std::optional<StageCaptures>& captures
   return check_source({.uri = captures->corpus, .adapter = {}}, settings, where + "/corpus");
 }
 
-schema::Result<void> check_driver(const route::Capabilities& can, const schema::Escalation& policy) {
-  const auto lacks = [](const char* what) {
-    return schema::fail(ErrorCode::unsupported,
-                        fmt::format("the data plane cannot do this: {}; a promotion needs it", what));
-  };
-  if (!can.basis_points) return lacks("traffic shares in basis points");
-  if (!can.sticky) return lacks("sticky keys");
-  if (!can.mirror) return lacks("mirroring requests to the candidate");
-  const bool slices = std::ranges::any_of(
-      policy.rules, [](const auto& rule) { return rule.action == schema::Action::route_slice; });
-  if (slices && !can.slice) return lacks("routes for slices");
-  return {};
-}
-
 /// The engine of the candidate; it must not be what serves the model already.
 schema::Result<store::EngineRow> candidate_engine(store::Reader& reader, const store::ModelRow& model,
                                                   const PromotionRequest& request) {
@@ -132,7 +119,7 @@ schema::Result<void> check_contract(const schema::Contract& contract, const stor
         fmt::format("contract {} has no stages.canary, so nothing can be promoted under it", contract.name),
         "/contract");
   }
-  return check_driver(data_plane, contract.escalation);
+  return check_data_plane(data_plane, contract);
 }
 
 /// What the store answers to a request, all of one snapshot. Whether the pair is blocked and which engine is

@@ -41,7 +41,9 @@ Answer apply(RouterCore& core, const json& request) {
   spdlog::info("router: model {} epoch {} revision {} candidate_bp {} mirror_bp {} stage {}", route.model,
                route.epoch, route.revision, route.candidate_bp, route.mirror_bp, route.stage_key);
   // In force before it is kept: a share taken away must not wait for a disk.
+  auto settled = core.plane ? core.plane->settle(route.model) : schema::Result<void>{};
   auto kept = save_state(core.options.state_path, core.routes.held());
+  if (!settled) return std::unexpected(settled.error());
   if (!kept)
     return schema::wrap(kept.error(),
                         "the route is in force, but it would not survive a restart of the router");
@@ -50,7 +52,7 @@ Answer apply(RouterCore& core, const json& request) {
 
 Answer observe(RouterCore& core) {
   auto routes = json::array();
-  for (const auto& observed : core.routes.observe()) routes.push_back(to_json(observed));
+  for (const auto& observed : core.observe()) routes.push_back(to_json(observed));
   return ok_with({{"routes", std::move(routes)}});
 }
 
@@ -113,7 +115,10 @@ Answer spool(RouterCore& core, const json& request, bool drop) {
 }
 
 Answer capabilities(const RouterCore& core) {
-  return ok_with({{"capabilities", to_json(router_capabilities())},
+  const auto can = core.plane ? haproxy_capabilities() : router_capabilities();
+  return ok_with({{"capabilities", to_json(can)},
+                  {"plane", can.plane},
+                  {"plane_fault", core.plane ? core.plane->fault() : std::string()},
                   {"pid", static_cast<std::uint64_t>(::getpid())},
                   {"port", core.port.load()},
                   {"draining", core.draining.load()},

@@ -10,18 +10,24 @@
 
 namespace driftgate::route {
 
-/// What a data plane can do; a route that needs more is refused when the promotion is planned.
+/// What a data plane can do; a promotion that needs more is refused when it is planned (docs/data_planes.md).
 struct Capabilities {
-  bool basis_points = false;
-  bool sticky = false;
-  bool slice = false;
-  bool mirror = false;
-  bool atomic_change = false;
+  std::string plane;             ///< its name in the settings: "router" or "haproxy"
+  bool basis_points = false;     ///< shares in hundredths of a percent
+  bool sticky_monotone = false;  ///< a key keeps its arm, and a growing share only ever adds keys
+  bool slices = false;           ///< shares and the fallback by slice
+  bool mirror_response = false;  ///< a copied request is kept with both answers
+  bool mirror_isolated = false;  ///< a slow or dead engine that gets copies costs users no time
+  bool read_back = false;        ///< `observe` says what is in force, not what was asked for
+  bool atomic = false;           ///< no request sees half of a route
+  bool per_arm_latency = false;  ///< the time to the last byte, by arm
+  bool token_times = false;      ///< the time to the first token and the gaps between tokens
+  bool prompt_length = false;    ///< telemetry says how long each prompt was
   std::uint64_t max_mirrored_body_bytes = 0;
 };
 
-/// A data plane: embedded router now; HAProxy and Gateway API have the same shape. All calls block,
-/// have a deadline of their own and may be repeated: doing one twice changes nothing.
+/// A data plane: the embedded router, alone or with HAProxy in front of it. All calls block, have a deadline of
+/// their own and may be repeated: doing one twice changes nothing.
 class Driver {
  public:
   virtual ~Driver() = default;

@@ -45,8 +45,14 @@ bool worth_retrying(const schema::Error& error) {
 
 }  // namespace
 
+RouterDriver::RouterDriver(std::string control_path, std::chrono::milliseconds deadline)
+    : RouterDriver(std::move(control_path), router_capabilities(), deadline) {}
+
+RouterDriver::RouterDriver(std::string control_path, Capabilities can, std::chrono::milliseconds deadline)
+    : control_path_(std::move(control_path)), can_(std::move(can)), deadline_(deadline) {}
+
 Capabilities RouterDriver::capabilities() const {
-  return router_capabilities();
+  return can_;
 }
 
 schema::Result<std::string> RouterDriver::send_once(const std::string& frame,
@@ -147,8 +153,13 @@ schema::Result<RouterInfo> RouterDriver::info() {
   auto id = base::maybe_text_at(reply, "router_id");
   if (pid < 0 || port < 0 || !id) return strange("pid, port or router_id");
   const auto* draining = base::member(reply, "draining");
-  return RouterInfo{static_cast<int>(pid), static_cast<std::uint16_t>(port), std::move(*id),
-                    draining != nullptr && *draining == true};
+  // A router of an older version names no plane: it serves users itself.
+  return RouterInfo{static_cast<int>(pid),
+                    static_cast<std::uint16_t>(port),
+                    std::move(*id),
+                    draining != nullptr && *draining == true,
+                    base::maybe_text_at(reply, "plane").value_or("router"),
+                    base::text_at(reply, "plane_fault")};
 }
 
 schema::Result<void> RouterDriver::shutdown() {

@@ -16,16 +16,20 @@ struct RouterInfo {
   std::uint16_t port = 0;  ///< of users' traffic
   std::string router_id;
   bool draining = false;  ///< it was told to stop and takes no new connections
+  std::string plane = "router";  ///< Capabilities::plane of what serves users: the router itself, or "haproxy"
+  std::string plane_fault{};     ///< why HAProxy could not be steered when that was last tried; "" when it could
 };
 
-/// The embedded router as a data plane: a blocking client of its control socket. Reconnects by itself; a
-/// request that was lost with a broken connection is sent once more, which is safe since all are repeatable.
-/// Safe from any thread, one request at a time.
+/// The data planes that a router process keeps: itself, or HAProxy in front of it. A blocking client of the
+/// router's control socket. Reconnects by itself; a request that was lost with a broken connection is sent once
+/// more, which is safe since all are repeatable. Safe from any thread, one request at a time.
 class RouterDriver final : public Driver {
  public:
   explicit RouterDriver(std::string control_path,
-                        std::chrono::milliseconds deadline = std::chrono::milliseconds(5'000))
-      : control_path_(std::move(control_path)), deadline_(deadline) {}
+                        std::chrono::milliseconds deadline = std::chrono::milliseconds(5'000));
+  /// For a router that steers the plane with these capabilities.
+  RouterDriver(std::string control_path, Capabilities can,
+               std::chrono::milliseconds deadline = std::chrono::milliseconds(5'000));
 
   [[nodiscard]] Capabilities capabilities() const override;
   schema::Result<void> apply(const ModelRoute& route) override;
@@ -50,6 +54,7 @@ class RouterDriver final : public Driver {
                                         std::chrono::steady_clock::time_point deadline);
 
   const std::string control_path_;
+  const Capabilities can_;
   const std::chrono::milliseconds deadline_;
   std::mutex mutex_;
   base::UniqueFd socket_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/clock.hpp"
@@ -20,6 +21,13 @@ constexpr std::string_view kCompletions = "/v1/completions";
 constexpr std::string_view kHealth = "/health";
 constexpr std::string_view kModels = "/v1/models";
 constexpr std::string_view kChat = "/v1/chat/completions";
+constexpr std::string_view kLease = "/driftgate/lease";
+
+std::uint64_t number_of(std::string_view digits) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc() && end == digits.data() + digits.size() ? number : 0;
+}
 
 std::uint64_t tokens_asked(const BodyFacts& facts, std::string_view path) {
   const auto each = facts.max_tokens > 0 ? facts.max_tokens
@@ -122,7 +130,15 @@ bool Session::came_back() const {
   });
 }
 
+/// What HAProxy's health check asks: without a 200 it exposes no candidate.
+std::string Session::lease_reply() const {
+  const bool holds = core_.plane->may_expose();
+  return own_answer(holds ? 200 : 503, "application/json", holds ? R"({"lease":"held"})" : R"({"lease":"expired"})",
+                    keep_);
+}
+
 std::string Session::own_reply(std::string_view path, bool completion) const {
+  if (path == kLease && core_.plane && request_.head.method == "GET") return lease_reply();
   const bool own = path == kHealth || path == kModels;
   if (own && (request_.head.method == "GET" || head_only_)) {
     const auto body = path == kHealth ? std::string(R"({"status":"ok"})") : models_body();
@@ -170,19 +186,36 @@ std::expected<Session::Plan, Refusal> Session::make_plan() {
   if (plan.key.empty()) plan.key = plan.facts.user;
   const bool keyless = plan.key.empty();
   if (keyless) plan.key = fmt::format("{:016x}{:016x}", context_.random(), context_.random());
-  plan.decision = decide(*plan.route, plan.key, slice);
+  if (placed_by_plane()) {
+    plan.decision = decide_placed(*plan.route);
+    plan.order = number_of(request_.head.find("driftgate-order").value_or(""));
+  } else {
+    plan.decision = decide(*plan.route, plan.key, slice, core_.key_hash());
+    count(plan, keyless);
+  }
+  return plan;
+}
+
+/// The data plane in front of this router chose the incumbent and counts the request; it is here to be mirrored.
+bool Session::placed_by_plane() const {
+  return core_.plane && request_.head.find("driftgate-plane") == std::string_view(core_.plane->secret());
+}
+
+void Session::count(Plan& plan, bool keyless) {
   Observation seen;
-  seen.key_hash = key_hash_of(plan.key, plan.route->seed);
+  seen.key_hash = key_hash_of(plan.key, plan.route->seed, core_.key_hash());
   seen.keyless = keyless;
   seen.pinned = plan.decision.pinned;
   seen.candidate = plan.decision.served == Served::candidate;
   seen.candidate_bp = plan.decision.candidate_bp;
   seen.slice = plan.slice;
   seen.routed_us = base::wall_clock_us();
+  const auto routed_us = static_cast<std::uint64_t>(seen.routed_us);
   seen.prompt_chars = plan.facts.prompt_chars;
   plan.ticket = core_.ledger.begin(plan.route->model, plan.route->stage_key, std::move(seen),
                                    accepted_ + std::chrono::milliseconds(core_.options.request_deadline_ms));
-  return plan;
+  // Pairs of requests that the plane has placed are in the order of time.
+  plan.order = core_.plane ? routed_us : Ledger::order_of(plan.ticket);
 }
 
 /// Asks the engine that the route names. While the candidate's breaker is open nobody waits for it, if the
@@ -259,8 +292,8 @@ void Session::offer_mirror(const Plan& plan, Attempt& first) {
   job.engine = plan.route->engine(Served::candidate);
   job.head =
       engine_request_head(request_.head, job.engine->endpoint().authority, request_.body.size(), core_.mark);
-  job.pair.order = Ledger::order_of(plan.ticket);
-  job.pair.key_hash = key_hash_of(plan.key, plan.route->seed);
+  job.pair.order = plan.order;
+  job.pair.key_hash = key_hash_of(plan.key, plan.route->seed, core_.key_hash());
   job.pair.slice = plan.slice;
   job.pair.path = path;
   job.pair.request_body = request_.body;

@@ -59,7 +59,8 @@ class Session : public std::enable_shared_from_this<Session> {
     std::string slice;
     std::shared_ptr<const RoutedModel> route;
     Decision decision;
-    Ledger::Ticket ticket;
+    Ledger::Ticket ticket;    ///< null for a request that another data plane counts
+    std::uint64_t order = 0;  ///< in which requests were routed, by whoever counts it
   };
   /// The result of asking one engine.
   struct Attempt {
@@ -80,6 +81,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<void> reply(std::string text);
   Task<std::string> complete();
   [[nodiscard]] std::expected<Plan, Refusal> make_plan();
+  void count(Plan& plan, bool keyless);
+  [[nodiscard]] bool placed_by_plane() const;
   Task<void> ask(const Plan& plan, Attempt& first);
   Task<void> attempt(FirstByteWait& wait, bool discardable, Attempt& out);
   Task<std::string> collect(Exchange& exchange, Attempt& out);
@@ -94,6 +97,7 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] bool came_back() const;
   [[nodiscard]] std::string own_reply(std::string_view path, bool completion) const;
   [[nodiscard]] std::string models_body() const;
+  [[nodiscard]] std::string lease_reply() const;
   [[nodiscard]] double elapsed_ms() const;
 
   WorkerContext& context_;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "daemon/route/table/bucket.hpp"
-
 namespace driftgate::route {
 namespace {
 
@@ -13,7 +11,7 @@ void send_to(Decision& decision, Served served, const Arm& arm) {
 }
 
 void decide_by_share(Decision& decision, const ModelRoute& route, std::string_view key,
-                     const SliceAttributes& slice) {
+                     const SliceAttributes& slice, KeyHash hash) {
   decision.candidate_bp = route.candidate ? route.candidate_bp : 0;
   for (const auto& weight : route.slices) {
     if (!matches(weight.where, slice)) continue;
@@ -25,14 +23,14 @@ void decide_by_share(Decision& decision, const ModelRoute& route, std::string_vi
     decision.candidate_bp = route.candidate ? weight.candidate_bp : 0;
     break;
   }
-  if (decision.candidate_bp > 0 && bucket_of(key, route.seed) < decision.candidate_bp) {
+  if (decision.candidate_bp > 0 && bucket_of(key, route.seed, hash) < decision.candidate_bp) {
     send_to(decision, Served::candidate, *route.candidate);
   }
 }
 
 }  // namespace
 
-Decision decide(const ModelRoute& route, std::string_view key, const SliceAttributes& slice) {
+Decision decide(const ModelRoute& route, std::string_view key, const SliceAttributes& slice, KeyHash hash) {
   Decision decision;
   send_to(decision, Served::incumbent, route.incumbent);
   if (route.all_to_fallback && route.fallback) {
@@ -49,9 +47,17 @@ Decision decide(const ModelRoute& route, std::string_view key, const SliceAttrib
       return decision;
     }
   }
-  decide_by_share(decision, route, key, slice);
+  decide_by_share(decision, route, key, slice, hash);
   decision.mirror = decision.served == Served::incumbent && route.candidate &&
-                    route.mirror_token_budget > 0 && mirror_bucket_of(key, route.seed) < route.mirror_bp;
+                    route.mirror_token_budget > 0 &&
+                    mirror_bucket_of(key, route.seed, hash) < route.mirror_bp;
+  return decision;
+}
+
+Decision decide_placed(const ModelRoute& route) {
+  Decision decision;
+  send_to(decision, Served::incumbent, route.incumbent);
+  decision.mirror = route.candidate && route.mirror_token_budget > 0 && route.mirror_bp > 0;
   return decision;
 }
 

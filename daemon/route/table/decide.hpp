@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "daemon/route/table/bucket.hpp"
 #include "daemon/route/table/route.hpp"
 #include "daemon/route/table/slice.hpp"
 
@@ -21,7 +22,11 @@ struct Decision {
 
 /// Order of precedence: all_to_fallback, pins, the first matching slice, candidate_bp.
 /// `route` is an effective route.
-[[nodiscard]] Decision decide(const ModelRoute& route, std::string_view key, const SliceAttributes& slice);
+[[nodiscard]] Decision decide(const ModelRoute& route, std::string_view key, const SliceAttributes& slice,
+                              KeyHash hash = KeyHash::seeded);
+
+/// A request that another data plane has placed on the incumbent and sent here to be mirrored.
+[[nodiscard]] Decision decide_placed(const ModelRoute& route);
 
 /// The route that is acted on: `route` itself, or, once reverted, without any candidate exposure
 /// (share, slice shares, mirror and candidate pins); what goes to the fallback stays there.

@@ -124,6 +124,11 @@ void RouteTable::heartbeat(Time now) {
   last_heard_ = now;
 }
 
+bool RouteTable::lease_holds(Time now) const {
+  const std::lock_guard lock(mutex_);
+  return now - last_heard_ < lease_;
+}
+
 std::vector<std::string> RouteTable::end_expired_leases(Time now) {
   std::vector<std::string> reverted;
   const std::lock_guard lock(mutex_);

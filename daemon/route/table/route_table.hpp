@@ -51,6 +51,8 @@ class RouteTable {
   /// is fine. Counts as a sign of life and ends a revert of this model.
   schema::Result<void> apply(const ModelRoute& route, Time now);
   void heartbeat(Time now);
+  /// The lease has not expired: candidates may be exposed.
+  [[nodiscard]] bool lease_holds(Time now) const;
   /// Reverts each route that exposes a candidate once the lease has expired; the models reverted now.
   std::vector<std::string> end_expired_leases(Time now);
   /// Restores the routes of an earlier process, each valid by validate_route: candidates get no traffic until

@@ -33,12 +33,27 @@ HealthLimits health_limits(const RouterOptions& options) {
 }  // namespace
 
 Capabilities router_capabilities() {
-  return Capabilities{.basis_points = true,
-                      .sticky = true,
-                      .slice = true,
-                      .mirror = true,
-                      .atomic_change = true,
+  return Capabilities{.plane = "router",
+                      .basis_points = true,
+                      .sticky_monotone = true,
+                      .slices = true,
+                      .mirror_response = true,
+                      .mirror_isolated = true,
+                      .read_back = true,
+                      .atomic = true,
+                      .per_arm_latency = true,
+                      .token_times = true,
+                      .prompt_length = true,
                       .max_mirrored_body_bytes = kMaxMirroredBodyBytes};
+}
+
+Capabilities haproxy_capabilities() {
+  auto can = router_capabilities();
+  can.plane = "haproxy";
+  // HAProxy passes answers on without reading them, and prompts too.
+  can.token_times = false;
+  can.prompt_length = false;
+  return can;
 }
 
 bool MirrorBudget::take(const std::string& stage_key, std::uint64_t tokens, std::uint64_t budget) {
@@ -82,13 +97,20 @@ RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
   ledger.count_on(page);
 }
 
+std::vector<ObservedRoute> RouterCore::observe() const {
+  auto observed = routes.observe();
+  return plane ? plane->held(std::move(observed)) : observed;
+}
+
 void RouterCore::tick(RouteTable::Time now) {
   page.set_connections(static_cast<std::uint32_t>(connections.count()));
-  for (const auto& model : routes.end_expired_leases(now)) {
+  const auto reverted = routes.end_expired_leases(now);
+  for (const auto& model : reverted) {
     spdlog::warn(
         "router: the lease has expired after {} ms without a heartbeat; model {} goes to the incumbent",
         options.lease_ms, model);
   }
+  if (plane && !reverted.empty()) plane->wake();
   if (const auto summary = connections.summary(now)) spdlog::warn("router: {}", *summary);
   if (now < next_close_) return;
   if (next_close_ != RouteTable::Time{}) ledger.close_windows(routes.stages(), base::wall_clock_us(), now);

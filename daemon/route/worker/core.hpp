@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -15,6 +16,7 @@
 #include "daemon/route/worker/listeners.hpp"
 #include "daemon/route/worker/router_options.hpp"
 #include "daemon/route/worker/router_page.hpp"
+#include "daemon/route/worker/steered_plane.hpp"
 
 namespace driftgate::route {
 
@@ -22,8 +24,10 @@ namespace driftgate::route {
 inline constexpr std::uint64_t kMaxMirroredBodyBytes = 256u << 10;
 inline constexpr std::uint64_t kMaxKeptAnswerBytes = 1u << 20;
 
-/// What the embedded router can do.
+/// What the embedded router can do alone.
 [[nodiscard]] Capabilities router_capabilities();
+/// The same with HAProxy in front of it.
+[[nodiscard]] Capabilities haproxy_capabilities();
 
 /// Tokens asked of mirrors so far, by stage. The oldest stages by name are forgotten beyond the limit.
 class MirrorBudget {
@@ -68,8 +72,15 @@ struct RouterCore {
   std::atomic<bool> draining = false;
   std::atomic<std::uint16_t> port = 0;
 
+  [[nodiscard]] KeyHash key_hash() const { return plane ? KeyHash::text : KeyHash::seeded; }
+  /// What the data plane holds, as it acts on it.
+  [[nodiscard]] std::vector<ObservedRoute> observe() const;
   /// Closes windows when their time has come and ends leases that have expired. One thread calls it.
   void tick(RouteTable::Time now);
+
+  /// Set before any thread of the router runs; null for a router that serves users itself. Last, since it uses
+  /// what stands above.
+  std::unique_ptr<SteeredPlane> plane;
 
  private:
   RouteTable::Time next_close_{};

@@ -187,6 +187,11 @@ void Ledger::count_mirror(std::string_view model, std::string_view stage_key, Mi
   }
 }
 
+void Ledger::count_lost(const std::string& model, std::uint64_t requests) {
+  const std::lock_guard lock(mutex_);
+  models_[model].lost += requests;
+}
+
 void Ledger::close_windows(const std::vector<std::pair<std::string, std::string>>& routed,
                            std::int64_t now_us, Time now) {
   const std::lock_guard lock(mutex_);

@@ -54,6 +54,8 @@ class Ledger {
   [[nodiscard]] static std::uint64_t order_of(const Ticket& ticket);
 
   void count_mirror(std::string_view model, std::string_view stage_key, MirrorEnd end);
+  /// So many requests of the model were served and will never be reported.
+  void count_lost(const std::string& model, std::uint64_t requests);
 
   /// Closes what is open, and an empty window for each (model, stage key) of `routed` that had no request.
   void close_windows(const std::vector<std::pair<std::string, std::string>>& routed, std::int64_t now_us,

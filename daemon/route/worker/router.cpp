@@ -16,6 +16,7 @@
 
 #include "daemon/base/durable_file.hpp"
 #include "daemon/route/control/unix_socket.hpp"
+#include "daemon/route/haproxy/steering.hpp"
 #include "daemon/route/table/state_file.hpp"
 #include "daemon/route/worker/listeners.hpp"
 
@@ -102,6 +103,10 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options,
   TRY(core.spool.prepare());
   TRY(router->listen(std::move(sockets)));
   core.routes.restore(restored_routes(core.options.state_path), std::chrono::steady_clock::now());
+  if (!core.options.haproxy_dir.empty()) {
+    auto plane = TRY(haproxy::Steering::start(core.options, core.port, core.routes, core.ledger));
+    core.plane = std::move(plane);
+  }
   for (const auto& worker : router->workers_) worker->start();
   TRY(write_port_file(core.options.port_file, core.port));
   const int stop = router->stop_.get();

@@ -55,6 +55,12 @@ constexpr std::array kOptions{
     Option{"--threads", &RouterOptions::threads, 1, 16},
     Option{"--listen-fds", &RouterOptions::listen_fds, 0, 16},
     Option{"--spool-cap-bytes", &RouterOptions::spool_cap_bytes, 1, kMaxBytes},
+    Option{"--haproxy-dir", &RouterOptions::haproxy_dir},
+    Option{"--haproxy-socket", &RouterOptions::haproxy_socket},
+    Option{"--haproxy-log", &RouterOptions::haproxy_log},
+    Option{"--haproxy-bind", &RouterOptions::haproxy_bind},
+    Option{"--haproxy-models", &RouterOptions::haproxy_models, 1, 64},
+    Option{"--haproxy-buffer-bytes", &RouterOptions::haproxy_buffer_bytes, 16'384, 1 << 20},
     Option{"--max-body-bytes", &RouterOptions::max_body_bytes, 1, kMaxBytes},
     Option{"--body-memory-bytes", &RouterOptions::body_memory_bytes, 1, kMaxBytes},
 };

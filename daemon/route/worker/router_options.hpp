@@ -45,6 +45,12 @@ struct RouterOptions {
   /// Listening sockets that the process inherits from kFirstListener on, a thread for each; with 0 it binds
   /// `listen` itself.
   std::uint32_t listen_fds = 0;
+  std::string haproxy_dir;     ///< folder of HAProxy's files; empty: this router serves users itself
+  std::string haproxy_socket;  ///< HAProxy's runtime socket
+  std::string haproxy_log;     ///< where HAProxy sends its log: "host:port" (UDP) or a path (Unix datagram)
+  std::string haproxy_bind;    ///< what stands behind `bind` in HAProxy's frontend
+  std::uint32_t haproxy_models = 8;              ///< backends, one for each model
+  std::uint32_t haproxy_buffer_bytes = 128 << 10;  ///< tune.bufsize: what HAProxy can read of a body
 };
 
 /// The first descriptor behind the standard ones.

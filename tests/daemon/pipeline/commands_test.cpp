@@ -281,7 +281,7 @@ TEST_CASE("a promotion that cannot be made is refused with what to do") {
   other = request;
   other.engine = "old";
   CHECK(refusal(other).find("is the incumbent") != std::string::npos);
-  h.driver.can.mirror = false;
+  h.driver.can.mirror_response = false;
   CHECK(refusal(request).find("mirroring") != std::string::npos);
 }
 

@@ -53,7 +53,18 @@ class FakeDriver final : public route::Driver {
   [[nodiscard]] std::uint32_t share(const std::string& model) const;
   schema::Result<void> apply_now(const route::ModelRoute& route);  ///< without on_step
 
-  route::Capabilities can{true, true, true, true, true, 1u << 20};
+  route::Capabilities can{.plane = "fake",
+                          .basis_points = true,
+                          .sticky_monotone = true,
+                          .slices = true,
+                          .mirror_response = true,
+                          .mirror_isolated = true,
+                          .read_back = true,
+                          .atomic = true,
+                          .per_arm_latency = true,
+                          .token_times = true,
+                          .prompt_length = true,
+                          .max_mirrored_body_bytes = 1u << 20};
   OnStep on_step;       ///< route applied, telemetry acknowledged
   bool broken = false;  ///< every call fails
   bool lies = false;    ///< apply says ok and changes nothing

@@ -64,3 +64,21 @@ TEST_CASE("another seed gives other buckets and another identity") {
   CHECK(key_hash_of("a", 1) != key_hash_of("a", 2));
   CHECK(key_hash_of("a", 1) == key_hash_of("a", 1));
 }
+
+TEST_CASE("the texts that HAProxy hashes: figures of HAProxy 2.6.12") {
+  CHECK(bucket_of("k1", 12'345, KeyHash::text) == 9'726);
+  CHECK(bucket_of("k2", 12'345, KeyHash::text) == 1'079);
+  CHECK(key_hash_of("k1", 12'345, KeyHash::text) == 2'394'375'539'675'904'544ULL);
+  CHECK(key_hash_of("k2", 12'345, KeyHash::text) == static_cast<std::uint64_t>(-8'993'385'259'379'262'904LL));
+}
+
+TEST_CASE("texts split as the share says, and who is mirrored does not depend on the arm") {
+  int hits = 0, both = 0;
+  for (int i = 0; i < kKeys; ++i) {
+    const bool candidate = bucket_of(key(i), 7, KeyHash::text) < 2'500;
+    hits += candidate ? 1 : 0;
+    both += candidate && mirror_bucket_of(key(i), 7, KeyHash::text) < 5'000 ? 1 : 0;
+  }
+  CHECK(std::abs(hits - kKeys * 0.25) < 5 * std::sqrt(kKeys * 0.1875));
+  CHECK(std::abs(both - kKeys * 0.125) < 5 * std::sqrt(kKeys * 0.125 * 0.875));
+}

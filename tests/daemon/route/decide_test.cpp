@@ -85,3 +85,26 @@ TEST_CASE("a reverted route shows the candidate to nobody and keeps the fallback
   CHECK(decide(reverted, "alice", {}).served == Served::incumbent);
   CHECK(decide(reverted, "x", {{"language", "fr"}}).served == Served::fallback);
 }
+
+TEST_CASE("a request that HAProxy has placed goes to the incumbent, and is copied while the route mirrors") {
+  auto route = sample_route();
+  route.candidate_bp = 10'000;
+  route.mirror_bp = 1;
+  route.mirror_token_budget = 100;
+  CHECK(decide_placed(route).served == Served::incumbent);
+  CHECK(decide_placed(route).arm == &route.incumbent);
+  CHECK(decide_placed(route).mirror);
+  CHECK_FALSE(decide_placed(effective_route(route, true)).mirror);
+  route.mirror_token_budget = 0;
+  CHECK_FALSE(decide_placed(route).mirror);
+}
+
+TEST_CASE("with texts as HAProxy hashes them the same keys are the candidate's") {
+  auto route = sample_route();
+  route.candidate_bp = 2'500;
+  for (int i = 0; i < 100; ++i) {
+    const auto key = "key" + std::to_string(i);
+    CHECK((decide(route, key, {}, KeyHash::text).served == Served::candidate) ==
+          (bucket_of(key, route.seed, KeyHash::text) < 2'500));
+  }
+}

@@ -122,3 +122,14 @@ TEST_CASE("a stage key can never name a file elsewhere") {
     CHECK_FALSE(valid_stage_key(key));
   CHECK_FALSE(valid_stage_key(std::string(kMaxNameBytes + 1, 'a')));
 }
+
+TEST_CASE("the lease holds from one sign of life to the next") {
+  RouteTable table(kLease);
+  table.restore({}, kStart);
+  CHECK(table.lease_holds(kStart));
+  CHECK_FALSE(table.lease_holds(kStart + kLease));
+  table.heartbeat(kStart + kLease);
+  CHECK(table.lease_holds(kStart + kLease * 3 / 2));
+  REQUIRE(table.apply(at(1, 1, 0), kStart + kLease * 3));
+  CHECK(table.lease_holds(kStart + kLease * 3));
+}
