@@ -69,7 +69,7 @@ def ready(world):
             return int(open(f"{world.folder}/api.port", encoding="ascii").read())
     world.url = f"http://127.0.0.1:{wait_for('the port of the daemon', port)}"
     wait_for("the daemon to be ready", lambda: lives() and answers(world))
-    world.router = f"http://127.0.0.1:{world.router_port}"
+    world.router = f"http://127.0.0.1:{world.user_port}"
     if not world.tokens:
         world.issue_tokens()
 

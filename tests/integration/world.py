@@ -33,6 +33,7 @@ class World:
         self.settings = settings or {}
         self.port_holder = held_port()
         self.router_port = self.port_holder.getsockname()[1]
+        self.user_port, self.user_port_holder = self.router_port, None  # another one behind HAProxy (proxied.py)
         self.engines = {}
         self.daemon = None
         self.tokens = {}
@@ -52,6 +53,8 @@ class World:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             self.stop_router()
         self.port_holder.close()
+        if self.user_port_holder:
+            self.user_port_holder.close()
         if failed and os.environ.get("DRIFTGATE_KEEP"):
             print(f"kept: {self.folder}")
         else:
@@ -78,7 +81,7 @@ class World:
         self.url = f"http://127.0.0.1:{port_of(self.daemon, port_file)}"
         if ready:
             wait_for("the daemon to be ready", lambda: call(self.url + "/readyz").status == 200)
-        self.router = f"http://127.0.0.1:{self.router_port}"
+        self.router = f"http://127.0.0.1:{self.user_port}"  # where users arrive
         if not self.tokens:
             self.issue_tokens()
 

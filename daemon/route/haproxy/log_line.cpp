@@ -90,7 +90,8 @@ std::optional<LogLine> parse_log_line(std::string_view text, std::string_view se
                     read_whole(routed, line.routed_us) && read_whole(ended, line.ended_us) &&
                     read_whole(status, line.status);
   const bool sensible = read && arm.size() == 1 && std::string_view("imcf").contains(arm.front()) &&
-                        end.size() == 2 && line.candidate_bp <= kFullShareBp;
+                        end.size() == 2 && line.candidate_bp <= kFullShareBp && line.routed_us >= 0 &&
+                        line.ended_us >= 0;
   if (!sensible) return std::nullopt;
   line.backend = backend;
   line.tag = tag;
