@@ -20,8 +20,9 @@ namespace haproxy = route::haproxy;
 schema::Result<std::string> write_files(const HaproxyArgs& args) {
   const auto settings = TRY(load_settings(args.config, args.data_dir));
   if (!is_behind_haproxy(settings))
-    return schema::fail(schema::ErrorCode::invalid_argument,
-                        "the settings say data_plane: router; set data_plane: haproxy to put HAProxy in front of it");
+    return schema::fail(
+        schema::ErrorCode::invalid_argument,
+        "the settings say data_plane: router; set data_plane: haproxy to put HAProxy in front of it");
   TRY(check_router_address(settings));
   const auto options = router_options(settings).router;
   const auto at = TRY(route::parse_authority(options.listen));
@@ -33,9 +34,10 @@ schema::Result<std::string> write_files(const HaproxyArgs& args) {
   if (!lock) return std::unexpected(lock.error());
   auto slots = TRY(haproxy::Slots::load(files.files().slots(), options.haproxy_models));
   const auto routes = TRY(route::load_state(options.state_path));
-  const auto placed = haproxy::place_all(routes, slots, [](const std::string& model, const schema::Error& why) {
-    fmt::print(stderr, "driftgate: HAProxy begins without model {}: {}\n", model, why.describe());
-  });
+  const auto placed =
+      haproxy::place_all(routes, slots, [](const std::string& model, const schema::Error& why) {
+        fmt::print(stderr, "driftgate: HAProxy begins without model {}: {}\n", model, why.describe());
+      });
   TRY(files.write(placed, slots));
   return path;
 }

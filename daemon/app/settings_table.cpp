@@ -29,8 +29,8 @@ const SettingSpec kSpecs[] = {
      "",
      0,
      0,
-     "What serves users: the embedded router alone, or HAProxy in front of it (docs/data_planes.md). A change "
-     "takes effect once the router was stopped (driftgate router-stop).",
+     "What serves users: the embedded router alone, or HAProxy in front of it (docs/data_planes.md). A "
+     "change takes effect once the router was stopped (driftgate router-stop).",
      {"router", "haproxy"}},
 
     {"http.workers", &S::http_workers, "", 1, 64, "Threads that answer API requests."},
@@ -124,21 +124,21 @@ const SettingSpec kSpecs[] = {
 
     {"haproxy.bind", &S::haproxy_bind, "", 0, 0,
      "With data_plane haproxy: where users' traffic comes in, as it stands behind 'bind' in HAProxy's "
-     "configuration, such as ':443 ssl crt /etc/haproxy/site.pem'. router.listen then needs a fixed port of its "
-     "own, which only HAProxy has to reach."},
+     "configuration, such as ':443 ssl crt /etc/haproxy/site.pem'. router.listen then needs a fixed port "
+     "of its own, which only HAProxy has to reach."},
     {"haproxy.dir", &S::haproxy_dir, "", 0, 0,
      "Folder of the files that HAProxy starts with, driftgate.cfg among them; empty: haproxy in data_dir."},
     {"haproxy.socket", &S::haproxy_socket, "", 0, 0,
      "HAProxy's runtime socket; empty: admin.sock in haproxy.dir."},
     {"haproxy.log", &S::haproxy_log, "", 0, 0,
-     "Where the router receives HAProxy's log: a loopback address with a port (UDP), or the path of a Unix socket, "
-     "which a HAProxy in a chroot cannot reach."},
+     "Where the router receives HAProxy's log: a loopback address with a port (UDP), or the path of a "
+     "Unix socket, which a HAProxy in a chroot cannot reach."},
     {"haproxy.models", &S::haproxy_models, "", 1, 64,
-     "Backends in HAProxy's configuration, one for each model. This setting and the others of haproxy take effect "
-     "at the next start of the router, and with a reload of HAProxy."},
+     "Backends in HAProxy's configuration, one for each model. This setting and the others of haproxy "
+     "take effect at the next start of the router, and with a reload of HAProxy."},
     {"haproxy.buffer_bytes", &S::haproxy_buffer_bytes, "bytes", 16'384, 1 << 20,
-     "HAProxy's tune.bufsize: what it can read of a request's body. Larger bodies are placed by their headers "
-     "driftgate-model, driftgate-key and driftgate-slice, or by the router."},
+     "HAProxy's tune.bufsize: what it can read of a request's body. Larger bodies are placed by their "
+     "headers driftgate-model, driftgate-key and driftgate-slice, or by the router."},
 
     {"jobs.slots", &S::jobs_slots, "", 1, 64, "Worker processes at once."},
     {"jobs.threads", &S::jobs_threads, "", 0, 1'024, "Threads of a drift job; 0: all cores."},

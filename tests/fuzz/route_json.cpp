@@ -19,12 +19,15 @@ using namespace driftgate;
 void read_as_haproxy(std::string_view bytes) {
   const auto secret = bytes.substr(0, bytes.find(' '));
   const auto line = route::haproxy::parse_log_line(bytes, secret);
-  if (line) fuzz::require(route::haproxy::observation_of(*line).total_ms >= 0, "no request ends before it began");
+  if (line)
+    fuzz::require(route::haproxy::observation_of(*line).total_ms >= 0, "no request ends before it began");
   for (const auto& entry : route::haproxy::parse_map(bytes)) {
     const auto held = route::haproxy::read_route(entry);
     const auto safe = route::haproxy::without_candidate(entry);
-    fuzz::require(held.has_value() == safe.has_value(), "a route that is read can be kept without its candidate");
-    if (safe) fuzz::require(route::haproxy::without_candidate(*safe) == safe, "nothing more can be taken away");
+    fuzz::require(held.has_value() == safe.has_value(),
+                  "a route that is read can be kept without its candidate");
+    if (safe)
+      fuzz::require(route::haproxy::without_candidate(*safe) == safe, "nothing more can be taken away");
   }
   (void)route::haproxy::parse_servers(bytes);
   (void)route::haproxy::parse_statistics(bytes);

@@ -15,24 +15,27 @@ using schema::Stage;
 
 schema::Result<void> lacks(const route::Capabilities& can, std::string_view what, std::string_view advice) {
   return schema::fail(schema::ErrorCode::unsupported,
-                      fmt::format("the data plane ({}) cannot do this: {}; {}", can.plane, what, advice), "/contract");
+                      fmt::format("the data plane ({}) cannot do this: {}; {}", can.plane, what, advice),
+                      "/contract");
 }
 
-/// What every promotion needs: shares that grow user by user, copies for shadow-runtime, and an answer to what is
-/// in force.
+/// What every promotion needs: shares that grow user by user, copies for shadow-runtime, and an answer to
+/// what is in force.
 schema::Result<void> check_routes(const route::Capabilities& can) {
   constexpr std::string_view kAdvice = "every promotion needs it: choose another data_plane in the settings";
   if (!can.basis_points) return lacks(can, "traffic shares in basis points", kAdvice);
   if (!can.sticky_monotone) return lacks(can, "keep each user on one version while a share grows", kAdvice);
   if (!can.atomic) return lacks(can, "change a route at once", kAdvice);
   if (!can.read_back) return lacks(can, "say which route is in force", kAdvice);
-  if (!can.mirror_response) return lacks(can, "keep both answers when mirroring requests to the candidate", kAdvice);
+  if (!can.mirror_response)
+    return lacks(can, "keep both answers when mirroring requests to the candidate", kAdvice);
   if (!can.mirror_isolated) return lacks(can, "mirror without users waiting for the candidate", kAdvice);
   return {};
 }
 
 bool routes_slices(const schema::Escalation& policy) {
-  return policy.hard_default == schema::Action::route_slice || policy.soft_default == schema::Action::route_slice ||
+  return policy.hard_default == schema::Action::route_slice ||
+         policy.soft_default == schema::Action::route_slice ||
          std::ranges::any_of(policy.rules,
                              [](const auto& rule) { return rule.action == schema::Action::route_slice; });
 }
@@ -43,10 +46,12 @@ schema::Result<void> check_clause(const route::Capabilities& can, const schema::
   if (subject == nullptr || (clause.stages & schema::stage_bit(Stage::canary)) == 0) return {};
   const auto metric = subject->metric;
   const bool of_tokens = metric == Metric::ttft_ms || metric == Metric::inter_token_ms;
-  const bool lacking = (of_tokens && !can.token_times) || (metric == Metric::total_ms && !can.per_arm_latency);
+  const bool lacking =
+      (of_tokens && !can.token_times) || (metric == Metric::total_ms && !can.per_arm_latency);
   if (!lacking) return {};
-  return lacks(can, fmt::format("measure {} of users' requests, which {} needs in the canary",
-                                schema::to_string(metric), clause.address()),
+  return lacks(can,
+               fmt::format("measure {} of users' requests, which {} needs in the canary",
+                           schema::to_string(metric), clause.address()),
                "let the clause be decided in shadow-runtime alone (stages: [shadow-runtime])");
 }
 
@@ -55,7 +60,8 @@ schema::Result<void> check_clause(const route::Capabilities& can, const schema::
 schema::Result<void> check_data_plane(const route::Capabilities& can, const schema::Contract& contract) {
   TRY(check_routes(can));
   if (!can.slices && routes_slices(contract.escalation))
-    return lacks(can, "routes for slices", "use another action than route_slice in the contract's escalation");
+    return lacks(can, "routes for slices",
+                 "use another action than route_slice in the contract's escalation");
   if (!can.prompt_length && !contract.slices.prompt_length_bounds.empty())
     return lacks(can, "measure the length of prompts, which slices.prompt_length_bounds needs in the canary",
                  "leave the bounds out of the contract");

@@ -26,8 +26,8 @@ struct Capabilities {
   std::uint64_t max_mirrored_body_bytes = 0;
 };
 
-/// A data plane: the embedded router, alone or with HAProxy in front of it. All calls block, have a deadline of
-/// their own and may be repeated: doing one twice changes nothing.
+/// A data plane: the embedded router, alone or with HAProxy in front of it. All calls block, have a deadline
+/// of their own and may be repeated: doing one twice changes nothing.
 class Driver {
  public:
   virtual ~Driver() = default;

@@ -16,13 +16,13 @@ struct RouterInfo {
   std::uint16_t port = 0;  ///< of users' traffic
   std::string router_id;
   bool draining = false;  ///< it was told to stop and takes no new connections
-  std::string plane = "router";  ///< Capabilities::plane of what serves users: the router itself, or "haproxy"
+  std::string plane = "router";  ///< what serves users: Capabilities::plane
   std::string plane_fault{};     ///< why HAProxy could not be steered when that was last tried; "" when it could
 };
 
 /// The data planes that a router process keeps: itself, or HAProxy in front of it. A blocking client of the
-/// router's control socket. Reconnects by itself; a request that was lost with a broken connection is sent once
-/// more, which is safe since all are repeatable. Safe from any thread, one request at a time.
+/// router's control socket. Reconnects by itself; a request that was lost with a broken connection is sent
+/// once more, which is safe since all are repeatable. Safe from any thread, one request at a time.
 class RouterDriver final : public Driver {
  public:
   explicit RouterDriver(std::string control_path,

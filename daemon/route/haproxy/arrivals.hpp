@@ -11,11 +11,11 @@
 
 namespace driftgate::route::haproxy {
 
-/// Puts the lines of one backend of one HAProxy process back into the order in which the requests were routed.
-/// HAProxy numbers requests without a gap and tells each when it is over, so that a number that did not come yet
-/// is a request in flight: what was routed after it waits until it ends or is past its deadline. Otherwise the
-/// quick failures of an arm would count before its slow answers (docs/design/statistics.md, "Single failures").
-/// Time is passed in; one thread.
+/// Puts the lines of one backend of one HAProxy process back into the order in which the requests were
+/// routed. HAProxy numbers requests without a gap and tells each when it is over, so that a number that did
+/// not come yet is a request in flight: what was routed after it waits until it ends or is past its deadline.
+/// Otherwise the quick failures of an arm would count before its slow answers (docs/design/statistics.md,
+/// "Single failures"). Time is passed in; one thread.
 class Arrivals {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -27,8 +27,8 @@ class Arrivals {
 
   /// `others_end_by`: when every request that was routed before this one has ended or is past its deadline.
   void add(LogLine line, Time others_end_by);
-  /// HAProxy says that it has routed requests up to this number, all of which are over by `end_by` or past their
-  /// deadline.
+  /// HAProxy says that it has routed requests up to this number, all of which are over by `end_by` or past
+  /// their deadline.
   void expect(std::uint32_t order, Time end_by);
   /// Takes the lines that need not wait any more, in order; then those that came past their deadline.
   [[nodiscard]] std::vector<LogLine> take(Time now);

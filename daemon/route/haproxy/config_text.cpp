@@ -18,7 +18,8 @@ constexpr std::string_view kSlicePattern =
     R"(^[ \t;]*(?:[a-z][a-z0-9_]{0,31}[ \t]*=[ \t]*[!#-+\x2d-:<>-\x5b\x5d-~])"
     R"((?:[ !#-+\x2d-:<>-\x5b\x5d-~]{0,62}[!#-+\x2d-:<>-\x5b\x5d-~])?[ \t]*(?:;[ \t;]*|$)){0,8}$)";
 
-constexpr std::string_view kHead = R"(# Written by driftgate for HAProxy 2.6; changes are lost. Add settings of your own in another file
+constexpr std::string_view kHead =
+    R"(# Written by driftgate for HAProxy 2.6; changes are lost. Add settings of your own in another file
 # (haproxy -f yours.cfg -f this.cfg). docs/data_planes.md explains it.
 global
   stats socket @SOCKET@ uid @USER@ mode 600 level admin
@@ -221,7 +222,8 @@ std::string config_text(const ConfigFacts& facts) {
   auto text = head_text(facts);
   for (std::size_t number = 1; number <= facts.backends; ++number) {
     const auto backend = backend_name(number);
-    text += filled(kBackend, {{"@BACKEND@", backend}, {"@SECRET@", facts.secret}, {"@ROUTER@", facts.router}});
+    text +=
+        filled(kBackend, {{"@BACKEND@", backend}, {"@SECRET@", facts.secret}, {"@ROUTER@", facts.router}});
     const auto servers = facts.servers.find(backend);
     if (servers == facts.servers.end()) continue;
     for (const auto& server : servers->second) text += fmt::format("  server {}\n", server_text(server));

@@ -28,8 +28,8 @@ struct ConfigFacts {
 [[nodiscard]] std::string haproxy_mark(const std::string& secret);
 
 /// A whole configuration for HAProxy 2.6, which can stand alone or beside others (`haproxy -f A -f B`): the
-/// frontend that places requests by the maps (the same decision as decide() with KeyHash::text), a backend for
-/// each model, the router's, and the check of the lease.
+/// frontend that places requests by the maps (the same decision as decide() with KeyHash::text), a backend
+/// for each model, the router's, and the check of the lease.
 [[nodiscard]] std::string config_text(const ConfigFacts& facts);
 
 }  // namespace driftgate::route::haproxy

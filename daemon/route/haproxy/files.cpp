@@ -136,7 +136,8 @@ schema::Result<void> StartFiles::write(const std::vector<PlacedRoute>& routes, c
     servers[backend] = of_route;
   }
   std::size_t backends = options_.haproxy_models;
-  while (std::ranges::any_of(slots.all(), [&](const auto& one) { return one.second == backend_name(backends + 1); }))
+  while (std::ranges::any_of(slots.all(),
+                             [&](const auto& one) { return one.second == backend_name(backends + 1); }))
     ++backends;
   // The configuration last: it names the maps, and HAProxy does not start without them.
   TRY(put(files_.routes(), map_text(maps.routes)));

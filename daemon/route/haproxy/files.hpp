@@ -37,8 +37,8 @@ struct PlacedRoute {
 /// `unsupported`, `limit_exceeded` or `unavailable` when that cannot be.
 [[nodiscard]] schema::Result<PlacedRoute> place(const ObservedRoute& observed, Slots& slots);
 
-/// What HAProxy begins with: each route without exposure of its candidate. Those that it cannot hold are told and
-/// left out.
+/// What HAProxy begins with: each route without exposure of its candidate. Those that it cannot hold are told
+/// and left out.
 [[nodiscard]] std::vector<PlacedRoute> place_all(
     const std::vector<ModelRoute>& routes, Slots& slots,
     const std::function<void(const std::string& model, const schema::Error& why)>& left_out);

@@ -33,7 +33,8 @@ bool LogBook::heard_from_start(std::uint64_t boot) const {
 LogBook::Process& LogBook::process(std::uint64_t boot) {
   const auto [place, added] = processes_.try_emplace(boot);
   // The oldest go: reloads leave processes behind that only finish what they have.
-  while (processes_.size() > kMaxProcesses && processes_.begin() != place) processes_.erase(processes_.begin());
+  while (processes_.size() > kMaxProcesses && processes_.begin() != place)
+    processes_.erase(processes_.begin());
   return place->second;
 }
 

@@ -43,9 +43,10 @@ class LogBook {
   void add(LogLine line, Time now);
   /// Releases what need not wait any more.
   void tick(Time now);
-  /// Compares the lines of a backend with what HAProxy has counted. `dropped`: datagrams that HAProxy could not
-  /// send, or that the socket had no room for, since lines are listened for. What was lost is counted for the
-  /// model: requests past their deadline that are more than those in flight, or as many as datagrams were dropped.
+  /// Compares the lines of a backend with what HAProxy has counted. `dropped`: datagrams that HAProxy could
+  /// not send, or that the socket had no room for, since lines are listened for. What was lost is counted for
+  /// the model: requests past their deadline that are more than those in flight, or as many as datagrams were
+  /// dropped.
   void compare(const Counted& counted, std::uint64_t dropped, Time now);
 
  private:

@@ -54,8 +54,8 @@ Ending failed_with(std::string reason) {
   return {.outcome = Outcome::failed, .reason = std::move(reason)};
 }
 
-/// By the definition of `error_rate` (docs/design/measurement.md, "Registry of names"), as far as HAProxy sees
-/// it. The first letter of `end` says who ended the request, the second one in which phase.
+/// By the definition of `error_rate` (docs/design/measurement.md, "Registry of names"), as far as HAProxy
+/// sees it. The first letter of `end` says who ended the request, the second one in which phase.
 Ending ending_of(const LogLine& line) {
   const char who = line.end.front();
   const char phase = line.end.back();
@@ -80,8 +80,8 @@ std::optional<LogLine> parse_log_line(std::string_view text, std::string_view se
   while (!text.empty() && (text.back() == '\n' || text.back() == '\0')) text.remove_suffix(1);
   const auto words = split(text);
   if (!words || (*words)[0] != kLogLineName || (*words)[1] != secret) return std::nullopt;
-  const auto& [name, said, boot, backend, order, tag, arm, keyless, pinned, share, hash, routed, ended, status, end,
-               retries, server] = *words;
+  const auto& [name, said, boot, backend, order, tag, arm, keyless, pinned, share, hash, routed, ended,
+               status, end, retries, server] = *words;
   LogLine line;
   std::int64_t signed_hash = 0;
   const bool read = read_whole(boot, line.boot) && read_whole(order, line.order) &&

@@ -22,10 +22,10 @@ struct LogLine {
   std::uint64_t key_hash = 0;  ///< key_hash_of, KeyHash::text
   std::int64_t routed_us = 0;  ///< wall clock
   std::int64_t ended_us = 0;
-  int status = 0;         ///< HTTP; -1: none was sent
-  std::string end;        ///< how it ended, two letters: docs of HAProxy, "Session state at disconnection"
-  bool retried = false;   ///< tried again on the incumbent
-  std::string slice;      ///< the header driftgate-slice as it came; "" without one
+  int status = 0;        ///< HTTP; -1: none was sent
+  std::string end;       ///< how it ended, two letters: docs of HAProxy, "Session state at disconnection"
+  bool retried = false;  ///< tried again on the incumbent
+  std::string slice;     ///< the header driftgate-slice as it came; "" without one
 };
 
 inline constexpr std::size_t kMaxLogLineBytes = 4'096;

@@ -25,7 +25,8 @@ constexpr std::chrono::milliseconds kTickEvery{50};
 constexpr int kMostInARow = 256;  // datagrams between two ticks
 
 std::unexpected<schema::Error> cannot_bind(const std::string& place) {
-  return schema::failf(schema::ErrorCode::io, "cannot receive HAProxy's log at {}: {}", place, std::strerror(errno));
+  return schema::failf(schema::ErrorCode::io, "cannot receive HAProxy's log at {}: {}", place,
+                       std::strerror(errno));
 }
 
 void widen(int socket) {
@@ -43,17 +44,20 @@ schema::Result<base::UniqueFd> bind_udp(const std::string& place, const Endpoint
   const bool loopback = (is_four && (ntohl(four.sin_addr.s_addr) >> 24) == 127) ||
                         (is_six && IN6_IS_ADDR_LOOPBACK(&six.sin6_addr));
   if (!loopback || at.port == 0)
-    return schema::failf(schema::ErrorCode::invalid_argument,
-                         "'{}' cannot receive HAProxy's log: it must be a loopback address with a port, such as "
-                         "127.0.0.1:7514, or the path of a socket",
-                         place);
+    return schema::failf(
+        schema::ErrorCode::invalid_argument,
+        "'{}' cannot receive HAProxy's log: it must be a loopback address with a port, such as "
+        "127.0.0.1:7514, or the path of a socket",
+        place);
   base::UniqueFd socket(::socket(is_four ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return cannot_bind(place);
   widen(socket.get());
   const int yes = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RXQ_OVFL, &yes, sizeof yes);
-  const auto* address = is_four ? reinterpret_cast<const sockaddr*>(&four) : reinterpret_cast<const sockaddr*>(&six);
-  if (::bind(socket.get(), address, is_four ? sizeof four : sizeof six) != 0) return cannot_bind(place);
+  const auto* address =
+      is_four ? reinterpret_cast<const sockaddr*>(&four) : reinterpret_cast<const sockaddr*>(&six);
+  const auto size = static_cast<socklen_t>(is_four ? sizeof four : sizeof six);
+  if (::bind(socket.get(), address, size) != 0) return cannot_bind(place);
   return socket;
 }
 
@@ -62,11 +66,13 @@ schema::Result<base::UniqueFd> bind_path(const std::string& place) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (place.size() >= sizeof address.sun_path)
-    return schema::failf(schema::ErrorCode::invalid_argument, "the path '{}' is too long for a socket", place);
+    return schema::failf(schema::ErrorCode::invalid_argument, "the path '{}' is too long for a socket",
+                         place);
   std::memcpy(address.sun_path, place.data(), place.size());
   struct stat there {};
   if (::lstat(place.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode))
-    return schema::failf(schema::ErrorCode::already_exists, "{} exists and is not a socket; move it away", place);
+    return schema::failf(schema::ErrorCode::already_exists, "{} exists and is not a socket; move it away",
+                         place);
   base::UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return cannot_bind(place);
   widen(socket.get());

@@ -19,7 +19,17 @@ constexpr std::size_t kMaxServerBytes = 64;
 constexpr std::string_view kNone = "-";
 constexpr std::string_view kRouterServer = "router";
 
-enum Field : std::size_t { kTag, kBackend, kIncumbent, kCandidate, kFallback, kShare, kSeed, kMirror, kFlags };
+enum Field : std::size_t {
+  kTag,
+  kBackend,
+  kIncumbent,
+  kCandidate,
+  kFallback,
+  kShare,
+  kSeed,
+  kMirror,
+  kFlags
+};
 
 using Fields = std::array<std::string_view, kFields>;
 
@@ -63,8 +73,8 @@ std::string owner(std::string_view tag, std::string_view backend) {
 std::string slice_pattern(const std::string& owned_by, const std::map<std::string, std::string>& where) {
   std::string pattern = "^" + literally(owned_by);
   for (const auto& [dimension, value] : where) {
-    pattern += fmt::format(R"((?=(?:.*;)?[\x20\t;]*{}[\x20\t]*=[\x20\t]*{}[\x20\t]*(?:;|$)))", literally(dimension),
-                           literally(value));
+    pattern += fmt::format(R"((?=(?:.*;)?[\x20\t;]*{}[\x20\t]*=[\x20\t]*{}[\x20\t]*(?:;|$)))",
+                           literally(dimension), literally(value));
   }
   return pattern;
 }
@@ -78,14 +88,15 @@ std::string hex_of(std::string_view bytes) {
 
 schema::Result<void> check_server(const ModelRoute& route, const Arm& arm) {
   const auto& name = arm.version;
-  const bool fits =
-      !name.empty() && name.size() <= kMaxServerBytes && name != kRouterServer && name != kNone &&
-      std::ranges::all_of(name, [](char byte) { return base::is_alphanumeric(byte, "._:-"); });
+  const bool fits = !name.empty() && name.size() <= kMaxServerBytes && name != kRouterServer &&
+                    name != kNone &&
+                    std::ranges::all_of(name, [](char byte) { return base::is_alphanumeric(byte, "._:-"); });
   if (fits) return {};
-  return schema::failf(schema::ErrorCode::unsupported,
-                       "route of model '{}' has the version '{}', which no server of HAProxy can be called: use 1 "
-                       "to {} letters, digits and . _ : -",
-                       route.model, name, kMaxServerBytes);
+  return schema::failf(
+      schema::ErrorCode::unsupported,
+      "route of model '{}' has the version '{}', which no server of HAProxy can be called: use 1 "
+      "to {} letters, digits and . _ : -",
+      route.model, name, kMaxServerBytes);
 }
 
 std::string joined(const Fields& fields) {
@@ -116,10 +127,10 @@ void append_entries(const ObservedRoute& observed, const std::string& backend, M
   if (route.all_to_fallback && route.fallback) flags += 'F';
   if (!route.pins.empty()) flags += 'P';
   maps.routes.push_back(
-      {route.model, fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", tag, backend, route.incumbent.version,
-                                name(route.candidate), name(route.fallback),
-                                route.candidate ? route.candidate_bp : 0, route.seed, mirror_bp,
-                                flags.empty() ? kNone : std::string_view(flags))});
+      {route.model,
+       fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", tag, backend, route.incumbent.version, name(route.candidate),
+                   name(route.fallback), route.candidate ? route.candidate_bp : 0, route.seed, mirror_bp,
+                   flags.empty() ? kNone : std::string_view(flags))});
   const auto owned_by = owner(tag, backend);
   for (const auto& [key, arm] : route.pins) {
     // Without a candidate its pins mean the incumbent, as in decide().
@@ -129,16 +140,16 @@ void append_entries(const ObservedRoute& observed, const std::string& backend, M
   for (const auto& weight : route.slices) {
     const bool fallback = weight.to_fallback && route.fallback;
     const auto share = route.candidate ? weight.candidate_bp : 0;
-    maps.slices.push_back({slice_pattern(owned_by, weight.where), fallback ? "f" : fmt::format("b{}", share)});
+    maps.slices.push_back(
+        {slice_pattern(owned_by, weight.where), fallback ? "f" : fmt::format("b{}", share)});
   }
 }
 
 std::optional<HeldRoute> read_route(const MapEntry& entry) {
   const auto fields = fields_of(entry.value);
   if (!fields) return std::nullopt;
-  HeldRoute held{.model = entry.key,
-                 .tag = std::string((*fields)[kTag]),
-                 .backend = std::string((*fields)[kBackend])};
+  HeldRoute held{
+      .model = entry.key, .tag = std::string((*fields)[kTag]), .backend = std::string((*fields)[kBackend])};
   auto tag = (*fields)[kTag];
   if (!read_number(tag, held.epoch) || !tag.starts_with('.')) return std::nullopt;
   tag.remove_prefix(1);

@@ -9,7 +9,8 @@
 #include "daemon/route/table/route.hpp"
 #include "schema/error.hpp"
 
-// How routes are written in the maps that HAProxy's configuration (config_text.cpp) looks up for each request.
+// How routes are written in the maps that HAProxy's configuration (config_text.cpp) looks up for each
+// request.
 namespace driftgate::route::haproxy {
 
 /// One line of a map.
@@ -19,9 +20,9 @@ struct MapEntry {
   auto operator<=>(const MapEntry&) const = default;
 };
 
-/// `routes` has one entry for each model and one for each pin; a request looks its model up once and so sees one
-/// route as a whole. `slices` has regular expressions, the first that matches wins; each begins with the route
-/// that it belongs to, so that entries of two routes can lie beside each other.
+/// `routes` has one entry for each model and one for each pin; a request looks its model up once and so sees
+/// one route as a whole. `slices` has regular expressions, the first that matches wins; each begins with the
+/// route that it belongs to, so that entries of two routes can lie beside each other.
 struct Maps {
   std::vector<MapEntry> routes;
   std::vector<MapEntry> slices;

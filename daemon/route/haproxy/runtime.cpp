@@ -76,7 +76,8 @@ schema::Result<std::string> read_to_end(int fd, FrameDeadline deadline) {
   }
 }
 
-schema::Result<std::string> exchange(const std::string& path, std::string_view command, FrameDeadline deadline) {
+schema::Result<std::string> exchange(const std::string& path, std::string_view command,
+                                     FrameDeadline deadline) {
   const auto socket = TRY(connect_unix(path));
   TRY(write_all(socket.get(), command, deadline));
   return read_to_end(socket.get(), deadline);
@@ -104,11 +105,12 @@ schema::Result<std::vector<MapEntry>> Runtime::show_map(const std::string& file)
   const auto said = stripped(answer);
   if (said.empty() || said.starts_with("0x")) return parse_map(answer);
   return schema::failf(schema::ErrorCode::conflict,
-                       "HAProxy does not show the map {}: {}; does it run with the configuration beside it?", file,
-                       first_line(said));
+                       "HAProxy does not show the map {}: {}; does it run with the configuration beside it?",
+                       file, first_line(said));
 }
 
-schema::Result<void> Runtime::replace_map(const std::string& file, const std::vector<MapEntry>& entries) const {
+schema::Result<void> Runtime::replace_map(const std::string& file,
+                                          const std::vector<MapEntry>& entries) const {
   const auto prepared = TRY(ask(fmt::format("prepare map {}", file)));
   const auto said = stripped(prepared);
   if (!said.starts_with(kNewVersion))
@@ -133,8 +135,8 @@ schema::Result<std::uint64_t> Runtime::number(const std::string& variable) const
   const auto at = answer.find(kValue);
   if (at != std::string::npos) return digits_in(std::string_view(answer).substr(at + kValue.size()));
   return schema::failf(schema::ErrorCode::conflict,
-                       "HAProxy has no variable {}: {}; it does not run with driftgate's configuration", variable,
-                       first_line(stripped(answer)));
+                       "HAProxy has no variable {}: {}; it does not run with driftgate's configuration",
+                       variable, first_line(stripped(answer)));
 }
 
 schema::Result<std::map<std::string, Statistics>> Runtime::statistics(
@@ -172,8 +174,8 @@ std::map<std::string, Statistics> parse_statistics(std::string_view shown) {
       return at < cells.size() ? cells[at] : std::string_view();
     };
     if (cells.size() < 2 || cell("svname").empty()) return;
-    statistics[fmt::format("{}/{}", cell("pxname"), cell("svname"))] = {
-        digits_in(cell("scur")), std::string(cell("status"))};
+    statistics[fmt::format("{}/{}", cell("pxname"), cell("svname"))] = {digits_in(cell("scur")),
+                                                                        std::string(cell("status"))};
   });
   return statistics;
 }

@@ -37,8 +37,8 @@ class Runtime {
   schema::Result<void> tell(std::string_view command, std::string_view praise = {}) const;
 
   [[nodiscard]] schema::Result<std::vector<MapEntry>> show_map(const std::string& file) const;
-  /// Replaces all entries of a map at once: no request sees a part of them. `conflict` when another writer has
-  /// committed a later version meanwhile.
+  /// Replaces all entries of a map at once: no request sees a part of them. `conflict` when another writer
+  /// has committed a later version meanwhile.
   schema::Result<void> replace_map(const std::string& file, const std::vector<MapEntry>& entries) const;
   /// A variable of the process, such as 1795420372874285.
   [[nodiscard]] schema::Result<std::uint64_t> number(const std::string& variable) const;

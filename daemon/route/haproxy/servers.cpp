@@ -24,10 +24,12 @@ struct FreeAddresses {
 
 std::string text_of(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
-  const void* bytes = address->sa_family == AF_INET6
-                          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr)
-                          : &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
-  return ::inet_ntop(address->sa_family, bytes, text.data(), text.size()) == nullptr ? std::string() : text.data();
+  const void* bytes =
+      address->sa_family == AF_INET6
+          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr)
+          : &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+  return ::inet_ntop(address->sa_family, bytes, text.data(), text.size()) == nullptr ? std::string()
+                                                                                     : text.data();
 }
 
 /// HAProxy resolves no names of servers that are added while it runs. IPv4 is preferred.
@@ -69,7 +71,9 @@ struct Columns {
   explicit Columns(const std::vector<std::string_view>& heads) {
     const auto at = [&](std::string_view head) {
       const auto found = std::ranges::find(heads, head);
-      return found == heads.begin() || found == heads.end() ? 0 : static_cast<std::size_t>(found - heads.begin()) - 1;
+      return found == heads.begin() || found == heads.end()
+                 ? 0
+                 : static_cast<std::size_t>(found - heads.begin()) - 1;
     };
     name = at("srv_name");
     address = at("srv_addr");

@@ -11,8 +11,8 @@
 // The versions of a model are servers of its backend in HAProxy, added and removed at run time.
 namespace driftgate::route::haproxy {
 
-/// One server. The incumbent has weight 1 and takes what is tried again; the others have weight 0 and get what
-/// names them.
+/// One server. The incumbent has weight 1 and takes what is tried again; the others have weight 0 and get
+/// what names them.
 struct Server {
   std::string name;     ///< the version
   std::string address;  ///< numeric, IPv6 without brackets
@@ -34,12 +34,14 @@ struct Server {
 
 /// Commands that add what is missing and correct addresses and states, so that a route may name all of
 /// `wanted`. Weights only grow: the previous incumbent keeps its own.
-[[nodiscard]] std::vector<std::string> commands_before(const std::string& backend, const std::vector<Server>& wanted,
+[[nodiscard]] std::vector<std::string> commands_before(const std::string& backend,
+                                                       const std::vector<Server>& wanted,
                                                        const std::vector<Server>& held);
-/// Commands for when the route is in force: they take their weight from servers that are not the incumbent, put
-/// those that are not wanted into maintenance, and delete those that are. HAProxy refuses to delete one that
-/// still answers requests; it goes another time.
-[[nodiscard]] std::vector<std::string> commands_after(const std::string& backend, const std::vector<Server>& wanted,
+/// Commands for when the route is in force: they take their weight from servers that are not the incumbent,
+/// put those that are not wanted into maintenance, and delete those that are. HAProxy refuses to delete one
+/// that still answers requests; it goes another time.
+[[nodiscard]] std::vector<std::string> commands_after(const std::string& backend,
+                                                      const std::vector<Server>& wanted,
                                                       const std::vector<Server>& held);
 
 /// A server as a line of a configuration file, and behind `add server`: "NAME ADDRESS:PORT weight N".

@@ -23,12 +23,16 @@ schema::Result<Slots> Slots::load(std::string path, std::size_t count) {
   if (!std::filesystem::exists(slots.path_, unknown)) return slots;
   const auto text = TRY(base::read_file(slots.path_));
   const auto json = parse_json(text);
-  const bool usable = json && json->is_object() &&
-                      std::ranges::all_of(*json, [](const auto& backend) { return backend.is_string(); });
-  if (!usable)
+  const auto unusable = [&] {
     return schema::failf(schema::ErrorCode::corrupt,
-                         "{} does not say which backend of HAProxy serves which model; move it away", slots.path_);
-  slots.backends_ = json->get<std::map<std::string, std::string>>();
+                         "{} does not say which backend of HAProxy serves which model; move it away",
+                         slots.path_);
+  };
+  if (!json || !json->is_object()) return unusable();
+  for (const auto& [model, backend] : json->items()) {
+    if (!backend.is_string()) return unusable();
+    slots.backends_[model] = backend.get<std::string>();
+  }
   return slots;
 }
 
@@ -44,10 +48,11 @@ schema::Result<std::string> Slots::backend_of(const std::string& model) {
     backends_ = std::move(next);
     return backend;
   }
-  return schema::failf(schema::ErrorCode::limit_exceeded,
-                       "HAProxy has backends for {} models and all are taken: raise haproxy.models, stop the router "
-                       "(driftgate router-stop), start the daemon again and reload HAProxy",
-                       count_);
+  return schema::failf(
+      schema::ErrorCode::limit_exceeded,
+      "HAProxy has backends for {} models and all are taken: raise haproxy.models, stop the router "
+      "(driftgate router-stop), start the daemon again and reload HAProxy",
+      count_);
 }
 
 }  // namespace driftgate::route::haproxy

@@ -42,20 +42,22 @@ std::map<std::string, HeldRoute> routes_in(const std::vector<MapEntry>& entries)
 }
 
 void copy_owned(const std::vector<MapEntry>& from, const HeldRoute& route, std::vector<MapEntry>& to) {
-  std::ranges::copy_if(from, std::back_inserter(to), [&](const auto& entry) { return belongs_to(entry, route); });
+  std::ranges::copy_if(from, std::back_inserter(to),
+                       [&](const auto& entry) { return belongs_to(entry, route); });
 }
 
 schema::Error newer_route(const HeldRoute& held, const ModelRoute& route) {
   return {schema::ErrorCode::conflict,
-          fmt::format("route of model '{}' at epoch {} revision {} is refused: HAProxy holds epoch {} revision {}; "
-                      "read the route back and write under a newer epoch",
-                      route.model, route.epoch, route.revision, held.epoch, held.revision),
+          fmt::format(
+              "route of model '{}' at epoch {} revision {} is refused: HAProxy holds epoch {} revision {}; "
+              "read the route back and write under a newer epoch",
+              route.model, route.epoch, route.revision, held.epoch, held.revision),
           {},
           nullptr};
 }
 
-/// What the maps shall hold: the routes that are wanted, what is `newer` as it is, and every other model without
-/// its candidate.
+/// What the maps shall hold: the routes that are wanted, what is `newer` as it is, and every other model
+/// without its candidate.
 Maps aim(const std::vector<PlacedRoute>& wanted, const std::set<std::string>& newer, const Maps& held) {
   Maps target;
   std::set<std::string> known;
@@ -84,8 +86,8 @@ bool is_away(const schema::Error& error) {
 
 }  // namespace
 
-Steering::Steering(const RouterOptions& options, RouteTable& routes, Ledger& ledger, StartFiles files, Slots slots,
-                   base::UniqueFd lock)
+Steering::Steering(const RouterOptions& options, RouteTable& routes, Ledger& ledger, StartFiles files,
+                   Slots slots, base::UniqueFd lock)
     : routes_(routes),
       ledger_(ledger),
       runtime_(options.haproxy_socket),
@@ -148,9 +150,10 @@ schema::Result<void> Steering::settle(const std::string& model) {
   wake_.notify_all();
   const bool done = settled_.wait_for(lock, kPatience, [&] { return stop_ || done_ >= turn; });
   if (!done || done_ < turn)
-    return schema::failf(schema::ErrorCode::deadline_exceeded,
-                         "HAProxy has not taken the route of model '{}' within {} ms; it is being tried again", model,
-                         kPatience.count());
+    return schema::failf(
+        schema::ErrorCode::deadline_exceeded,
+        "HAProxy has not taken the route of model '{}' within {} ms; it is being tried again", model,
+        kPatience.count());
   if (fault_) return std::unexpected(*fault_);
   const auto refused = seen_.refused.find(model);
   if (refused != seen_.refused.end()) return std::unexpected(refused->second);
@@ -174,7 +177,7 @@ bool Steering::may_expose() const {
   const auto now = Clock::now();
   if (!routes_.lease_holds(now)) return false;
   const std::lock_guard lock(mutex_);
-  return now - last_look_ < kUnseen;
+  return now - last_look_ < kFresh;
 }
 
 std::string Steering::fault() const {
@@ -226,12 +229,14 @@ schema::Result<Steering::Seen> Steering::look() {
   const auto steered = steer(wanted, seen);
   const auto kept = files_.write(wanted, slots_);
   if (!steered) return std::unexpected(steered.error());
-  if (!kept) return schema::wrap(kept.error(), "the route is in force, but a restart of HAProxy would not know it");
+  if (!kept)
+    return schema::wrap(kept.error(), "the route is in force, but a restart of HAProxy would not know it");
   return seen;
 }
 
-/// A route that HAProxy holds and that is newer than the table's stays; a model whose route cannot be held, or
-/// that the table does not know, loses its candidate. What is wrong with one model keeps no other from its route.
+/// A route that HAProxy holds and that is newer than the table's stays; a model whose route cannot be held,
+/// or that the table does not know, loses its candidate. What is wrong with one model keeps no other from its
+/// route.
 schema::Result<void> Steering::steer(const Placed& wanted, Seen& seen) {
   const auto boot = TRY(meet_process());
   auto routes = TRY(runtime_.show_map(files_.files().routes()));
@@ -337,8 +342,8 @@ schema::Result<std::vector<MapEntry>> Steering::bring_maps(const Maps& target, c
                       "HAProxy's routes were changed by somebody else at the same time; they are set again");
 }
 
-/// Before routes change the map has the slices of the present ones and of the next ones; those that nobody needs
-/// any more go later, when no request can still be on its way through the rules.
+/// Before routes change the map has the slices of the present ones and of the next ones; those that nobody
+/// needs any more go later, when no request can still be on its way through the rules.
 schema::Result<void> Steering::bring_slices(const std::vector<MapEntry>& target, const Maps& held,
                                             bool routes_change) {
   auto wanted = target;

@@ -24,15 +24,16 @@
 namespace driftgate::route::haproxy {
 
 /// HAProxy in front of this router (docs/data_planes.md). One thread keeps HAProxy's maps and servers at the
-/// routes of the table, looks at them every second, and notices a HAProxy that was restarted; another one reads
-/// its log. Only this process writes to HAProxy: it holds a lock in the folder, and what HAProxy holds of a newer
-/// epoch or revision than the table stays as it is.
+/// routes of the table, looks at them every second, and notices a HAProxy that was restarted; another one
+/// reads its log. Only this process writes to HAProxy: it holds a lock in the folder, and what HAProxy holds
+/// of a newer epoch or revision than the table stays as it is.
 class Steering final : public SteeredPlane {
  public:
   static constexpr std::chrono::milliseconds kLookEvery{1'000};
-  static constexpr std::chrono::milliseconds kPatience{500};  ///< of settle: below what is taken for a hung router
-  static constexpr std::chrono::milliseconds kFresh{3'000};   ///< so long a look counts as what HAProxy holds
-  static constexpr std::chrono::milliseconds kUnseen{5'000};  ///< without a look for so long nothing is exposed
+  /// How long settle waits: less than what is taken for a router that hangs.
+  static constexpr std::chrono::milliseconds kPatience{500};
+  /// So long a look counts as what HAProxy holds; without another one nothing is exposed then.
+  static constexpr std::chrono::milliseconds kFresh{5'000};
 
   /// Locks the folder, writes HAProxy's files, binds the socket for its log and begins. HAProxy need not run
   /// yet. `port` is where this router listens; `conflict` when another router steers by the folder.
@@ -71,7 +72,8 @@ class Steering final : public SteeredPlane {
   Placed plan(const std::vector<ObservedRoute>& routes, Seen& seen);
   schema::Result<PlacedRoute> placed(const ObservedRoute& observed);
   schema::Result<void> bring_servers(const PlacedRoute& wanted);
-  schema::Result<void> bring_slices(const std::vector<MapEntry>& target, const Maps& held, bool routes_change);
+  schema::Result<void> bring_slices(const std::vector<MapEntry>& target, const Maps& held,
+                                    bool routes_change);
   schema::Result<std::vector<MapEntry>> bring_maps(const Maps& target, const Maps& present);
   schema::Result<void> retire_servers(const PlacedRoute& wanted);
   schema::Result<void> compare_counts(std::uint64_t boot, const Placed& wanted, Seen& seen);

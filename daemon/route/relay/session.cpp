@@ -133,8 +133,8 @@ bool Session::came_back() const {
 /// What HAProxy's health check asks: without a 200 it exposes no candidate.
 std::string Session::lease_reply() const {
   const bool holds = core_.plane->may_expose();
-  return own_answer(holds ? 200 : 503, "application/json", holds ? R"({"lease":"held"})" : R"({"lease":"expired"})",
-                    keep_);
+  return own_answer(holds ? 200 : 503, "application/json",
+                    holds ? R"({"lease":"held"})" : R"({"lease":"expired"})", keep_);
 }
 
 std::string Session::own_reply(std::string_view path, bool completion) const {
@@ -196,7 +196,8 @@ std::expected<Session::Plan, Refusal> Session::make_plan() {
   return plan;
 }
 
-/// The data plane in front of this router chose the incumbent and counts the request; it is here to be mirrored.
+/// The data plane in front of this router chose the incumbent and counts the request; it is here to be
+/// mirrored.
 bool Session::placed_by_plane() const {
   return core_.plane && request_.head.find("driftgate-plane") == std::string_view(core_.plane->secret());
 }

@@ -33,7 +33,8 @@ std::uint32_t bucket_of(std::string_view key, std::uint64_t seed, KeyHash hash) 
 }
 
 std::uint32_t mirror_bucket_of(std::string_view key, std::uint64_t seed, KeyHash hash) {
-  return hash == KeyHash::text ? text_bucket(salted(seed, ":m:", key)) : seeded_bucket(key, seed ^ kMirrorSalt);
+  return hash == KeyHash::text ? text_bucket(salted(seed, ":m:", key))
+                               : seeded_bucket(key, seed ^ kMirrorSalt);
 }
 
 std::uint64_t key_hash_of(std::string_view key, std::uint64_t seed, KeyHash hash) {

@@ -13,7 +13,8 @@ enum class KeyHash : std::uint8_t {
 
 /// A number of the sticky key and the seed mod 10,000. The candidate serves the buckets below its share, so
 /// that a growing share only ever adds users.
-[[nodiscard]] std::uint32_t bucket_of(std::string_view key, std::uint64_t seed, KeyHash hash = KeyHash::seeded);
+[[nodiscard]] std::uint32_t bucket_of(std::string_view key, std::uint64_t seed,
+                                      KeyHash hash = KeyHash::seeded);
 
 /// A second, unrelated bucket of the same key: which requests are mirrored does not depend on the arm.
 [[nodiscard]] std::uint32_t mirror_bucket_of(std::string_view key, std::uint64_t seed,

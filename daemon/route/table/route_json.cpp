@@ -12,8 +12,9 @@ BOOST_DESCRIBE_STRUCT(ModelRoute, (),
                        slices, all_to_fallback, mirror_bp, mirror_token_budget, pins))
 BOOST_DESCRIBE_STRUCT(ObservedRoute, (), (route, reverted))
 BOOST_DESCRIBE_STRUCT(Capabilities, (),
-                      (plane, basis_points, sticky_monotone, slices, mirror_response, mirror_isolated, read_back,
-                       atomic, per_arm_latency, token_times, prompt_length, max_mirrored_body_bytes))
+                      (plane, basis_points, sticky_monotone, slices, mirror_response, mirror_isolated,
+                       read_back, atomic, per_arm_latency, token_times, prompt_length,
+                       max_mirrored_body_bytes))
 
 namespace {
 

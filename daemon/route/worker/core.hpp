@@ -11,6 +11,7 @@
 #include "daemon/route/control/driver.hpp"
 #include "daemon/route/control/spool.hpp"
 #include "daemon/route/health/engine.hpp"
+#include "daemon/route/table/bucket.hpp"
 #include "daemon/route/table/route_table.hpp"
 #include "daemon/route/worker/ledger.hpp"
 #include "daemon/route/worker/listeners.hpp"
@@ -78,8 +79,8 @@ struct RouterCore {
   /// Closes windows when their time has come and ends leases that have expired. One thread calls it.
   void tick(RouteTable::Time now);
 
-  /// Set before any thread of the router runs; null for a router that serves users itself. Last, since it uses
-  /// what stands above.
+  /// Set before any thread of the router runs; null for a router that serves users itself. Last, since it
+  /// uses what stands above.
   std::unique_ptr<SteeredPlane> plane;
 
  private:

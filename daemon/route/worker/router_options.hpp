@@ -49,7 +49,7 @@ struct RouterOptions {
   std::string haproxy_socket;  ///< HAProxy's runtime socket
   std::string haproxy_log;     ///< where HAProxy sends its log: "host:port" (UDP) or a path (Unix datagram)
   std::string haproxy_bind;    ///< what stands behind `bind` in HAProxy's frontend
-  std::uint32_t haproxy_models = 8;              ///< backends, one for each model
+  std::uint32_t haproxy_models = 8;                ///< backends, one for each model
   std::uint32_t haproxy_buffer_bytes = 128 << 10;  ///< tune.bufsize: what HAProxy can read of a body
 };
 

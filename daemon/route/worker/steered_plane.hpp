@@ -8,14 +8,14 @@
 
 namespace driftgate::route {
 
-/// A data plane that serves users in front of this router and is steered by it: HAProxy (daemon/route/haproxy).
-/// The router keeps the routes, the lease and the telemetry, mirrors what the plane sends it, and serves what
-/// the plane cannot place. Safe from any thread.
+/// A data plane that serves users in front of this router and is steered by it: HAProxy
+/// (daemon/route/haproxy). The router keeps the routes, the lease and the telemetry, mirrors what the plane
+/// sends it, and serves what the plane cannot place. Safe from any thread.
 class SteeredPlane {
  public:
   virtual ~SteeredPlane() = default;
-  /// Hands the effective routes over and waits until the plane holds that of `model`, at most some tenths of a
-  /// second. `unavailable` or `deadline_exceeded` when it does not yet: it is being tried again; `conflict`
+  /// Hands the effective routes over and waits until the plane holds that of `model`, at most some tenths of
+  /// a second. `unavailable` or `deadline_exceeded` when it does not yet: it is being tried again; `conflict`
   /// when it holds a newer route than this router; `unsupported` for a route that it cannot hold.
   virtual schema::Result<void> settle(const std::string& model) = 0;
   /// Effective routes have changed: hands them over soon. Returns at once.

@@ -42,8 +42,9 @@ constexpr const char* kTtftOfShadow =
 
 TEST_CASE("the embedded router can do whatever a contract asks") {
   CHECK(refusal(route::router_capabilities(), demo_contract()).empty());
-  CHECK(refusal(route::router_capabilities(),
-                demo_contract("  min_sequences: 116\n", "  min_sequences: 116\n  prompt_length_bounds: [100]\n"))
+  CHECK(refusal(
+            route::router_capabilities(),
+            demo_contract("  min_sequences: 116\n", "  min_sequences: 116\n  prompt_length_bounds: [100]\n"))
             .empty());
 }
 
@@ -67,10 +68,11 @@ TEST_CASE("each capability that a promotion needs is named when it is missing") 
     const char* text;
   };
   const auto contract = demo_contract();
-  for (const auto& row : {Row{&Can::basis_points, "basis points"}, Row{&Can::sticky_monotone, "on one version"},
-                          Row{&Can::atomic, "at once"}, Row{&Can::read_back, "in force"},
-                          Row{&Can::mirror_response, "both answers"}, Row{&Can::mirror_isolated, "without users waiting"},
-                          Row{&Can::per_arm_latency, "total_ms"}, Row{&Can::token_times, "ttft_ms"}}) {
+  for (const auto& row :
+       {Row{&Can::basis_points, "basis points"}, Row{&Can::sticky_monotone, "on one version"},
+        Row{&Can::atomic, "at once"}, Row{&Can::read_back, "in force"},
+        Row{&Can::mirror_response, "both answers"}, Row{&Can::mirror_isolated, "without users waiting"},
+        Row{&Can::per_arm_latency, "total_ms"}, Row{&Can::token_times, "ttft_ms"}}) {
     auto can = route::router_capabilities();
     can.*(row.member) = false;
     CAPTURE(row.text);

@@ -71,8 +71,9 @@ TEST_CASE("HAProxy begins with the incumbents and without exposure of candidates
   CHECK(contains(config, haproxy_mark(files.secret())));
   CHECK_FALSE(contains(haproxy_mark(files.secret()), files.secret()));
   // Every name of the template was filled in.
-  for (const char* name : {"@SOCKET@", "@USER@", "@BIND@", "@LOG@", "@SECRET@", "@ROUTER@", "@BACKEND@", "@SLICE@",
-                           "@MARK@", "@ROUTES@", "@SLICES@", "@BODY@", "@DEADLINE@", "@NAME@", "@LINE@"}) {
+  for (const char* name :
+       {"@SOCKET@", "@USER@", "@BIND@", "@LOG@", "@SECRET@", "@ROUTER@", "@BACKEND@", "@SLICE@", "@MARK@",
+        "@ROUTES@", "@SLICES@", "@BODY@", "@DEADLINE@", "@NAME@", "@LINE@"}) {
     CAPTURE(name);
     CHECK_FALSE(contains(config, name));
   }
@@ -131,8 +132,9 @@ TEST_CASE("a route that HAProxy cannot hold is left out of what it begins with")
   auto bad = sample_route();
   bad.model = "bad name";
   std::string told;
-  const auto placed = place_all({bad, sample_route()}, *slots,
-                                [&](const std::string& model, const driftgate::schema::Error&) { told += model; });
+  const auto placed =
+      place_all({bad, sample_route()}, *slots,
+                [&](const std::string& model, const driftgate::schema::Error&) { told += model; });
   CHECK(placed.size() == 1);
   CHECK(told == "bad name");
 }

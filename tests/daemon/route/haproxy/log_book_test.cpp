@@ -20,7 +20,8 @@ struct Book {
   LogBook book{ledger, std::chrono::milliseconds(1'000), kListening};
 
   Book() { book.note_route({sample_route(), false}, kBackend); }
-  void add(std::uint64_t boot, std::uint32_t order, const char* tag = "1.1", std::uint32_t lasted_us = 1'000) {
+  void add(std::uint64_t boot, std::uint32_t order, const char* tag = "1.1",
+           std::uint32_t lasted_us = 1'000) {
     LogLine line;
     line.boot = boot;
     line.backend = kBackend;

@@ -31,7 +31,8 @@ Observation seen(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a line says process, order, route, arm, key and times of a request") {
-  const auto line = parse_log_line(line_with("c", "200", "--", "0", "domain=my code; language = de") + "\n", kSecret);
+  const auto line =
+      parse_log_line(line_with("c", "200", "--", "0", "domain=my code; language = de") + "\n", kSecret);
   REQUIRE(line);
   CHECK(line->boot == 1'795'421'913'791'868);
   CHECK(line->backend == "driftgate_1");
@@ -56,23 +57,21 @@ TEST_CASE("outcomes follow from status, from who ended the request, and from the
     Outcome outcome;
     const char* reason;
   };
-  for (const auto& row : {Row{"200", "--", "0", Outcome::ok, ""},
-                          Row{"200", "--", "+1", Outcome::failed, "retried"},
-                          Row{"502", "PH", "1", Outcome::failed, "retried"},
-                          Row{"400", "CH", "0", Outcome::excluded, "client_gone"},
-                          Row{"200", "CD", "0", Outcome::excluded, "client_gone"},
-                          Row{"408", "cR", "0", Outcome::excluded, "client_gone"},
-                          Row{"200", "SD", "0", Outcome::failed, "truncated_stream"},
-                          Row{"200", "sD", "0", Outcome::failed, "timeout"},
-                          Row{"504", "sH", "0", Outcome::failed, "timeout"},
-                          Row{"503", "SC", "0", Outcome::failed, "connect"},
-                          Row{"503", "sC", "0", Outcome::failed, "connect"},
-                          Row{"502", "SH", "0", Outcome::failed, "closed"},
-                          Row{"502", "PH", "0", Outcome::failed, "status_502"},
-                          Row{"500", "--", "0", Outcome::failed, "status_500"},
-                          Row{"429", "--", "0", Outcome::failed, "status_429"},
-                          Row{"404", "--", "0", Outcome::excluded, "status_404"},
-                          Row{"-1", "--", "0", Outcome::failed, "status_-1"}}) {
+  for (const auto& row :
+       {Row{"200", "--", "0", Outcome::ok, ""}, Row{"200", "--", "+1", Outcome::failed, "retried"},
+        Row{"502", "PH", "1", Outcome::failed, "retried"},
+        Row{"400", "CH", "0", Outcome::excluded, "client_gone"},
+        Row{"200", "CD", "0", Outcome::excluded, "client_gone"},
+        Row{"408", "cR", "0", Outcome::excluded, "client_gone"},
+        Row{"200", "SD", "0", Outcome::failed, "truncated_stream"},
+        Row{"200", "sD", "0", Outcome::failed, "timeout"}, Row{"504", "sH", "0", Outcome::failed, "timeout"},
+        Row{"503", "SC", "0", Outcome::failed, "connect"}, Row{"503", "sC", "0", Outcome::failed, "connect"},
+        Row{"502", "SH", "0", Outcome::failed, "closed"},
+        Row{"502", "PH", "0", Outcome::failed, "status_502"},
+        Row{"500", "--", "0", Outcome::failed, "status_500"},
+        Row{"429", "--", "0", Outcome::failed, "status_429"},
+        Row{"404", "--", "0", Outcome::excluded, "status_404"},
+        Row{"-1", "--", "0", Outcome::failed, "status_-1"}}) {
     CAPTURE(row.status);
     CAPTURE(row.end);
     const auto observation = seen(line_with("i", row.status, row.end, row.retries));

@@ -20,7 +20,8 @@ ObservedRoute full_observed() {
   observed.route.candidate_bp = 2'500;
   observed.route.mirror_bp = 400;
   observed.route.mirror_token_budget = 10;
-  observed.route.slices = {{{{"domain", "my code"}, {"language", "de"}}, 100, false}, {{{"language", "de"}}, 0, true}};
+  observed.route.slices = {{{{"domain", "my code"}, {"language", "de"}}, 100, false},
+                           {{{"language", "de"}}, 0, true}};
   observed.route.pins = {{"al ice", "candidate"}, {"bob", "incumbent"}};
   return observed;
 }
@@ -31,8 +32,8 @@ Maps maps_of(const ObservedRoute& observed) {
   return maps;
 }
 
-/// The value of the first pattern that matches, as map_reg finds it; std::regex has no lookahead over lines, and
-/// none is needed.
+/// The value of the first pattern that matches, as map_reg finds it; std::regex has no lookahead over lines,
+/// and none is needed.
 std::string first_match(const std::vector<MapEntry>& slices, const std::string& text) {
   for (const auto& [pattern, value] : slices) {
     if (std::regex_search(text, std::regex(pattern))) return value;

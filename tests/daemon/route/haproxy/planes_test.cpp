@@ -53,7 +53,8 @@ double chi_square(double hits, double share) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("the split fits the share, and nobody leaves the candidate as it grows", Plane, DRIFTGATE_PLANES) {
+TEST_CASE_TEMPLATE("the split fits the share, and nobody leaves the candidate as it grows", Plane,
+                   DRIFTGATE_PLANES) {
   ScriptedEngine incumbent(serve_completions("inc"));
   ScriptedEngine candidate(serve_completions("cand"));
   Plane plane;
@@ -109,7 +110,8 @@ TEST_CASE_TEMPLATE("bodies of ten megabytes arrive whole", Plane, DRIFTGATE_PLAN
   }
 }
 
-TEST_CASE_TEMPLATE("an engine that gets copies and never answers, or is dead, delays nobody", Plane, DRIFTGATE_PLANES) {
+TEST_CASE_TEMPLATE("an engine that gets copies and never answers, or is dead, delays nobody", Plane,
+                   DRIFTGATE_PLANES) {
   ScriptedEngine incumbent(serve_completions("inc"));
   ScriptedEngine silent([](ScriptedEngine::Visit& visit) { visit.wait_for_close(); });
   Plane plane;
@@ -184,7 +186,8 @@ TEST_CASE_TEMPLATE("slices, pins and the fallback", Plane, DRIFTGATE_PLANES) {
   Plane plane;
   auto route = route_to(incumbent.url(), candidate.url(), 0);
   route.fallback = Arm{"v0", "f32", fallback.url()};
-  route.slices = {{{{"domain", "my code"}, {"language", "de"}}, 10'000, false}, {{{"language", "de"}}, 0, true}};
+  route.slices = {{{{"domain", "my code"}, {"language", "de"}}, 10'000, false},
+                  {{{"language", "de"}}, 0, true}};
   route.pins = {{"ann lee", "candidate"}, {"bob", "incumbent"}};
   apply_to(plane, route);
   TestClient client(plane.port());
@@ -215,7 +218,8 @@ TEST_CASE_TEMPLATE("telemetry has every request once, with its arm, key, slice, 
   for (int i = 0; i < 40; ++i) {
     // What the candidate fails before its first byte, the incumbent answers.
     const auto key = "user-" + std::to_string(i % 20);
-    CHECK(client.post(tiny_request(), keyed(key) + "driftgate-slice: b=c ;a=b\r\n").body == completion_of("inc"));
+    CHECK(client.post(tiny_request(), keyed(key) + "driftgate-slice: b=c ;a=b\r\n").body ==
+          completion_of("inc"));
   }
   const auto seen = plane.router().observations(40);
   REQUIRE(seen.size() == 40);
@@ -253,10 +257,14 @@ TEST_CASE_TEMPLATE("mirrored requests are kept with both answers", Plane, DRIFTG
   for (const auto& one : seen) CHECK_FALSE(one.candidate);
   const auto mirrored = [&] {
     std::uint64_t sum = 0;
-    for (const auto& window : plane.router().windows_until([](const auto&) { return true; })) sum += window.mirrored;
+    for (const auto& window : plane.router().windows_until([](const auto&) { return true; }))
+      sum += window.mirrored;
     return sum;
   };
-  CHECK(holds_in_time([&] { return candidate.requests() > 0 && mirrored() == static_cast<std::uint64_t>(candidate.requests()); }));
+  CHECK(holds_in_time([&] {
+    const auto asked = static_cast<std::uint64_t>(candidate.requests());
+    return asked > 0 && mirrored() == asked;
+  }));
   // Half of the keys, within five standard deviations.
   CHECK(std::abs(candidate.requests() - 50) < 25);
   CHECK(plane.router().driver().spool_path(route.stage_key));

@@ -104,20 +104,26 @@ TEST_CASE("a HAProxy that is away, silent or of another configuration is told as
   REQUIRE_FALSE(silent);
   CHECK(silent.error().code == ErrorCode::deadline_exceeded);
   ScriptedRuntime other(folder.at("other"), 2, [](const std::string& command) {
-    return command.starts_with("get var") ? std::string("Variable not found.\n\n")
-                                          : std::string("Unknown map identifier. Please use #<id> or <file>.\n\n");
+    return command.starts_with("get var")
+               ? std::string("Variable not found.\n\n")
+               : std::string("Unknown map identifier. Please use #<id> or <file>.\n\n");
   });
   const Runtime runtime(folder.at("other"), kPatience);
-  CHECK(runtime.number("proc.driftgate_boot").error().message.find("driftgate's configuration") != std::string::npos);
+  CHECK(runtime.number("proc.driftgate_boot").error().message.find("driftgate's configuration") !=
+        std::string::npos);
   CHECK(runtime.show_map("/m").error().message.find("Unknown map identifier") != std::string::npos);
 }
 
 TEST_CASE("statistics and counters are read by the names of their columns") {
   const auto statistics = parse_statistics(
-      "# pxname,svname,qcur,qmax,scur,smax,slim,stot,bin,bout,dreq,dresp,ereq,econ,eresp,wretr,wredis,status,weight,\n"
+      "# "
+      "pxname,svname,qcur,qmax,scur,smax,slim,stot,bin,bout,dreq,dresp,ereq,econ,eresp,wretr,wredis,status,"
+      "weight,\n"
       "driftgate_1,v1,0,0,2,2,,448,69572,55104,,0,,0,0,0,0,no check,1,\n"
       "driftgate_1,BACKEND,0,0,3,2,1,633,98438,77251,0,0,,0,3,0,0,UP,1,\n\n"
-      "# pxname,svname,qcur,qmax,scur,smax,slim,stot,bin,bout,dreq,dresp,ereq,econ,eresp,wretr,wredis,status,weight,\n"
+      "# "
+      "pxname,svname,qcur,qmax,scur,smax,slim,stot,bin,bout,dreq,dresp,ereq,econ,eresp,wretr,wredis,status,"
+      "weight,\n"
       "driftgate_lease,lease,0,0,0,0,,0,0,0,,0,,0,0,0,0,DOWN 1/2,1,\n\n");
   CHECK(statistics.at("driftgate_1/BACKEND").current == 3);
   CHECK(statistics.at("driftgate_1/v1").current == 2);
@@ -125,7 +131,8 @@ TEST_CASE("statistics and counters are read by the names of their columns") {
   CHECK(parse_statistics("No such proxy.\n").empty());
   const auto counters = parse_counters(
       "# table: driftgate_orders, type: string, size:1024, used:2\n"
-      "0x55aa464027e8: key=driftgate_1 use=0 exp=0 gpc0=15\n0x7f5d40046178: key=driftgate_2 use=1 exp=0 gpc0=1\n");
+      "0x55aa464027e8: key=driftgate_1 use=0 exp=0 gpc0=15\n0x7f5d40046178: key=driftgate_2 use=1 exp=0 "
+      "gpc0=1\n");
   CHECK(counters.at("driftgate_1") == 15);
   CHECK(counters.at("driftgate_2") == 1);
   CHECK(counters.size() == 2);

@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kShown =
     "1\n"
     "# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight "
-    "srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state srv_agent_state "
+    "srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state "
+    "srv_agent_state "
     "bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord srv_use_ssl srv_check_port srv_check_addr "
     "srv_agent_addr srv_agent_port\n"
     "6 driftgate_1 1 router 127.0.0.1 2 0 0 0 655 1 0 2 0 0 0 0 - 18081 - 0 0 - - 0\n"
@@ -48,13 +49,14 @@ TEST_CASE("a route's engines become servers, the incumbent alone with a weight")
   CHECK(server_text((*servers)[2]) == "v0 [::1]:9 weight 0");
   route.fallback = route.incumbent;
   CHECK(servers_of(route)->size() == 2);
-  route.candidate->url = "http://no-such-host.invalid:1";
+  route.candidate->url = "http://" + std::string(100, 'a') + ":1";  // longer than a name can be
   CHECK_FALSE(servers_of(route));
 }
 
 TEST_CASE("what is missing or differs is set before a route, and what is not wanted goes after it") {
   const auto held = parse_servers(kShown);
-  const std::vector<Server> wanted{{"v2", "127.0.0.1", 1002, 1, true}, {"v1", "127.0.0.9", 1001, 0, true},
+  const std::vector<Server> wanted{{"v2", "127.0.0.1", 1002, 1, true},
+                                   {"v1", "127.0.0.9", 1001, 0, true},
                                    {"old", "::1", 18'020, 0, true}};
   const auto before = commands_before("driftgate_1", wanted, held);
   CHECK(has(before, "add server driftgate_1/v2 127.0.0.1:1002 weight 1"));

@@ -104,10 +104,11 @@ HaproxyPlane::HaproxyPlane(const TestRouter::Change& change) {
     options.haproxy_log = options.haproxy_dir + "/log.sock";
     options.haproxy_bind = "127.0.0.1:" + std::to_string(port_);
     options.haproxy_models = 2;
-    options.request_deadline_ms = 5'000;
+    options.request_deadline_ms = 30'000;
     if (change) change(options);
   });
-  haproxy_.emplace(haproxy::Files{router_->options().haproxy_dir}.config(), router_->options().haproxy_socket);
+  haproxy_.emplace(haproxy::Files{router_->options().haproxy_dir}.config(),
+                   router_->options().haproxy_socket);
 }
 
 void HaproxyPlane::restart() {

@@ -16,8 +16,8 @@ namespace driftgate::route {
 /// Waits until `condition` holds; false after two minutes.
 bool holds_in_time(const std::function<bool()>& condition);
 
-/// The data planes that the conformance tests run over: each serves users on `port`, is steered by a router in
-/// this process, and can be killed and started again.
+/// The data planes that the conformance tests run over: each serves users on `port`, is steered by a router
+/// in this process, and can be killed and started again.
 class EmbeddedPlane {
  public:
   explicit EmbeddedPlane(const TestRouter::Change& change = {});
@@ -74,7 +74,8 @@ void apply_to(Plane& plane, ModelRoute route) {
   const auto in_force = [&] {
     if (!plane.router().driver().apply(route)) return false;
     const auto observed = plane.router().driver().observe();
-    return observed && observed->size() == 1 && !observed->front().reverted && observed->front().route == route;
+    return observed && observed->size() == 1 && !observed->front().reverted &&
+           observed->front().route == route;
   };
   if (!holds_in_time(in_force)) throw std::runtime_error("the plane does not take the route");
 }
