@@ -41,6 +41,11 @@ struct EscalationDecision {
 /// other verdicts are ignored.
 [[nodiscard]] EscalationDecision escalate(const schema::Escalation& policy, schema::Stage stage,
                                           const std::vector<schema::ClauseVerdict>& verdicts);
+/// The same for verdicts of a guard, in which rules match that name the guard or no stage. There is no ramp
+/// after a promotion: what only changes a ramp (sample, freeze, step_back) is a notice there (docs/guard.md,
+/// "What an alarm does").
+[[nodiscard]] EscalationDecision escalate_in_guard(const schema::Escalation& policy,
+                                                   const std::vector<schema::ClauseVerdict>& verdicts);
 
 /// Whether the `match` of a rule ("family.id" or "family.*") names the clause with this address.
 [[nodiscard]] bool address_matches(std::string_view match, std::string_view address);

@@ -322,7 +322,8 @@ schema::Result<std::string> suggest_contract(const SuggestInputs& inputs) {
       "  shadow-runtime: {mirror_share: 0.2, min_duration: 2m, max_duration: 1h}\n"
       "  canary:\n"
       "    steps: [{share: 0.01}, {share: 0.05}, {share: 0.25, approval: true}, {share: 1.0}]\n"
-      "    soak: 6m\n    bake: 5m\n    min_keys: 300\n"
+      "    soak: 6m\n    bake: 5m\n    min_keys: 300\n    max_duration: 24h\n"
+      "\nguard: {mean_time_between_false_alarms: 365d}\n"
       "\nescalation:\n  defaults: {hard: rollback, soft: freeze}\n";
   return text;
 }

@@ -155,6 +155,7 @@ struct CanaryStep {
 };
 /// The ramp of a canary (docs/canary.md).
 struct CanaryPlan {
+  SourcePosition position;
   std::vector<CanaryStep> steps;    ///< shares increase strictly and end at 10,000
   std::int64_t soak_ms = 60'000;    ///< the least duration of a step
   std::int64_t bake_ms = 300'000;   ///< how long the last share is held before the promotion succeeds
@@ -194,10 +195,33 @@ enum class Action : std::uint8_t {
   block
 };
 
+/// The golden probes of a guard: prompts that are put to the engine again and again, since its answers to them
+/// should never change (docs/guard.md).
+struct ProbePlan {
+  std::int64_t every_ms = 10'000;  ///< one prompt is asked in this time
+  std::uint32_t prompts = 64;      ///< how many different ones; 0: no probes
+  std::uint64_t budget_tokens = 1'000'000;  ///< the most tokens of prompts and answers in a day (UTC)
+  Action action = Action::notify;           ///< `notify` or `rollback`
+};
+/// How often a guard asks the engine what it is, and what a difference orders.
+struct IdentityPlan {
+  std::int64_t every_ms = 60'000;
+  Action action = Action::notify;  ///< `notify` or `rollback`
+};
+/// What goes on being watched once a promotion has succeeded (docs/guard.md).
+struct GuardPlan {
+  SourcePosition position;
+  /// The least mean time between two false alarms of the guard, all of its detectors together.
+  std::int64_t mean_time_between_false_alarms_ms = std::int64_t{365} * 86'400'000;
+  ProbePlan probes;
+  IdentityPlan identity;
+};
+
 /// What is done when a clause that the rule matches is violated.
 struct EscalationRule {
   std::string match;  ///< "family.id" or "family.*"
-  std::optional<Stage> stage;        ///< absent: any stage
+  std::optional<Stage> stage;        ///< absent: any stage, or the guard if `guard` is set
+  bool guard = false;                ///< `stage: guard`: matches in the guard only
   std::optional<Severity> severity;  ///< absent: any severity
   bool any_slice = false;            ///< `slice: any`: matches verdicts on every slice and on all data
   /// Matches verdicts on this slice only; absent, without any_slice: on all data only.
@@ -229,6 +253,7 @@ struct Contract {
   std::vector<Clause> clauses;  ///< by family, and within a family in the order of the document
   ShadowPlan shadow;
   std::optional<CanaryPlan> canary;  ///< absent: no promotion can end under this contract
+  std::optional<GuardPlan> guard;    ///< absent: nothing is watched after a promotion
   Confidence confidence;
   Escalation escalation;
   std::string digest;          ///< "sha256:…" of `canonical_json`

@@ -168,6 +168,22 @@ void stage_items(const Contract& contract, Items& items) {
   canary.duration("approval_valid_for", plan.approval_valid_ms, Larger::is_looser);
 }
 
+void guard_items(const Contract& contract, Items& items) {
+  if (!contract.guard) return;
+  Section out(items, "guard.");
+  const GuardPlan& guard = *contract.guard;
+  const auto action = [&](std::string_view name, Action value) {
+    out.rank(name, to_string(value), static_cast<double>(value), Larger::is_stricter);
+  };
+  out.duration("mean_time_between_false_alarms", guard.mean_time_between_false_alarms_ms, Larger::is_looser);
+  out.number("probes.prompts", guard.probes.prompts, Larger::is_stricter);
+  out.duration("probes.every", guard.probes.every_ms, Larger::is_looser);
+  out.number("probes.budget_tokens", static_cast<double>(guard.probes.budget_tokens), Larger::is_stricter);
+  action("probes.action", guard.probes.action);
+  out.duration("identity.every", guard.identity.every_ms, Larger::is_looser);
+  action("identity.action", guard.identity.action);
+}
+
 void policy_items(const Contract& contract, Items& items) {
   // α is shared by proof and harm: a smaller one asks for more proof and needs more harm to be violated.
   Section confidence(items, "confidence.");
@@ -182,6 +198,7 @@ void policy_items(const Contract& contract, Items& items) {
     std::string key = rule.match;
     if (rule.severity) key += fmt::format(", {}", to_string(*rule.severity));
     if (rule.stage) key += fmt::format(", {}", to_string(*rule.stage));
+    if (rule.guard) key += ", guard";
     if (rule.any_slice) key += ", any slice";
     if (rule.slice) key += ", " + slice_text(*rule.slice);
     rules.rank(key, to_string(rule.action), static_cast<double>(rule.action), Larger::is_stricter);
@@ -201,6 +218,7 @@ Items items_of(const Contract& contract) {
   slice_items(contract.slices, items);
   for (const Clause& clause : contract.clauses) clause_items(clause, items);
   stage_items(contract, items);
+  guard_items(contract, items);
   policy_items(contract, items);
   return items;
 }

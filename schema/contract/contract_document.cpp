@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/contract/contract.hpp"
+#include "schema/contract/contract_guard.hpp"
 #include "schema/contract/contract_parse.hpp"
 #include "schema/contract/stored_contract.hpp"
 #include "schema/json.hpp"
@@ -144,9 +145,13 @@ ContractReport parse(std::string_view text, std::string_view name, Purpose purpo
   detail::parse_slices(root, contract);
   detail::parse_clauses(root, contract);
   detail::parse_stages(root, contract);
+  detail::parse_guard(root, contract);
   detail::parse_escalation(root, contract);
   root.finish();
-  if (purpose == Purpose::registration) detail::check_means(contract, report.faults);
+  if (purpose == Purpose::registration) {
+    detail::check_means(contract, report.faults);
+    detail::check_duration(contract, report.faults);
+  }
   detail::check_joint_limits(contract, report.faults, report.warnings);
   sort_by_position(report.faults);
   if (!report.faults.empty()) {

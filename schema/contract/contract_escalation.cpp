@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "schema/contract/contract_guard.hpp"
 #include "schema/contract/contract_parse.hpp"
 
 namespace driftgate::schema::detail {
@@ -11,8 +12,9 @@ namespace {
 constexpr std::array<std::string_view, 9> kActions{
     "log", "notify", "sample", "freeze", "step_back", "route_slice", "fallback", "rollback", "block"};
 constexpr std::array<std::string_view, 2> kSeverities{"hard", "soft"};
-constexpr std::array<std::string_view, 4> kStageNames{"offline-numeric", "statistical-slice",
-                                                      "shadow-runtime", "canary"};
+/// The stages in their order, and the guard, which is none.
+constexpr std::array<std::string_view, kStageCount + 1> kPlaces{"offline-numeric", "statistical-slice",
+                                                                "shadow-runtime", "canary", "guard"};
 
 std::optional<Action> read_action(const Cursor& at, const Contract& contract) {
   const auto index = read_choice(at, kActions);
@@ -36,7 +38,7 @@ bool matches(std::string_view match, const Clause& clause) {
 void check_match(const Cursor& at, const EscalationRule& rule, const Contract& contract) {
   std::vector<std::string> addresses;
   StageSet stages = 0;
-  bool severity = false, found = false;
+  bool severity = false, found = false, watched = false;
   for (const Clause& clause : contract.clauses) {
     addresses.push_back(clause.address());
     if (!matches(rule.match, clause)) continue;
@@ -44,6 +46,7 @@ void check_match(const Cursor& at, const EscalationRule& rule, const Contract& c
     // A clause with a fault of its own has no stages yet; one fault is enough.
     stages = static_cast<StageSet>(stages | (clause.stages == 0 ? 0xFU : clause.stages));
     severity = severity || !rule.severity || clause.severity == *rule.severity;
+    watched = watched || is_watched(clause) || clause.stages == 0;
   }
   for (const Family family :
        {Family::numerical, Family::statistical, Family::runtime, Family::observability}) {
@@ -56,6 +59,10 @@ void check_match(const Cursor& at, const EscalationRule& rule, const Contract& c
   } else if (rule.stage && (stages & stage_bit(*rule.stage)) == 0) {
     at.refuse(fmt::format("\"{}\" is not decided in {}, so the rule matches nothing", rule.match,
                           to_string(*rule.stage)));
+  } else if (rule.guard && !contract.guard) {
+    at.refuse("the contract has no guard, so the rule matches nothing; add guard: {} or remove \"stage\"");
+  } else if (rule.guard && !watched) {
+    at.refuse(fmt::format("\"{}\" is not tested in the guard, so the rule matches nothing", rule.match));
   } else if (!severity) {
     at.refuse(fmt::format("\"{}\" has no {} clause, so the rule matches nothing", rule.match,
                           to_string(*rule.severity)));
@@ -93,7 +100,9 @@ void parse_rule(const Cursor& at, Contract& contract) {
   const auto match = fields.need("match");
   const auto action = fields.need("action");
   if (const auto stage = fields.find("stage")) {
-    if (const auto index = read_choice(*stage, kStageNames)) rule.stage = static_cast<Stage>(*index);
+    const auto index = read_choice(*stage, kPlaces);
+    rule.guard = index == kStageCount;
+    if (index && !rule.guard) rule.stage = static_cast<Stage>(*index);
   }
   if (const auto severity = fields.find("severity")) {
     if (const auto index = read_choice(*severity, kSeverities)) rule.severity = static_cast<Severity>(*index);
@@ -113,6 +122,13 @@ void parse_rule(const Cursor& at, Contract& contract) {
     action->refuse(
         "route_slice sends the violating slices away and needs some: add slice: any, or a slice such "
         "as {language: de}");
+  }
+  const bool of_ramp =
+      rule.action == Action::sample || rule.action == Action::freeze || rule.action == Action::step_back;
+  if (action && rule.guard && of_ramp) {
+    action->refuse(fmt::format("{} changes a ramp, and the guard has none; allowed there: log, notify, "
+                               "route_slice, fallback, rollback, block",
+                               to_string(rule.action)));
   }
   contract.escalation.rules.push_back(std::move(rule));
 }

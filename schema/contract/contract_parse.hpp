@@ -18,6 +18,7 @@ inline constexpr std::size_t kMaxDimensions = 16;
 inline constexpr std::size_t kMaxCanarySteps = 32;
 inline constexpr std::uint64_t kMaxApprovals = 16;  ///< people whose approval one step may require
 inline constexpr std::size_t kMaxRules = 256;
+inline constexpr std::uint64_t kMaxProbes = 1'024;  ///< golden prompts of a guard
 inline constexpr std::uint64_t kMaxMinSequences = 100'000'000;
 inline constexpr std::uint64_t kMaxCount = 1'000'000'000;
 
@@ -30,7 +31,8 @@ void parse_assumptions(Fields& root, Contract& contract);
 void parse_slices(Fields& root, Contract& contract);
 void parse_clauses(Fields& root, Contract& contract);  ///< after assumptions and slices
 void parse_stages(Fields& root, Contract& contract);
-void parse_escalation(Fields& root, Contract& contract);  ///< after clauses
+void parse_guard(Fields& root, Contract& contract);       ///< after stages
+void parse_escalation(Fields& root, Contract& contract);  ///< after clauses and the guard
 
 /// Reads {dimension: value, …}, not empty, whose dimensions are all in `dimensions`.
 [[nodiscard]] std::optional<SliceWhere> read_where(const Cursor& at,

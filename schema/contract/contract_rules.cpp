@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "schema/contract/contract_blocks.hpp"
+#include "schema/contract/contract_guard.hpp"
 #include "schema/contract/contract_parse.hpp"
 #include "schema/contract/least_n.hpp"
 #include "schema/json.hpp"
@@ -141,6 +142,7 @@ void warn(const Contract& contract, std::vector<Fault>& warnings) {
   warn_sample_sizes(contract, warnings);
   warn_sizes(contract, warnings);
   warn_blocks(contract, warnings);
+  warn_guard(contract, warnings);
 }
 
 }  // namespace driftgate::schema::detail

@@ -281,11 +281,27 @@ Json stages() {
   return object({{"shadow-runtime", shadow}, {"canary", canary}}, Json::array(), "");
 }
 
+Json guard() {
+  const Json action = one_of({"notify", "rollback"}, "what a difference orders; notify when it is not stated");
+  const Json probes = object({{"every", ref("duration")},
+                              {"prompts", count(0, detail::kMaxProbes)},
+                              {"budget_tokens", count(1, 1'000'000'000'000)},
+                              {"action", action}},
+                             Json::array(), "prompts whose answers should never change; prompts: 0 for none");
+  const Json identity = object({{"every", ref("duration")}, {"action", action}}, Json::array(),
+                               "how often the engine is asked what it is");
+  return object(
+      {{"mean_time_between_false_alarms", ref("duration")}, {"probes", probes}, {"identity", identity}},
+      Json::array(), "what is watched once a promotion has succeeded");
+}
+
 Json escalation() {
   const Json action = one_of(action_names());
+  Json places = stage_names();
+  places.emplace_back("guard");
   const Json rule = object({{"match", text(200)},
                             {"slice", {{"anyOf", Json::array({one_of({"any"}), ref("where")})}}},
-                            {"stage", one_of(stage_names())},
+                            {"stage", one_of(std::move(places))},
                             {"severity", one_of({"hard", "soft"})},
                             {"action", action}},
                            {"match", "action"}, "match is family.id or family.*");
@@ -325,6 +341,7 @@ std::string contract_json_schema() {
   properties["assumptions"] = assumptions();
   properties["slices"] = slices();
   properties["stages"] = stages();
+  properties["guard"] = guard();
   properties["escalation"] = escalation();
   Json schema = object(
       std::move(properties), {"apiVersion", "kind", "metadata", "kernels"},

@@ -194,6 +194,7 @@ void parse_stages(Fields& root, Contract& contract) {
   if (const auto shadow = fields.find("shadow-runtime")) parse_shadow(*shadow, contract.shadow);
   if (const auto canary = fields.find("canary")) {
     contract.canary.emplace();
+    contract.canary->position = canary->node.position;
     parse_canary(*canary, *contract.canary);
   }
   fields.finish();

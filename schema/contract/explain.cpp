@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "schema/contract/contract_blocks.hpp"
+#include "schema/contract/contract_guard.hpp"
 #include "schema/contract/contract_means.hpp"
 #include "schema/json.hpp"
 
@@ -194,6 +195,7 @@ void explain_escalation(const Escalation& escalation, Explanation& out) {
     if (rule.slice) text += fmt::format(" on {}", slice_text(*rule.slice));
     if (rule.any_slice) text += " on all or any slice";
     if (rule.stage) text += fmt::format(" in {}", to_string(*rule.stage));
+    if (rule.guard) text += " in the guard";
     out.escalation.push_back(fmt::format("{}: {}", text, to_string(rule.action)));
   }
   out.escalation.push_back(fmt::format("any other violation: hard {}, soft {}",
@@ -227,7 +229,8 @@ Explanation explain(const Contract& contract) {
                   {},
                   {},
                   {},
-                  {}};
+                  {},
+                  guard_plan(contract)};
   for (std::size_t i = 0; i < kStageCount; ++i) {
     const auto stage = static_cast<Stage>(i);
     StageDemands demands{stage, {}, {}};

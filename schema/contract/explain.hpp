@@ -40,6 +40,7 @@ struct Explanation {
   std::string allowed_span_clause;       ///< the address of that clause
   std::vector<std::string> bound_chain;  ///< the figures above in sentences
   std::vector<std::string> escalation;   ///< the escalation rules in sentences
+  std::vector<std::string> guard;        ///< what is watched after a promotion; empty: nothing is
 };
 
 [[nodiscard]] Explanation explain(const Contract& contract);

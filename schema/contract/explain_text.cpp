@@ -57,6 +57,7 @@ std::string to_text(const Explanation& explanation) {
   };
   list("What follows from the bound chain", explanation.bound_chain);
   list("What happens on a violation", explanation.escalation);
+  list("What the guard does after a promotion", explanation.guard);
   return text;
 }
 
@@ -79,7 +80,8 @@ std::string to_json(const Explanation& explanation) {
                     {"inf", explanation.inf_kernel},
                     {"stages", std::move(stages)},
                     {"bounds", std::move(bounds)},
-                    {"escalation", explanation.escalation}};
+                    {"escalation", explanation.escalation},
+                    {"guard", explanation.guard}};
   return canonical_json(out);
 }
 

@@ -52,7 +52,7 @@ void add(CanaryScopes& scopes, const schema::Clause& clause, const schema::Slice
 }
 
 bool matches_in_canary(const schema::EscalationRule& rule, const schema::Clause& clause) {
-  return (!rule.stage || *rule.stage == schema::Stage::canary) &&
+  return !rule.guard && (!rule.stage || *rule.stage == schema::Stage::canary) &&
          (!rule.severity || *rule.severity == clause.severity) &&
          address_matches(rule.match, clause.address());
 }

@@ -85,7 +85,7 @@ TEST_CASE("references within the contract are checked") {
       {"id: span", "id: finite",
        "the id \"finite\" appears twice in numerical; it first appeared on line 14"},
       {"\"runtime.errors\"", "\"runtime.erors\"",
-       "c:31:15: \"runtime.erors\" matches no clause of this contract; allowed: "},
+       "c:32:15: \"runtime.erors\" matches no clause of this contract; allowed: "},
       {"\"runtime.errors\"", "\"runtime.erors\"", "did you mean \"runtime.errors\"?"},
       {"\"runtime.errors\"", "\"numerical.*\"",
        "\"numerical.*\" is not decided in canary, so the rule matches nothing"},

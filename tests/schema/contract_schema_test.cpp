@@ -75,7 +75,12 @@ TEST_CASE("the JSON Schema and the parser accept differences, bands, calibration
       {span, "tensor: logprobs, equal: true, min_count: 50, severity: soft"},
       {span, "tensor: tokens, equal: true, stages: [statistical-slice]"},
       {"  critical:", "  discover: {max_ratio: 2}\n  critical:"},
-      {"  critical:", "  discover: {depth: 3, action: block}\n  critical:"}};
+      {"  critical:", "  discover: {depth: 3, action: block}\n  critical:"},
+      {"{mean_time_between_false_alarms: 365d}", "{}"},
+      {"{mean_time_between_false_alarms: 365d}",
+       "{probes: {every: 2s, prompts: 0, budget_tokens: 100, action: rollback}, identity: {every: 2m, action: "
+       "notify}}"},
+      {"stage: canary", "stage: guard"}};
   for (const auto& [from, to] : cases) {
     CAPTURE(to);
     const std::string text = contract_with(from, to);
@@ -124,6 +129,9 @@ TEST_CASE("the JSON Schema refuses what the parser refuses") {
       {"share: 0.5", "shares: 0.5"},
       {"apiVersion: driftgate/v1", "apiVersion: driftgate/v2"},
       {"kernels:", "kernel: 1\nkernels:"},
+      {"{mean_time_between_false_alarms: 365d}", "{mean_time: 365d}"},
+      {"{mean_time_between_false_alarms: 365d}", "{probes: {prompts: 2000}}"},
+      {"{mean_time_between_false_alarms: 365d}", "{identity: {action: block}}"},
       {"  inf: {ref: int8}\n", ""}};
   for (const auto& [from, to] : cases) {
     CAPTURE(std::string(to));

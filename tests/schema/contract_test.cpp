@@ -114,9 +114,8 @@ TEST_CASE(
   CHECK(warnings("steps: [", "min_keys: 20\n    steps: [").find("needs at least 285 sticky keys") !=
         std::string::npos);
   CHECK(warnings("max_ratio: 1.5, max: 0.02", "max: 0").find("can never pass") != std::string::npos);
-  CHECK(warnings(
-            "stages:\n  canary:\n    steps: [{share: 0.1}, {share: 0.5, approval: true}, {share: 1.0}]\n    soak: 6m\n", "")
-            .find("stages.canary is absent") != std::string::npos);
+  CHECK(warnings("\nguard: {mean_time_between_false_alarms: 365d}", "").find("nothing is watched once") !=
+        std::string::npos);
   CHECK(warnings("soak: 6m", "soak: 5m").find("over 30 blocks of 12 s") != std::string::npos);
   CHECK(warnings("soak: 6m", "soak: 6m\n    burst: 30s").find("raise soak to 15 min") != std::string::npos);
   CHECK(warnings("soak: 6m", "soak: 1m\n    burst: 2s").empty());
@@ -126,6 +125,7 @@ TEST_CASE(
   const ContractReport report = parse_contract(bare, "t");
   REQUIRE(report.contract.has_value());
   CHECK(report.warnings.size() == 5);
+  CHECK(format_faults(report.warnings, "t").find("stages.canary is absent") != std::string::npos);
 }
 
 }  // namespace

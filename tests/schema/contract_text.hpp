@@ -34,10 +34,12 @@ stages:
   canary:
     steps: [{share: 0.1}, {share: 0.5, approval: true}, {share: 1.0}]
     soak: 6m
+    max_duration: 24h
 escalation:
   rules:
     - {match: "runtime.errors", stage: canary, action: rollback}
   defaults: {hard: rollback, soft: freeze}
+guard: {mean_time_between_false_alarms: 365d}
 )";
 
 /// `kContractText` with the first `from` replaced by `to`; the empty text when `from` does not occur.

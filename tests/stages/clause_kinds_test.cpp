@@ -38,7 +38,7 @@ slices: {{dimensions: [language], min_sequences: 10}}
   - {{id: one, {}}}
 stages:
   shadow-runtime: {{mirror_share: 0.5, min_duration: 4s, max_duration: 60s}}
-  canary: {{steps: [{{share: 0.1}}, {{share: 1.0}}], soak: 1s, bake: 1s, min_keys: 20}}
+  canary: {{steps: [{{share: 0.1}}, {{share: 1.0}}], soak: 1s, bake: 1s, min_keys: 20, max_duration: 1h}}
 confidence: {{means: {}}}
 )",
                                             family, clause, means),

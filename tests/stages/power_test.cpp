@@ -19,7 +19,7 @@ slices: {dimensions: [language], min_sequences: 10, critical: [{language: de}]}
 )" + clauses + R"(
 stages:
   shadow-runtime: {mirror_share: 0.2}
-  canary: {steps: [{share: 0.01}, {share: 1.0}], min_keys: 10}
+  canary: {steps: [{share: 0.01}, {share: 1.0}], min_keys: 10, max_duration: 1h}
 confidence: {alpha: 0.05, alpha_harm: 0.01, alpha_advance: 0.05}
 )";
   const schema::ContractReport report = schema::parse_contract(text, "power.yaml");

@@ -47,6 +47,7 @@ stages:
     bake: 3s
     holdback: 0.01
     min_keys: 60
+    max_duration: 30d
     telemetry: {freeze_after: 10s, revert_after: 20s}
 confidence: {alpha: 0.05, alpha_harm: 0.01, alpha_advance: 0.05}
 escalation:

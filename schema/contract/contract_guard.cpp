@@ -1,0 +1,166 @@
+#include "schema/contract/contract_guard.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "schema/contract/contract_parse.hpp"
+#include "schema/contract/least_n.hpp"
+
+namespace driftgate::schema {
+namespace {
+
+constexpr std::int64_t kDayMs = 86'400'000;
+/// A request of one token with a prompt of one token: less than any probe takes.
+constexpr std::uint64_t kLeastProbeTokens = 2;
+
+std::string time_text(std::int64_t ms) {
+  if (ms % kDayMs == 0) return fmt::format("{} d", ms / kDayMs);
+  if (ms % 3'600'000 == 0) return fmt::format("{} h", ms / 3'600'000);
+  if (ms % 60'000 == 0) return fmt::format("{} min", ms / 60'000);
+  return fmt::format("{:.6g} s", static_cast<double>(ms) / 1'000);
+}
+
+bool decided_in_canary(const Clause& clause) {
+  return (clause.stages & stage_bit(Stage::canary)) != 0;
+}
+
+/// Whether the ramp waits for a proof of the clause, which may never come if the truth is near its limit.
+bool holds_up_ramp(const Clause& clause) {
+  return decided_in_canary(clause) && clause.severity == Severity::hard &&
+         !std::holds_alternative<SignalSubject>(clause.subject) && requirement_of(clause) == Requirement::proof;
+}
+
+std::vector<std::string> watched_clauses(const Contract& contract) {
+  std::vector<std::string> addresses;
+  for (const Clause& clause : contract.clauses) {
+    if (is_watched(clause)) addresses.push_back(clause.address());
+  }
+  return addresses;
+}
+
+std::uint64_t probes_of_day(const ProbePlan& probes) {
+  return static_cast<std::uint64_t>(kDayMs / probes.every_ms);
+}
+
+}  // namespace
+
+bool is_watched(const Clause& clause) {
+  const auto* subject = std::get_if<MetricSubject>(&clause.subject);
+  if (subject == nullptr || !decided_in_canary(clause)) return false;
+  if (subject->metric == Metric::error_rate) return true;
+  return info(subject->metric).group == MetricGroup::traffic && subject->aggregate &&
+         quantile_of(*subject->aggregate);
+}
+
+std::vector<std::string> guard_plan(const Contract& contract) {
+  if (!contract.guard) return {};
+  const GuardPlan& guard = *contract.guard;
+  std::vector<std::string> plan;
+  const auto watched = watched_clauses(contract);
+  const std::string rarely = fmt::format("with at most one false alarm in {} on average",
+                                         time_text(guard.mean_time_between_false_alarms_ms));
+  if (!watched.empty()) {
+    plan.push_back(fmt::format(
+        "tests {} on live traffic, one request of each sticky key and day, against what was promoted (a "
+        "max_ratio or max_delta against the upper limit of the promoted figure, a max as it stands where that "
+        "is smaller), {}",
+        fmt::join(watched, ", "), rarely));
+  }
+  if (guard.probes.prompts > 0) {
+    plan.push_back(fmt::format(
+        "asks the engine one of {} golden prompts every {} for at most {} tokens a day and compares the "
+        "log-probabilities with those of the promotion; a difference: {}",
+        guard.probes.prompts, time_text(guard.probes.every_ms), guard.probes.budget_tokens,
+        to_string(guard.probes.action)));
+  }
+  plan.push_back(fmt::format("asks the engine every {} what it is; another answer than at the promotion: {}",
+                             time_text(guard.identity.every_ms), to_string(guard.identity.action)));
+  return plan;
+}
+
+namespace detail {
+namespace {
+
+std::optional<Action> read_guard_action(const Cursor& at) {
+  static constexpr std::array<std::string_view, 2> kNames{"notify", "rollback"};
+  const auto index = read_choice(at, kNames);
+  if (!index) return std::nullopt;
+  return *index == 0 ? Action::notify : Action::rollback;
+}
+
+}  // namespace
+
+void parse_guard(Fields& root, Contract& contract) {
+  const auto at = root.find("guard");
+  if (!at) return;
+  contract.guard.emplace();
+  GuardPlan& guard = *contract.guard;
+  guard.position = at->node.position;
+  Fields fields(*at, "guard");
+  const auto interval = [](const Cursor& c) { return read_duration_ms(c, 1'000, kDayMs); };
+  fields.take("mean_time_between_false_alarms", guard.mean_time_between_false_alarms_ms,
+              [](const Cursor& c) { return read_duration_ms(c, 3'600'000); });
+  if (const auto probes = fields.find("probes")) {
+    Fields inner(*probes, "guard.probes");
+    inner.take("every", guard.probes.every_ms, interval);
+    inner.take("prompts", guard.probes.prompts, [](const Cursor& c) { return read_count(c, 0, kMaxProbes); });
+    inner.take("budget_tokens", guard.probes.budget_tokens,
+               [](const Cursor& c) { return read_count(c, 1, 1'000'000'000'000); });
+    inner.take("action", guard.probes.action, read_guard_action);
+    inner.finish();
+  }
+  if (const auto identity = fields.find("identity")) {
+    Fields inner(*identity, "guard.identity");
+    inner.take("every", guard.identity.every_ms, interval);
+    inner.take("action", guard.identity.action, read_guard_action);
+    inner.finish();
+  }
+  fields.finish();
+  if (!contract.canary) {
+    at->refuse("a guard begins when a promotion has succeeded, and without stages.canary none can; add "
+               "stages.canary with its steps");
+  }
+}
+
+void check_duration(const Contract& contract, std::vector<Fault>& faults) {
+  if (!contract.canary || contract.canary->max_duration_ms) return;
+  std::vector<std::string> waiting;
+  for (const Clause& clause : contract.clauses) {
+    if (holds_up_ramp(clause)) waiting.push_back(clause.address());
+  }
+  if (waiting.empty()) return;
+  faults.push_back(
+      {contract.canary->position, "/stages/canary",
+       fmt::format("a step of the canary waits for the proof of {}, which may never come where the truth is near "
+                   "the limit; state max_duration (such as 24h), after which a step ends as inconclusive",
+                   fmt::join(waiting, ", "))});
+}
+
+void warn_guard(const Contract& contract, std::vector<Fault>& warnings) {
+  if (contract.canary && !contract.guard) {
+    warnings.push_back({contract.canary->position, "",
+                        "nothing is watched once a promotion has succeeded; add guard: {} to go on testing the "
+                        "canary's clauses and the engine itself"});
+  }
+  if (!contract.guard) return;
+  const GuardPlan& guard = *contract.guard;
+  if (watched_clauses(contract).empty()) {
+    warnings.push_back({guard.position, "",
+                        "the guard has no clause to test: it goes on with those of the canary on error_rate and "
+                        "on quantiles of latencies"});
+  }
+  const bool unpaid = guard.probes.prompts > 0 &&
+                      guard.probes.budget_tokens < kLeastProbeTokens * probes_of_day(guard.probes);
+  if (unpaid) {
+    warnings.push_back(
+        {guard.position, "",
+         fmt::format("guard.probes.budget_tokens ({}) cannot pay for {} probes a day, one every {}: probes stop "
+                     "for the rest of a day once it is spent",
+                     guard.probes.budget_tokens, probes_of_day(guard.probes), time_text(guard.probes.every_ms))});
+  }
+}
+
+}  // namespace detail
+}  // namespace driftgate::schema
