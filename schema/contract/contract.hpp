@@ -195,11 +195,11 @@ enum class Action : std::uint8_t {
   block
 };
 
-/// The golden probes of a guard: prompts that are put to the engine again and again, since its answers to them
-/// should never change (docs/guard.md).
+/// The golden probes of a guard: prompts that are put to the engine again and again, since its answers to
+/// them should never change (docs/guard.md).
 struct ProbePlan {
-  std::int64_t every_ms = 10'000;  ///< one prompt is asked in this time
-  std::uint32_t prompts = 64;      ///< how many different ones; 0: no probes
+  std::int64_t every_ms = 10'000;           ///< one prompt is asked in this time
+  std::uint32_t prompts = 64;               ///< how many different ones; 0: no probes
   std::uint64_t budget_tokens = 1'000'000;  ///< the most tokens of prompts and answers in a day (UTC)
   Action action = Action::notify;           ///< `notify` or `rollback`
 };

@@ -126,9 +126,10 @@ void parse_rule(const Cursor& at, Contract& contract) {
   const bool of_ramp =
       rule.action == Action::sample || rule.action == Action::freeze || rule.action == Action::step_back;
   if (action && rule.guard && of_ramp) {
-    action->refuse(fmt::format("{} changes a ramp, and the guard has none; allowed there: log, notify, "
-                               "route_slice, fallback, rollback, block",
-                               to_string(rule.action)));
+    action->refuse(
+        fmt::format("{} changes a ramp, and the guard has none; allowed there: log, notify, "
+                    "route_slice, fallback, rollback, block",
+                    to_string(rule.action)));
   }
   contract.escalation.rules.push_back(std::move(rule));
 }

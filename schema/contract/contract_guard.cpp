@@ -29,7 +29,8 @@ bool decided_in_canary(const Clause& clause) {
 /// Whether the ramp waits for a proof of the clause, which may never come if the truth is near its limit.
 bool holds_up_ramp(const Clause& clause) {
   return decided_in_canary(clause) && clause.severity == Severity::hard &&
-         !std::holds_alternative<SignalSubject>(clause.subject) && requirement_of(clause) == Requirement::proof;
+         !std::holds_alternative<SignalSubject>(clause.subject) &&
+         requirement_of(clause) == Requirement::proof;
 }
 
 std::vector<std::string> watched_clauses(const Contract& contract) {
@@ -62,11 +63,11 @@ std::vector<std::string> guard_plan(const Contract& contract) {
   const std::string rarely = fmt::format("with at most one false alarm in {} on average",
                                          time_text(guard.mean_time_between_false_alarms_ms));
   if (!watched.empty()) {
-    plan.push_back(fmt::format(
-        "tests {} on live traffic, one request of each sticky key and day, against what was promoted (a "
-        "max_ratio or max_delta against the upper limit of the promoted figure, a max as it stands where that "
-        "is smaller), {}",
-        fmt::join(watched, ", "), rarely));
+    plan.push_back(
+        fmt::format("tests {} on live traffic, one request of each sticky key and day: a max as it stands, a "
+                    "max_ratio or "
+                    "max_delta against the upper limit of what was promoted; {}",
+                    fmt::join(watched, ", "), rarely));
   }
   if (guard.probes.prompts > 0) {
     plan.push_back(fmt::format(
@@ -119,8 +120,9 @@ void parse_guard(Fields& root, Contract& contract) {
   }
   fields.finish();
   if (!contract.canary) {
-    at->refuse("a guard begins when a promotion has succeeded, and without stages.canary none can; add "
-               "stages.canary with its steps");
+    at->refuse(
+        "a guard begins when a promotion has succeeded, and without stages.canary none can; add "
+        "stages.canary with its steps");
   }
 }
 
@@ -133,32 +135,36 @@ void check_duration(const Contract& contract, std::vector<Fault>& faults) {
   if (waiting.empty()) return;
   faults.push_back(
       {contract.canary->position, "/stages/canary",
-       fmt::format("a step of the canary waits for the proof of {}, which may never come where the truth is near "
-                   "the limit; state max_duration (such as 24h), after which a step ends as inconclusive",
-                   fmt::join(waiting, ", "))});
+       fmt::format(
+           "a step of the canary waits for the proof of {}, which may never come where the truth is near "
+           "the limit; state max_duration (such as 24h), after which a step ends as inconclusive",
+           fmt::join(waiting, ", "))});
 }
 
 void warn_guard(const Contract& contract, std::vector<Fault>& warnings) {
   if (contract.canary && !contract.guard) {
-    warnings.push_back({contract.canary->position, "",
-                        "nothing is watched once a promotion has succeeded; add guard: {} to go on testing the "
-                        "canary's clauses and the engine itself"});
+    warnings.push_back(
+        {contract.canary->position, "",
+         "nothing is watched once a promotion has succeeded; add guard: {} to go on testing the "
+         "canary's clauses and the engine itself"});
   }
   if (!contract.guard) return;
   const GuardPlan& guard = *contract.guard;
   if (watched_clauses(contract).empty()) {
-    warnings.push_back({guard.position, "",
-                        "the guard has no clause to test: it goes on with those of the canary on error_rate and "
-                        "on quantiles of latencies"});
+    warnings.push_back(
+        {guard.position, "",
+         "the guard has no clause to test: it goes on with those of the canary on error_rate and "
+         "on quantiles of latencies"});
   }
   const bool unpaid = guard.probes.prompts > 0 &&
                       guard.probes.budget_tokens < kLeastProbeTokens * probes_of_day(guard.probes);
   if (unpaid) {
     warnings.push_back(
         {guard.position, "",
-         fmt::format("guard.probes.budget_tokens ({}) cannot pay for {} probes a day, one every {}: probes stop "
-                     "for the rest of a day once it is spent",
-                     guard.probes.budget_tokens, probes_of_day(guard.probes), time_text(guard.probes.every_ms))});
+         fmt::format(
+             "guard.probes.budget_tokens ({}) cannot pay for {} probes a day, one every {}: probes stop "
+             "for the rest of a day once it is spent",
+             guard.probes.budget_tokens, probes_of_day(guard.probes), time_text(guard.probes.every_ms))});
   }
 }
 

@@ -282,7 +282,8 @@ Json stages() {
 }
 
 Json guard() {
-  const Json action = one_of({"notify", "rollback"}, "what a difference orders; notify when it is not stated");
+  const Json action =
+      one_of({"notify", "rollback"}, "what a difference orders; notify when it is not stated");
   const Json probes = object({{"every", ref("duration")},
                               {"prompts", count(0, detail::kMaxProbes)},
                               {"budget_tokens", count(1, 1'000'000'000'000)},

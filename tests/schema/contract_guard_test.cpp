@@ -97,22 +97,23 @@ TEST_CASE("a guard without a canary is refused: no promotion could ever arm it")
   CHECK(faults(text).find("without stages.canary none can") != std::string::npos);
 }
 
-TEST_CASE("a canary that could wait for a proof for ever is refused when it is registered, and not when read") {
+TEST_CASE(
+    "a canary that could wait for a proof for ever is refused when it is registered, and not when read") {
   const std::string text = contract_with(kDuration, "");
   const std::string found = faults(text);
   CAPTURE(found);
-  CHECK(found.find("c:27:5: a step of the canary waits for the proof of runtime.errors") != std::string::npos);
+  CHECK(found.find("c:27:5: a step of the canary waits for the proof of runtime.errors") !=
+        std::string::npos);
   CHECK(found.find("state max_duration (such as 24h)") != std::string::npos);
   CHECK(parse_stored_contract(text, "c").contract.has_value());
 }
 
 TEST_CASE("what passes unless it is violated, and what is soft, keeps no step waiting") {
   const std::string text = contract_with(kDuration, "");
-  for (const std::string clause :
-       {"{id: errors, metric: error_rate, max_ratio: 1.5}",
-        "{id: errors, metric: error_rate, max: 0.02, require: no_harm}",
-        "{id: errors, metric: error_rate, max: 0.02, severity: soft}",
-        "{id: errors, metric: error_rate, max: 0.02, stages: [shadow-runtime]}"}) {
+  for (const std::string clause : {"{id: errors, metric: error_rate, max_ratio: 1.5}",
+                                   "{id: errors, metric: error_rate, max: 0.02, require: no_harm}",
+                                   "{id: errors, metric: error_rate, max: 0.02, severity: soft}",
+                                   "{id: errors, metric: error_rate, max: 0.02, stages: [shadow-runtime]}"}) {
     CAPTURE(clause);
     std::string changed = text;
     changed.replace(changed.find(kErrors), kErrors.size(), clause);
@@ -130,7 +131,8 @@ TEST_CASE("lint warns of a guard that can do nothing") {
   CHECK(warnings(with_guard("probes: {budget_tokens: 1000}")).find("cannot pay for 8640 probes a day") !=
         std::string::npos);
   CHECK(warnings(with_guard("probes: {prompts: 0, budget_tokens: 1000}")).empty());
-  std::string text = contract_with(kErrors, "{id: errors, metric: error_rate, max: 0.02, stages: [shadow-runtime]}");
+  std::string text =
+      contract_with(kErrors, "{id: errors, metric: error_rate, max: 0.02, stages: [shadow-runtime]}");
   const std::string ttft = "aggregate: p95, max_ratio: 1.1";
   text.replace(text.find(ttft), ttft.size(), "aggregate: mean, max_ratio: 1.1");
   const std::string rules = "  rules:\n    - {match: \"runtime.errors\", stage: canary, action: rollback}\n";
@@ -156,8 +158,9 @@ TEST_CASE("a rule may be for the guard alone, and then orders nothing that only 
   CHECK_FALSE(contract.escalation.rules.at(0).stage.has_value());
   for (const std::string action : {"sample", "freeze", "step_back"}) {
     CAPTURE(action);
-    CHECK(faults(with_rule("stage: guard, action: " + action)).find("changes a ramp, and the guard has none") !=
-          std::string::npos);
+    CHECK(
+        faults(with_rule("stage: guard, action: " + action)).find("changes a ramp, and the guard has none") !=
+        std::string::npos);
   }
   std::string without = with_rule("stage: guard, action: notify");
   without.replace(without.find(kGuard), kGuard.size(), "");
@@ -196,7 +199,8 @@ TEST_CASE("a diff of contracts tells what a guard loses and gains") {
   CHECK(fewer[0].kind == ChangeKind::looser);
   const auto gone = changes(plain, contract_with(kGuard, ""));
   REQUIRE_FALSE(gone.empty());
-  CHECK(std::ranges::all_of(gone, [](const ContractChange& change) { return change.kind == ChangeKind::removed; }));
+  CHECK(std::ranges::all_of(gone,
+                            [](const ContractChange& change) { return change.kind == ChangeKind::removed; }));
 }
 
 }  // namespace

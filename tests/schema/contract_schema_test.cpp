@@ -78,7 +78,8 @@ TEST_CASE("the JSON Schema and the parser accept differences, bands, calibration
       {"  critical:", "  discover: {depth: 3, action: block}\n  critical:"},
       {"{mean_time_between_false_alarms: 365d}", "{}"},
       {"{mean_time_between_false_alarms: 365d}",
-       "{probes: {every: 2s, prompts: 0, budget_tokens: 100, action: rollback}, identity: {every: 2m, action: "
+       "{probes: {every: 2s, prompts: 0, budget_tokens: 100, action: rollback}, identity: {every: 2m, "
+       "action: "
        "notify}}"},
       {"stage: canary", "stage: guard"}};
   for (const auto& [from, to] : cases) {
@@ -118,7 +119,8 @@ TEST_CASE("the JSON Schema refuses what the parser refuses") {
       {"metric: logit_span, aggregate: p99, max: 0.75", "tensor: logits"},
       {"metric: logit_span, aggregate: p99, max: 0.75", "tensor: logits, equal: false"},
       {"metric: logit_span, aggregate: p99, max: 0.75", "tensor: hidden, equal: true"},
-      {"metric: logit_span, aggregate: p99, max: 0.75", "tensor: logits, metric: tv, aggregate: mean, equal: true"},
+      {"metric: logit_span, aggregate: p99, max: 0.75",
+       "tensor: logits, metric: tv, aggregate: mean, equal: true"},
       {"max_ratio: 1.1", "max_ratio: 0.5"},
       {"margin: 0.03", "margin: 1"},
       {"30s", "30 seconds"},

@@ -107,3 +107,21 @@ TEST_CASE("an observability clause that cannot be seen freezes and never rolls b
   blind.verdict = schema::Verdict::error;
   CHECK(escalate({}, Stage::canary, {blind}).action == Action::freeze);
 }
+
+TEST_CASE("in the guard rules match that name it or no stage, and what changes a ramp is a notice") {
+  schema::Escalation policy;
+  policy.rules = {rule("runtime.errors", Action::log)};
+  policy.rules[0].stage = Stage::canary;
+  CHECK(escalate_in_guard(policy, {violated("runtime.errors")}).action == Action::rollback);
+  policy.rules[0].stage.reset();
+  CHECK(escalate_in_guard(policy, {violated("runtime.errors")}).action == Action::log);
+  policy.rules[0].guard = true;
+  CHECK(escalate_in_guard(policy, {violated("runtime.errors")}).action == Action::log);
+  CHECK(escalate(policy, Stage::canary, {violated("runtime.errors")}).action == Action::rollback);
+  policy.rules[0].guard = false;
+  for (const Action action : {Action::sample, Action::freeze, Action::step_back}) {
+    policy.rules[0].action = action;
+    CHECK(escalate_in_guard(policy, {violated("runtime.errors")}).action == Action::notify);
+  }
+  CHECK(escalate_in_guard({}, {violated("runtime.ttft", schema::Severity::soft)}).action == Action::notify);
+}

@@ -261,7 +261,8 @@ TEST_CASE("a contract of other kernels is a warning, and what only traffic decid
       "inf: {ref: tinylm-int8}}\n"
       "numerical:\n  - {id: tv, metric: tv, aggregate: sequence_mean, max: 0.5}\n"
       "runtime:\n  - {id: errors, metric: error_rate, max: 0.02}\n"
-      "stages:\n  canary: {steps: [{share: 0.1}, {share: 1.0}], soak: 1s, bake: 1s, min_keys: 20, max_duration: 1h}\n");
+      "stages:\n  canary: {steps: [{share: 0.1}, {share: 1.0}], soak: 1s, bake: 1s, min_keys: 20, "
+      "max_duration: 1h}\n");
   const Ran ran = run_captured({"drift", kTrain, kInf, "--contract", contract});
   CAPTURE(ran.err);
   CHECK(ran.exit_code == 0);
