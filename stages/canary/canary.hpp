@@ -10,6 +10,7 @@
 #include "schema/contract/contract.hpp"
 #include "schema/error.hpp"
 #include "schema/verdict.hpp"
+#include "stages/canary/promoted.hpp"
 #include "stages/escalation.hpp"
 #include "stages/shadow_runtime.hpp"
 #include "stages/statistics/failure_history.hpp"
@@ -164,6 +165,10 @@ class CanaryState {
   /// Evaluates all clauses. Not const, since a decision changes the state: orders begin and end, and tests
   /// begin afresh after an order.
   [[nodiscard]] CanaryDecision decide(const CanaryContext& context);
+
+  /// What was seen of the candidate, for the guard after its promotion. What the fallback kernel serves is
+  /// left out.
+  [[nodiscard]] Promoted promoted() const;
 
   /// The share of a step (of the last one for the bake) in basis points, reduced where the holdback demands
   /// it.

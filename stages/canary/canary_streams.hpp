@@ -185,6 +185,8 @@ class LatencyStream {
   void rearm();                                  ///< as in RateStream
   void restart();                                ///< as in RateStream
   [[nodiscard]] std::uint64_t evidence() const;  ///< the number of latencies of both arms
+  /// The upper limit of the candidate's quantile or mean in ms, by stratum; infinite where nothing was seen.
+  [[nodiscard]] std::map<std::uint32_t, double> candidate_upper() const;
   /// The worst verdict of all strata.
   [[nodiscard]] schema::ClauseVerdict verdict(std::uint64_t seed) const;
   [[nodiscard]] bool clean() const;  ///< not violated, and the estimate is within the limit
