@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "stages/guard/e_detector.hpp"
 #include "stages/statistics/betting_martingale.hpp"
 #include "stages/statistics/block_process.hpp"
 #include "stages/statistics/dispersion_process.hpp"
@@ -221,6 +222,24 @@ void orders(Random& random) {
   }
 }
 
+void detectors(Random& random) {
+  for (int i = 0; i < 20; ++i) {
+    const double limit = 0.005 + 0.2 * random.uniform();
+    const bool events = i % 2 == 0;
+    stages::EDetector detector(limit, events ? stages::event_bets(limit) : stages::share_bets());
+    json values = json::array();
+    for (int t = 0; t < 150; ++t) {
+      const double u = random.uniform();
+      const double value = events ? (u < 1.5 * limit ? 1 : 0) : std::min(1.0, 4 * limit * u * u);
+      const double start = random.uniform();
+      detector.observe(value, start, t);
+      values.push_back({value, start});
+    }
+    print("e_detector", {{"limit", limit}, {"events", events}, {"values", values}},
+          {{"sum", detector.sum()}, {"largest", detector.largest()}});
+  }
+}
+
 }  // namespace
 
 void print_cases() {
@@ -233,6 +252,7 @@ void print_cases() {
   orders(random);
   blocks(random);
   dispersion(random);
+  detectors(random);
 }
 
 }  // namespace driftgate::simulation

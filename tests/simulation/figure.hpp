@@ -62,5 +62,8 @@ void fixed_shares(const Effort& effort, Figures& out);
 void paired_tasks(const Effort& effort, Figures& out);
 void many_tests(const Effort& effort, Figures& out);
 void slices_against_rest(const Effort& effort, Figures& out);
+void guard_run_lengths(const Effort& effort, Figures& out);
+void guard_delays(const Effort& effort, Figures& out);
+void golden_probes(const Effort& effort, Figures& out);
 
 }  // namespace driftgate::simulation

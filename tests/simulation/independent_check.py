@@ -267,6 +267,33 @@ def dispersion(case):
     return {"e": total}
 
 
+def e_detector(case):
+    """Sum and largest of the products of factors over all starts, for each bet, and their means over the bets."""
+    p, bets = case["limit"], []
+    if case["events"]:
+        rise, weight = 1.25, 1.0
+        while rise * p < 1:
+            bets.append((min((rise - 1) * p / (1 - p), 0.99), weight))
+            rise, weight = rise * math.sqrt(2), weight * 0.7
+    else:
+        bets = [(0.95 / 2 ** k, 1.0) for k in range(9)]
+    whole = sum(weight for _, weight in bets)
+    total = largest = 0.0
+    for stake, weight in bets:
+        products, sums = [], 0.0
+        for value, start in case["values"]:
+            products = [(product * (1 + stake * (value / p - 1)), begun) for product, begun in products + [(1.0, start)]]
+        sums = math.fsum(product * begun for product, begun in products)
+        total += weight / whole * sums
+        # The largest over the starts that were never behind a later one: a process that lost begins anew.
+        most = 0.0
+        for value, _ in case["values"]:
+            most = max(most, 1.0) * (1 + stake * (value / p - 1))
+        assert abs(most - max(product for product, _ in products)) <= 1e-9 * most
+        largest += weight / whole * most
+    return {"sum": total, "largest": largest}
+
+
 def binomial_cdf(k, n, p):
     return 1.0 if k >= n else 0.0 if k < 0 else 1 - beta_cdf(p, k + 1, n - k)
 
@@ -301,7 +328,7 @@ METHODS = {"betting_mean": betting_mean, "betting_once": betting_mean,
            "paired": paired, "label": label, "failure_rate": failure_rate, "split_guard": split_guard,
            "betting_martingale": betting_martingale, "log_mean": log_mean, "order_statistics": order_statistics,
            "holm": lambda c: holm(c["p"], c["alpha"], True), "e_holm": lambda c: holm(c["e"], c["alpha"], False),
-           "e_bh": e_bh, "blocks": blocks, "dispersion": dispersion}
+           "e_bh": e_bh, "blocks": blocks, "dispersion": dispersion, "e_detector": e_detector}
 
 
 def agrees(mine, theirs):

@@ -35,7 +35,10 @@ constexpr Experiment kExperiments[] = {{"harm", harm_against_incumbent},
                                        {"shares", fixed_shares},
                                        {"paired", paired_tasks},
                                        {"many", many_tests},
-                                       {"slices", slices_against_rest}};
+                                       {"slices", slices_against_rest},
+                                       {"guard", guard_run_lengths},
+                                       {"guard-delays", guard_delays},
+                                       {"probes", golden_probes}};
 
 int usage() {
   std::fprintf(
