@@ -28,6 +28,12 @@ bool wants(const Subscriber& subscriber, std::string_view type) {
   });
 }
 
+/// Whether the entry says that webhooks are told.
+bool is_told(const schema::EntryDraft& entry) {
+  const auto found = entry.body.find("notify");
+  return found != entry.body.end() && found->second.boolean() != nullptr && *found->second.boolean();
+}
+
 }  // namespace
 
 std::optional<std::string> event_type(const schema::EntryDraft& entry) {
@@ -42,12 +48,10 @@ std::optional<std::string> event_type(const schema::EntryDraft& entry) {
       return "model.held";
     case schema::EvidenceKind::block_set:
       return "version.blocked";
-    case schema::EvidenceKind::escalation_decided: {
-      const auto found = entry.body.find("notify");
-      const bool told =
-          found != entry.body.end() && found->second.boolean() != nullptr && *found->second.boolean();
-      return told ? std::optional<std::string>("escalation.notify") : std::nullopt;
-    }
+    case schema::EvidenceKind::escalation_decided:
+      return is_told(entry) ? std::optional<std::string>("escalation.notify") : std::nullopt;
+    case schema::EvidenceKind::guard_alarmed:
+      return is_told(entry) ? std::optional<std::string>("guard.alarm") : std::nullopt;
     default:
       return std::nullopt;
   }
@@ -57,7 +61,8 @@ const std::vector<std::string>& event_types() {
   static const std::vector<std::string> kTypes = [] {
     std::vector<std::string> types;
     for (const auto state : kToldStates) types.push_back(fmt::format("promotion.{}", state));
-    for (const char* type : {"model.held", "version.blocked", "escalation.notify"}) types.emplace_back(type);
+    for (const char* type : {"model.held", "version.blocked", "escalation.notify", "guard.alarm"})
+      types.emplace_back(type);
     types.emplace_back(kTestEvent);
     return types;
   }();

@@ -168,6 +168,30 @@ constexpr EntryField kBreaker[] = {
     {"failures", T::integer, kOptional, "in a row, when it opened"},
     {"first_failure_us", T::integer, kOptional, "when the first of them was seen, by that clock"},
     {"open_ms", T::integer, kOptional, "for how long it was open, when it closed"}};
+constexpr EntryField kGuardArmed[] = {
+    {"guard", T::text, true, "id"},
+    {"what", T::text, true, "traffic, probes or identity: what is watched from now on"},
+    {"promotion", T::text, true, "that armed the guard"},
+    {"version", T::text, true, "that is watched"},
+    {"reason", T::text, true, "what it is held against"},
+    {"figures", T::structure, true, "that it is held against"}};
+constexpr EntryField kGuardAlarmed[] = {{"guard", T::text, true, "id"},
+                                        {"what", T::text, true, "traffic, probes or identity"},
+                                        {"state", T::text, true, "raised or cleared"},
+                                        {"reason", T::text, true, "what was seen"},
+                                        {"figures", T::structure, true, "that it follows from"},
+                                        {"clause", T::text, kOptional, "whose limit was exceeded"},
+                                        {"slice", T::text, kOptional, "where"},
+                                        {"ordered", T::text, kOptional, "action that the contract orders"},
+                                        {"rule", T::any, kOptional, "of the policy"},
+                                        {"notify", T::boolean, kOptional, "whether webhooks are told"}};
+constexpr EntryField kGuardDecided[] = {
+    {"guard", T::text, true, "id"},
+    {"action", T::text, true, "rollback, fallback, route_slice, hold or give_back: what was done"},
+    {"ordered", T::text, true, "what was ordered, or empty"},
+    {"reason", T::text, true, "why"},
+    {"tried", T::list, true, "{action, possible, reason}, in the order in which they were looked at"}};
+constexpr EntryField kGuardEnded[] = {{"guard", T::text, true, "id"}, {"reason", T::text, true, "why"}};
 
 const EntryKindSpec kSpecs[] = {
     {K::contract_registered, "a contract was registered", kRegistered},
@@ -201,6 +225,10 @@ const EntryKindSpec kSpecs[] = {
     {K::schedule_deleted, "a schedule was deleted", kScheduleDeleted},
     {K::router_replaced, "a router ended or hung and another took its place", kRouterReplaced},
     {K::breaker_changed, "an engine stopped answering, or answers again", kBreaker},
+    {K::guard_armed, "a guard began to watch a promoted version, or one more thing about it", kGuardArmed},
+    {K::guard_alarmed, "a guard raised an alarm, or one cleared", kGuardAlarmed},
+    {K::guard_decided, "what was done about an alarm", kGuardDecided},
+    {K::guard_ended, "a guard ended", kGuardEnded},
 };
 static_assert(std::size(kSpecs) == kEvidenceKinds);
 

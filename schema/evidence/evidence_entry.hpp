@@ -45,9 +45,13 @@ enum class EvidenceKind : std::uint8_t {
   schedule_deleted,
   router_replaced,
   breaker_changed,
+  guard_armed,
+  guard_alarmed,
+  guard_decided,
+  guard_ended,
 };
 
-inline constexpr std::size_t kEvidenceKinds = 31;
+inline constexpr std::size_t kEvidenceKinds = 35;
 
 [[nodiscard]] std::string_view to_string(EvidenceKind kind);
 /// The kind of this name. Error: `invalid_argument` for an unknown name.

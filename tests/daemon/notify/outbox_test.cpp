@@ -45,7 +45,8 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE(
-    "people are told of ends, of what waits for them, of holds, blocks and ordered notices, of no more") {
+    "people are told of ends, of what waits for them, of holds, blocks, alarms and ordered notices, of no "
+    "more") {
   CHECK(event_type(state_entry("running", "rejected")) == "promotion.rejected");
   CHECK(event_type(state_entry("running", "awaiting_approval")) == "promotion.awaiting_approval");
   CHECK(event_type(state_entry("finalizing", "succeeded")) == "promotion.succeeded");
@@ -61,6 +62,10 @@ TEST_CASE(
   CHECK_FALSE(event_type(entry));
   entry.body["notify"] = true;
   CHECK(event_type(entry) == "escalation.notify");
+  entry.kind = schema::EvidenceKind::guard_alarmed;
+  CHECK(event_type(entry) == "guard.alarm");
+  entry.body["notify"] = false;
+  CHECK_FALSE(event_type(entry));
   entry.kind = schema::EvidenceKind::route_desired;
   CHECK_FALSE(event_type(entry));
 }

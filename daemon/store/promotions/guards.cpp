@@ -1,0 +1,132 @@
+#include "daemon/store/promotions/guards.hpp"
+
+#include <fmt/format.h>
+
+#include "daemon/store/outcome.hpp"
+#include "daemon/store/sqlite/rows.hpp"
+
+namespace driftgate::store {
+
+namespace {
+
+constexpr std::size_t kKeyBytes = 8;
+
+constexpr Sql kInsert{"insert guard",
+                      "INSERT INTO guards(id, model, promotion, version, contract, armed_us, ended_us, "
+                      "reason, traffic, probes, "
+                      "identity, orders, alarms, evidence_seq) VALUES(?1, ?2, ?3, ?4, ?5, ?6, NULL, '', ?7, "
+                      "?8, ?9, ?10, ?11, ?12)"};
+constexpr Sql kUpdate{"update guard",
+                      "UPDATE guards SET traffic = ?2, probes = ?3, identity = ?4, orders = ?5, alarms = ?6, "
+                      "evidence_seq = ?7 WHERE id = ?1 AND ended_us IS NULL"};
+constexpr Sql kEnd{
+    "end guard",
+    "UPDATE guards SET reason = ?2, ended_us = ?3, evidence_seq = ?4 WHERE id = ?1 AND ended_us IS "
+    "NULL"};
+constexpr Sql kArmed{"find armed guard",
+                     "SELECT id, model, promotion, version, contract, armed_us, ended_us, reason, traffic, "
+                     "probes, identity, orders, "
+                     "alarms, evidence_seq FROM guards WHERE model = ?1 AND ended_us IS NULL"};
+constexpr Sql kNewest{"find newest guard",
+                      "SELECT id, model, promotion, version, contract, armed_us, ended_us, reason, traffic, "
+                      "probes, identity, orders, "
+                      "alarms, evidence_seq FROM guards WHERE model = ?1 ORDER BY ordinal DESC LIMIT 1"};
+constexpr Sql kOfVersion{"find guard of version",
+                         "SELECT id, model, promotion, version, contract, armed_us, ended_us, reason, "
+                         "traffic, probes, identity, orders, "
+                         "alarms, evidence_seq FROM guards WHERE version = ?1 ORDER BY ordinal DESC LIMIT 1"};
+constexpr Sql kAllArmed{"list armed guards",
+                        "SELECT id, model, promotion, version, contract, armed_us, ended_us, reason, "
+                        "traffic, probes, identity, orders, "
+                        "alarms, evidence_seq FROM guards WHERE ended_us IS NULL ORDER BY ordinal"};
+constexpr Sql kAddKeys{
+    "add guard keys",
+    "INSERT INTO guard_keys(guard, day, part, keys) VALUES(?1, ?2, "
+    "(SELECT coalesce(max(part), 0) + 1 FROM guard_keys WHERE guard = ?1 AND day = ?2), ?3)"};
+constexpr Sql kForgetKeys{"forget guard keys", "DELETE FROM guard_keys WHERE guard = ?1 AND day < ?2"};
+constexpr Sql kForgetAllKeys{"forget all guard keys", "DELETE FROM guard_keys WHERE guard = ?1"};
+constexpr Sql kKeys{"guard keys", "SELECT keys FROM guard_keys WHERE guard = ?1 AND day = ?2 ORDER BY part"};
+
+std::string ended_text(std::string_view id) {
+  return fmt::format("guard {} has ended", id);
+}
+
+std::string bytes_of(std::span<const std::uint64_t> keys) {
+  std::string bytes;
+  bytes.reserve(keys.size() * kKeyBytes);
+  for (const std::uint64_t key : keys) {
+    for (std::size_t i = 0; i < kKeyBytes; ++i) bytes += static_cast<char>((key >> (8 * i)) & 0xFFU);
+  }
+  return bytes;
+}
+
+void read_keys(std::string_view bytes, std::vector<std::uint64_t>& keys) {
+  for (; bytes.size() >= kKeyBytes; bytes.remove_prefix(kKeyBytes)) {
+    std::uint64_t key = 0;
+    for (std::size_t i = 0; i < kKeyBytes; ++i)
+      key |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+    keys.push_back(key);
+  }
+}
+
+}  // namespace
+
+Result<void> insert_guard(Tx& tx, const GuardRow& guard) {
+  return explain(tx.run(kInsert, {guard.id, guard.model, guard.promotion, guard.version, guard.contract,
+                                  guard.armed_us, Blob{guard.traffic}, Blob{guard.probes},
+                                  Blob{guard.identity}, guard.orders, guard.alarms, guard.evidence_seq}),
+                 fmt::format("the guard of promotion {} cannot be stored", guard.promotion));
+}
+
+Result<void> update_guard(Tx& tx, const GuardRow& guard) {
+  return must_change(tx.run(kUpdate, {guard.id, Blob{guard.traffic}, Blob{guard.probes}, Blob{guard.identity},
+                                      guard.orders, guard.alarms, guard.evidence_seq}),
+                     ErrorCode::conflict, ended_text(guard.id));
+}
+
+Result<void> end_guard(Tx& tx, std::string_view id, std::string_view reason, std::int64_t now_us,
+                       std::int64_t evidence_seq) {
+  TRY(tx.run(kForgetAllKeys, {id}));
+  return must_change(tx.run(kEnd, {id, reason, now_us, evidence_seq}), ErrorCode::conflict, ended_text(id));
+}
+
+Result<std::optional<GuardRow>> find_armed_guard(Reader& reader, std::string_view model) {
+  return find_row<GuardRow>(reader, kArmed, {model});
+}
+
+Result<std::optional<GuardRow>> find_newest_guard(Reader& reader, std::string_view model) {
+  return find_row<GuardRow>(reader, kNewest, {model});
+}
+
+Result<std::optional<GuardRow>> find_guard_of_version(Reader& reader, std::string_view version) {
+  return find_row<GuardRow>(reader, kOfVersion, {version});
+}
+
+Result<std::vector<GuardRow>> list_armed_guards(Reader& reader) {
+  return list_rows<GuardRow>(reader, kAllArmed, {});
+}
+
+Result<void> add_guard_keys(Tx& tx, std::string_view guard, std::int64_t day,
+                            std::span<const std::uint64_t> keys) {
+  if (keys.empty()) return {};
+  TRY(tx.run(kForgetKeys, {guard, day}));
+  const std::string bytes = bytes_of(keys);
+  return explain(tx.run(kAddKeys, {guard, day, Blob{bytes}}),
+                 fmt::format("the keys of guard {} cannot be stored", guard));
+}
+
+Result<std::vector<std::uint64_t>> guard_keys(Reader& reader, std::string_view guard, std::int64_t day) {
+  std::vector<std::uint64_t> keys;
+  bool damaged = false;
+  TRY(reader.each(kKeys, {guard, day}, [&](const Row& row) {
+    const std::string_view bytes = row.bytes(0);
+    damaged = damaged || bytes.size() % kKeyBytes != 0;
+    read_keys(bytes, keys);
+    return true;
+  }));
+  if (damaged)
+    return schema::fail(ErrorCode::corrupt, fmt::format("the stored keys of guard {} are damaged", guard));
+  return keys;
+}
+
+}  // namespace driftgate::store
