@@ -26,11 +26,11 @@ Enum named(const std::array<std::string_view, 4>& names, std::string_view name) 
 }  // namespace
 
 schema::Result<net::HttpClient> engine_http(const std::string& base_url, const net::OutgoingPolicy& policy,
-                                            bool keep_alive) {
+                                            bool keep_alive, std::chrono::milliseconds timeout) {
   auto url = TRY(net::parse_url(base_url));
   TRY(net::check_outgoing(url, policy));
   net::ClientOptions options;
-  options.total_timeout = kEngineTimeout;
+  options.total_timeout = timeout;
   options.keep_alive = keep_alive;
   return net::HttpClient(url, net::with_policy(options, url, policy));
 }

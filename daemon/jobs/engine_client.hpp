@@ -17,9 +17,10 @@ namespace driftgate::jobs {
 
 inline constexpr std::chrono::milliseconds kEngineTimeout{10'000};  ///< one exchange with an engine
 
-/// A client for an engine's base URL, with the outgoing policy applied.
+/// A client for an engine's base URL, with the outgoing policy applied. `timeout` is that of one exchange.
 [[nodiscard]] schema::Result<net::HttpClient> engine_http(const std::string& base_url,
-                                                          const net::OutgoingPolicy& policy, bool keep_alive);
+                                                          const net::OutgoingPolicy& policy, bool keep_alive,
+                                                          std::chrono::milliseconds timeout = kEngineTimeout);
 [[nodiscard]] net::ClientRequest engine_get(const net::HttpClient& client, std::string_view path);
 [[nodiscard]] net::ClientRequest engine_post(const net::HttpClient& client, std::string_view path,
                                              const nlohmann::json& body);
