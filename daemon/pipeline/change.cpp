@@ -57,6 +57,29 @@ schema::Result<void> put_row(store::Tx& tx, Entries& entries, const Facts& facts
   return store::update_promotion(tx, row);
 }
 
+/// The model's guard ends: another version serves from now on.
+schema::Result<void> end_armed_guard(store::Tx& tx, Entries& entries, const Facts& facts,
+                                     const Change& change) {
+  const auto& model = facts.live.row.model;
+  const auto guard = TRY(store::find_armed_guard(tx, model));
+  if (!guard) return {};
+  const auto reason = change.row ? change.row->reason : std::string("another version serves");
+  schema::EntryDraft entry{.time_us = facts.now_us,
+                           .kind = EvidenceKind::guard_ended,
+                           .actor = kDaemonActor,
+                           .body = {{"guard", guard->id}, {"reason", reason}}};
+  entry.subject.model = model;
+  entry.subject.contract = guard->contract;
+  const auto seq = TRY(entries.add(tx, entry));
+  return store::end_guard(tx, guard->id, reason, facts.now_us, seq);
+}
+
+schema::Result<void> put_guard(store::Tx& tx, Entries& entries, Change::Guard& guard) {
+  const auto seq = TRY(entries.add(tx, guard.armed));
+  guard.row.evidence_seq = seq;
+  return store::insert_guard(tx, guard.row);
+}
+
 schema::Result<void> put_decisions(store::Tx& tx, Entries& entries, const Facts& facts,
                                    const Change& change) {
   for (const auto& work : change.rows) TRY(work(tx, entries));
@@ -70,7 +93,7 @@ schema::Result<void> put_decisions(store::Tx& tx, Entries& entries, const Facts&
 
 bool Change::is_empty() const {
   return rows.empty() && orders.empty() && !verdicts && entries.empty() && !block && !run && !next &&
-         !route && !incumbent && !hold && !row;
+         !route && !incumbent && !guard && !hold && !row;
 }
 
 schema::EntryDraft draft(const Facts& facts, EvidenceKind kind, std::string_view actor,
@@ -112,6 +135,8 @@ schema::Result<void> write_change(store::Tx& tx, Entries& entries, const Facts& 
   }
   if (change.incumbent)
     TRY(store::set_incumbent(tx, model, facts.model->epoch, *change.incumbent, facts.now_us));
+  if (change.incumbent) TRY(end_armed_guard(tx, entries, facts, change));
+  if (change.guard) TRY(put_guard(tx, entries, *change.guard));
   if (change.hold) TRY(put_hold(tx, entries, facts, change));
   if (change.row) TRY(put_row(tx, entries, facts, change));
   if (change.incumbent && !change.hold) TRY(store::set_model_evidence(tx, model, entries.last()));

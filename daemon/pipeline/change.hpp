@@ -7,6 +7,7 @@
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/effects.hpp"
 #include "daemon/pipeline/state.hpp"
+#include "daemon/store/promotions/guards.hpp"
 #include "schema/evidence/evidence_entry.hpp"
 #include "stages/escalation.hpp"
 
@@ -26,6 +27,10 @@ struct Change {
     std::string id;
     stages::EscalationDecision order;
   };
+  struct Guard {
+    store::GuardRow row;
+    schema::EntryDraft armed;  ///< its entry
+  };
 
   std::string name{};   ///< of the transaction
   std::string actor{};  ///< of its state and hold entries; "" = the daemon
@@ -40,7 +45,8 @@ struct Change {
   std::optional<std::string> canary{};        ///< the memory of the canary's tests, written with the run
   std::optional<store::StageRunRow> next{};   ///< the run that begins
   std::optional<Route> route{};               ///< desired from now on; applied after the COMMIT
-  std::optional<std::string> incumbent{};     ///< version id
+  std::optional<std::string> incumbent{};     ///< version id; ends the model's guard
+  std::optional<Guard> guard{};               ///< of the incumbent, after the one before has ended
   std::optional<std::string> hold{};          ///< set on the model, for this reason
   std::optional<store::PromotionRow> row{};
   bool state_entry = true;  ///< false: `row` is no change of state, its entry is the last one before it

@@ -8,12 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/jobs/golden.hpp"
 #include "daemon/jobs/job.hpp"
 #include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/change.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/effects.hpp"
+#include "daemon/pipeline/guard/live_guard.hpp"
 #include "daemon/pipeline/requests/checked_request.hpp"
 #include "daemon/pipeline/state.hpp"
 #include "daemon/route/control/driver.hpp"
@@ -45,6 +47,15 @@ struct World {
   std::function<void(std::function<void()> work, std::function<void()> then)> offload;
   /// Whether the engine at a base URL is healthy now; blocks for about a second at most.
   std::function<schema::Result<void>(const std::string& base_url)> health;
+  /// As `offload`, for looks at engines: an engine that hangs holds up no evaluation.
+  std::function<void(std::function<void()> work, std::function<void()> then)> look;
+  /// The answer of the engine's model to a golden prompt; blocks for kGoldenTimeout at most.
+  std::function<schema::Result<jobs::GoldenAnswer>(const std::string& base_url, const std::string& model,
+                                                   const std::string& prompt)>
+      probe;
+  /// What the engine tells of itself; blocks for a few times kGoldenTimeout at most.
+  std::function<schema::Result<stages::Identity>(const std::string& base_url, const std::string& model)>
+      identify;
   notify::Outbox outbox;  ///< webhooks that are notified of committed entries
 };
 
@@ -99,6 +110,8 @@ class Context {
   std::map<std::string, ModelState, std::less<>> models;
   std::map<std::string, std::unique_ptr<Live>, std::less<>> promotions;
   std::map<std::string, EngineOutage, std::less<>> outages;  ///< by the engine's base URL
+  std::map<std::string, std::unique_ptr<LiveGuard>, std::less<>> guards;  ///< armed ones, by model
+  std::map<std::string, std::int64_t, std::less<>> guards_to_read;  ///< could not be read; when to try again
   std::deque<Effect> effects;
   std::vector<schedule::Blackout> blackouts;
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "daemon/pipeline/entry_bodies.hpp"
+#include "daemon/pipeline/guard/guards.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/routes.hpp"
@@ -126,6 +127,8 @@ std::int64_t Coordinator::tick() {
     tick_promotion(id);
     settle();
   }
+  tick_guards(context_);
+  settle();
   schedules_.fire_due();
   settle();
   const auto next = std::min({next_heartbeat_us_, next_telemetry_us_, next_breakers_us_});
@@ -219,6 +222,14 @@ schema::Result<void> Coordinator::rollback(const std::string& actor, const std::
   return schema::fail(
       schema::ErrorCode::unavailable,
       "the rollback is recorded, but the data plane could not be read back yet; it is being retried");
+}
+
+std::uint64_t Coordinator::guards_alarming() const {
+  return static_cast<std::uint64_t>(std::ranges::count_if(context_.guards, [](const auto& item) {
+    const LiveGuard& guard = *item.second;
+    const bool identity = guard.identity.watch && guard.identity.watch->told();
+    return guard.tests.alarming() || guard.probes.alarming || identity || guard.orders.pending;
+  }));
 }
 
 bool Coordinator::routes_agree() const {

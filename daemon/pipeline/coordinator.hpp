@@ -22,6 +22,7 @@ class Coordinator {
   explicit Coordinator(World world) : context_(std::move(world)) {}
 
   [[nodiscard]] Context& context() { return context_; }
+  [[nodiscard]] const Context& context() const { return context_; }
   /// Takes the models' locks with epoch + 1, makes route and data plane agree, continues what was running.
   schema::Result<void> start();
   /// Timers, telemetry, heartbeat. Returns in how many µs it wants to be called again.
@@ -36,6 +37,8 @@ class Coordinator {
   [[nodiscard]] std::int64_t telemetry_age_ms() const;
   [[nodiscard]] bool routes_agree() const;
   [[nodiscard]] std::size_t windows_seen() const { return windows_seen_; }
+  /// Armed guards that alarm now, or whose order waits.
+  [[nodiscard]] std::uint64_t guards_alarming() const;
 
  private:
   // start.cpp

@@ -1,4 +1,5 @@
 #include "daemon/pipeline/coordinator.hpp"
+#include "daemon/pipeline/guard/guards.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/machine/lifecycle.hpp"
 #include "daemon/pipeline/people/people.hpp"
@@ -44,7 +45,11 @@ void Coordinator::carry_out(const Effect& effect) {
               [&](const Evaluate& it) { evaluate(it); }, [&](const UseEvaluation& it) { use_evaluation(it); },
               [&](const DecideCanary& it) { decide_canary(it.promotion); },
               [&](const End& it) { forget_ended(it.promotion); },
-              [&](const StartNext& it) { start_next(context_, it.model); }},
+              [&](const StartNext& it) { start_next(context_, it.model); },
+              [&](const LoadGuard& it) { load_guard(context_, it.model); },
+              [&](const UseGuardLook& it) { use_guard_look(context_, it); },
+              [&](const ActOnGuard& it) { act_on_guard(context_, it.model); },
+              [&](const UseGuardFacts& it) { use_guard_facts(context_, it); }},
       effect);
 }
 
@@ -61,7 +66,9 @@ void Coordinator::route_agreed(Live& live) {
   } else if (live.row.state == PromotionState::finalizing) {
     const auto waived = people::waived_clauses(context_, live);
     if (!waived) return context_.schedule_retry(live, waived.error());
-    (void)context_.commit_or_retry(live, machine::complete_success(context_.facts(live), *waived));
+    auto change = machine::complete_success(context_.facts(live), *waived);
+    arm_guard(context_, live, change);
+    (void)context_.commit_or_retry(live, std::move(change));
   } else if (live.progress.phase == "applying" || live.progress.phase == "stopping") {
     route_of_stage_applied(live);
   }

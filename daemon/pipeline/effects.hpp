@@ -61,7 +61,30 @@ struct StartNext {
   std::string model;
 };
 
+/// The model's guard is read from the store, or forgotten where it has none.
+struct LoadGuard {
+  std::string model;
+};
+struct GuardLook;
+/// A look at the engine of a guarded version has come back.
+struct UseGuardLook {
+  std::string model, guard;
+  std::shared_ptr<const GuardLook> look;
+};
+/// What the model's guard has ordered is to be carried out.
+struct ActOnGuard {
+  std::string model;
+};
+namespace machine {
+struct GuardFacts;
+}
+/// What an order needs was looked at.
+struct UseGuardFacts {
+  std::string model, guard;
+  std::shared_ptr<const machine::GuardFacts> facts;
+};
+
 using Effect = std::variant<ApplyRoute, EnterStage, StartJob, ForgetJobs, DropSpool, Evaluate, UseEvaluation,
-                            DecideCanary, End, StartNext>;
+                            DecideCanary, End, StartNext, LoadGuard, UseGuardLook, ActOnGuard, UseGuardFacts>;
 
 }  // namespace driftgate::pipeline

@@ -82,6 +82,7 @@ class PipelineImpl final : public Pipeline {
       post([this, done = std::move(done)] { coordinator_.job_done(done); });
     });
     if (threaded_) helper_.run([] { return kIdleUs; });
+    if (threaded_) looker_.run([] { return kIdleUs; });
     auto started = coordinator_.start();
     if (started && threaded_) loop_.run([this] { return coordinator_.tick(); });
     return started;
@@ -92,6 +93,7 @@ class PipelineImpl final : public Pipeline {
     runner_.on_done({});
     loop_.stop();
     helper_.stop();
+    looker_.stop();
   }
 
   void router_replaced(route::RouterLoss loss, std::function<void()> recorded) override {
@@ -255,6 +257,17 @@ class PipelineImpl final : public Pipeline {
         parts.health ? std::move(parts.health) : [policy = settings_.outgoing](const std::string& base_url) {
           return check_health(base_url, policy);
         };
+    auto probe = parts.probe
+                     ? std::move(parts.probe)
+                     : [policy = settings_.outgoing](const std::string& base_url, const std::string& model,
+                                                     const std::string& prompt) {
+                         return jobs::ask_golden(base_url, model, prompt, policy);
+                       };
+    auto identify = parts.identify ? std::move(parts.identify)
+                                   : [policy = settings_.outgoing](const std::string& base_url,
+                                                                   const std::string& model) {
+                                       return jobs::read_identity(base_url, model, policy);
+                                     };
     return World{
         .settings = std::move(parts.settings),
         .store = store_,
@@ -274,18 +287,23 @@ class PipelineImpl final : public Pipeline {
                         const PromotionRequest& request) { return check_decidable(actor, request); },
         .verify = [this](const store::EngineRow& engine) { return registry_.verify_checkpoint(engine); },
         .offload = [this](std::function<void()> work,
-                          std::function<void()> then) { offload(std::move(work), std::move(then)); },
+                          std::function<void()> then) { offload(helper_, std::move(work), std::move(then)); },
         .health = std::move(health),
+        .look = [this](std::function<void()> work,
+                       std::function<void()> then) { offload(looker_, std::move(work), std::move(then)); },
+        .probe = std::move(probe),
+        .identify = std::move(identify),
         .outbox = std::move(parts.outbox)};
   }
 
-  /// One helper at a time: evaluations of several models queue behind each other on its thread.
-  void offload(std::function<void()> work, std::function<void()> then) {
+  /// One work at a time on each helper: evaluations of several models queue behind each other, and so do
+  /// looks at engines.
+  void offload(Loop& helper, std::function<void()> work, std::function<void()> then) {
     if (!threaded_) {
       work();
       return then();
     }
-    helper_.post([this, work = std::move(work), then = std::move(then)] {
+    helper.post([this, work = std::move(work), then = std::move(then)] {
       work();
       post(then);
     });
@@ -343,6 +361,7 @@ class PipelineImpl final : public Pipeline {
   Settings settings_;
   Loop loop_{threaded_};
   Loop helper_{threaded_};
+  Loop looker_{threaded_};  ///< for looks at the engines of guards, which may hang
   Coordinator coordinator_;
 };
 
@@ -351,7 +370,10 @@ ServiceFigures PipelineImpl::figures() {
                      .call<ServiceFigures>([&]() -> schema::Result<ServiceFigures> {
                        return ServiceFigures{.windows = coordinator_.windows_seen(),
                                              .telemetry_age_ms = coordinator_.telemetry_age_ms(),
-                                             .route_agrees = coordinator_.routes_agree()};
+                                             .route_agrees = coordinator_.routes_agree(),
+                                             .guards = context().guards.size(),
+                                             .guards_alarming = coordinator_.guards_alarming(),
+                                             .guards_unread = context().guards_to_read.size()};
                      })
                      .value_or(ServiceFigures{});
   (void)store_.read([&](store::Reader& reader) -> schema::Result<void> {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/jobs/golden.hpp"
 #include "daemon/jobs/job.hpp"
 #include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/clock.hpp"
@@ -33,6 +34,12 @@ struct Parts {
   std::function<store::IdRandom()> random;
   bool threaded = true;  ///< false: nothing runs by itself, `tick` is called
   std::function<schema::Result<void>(const std::string& base_url)> health{};  ///< of an engine
+  /// The answer of an engine's model to a golden prompt, and what the engine tells of itself.
+  std::function<schema::Result<jobs::GoldenAnswer>(const std::string& base_url, const std::string& model,
+                                                   const std::string& prompt)>
+      probe{};
+  std::function<schema::Result<stages::Identity>(const std::string& base_url, const std::string& model)>
+      identify{};
   notify::Outbox outbox{};                                                    ///< empty: nobody is notified
   /// How the data plane names itself in Via now, so that no engine is registered that leads back to it.
   std::function<std::string()> router_mark{};

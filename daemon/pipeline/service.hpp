@@ -63,6 +63,9 @@ struct Outcome {
 struct ServiceFigures {
   std::map<std::string, std::uint64_t> promotions_by_state{};
   std::uint64_t models = 0, queue_length = 0, jobs_running = 0, transitions = 0, windows = 0;
+  std::uint64_t guards = 0;            ///< armed
+  std::uint64_t guards_alarming = 0;   ///< of these
+  std::uint64_t guards_unread = 0;     ///< could not be read
   std::int64_t telemetry_age_ms = -1;  ///< of the newest window; -1 = none seen
   bool route_agrees = false;           ///< every model's route was read back as desired
 };
@@ -128,7 +131,10 @@ class Service {
   virtual schema::Result<View> engine(const std::string& name) = 0;
   /// {"name", "incumbent": {"version", "engine", "kernel", "url", "checkpoint"}, "promotion": id | null,
   ///  "hold": {"reason", "since_us", "promotion"} | null, "route": {"desired": {…}, "observed": {…},
-  ///  "agree"}}
+  ///  "agree"}, "guard": {"id", "promotion", "version", "armed", "since_us", "ended_us", "reason", "alarms",
+  ///  "mean_time_between_false_alarms_ms", "watches": [{"clause", "slice", "limit", "seen", "events",
+  ///  "value", "needed", "alarming", "message"}], "failures_cluster", "probes": {…} | null, "identity": {…},
+  ///  "orders": {…}} | null}: its newest guard
   virtual schema::Result<View> model(const std::string& name) = 0;
   /// {"id", "model", "engine", "contract", "contract_name", "requester", "state", "stage", "attempt",
   ///  "traffic": "never_exposed" | "reverted" | "live", "reason", "created_us", "updated_us",

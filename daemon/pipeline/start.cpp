@@ -104,6 +104,7 @@ schema::Result<void> Coordinator::start() {
   // restore_routes().
   restore_routes();
   for (const auto& [name, model] : context_.models) {
+    context_.effects.emplace_back(LoadGuard{name});
     context_.effects.emplace_back(StartNext{name});
     settle();
   }

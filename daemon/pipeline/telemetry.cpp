@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "daemon/pipeline/guard/guards.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/stages/canary_stage.hpp"
 #include "daemon/store/promotions/router_windows.hpp"
@@ -101,6 +102,27 @@ schema::Result<void> end_unmeasured(Context& context, Live& live, const std::str
   return context.commit_or_retry(live, machine::withdraw(context.facts(live), end, std::move(change)));
 }
 
+/// Consumes the window with what else is counted of it (`rows`), by the stage that runs, if one does.
+schema::Result<void> consume_in_stage(Context& context, Live* live, const route::Window& window,
+                                      const Consumed& before, std::vector<Work> rows) {
+  rows.push_back(consume(window, context.now()));
+  if (live == nullptr) {
+    return context.commit_rows("consume window",
+                               [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
+                                 for (const Work& work : rows) TRY(work(tx, entries));
+                                 return {};
+                               });
+  }
+  Change change{.rows = std::move(rows)};
+  // What the router before this one had seen and not delivered died with it.
+  if (!before.of_model && live->run.watermark > 0)
+    change.orders.push_back(
+        draft(context.facts(*live), schema::EvidenceKind::escalation_decided, {}, replaced_body(window)));
+  const auto lost = lost_text(window, before);
+  return lost.empty() ? stage_window(context, *live, window, std::move(change))
+                      : end_unmeasured(context, *live, lost, std::move(change));
+}
+
 }  // namespace
 
 schema::Result<void> take_window(Context& context, const route::Window& window) {
@@ -111,21 +133,18 @@ schema::Result<void> take_window(Context& context, const route::Window& window) 
     model->second.rate.add(window);
     model->second.incumbent.add(window, model->second.desired);
   }
-  auto* const live = context.holder(window.model);
-  if (live == nullptr || !is_of_running_stage(window, *live))
-    return context.commit_rows("consume window", consume(window, context.now()));
-  if (live->retry_at_us != 0) {
+  auto* live = context.holder(window.model);
+  if (live != nullptr && !is_of_running_stage(window, *live)) live = nullptr;
+  if (live != nullptr && live->retry_at_us != 0) {
     return schema::fail(schema::ErrorCode::unavailable,
                         fmt::format("promotion {} is being reloaded from the store first", live->row.id));
   }
-  Change change{.rows = {consume(window, context.now())}};
-  // What the router before this one had seen and not delivered died with it.
-  if (!before.of_model && live->run.watermark > 0)
-    change.orders.push_back(
-        draft(context.facts(*live), schema::EvidenceKind::escalation_decided, {}, replaced_body(window)));
-  const auto lost = lost_text(window, before);
-  return lost.empty() ? stage_window(context, *live, window, std::move(change))
-                      : end_unmeasured(context, *live, lost, std::move(change));
+  std::vector<Work> rows;
+  const auto guarded = guard_window(context, window);
+  if (guarded) rows.push_back(guarded->rows);
+  auto done = consume_in_stage(context, live, window, before, std::move(rows));
+  if (guarded) finish_guard_window(context, *guarded, done.has_value());
+  return done;
 }
 
 }  // namespace driftgate::pipeline

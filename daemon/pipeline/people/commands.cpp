@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "daemon/pipeline/guard/guards.hpp"
 #include "daemon/pipeline/machine/endings.hpp"
 #include "daemon/pipeline/machine/lifecycle.hpp"
 #include "daemon/pipeline/people/people.hpp"
@@ -93,6 +94,7 @@ Done lift_hold(Context& context, const std::string& actor, const std::string& mo
                                           .body = {{"reason", reason}}}));
     return store::set_model_evidence(tx, model, seq);
   }));
+  give_back(context, model, actor, reason.empty() ? std::string("the hold was lifted") : reason);
   context.effects.emplace_back(StartNext{model});
   return {};
 }

@@ -6,6 +6,7 @@
 #include <ranges>
 
 #include "daemon/pipeline/people/quorum.hpp"
+#include "daemon/pipeline/read/guard_view.hpp"
 #include "daemon/pipeline/requests/checked_request.hpp"
 #include "daemon/pipeline/stages/progress.hpp"
 #include "daemon/store/blobs.hpp"
@@ -284,6 +285,7 @@ schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& ro
             {"by", row.held_by},
             {"since_us", row.hold_us},
             {"promotion", row.hold_promotion}};
+  auto guard = TRY(guard_json(reader, row.name));
   const json wanted = desired ? parsed(desired->route) : json(nullptr);
   const json held = applied ? parsed(applied->route) : json(nullptr);
   json seen = nullptr;
@@ -295,6 +297,7 @@ schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& ro
                {"incumbent", incumbent},
                {"promotion", promotion},
                {"hold", hold},
+               {"guard", std::move(guard)},
                {"epoch", row.epoch},
                {"revision", row.revision},
                {"created_us", row.created_us},

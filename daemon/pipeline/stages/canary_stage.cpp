@@ -8,6 +8,7 @@
 #include "daemon/pipeline/machine/ladder.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/stages/carried_signals.hpp"
+#include "daemon/pipeline/stages/observations.hpp"
 #include "daemon/pipeline/stages/step.hpp"
 #include "daemon/route/table/route_table.hpp"
 #include "daemon/store/look_up.hpp"
@@ -19,29 +20,6 @@ namespace driftgate::pipeline {
 namespace {
 
 constexpr int kMostReasons = 5;  // of a decision, shown while the canary waits
-
-stages::RequestOutcome outcome_of(route::Outcome outcome) {
-  using stages::RequestOutcome;
-  if (outcome == route::Outcome::ok) return RequestOutcome::ok;
-  return outcome == route::Outcome::failed ? RequestOutcome::failed : RequestOutcome::excluded;
-}
-
-stages::CanaryObservation observation_of(const route::Observation& seen) {
-  stages::CanaryObservation observation;
-  observation.key_hash = seen.key_hash;
-  observation.keyless = seen.keyless;
-  observation.pinned = seen.pinned;
-  observation.candidate = seen.candidate;
-  observation.candidate_bp = seen.candidate_bp;
-  observation.slice = seen.slice;
-  observation.withheld = seen.withheld;
-  observation.outcome = outcome_of(seen.outcome);
-  observation.routed_us = seen.routed_us;
-  if (seen.outcome == route::Outcome::ok)
-    observation.latency = {seen.ttft_ms, seen.inter_token_ms, seen.total_ms};
-  observation.prompt_chars = seen.prompt_chars;
-  return observation;
-}
 
 /// α of the run, spent with the run's row; then nothing is spent again for this run.
 schema::Result<void> spend(Context& context, Live& live) {
@@ -165,6 +143,11 @@ schema::Result<void> recall_incumbent(Context& context, const Live& live) {
   for (const std::string& text : *kept) TRY(remembered.adopt(text, live.baseline.id));
   remembered.mark_recalled(live.row.id);
   return {};
+}
+
+schema::Result<stages::Promoted> promoted_by_canary(Context& context, Live& live) {
+  TRY(open_tests(context, live));
+  return live.canary->promoted();
 }
 
 StageStep canary_step(Context& context, Live& live) {

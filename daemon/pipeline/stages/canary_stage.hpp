@@ -19,6 +19,8 @@ namespace driftgate::pipeline {
                                                    Change with);
 /// Without windows for long enough, silence is decided on: freeze, then revert.
 [[nodiscard]] bool is_silent(const Context& context, const Live& live);
+/// What the canary saw of the candidate that it promotes.
+[[nodiscard]] schema::Result<stages::Promoted> promoted_by_canary(Context& context, Live& live);
 /// One decision of the tests as they are now. They must be open.
 [[nodiscard]] schema::Result<Change> canary_decision(Context& context, Live& live, Change with = {});
 

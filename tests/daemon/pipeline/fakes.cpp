@@ -151,7 +151,8 @@ void FakeDriver::serve(const std::string& model, std::size_t count, std::int64_t
     seen.ttft_ms = 5;
     seen.inter_token_ms = 1;
     seen.total_ms = 20;
-    if (seen.candidate && fails && fails(candidate_requests, seen.slice)) {
+    const bool of_incumbent = !seen.candidate && !fallback && incumbent_fails && incumbent_fails(seen.order);
+    if (of_incumbent || (seen.candidate && fails && fails(candidate_requests, seen.slice))) {
       seen.outcome = route::Outcome::failed;
       seen.reason = "status_500";
     }

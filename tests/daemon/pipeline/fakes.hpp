@@ -79,6 +79,7 @@ class FakeDriver final : public route::Driver {
   std::vector<std::string> half_open;             ///< those of them that are tried
   std::vector<route::BreakerEvent> breaker_events;
   std::function<std::int64_t()> clock_us;  ///< for how long breakers are open
+  std::function<bool(std::uint64_t)> incumbent_fails;  ///< by the order of the request
   mutable std::mutex mutex;
   std::condition_variable changed;
 };

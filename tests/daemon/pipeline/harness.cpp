@@ -136,29 +136,40 @@ void Harness::boot() {
   committer = std::make_unique<FaultyCommitter>(*store);
   committer->fail_at = fail_commit;
   committer->on_step = on_commit;
-  Parts parts{.settings = settings,
-              .store = *store,
-              .driver = driver,
-              .runner = runner,
-              .instance = "daemon",
-              .log = [this](std::string_view, const std::string& text) { warnings.push_back(text); },
-              .clock = &clock,
-              .committer = committer.get(),
-              .random =
-                  [this] {
-                    store::IdRandom random{};
-                    ++ids;
-                    for (std::size_t i = 0; i < 8; ++i)
-                      random[9 - i] = static_cast<std::uint8_t>(ids >> (8 * i));
-                    return random;
-                  },
-              .threaded = false,
-              .health = [this](const std::string& url) -> schema::Result<void> {
-                probed.push_back(url);
-                if (std::ranges::find(unhealthy, url) == unhealthy.end()) return {};
-                return schema::fail(schema::ErrorCode::unavailable, "nobody listens");
-              },
-              .outbox = notify::Outbox(webhooks)};
+  Parts parts{
+      .settings = settings,
+      .store = *store,
+      .driver = driver,
+      .runner = runner,
+      .instance = "daemon",
+      .log = [this](std::string_view, const std::string& text) { warnings.push_back(text); },
+      .clock = &clock,
+      .committer = committer.get(),
+      .random =
+          [this] {
+            store::IdRandom random{};
+            ++ids;
+            for (std::size_t i = 0; i < 8; ++i) random[9 - i] = static_cast<std::uint8_t>(ids >> (8 * i));
+            return random;
+          },
+      .threaded = false,
+      .health = [this](const std::string& url) -> schema::Result<void> {
+        probed.push_back(url);
+        if (std::ranges::find(unhealthy, url) == unhealthy.end()) return {};
+        return schema::fail(schema::ErrorCode::unavailable, "nobody listens");
+      },
+      .probe = [this](const std::string& url, const std::string&,
+                      const std::string& prompt) -> schema::Result<jobs::GoldenAnswer> {
+        asked.push_back(url);
+        if (answers) return answers(url, prompt);
+        return schema::fail(schema::ErrorCode::unavailable, "nobody answers");
+      },
+      .identify = [this](const std::string& url, const std::string&) -> schema::Result<stages::Identity> {
+        const auto found = identities.find(url);
+        if (found != identities.end()) return found->second;
+        return schema::fail(schema::ErrorCode::unavailable, "nobody tells");
+      },
+      .outbox = notify::Outbox(webhooks)};
   pipeline = Pipeline::create(std::move(parts));
   must(pipeline->start());
 }

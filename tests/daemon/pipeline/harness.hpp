@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -81,6 +83,12 @@ class Harness {
   std::string fallback_engine;         ///< of requests
   std::vector<std::string> unhealthy;  ///< base URLs whose health probe fails
   std::vector<std::string> probed;     ///< base URLs whose health was asked
+  /// Answers to golden prompts and what engines tell of themselves, by base URL; engines without one do not
+  /// answer.
+  std::function<schema::Result<jobs::GoldenAnswer>(const std::string& url, const std::string& prompt)>
+      answers;
+  std::map<std::string, stages::Identity> identities;
+  std::vector<std::string> asked;  ///< base URLs that a golden prompt was put to
   std::vector<notify::Subscriber> webhooks;
   std::vector<std::string> warnings;
 

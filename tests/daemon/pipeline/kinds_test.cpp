@@ -79,7 +79,8 @@ void whole_life(Harness& h) {
 }  // namespace
 
 // engine_registered needs an engine to probe, evidence_read a reader: tests/integration and tests/daemon/api
-// walk those two, block_set and block_lifted the ladder's tests, key_rotated and epoch_changed the log's own.
+// walk those two, block_set and block_lifted the ladder's tests, the kinds of guards the guard's, key_rotated
+// and epoch_changed the log's own.
 TEST_CASE("each kind of entry is written by the code path that does the thing") {
   Harness h;
   h.set_up();

@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <iterator>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "daemon/pipeline/machine/endings.hpp"
@@ -114,8 +116,10 @@ std::string entries_of(const Change& change) {
 }
 
 std::string effects_of(const Change& change) {
-  static const char* const names[] = {"ApplyRoute", "EnterStage", "StartJob",     "ForgetJobs", "DropSpool",
-                                      "Evaluate",   "UseResult",  "DecideCanary", "End",        "StartNext"};
+  static const char* const names[] = {"ApplyRoute", "EnterStage", "StartJob",     "ForgetJobs",   "DropSpool",
+                                      "Evaluate",   "UseResult",  "DecideCanary", "End",          "StartNext",
+                                      "LoadGuard",  "UseLook",    "ActOnGuard",   "UseGuardFacts"};
+  static_assert(std::size(names) == std::variant_size_v<Effect>);
   std::string text;
   for (const auto& effect : change.effects)
     text += (text.empty() ? "" : " ") + std::string(names[effect.index()]);
