@@ -40,6 +40,13 @@ std::string service_metrics(const pipeline::ServiceFigures& figures) {
                 figures.telemetry_age_ms < 0 ? -1.0 : static_cast<double>(figures.telemetry_age_ms) / 1000.0);
   append_single(out, "driftgate_route_agrees", "gauge", "1 when every route was read back as desired.",
                 figures.route_agrees ? 1 : 0);
+  append_single(out, "driftgate_guards", "gauge", "Guards that watch a promoted version.",
+                static_cast<double>(figures.guards));
+  append_single(out, "driftgate_guards_alarming", "gauge", "Guards that alarm, or whose order waits.",
+                static_cast<double>(figures.guards_alarming));
+  append_single(out, "driftgate_guards_unread", "gauge",
+                "Guards whose stored state cannot be read: nothing is watched.",
+                static_cast<double>(figures.guards_unread));
   return out;
 }
 

@@ -52,7 +52,14 @@ constexpr std::string_view kSchemas = R"json({
   "properties": {"name": {"type": "string"}, "engine": {"type": "string"}, "reason": {"type": "string"}}},
 "Model": {"type": "object", "required": ["name", "incumbent", "promotion", "hold"], "properties": {
   "name": {"type": "string"}, "incumbent": {"type": ["object", "null"]}, "promotion": {"type": ["string", "null"]},
-  "hold": {"type": ["object", "null"]}, "route": {"type": ["object", "null"]}}},
+  "hold": {"type": ["object", "null"]}, "route": {"type": ["object", "null"]},
+  "guard": {"type": ["object", "null"], "description": "what watches the version since its promotion: the newest guard",
+    "properties": {"id": {"type": "string"}, "promotion": {"type": "string"}, "version": {"type": "string"},
+      "armed": {"type": "boolean"}, "since_us": {"type": "integer"}, "ended_us": {"type": ["integer", "null"]},
+      "reason": {"type": "string"}, "alarms": {"type": "integer"},
+      "mean_time_between_false_alarms_ms": {"type": "integer"},
+      "watches": {"type": "array", "items": {"type": "object"}}, "failures_cluster": {"type": "boolean"},
+      "probes": {"type": ["object", "null"]}, "identity": {"type": "object"}, "orders": {"type": "object"}}}}},
 "RouteState": {"type": "object", "required": ["desired", "observed", "agree"], "properties": {
   "desired": {"type": ["object", "null"]}, "observed": {"type": ["object", "null"]}, "agree": {"type": "boolean"}}},
 "ReasonRequest": {"type": "object", "required": ["reason"], "additionalProperties": false, "properties": {

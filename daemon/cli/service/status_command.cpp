@@ -3,6 +3,7 @@
 #include "daemon/cli/commands.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/service/command.hpp"
+#include "daemon/cli/service/guard_text.hpp"
 #include "daemon/net/url.hpp"
 
 namespace driftgate::cli {
@@ -53,7 +54,7 @@ std::string model_text(const json& model) {
   if (route.is_object())
     out += fmt::format("  route       candidate {}, {}\n", share_text(model),
                        is_true(route, "agree") ? "read back as desired" : "NOT yet read back as desired");
-  return out;
+  return out + guard_text(model);
 }
 
 }  // namespace

@@ -134,6 +134,44 @@ TEST_CASE("the status of one model says what is served, what waits, and how to l
       "  promotion   pr-3\n  route       candidate -, read back as desired\n"));
 }
 
+TEST_CASE("the status of a model shows its guard, what is nearest to an alarm first") {
+  const std::string armed =
+      R"({"name":"m","promotion":null,"guard":{"id":"gd-1","promotion":"pr-1","armed":true,
+      "since_us":1790000000000000,"mean_time_between_false_alarms_ms":31536000000,"alarms":1,
+      "watches":[{"clause":"runtime.errors","slice":"","limit":0.0113,"seen":1200,"events":12,"value":0.001,"needed":2.5,
+                  "alarming":false},
+                 {"clause":"runtime.errors","slice":"language=de","limit":0.02,"seen":300,"events":60,"value":90,
+                  "needed":34,"alarming":true}],
+      "probes":{"armed":true,"alarming":false,"value":1e-6,"needed":5,"compared":8640,"newest_us":1790000010000000,
+                "why_none":null},
+      "identity":{"members":{"version.version":"1"},"changes":[],"newest_us":1790000020000000},
+      "orders":{"pending":null,"all_on_fallback":true,"slices_on_fallback":[]}}})";
+  CHECK(
+      printed("GET /v1/models/m", armed, {"status", "m"}) ==
+      "model m\n"
+      "  incumbent    (kernel , )\n"
+      "  promotion   none\n"
+      "  guard       since 2026-09-21 14:13:20, promotion pr-1, one false alarm in 365 d, 1 alarms\n"
+      "    ALARM runtime.errors on language=de: 90 of 34 needed; 60 of 300 keys, limit 2%\n"
+      "    runtime.errors: 0.001 of 2.5 needed; 12 of 1200 keys, limit 1.13%\n"
+      "    golden probes: 1e-06 of 5 needed; 8640 compared, newest 2026-09-21 14:13:30\n"
+      "    identity: 1 members as promoted, newest 2026-09-21 14:13:40\n"
+      "    all traffic is on the fallback kernel (bring it back: driftgate model lift-hold m --reason …)\n");
+  const std::string ended =
+      R"({"name":"m","guard":{"armed":false,"ended_us":1790000000000000,"reason":"rolled back"}})";
+  CHECK(has(printed("GET /v1/models/m", ended, {"status", "m"}),
+            "  guard       ended 2026-09-21 14:13:20: rolled back\n"));
+  const std::string changed =
+      R"({"name":"m","guard":{"armed":true,"probes":{"why_none":"no texts"},"identity":{"members":
+      {"v":"1"},"changes":[{"name":"v","promoted":"1","now":"2"},{"name":"w","promoted":"a","now":""}]},
+      "orders":{"pending":{"action":"rollback","reason":"r"}}}})";
+  const std::string text = printed("GET /v1/models/m", changed, {"status", "m"});
+  CHECK(has(text, "    no golden probes: no texts\n"));
+  CHECK(has(text, "    ALARM identity: v was \"1\" and is \"2\"\n"));
+  CHECK(has(text, "    ALARM identity: w was \"a\" and is no longer told\n"));
+  CHECK(has(text, "    ordered and not done yet: rollback (r)\n"));
+}
+
 TEST_CASE("what was registered is said in a sentence, with what an engine cannot do below it") {
   const std::string file = file_with("{}");
   CHECK(printed("POST /v1/contracts", R"({"name":"c","digest":"sha256:c"})",
