@@ -369,11 +369,11 @@ ServiceFigures PipelineImpl::figures() {
   auto figures = loop_
                      .call<ServiceFigures>([&]() -> schema::Result<ServiceFigures> {
                        return ServiceFigures{.windows = coordinator_.windows_seen(),
-                                             .telemetry_age_ms = coordinator_.telemetry_age_ms(),
-                                             .route_agrees = coordinator_.routes_agree(),
                                              .guards = context().guards.size(),
                                              .guards_alarming = coordinator_.guards_alarming(),
-                                             .guards_unread = context().guards_to_read.size()};
+                                             .guards_unread = context().guards_to_read.size(),
+                                             .telemetry_age_ms = coordinator_.telemetry_age_ms(),
+                                             .route_agrees = coordinator_.routes_agree()};
                      })
                      .value_or(ServiceFigures{});
   (void)store_.read([&](store::Reader& reader) -> schema::Result<void> {
