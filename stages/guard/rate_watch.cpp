@@ -20,6 +20,7 @@ void RateWatch::observe(bool event, std::int64_t routed_us, bool single) {
   events_ += static_cast<std::uint64_t>(event);
   const bool counts = single && kind_ == Events::single_and_blocks;
   if (counts) {
+    settle(routed_us);
     single_.observe(event ? 1 : 0, start_mass(newest_us_, routed_us, mean_time_us_), routed_us);
   } else if (single_counts_) {
     forget_single();
@@ -35,6 +36,15 @@ void RateWatch::observe(bool event, std::int64_t routed_us, bool single) {
   block_events_ += static_cast<std::uint64_t>(event);
 }
 
+void RateWatch::settle(std::int64_t routed_us) {
+  const std::int64_t period = routed_us / kSuddenUs;
+  if (period <= period_) return;
+  const double sum = std::min(single_.sum(), EDetector::kMostSum);
+  settled_ = period == period_ + 1 ? waiting_ : sum;
+  waiting_ = sum;
+  period_ = period;
+}
+
 void RateWatch::end_block() {
   if (block_seen_ == 0) return;
   const std::int64_t end_us = (block_ + 1) * block_us_;
@@ -48,6 +58,7 @@ void RateWatch::end_block() {
 void RateWatch::forget_single() {
   single_.restart();
   single_counts_ = false;
+  waiting_ = settled_ = 0;
 }
 
 double RateWatch::single_part() const {
@@ -59,7 +70,7 @@ double RateWatch::block_part() const {
 }
 
 double RateWatch::single_value() const {
-  return single_counts_ ? single_.sum() : 0;
+  return single_counts_ ? std::min(single_.sum(), kMostSudden * settled_) : 0;
 }
 
 double RateWatch::block_value() const {
@@ -76,9 +87,13 @@ EDetector::Change RateWatch::change() const {
 }
 
 nlohmann::json RateWatch::to_json() const {
-  return {{"single", single_.to_json()},         {"blocks", blocks_.to_json()},
-          {"single_counts", single_counts_},     {"newest_us", newest_us_},
-          {"block_newest_us", block_newest_us_}, {"block", {block_, block_seen_, block_events_}},
+  return {{"single", single_.to_json()},
+          {"blocks", blocks_.to_json()},
+          {"single_counts", single_counts_},
+          {"newest_us", newest_us_},
+          {"block_newest_us", block_newest_us_},
+          {"block", {block_, block_seen_, block_events_}},
+          {"settled", {period_, waiting_, settled_}},
           {"counts", {seen_, events_}}};
 }
 
@@ -91,6 +106,9 @@ void RateWatch::restore(const nlohmann::json& json) {
   json.at("block").at(0).get_to(block_);
   json.at("block").at(1).get_to(block_seen_);
   json.at("block").at(2).get_to(block_events_);
+  json.at("settled").at(0).get_to(period_);
+  json.at("settled").at(1).get_to(waiting_);
+  json.at("settled").at(2).get_to(settled_);
   json.at("counts").at(0).get_to(seen_);
   json.at("counts").at(1).get_to(events_);
 }

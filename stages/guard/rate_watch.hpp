@@ -13,7 +13,8 @@ enum class Events : std::uint8_t { single_and_blocks, blocks };
 /// Detects that events have become more frequent than `limit`: failures, or answers slower than a threshold.
 /// One observation for each sticky key and day (docs/design/statistics.md, "The guard").
 /// - Single events: exact and fastest where events are independent in time, which failures of an engine that
-///   stalls are not.
+///   stalls are not. What they have shown within seconds counts kMostSudden-fold at most: until it has
+///   settled, a stall shows as one (DispersionProcess), and forget_single is called.
 /// - Blocks of time: the share of events in each block is one value, so that what comes together counts once.
 ///
 /// `value` is a weighted sum of both detectors in units of the mean time between false alarms, and is
@@ -22,6 +23,10 @@ class RateWatch {
  public:
   /// The parts of both detectors. Without single events blocks have all.
   static constexpr double kSinglePart = 0.7;
+  /// Single events settle in periods of this length: the value is at most kMostSudden times that of all
+  /// events up to the end of the period before the last one.
+  static constexpr std::int64_t kSuddenUs = 16'000'000;
+  static constexpr double kMostSudden = 20;
 
   /// `limit` in [0, 1); `mean_time_us` is the mean time between false alarms of the whole guard; `block_us`
   /// the length of a block; observations begin at `armed_us` or later.
@@ -35,7 +40,7 @@ class RateWatch {
   void forget_single();
 
   [[nodiscard]] double value() const;
-  [[nodiscard]] double single_value() const;  ///< of the detector of single events
+  [[nodiscard]] double single_value() const;  ///< of the detector of single events, once they settled
   [[nodiscard]] double block_value() const;   ///< of the detector of blocks
   [[nodiscard]] double single_part() const;   ///< weights of both in `value`
   [[nodiscard]] double block_part() const;
@@ -52,15 +57,18 @@ class RateWatch {
   void restore(const nlohmann::json& json);
 
  private:
+  void settle(std::int64_t routed_us);
   void end_block();
 
   Events kind_;
   std::int64_t mean_time_us_, block_us_;
   EDetector single_, blocks_;
   bool single_counts_ = false;
-  std::int64_t newest_us_;        ///< of the last observation
-  std::int64_t block_newest_us_;  ///< the end of the last block that counted
-  std::int64_t block_ = -1;       ///< index of the block that has not ended
+  std::int64_t period_ = -1;          ///< index of the newest one
+  double waiting_ = 0, settled_ = 0;  ///< the detector's sum before this period, and before the last one
+  std::int64_t newest_us_;            ///< of the last observation
+  std::int64_t block_newest_us_;      ///< the end of the last block that counted
+  std::int64_t block_ = -1;           ///< index of the block that has not ended
   std::uint64_t block_seen_ = 0, block_events_ = 0;
   std::uint64_t seen_ = 0, events_ = 0;
 };

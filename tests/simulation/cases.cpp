@@ -231,7 +231,7 @@ void detectors(Random& random) {
     for (int t = 0; t < 150; ++t) {
       const double u = random.uniform();
       const double value = events ? (u < 1.5 * limit ? 1 : 0) : std::min(1.0, 4 * limit * u * u);
-      const double start = random.uniform();
+      const double start = 1e-3 * random.uniform();  // far from the largest sum that a detector keeps
       detector.observe(value, start, t);
       values.push_back({value, start});
     }

@@ -162,7 +162,7 @@ std::vector<World> worlds() {
       {"stalls of 4 s every 200 s, promoted with them",
        {.stall_every_s = 200},
        kWithStalls,
-       Claim::exact,
+       Claim::approximate,
        hours},
   };
 }
@@ -178,11 +178,12 @@ void run_lengths(const Effort& effort, Figures& out) {
       Service service(world.traffic, stages::mix64(effort.seed * 7'919 + run));
       alarms += alarms_within(guard, service, world.mean_time_us / 5) ? 1 : 0;
     }
-    const bool claimed = world.claim == Claim::exact;
+    const bool claimed = world.claim != Claim::figure;
     out.push_back({kLengths, "e-detectors on one request of each key and day", world.name,
                    "false alarms within a fifth of the stated mean time",
                    static_cast<double>(alarms) / static_cast<double>(runs), runs,
-                   claimed ? std::optional<double>(0.2) : std::nullopt, world.claim, ""});
+                   claimed ? std::optional(0.2) : std::nullopt, world.claim, "",
+                   world.claim == Claim::approximate ? std::optional(0.25) : std::nullopt});
   }
 }
 

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -39,6 +42,7 @@ TEST_CASE("a watch is the weighted sum of a detector over requests and one over 
   EDetector single(limit, event_bets(limit)), blocks(limit, share_bets());
   std::int64_t newest = kArmedUs, block_newest = kArmedUs, block = kArmedUs / kBlockUs;
   double events = 0, all = 0;
+  std::map<std::int64_t, double> by_period;  // the sum at the end of each period of 16 s
   for (const Seen& seen : requests(random, 4'000, 0.07)) {
     if (seen.at_us / kBlockUs != block) {
       const std::int64_t end = (block + 1) * kBlockUs;
@@ -54,9 +58,14 @@ TEST_CASE("a watch is the weighted sum of a detector over requests and one over 
     single.observe(seen.event ? 1 : 0, start_mass(newest, seen.at_us, kMeanUs), seen.at_us);
     newest = seen.at_us;
     watch.observe(seen.event, seen.at_us, true);
-    REQUIRE(watch.single_value() == single.sum());
+    const std::int64_t period = seen.at_us / RateWatch::kSuddenUs;
+    by_period[period] = single.sum();
+    const auto later = by_period.upper_bound(period - 2);
+    const double settled = later == by_period.begin() ? 0 : std::prev(later)->second;
+    const double value = std::min(single.sum(), 20 * settled);
+    REQUIRE(watch.single_value() == value);
     REQUIRE(watch.block_value() == blocks.sum());
-    REQUIRE(watch.value() == 0.7 * single.sum() + (1 - 0.7) * blocks.sum());
+    REQUIRE(watch.value() == 0.7 * value + (1 - 0.7) * blocks.sum());
   }
   CHECK(watch.seen() == 4'000);
   CHECK(watch.blocks() == blocks.seen());
@@ -77,7 +86,7 @@ TEST_CASE("what single events have shown is forgotten once they do not count, an
   CHECK(watch.single_part() == 0);
   const double by_blocks = watch.block_value();
   CHECK(watch.value() == watch.block_part() * by_blocks);
-  feed(10, true);
+  feed(1'000, true);
   CHECK(watch.single_value() > 0);
   CHECK(watch.block_value() >= 0);
   watch.forget_single();
@@ -102,6 +111,20 @@ TEST_CASE("events that come together count once for each block of time") {
   CHECK(needed <= 7 * 240);
 }
 
+TEST_CASE("failures of a few seconds count once it can be seen whether they are a stall") {
+  RateWatch watch(0.0113, Events::single_and_blocks, std::int64_t{365} * 86'400'000'000, kBlockUs, kArmedUs);
+  Random random(8);
+  std::int64_t at = kArmedUs;
+  for (int i = 0; i < 20'000; ++i) watch.observe(random.uniform() < 0.01, at += 50'000, true);
+  const std::int64_t period = at / RateWatch::kSuddenUs;
+  const double before = watch.single_value();
+  while (at / RateWatch::kSuddenUs < period + 2) {
+    CHECK(watch.single_value() <= std::max(1.0, RateWatch::kMostSudden * before));
+    watch.observe(true, at += 50'000, true);
+  }
+  CHECK(watch.single_value() > 34);
+}
+
 TEST_CASE("an answer that is too slow counts in blocks alone") {
   RateWatch watch(0.05, Events::blocks, kMeanUs, kBlockUs, kArmedUs);
   for (int i = 0; i < 1'000; ++i) watch.observe(i % 3 == 0, kArmedUs + 100'000 * i, true);
@@ -116,6 +139,7 @@ TEST_CASE("one failure exceeds a limit of none") {
   watch.observe(false, kArmedUs + 1, true);
   CHECK(watch.value() == 0);
   watch.observe(true, kArmedUs + 2, true);
+  watch.observe(false, kArmedUs + 2 * RateWatch::kSuddenUs + 2, true);
   CHECK(watch.value() > 1e6);
 }
 
