@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/json_members.hpp"
-#include "daemon/jobs/engine_client.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
 #include "schema/utf8.hpp"
@@ -93,15 +92,29 @@ std::string prompt_of(std::string_view line) {
 
 }  // namespace
 
-schema::Result<GoldenAnswer> ask_golden(const std::string& base_url, const std::string& model,
-                                        const std::string& prompt, const net::OutgoingPolicy& policy) {
-  auto client = TRY(engine_http(base_url, policy, false, kGoldenTimeout));
-  const json body{{"model", model},
-                  {"prompt", prompt},
-                  {"max_tokens", kGoldenTokens},
-                  {"temperature", 0},
-                  {"logprobs", 1}};
-  const auto answer = TRY(client.send(engine_post(client, "/v1/completions", body)));
+GoldenEngine golden_engine(std::string base_url, const std::string& model, const EngineAbilities& abilities) {
+  GoldenEngine engine{.base_url = std::move(base_url),
+                      .model = abilities.models.empty() ? model : abilities.models.front(),
+                      .by = abilities.logprobs_by};
+  if (engine.by == LogprobsBy::none && abilities.chat_logprobs) {
+    engine.by = LogprobsBy::top_logprobs;
+    engine.chat = true;
+  }
+  return engine;
+}
+
+schema::Result<GoldenAnswer> ask_golden(const GoldenEngine& engine, const std::string& prompt,
+                                        const net::OutgoingPolicy& policy) {
+  auto client = TRY(engine_http(engine.base_url, policy, false, kGoldenTimeout));
+  json body{{"model", engine.model}, {"max_tokens", kGoldenTokens}, {"temperature", 0}};
+  if (engine.chat) {
+    body["messages"] = json::array({{{"role", "user"}, {"content", prompt}}});
+  } else {
+    body["prompt"] = prompt;
+  }
+  body.update(logprobs_members(engine.by));
+  const auto path = engine.chat ? "/v1/chat/completions" : "/v1/completions";
+  const auto answer = TRY(client.send(engine_post(client, path, body)));
   if (answer.status != 200) {
     return schema::fail(ErrorCode::unavailable, fmt::format("the engine {} answered {} to a golden prompt",
                                                             client.base().base(), answer.status));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/jobs/engine_client.hpp"
 #include "daemon/net/outgoing.hpp"
 #include "schema/error.hpp"
 #include "stages/guard/identity.hpp"
@@ -26,11 +27,21 @@ struct GoldenAnswer {
   std::uint64_t tokens = 0;  ///< as the engine counts them, else estimated from the text's length
 };
 
+/// Whom a golden prompt is put to, and how.
+struct GoldenEngine {
+  std::string base_url;
+  std::string model;                 ///< the id that the engine is asked for
+  LogprobsBy by = LogprobsBy::none;  ///< how log-probabilities are asked for; `none`: it gives none
+  bool chat = false;                 ///< the prompt is a user's message of a chat, for want of completions
+};
+/// As it was probed. `model` is asked for where the engine lists no model.
+[[nodiscard]] GoldenEngine golden_engine(std::string base_url, const std::string& model,
+                                         const EngineAbilities& abilities);
+
 /// Asks the engine for the greedy answer to a prompt, with log-probabilities. Errors: those of the URL
 /// (`invalid_argument`, `forbidden`), `unavailable` when it does not answer 200, `invalid_document` for an
-/// answer of another shape.
-[[nodiscard]] schema::Result<GoldenAnswer> ask_golden(const std::string& base_url, const std::string& model,
-                                                      const std::string& prompt,
+/// answer of another shape. Precondition: `by` is not `none`.
+[[nodiscard]] schema::Result<GoldenAnswer> ask_golden(const GoldenEngine& engine, const std::string& prompt,
                                                       const net::OutgoingPolicy& policy);
 
 /// What an engine tells of itself: the entry of `model` in GET /v1/models, and the members of GET /version,

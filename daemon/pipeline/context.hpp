@@ -50,7 +50,7 @@ struct World {
   /// As `offload`, for looks at engines: an engine that hangs holds up no evaluation.
   std::function<void(std::function<void()> work, std::function<void()> then)> look;
   /// The answer of the engine's model to a golden prompt; blocks for kGoldenTimeout at most.
-  std::function<schema::Result<jobs::GoldenAnswer>(const std::string& base_url, const std::string& model,
+  std::function<schema::Result<jobs::GoldenAnswer>(const jobs::GoldenEngine& engine,
                                                    const std::string& prompt)>
       probe;
   /// What the engine tells of itself; blocks for a few times kGoldenTimeout at most.

@@ -257,12 +257,11 @@ class PipelineImpl final : public Pipeline {
         parts.health ? std::move(parts.health) : [policy = settings_.outgoing](const std::string& base_url) {
           return check_health(base_url, policy);
         };
-    auto probe = parts.probe
-                     ? std::move(parts.probe)
-                     : [policy = settings_.outgoing](const std::string& base_url, const std::string& model,
-                                                     const std::string& prompt) {
-                         return jobs::ask_golden(base_url, model, prompt, policy);
-                       };
+    auto probe = parts.probe ? std::move(parts.probe)
+                             : [policy = settings_.outgoing](const jobs::GoldenEngine& engine,
+                                                             const std::string& prompt) {
+                                 return jobs::ask_golden(engine, prompt, policy);
+                               };
     auto identify = parts.identify ? std::move(parts.identify)
                                    : [policy = settings_.outgoing](const std::string& base_url,
                                                                    const std::string& model) {

@@ -35,7 +35,7 @@ struct Parts {
   bool threaded = true;  ///< false: nothing runs by itself, `tick` is called
   std::function<schema::Result<void>(const std::string& base_url)> health{};  ///< of an engine
   /// The answer of an engine's model to a golden prompt, and what the engine tells of itself.
-  std::function<schema::Result<jobs::GoldenAnswer>(const std::string& base_url, const std::string& model,
+  std::function<schema::Result<jobs::GoldenAnswer>(const jobs::GoldenEngine& engine,
                                                    const std::string& prompt)>
       probe{};
   std::function<schema::Result<stages::Identity>(const std::string& base_url, const std::string& model)>

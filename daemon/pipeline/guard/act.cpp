@@ -29,7 +29,7 @@ constexpr std::size_t kAsked = 8;
 /// A version that could serve instead, with what its engine was when it was promoted.
 struct Previous {
   store::VersionRow version;
-  std::string engine_model;
+  jobs::GoldenEngine engine;
   std::string refused;                ///< why it cannot be used, found without asking it
   std::optional<GuardProbes> golden;  ///< of its own guard, where it had one with answers
 };
@@ -41,11 +41,12 @@ struct Questions {
   CapacityFacts fallback;
 };
 
-schema::Result<std::optional<Previous>> read_previous(store::Reader& reader, const std::string& version) {
+schema::Result<std::optional<Previous>> read_previous(store::Reader& reader, const std::string& version,
+                                                      const std::string& model) {
   if (version.empty()) return std::nullopt;
   auto row = TRY(store::find_version(reader, version));
   if (!row) return std::nullopt;
-  Previous previous{.version = std::move(*row), .engine_model = {}, .refused = {}};
+  Previous previous{.version = std::move(*row), .engine = {}, .refused = {}};
   const auto engine = TRY(store::find_engine(reader, previous.version.engine));
   const bool same = engine && engine->base_url == previous.version.base_url &&
                     engine->kernel == previous.version.kernel &&
@@ -56,22 +57,21 @@ schema::Result<std::optional<Previous>> read_previous(store::Reader& reader, con
     return previous;
   }
   const auto abilities = TRY(jobs::abilities_from_json(engine->abilities));
-  previous.engine_model = abilities.models.empty() ? std::string() : abilities.models.front();
+  previous.engine = jobs::golden_engine(previous.version.base_url, model, abilities);
   const auto guard = TRY(store::find_guard_of_version(reader, version));
   if (!guard) return previous;
   auto probes = guard_probes_from_json(guard->probes);
+  if (previous.engine.by == jobs::LogprobsBy::none) return previous;
   if (probes && probes->watch && probes->watch->armed()) previous.golden = std::move(*probes);
   return previous;
 }
 
 schema::Result<Questions> questions_of(Context& context, const Live& served) {
   return context.world.store.read([&](store::Reader& reader) -> schema::Result<Questions> {
-    auto previous = TRY(read_previous(reader, served.row.baseline));
+    auto previous = TRY(read_previous(reader, served.row.baseline, served.row.model));
     Questions questions{.previous = std::move(previous),
                         .fallback_url = served.fallback.base_url,
                         .fallback = {.engine = served.fallback.engine}};
-    if (questions.previous && questions.previous->engine_model.empty())
-      questions.previous->engine_model = served.row.model;
     if (served.fallback.engine.empty()) return questions;
     const auto engine = TRY(store::find_engine(reader, served.fallback.engine));
     if (engine) questions.fallback.max_requests_per_second = engine->max_requests_per_second;
@@ -85,7 +85,7 @@ std::string ask_previous(const World& world, const Previous& previous, std::stri
   const GuardProbes& golden = *previous.golden;
   std::size_t answered = 0, within = 0;
   for (std::size_t i = 0; i < std::min(kAsked, golden.prompts.size()); ++i) {
-    const auto answer = world.probe(previous.version.base_url, previous.engine_model, golden.prompts[i]);
+    const auto answer = world.probe(previous.engine, golden.prompts[i]);
     if (!answer) return answer.error().describe();
     ++answered;
     within += golden.watch->is_within_floor(i, answer->answer) ? 1 : 0;

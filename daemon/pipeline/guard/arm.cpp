@@ -45,14 +45,13 @@ EntryValue::Object armed_body(const store::GuardRow& row, const schema::GuardPla
                           {"mean_time_between_false_alarms_ms", plan.mean_time_between_false_alarms_ms}}}};
 }
 
-/// The model id that the engine is asked for, and whether it gives log-probabilities.
+/// How the engine is asked golden prompts.
 schema::Result<void> read_engine(store::Reader& reader, LiveGuard& guard) {
   auto engine = TRY(store::find_engine(reader, guard.version.engine));
   if (!engine)
     return schema::fail(ErrorCode::corrupt, fmt::format("engine {} is not stored", guard.version.engine));
   const auto abilities = TRY(jobs::abilities_from_json(engine->abilities));
-  guard.engine_model = abilities.models.empty() ? guard.row.model : abilities.models.front();
-  guard.logprobs = abilities.logprobs;
+  guard.engine = jobs::golden_engine(guard.version.base_url, guard.row.model, abilities);
   return {};
 }
 
@@ -77,7 +76,7 @@ schema::Result<std::unique_ptr<LiveGuard>> read_guard(store::Reader& reader, con
   auto guard = std::make_unique<LiveGuard>(LiveGuard{.row = row,
                                                      .contract = std::move(contract),
                                                      .version = std::move(*version),
-                                                     .engine_model = {},
+                                                     .engine = {},
                                                      .tests = std::move(tests),
                                                      .orders = std::move(orders),
                                                      .probes = std::move(probes),

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/jobs/golden.hpp"
 #include "daemon/store/promotions/guards.hpp"
 #include "daemon/store/registry/versions.hpp"
 #include "schema/contract/contract.hpp"
@@ -64,8 +65,7 @@ struct LiveGuard {
   store::GuardRow row;
   std::shared_ptr<const schema::Contract> contract;
   store::VersionRow version;
-  std::string engine_model;  ///< the id that the engine is asked for
-  bool logprobs = false;     ///< the engine gives log-probabilities
+  jobs::GoldenEngine engine;  ///< of the version
   stages::GuardState tests;
   GuardOrders orders;
   GuardProbes probes;

@@ -74,16 +74,16 @@ void look_for_prompts(Context& context, LiveGuard& guard) {
 void ask_prompt(Context& context, LiveGuard& guard) {
   const std::size_t index = guard.probes.watch->next();
   look_beside(context, guard,
-              [probe = context.world.probe, url = guard.version.base_url, model = guard.engine_model, index,
+              [probe = context.world.probe, engine = guard.engine, index,
                prompt = guard.probes.prompts[index], at = context.now()](GuardLook& look) {
-                look.found = ProbeAnswered{probe(url, model, prompt), index, at};
+                look.found = ProbeAnswered{probe(engine, prompt), index, at};
               });
 }
 
 void ask_identity(Context& context, LiveGuard& guard) {
-  look_beside(context, guard,
-              [identify = context.world.identify, url = guard.version.base_url, model = guard.engine_model](
-                  GuardLook& look) { look.found = IdentityTold{identify(url, model)}; });
+  look_beside(context, guard, [identify = context.world.identify, engine = guard.engine](GuardLook& look) {
+    look.found = IdentityTold{identify(engine.base_url, engine.model)};
+  });
 }
 
 /// Writes the guard's row with entries; into memory when the COMMIT succeeded.
@@ -358,7 +358,7 @@ void tick_guard(Context& context, LiveGuard& guard) {
     return ask_identity(context, guard);
   }
   if (!is_probe_due(context, guard)) return;
-  if (!guard.logprobs) {
+  if (guard.engine.by == jobs::LogprobsBy::none) {
     note_no_probes(context, guard, fmt::format("engine {} gives no log-probabilities", guard.version.engine));
   } else if (guard.probes.watch) {
     ask_prompt(context, guard);

@@ -38,13 +38,62 @@ ScriptedEngine::Twist answering(net::Response response) {
       [response = std::move(response)](const net::Request&, const json&) { return std::optional(response); };
 }
 
+GoldenEngine by_count(std::string url) {
+  return {.base_url = std::move(url), .model = "m", .by = LogprobsBy::count};
+}
+
 }  // namespace
+
+TEST_CASE("an engine is asked for log-probabilities in the way in which it was seen to give them") {
+  EngineAbilities abilities;
+  abilities.models = {"its-own"};
+  abilities.logprobs_by = LogprobsBy::n_probs;
+  abilities.chat_logprobs = true;
+  auto engine = golden_engine("http://e", "m", abilities);
+  CHECK(engine.model == "its-own");
+  CHECK(engine.by == LogprobsBy::n_probs);
+  CHECK_FALSE(engine.chat);
+
+  abilities.models.clear();
+  abilities.logprobs_by = LogprobsBy::none;
+  engine = golden_engine("http://e", "m", abilities);
+  CHECK(engine.model == "m");
+  CHECK(engine.by == LogprobsBy::top_logprobs);
+  CHECK(engine.chat);
+
+  abilities.chat_logprobs = false;
+  CHECK(golden_engine("http://e", "m", abilities).by == LogprobsBy::none);
+}
+
+TEST_CASE("an engine that gives log-probabilities in chats alone is asked a golden prompt as a message") {
+  const json message{{"role", "assistant"}, {"content", "ab"}};
+  const json content =
+      json::array({{{"token", "a"}, {"logprob", -0.5}}, {{"token", "b"}, {"logprob", -0.25}}});
+  const json answer{{"choices", json::array({{{"index", 0},
+                                              {"finish_reason", "stop"},
+                                              {"message", message},
+                                              {"logprobs", {{"content", content}}}}})}};
+  ScriptedEngine engine(answering(ScriptedEngine::of(answer)));
+  auto chat = by_count(engine.url());
+  chat.by = LogprobsBy::top_logprobs;
+  chat.chat = true;
+  const auto golden = ask_golden(chat, "say it", {});
+  REQUIRE(golden);
+  CHECK(golden->answer.tokens == std::vector<std::string>{"a", "b"});
+  const auto asked = engine.asked();
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0].path == "/v1/chat/completions");
+  const auto body = json::parse(asked[0].body);
+  CHECK(body["messages"][0]["content"] == "say it");
+  CHECK(body["logprobs"] == true);
+  CHECK_FALSE(body.contains("prompt"));
+}
 
 TEST_CASE("a golden prompt is asked for greedily, and its tokens are counted as the engine counts them") {
   json answer = ScriptedEngine::choice("ab", {{"tokens", {"a", "b"}}, {"token_logprobs", {-0.5, nullptr}}});
   answer["usage"] = {{"total_tokens", 9}};
   ScriptedEngine engine(answering(ScriptedEngine::of(answer)));
-  const auto golden = ask_golden(engine.url(), "m", "say it", {});
+  const auto golden = ask_golden(by_count(engine.url()), "say it", {});
   REQUIRE(golden);
   CHECK(golden->answer.tokens == std::vector<std::string>{"a", "b"});
   REQUIRE(golden->answer.logprobs.size() == 2);
@@ -64,7 +113,7 @@ TEST_CASE("a golden prompt is asked for greedily, and its tokens are counted as 
 
 TEST_CASE("an engine that counts no tokens has them estimated from the text") {
   const ScriptedEngine engine;
-  const auto golden = ask_golden(engine.url(), "m", std::string(40, 'x'), {});
+  const auto golden = ask_golden(by_count(engine.url()), std::string(40, 'x'), {});
   REQUIRE(golden);
   CHECK(golden->tokens == 40 / 4 + 1 + 1);
 }
@@ -79,11 +128,11 @@ TEST_CASE("an engine that does not answer a golden prompt as it should says so")
   for (const auto& [answer, code] : answers) {
     CAPTURE(answer.body);
     const ScriptedEngine engine(answering(answer));
-    const auto golden = ask_golden(engine.url(), "m", "say it", {});
+    const auto golden = ask_golden(by_count(engine.url()), "say it", {});
     REQUIRE_FALSE(golden);
     CHECK(golden.error().code == code);
   }
-  CHECK(ask_golden("http://192.0.2.1:80", "m", "say it", {}).error().code == ErrorCode::forbidden);
+  CHECK(ask_golden(by_count("http://192.0.2.1:80"), "say it", {}).error().code == ErrorCode::forbidden);
 }
 
 TEST_CASE("an identity is what the engine tells of the model and of itself, without lists and times") {

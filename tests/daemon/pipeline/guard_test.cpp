@@ -384,7 +384,7 @@ TEST_CASE("probes stop for the day when their budget is spent") {
 TEST_CASE("an engine that cannot be probed is said to be so") {
   Harness no_logprobs;
   answer_prompts(no_logprobs);
-  no_logprobs.abilities.logprobs = false;
+  no_logprobs.abilities.logprobs_by = jobs::LogprobsBy::none;
   use_guard(no_logprobs, "probes: {every: 1s, prompts: 4}");
   no_logprobs.set_up();
   promoted(no_logprobs);

@@ -158,10 +158,10 @@ void Harness::boot() {
         if (std::ranges::find(unhealthy, url) == unhealthy.end()) return {};
         return schema::fail(schema::ErrorCode::unavailable, "nobody listens");
       },
-      .probe = [this](const std::string& url, const std::string&,
+      .probe = [this](const jobs::GoldenEngine& engine,
                       const std::string& prompt) -> schema::Result<jobs::GoldenAnswer> {
-        asked.push_back(url);
-        if (answers) return answers(url, prompt);
+        asked.push_back(engine.base_url);
+        if (answers) return answers(engine.base_url, prompt);
         return schema::fail(schema::ErrorCode::unavailable, "nobody answers");
       },
       .identify = [this](const std::string& url, const std::string&) -> schema::Result<stages::Identity> {
