@@ -72,7 +72,7 @@ TEST_CASE("every setting of a guard is read") {
 
 TEST_CASE("a wrong guard is a fault with its place") {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"mean_time: 365d", "did you mean"},
+      {"probe: {every: 2s}", "did you mean"},
       {"mean_time_between_false_alarms: 10s", "c:34:41: "},
       {"mean_time_between_false_alarms: 400d", "c:34:41: "},
       {"probes: {prompts: 1025}", "a whole number from 0 to 1024"},

@@ -31,7 +31,7 @@ struct Previous {
   store::VersionRow version;
   jobs::GoldenEngine engine;
   std::string refused;                ///< why it cannot be used, found without asking it
-  std::optional<GuardProbes> golden;  ///< of its own guard, where it had one with answers
+  std::optional<GuardProbes> golden{};  ///< of its own guard, where it had one with answers
 };
 
 /// What is looked at beside the loop.

@@ -124,7 +124,8 @@ TEST_CASE("a stage key can never name a file elsewhere") {
 }
 
 TEST_CASE("the lease holds from one sign of life to the next") {
-  RouteTable table(kLease);
+  EngineBook book(HealthLimits{});
+  RouteTable table(kLease, book);
   table.restore({}, kStart);
   CHECK(table.lease_holds(kStart));
   CHECK_FALSE(table.lease_holds(kStart + kLease));

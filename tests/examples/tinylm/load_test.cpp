@@ -77,7 +77,8 @@ json load(const OneConnection& server, const std::string& chat_share) {
 }  // namespace
 
 TEST_CASE("a share of the load is sent as chat completions") {
-  OneConnection server({{"message", {{"role", "assistant"}, {"content", "a"}}}});
+  const json message{{"role", "assistant"}, {"content", "a"}};
+  OneConnection server(json{{"message", message}});
   CHECK(load(server, "0.5")["ok"] == 60);
   auto requests = server.requests();
   const auto& chats = requests["/v1/chat/completions"];
@@ -98,7 +99,7 @@ TEST_CASE("a share of the load is sent as chat completions") {
 }
 
 TEST_CASE("a chat completion without a message has failed") {
-  OneConnection server({{"text", "a"}});
+  OneConnection server(json{{"text", "a"}});
   const json report = load(server, "1");
   CHECK(report["ok"] == 0);
   CHECK(report["failed"] == 60);
