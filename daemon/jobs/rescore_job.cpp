@@ -10,10 +10,10 @@
 #include <numeric>
 #include <set>
 
-#include "daemon/jobs/batch_probe.hpp"
+#include "daemon/jobs/engines/batch_probe.hpp"
 #include "daemon/jobs/drift_inputs.hpp"
-#include "daemon/jobs/engine_client.hpp"
-#include "daemon/jobs/greedy.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
+#include "daemon/jobs/engines/greedy.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 #include "daemon/jobs/worker.hpp"
 #include "daemon/route/control/telemetry_json.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/jobs/job.hpp"
 #include "daemon/jobs/job_folder.hpp"
 #include "daemon/net/outgoing.hpp"

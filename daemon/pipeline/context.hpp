@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/jobs/golden.hpp"
+#include "daemon/jobs/engines/golden.hpp"
 #include "daemon/jobs/job.hpp"
 #include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/change.hpp"

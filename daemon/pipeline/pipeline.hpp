@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/jobs/golden.hpp"
+#include "daemon/jobs/engines/golden.hpp"
 #include "daemon/jobs/job.hpp"
 #include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/clock.hpp"

@@ -27,7 +27,7 @@ std::vector<IdentityChange> IdentityWatch::observe(const Identity& now) {
   return last_;
 }
 
-void IdentityWatch::resume(std::vector<IdentityChange> last, bool told) {
+void IdentityWatch::continue_from(std::vector<IdentityChange> last, bool told) {
   last_ = std::move(last);
   told_ = told;
 }

@@ -34,7 +34,7 @@ class IdentityWatch {
   [[nodiscard]] const std::vector<IdentityChange>& last() const { return last_; }
   [[nodiscard]] bool told() const { return told_; }
   /// Restores what was kept of a watch: its last differences, and whether they were told.
-  void resume(std::vector<IdentityChange> last, bool told);
+  void continue_from(std::vector<IdentityChange> last, bool told);
 
  private:
   Identity promoted_;

@@ -1,6 +1,6 @@
 #include <string>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/jobs/job.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 #include "tests/fuzz/unit.hpp"

@@ -12,7 +12,7 @@
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/cli/json_text.hpp"
 #include "daemon/cli/service/command.hpp"
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/net/url.hpp"
 #include "daemon/pipeline/requests/ability_gaps.hpp"
 #include "schema/contract/contract.hpp"

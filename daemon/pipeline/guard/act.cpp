@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/jobs/engine_client.hpp"
-#include "daemon/jobs/golden.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
+#include "daemon/jobs/engines/golden.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/guard/guards.hpp"
 #include "daemon/pipeline/machine/endings.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/guard/guards.hpp"
 #include "daemon/pipeline/stages/canary_stage.hpp"

@@ -134,7 +134,7 @@ schema::Result<GuardIdentity> guard_identity_from_json(const std::string& text) 
     if (value.contains("first")) identity.first = value.at("first").get<stages::Identity>();
     if (value.contains("promoted")) {
       identity.watch.emplace(value.at("promoted").get<stages::Identity>());
-      identity.watch->resume(changes_from_json(value.at("last")), value.at("told").get<bool>());
+      identity.watch->continue_from(changes_from_json(value.at("last")), value.at("told").get<bool>());
     }
     return identity;
   } catch (const json::exception& error) {

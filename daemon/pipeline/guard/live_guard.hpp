@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/jobs/golden.hpp"
+#include "daemon/jobs/engines/golden.hpp"
 #include "daemon/store/promotions/guards.hpp"
 #include "daemon/store/registry/versions.hpp"
 #include "schema/contract/contract.hpp"

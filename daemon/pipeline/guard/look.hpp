@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/jobs/golden.hpp"
+#include "daemon/jobs/engines/golden.hpp"
 #include "schema/error.hpp"
 #include "stages/guard/identity.hpp"
 

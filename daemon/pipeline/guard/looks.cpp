@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/base/read_file.hpp"
-#include "daemon/jobs/golden.hpp"
+#include "daemon/jobs/engines/golden.hpp"
 #include "daemon/jobs/rooted_path.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/pipeline/guard/guards.hpp"

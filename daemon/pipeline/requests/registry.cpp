@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/jobs/stored_hashes.hpp"
 #include "daemon/net/url.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"

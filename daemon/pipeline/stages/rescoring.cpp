@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/pipeline/stages/jobs.hpp"
 #include "daemon/store/registry/engines.hpp"
 

@@ -1,4 +1,4 @@
-#include "daemon/jobs/batch_probe.hpp"
+#include "daemon/jobs/engines/batch_probe.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "daemon/jobs/golden.hpp"
+#include "daemon/jobs/engines/golden.hpp"
 
 #include <doctest/doctest.h>
 

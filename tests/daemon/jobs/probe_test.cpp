@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "tests/daemon/jobs/scripted_engine.hpp"
 
 using namespace driftgate;

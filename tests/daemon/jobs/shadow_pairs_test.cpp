@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 
 using namespace driftgate;
 using namespace driftgate::jobs;

@@ -10,7 +10,7 @@
 #include "daemon/evidence/log/log.hpp"
 #include "daemon/evidence/log/query.hpp"
 #include "daemon/evidence/verify/table_checks.hpp"
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 #include "daemon/pipeline/entry_bodies.hpp"
 #include "daemon/store/registry/contracts.hpp"

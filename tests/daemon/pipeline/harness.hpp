@@ -10,7 +10,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/pipeline.hpp"
 #include "tests/daemon/pipeline/fakes.hpp"

@@ -51,9 +51,9 @@ TEST_CASE("a watch goes on from what was kept of it") {
   IdentityWatch watch(kPromoted);
   (void)watch.observe(with("model", "n"));
   IdentityWatch read(kPromoted);
-  read.resume(watch.last(), watch.told());
+  read.continue_from(watch.last(), watch.told());
   CHECK(read.observe(with("model", "n")).size() == 1);
   IdentityWatch later(kPromoted);
-  later.resume(read.last(), read.told());
+  later.continue_from(read.last(), read.told());
   CHECK(later.observe(with("model", "n")).empty());
 }

@@ -46,7 +46,7 @@ TEST_CASE("a route's engines become servers, the incumbent alone with a weight")
   REQUIRE(servers->size() == 3);
   CHECK((*servers)[0] == Server{"v1", "127.0.0.1", 1001, 1, true});
   CHECK((*servers)[1] == Server{"v2", "127.0.0.1", 1002, 0, true});
-  CHECK(server_text((*servers)[2]) == "v0 [::1]:9 weight 0");
+  CHECK(server_text((*servers)[2]) == "v0 [::1]:9 weight 0 pool-max-conn -1 pool-purge-delay 5s");
   route.fallback = route.incumbent;
   CHECK(servers_of(route)->size() == 2);
   route.candidate->url = "http://" + std::string(100, 'a') + ":1";  // longer than a name can be

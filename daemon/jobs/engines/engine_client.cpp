@@ -1,4 +1,4 @@
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 
 #include <fmt/format.h>
 

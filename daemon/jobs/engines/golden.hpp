@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/net/outgoing.hpp"
 #include "schema/error.hpp"
 #include "stages/guard/identity.hpp"

@@ -1,10 +1,10 @@
-#include "daemon/jobs/greedy.hpp"
+#include "daemon/jobs/engines/greedy.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "daemon/base/json_members.hpp"
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "schema/failf.hpp"
 #include "schema/json.hpp"
 

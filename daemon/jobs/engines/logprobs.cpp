@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/json_members.hpp"
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "gpu/ingest/answer_tokens.hpp"
 #include "schema/json.hpp"
 

@@ -1,4 +1,4 @@
-#include "daemon/jobs/batch_probe.hpp"
+#include "daemon/jobs/engines/batch_probe.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 
 namespace driftgate::jobs {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/jobs/greedy.hpp"
+#include "daemon/jobs/engines/greedy.hpp"
 #include "daemon/net/outgoing.hpp"
 #include "schema/error.hpp"
 
