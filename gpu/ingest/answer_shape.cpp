@@ -73,7 +73,8 @@ void append_choice(json& to, const json& from) {
 }
 
 void append_event(json& to, const json& event) {
-  for (const char* name : {"id", "object", "model", "system_fingerprint", "meta_info", "prompt_token_ids"})
+  for (const char* name : {"id", "object", "model", "system_fingerprint", "meta_info", "prompt_token_ids",
+                           "usage", "tokens_predicted", "stop_type"})
     if (const json* value = member(event, name)) to[name] = *value;
   for (const char* name : {"content", "tokens", "completion_probabilities", "prompt_logprobs"})
     append(to, event, name);

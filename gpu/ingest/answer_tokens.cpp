@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -160,6 +161,37 @@ Result<Tokens> answer_tokens(const json& answer) {
       break;
   }
   return bad_shape("its shape is not one of an answer", "");
+}
+
+void add_stated(const json& answer, StatedTokens& stated) {
+  const auto told = integer_of(at(at(answer, "usage"), "completion_tokens"));
+  const auto predicted = told ? told : integer_of(at(answer, "tokens_predicted"));
+  if (predicted && *predicted >= 0) stated.count = static_cast<std::uint64_t>(*predicted);
+  const json& stop = at(answer, "stop_type");
+  stated.ended = stated.ended || stop == "eos" || stop == "word";
+  const json& choices = at(answer, "choices");
+  if (!choices.is_array()) return;
+  stated.several = stated.several || choices.size() > 1;
+  for (const json& choice : choices) {
+    stated.ended = stated.ended || at(choice, "finish_reason") == "stop";
+    stated.several = stated.several || integer_of(at(choice, "index")).value_or(0) > 0;
+  }
+}
+
+bool lists_every_token(const Tokens& tokens, const StatedTokens& stated) {
+  const auto beyond_ascii = [](const AnswerToken& token) {
+    return std::ranges::any_of(token.text,
+                               [](char c) { return (static_cast<unsigned char>(c) & 0x80) != 0; });
+  };
+  const auto has_id = [](const AnswerToken& token) { return token.id.has_value(); };
+  if (!stated.count || stated.several) {
+    return std::ranges::none_of(
+        tokens, [&](const AnswerToken& token) { return has_id(token) && beyond_ascii(token); });
+  }
+  if (tokens.size() == *stated.count) return true;
+  if (tokens.size() > *stated.count || !stated.ended) return false;
+  const bool one_missing = *stated.count - tokens.size() == 1;
+  return std::ranges::none_of(tokens, beyond_ascii) || (one_missing && std::ranges::none_of(tokens, has_id));
 }
 
 }  // namespace driftgate::gpu::ingest

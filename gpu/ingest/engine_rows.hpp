@@ -59,12 +59,17 @@ struct EngineRows {
   std::int64_t sequences = 0;
   std::uint32_t vocabulary = 0;  ///< 0: the format does not state it
   double logprob_error = 0;      ///< largest absolute error of the log-probabilities, nats
+  /// Answers whose list is not that of all their tokens (lists_every_token in answer_tokens.hpp). They are
+  /// sequences without rows, since their ids and positions are not those of the tokens.
+  std::uint64_t incomplete = 0;
+  std::string first_incomplete{};  ///< where the first of them stands, or ""
 };
 
 /// Reads one JSON document, an array of documents, JSON Lines, or the server-sent events of streams, in the
 /// format `format`, or, without one, each response in the shape that it has (answer_shape.hpp). Each
 /// response, or each of its choices, becomes a sequence with one row for each target token. Rows without any
-/// known log-probability, such as the first token of a prompt, are left out. Errors: invalid_document, with
+/// known log-probability, such as the first token of a prompt, are left out, and so are answers that list
+/// fewer tokens than they say they have (EngineRows::incomplete). Errors: invalid_document, with
 /// the JSON pointer of the member, what was found and what to request from the engine; limit_exceeded.
 [[nodiscard]] schema::Result<EngineRows> read_responses(std::optional<Format> format, std::string_view text,
                                                         const ReadOptions& options, const std::string& name);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpu/ingest/answer_shape.hpp"
+#include "gpu/ingest/answer_tokens.hpp"
 #include "gpu/ingest/response_formats.hpp"
 #include "schema/json.hpp"
 
@@ -20,11 +21,25 @@ constexpr std::array<std::string_view, 6> kFormats{"openai", "chat",     "vllm",
                                                    "sglang", "llamacpp", "llamacpp-logits"};
 constexpr schema::JsonLimits kLimits{kMaxDocumentBytes, 32, kMaxDocumentValues};
 
+/// Whether the response says that it has other tokens than it lists.
+bool lacks_tokens(Format format, const nlohmann::json& response) {
+  if (format != Format::chat && format != Format::llamacpp) return false;
+  StatedTokens stated;
+  add_stated(response, stated);
+  if (!stated.count || stated.several || shape_of(response) != format) return false;
+  const auto tokens = answer_tokens(response);
+  return tokens && !lists_every_token(*tokens, stated);
+}
+
 Result<void> read_response(std::optional<Format> format, const Place& response, RowCollector& collector) {
   if (!format) format = shape_of(response.value);
   if (!format)
     return collector.fail(response, "holds no log-probabilities in a shape that is known, which are " +
                                         known_shapes() + ": ask the engine for log-probabilities");
+  if (lacks_tokens(*format, response.value)) {
+    collector.leave_out(response);
+    return {};
+  }
   switch (*format) {
     case Format::openai:
       return read_openai(response, collector);

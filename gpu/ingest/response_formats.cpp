@@ -82,6 +82,12 @@ Result<void> RowCollector::keep(EngineRow row) {
   return {};
 }
 
+void RowCollector::leave_out(const Place& response) {
+  (void)next_sequence();
+  if (out_.incomplete++ > 0) return;
+  out_.first_incomplete = response.pointer.empty() ? name_ : fmt::format("{}: {}", name_, response.pointer);
+}
+
 Result<std::optional<float>> RowCollector::logprob(const Place& place) const {
   if (place.is_null()) return std::nullopt;
   const auto value = schema::number_from_json(place.value);

@@ -34,6 +34,8 @@ class RowCollector {
   /// Adds the row unless nothing is known of it. Errors: limit_exceeded, and invalid_document for a token
   /// that is listed twice.
   [[nodiscard]] schema::Result<void> keep(EngineRow row);
+  /// Counts a response as a sequence without rows, since its list of tokens is not that of all its tokens.
+  void leave_out(const Place& response);
 
   [[nodiscard]] std::unexpected<schema::Error> fail(const Place& place, const std::string& what) const;
   /// A log-probability, finite or NaN; nothing (unknown) for null, "-Infinity", and −9999 and below.

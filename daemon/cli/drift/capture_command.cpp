@@ -81,6 +81,8 @@ Result<EngineRows> read_all(const CaptureImportArgs& args, std::optional<Format>
                           path + " has another vocabulary than the files before it");
     }
     all.vocabulary = part.vocabulary;
+    if (all.incomplete == 0) all.first_incomplete = part.first_incomplete;
+    all.incomplete += part.incomplete;
     all.logprob_error = std::max(all.logprob_error, part.logprob_error);
     if (all.rows.size() + part.rows.size() > gpu::ingest::kMaxRows) {
       return schema::fail(
@@ -107,6 +109,16 @@ std::string fault_of(const CaptureImportArgs& args, std::optional<Format> format
     return "--matched is for lists of ids that a request named, but a file of saved logits contains all "
            "tokens";
   return {};
+}
+
+/// Says how many answers were left out, and which is the first.
+void warn_incomplete(const EngineRows& rows) {
+  if (rows.incomplete == 0) return;
+  fmt::print(stderr,
+             "driftgate: capture import: {} of {} answers were left out, the first of them {}: the engine "
+             "lists fewer tokens than it says it generated (llama.cpp lists a character of several tokens "
+             "once), so their ids and positions are not known\n",
+             rows.incomplete, rows.sequences, rows.first_incomplete);
 }
 
 }  // namespace
@@ -153,6 +165,7 @@ int capture_import(const CaptureImportArgs& args) {
   if (auto ok = check_outputs({{"--out", args.out, true}}, inputs); !ok) return report_offline(ok.error());
   const auto rows = read_all(args, format);
   if (!rows) return report(rows.error());
+  warn_incomplete(*rows);
   gpu::ingest::CaptureLabels labels{args.kernel,          args.checkpoint_digest,
                                     args.corpus_digest,   args.token_source,
                                     args.sampling_filter, fmt::format("{}", args.temperature),

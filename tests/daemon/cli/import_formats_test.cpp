@@ -63,6 +63,23 @@ TEST_CASE("answers of each shape become a capture that says what it was told of 
   }
 }
 
+TEST_CASE("answers that list fewer tokens than they count are left out, which is said with their number") {
+  const std::string whole =
+      R"({"completion_probabilities":[{"id":3,"token":"x","logprob":-0.5}],"tokens_predicted":1})";
+  const std::string merged =
+      R"({"completion_probabilities":[{"id":3,"token":"ä","logprob":-0.5}],"tokens_predicted":2})";
+  std::string out;
+  const std::string file = file_with(whole + "\n" + merged + "\n" + merged + "\n");
+  const Ran ran = import("llamacpp", {file}, {}, out);
+  CAPTURE(ran.err);
+  REQUIRE(ran.exit_code == 0);
+  CHECK(has(ran.out, "1 rows of 3 sequences"));
+  CHECK(has(ran.err, "2 of 3 answers were left out, the first of them " + file + ", line 2"));
+  const Ran none = import("llamacpp", {file_with(merged)}, {}, out);
+  CHECK(none.exit_code != 0);
+  CHECK(has(none.err, "1 of 1 answers were left out"));
+}
+
 TEST_CASE("several files are one capture, their sequences counted on, and JSON Lines are several answers") {
   std::string out;
   const Ran ran =

@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "gpu/ingest/answer_tokens.hpp"
 
@@ -116,6 +118,100 @@ TEST_CASE("SGLang repeats meta_info in each event, and the last one counts") {
   const auto rows = rows_of(event + "\n\n" + later + "\n\ndata: [DONE]\n\n");
   CHECK(rows.sequences == 1);
   CHECK(rows.rows.size() == 2);
+}
+
+namespace {
+
+/// The lines of an answer file, each as JSON.
+std::vector<json> lines_of(const std::string& name) {
+  std::vector<json> lines;
+  std::istringstream text(answers(name));
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+std::string text_of(const std::vector<json>& lines) {
+  std::string text;
+  for (const json& line : lines) text += line.dump() + "\n";
+  return text;
+}
+
+/// Puts a character of two bytes in the place of the second token, as the server lists it where it takes two
+/// tokens, and one more token in the count.
+void merge_second(json& list, json& count) {
+  list[1]["token"] = "ä";
+  list[1]["bytes"] = {195, 164};
+  count = count.get<int>() + 1;
+}
+
+}  // namespace
+
+TEST_CASE("the answers of a real server list as many tokens as they count") {
+  for (const std::string kernel : {"f32", "Q4_0"}) {
+    for (const char* shape : {"completion_", "v1_completions_", "v1_chat_"}) {
+      for (const json& answer : lines_of(shape + kernel + ".jsonl")) {
+        StatedTokens stated;
+        add_stated(answer, stated);
+        CHECK(stated.count == 12U);
+        CHECK_FALSE(stated.ended);
+        CHECK_FALSE(stated.several);
+        CHECK(lists_every_token(tokens_of(answer.dump()), stated));
+      }
+    }
+    CHECK(rows_of(answers("v1_completions_stream_" + kernel + ".sse")).incomplete == 0);
+  }
+}
+
+TEST_CASE("an answer that lists a character of several tokens once is left out, counted and named") {
+  auto native = lines_of("completion_f32.jsonl"), chat = lines_of("v1_chat_f32.jsonl");
+  merge_second(native[1]["completion_probabilities"], native[1]["tokens_predicted"]);
+  merge_second(chat[1]["choices"][0]["logprobs"]["content"], chat[1]["usage"]["completion_tokens"]);
+  for (const auto& lines : {native, chat}) {
+    const auto rows = rows_of(text_of(lines));
+    CHECK(rows.sequences == 3);
+    CHECK(rows.rows.size() == 24);
+    CHECK(std::ranges::none_of(rows.rows, [](const EngineRow& row) { return row.sequence == 1; }));
+    CHECK(rows.incomplete == 1);
+    CHECK(rows.first_incomplete == "answers, line 2");
+  }
+  // The same characters without a token too many are whole.
+  auto whole = lines_of("v1_chat_f32.jsonl");
+  json unused = 0;
+  merge_second(whole[1]["choices"][0]["logprobs"]["content"], unused);
+  CHECK(rows_of(text_of(whole)).rows.size() == 36);
+}
+
+TEST_CASE("the count of a stream stands in its last event") {
+  std::string stream = answers("v1_completions_stream_f32.sse");
+  const std::string count = "\"completion_tokens\":8";
+  const auto at = stream.find(count);
+  REQUIRE(at != std::string::npos);
+  stream.replace(at, count.size(), "\"completion_tokens\":9");
+  const auto rows = rows_of(stream);
+  CHECK(rows.sequences == 1);
+  CHECK(rows.rows.empty());
+  CHECK(rows.incomplete == 1);
+}
+
+TEST_CASE("tokens that an answer ends with need not be listed, and every other one must be") {
+  const AnswerToken plain{"a", 1, -0.5, {}}, beyond{"ä", 2, -0.5, {}}, without_id{"ä", {}, -0.5, {}};
+  const auto listed = [](std::vector<AnswerToken> tokens, std::optional<std::uint64_t> count, bool ended) {
+    return lists_every_token(tokens, {count, ended, false});
+  };
+  CHECK(listed({plain, beyond}, 2, false));
+  CHECK_FALSE(listed({plain, beyond}, 3, false));
+  CHECK_FALSE(listed({plain, beyond}, 3, true));
+  CHECK_FALSE(listed({plain}, 3, false));
+  CHECK(listed({plain}, 3, true));
+  CHECK(listed({plain, without_id}, 3, true));  // the end token of an engine that lists one entry for each
+  CHECK_FALSE(listed({plain, without_id}, 4, true));
+  CHECK_FALSE(listed({plain, beyond}, 1, true));
+  CHECK(listed({plain}, {}, false));
+  CHECK_FALSE(listed({plain, beyond}, {}, false));
+  CHECK(listed({plain, without_id}, {}, false));
+  CHECK(listed({}, 0, false));
+  CHECK_FALSE(listed({}, 1, false));
+  CHECK(lists_every_token({plain}, {7, false, true}));  // of several choices
 }
 
 TEST_CASE("what is broken in a stream is named with its line") {
