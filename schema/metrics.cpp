@@ -28,6 +28,8 @@ constexpr AggregateSet kAnyValue = kMeans | kQuantiles | kMinimum | kMaximum;
 /// Metrics of target tokens keep one figure for each sequence, so their quantiles are over sequences.
 constexpr AggregateSet kTokenFigure = kMeans | kQuantiles;
 constexpr AggregateSet kSequenceFigure = kQuantiles | set_of(Aggregate::sequence_mean);
+constexpr AggregateSet kSequenceMean = set_of(Aggregate::sequence_mean);
+constexpr AggregateSet kMedian = set_of(Aggregate::p50);
 constexpr AggregateSet kLatency = kQuantiles | set_of(Aggregate::mean);
 
 constexpr StageSet kOffline = stage_bit(Stage::offline_numeric);
@@ -81,6 +83,10 @@ constexpr std::array<MetricInfo, kMetricCount> kRegistry{{
     {Metric::total_ms, "total_ms", "time from accepting the request to the last byte", "ms", 0, kInf, traffic, kLatency, kTraffic, false, false},
     {Metric::batch_variant_rate, "batch_variant_rate", "share of prompts whose greedy tokens change with the batch size", "share", 0, 1, batch, kOneFigure, kTokens, false, true},
     {Metric::ece_drift, "ece_drift", "difference of debiased expected calibration error, inf − train", "share", -1, 1, calibration, kOneFigure, kSlice, false, false},
+
+    {Metric::prefix_agreement, "prefix_agreement", "share of two greedy answers' tokens that come before the first difference", "share", 0, 1, greedy, kSequenceMean, kShadow, false, true},
+    {Metric::first_divergence, "first_divergence", "tokens before two greedy answers differ, 32 where they do not", "tokens", 0, kGreedyTokens, greedy, kSequenceMean | kMedian, kShadow, false, true},
+    {Metric::divergence_rate, "divergence_rate", "share of prompts whose greedy answers differ within 32 tokens", "share", 0, 1, greedy, kOneFigure, kShadow, false, true},
 
     {Metric::shadow_pairs, "shadow_pairs", "requests answered by both kernels and joined", "count", 0, kInf, signal, kOneFigure, kTraffic, false, false},
     {Metric::logprobs, "logprobs", "share of sampled requests with log-probabilities", "share", 0, 1, signal, kOneFigure, kTraffic, false, true},
@@ -136,6 +142,7 @@ bool is_distance(Metric metric) {
     case Metric::top1_flip:
     case Metric::abs_log_ratio:
     case Metric::clip_budget_used:
+    case Metric::divergence_rate:
       return true;
     default:
       return false;

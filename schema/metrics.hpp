@@ -21,11 +21,17 @@ enum class Metric : std::uint8_t {
   clip_budget_used, chi2_sequence, tv_sequence, band_retention, log_ppl_diff, sequence_log_ratio, prob_pearson,
   // traffic, batches, calibration
   error_rate, ttft_ms, inter_token_ms, total_ms, batch_variant_rate, ece_drift,
+  // greedy answers of both kernels to the same prompts
+  prefix_agreement, first_divergence, divergence_rate,
   // observability signals
   shadow_pairs, logprobs, telemetry,
 };
 inline constexpr std::size_t kRowMetricCount = 18;
-inline constexpr std::size_t kMetricCount = 40;
+inline constexpr std::size_t kMetricCount = 43;
+
+/// The tokens of a greedy answer that are asked for and compared: the horizon of the metrics of greedy
+/// answers.
+inline constexpr std::uint32_t kGreedyTokens = 32;
 
 /// How values of a metric become one figure (docs/design/measurement.md, "Registry of names"). A quantile is
 /// the smallest value of rank ≥ ⌈pn⌉.
@@ -48,8 +54,9 @@ enum class Band : std::uint8_t {
 inline constexpr std::size_t kBandCount = 6;
 
 /// Where a metric is measured: on each row of full logits, on target tokens (`realised`), on live traffic, on
-/// batches, on task outcomes (`calibration`), or on the observation itself (`signal`).
-enum class MetricGroup : std::uint8_t { row, realised, traffic, batch, calibration, signal };
+/// batches, on task outcomes (`calibration`), on greedy answers of both kernels to the same prompts, or on
+/// the observation itself (`signal`).
+enum class MetricGroup : std::uint8_t { row, realised, traffic, batch, calibration, greedy, signal };
 
 /// A set of stages, one bit each.
 using StageSet = std::uint8_t;
@@ -66,7 +73,7 @@ struct MetricInfo {
   Metric metric;
   std::string_view name;
   std::string_view definition;
-  std::string_view unit;  ///< "", "nats", "share", "ms", "s", "count"
+  std::string_view unit;  ///< "", "nats", "share", "tokens", "ms", "s", "count"
   double low;             ///< the smallest value of the range, included unless infinite
   double high;            ///< the largest value of the range, included unless infinite
   MetricGroup group;

@@ -31,8 +31,8 @@ std::optional<Need> first_without(const EngineCan& incumbent, const EngineCan& c
   return std::nullopt;
 }
 
-std::optional<Need> coverage_gap(const EngineCan& incumbent, const EngineCan& candidate) {
-  if (incumbent.scores_given && candidate.scores_given) return std::nullopt;
+/// Log-probabilities of what both engines generate, by which their tokens are known.
+std::optional<Need> generated_gap(const EngineCan& incumbent, const EngineCan& candidate) {
   const bool completions = incumbent.logprobs && candidate.logprobs;
   const bool chat = incumbent.chat_logprobs && candidate.chat_logprobs;
   if (completions || chat) return std::nullopt;
@@ -47,9 +47,15 @@ std::optional<Need> coverage_gap(const EngineCan& incumbent, const EngineCan& ca
                   candidate.engine, incumbent.engine)};
 }
 
+std::optional<Need> coverage_gap(const EngineCan& incumbent, const EngineCan& candidate) {
+  if (incumbent.scores_given && candidate.scores_given) return std::nullopt;
+  return generated_gap(incumbent, candidate);
+}
+
 std::optional<Need> shadow_gap(Metric metric, const EngineCan& incumbent, const EngineCan& candidate) {
   const auto group = schema::info(metric).group;
   if (metric == Metric::logprobs) return coverage_gap(incumbent, candidate);
+  if (group == schema::MetricGroup::greedy) return generated_gap(incumbent, candidate);
   if (group != schema::MetricGroup::row && group != schema::MetricGroup::realised) return std::nullopt;
   return first_without(
       incumbent, candidate, [](const EngineCan& engine) { return engine.scores_given; },

@@ -35,8 +35,9 @@ struct AbilityGap {
 /// statistical-slice are decided on captures and need no engine.
 ///   metrics of target tokens, shadow-runtime   both score given tokens
 ///   observability.coverage, shadow-runtime     both score given tokens, or give log-probabilities of what
-///   they
-///                                              generate in an endpoint that both have
+///                                              they generate in an endpoint that both have
+///   metrics of greedy answers, shadow-runtime  both give log-probabilities of what they generate in an
+///                                              endpoint that both have
 ///   ttft, inter-token latency                  the candidate streams; the incumbent too for a relative limit
 [[nodiscard]] std::vector<AbilityGap> ability_gaps(const schema::Contract& contract,
                                                    const EngineCan& incumbent, const EngineCan& candidate);

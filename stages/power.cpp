@@ -211,6 +211,21 @@ void metric_power(const Clause& clause, const schema::MetricSubject& subject, co
         "half as many rows beyond the limit as tolerated, sequences of 64 rows");
 }
 
+void greedy_power(const Clause& clause, const schema::MetricSubject& subject, std::uint64_t least,
+                  std::uint64_t seed, ClausePower& power) {
+  const auto q = subject.aggregate ? schema::quantile_of(*subject.aggregate) : std::nullopt;
+  if (q || clause.limits.max) {
+    const double tolerated = q.value_or(clause.limits.max.value_or(1));
+    if (tolerated >= 1) return found(power, least, "the limit is at the end of the range");
+    return found(power, pair_units(tolerated, power.alpha),
+                 "half as many prompts beyond the limit as tolerated");
+  }
+  const double tau = schema::share_left(clause).value_or(1);
+  if (tau >= 1) return found(power, least, "the limit is at the end of the range");
+  found(power, mean_units({tau, false, 1}, power.alpha, least, seed),
+        "prompts whose disagreement scatters as much as its mean is large");
+}
+
 void traffic_power(const Clause& clause, const schema::MetricSubject& subject, const Contract& contract,
                    std::uint64_t least, std::uint64_t seed, ClausePower& power) {
   if (subject.metric != schema::Metric::error_rate || !clause.limits.max) {
@@ -248,6 +263,8 @@ void clause_power(const Clause& clause, const Contract& contract, std::uint64_t 
   if (schema::info(subject.metric).group == schema::MetricGroup::traffic) {
     return traffic_power(clause, subject, contract, least, seed, power);
   }
+  if (schema::info(subject.metric).group == schema::MetricGroup::greedy)
+    return greedy_power(clause, subject, least, seed, power);
   metric_power(clause, subject, contract, least, seed, power);
 }
 

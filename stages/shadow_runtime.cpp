@@ -35,6 +35,7 @@ struct Decider {
   double alpha;
 
   [[nodiscard]] Pairs on(const schema::SliceWhere& where) const;
+  [[nodiscard]] Pairs all_on(const schema::SliceWhere& where) const;
   void decide(const schema::Clause& clause, const schema::SliceWhere& where, SliceRole role,
               std::vector<ClauseVerdict>& out) const;
   [[nodiscard]] ClauseVerdict rate_max(const schema::Clause& clause, const Pairs& pairs,
@@ -66,6 +67,14 @@ Pairs Decider::on(const schema::SliceWhere& where) const {
   Pairs selected;
   for (const ShadowPair* pair : unique) {
     if (matches(parse_slice(pair->slice), where)) selected.push_back(pair);
+  }
+  return selected;
+}
+
+Pairs Decider::all_on(const schema::SliceWhere& where) const {
+  Pairs selected;
+  for (const ShadowPair& pair : inputs.pairs) {
+    if (where.empty() || matches(parse_slice(pair.slice), where)) selected.push_back(&pair);
   }
   return selected;
 }
@@ -308,6 +317,8 @@ void Decider::decide(const schema::Clause& clause, const schema::SliceWhere& whe
     }
   } else if (group == schema::MetricGroup::batch) {
     out.push_back(batch_variance(clause, pairs, std::move(verdict)));
+  } else if (group == schema::MetricGroup::greedy) {
+    out.push_back(decide_greedy(clause, all_on(where), alpha, inputs.stage.seed, std::move(verdict)));
   } else if (group == schema::MetricGroup::realised || group == schema::MetricGroup::row) {
     out.push_back(realised(clause, where, role));
   } else {
@@ -323,6 +334,13 @@ void note_pairs(const ShadowInputs& inputs, std::size_t unique, StageReport& rep
     report.notes.push_back(
         fmt::format("{} requests were not mirrored because a limit of the mirror was reached.",
                     count_text(inputs.mirror_skipped)));
+  }
+  const auto unlisted =
+      static_cast<std::uint64_t>(std::ranges::count_if(inputs.pairs, &ShadowPair::unlisted_tokens));
+  if (unlisted > 0) {
+    report.notes.push_back(fmt::format(
+        "{} pairs of greedy answers were not compared: an engine listed fewer tokens than it generated.",
+        count_text(unlisted)));
   }
   if (inputs.can_rescore) return;
   std::uint64_t equal = 0;

@@ -8,6 +8,7 @@
 
 #include "gpu/table/measurement.hpp"
 #include "schema/contract/contract.hpp"
+#include "stages/greedy_agreement.hpp"
 #include "stages/report/report.hpp"
 
 namespace driftgate::stages {
@@ -39,6 +40,12 @@ struct ShadowPair {
   /// Where the contract asks for batch_variant_rate: whether the candidate's greedy tokens for this prompt
   /// differ between batch 1 and batch N.
   std::optional<bool> batch_variant;
+  /// Greedy answers of both kernels to this prompt; and of the candidate alone and in a batch, which is the
+  /// noise floor of the former. Absent where they were not asked for, and where an answer does not list all
+  /// of its tokens.
+  std::optional<GreedyAgreement> greedy, greedy_floor;
+  /// An engine listed fewer tokens of its greedy answer than it generated, so that they are not compared.
+  bool unlisted_tokens = false;
 };
 
 /// The kernel that is on the train side of ShadowInputs::realised.
@@ -67,6 +74,8 @@ struct ShadowInputs {
 ///   each key.
 /// - metrics of target tokens: all pairs, clustered by key.
 /// - batch_variant_rate: the prompts that were answered alone and in a batch, one for each key.
+/// - metrics of greedy answers: all prompts that both engines answered greedily, clustered by key
+///   (decide_greedy).
 ///
 /// A clause that names critical slices is decided on each of them, where a violation must withstand Holm's
 /// procedure; any other clause is decided on all pairs. Never fails: what cannot be decided is inconclusive

@@ -31,6 +31,9 @@ void check_floor(Fields& fields, const Limits& limits) {
 void check_floor_stages(Fields& fields, const Clause& clause) {
   const auto multiple = fields.find("floor_multiple");
   if (!multiple || (clause.stages & ~kCaptureStages) == 0) return;
+  // The floor of greedy answers is measured where they are: by the candidate's engine, alone and in a batch.
+  const auto* metric = std::get_if<MetricSubject>(&clause.subject);
+  if (metric != nullptr && info(metric->metric).group == MetricGroup::greedy) return;
   multiple->refuse(
       "a noise floor is measured on captures, so floor_multiple is decided in offline-numeric and "
       "statistical-slice only; state stages: [offline-numeric], or state max alone");

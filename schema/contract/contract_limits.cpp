@@ -35,6 +35,8 @@ Names allowed_limits(const Subject& subject) {
   if (metric.metric == Metric::band_retention) return {"min"};
   if (metric.metric == Metric::ece_drift) return {"max", "max_delta"};
   if (info(metric.metric).group == MetricGroup::batch) return {"max"};
+  if (metric.metric == Metric::prefix_agreement || metric.metric == Metric::first_divergence) return {"min"};
+  if (metric.metric == Metric::divergence_rate) return {"max", "floor_multiple", "floor_cap"};
   Names names{"max", "min"};
   if (why_no_delta(metric).empty()) names.push_back("max_delta");
   if (has_floor(metric)) names.insert(names.end(), {"floor_multiple", "floor_cap"});

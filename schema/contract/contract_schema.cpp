@@ -126,7 +126,10 @@ Json metric_rule(const MetricInfo& entry) {
     properties["max_ratio"] = false;
   }
   if (!detail::why_no_delta({entry.metric, Aggregate::mean}).empty()) properties["max_delta"] = false;
-  if (entry.metric == Metric::ece_drift || entry.group == MetricGroup::batch) properties["min"] = false;
+  const bool from_above = entry.metric == Metric::ece_drift || entry.group == MetricGroup::batch ||
+                          entry.metric == Metric::divergence_rate;
+  if (from_above) properties["min"] = false;
+  if (entry.group == MetricGroup::greedy && !from_above) properties["max"] = false;
   if (!is_distance(entry.metric)) properties["floor_multiple"] = false;
   if (!why_no_clip({entry.metric, Aggregate::sequence_mean}).empty()) properties["clip"] = false;
   const bool captured = entry.group == MetricGroup::row || entry.group == MetricGroup::realised;
@@ -217,7 +220,8 @@ Json families() {
       {{"outcome", one_of({"correct"})}, {"tensor", tensors()}},
       {"max", "min", "max_delta", "min_count", "non_inferiority_margin", "floor_multiple", "floor_cap"},
       true);
-  Json runtime = metric_clause(Json::object(), {"max", "min", "max_ratio", "max_delta"}, true);
+  Json runtime = metric_clause(Json::object(),
+                               {"max", "min", "max_ratio", "max_delta", "floor_multiple", "floor_cap"}, true);
   Json signals =
       clause({{"signal", one_of(metric_names(true))}}, {"min_count", "min_coverage", "max_staleness"});
   return {{"numerical", family(numerical_clause())},

@@ -181,6 +181,21 @@ LeastN traffic_needs(const Setting& setting, const MetricSubject& subject, const
   return answer(setting, least_n_binomial(1 - *q, alpha), "order statistics of the quantile");
 }
 
+// In the best case no answers differ.
+LeastN greedy_needs(Setting setting, const MetricSubject& subject, const Clause& clause) {
+  if (clause.limits.floor_multiple) setting.alpha /= 2;  // the other half is spent on the floor
+  if (subject.metric == Metric::divergence_rate) {
+    const double max = clause.limits.max.value_or(1);
+    return answer(setting, max >= 1 ? std::optional<std::uint64_t>(1) : least_n_binomial(max, setting.alpha),
+                  "Clopper–Pearson with no answers that differ");
+  }
+  if (const auto q = subject.aggregate ? quantile_of(*subject.aggregate) : std::nullopt) {
+    return answer(setting, least_n_binomial(*q, setting.alpha),
+                  "Clopper–Pearson with no answers that differ sooner");
+  }
+  return bounded_mean(setting, share_left(clause).value_or(0), "betting on prompts over the whole range");
+}
+
 LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract) {
   Setting setting = setting_of(stage, contract);
   if (std::holds_alternative<OutcomeSubject>(clause.subject)) {
@@ -213,6 +228,7 @@ LeastN needs_in(Stage stage, const Clause& clause, const Contract& contract) {
     return answer(setting, max >= 1 ? std::optional<std::uint64_t>(1) : least_n_binomial(max, setting.alpha),
                   "Clopper–Pearson with no prompt that varies");
   }
+  if (info(metric.metric).group == MetricGroup::greedy) return greedy_needs(setting, metric, clause);
   if (clause.limits.floor_multiple) setting.alpha /= 2;  // the other half is spent on the floor
   return metric_in_captures(setting, metric, clause, contract);
 }

@@ -97,5 +97,55 @@ TEST_CASE("the batch variant rate is limited from above where captures or traffi
   CHECK(needs[0].n == least_n_binomial(0.05, spent_alpha_fixed(report.contract->confidence.alpha, 1)));
 }
 
+TEST_CASE(
+    "figures of greedy answers are limited in shadow-runtime, and the rate of differing ones by its floor") {
+  const std::string ttft = "metric: ttft_ms, aggregate: p95, max_ratio: 1.1";
+  const auto greedy = [&](const std::string& subject) { return clause_of(ttft, subject, "runtime.ttft"); };
+  const Clause prefix = greedy("metric: prefix_agreement, min: 0.9");
+  CHECK(prefix.stages == stage_bit(Stage::shadow_runtime));
+  CHECK(std::get<MetricSubject>(prefix.subject).aggregate == Aggregate::sequence_mean);
+  CHECK(demand_text(prefix) == "sequence_mean of prefix_agreement at least 0.9");
+  CHECK(greedy("metric: first_divergence, aggregate: p50, min: 8").limits.min == 8);
+  const Clause rate = greedy("metric: divergence_rate, max: 0.1, floor_multiple: 2, floor_cap: 0.3");
+  CHECK(rate.limits.floor_cap == 0.3);
+  const auto refused = [&](const std::string& subject, const char* words) {
+    CAPTURE(subject);
+    const std::string faults = faults_of(ttft, subject);
+    CAPTURE(faults);
+    CHECK(faults.find(words) != std::string::npos);
+  };
+  refused("metric: prefix_agreement, max: 0.9", "allowed: min");
+  refused("metric: prefix_agreement, max_delta: 0.1", "prefix_agreement already compares the two kernels");
+  refused("metric: first_divergence, min: 33", "32");
+  refused("metric: first_divergence, aggregate: p90, min: 8", "allowed: sequence_mean, p50");
+  refused("metric: divergence_rate, min: 0.1", "allowed: max, floor_multiple, floor_cap");
+  refused("metric: divergence_rate, aggregate: mean, max: 0.1", "is one figure by itself");
+  refused("metric: prefix_agreement, min: 0.9, stages: [offline-numeric]", "allowed: shadow-runtime");
+  refused("metric: prefix_agreement, min: 0.9, stages: [canary]", "allowed: shadow-runtime");
+  refused("metric: prefix_agreement, clip: 0.5, min: 0.4", "remove clip");
+  // No capture has them: the family of offline-numeric refuses them unless the stage is stated.
+  CHECK(faults_of("metric: logit_span, aggregate: p99, max: 0.75", "metric: divergence_rate, max: 0.1")
+            .find("it is supplied in: shadow-runtime") != std::string::npos);
+}
+
+TEST_CASE("a clause on greedy answers needs as many pairs as its exact test, without any that differ") {
+  const std::string ttft = "metric: ttft_ms, aggregate: p95, max_ratio: 1.1";
+  const auto needs = [&](const std::string& subject) {
+    const auto report = parse_contract(contract_with(ttft, subject), "c");
+    REQUIRE(report.contract);
+    const auto all = least_n(clause_of(ttft, subject, "runtime.ttft"), *report.contract);
+    REQUIRE(all.size() == 1);
+    CHECK(all[0].unit == "pairs");
+    return all[0];
+  };
+  const double alpha = spent_alpha_fixed(0.05, 1);
+  CHECK(needs("metric: divergence_rate, max: 0.1").n == least_n_binomial(0.1, alpha));
+  CHECK(needs("metric: divergence_rate, max: 0.1, floor_multiple: 2, floor_cap: 0.3").n ==
+        least_n_binomial(0.1, alpha / 2));
+  CHECK(needs("metric: first_divergence, aggregate: p50, min: 8").n == least_n_binomial(0.5, alpha));
+  CHECK(needs("metric: prefix_agreement, min: 0.9").n == least_n_betting(1 - 0.9, alpha));
+  CHECK(needs("metric: first_divergence, min: 24").n == least_n_betting(0.25, alpha));
+}
+
 }  // namespace
 }  // namespace driftgate::schema

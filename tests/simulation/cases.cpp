@@ -4,9 +4,13 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "stages/greedy_agreement.hpp"
 #include "stages/guard/e_detector.hpp"
+#include "stages/shadow_runtime.hpp"
 #include "stages/statistics/betting_martingale.hpp"
 #include "stages/statistics/block_process.hpp"
 #include "stages/statistics/dispersion_process.hpp"
@@ -240,6 +244,53 @@ void detectors(Random& random) {
   }
 }
 
+/// Prompts of which some have answers that differ, and several of one key in every other case.
+void greedy(Random& random) {
+  struct Wanted {
+    schema::Metric metric;
+    std::optional<schema::Aggregate> aggregate;
+    double limit;
+  };
+  for (int i = 0; i < 20; ++i) {
+    std::vector<stages::ShadowPair> pairs(20 + random.below(150));
+    std::vector<const stages::ShadowPair*> all;
+    json prompts = json::array();
+    const double differing = 0.4 * random.uniform();
+    for (stages::ShadowPair& pair : pairs) {
+      pair.key_hash = i % 2 == 0 ? all.size() : random.below(60);
+      const auto longest = static_cast<std::uint32_t>(1 + random.below(schema::kGreedyTokens));
+      const bool differs = random.uniform() < differing;
+      const std::uint32_t equal = differs ? static_cast<std::uint32_t>(random.below(longest)) : longest;
+      pair.greedy = stages::GreedyAgreement{equal, longest};
+      prompts.push_back({pair.key_hash, equal, longest});
+      all.push_back(&pair);
+    }
+    const Wanted wanted[] = {
+        {schema::Metric::prefix_agreement, schema::Aggregate::sequence_mean, 0.6 + 0.35 * random.uniform()},
+        {schema::Metric::first_divergence, schema::Aggregate::sequence_mean, 16 + 12 * random.uniform()},
+        {schema::Metric::first_divergence, schema::Aggregate::p50, 1 + 20 * random.uniform()},
+        {schema::Metric::divergence_rate, std::nullopt, 0.05 + 0.3 * random.uniform()}};
+    for (const Wanted& one : wanted) {
+      schema::Clause clause;
+      clause.subject = schema::MetricSubject{one.metric, one.aggregate, {}};
+      (one.aggregate ? clause.limits.min : clause.limits.max) = one.limit;
+      schema::ClauseVerdict verdict;
+      verdict.alpha = kAlpha;
+      const std::uint64_t seed = random.next();
+      verdict = stages::decide_greedy(clause, all, kAlpha, seed, std::move(verdict));
+      print("greedy",
+            {{"prompts", prompts},
+             {"metric", schema::to_string(one.metric)},
+             {"median", one.aggregate == schema::Aggregate::p50},
+             {"limit", one.limit},
+             {"seed", std::to_string(seed)}},
+            {{"estimate", verdict.estimate.value_or(NAN)},
+             {"p_harm", verdict.p_value.value_or(NAN)},
+             {"p_proof", verdict.details.at("p_proof")}});
+    }
+  }
+}
+
 }  // namespace
 
 void print_cases() {
@@ -253,6 +304,7 @@ void print_cases() {
   blocks(random);
   dispersion(random);
   detectors(random);
+  greedy(random);
 }
 
 }  // namespace driftgate::simulation

@@ -323,12 +323,42 @@ def e_bh(case):
     return {"rejected": [best > 0 and x >= count / (alpha * best) for x in e]}
 
 
+def greedy(case):
+    """The figures of greedy answers by their definitions, and both p-values of the mean of what each key loses."""
+    horizon, metric, limit = 32, case["metric"], case["limit"]
+    high = float(horizon) if metric == "first_divergence" else 1.0
+    share, tau, keys = metric == "divergence_rate" or case["median"], limit, {}
+    for key, equal, longest in case["prompts"]:
+        same = equal == longest
+        if metric == "prefix_agreement":
+            value = 1.0 if same else equal / longest
+        elif metric == "first_divergence":
+            value = float(horizon if same else equal)
+        else:
+            value = 0.0 if same else 1.0
+        if case["median"]:
+            value = float(value < limit)
+        keys.setdefault(key, []).append(value if share else high - value)
+    if case["median"]:
+        tau = 0.5
+    losses = [sum(values) / len(values) for values in keys.values()]
+    mean = sum(losses) / len(losses)
+    if share and all(len(values) == 1 for values in keys.values()):
+        k, n = round(sum(losses)), len(losses)
+        return {"estimate": mean, "p_proof": binomial_cdf(k, n, tau), "p_harm": 1 - binomial_cdf(k - 1, n, tau)}
+    high, tau = (1.0, tau) if share else (high, high - tau)
+    order = shuffled([[1, loss / high] for loss in losses], int(case["seed"]))
+    return {"estimate": mean if share else high - mean, "p_proof": betting_p(order, tau / high, True, 1),
+            "p_harm": betting_p(order, tau / high, False, 1)}
+
+
 METHODS = {"betting_mean": betting_mean, "betting_once": betting_mean,
            "clopper_pearson": lambda c: dict(zip(("lower", "upper"), clopper(c["k"], c["n"], c["alpha"]))),
            "paired": paired, "label": label, "failure_rate": failure_rate, "split_guard": split_guard,
            "betting_martingale": betting_martingale, "log_mean": log_mean, "order_statistics": order_statistics,
            "holm": lambda c: holm(c["p"], c["alpha"], True), "e_holm": lambda c: holm(c["e"], c["alpha"], False),
-           "e_bh": e_bh, "blocks": blocks, "dispersion": dispersion, "e_detector": e_detector}
+           "e_bh": e_bh, "blocks": blocks, "dispersion": dispersion, "e_detector": e_detector,
+           "greedy": greedy}
 
 
 def agrees(mine, theirs):

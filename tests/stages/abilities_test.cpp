@@ -84,3 +84,32 @@ TEST_CASE(
   CHECK(clauses_of(ability_gaps(contract(), named("old"), candidate)) ==
         Clauses{"runtime.gaps new", "runtime.slower new"});
 }
+
+TEST_CASE("clauses on greedy answers need log-probabilities of what both engines generate, and no scoring") {
+  auto contract = make::contract();
+  schema::Limits least;
+  least.min = 0.9;
+  contract.clauses = {
+      make::traffic("prefix",
+                    schema::MetricSubject{Metric::prefix_agreement, schema::Aggregate::sequence_mean}, least,
+                    Stage::shadow_runtime),
+      make::traffic("rate", schema::MetricSubject{Metric::divergence_rate, {}}, make::max(0.1),
+                    Stage::shadow_runtime)};
+  auto incumbent = named("old"), candidate = named("new");
+  incumbent.scores_given = candidate.scores_given = false;
+  CHECK(ability_gaps(contract, incumbent, candidate).empty());
+  candidate.chat_logprobs = false;
+  CHECK(ability_gaps(contract, incumbent, candidate).empty());
+  incumbent.logprobs = false;  // the two have no endpoint in common
+  CHECK(clauses_of(ability_gaps(contract, incumbent, candidate)) ==
+        Clauses{"runtime.prefix new", "runtime.rate new"});
+  // Scoring of given tokens does not tell what an engine would say by itself.
+  incumbent = candidate = named("new");
+  candidate.logprobs = candidate.chat_logprobs = false;
+  const auto gaps = ability_gaps(contract, incumbent, candidate);
+  REQUIRE(gaps.size() == 2);
+  CHECK(gaps[0].message ==
+        "runtime.prefix cannot be decided in shadow-runtime: it needs log-probabilities of generated tokens "
+        "from "
+        "both engines, and the engine new does not.");
+}

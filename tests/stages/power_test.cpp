@@ -45,6 +45,24 @@ TEST_CASE("a tighter mean takes more sequences than a loose one, and more than t
   CHECK(few.unit == "sequences");
 }
 
+TEST_CASE("clauses on greedy answers tell how many pairs would show half of what they tolerate") {
+  const auto of = [](const std::string& clause) {
+    return only(contract_with("runtime: [{id: a, " + clause + ", stages: [shadow-runtime]}]"));
+  };
+  for (const char* clause :
+       {"metric: divergence_rate, max: 0.1", "metric: prefix_agreement, min: 0.9",
+        "metric: first_divergence, min: 28", "metric: first_divergence, aggregate: p50, min: 8"}) {
+    CAPTURE(clause);
+    const auto contract =
+        contract_with(std::string("runtime: [{id: a, ") + clause + ", stages: [shadow-runtime]}]");
+    const ClausePower power = of(clause);
+    REQUIRE(power.n.has_value());
+    CHECK(power.unit == "pairs");
+    CHECK(*power.n > *schema::least_n(contract.clauses[0], contract)[0].n);
+  }
+  CHECK(*of("metric: divergence_rate, max: 0.05").n > *of("metric: divergence_rate, max: 0.1").n);
+}
+
 TEST_CASE("a clip makes a mean provable from few sequences, and its quantile clause takes about as many") {
   const auto clipped = only(
       contract_with("numerical: [{id: a, metric: tv, aggregate: sequence_mean, clip: 0.25, max: 0.02}]"));
