@@ -46,7 +46,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CapturePayload, adapter, argv)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescoreSide, url, model, kernel, scoring, token_ids, logprobs_by,
                                    chat_logprobs)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescorePayload, spool, incumbent, candidate, checkpoint, contract,
-                                   max_rescored, batch_prompts)
+                                   max_rescored, batch_prompts, compare_greedy)
 
 std::string to_json(const DriftPayload& payload) {
   json value = payload;

@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -19,6 +19,7 @@
 #include "daemon/route/control/telemetry_json.hpp"
 #include "gpu/drift.hpp"
 #include "schema/json.hpp"
+#include "schema/metrics.hpp"
 #include "schema/sha256.hpp"
 #include "stages/clauses/selection.hpp"
 #include "stages/offline_numeric.hpp"
@@ -31,7 +32,9 @@ using schema::ErrorCode;
 constexpr std::size_t kMaxPairs = 100'000;        ///< of one stage; more are left out and said
 constexpr std::size_t kMaxLineBytes = 32u << 20;  ///< of the spool
 constexpr std::size_t kMaxFailedInARow = 20;      ///< stops asking an engine that is gone
-constexpr int kGreedyTokens = 32;                 ///< of an answer whose beginning is compared
+constexpr auto kGreedyTokens =
+    static_cast<int>(schema::kGreedyTokens);  ///< of an answer whose beginning is compared
+constexpr std::size_t kFloorPrompts = 256;    ///< most prompts of the noise floor
 
 /// 256 bits that nobody can guess.
 schema::Result<std::string> random_salt() {
@@ -76,6 +79,10 @@ class Rescore {
     TRY(read_spool());
     choose();
     TRY(can_rescore() ? score_chosen() : compare_chosen());
+    if (payload_.compare_greedy) {
+      if (can_rescore()) TRY(compare_for_clauses());
+      TRY(measure_floor());
+    }
     TRY(probe());
     return result();
   }
@@ -120,6 +127,13 @@ class Rescore {
     return payload_.incumbent.scoring != Scoring::none && payload_.candidate.scoring != Scoring::none;
   }
 
+  /// The members by which `side` is asked for the log-probabilities of the tokens that it generates.
+  [[nodiscard]] static nlohmann::json logprobs_of(const RescorePayload::Side& side,
+                                                  const GreedyRequest& request) {
+    const bool chat = request.body.contains("messages");
+    return logprobs_members(chat ? LogprobsBy::top_logprobs : side.logprobs_by);
+  }
+
   /// Whether both engines give log-probabilities of the tokens that they generate for this kind of request.
   [[nodiscard]] bool both_give_logprobs(const GreedyRequest& request) const {
     const bool chat = request.body.contains("messages");
@@ -128,11 +142,14 @@ class Rescore {
     });
   }
 
-  [[nodiscard]] bool gives_logprobs(std::size_t i) const {
-    if (can_rescore())
-      return !prompt_of(mirrored_[i]).empty() && !generated_of(mirrored_[i].candidate).text.empty();
+  [[nodiscard]] bool can_compare(std::size_t i) const {
     const auto request = greedy_request(mirrored_[i], kGreedyTokens);
     return request && both_give_logprobs(*request);
+  }
+
+  [[nodiscard]] bool gives_logprobs(std::size_t i) const {
+    if (!can_rescore()) return can_compare(i);
+    return !prompt_of(mirrored_[i]).empty() && !generated_of(mirrored_[i].candidate).text.empty();
   }
 
   /// Pairs with two answers of which log-probabilities can be had, in an order that follows from the seed, up
@@ -148,13 +165,13 @@ class Rescore {
     return EngineClient::connect(side.url, side.model, side.scoring, payload_.outgoing);
   }
 
-  /// Asks of one chosen pair after the other, until an engine has failed many times in a row.
+  /// Asks of one pair after the other, until an engine has failed many times in a row.
   template <typename Ask>
-  void each_chosen(const char* words, Ask ask) {
+  void each_of(const std::vector<std::size_t>& pairs, const char* words, Ask ask) {
     std::size_t failed_in_a_row = 0;
-    for (std::size_t n = 0; n < chosen_.size() && failed_in_a_row < kMaxFailedInARow; ++n) {
-      failed_in_a_row = ask(chosen_[n]) ? 0 : failed_in_a_row + 1;
-      folder_.report({n + 1, chosen_.size(), "pairs", words});
+    for (std::size_t n = 0; n < pairs.size() && failed_in_a_row < kMaxFailedInARow; ++n) {
+      failed_in_a_row = ask(pairs[n]) ? 0 : failed_in_a_row + 1;
+      folder_.report({n + 1, pairs.size(), "pairs", words});
     }
     if (failed_in_a_row >= kMaxFailedInARow)
       notes_.push_back(fmt::format("{} stopped: an engine failed many times in a row", words));
@@ -163,7 +180,23 @@ class Rescore {
   schema::Result<void> score_chosen() {
     auto incumbent = TRY(client_of(payload_.incumbent));
     auto candidate = TRY(client_of(payload_.candidate));
-    each_chosen("rescoring", [&](std::size_t i) { return score(i, incumbent, candidate); });
+    each_of(chosen_, "rescoring", [&](std::size_t i) { return score(i, incumbent, candidate); });
+    return realised_.empty() ? schema::Result<void>() : tell_sampling();
+  }
+
+  /// How the tokens that were scored had been sampled: as the requests ask, and where they say nothing, as
+  /// the engine tells. Unknown is not unfiltered.
+  schema::Result<void> tell_sampling() {
+    auto client = TRY(engine_http(payload_.candidate.url, payload_.outgoing, false));
+    const auto answer = client.send(engine_get(client, "/props"));
+    const bool told = answer && answer->status == 200;
+    const auto defaults = told ? sampling_defaults(answer->body) : SamplingDefaults{};
+    for (const std::size_t i : chosen_) {
+      if (!pairs_[i].has_logprobs) continue;
+      const auto one = sampling_of(mirrored_[i], defaults);
+      if (one == Sampling::filtered) sampling_ = one;
+      if (one == Sampling::unknown && sampling_ == Sampling::unfiltered) sampling_ = one;
+    }
     return {};
   }
 
@@ -178,30 +211,81 @@ class Rescore {
       for (std::size_t i = 0; i < pairs_.size(); ++i) compare(i);
       return {};
     }
+    return compare_greedily(chosen_);
+  }
+
+  /// Where the mirrored answers were rescored: greedy answers to one request of each sticky key beside them.
+  schema::Result<void> compare_for_clauses() {
+    std::vector<std::size_t> asked;
+    std::set<std::uint64_t> keys;
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      if (both_answered(i) && can_compare(i) && keys.insert(pairs_[i].key_hash).second) asked.push_back(i);
+    }
+    draw(asked, payload_.max_rescored);
+    return compare_greedily(asked);
+  }
+
+  schema::Result<void> compare_greedily(const std::vector<std::size_t>& pairs) {
     auto incumbent = TRY(engine_http(payload_.incumbent.url, payload_.outgoing, true));
     auto candidate = TRY(engine_http(payload_.candidate.url, payload_.outgoing, true));
-    each_chosen("greedy answers", [&](std::size_t i) { return compare_greedily(i, incumbent, candidate); });
+    each_of(pairs, "greedy answers", [&](std::size_t i) { return compare_pair(i, incumbent, candidate); });
+    for (const auto& [kernel, count] : unlisted_) {
+      notes_.push_back(fmt::format(
+          "{} greedy answers by {} were left out: its engine lists fewer tokens than it generated "
+          "(llama.cpp lists a character of several tokens once), so they cannot be compared",
+          count, kernel));
+    }
     return {};
   }
 
-  bool compare_greedily(std::size_t i, net::HttpClient& incumbent, net::HttpClient& candidate) {
+  bool compare_pair(std::size_t i, net::HttpClient& incumbent, net::HttpClient& candidate) {
     const auto request = greedy_request(mirrored_[i], kGreedyTokens);
     const auto ask = [&](net::HttpClient& client, const RescorePayload::Side& side) {
-      const bool chat = request->body.contains("messages");
-      return greedy_answer(client, side.model, *request,
-                           logprobs_members(chat ? LogprobsBy::top_logprobs : side.logprobs_by));
+      return greedy_answer(client, side.model, *request, logprobs_of(side, *request));
     };
     const auto p = ask(incumbent, payload_.incumbent);
     if (!p) return note_failure(p.error().describe());
     const auto q = ask(candidate, payload_.candidate);
     if (!q) return note_failure(q.error().describe());
-    keep_agreement(i, compare_generated(*p, *q));
+    pairs_[i].greedy = greedy_agreement(*p, *q);
+    pairs_[i].unlisted_tokens = !p->lists_all || !q->lists_all;
+    if (!p->lists_all) unlisted_[payload_.incumbent.kernel] += 1;
+    if (!q->lists_all) unlisted_[payload_.candidate.kernel] += 1;
+    if (can_rescore()) return true;
+    if (!pairs_[i].unlisted_tokens) keep_agreement(i, compare_generated(*p, *q));
     const auto known = [](const Generated& answer) {
       return !answer.logprobs.empty() &&
              std::ranges::all_of(answer.logprobs, [](double x) { return std::isfinite(x); });
     };
     pairs_[i].has_logprobs = known(*p) && known(*q);
     return true;
+  }
+
+  /// The candidate against itself, alone and in a batch, on prompts on which it was compared with the
+  /// incumbent: near ties are decided by the batch, so that greedy answers differ without another kernel.
+  schema::Result<void> measure_floor() {
+    std::vector<std::size_t> asked;
+    std::set<std::uint64_t> keys;
+    for (std::size_t i = 0; i < pairs_.size(); ++i)
+      if (pairs_[i].greedy && keys.insert(pairs_[i].key_hash).second) asked.push_back(i);
+    draw(asked, kFloorPrompts);
+    std::vector<GreedyRequest> requests;
+    for (const std::size_t i : asked) {
+      requests.push_back(*greedy_request(mirrored_[i], kGreedyTokens));
+      requests.back().body.update(logprobs_of(payload_.candidate, requests.back()));
+    }
+    auto found = TRY(ask_in_batches(requests, "noise floor of greedy answers"));
+    for (std::size_t n = 0; n < asked.size(); ++n) pairs_[asked[n]].greedy_floor = found.agreement[n];
+    return {};
+  }
+
+  schema::Result<BatchProbe> ask_in_batches(const std::vector<GreedyRequest>& requests, const char* words) {
+    auto found = TRY(probe_batches(payload_.candidate.url, payload_.candidate.model, requests, payload_.seed,
+                                   payload_.outgoing, [&](std::size_t done, std::size_t total) {
+                                     folder_.report({done, total, "prompts", words});
+                                   }));
+    for (const std::string& note : found.notes) (void)note_failure(note);
+    return found;
   }
 
   /// The candidate's own answer, scored by both engines: tokens sampled by K_inf, as the estimators need. By
@@ -232,7 +316,6 @@ class Rescore {
       any = true;
     }
     pairs_[i].has_logprobs = any;
-    unfiltered_ = unfiltered_ && sampled_unfiltered(mirrored_[i]);
     return any;
   }
 
@@ -258,12 +341,8 @@ class Rescore {
     draw(asked, payload_.batch_prompts);
     std::vector<GreedyRequest> requests;
     for (const std::size_t i : asked) requests.push_back(*greedy_request(mirrored_[i], kProbeTokens));
-    auto found = TRY(probe_batches(payload_.candidate.url, payload_.candidate.model, requests, payload_.seed,
-                                   payload_.outgoing, [&](std::size_t done, std::size_t total) {
-                                     folder_.report({done, total, "prompts", "batch invariance"});
-                                   }));
+    auto found = TRY(ask_in_batches(requests, "batch invariance"));
     for (std::size_t n = 0; n < asked.size(); ++n) pairs_[asked[n]].batch_variant = found.variant[n];
-    std::ranges::move(found.notes, std::back_inserter(notes_));
     return {};
   }
 
@@ -290,6 +369,12 @@ class Rescore {
     return "no mirrored request was of a kind for which both engines give log-probabilities";
   }
 
+  [[nodiscard]] const char* sampling_text() const {
+    if (sampling_ == Sampling::unfiltered) return "none";
+    if (sampling_ == Sampling::filtered) return "filtered, as the requests or the engine's own settings say";
+    return "unknown: requests leave sampling parameters to the engine, which does not say what it takes";
+  }
+
   schema::Result<std::string> table() {
     const auto contract = TRY(contract_of(payload_.contract));
     gpu::TargetTokenContext context;
@@ -298,7 +383,7 @@ class Rescore {
     for (auto* side : {&context.train, &context.inf}) {
       side->checkpoint_digest = payload_.checkpoint;
       side->token_source = payload_.candidate.kernel;
-      side->sampling_filter = unfiltered_ ? "none" : "as the clients asked";
+      side->sampling_filter = sampling_text();
     }
     if (const auto& policy = contract.assumptions.policy) {
       context.ppo_clip = policy->ppo_clip;
@@ -330,9 +415,14 @@ class Rescore {
       TRY(folder_.put_result(result, "table", "table.bin", bytes));
     }
     const auto with_logprobs = std::ranges::count_if(pairs_, &stages::ShadowPair::has_logprobs);
-    const nlohmann::json summary{{"pairs", pairs_.size()},         {"wanted", chosen_.size()},
-                                 {"with_logprobs", with_logprobs}, {"can_rescore", can_rescore()},
-                                 {"no_logprobs", no_logprobs()},   {"notes", notes_}};
+    const auto unlisted = std::ranges::count_if(pairs_, &stages::ShadowPair::unlisted_tokens);
+    const nlohmann::json summary{{"pairs", pairs_.size()},
+                                 {"wanted", chosen_.size()},
+                                 {"with_logprobs", with_logprobs},
+                                 {"can_rescore", can_rescore()},
+                                 {"no_logprobs", no_logprobs()},
+                                 {"unlisted_tokens", unlisted},
+                                 {"notes", notes_}};
     result.summary = schema::canonical_json(summary);
     result.ok = true;
     return result;
@@ -345,7 +435,8 @@ class Rescore {
   std::vector<std::size_t> chosen_;
   std::vector<gpu::TargetTokenPair> realised_;
   std::vector<std::string> notes_;
-  bool unfiltered_ = true;
+  std::map<std::string, std::size_t> unlisted_;  ///< by kernel, answers that do not list all of their tokens
+  Sampling sampling_ = Sampling::unfiltered;     ///< of the tokens that were scored
 };
 
 }  // namespace

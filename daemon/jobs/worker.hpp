@@ -50,8 +50,11 @@ inline constexpr const char* kCaptureFile = "capture.safetensors";
 /// "table" (gpu::serialise of the target tokens; absent when nothing could be rescored).
 /// Where both engines can score given tokens, the candidate's answers are scored by both. Else both are asked
 /// the mirrored requests again, greedily, and their answers are compared up to the first different token.
-/// Summary: {"pairs", "wanted": pairs that were asked for log-probabilities, "with_logprobs": of these, that
-/// came with them, "can_rescore", "no_logprobs": why none were wanted, or "", "notes": […]}.
+/// With `compare_greedy` that is done in either case, on one request of each sticky key, and the candidate is
+/// asked some of them alone and in a batch, as the noise floor. Summary: {"pairs", "wanted": pairs that were
+/// asked for log-probabilities, "with_logprobs": of these, that came with them, "can_rescore", "no_logprobs":
+/// why none were wanted, or "", "unlisted_tokens": pairs of greedy answers that were left out since an engine
+/// lists fewer tokens than it generated, "notes": […]}.
 struct RescorePayload {
   struct Side {
     std::string url, model, kernel;
@@ -66,6 +69,7 @@ struct RescorePayload {
   std::string contract;              ///< canonical JSON: clips and thresholds
   std::uint32_t max_rescored = 256;  ///< most pairs that are rescored, chosen by `seed`
   std::uint32_t batch_prompts = 0;   ///< most prompts that are sent alone and in a batch; 0 = none
+  bool compare_greedy = false;       ///< a clause is about greedy answers
   std::uint64_t seed = 0;
   net::OutgoingPolicy outgoing;
 };

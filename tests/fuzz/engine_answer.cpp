@@ -19,9 +19,11 @@ void driftgate::fuzz::run(std::string_view bytes) {
   }
   route::MirroredPair::Side side;
   side.body = bytes;
-  (void)jobs::generated_of(side);
   route::MirroredPair pair;
   pair.request_body = bytes;
   (void)jobs::prompt_of(pair);
-  (void)jobs::sampled_unfiltered(pair);
+  (void)jobs::sampling_of(pair, jobs::sampling_defaults(bytes));
+  const auto generated = jobs::generated_of(side);
+  if (const auto same = jobs::greedy_agreement(generated, generated))
+    require(same->equal == same->longest, "an answer agrees with itself");
 }

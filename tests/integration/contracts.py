@@ -3,6 +3,7 @@ import array
 import json
 import os
 import re
+import sqlite3
 import struct
 import subprocess
 
@@ -254,12 +255,63 @@ def greedy_tokens_at_two_batch_sizes_are_compared_in_shadow(world):
     load.stop()
 
 
+GREEDY = """  - {id: prefix, metric: prefix_agreement, min: 0.3}
+  - {id: first, metric: first_divergence, min: 4}
+  - {id: sooner, metric: first_divergence, aggregate: p50, min: 2}
+  - {id: diverging, metric: divergence_rate, max: 0.9, floor_multiple: 2, floor_cap: 0.95}
+"""
+HORIZON = 32
+
+
+def pair_records(world, digest):
+    database = sqlite3.connect(f"file:{world.folder}/data/driftgate.db?mode=ro", uri=True)
+    (data,) = database.execute("SELECT bytes FROM blobs WHERE digest = ?", (digest,)).fetchone()
+    database.close()
+    return [record for record in map(json.loads, bytes(data).decode().splitlines()) if "key" in record]
+
+
+def mean_over_keys(pairs, member, value):
+    """Each sticky key counts once, by the mean of its prompts."""
+    keys = {}
+    for pair in pairs:
+        if member in pair:
+            keys.setdefault(pair["key"], []).append(value(*pair[member]))
+    return sum(sum(values) / len(values) for values in keys.values()) / len(keys), len(keys)
+
+
+def figures_of_greedy_answers_follow_from_the_pairs_in_the_evidence(world):
+    world.install_incumbent()
+    world.start_engine("bf16", "bf16")
+    world.register_engine("bf16", "bf16")
+    load = world.load()
+    promotion = world.promote("bf16", "bf16", edit=lambda text: text.replace("runtime:\n", "runtime:\n" + GREEDY, 1))
+    world.reach(promotion, stage="canary")
+    report = world.report(promotion, "shadow-runtime")
+    pairs = pair_records(world, report["pairs_digest"])
+    rate = lambda equal, longest: float(equal < longest)
+    expected = {"prefix": lambda equal, longest: equal / longest if equal < longest else 1.0,
+                "first": lambda equal, longest: equal if equal < longest else HORIZON,
+                "sooner": lambda equal, longest: float(equal < longest and equal < 2), "diverging": rate}
+    for name, value in expected.items():
+        verdict = next(v for v in report["verdicts"] if v["clause"] == f"runtime.{name}")
+        estimate, keys = mean_over_keys(pairs, "greedy", value)
+        check(verdict["verdict"] == "pass" and verdict["clusters"] == keys >= 100, f"greedy answers in shadow: {verdict}")
+        check(abs(verdict["estimate"] - estimate) <= 1e-9, f"{name}: {verdict['estimate']}, computed here {estimate}")
+        check(verdict["lower"] <= estimate <= verdict["upper"], f"limits of {name}: {verdict}")
+    floor, keys = mean_over_keys(pairs, "greedy_floor", rate)
+    check(keys >= 100 and abs(verdict["details"]["floor_inf"] - floor) <= 1e-9, f"floor {floor} of {keys} keys: {verdict}")
+    world.api("POST", f"/v1/promotions/{promotion}/abort", {"reason": "seen enough"}, who="operator", expect=200)
+    world.reach(promotion, "aborted")
+    load.stop()
+
+
 TESTS = [
     every_fault_is_caught_by_the_demo_contract_and_good_kernels_pass,
     drift_stands_beside_its_noise_floors,
     a_slice_that_the_mean_hides_is_caught_and_named,
     a_promotion_is_explained_and_decided_again_under_another_contract,
     greedy_tokens_at_two_batch_sizes_are_compared_in_shadow,
+    figures_of_greedy_answers_follow_from_the_pairs_in_the_evidence,
 ]
 
 OFFLINE = TESTS[:2]

@@ -135,7 +135,9 @@ schema::Result<BatchProbe> probe_batches(const std::string& base_url, const std:
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto &alone = passes[0][i], &together = passes[1][i];
-    probe.variant.push_back(alone && together ? std::optional(differ(*alone, *together)) : std::nullopt);
+    const bool both = alone && together;
+    probe.variant.push_back(both ? std::optional(differ(*alone, *together)) : std::nullopt);
+    probe.agreement.push_back(both ? greedy_agreement(*alone, *together) : std::nullopt);
   }
   return probe;
 }

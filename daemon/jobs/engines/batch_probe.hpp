@@ -21,6 +21,9 @@ struct BatchProbe {
   /// One for each request: its greedy tokens differ between batch 1 and batch N; nothing when an answer is
   /// missing.
   std::vector<std::optional<bool>> variant;
+  /// One for each request: how far the two answers agree; nothing when an answer is missing or does not list
+  /// all of its tokens, as where the request asks for no log-probabilities.
+  std::vector<std::optional<stages::GreedyAgreement>> agreement;
   std::vector<std::string> notes;  ///< one sentence for each kind of failure
 };
 

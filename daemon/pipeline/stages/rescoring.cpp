@@ -17,14 +17,13 @@ constexpr const char* kMirroring = "mirroring";
 constexpr const char* kStopping = "stopping";
 constexpr std::uint32_t kBatchPrompts = 256;
 
-/// Prompts to ask alone and in a batch: none unless a clause of this stage is about it.
-std::uint32_t batch_prompts(const schema::Contract& contract) {
-  const bool wanted = std::ranges::any_of(contract.clauses, [](const schema::Clause& clause) {
+/// Whether a clause of shadow-runtime is about a metric of this group.
+bool is_asked_for(const schema::Contract& contract, schema::MetricGroup group) {
+  return std::ranges::any_of(contract.clauses, [group](const schema::Clause& clause) {
     const auto* subject = std::get_if<schema::MetricSubject>(&clause.subject);
-    return subject != nullptr && subject->metric == schema::Metric::batch_variant_rate &&
+    return subject != nullptr && schema::info(subject->metric).group == group &&
            (clause.stages & schema::stage_bit(schema::Stage::shadow_runtime)) != 0;
   });
-  return wanted ? kBatchPrompts : 0;
 }
 
 schema::Result<jobs::RescorePayload::Side> side_of(store::Reader& reader, const Live& live,
@@ -60,15 +59,18 @@ schema::Result<jobs::RescorePayload> rescore_payload(Context& context, const Liv
                                                      const std::string& spool) {
   // In a canary the candidate serves users: it gets no requests beyond those that a clause is decided on.
   const bool shadow = live.run.key.stage == schema::to_string(schema::Stage::shadow_runtime);
-  jobs::RescorePayload payload{.spool = spool,
-                               .incumbent = {},
-                               .candidate = {},
-                               .checkpoint = live.candidate.checkpoint,
-                               .contract = live.contract->canonical_json,
-                               .max_rescored = context.world.settings.max_rescored,
-                               .batch_prompts = shadow ? batch_prompts(*live.contract) : 0,
-                               .seed = live.row.seed,
-                               .outgoing = context.world.settings.outgoing};
+  const bool batches = shadow && is_asked_for(*live.contract, schema::MetricGroup::batch);
+  jobs::RescorePayload payload{
+      .spool = spool,
+      .incumbent = {},
+      .candidate = {},
+      .checkpoint = live.candidate.checkpoint,
+      .contract = live.contract->canonical_json,
+      .max_rescored = context.world.settings.max_rescored,
+      .batch_prompts = batches ? kBatchPrompts : 0,
+      .compare_greedy = shadow && is_asked_for(*live.contract, schema::MetricGroup::greedy),
+      .seed = live.row.seed,
+      .outgoing = context.world.settings.outgoing};
   TRY(context.world.store.read([&](store::Reader& reader) -> schema::Result<void> {
     auto incumbent = TRY(side_of(reader, live, live.baseline));
     auto candidate = TRY(side_of(reader, live, live.candidate));

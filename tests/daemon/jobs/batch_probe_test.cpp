@@ -57,7 +57,12 @@ class Engine : public net::test::FunctionHandler {
     } else if (empty) {
       response.body = R"({"object":"text_completion"})";
     } else {
-      response.body = nlohmann::json{{"choices", {{{"text", varies ? "other" : "same"}}}}}.dump();
+      nlohmann::json choice{{"text", varies ? "ax" : "ab"}};
+      if (body.contains("logprobs")) {
+        const auto tokens = varies ? std::vector<std::string>{"a", "x"} : std::vector<std::string>{"a", "b"};
+        choice["logprobs"] = {{"tokens", tokens}, {"token_logprobs", {-0.5, -0.5}}};
+      }
+      response.body = nlohmann::json{{"choices", nlohmann::json::array({choice})}}.dump();
     }
     const std::scoped_lock lock(mutex_);
     --now_;
@@ -100,6 +105,8 @@ TEST_CASE("prompts whose greedy tokens change with company are told from those t
     CHECK(probe->variant[i] == (i < 3));
   }
   CHECK(probe->variant[19] == std::nullopt);
+  // The requests ask for no tokens, so nothing is known of where the answers differ.
+  CHECK(std::ranges::none_of(probe->agreement, [](const auto& one) { return one.has_value(); }));
   REQUIRE(!probe->notes.empty());
   CHECK(probe->notes[0].find("answered 500 to a greedy request to /v1/completions") != std::string::npos);
   CHECK(engine.most_at_once > 1);
@@ -109,6 +116,21 @@ TEST_CASE("prompts whose greedy tokens change with company are told from those t
   CHECK(engine.bodies[0]["temperature"] == 0);
   CHECK(engine.bodies[0]["max_tokens"] == kProbeTokens);
   CHECK(engine.bodies[0]["model"] == "m");
+}
+
+TEST_CASE("where requests ask for tokens, how far the answers agree alone and in a batch is known of each") {
+  Engine engine;
+  auto asked = requests();
+  for (GreedyRequest& request : asked) request.body["logprobs"] = 1;
+  const auto probe = probe_batches(engine.url(), "m", asked, 1, {}, nothing);
+  REQUIRE(probe.has_value());
+  REQUIRE(probe->agreement.size() == 20);
+  for (std::size_t i = 0; i < 19; ++i) {
+    CAPTURE(i);
+    REQUIRE(probe->agreement[i].has_value());
+    CHECK(*probe->agreement[i] == stages::GreedyAgreement{i < 3 ? 1U : 2U, 2});
+  }
+  CHECK_FALSE(probe->agreement[19].has_value());
 }
 
 TEST_CASE("no request finds the engine's prompt cache warm, and each pass has an order of its own") {

@@ -32,6 +32,7 @@ RescorePayload rescore_payload() {
   payload.contract = "{}";
   payload.max_rescored = 7;
   payload.batch_prompts = 9;
+  payload.compare_greedy = true;
   payload.seed = 0xffff'ffff'ffff'fff1;
   payload.outgoing.allowed_hosts = {"engine.internal", "::1"};
   payload.outgoing.public_hosts = true;
@@ -106,6 +107,7 @@ TEST_CASE("what a rescore job is given reads back as it was written, its 64-bit 
   CHECK(again->seed == payload.seed);
   CHECK(again->max_rescored == 7);
   CHECK(again->batch_prompts == 9);
+  CHECK(again->compare_greedy);
   CHECK(again->outgoing.allowed_hosts == payload.outgoing.allowed_hosts);
   CHECK(again->outgoing.public_hosts);
   // A list that was emptied on purpose allows nobody: the worker must not fall back to the defaults.

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "daemon/jobs/shadow_pairs.hpp"
@@ -364,4 +365,145 @@ TEST_CASE("one prompt of each key is asked alone and in a batch, and no more pro
   CHECK(keys.size() == 3);
   CHECK_FALSE(keys.contains(0));
   CHECK(world.candidate.asked().size() == 2 * 3);
+}
+
+namespace {
+
+/// Answers completions greedily with these tokens, and scores given ones as usual.
+ScriptedEngine::Twist generating(std::vector<std::string> tokens) {
+  return [tokens = std::move(tokens)](const net::Request& request,
+                                      const json& body) -> std::optional<net::Response> {
+    if (request.path != "/v1/completions" || body.value("echo", false)) return std::nullopt;
+    std::string text;
+    for (const auto& token : tokens) text += token;
+    const std::vector<double> values(tokens.size(), -0.5);
+    return ScriptedEngine::of(ScriptedEngine::choice(text, {{"tokens", tokens}, {"token_logprobs", values}}));
+  };
+}
+
+std::vector<json> greedily_asked(ScriptedEngine& engine) {
+  std::vector<json> bodies;
+  for (const auto& request : engine.asked()) {
+    if (request.path != "/v1/completions") continue;
+    const auto body = json::parse(request.body);
+    if (!body.value("echo", false)) bodies.push_back(body);
+  }
+  return bodies;
+}
+
+}  // namespace
+
+TEST_CASE("a clause on greedy answers has both engines asked for them, though they can score given tokens") {
+  World world(generating({"a", "b", "c"}), generating({"a", "b", "d", "e"}));
+  for (auto* side : {&world.payload.incumbent, &world.payload.candidate})
+    side->logprobs_by = LogprobsBy::count;
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    auto pair = pair_of(i, "ask " + std::to_string(i), {{"text", " yes"}});
+    pair.key_hash = i == 4 ? 3 : i;  // the last prompt is of a key that has one
+    world.add(pair);
+  }
+  (void)summary_of(world.run());
+  CHECK(greedily_asked(world.incumbent).empty());
+  world.payload.compare_greedy = true;
+  const auto result = world.run();
+  const auto summary = summary_of(result);
+  CHECK(summary["can_rescore"] == true);
+  CHECK(summary["with_logprobs"] == 4);
+  CHECK(summary["unlisted_tokens"] == 0);
+  CHECK(result.files.contains("table"));
+  const auto pairs = world.pairs();
+  REQUIRE(pairs.size() == 4);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    REQUIRE(pairs[i].greedy.has_value());
+    CHECK(*pairs[i].greedy == stages::GreedyAgreement{2, 4});
+    // The candidate's own answers do not depend on the batch.
+    REQUIRE(pairs[i].greedy_floor.has_value());
+    CHECK(*pairs[i].greedy_floor == stages::GreedyAgreement{4, 4});
+    CHECK_FALSE(pairs[i].equal_tokens.has_value());
+  }
+  CHECK_FALSE(pairs[3].greedy.has_value());
+  const auto asked = greedily_asked(world.incumbent);
+  REQUIRE(asked.size() == 3);
+  CHECK(asked[0]["max_tokens"] == 32);
+  CHECK(asked[0]["temperature"] == 0);
+  CHECK(asked[0]["logprobs"] == 1);
+  CHECK(greedily_asked(world.candidate).size() == 3 + 2 * 3);  // compared, then alone and in a batch
+}
+
+TEST_CASE("no more pairs are compared greedily than may be rescored") {
+  World world(generating({"a"}), generating({"a"}));
+  for (auto* side : {&world.payload.incumbent, &world.payload.candidate})
+    side->logprobs_by = LogprobsBy::count;
+  world.payload.compare_greedy = true;
+  world.payload.max_rescored = 2;
+  world.add(6);
+  (void)summary_of(world.run());
+  const auto pairs = world.pairs();
+  CHECK(std::ranges::count_if(pairs, [](const auto& pair) { return pair.greedy.has_value(); }) == 2);
+}
+
+TEST_CASE("greedy answers that list fewer tokens than they have are left out, counted and named by kernel") {
+  const auto merged = [](const net::Request& request, const json& body) -> std::optional<net::Response> {
+    if (request.path != "/v1/completions") return std::nullopt;
+    const bool umlaut = body["prompt"] == "ask 1";
+    const json entry{{"id", 5}, {"token", umlaut ? "ä" : "a"}, {"logprob", -0.5}};
+    const json choice{{"text", umlaut ? "ä" : "a"}, {"logprobs", {{"content", json::array({entry})}}}};
+    return ScriptedEngine::of(
+        json{{"choices", json::array({choice})}, {"usage", {{"completion_tokens", umlaut ? 2 : 1}}}});
+  };
+  World world(merged, merged);
+  for (auto* side : {&world.payload.incumbent, &world.payload.candidate}) {
+    side->scoring = Scoring::none;
+    side->logprobs_by = LogprobsBy::top_logprobs;
+  }
+  world.add(3);
+  const auto summary = summary_of(world.run());
+  CHECK(summary["unlisted_tokens"] == 1);
+  CHECK(summary["with_logprobs"] == 3);
+  CHECK(noted(summary, "1 greedy answers by a were left out"));
+  CHECK(noted(summary, "1 greedy answers by b were left out"));
+  const auto pairs = world.pairs();
+  CHECK(pairs[0].unlisted_tokens);
+  CHECK_FALSE(pairs[0].greedy.has_value());
+  CHECK_FALSE(pairs[0].equal_tokens.has_value());
+  CHECK(pairs[1].greedy == stages::GreedyAgreement{1, 1});
+  CHECK(pairs[1].equal_tokens == 1U);
+  CHECK_FALSE(pairs[1].unlisted_tokens);
+}
+
+TEST_CASE(
+    "the filter of the scored tokens is what the requests say, and what the engine says where they are "
+    "silent") {
+  const auto filter_of = [](World& world) {
+    (void)summary_of(world.run());
+    return gpu::deserialise(world.job.get("table.bin").value())->inf.sampling_filter;
+  };
+  World silent;
+  silent.add(1);
+  CHECK(filter_of(silent).starts_with("unknown: "));
+  const auto telling = [](const char* props) {
+    return [=](const net::Request& request, const json&) -> std::optional<net::Response> {
+      if (request.path != "/props") return std::nullopt;
+      return ScriptedEngine::of(200, props);
+    };
+  };
+  World neutral(
+      {},
+      telling(
+          R"({"default_generation_settings":{"params":{"temperature":1,"top_p":1,"top_k":0,"min_p":0,"repeat_penalty":1}}})"));
+  neutral.add(1);
+  CHECK(filter_of(neutral) == "none");
+  World llamacpp(
+      {},
+      telling(
+          R"({"default_generation_settings":{"params":{"temperature":0.8,"top_p":0.95,"top_k":40,"min_p":0.05,"repeat_penalty":1}}})"));
+  llamacpp.add(1);
+  CHECK(filter_of(llamacpp).starts_with("filtered, "));
+  World stated;
+  auto pair = pair_of(1, "ask", {{"text", " yes"}});
+  pair.request_body =
+      R"({"prompt":"ask","temperature":1,"top_p":1,"top_k":0,"min_p":0,"repetition_penalty":1})";
+  stated.add(pair);
+  CHECK(filter_of(stated) == "none");
 }

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "daemon/jobs/engines/engine_client.hpp"
 
@@ -42,6 +44,9 @@ TEST_CASE("pair records survive their lines, unknown latencies and 64-bit keys i
   pair.equal_tokens = 3;
   pair.compared_tokens = 4;
   pair.batch_variant = true;
+  pair.greedy = stages::GreedyAgreement{5, 32};
+  pair.greedy_floor = stages::GreedyAgreement{32, 32};
+  pair.unlisted_tokens = true;
   const auto again = pairs_from_jsonl(pairs_to_jsonl({pair, pair}));
   REQUIRE(again.has_value());
   REQUIRE(again->size() == 2);
@@ -52,6 +57,9 @@ TEST_CASE("pair records survive their lines, unknown latencies and 64-bit keys i
   CHECK(std::isnan(back.candidate_latency.ttft_ms));
   CHECK(back.equal_tokens == 3U);
   CHECK(back.batch_variant == true);
+  CHECK(back.greedy == pair.greedy);
+  CHECK(back.greedy_floor == pair.greedy_floor);
+  CHECK(back.unlisted_tokens);
   const auto text = pairs_to_jsonl({pair});
   for (std::size_t n = 1; n + 1 < text.size(); ++n)
     CHECK_FALSE(pairs_from_jsonl(text.substr(0, n)).has_value());
@@ -97,14 +105,162 @@ TEST_CASE("generated tokens agree up to the first difference, and an early end i
   CHECK(agreement({"a", "b"}, {"a"}) == std::pair(1U, 2U));
 }
 
-TEST_CASE("a request with a filter or another temperature is not sampled as the kernel samples") {
-  auto pair = pair_with(200, 200);
-  CHECK(sampled_unfiltered(pair));
-  for (const char* body : {R"({"prompt": "x", "temperature": 0.7})", R"({"prompt": "x", "top_p": 0.9})",
-                           R"({"prompt": "x", "top_k": 5})", "{"}) {
-    pair.request_body = body;
-    CHECK_FALSE(sampled_unfiltered(pair));
+TEST_CASE("pair records with an agreement that no answers can have are refused") {
+  const auto line = pairs_to_jsonl({pair_of(pair_with(200, 200))});
+  const auto with = [&](const std::string& members) {
+    return pairs_from_jsonl(line.substr(0, line.size() - 2) + "," + members + "}\n");
+  };
+  REQUIRE(with(R"("greedy":[32,32])").has_value());
+  for (const char* members :
+       {R"("greedy":[33,33])", R"("greedy":[5,4])", R"("greedy":[-1,4])", R"("greedy":[1])", R"("greedy":3)",
+        R"("greedy_floor":["1",2])", R"("unlisted_tokens":1)"}) {
+    CAPTURE(members);
+    CHECK_FALSE(with(members).has_value());
   }
+}
+
+namespace {
+
+/// An answer of a llama.cpp server of these tokens; `stated` is what it says to have generated.
+Generated answer_of(const std::vector<std::pair<int, std::string>>& tokens, int stated,
+                    const char* finish = "length") {
+  nlohmann::json content = nlohmann::json::array();
+  std::string text;
+  for (const auto& [id, token] : tokens) {
+    nlohmann::json bytes = nlohmann::json::array();
+    for (const char c : token) bytes.push_back(static_cast<unsigned char>(c));
+    content.push_back({{"id", id}, {"token", token}, {"bytes", bytes}, {"logprob", -0.5}});
+    text += token;
+  }
+  const nlohmann::json choice{
+      {"text", text}, {"logprobs", {{"content", content}}}, {"finish_reason", finish}};
+  nlohmann::json body{{"choices", nlohmann::json::array({choice})}};
+  if (stated >= 0) body["usage"] = {{"completion_tokens", stated}};
+  route::MirroredPair::Side side;
+  side.body = body.dump();
+  return generated_of(side);
+}
+
+}  // namespace
+
+TEST_CASE("an answer that lists fewer tokens than it has is known as such, and its ids are not taken") {
+  const auto whole = answer_of({{1, "a"}, {2, "ä"}}, 2);
+  CHECK(whole.lists_all);
+  CHECK(whole.ids == std::vector<std::int64_t>{1, 2});
+  // Three tokens, of which two are the character: one entry, with the id of the second.
+  const auto merged = answer_of({{1, "a"}, {9, "ä"}}, 3);
+  CHECK_FALSE(merged.lists_all);
+  CHECK(merged.ids.empty());
+  CHECK(merged.tokens == std::vector<std::string>{"a", "ä"});
+  // A character that was cut off at the end is not listed at all.
+  CHECK_FALSE(answer_of({{1, "a"}}, 3).lists_all);
+  // The end token, or those of a stop word, need not be listed.
+  CHECK(answer_of({{1, "a"}, {2, "b"}}, 3, "stop").lists_all);
+  CHECK_FALSE(answer_of({{1, "a"}, {9, "ä"}}, 3, "stop").lists_all);
+  CHECK_FALSE(answer_of({{1, "a"}, {2, "b"}}, 1).lists_all);
+  // Without a count, a character beyond ASCII may be several tokens.
+  CHECK(answer_of({{1, "a"}, {2, "b"}}, -1).lists_all);
+  CHECK_FALSE(answer_of({{1, "a"}, {2, "ä"}}, -1).lists_all);
+}
+
+TEST_CASE("a stream counts its tokens in its last event") {
+  const std::string event =
+      R"(data: {"choices":[{"index":0,"text":"ä","logprobs":{"content":[{"id":9,"token":"ä","logprob":-1}]}}]})";
+  const auto with = [&](int count) {
+    route::MirroredPair::Side side;
+    side.body = event + "\n\n" + event +
+                "\n\ndata: {\"choices\":[],\"usage\":{\"completion_tokens\":" + std::to_string(count) +
+                "}}\n\ndata: [DONE]\n\n";
+    return generated_of(side);
+  };
+  CHECK(with(2).lists_all);
+  CHECK(with(2).ids == std::vector<std::int64_t>{9, 9});
+  CHECK_FALSE(with(4).lists_all);
+  CHECK(with(4).ids.empty());
+}
+
+TEST_CASE("ids that an answer gives apart from its log-probabilities are those of all tokens") {
+  route::MirroredPair::Side side;
+  side.body = R"({"choices":[{"text":"ab","token_ids":[1,2,3]}],"usage":{"completion_tokens":3}})";
+  CHECK(generated_of(side).ids == std::vector<std::int64_t>{1, 2, 3});
+}
+
+TEST_CASE("several choices are counted together, so their count says nothing of the first") {
+  route::MirroredPair::Side side;
+  side.body =
+      R"({"choices":[{"text":"a","logprobs":{"content":[{"id":1,"token":"a","logprob":-1}]}},{"text":"b"}],"usage":{"completion_tokens":2}})";
+  CHECK(generated_of(side).lists_all);
+}
+
+TEST_CASE("greedy answers are compared token by token up to the horizon, by ids where both have them") {
+  const auto tokens = [](std::size_t count, std::size_t differs) {
+    std::vector<std::pair<int, std::string>> list;
+    for (std::size_t i = 0; i < count; ++i) list.emplace_back(i == differs ? 99 : static_cast<int>(i), "t");
+    return answer_of(list, static_cast<int>(count));
+  };
+  const auto agreement = [](const Generated& a, const Generated& b) {
+    const auto found = greedy_agreement(a, b);
+    REQUIRE(found.has_value());
+    return std::pair(found->equal, found->longest);
+  };
+  // The texts are alike and the ids differ in the fourth token.
+  CHECK(agreement(tokens(8, 8), tokens(8, 3)) == std::pair(3U, 8U));
+  CHECK(agreement(tokens(5, 9), tokens(7, 9)) == std::pair(5U, 7U));
+  CHECK(agreement(tokens(40, 90), tokens(40, 90)) == std::pair(32U, 32U));
+  CHECK(agreement(tokens(40, 35), tokens(40, 90)) == std::pair(32U, 32U));
+  // One engine gives no ids: the texts decide.
+  CHECK(agreement({.text = "tt", .tokens = {"t", "t"}}, tokens(2, 0)) == std::pair(2U, 2U));
+  CHECK(agreement({}, {}) == std::pair(0U, 0U));
+  CHECK(agreement({}, tokens(2, 9)) == std::pair(0U, 2U));
+  // Of a text without tokens nothing is known, nor of tokens that are not all there.
+  CHECK_FALSE(greedy_agreement({.text = "tt"}, tokens(2, 9)).has_value());
+  CHECK_FALSE(greedy_agreement(answer_of({{1, "ä"}}, 2), tokens(2, 9)).has_value());
+}
+
+TEST_CASE(
+    "tokens are sampled from the kernel's own distribution only where the request or the engine says so") {
+  auto pair = pair_with(200, 200);
+  const auto of = [&](const char* body, const SamplingDefaults& defaults = {}) {
+    pair.request_body = body;
+    return sampling_of(pair, defaults);
+  };
+  const SamplingDefaults neutral{
+      {"temperature", 1}, {"top_p", 1}, {"top_k", 0}, {"min_p", 0}, {"repeat_penalty", 1}};
+  const char* silent = R"({"prompt": "x"})";
+  CHECK(of(silent) == Sampling::unknown);
+  CHECK(of(silent, neutral) == Sampling::unfiltered);
+  CHECK(of("{", neutral) == Sampling::unknown);
+  const char* stated =
+      R"({"prompt":"x","temperature":1,"top_p":1,"top_k":-1,"min_p":0,"repetition_penalty":1})";
+  CHECK(of(stated) == Sampling::unfiltered);
+  for (const char* body : {R"({"prompt": "x", "temperature": 0.7})", R"({"prompt": "x", "top_p": 0.9})",
+                           R"({"prompt": "x", "top_k": 5})", R"({"prompt": "x", "repeat_penalty": 1.1})",
+                           R"({"prompt": "x", "frequency_penalty": 0.5})", R"({"prompt": "x", "top_p": "1"})",
+                           R"({"prompt": "x", "logit_bias": {"3": 5}})"}) {
+    CAPTURE(body);
+    CHECK(of(body, neutral) == Sampling::filtered);
+    CHECK(of(body) == Sampling::filtered);
+  }
+  CHECK(of(R"({"prompt": "x", "logit_bias": {}})", neutral) == Sampling::unfiltered);
+}
+
+TEST_CASE("what llama.cpp takes where a request is silent is read from /props, and is a filter") {
+  // In the shape of llama.cpp's /props, with the settings that its build 11669 states beside an answer.
+  const auto defaults = sampling_defaults(
+      R"({"default_generation_settings":{"id":0,"n_ctx":4096,"params":{"temperature":0.800000011920929,"top_k":40,"top_p":0.949999988079071,"min_p":0.05000000074505806,"typical_p":1.0,"repeat_penalty":1.0,"presence_penalty":0.0,"frequency_penalty":0.0,"mirostat":0}},"total_slots":4})");
+  CHECK(defaults.at("temperature") == doctest::Approx(0.8));
+  CHECK(defaults.at("top_k") == 40);
+  auto pair = pair_with(200, 200);
+  CHECK(sampling_of(pair, defaults) == Sampling::filtered);
+  pair.request_body = R"({"prompt":"x","temperature":1,"top_k":0,"top_p":1,"min_p":0})";
+  CHECK(sampling_of(pair, defaults) == Sampling::unfiltered);
+  pair.request_body = R"({"prompt":"x","temperature":1,"top_k":0,"top_p":1})";
+  CHECK(sampling_of(pair, defaults) == Sampling::filtered);
+  const auto older = sampling_defaults(R"({"default_generation_settings":{"temperature":1,"top_k":0}})");
+  CHECK(older.at("top_k") == 0);
+  for (const char* none : {"", "[]", "{}", R"({"default_generation_settings":3})",
+                           R"({"default_generation_settings":{"params":{"top_k":"40"}}})"})
+    CHECK(sampling_defaults(none).empty());
 }
 
 TEST_CASE("log-probabilities of another shape are refused, unknown ones are NaN") {

@@ -279,7 +279,9 @@ TEST_CASE("sample raises what is mirrored while it stands, and scores the pairs 
   CHECK(seconds_until(h, scored, 20));
 }
 
-TEST_CASE("a canary's samples are destroyed with the rest of single requests, and ask for no batches") {
+TEST_CASE(
+    "a canary's samples are destroyed with the rest of single requests, and ask for no batches and no greedy "
+    "answers") {
   Harness h;
   use_policy(h,
              "  rules: [{match: runtime.slice-errors, slice: any, action: sample}]\n"
@@ -287,15 +289,20 @@ TEST_CASE("a canary's samples are destroyed with the rest of single requests, an
   const std::string clause = "numerical:\n";
   h.contract.insert(h.contract.find(clause) + clause.size(),
                     "  - {id: batches, metric: batch_variant_rate, max: 0.9, severity: soft, "
+                    "stages: [shadow-runtime]}\n"
+                    "  - {id: prefix, metric: prefix_agreement, min: 0.1, severity: soft, "
                     "stages: [shadow-runtime]}\n");
   h.settings.sample_bp = 3'000;
   h.behaviour.only_german = true;
-  std::string sampled, batches;
+  std::string sampled, batches, greedy;
   const auto made = h.runner.make;
   h.runner.make = [&](const jobs::JobSpec& spec, const std::string& where) {
     auto result = made(spec, where);
-    if (spec.kind == jobs::JobKind::rescore)
-      batches += std::to_string(json::parse(spec.payload)["batch_prompts"].get<int>()) + " ";
+    if (spec.kind == jobs::JobKind::rescore) {
+      const json payload = json::parse(spec.payload);
+      batches += std::to_string(payload["batch_prompts"].get<int>()) + " ";
+      greedy += payload["compare_greedy"].get<bool>() ? "asked " : "not ";
+    }
     if (spec.key.find("sample-1") == std::string::npos) return result;
     const std::string pairs = "{\"salt\":\"another\"}\n";
     std::ofstream(where + "/pairs.jsonl", std::ios::binary) << pairs;
@@ -310,6 +317,7 @@ TEST_CASE("a canary's samples are destroyed with the rest of single requests, an
   h.behaviour.fails_after = ~std::uint64_t{0};
   REQUIRE(seconds_until(h, [&] { return !sampled.empty(); }));
   CHECK(batches == "256 0 ");
+  CHECK(greedy == "asked not ");
   const auto kept = [&] {
     return h.store->read([&](store::Reader& reader) { return store::find_blob(reader, sampled); })
         .value()

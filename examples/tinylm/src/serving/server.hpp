@@ -1,5 +1,5 @@
 #pragma once
-/// The OpenAI-compatible server: POST /v1/completions, GET /v1/models, GET /health.
+/// The OpenAI-compatible server: POST /v1/completions, GET /v1/models, GET /props, GET /health.
 
 #include <cstddef>
 #include <cstdint>

@@ -44,16 +44,18 @@ void Session::interrupt(bool hard) {
 
 bool Session::handle(const HttpRequest& request) {
   const std::string path = request.target.substr(0, request.target.find('?'));
-  const bool known = path == "/v1/completions" || path == "/v1/models" || path == "/health";
+  const bool known =
+      path == "/v1/completions" || path == "/v1/models" || path == "/props" || path == "/health";
   if (!known)
     return send_error({404, "invalid_request_error", "not_found",
-                       "no such path: use /v1/completions, /v1/models or /health"},
+                       "no such path: use /v1/completions, /v1/models, /props or /health"},
                       request.keep_alive);
   const std::string wanted = path == "/v1/completions" ? "POST" : "GET";
   if (request.method != wanted)
     return send_error({405, "invalid_request_error", "method_not_allowed", path + " takes " + wanted},
                       request.keep_alive);
   if (path == "/v1/completions") return complete(request);
+  if (path == "/props") return send(200, props_body(), request.keep_alive);
   return send(200, path == "/health" ? R"({"status":"ok"})" : models_body(), request.keep_alive);
 }
 
@@ -124,6 +126,13 @@ std::string Session::models_body() const {
                                 {"checkpoint_digest", service_.checkpoint_digest},
                                 {"max_model_len", service_.max_positions}};
   return nlohmann::json{{"object", "list"}, {"data", {model}}}.dump();
+}
+
+// What a request that is silent gets, in the shape in which llama.cpp's server tells it.
+std::string Session::props_body() {
+  const nlohmann::json params = {
+      {"temperature", 1.0}, {"top_p", 1.0}, {"top_k", 0}, {"min_p", 0.0}, {"repeat_penalty", 1.0}};
+  return nlohmann::json{{"default_generation_settings", {{"params", params}}}}.dump();
 }
 
 ResponseIdentity Session::identity() {

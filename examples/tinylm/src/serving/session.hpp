@@ -40,6 +40,7 @@ class Session {
   bool send(int status, const std::string& body, bool keep_alive);
   bool send_error(const ApiError& error, bool keep_alive);
   std::string models_body() const;
+  static std::string props_body();
   ResponseIdentity identity();
 
   HttpConnection connection_;
