@@ -69,7 +69,7 @@ ClauseVerdict decide_batch_variance(const ClauseData& data, const schema::Clause
   });
   if (clusters.empty()) {
     return error_verdict(
-        std::move(verdict),
+        verdict,
         fmt::format("The inf floor holds no sequence{} with finite logits.", on_slice(verdict.where)));
   }
   if (!floor.digest.empty()) verdict.tables["floor_inf"] = floor.digest;

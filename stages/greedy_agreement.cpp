@@ -214,7 +214,7 @@ ClauseVerdict decide_greedy(const schema::Clause& clause, const Pairs& pairs, do
   const auto keys = by_key(pairs, &ShadowPair::greedy, *question);
   if (keys.empty()) {
     return error_verdict(
-        std::move(verdict),
+        verdict,
         fmt::format("No mirrored request{} was answered greedily by both engines with all tokens of both "
                     "answers listed, so where they first differ is not known: {} needs engines that give "
                     "log-probabilities of the tokens that they generate.{}",
@@ -226,7 +226,7 @@ ClauseVerdict decide_greedy(const schema::Clause& clause, const Pairs& pairs, do
   std::optional<FloorLimit> raised;
   if (clause.limits.floor_multiple) {
     if (floor.empty()) {
-      return error_verdict(std::move(verdict),
+      return error_verdict(verdict,
                            fmt::format("Not decided: {} has a floor_multiple, and the candidate answered no "
                                        "prompt{} both alone and in a batch with all tokens listed.{}",
                                        clause.address(), on_slice(verdict.where), left_out_text(left_out)));

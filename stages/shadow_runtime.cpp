@@ -281,7 +281,7 @@ ClauseVerdict Decider::batch_variance(const schema::Clause& clause, const Pairs&
   }
   if (prompts.empty()) {
     return error_verdict(
-        std::move(verdict),
+        verdict,
         fmt::format("No mirrored prompt{} was answered by the candidate both alone and in a batch: "
                     "the mirrored requests must be completions with one text as their prompt, and "
                     "the engine must answer them at temperature 0.",

@@ -159,7 +159,7 @@ Json limit_properties() {
   return out;
 }
 
-Json clause(Json subjects, Json limits) {
+Json clause(Json subjects, const Json& limits) {
   Json properties = {{"id", name_text("_-")},
                      {"severity", one_of({"hard", "soft"}, "hard when it is not stated")},
                      {"require", one_of({"proof", "no_harm"}, "proof, except no_harm for latency")},
@@ -174,9 +174,9 @@ Json clause(Json subjects, Json limits) {
   return out;
 }
 
-Json metric_clause(Json subjects, Json limits, bool slices) {
+Json metric_clause(Json subjects, const Json& limits, bool slices) {
   subjects["metric"] = one_of(metric_names(false), metric_help().c_str());
-  Json out = clause(std::move(subjects), std::move(limits));
+  Json out = clause(std::move(subjects), limits);
   out["properties"]["aggregate"] = one_of(aggregate_names(), "sequence_mean where it is not stated and makes sense");
   out["properties"]["clip"] = {{"type", "number"},
                                {"description", "of a sequence_mean: each sequence's mean counts as at most this"}};

@@ -177,12 +177,12 @@ void BoundBuilder::add_head_tail() {
 
 MeanTest BoundBuilder::add_tv_links() {
   if (table.bounded(Metric::tv)) {
-    const MeanTest most = once_each([this](const gpu::SequenceRow& row) { return at_most(row, Metric::tv); });
+    MeanTest most = once_each([this](const gpu::SequenceRow& row) { return at_most(row, Metric::tv); });
     if (most.clusters == 0) return {};
     add_scaled(1, "tv_upper", Bound::tv, most, 1).assumption = kIndependent;
     return most;
   }
-  const MeanTest tv = mean_of(Metric::tv);
+  MeanTest tv = mean_of(Metric::tv);
   if (tv.n > 0) add_scaled(1, "tv_measured", Bound::tv, tv, 1).assumption = kIndependent;
   const MeanTest train_inf = mean_of(Metric::kl_train_inf);
   const MeanTest inf_train = mean_of(Metric::kl_inf_train);

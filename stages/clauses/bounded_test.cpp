@@ -167,7 +167,7 @@ ClauseVerdict apply_tests(const ClauseData& data, const MetricQuestion& question
   verdict.approximate = harm.approximate || proof.approximate;
   if (harm.n == 0) {
     return error_verdict(
-        std::move(verdict),
+        verdict,
         fmt::format("{}{} cannot be decided: the captures hold no values of it for these sequences.",
                     subject_text(clause), on_slice(verdict.where)));
   }

@@ -72,7 +72,7 @@ ClauseVerdict decide_outcome(const ClauseData& data, const schema::Clause& claus
   }
   if (outcomes.empty()) {
     return error_verdict(
-        std::move(verdict),
+        verdict,
         fmt::format(
             "No sequence{} has an outcome by both kernels: the corpus needs \"correct\": {{\"train\": "
             "…, \"inf\": …}}.",

@@ -146,7 +146,7 @@ ClauseVerdict decide_calibration(const ClauseData& data, const schema::Clause& c
   const std::vector<CalibrationOutcome> outcomes = calibration_outcomes(data, selection);
   if (outcomes.empty()) {
     return error_verdict(
-        std::move(verdict),
+        verdict,
         fmt::format("No sequence{} has both outcomes and both confidences, without which there is no "
                     "calibration: the corpus needs \"correct\": {{\"train\": …, \"inf\": …}} and "
                     "\"confidence\": {{\"train\": …, \"inf\": …}}, the probability of each kernel's "
@@ -191,7 +191,7 @@ ClauseVerdict decide_means(const ClauseData& data, const schema::Clause& clause,
       paired_differences(data, selection, subject.metric, train, once);
   if (clusters.empty()) {
     return error_verdict(
-        std::move(verdict),
+        verdict,
         fmt::format("{}{} cannot be decided: the captures hold no values of it{}.", subject_text(clause),
                     on_slice(verdict.where), entropy ? "" : " without target tokens (tensor token_ids)"));
   }

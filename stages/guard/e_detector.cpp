@@ -47,7 +47,7 @@ std::vector<Bet> share_bets() {
   return bets;
 }
 
-EDetector::EDetector(double limit, std::vector<Bet> bets) : limit_(limit) {
+EDetector::EDetector(double limit, const std::vector<Bet>& bets) : limit_(limit) {
   for (const Bet& bet : bets) processes_.push_back({.bet = bet});
 }
 

@@ -42,7 +42,7 @@ struct Bet {
 /// is at least A·T, however many observations there are. The e-CUSUM says since when.
 class EDetector {
  public:
-  EDetector(double limit, std::vector<Bet> bets);
+  EDetector(double limit, const std::vector<Bet>& bets);
 
   /// S_k stays at most this, so that an alarm clears soon once the values are good again.
   static constexpr double kMostSum = 1e6;

@@ -75,7 +75,7 @@ ClauseVerdict begin(const ClauseData& data, const Searched& searched, const sche
 
 /// "the share of rows beyond p99 kl_inf_train" and the like.
 std::string figure_name(const ClauseVerdict& verdict, const Searched& searched) {
-  const std::string subject = subject_text(*searched.clause);
+  std::string subject = subject_text(*searched.clause);
   if (verdict.details.contains("tolerated_fraction")) {
     return fmt::format("the share of rows beyond {} (clause: {})", figure(searched.threshold), subject);
   }
