@@ -208,6 +208,12 @@ struct IdentityPlan {
   std::int64_t every_ms = 60'000;
   Action action = Action::notify;  ///< `notify` or `rollback`
 };
+/// How many live answers of the promoted version the training kernel's engine scores again (docs/guard.md,
+/// "What is watched"). `_bp`: basis points.
+struct RescoringPlan {
+  std::uint32_t share_bp = 10;              ///< the share of sticky keys whose answers are kept for it
+  std::uint64_t budget_tokens = 1'000'000;  ///< the most tokens of prompts and answers in a day (UTC)
+};
 /// What goes on being watched once a promotion has succeeded (docs/guard.md).
 struct GuardPlan {
   SourcePosition position;
@@ -215,6 +221,7 @@ struct GuardPlan {
   std::int64_t mean_time_between_false_alarms_ms = std::int64_t{365} * 86'400'000;
   ProbePlan probes;
   IdentityPlan identity;
+  std::optional<RescoringPlan> rescoring;  ///< absent: no answer is kept, and none is scored again
 };
 
 /// What is done when a clause that the rule matches is violated.

@@ -182,6 +182,10 @@ void guard_items(const Contract& contract, Items& items) {
   action("probes.action", guard.probes.action);
   out.duration("identity.every", guard.identity.every_ms, Larger::is_looser);
   action("identity.action", guard.identity.action);
+  if (!guard.rescoring) return;
+  out.share("rescoring.share", guard.rescoring->share_bp, Larger::is_stricter);
+  out.number("rescoring.budget_tokens", static_cast<double>(guard.rescoring->budget_tokens),
+             Larger::is_stricter);
 }
 
 void policy_items(const Contract& contract, Items& items) {

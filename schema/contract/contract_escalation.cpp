@@ -46,7 +46,8 @@ void check_match(const Cursor& at, const EscalationRule& rule, const Contract& c
     // A clause with a fault of its own has no stages yet; one fault is enough.
     stages = static_cast<StageSet>(stages | (clause.stages == 0 ? 0xFU : clause.stages));
     severity = severity || !rule.severity || clause.severity == *rule.severity;
-    watched = watched || is_watched(clause) || clause.stages == 0;
+    const bool rescored = contract.guard && contract.guard->rescoring && is_rescored(clause, contract);
+    watched = watched || is_watched(clause) || rescored || clause.stages == 0;
   }
   for (const Family family :
        {Family::numerical, Family::statistical, Family::runtime, Family::observability}) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "schema/contract/contract_means.hpp"
 #include "schema/contract/contract_parse.hpp"
 #include "schema/contract/least_n.hpp"
 
@@ -41,6 +42,17 @@ std::vector<std::string> watched_clauses(const Contract& contract) {
   return addresses;
 }
 
+std::string rescoring_text(const Contract& contract, const RescoringPlan& rescoring) {
+  const auto clauses = rescored_clauses(contract);
+  if (clauses.empty()) return "scores no answer again: no clause limits what an answer's own tokens show";
+  return fmt::format(
+      "has live answers of {:g}% of sticky keys scored again by an engine of the kernel {}, for at most {} "
+      "tokens a day, and tests {} on them; without such an engine, or where one of both engines cannot score "
+      "tokens that it is given, it says so and tests nothing",
+      static_cast<double>(rescoring.share_bp) / 100, contract.train_kernel, rescoring.budget_tokens,
+      fmt::join(clauses, ", "));
+}
+
 std::uint64_t probes_of_day(const ProbePlan& probes) {
   return static_cast<std::uint64_t>(kDayMs / probes.every_ms);
 }
@@ -53,6 +65,27 @@ bool is_watched(const Clause& clause) {
   if (subject->metric == Metric::error_rate) return true;
   return info(subject->metric).group == MetricGroup::traffic && subject->aggregate &&
          quantile_of(*subject->aggregate);
+}
+
+bool is_rescored(const Clause& clause, const Contract& contract) {
+  const auto* subject = std::get_if<MetricSubject>(&clause.subject);
+  const bool of_kernels = clause.family == Family::numerical || clause.family == Family::statistical;
+  if (subject == nullptr || !of_kernels || !subject->aggregate) return false;
+  const bool estimated = subject->metric == Metric::tv || subject->metric == Metric::kl_inf_train;
+  if (info(subject->metric).group != MetricGroup::realised && !estimated) return false;
+  if (!clause.limits.max && !clause.limits.min) return false;
+  if (quantile_of(*subject->aggregate)) return !estimated && clause.over_sequences;
+  if (!clause.clip && !has_finite_range(subject->metric)) return false;
+  const bool mean = subject->aggregate == Aggregate::mean || subject->aggregate == Aggregate::sequence_mean;
+  return mean && (!weighs_tokens(*subject) || contract.assumptions.max_tokens > 0);
+}
+
+std::vector<std::string> rescored_clauses(const Contract& contract) {
+  std::vector<std::string> addresses;
+  for (const Clause& clause : contract.clauses) {
+    if (is_rescored(clause, contract)) addresses.push_back(clause.address());
+  }
+  return addresses;
 }
 
 std::vector<std::string> guard_plan(const Contract& contract) {
@@ -78,6 +111,7 @@ std::vector<std::string> guard_plan(const Contract& contract) {
   }
   plan.push_back(fmt::format("asks the engine every {} what it is; another answer than at the promotion: {}",
                              time_text(guard.identity.every_ms), to_string(guard.identity.action)));
+  if (guard.rescoring) plan.push_back(rescoring_text(contract, *guard.rescoring));
   return plan;
 }
 
@@ -118,6 +152,14 @@ void parse_guard(Fields& root, Contract& contract) {
     inner.take("action", guard.identity.action, read_guard_action);
     inner.finish();
   }
+  if (const auto rescoring = fields.find("rescoring")) {
+    RescoringPlan& plan = guard.rescoring.emplace();
+    Fields inner(*rescoring, "guard.rescoring");
+    inner.take("share", plan.share_bp, [](const Cursor& c) { return read_share_bp(c, 1); });
+    inner.take("budget_tokens", plan.budget_tokens,
+               [](const Cursor& c) { return read_count(c, 1, 1'000'000'000'000); });
+    inner.finish();
+  }
   fields.finish();
   if (!contract.canary) {
     at->refuse(
@@ -155,6 +197,13 @@ void warn_guard(const Contract& contract, std::vector<Fault>& warnings) {
         {guard.position, "",
          "the guard has no clause to test: it goes on with those of the canary on error_rate and "
          "on quantiles of latencies"});
+  }
+  if (guard.rescoring && rescored_clauses(contract).empty()) {
+    warnings.push_back(
+        {guard.position, "",
+         "guard.rescoring is stated, and no clause limits what an answer's own tokens show; it takes a "
+         "numerical or statistical clause on a metric of target tokens, on tv or on kl_inf_train, with "
+         "aggregate: sequence_mean (and clip where the metric has no upper end)"});
   }
   const bool unpaid = guard.probes.prompts > 0 &&
                       guard.probes.budget_tokens < kLeastProbeTokens * probes_of_day(guard.probes);

@@ -295,9 +295,14 @@ Json guard() {
                              Json::array(), "prompts whose answers should never change; prompts: 0 for none");
   const Json identity = object({{"every", ref("duration")}, {"action", action}}, Json::array(),
                                "how often the engine is asked what it is");
-  return object(
-      {{"mean_time_between_false_alarms", ref("duration")}, {"probes", probes}, {"identity", identity}},
-      Json::array(), "what is watched once a promotion has succeeded");
+  const Json rescoring =
+      object({{"share", number(0.0001, 1)}, {"budget_tokens", count(1, 1'000'000'000'000)}}, Json::array(),
+             "live answers that an engine of the training kernel scores again; absent: none");
+  return object({{"mean_time_between_false_alarms", ref("duration")},
+                 {"probes", probes},
+                 {"identity", identity},
+                 {"rescoring", rescoring}},
+                Json::array(), "what is watched once a promotion has succeeded");
 }
 
 Json escalation() {

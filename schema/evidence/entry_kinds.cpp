@@ -170,13 +170,13 @@ constexpr EntryField kBreaker[] = {
     {"open_ms", T::integer, kOptional, "for how long it was open, when it closed"}};
 constexpr EntryField kGuardArmed[] = {
     {"guard", T::text, true, "id"},
-    {"what", T::text, true, "traffic, probes or identity: what is watched from now on"},
+    {"what", T::text, true, "traffic, probes, identity or rescoring: what is watched from now on"},
     {"promotion", T::text, true, "that armed the guard"},
     {"version", T::text, true, "that is watched"},
     {"reason", T::text, true, "what it is held against"},
     {"figures", T::structure, true, "that it is held against"}};
 constexpr EntryField kGuardAlarmed[] = {{"guard", T::text, true, "id"},
-                                        {"what", T::text, true, "traffic, probes or identity"},
+                                        {"what", T::text, true, "traffic, probes, identity or rescoring"},
                                         {"state", T::text, true, "raised or cleared"},
                                         {"reason", T::text, true, "what was seen"},
                                         {"figures", T::structure, true, "that it follows from"},

@@ -89,6 +89,64 @@ TEST_CASE("a wrong guard is a fault with its place") {
   }
 }
 
+/// The guard with rescoring, and this clause beside the statistical ones.
+std::string with_rescoring(const std::string& clause, const std::string& members = "") {
+  std::string text = contract_with(kGuard, "guard: {rescoring: {" + members + "}}");
+  const std::string statistical = "statistical:\n";
+  const auto at = text.find(statistical);
+  REQUIRE(at != std::string::npos);
+  return text.insert(at + statistical.size(), "  - " + clause + "\n");
+}
+
+TEST_CASE("rescoring is asked for by its name, with a share and a day's budget") {
+  CHECK_FALSE(parse(with_guard("")).guard->rescoring.has_value());
+  const Contract stated = parse(with_guard("rescoring: {share: 0.02, budget_tokens: 5000}"));
+  REQUIRE(stated.guard->rescoring.has_value());
+  CHECK(stated.guard->rescoring->share_bp == 200);
+  CHECK(stated.guard->rescoring->budget_tokens == 5'000);
+  const Contract bare = parse(with_guard("rescoring: {}"));
+  CHECK(bare.guard->rescoring->share_bp == 10);
+  CHECK(bare.guard->rescoring->budget_tokens == 1'000'000);
+  for (const char* wrong : {"share: 0", "share: 1.5", "share: 0.00001", "budget_tokens: 0", "action: notify"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(faults(with_guard(std::string("rescoring: {") + wrong + "}")).empty());
+  }
+}
+
+TEST_CASE("rescored answers test what their own tokens show, and explain says which clauses") {
+  const auto tested = [](const std::string& clause) {
+    const auto clauses = rescored_clauses(parse(with_rescoring(clause)));
+    return std::ranges::find(clauses, "statistical.added") != clauses.end();
+  };
+  CHECK(tested("{id: added, metric: tv, aggregate: sequence_mean, max: 0.1}"));
+  CHECK(tested("{id: added, metric: kl_inf_train, aggregate: sequence_mean, clip: 0.5, max: 0.05}"));
+  CHECK(tested("{id: added, metric: abs_log_ratio, aggregate: p97, over: sequences, max: 0.5}"));
+  CHECK_FALSE(tested("{id: added, metric: top1_flip, aggregate: sequence_mean, max: 0.1}"));
+  CHECK_FALSE(tested("{id: added, metric: tv, aggregate: p97, over: sequences, max: 0.1}"));
+  const auto plan = guard_plan(parse(with_rescoring("{id: added, metric: tv, aggregate: sequence_mean, max: 0.1}")));
+  REQUIRE_FALSE(plan.empty());
+  CHECK(plan.back().find("0.1% of sticky keys") != std::string::npos);
+  CHECK(plan.back().find("statistical.added") != std::string::npos);
+}
+
+TEST_CASE("a rule of the guard may be about a clause that only rescored answers test") {
+  const std::string clause = "{id: added, metric: tv, aggregate: sequence_mean, max: 0.1}";
+  const std::string rules = "escalation:\n";
+  const std::string rule = "{match: statistical.added, stage: guard, action: notify}";
+  const auto with_rule = [&](std::string text) {
+    const auto at = text.find("  rules:\n");
+    if (at != std::string::npos) return text.insert(at + 9, "    - " + rule + "\n");
+    const auto begin = text.find(rules);
+    REQUIRE(begin != std::string::npos);
+    return text.insert(begin + rules.size(), "  rules: [" + rule + "]\n");
+  };
+  CHECK(faults(with_rule(with_rescoring(clause))).empty());
+  std::string without = with_rescoring(clause);
+  const std::string asked = "guard: {rescoring: {}}";
+  without.replace(without.find(asked), asked.size(), "guard: {}");
+  CHECK(faults(with_rule(without)).find("is not tested in the guard") != std::string::npos);
+}
+
 TEST_CASE("a guard without a canary is refused: no promotion could ever arm it") {
   std::string text = contract_with(
       "stages:\n  canary:\n    steps: [{share: 0.1}, {share: 0.5, approval: true}, {share: 1.0}]\n    soak: "
