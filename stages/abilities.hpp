@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,5 +42,10 @@ struct AbilityGap {
 ///   ttft, inter-token latency                  the candidate streams; the incumbent too for a relative limit
 [[nodiscard]] std::vector<AbilityGap> ability_gaps(const schema::Contract& contract,
                                                    const EngineCan& incumbent, const EngineCan& candidate);
+
+/// Why a guard with `rescoring` could score no answer of this engine again, in one sentence; std::nullopt where
+/// it can, or the contract asks for none.
+[[nodiscard]] std::optional<std::string> rescoring_gap(const schema::Contract& contract,
+                                                       const EngineCan& candidate);
 
 }  // namespace driftgate::stages

@@ -219,7 +219,11 @@ double tolerated_fraction(Aggregate quantile, bool is_max) {
 }
 
 std::optional<double> sequence_value(Metric metric, const SequenceRow& row) {
-  const ClusterSum whole = whole_part({metric, Aggregate::sequence_mean}, row);
+  return sequence_value(schema::MetricSubject{metric, Aggregate::sequence_mean}, row);
+}
+
+std::optional<double> sequence_value(const schema::MetricSubject& subject, const SequenceRow& row) {
+  const ClusterSum whole = whole_part(subject, row);
   if (whole.n <= 0) return std::nullopt;
   return whole.sum / whole.n;
 }

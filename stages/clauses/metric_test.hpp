@@ -44,6 +44,9 @@ inline constexpr double kLeastEssFraction = 0.5;
 /// The mean of a metric over the rows or tokens of one sequence, or its figure for the sequence as a whole;
 /// std::nullopt where the sequence has none, as for metrics of which only bounds are known.
 [[nodiscard]] std::optional<double> sequence_value(schema::Metric metric, const gpu::SequenceRow& row);
+/// The same for a subject with a band: the share of the sequence's tokens within it, or 1 if the sequence is.
+[[nodiscard]] std::optional<double> sequence_value(const schema::MetricSubject& subject,
+                                                   const gpu::SequenceRow& row);
 
 /// Whether a value counts as beyond the limit of a quantile clause: over `max`, or under `min`.
 [[nodiscard]] inline bool beyond(double value, const MetricLimit& limit) {

@@ -63,6 +63,7 @@ schema::Result<GuardState> GuardState::create(const schema::Contract& contract, 
   impl->max_keys = settings.max_keys;
   impl->keys = DayKeys(settings.max_keys);
   impl->probe_share = plans.probe_share;
+  impl->rescoring_share = plans.rescoring_share;
   for (WatchPlan& plan : plans.watches) impl->add_watch(std::move(plan));
   return GuardState(std::move(impl));
 }
@@ -210,6 +211,10 @@ bool GuardState::alarming() const {
 
 double GuardState::probe_share() const {
   return impl_->probe_share;
+}
+
+double GuardState::rescoring_share() const {
+  return impl_->rescoring_share;
 }
 
 std::uint64_t GuardState::seen() const {

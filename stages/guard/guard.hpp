@@ -20,8 +20,9 @@ namespace driftgate::stages {
 /// The upper limits of what was promoted hold with this probability less than 1, each.
 inline constexpr double kPromotedAlpha = 0.05;
 /// How a guard shares its false alarms out: to the tests on all traffic, to those on slices, to the golden
-/// probes. What has no tests leaves its part to the others.
-inline constexpr double kWholeShare = 0.4, kSliceShare = 0.4, kProbeShare = 0.2;
+/// probes, to the tests on rescored answers. What has no tests leaves its part to the others; where the parts
+/// add up to more than 1, they are divided by their sum.
+inline constexpr double kWholeShare = 0.4, kSliceShare = 0.4, kProbeShare = 0.2, kRescoringShare = 0.2;
 
 struct GuardSettings {
   std::int64_t armed_us = 0;  ///< by the router's clock
@@ -76,6 +77,8 @@ class GuardState {
   [[nodiscard]] std::uint64_t seen() const;  ///< requests that counted: one for each key and day
   /// The part of all false alarms that belongs to the golden probes; 0 without any in the contract.
   [[nodiscard]] double probe_share() const;
+  /// The same for the tests on rescored answers.
+  [[nodiscard]] double rescoring_share() const;
   /// Forgets what the tests have seen, and that they alarm: what was seen of the version is no longer what it
   /// is.
   void restart(std::int64_t now_us);

@@ -72,6 +72,7 @@ std::string GuardState::serialise() const {
                    {"armed_us", s.armed_us},
                    {"max_keys", s.max_keys},
                    {"probe_share", s.probe_share},
+                   {"rescoring_share", s.rescoring_share},
                    {"watches", std::move(watches)},
                    {"day", {s.keys.day(), s.keys.halvings()}},
                    {"dispersion", s.dispersion.to_json()},
@@ -106,6 +107,7 @@ schema::Result<GuardState> GuardState::deserialise(const schema::Contract& contr
     value.at("armed_us").get_to(impl->armed_us);
     value.at("max_keys").get_to(impl->max_keys);
     value.at("probe_share").get_to(impl->probe_share);
+    value.at("rescoring_share").get_to(impl->rescoring_share);
     if (impl->mean_time_us <= 0 || impl->block_us <= 0) return damaged("a length of time is not positive");
     const json& watches = value.at("watches");
     if (!watches.is_array() || watches.size() > kMostWatches) return damaged("it has no list of watches");

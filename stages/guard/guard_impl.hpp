@@ -31,7 +31,7 @@ struct WatchPlan {
 /// What a guard tests, with the shares of its false alarms.
 struct GuardPlans {
   std::vector<WatchPlan> watches;
-  double probe_share = 0;
+  double probe_share = 0, rescoring_share = 0;
 };
 /// The watches that follow from a contract and what was promoted. Those whose limit could never be exceeded
 /// are left out.
@@ -50,7 +50,7 @@ struct GuardState::Impl {
   std::vector<std::uint32_t> prompt_bounds;  ///< sorted
   std::int64_t mean_time_us = 0, block_us = 0, armed_us = 0;
   std::size_t max_keys = 0;
-  double probe_share = 0;
+  double probe_share = 0, rescoring_share = 0;
 
   std::vector<Watch> watches;
   DayKeys keys;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "schema/contract/contract_guard.hpp"
 #include "stages/canary/canary_scopes.hpp"
 #include "stages/canary/traffic_rules.hpp"
 #include "stages/guard/guard_impl.hpp"
@@ -64,10 +65,10 @@ double whole_weight(const WatchPlan& plan) {
   return plan.where.empty() ? harm_parts(plan.clause.severity) : 0;
 }
 
-/// What the tests on all traffic, on slices and the probes have of the false alarms, each 0 if there are
-/// none.
+/// What the tests on all traffic, on slices, the probes and the tests on rescored answers have of the false
+/// alarms, each 0 if there are none.
 struct Parts {
-  double whole = 0, slices = 0, probes = 0;
+  double whole = 0, slices = 0, probes = 0, rescoring = 0;
 };
 Parts parts_of(const schema::Contract& contract, const std::vector<WatchPlan>& plans) {
   const auto is_slice = [](const WatchPlan& plan) { return !plan.where.empty(); };
@@ -76,9 +77,11 @@ Parts parts_of(const schema::Contract& contract, const std::vector<WatchPlan>& p
   if (static_cast<std::size_t>(slices) < plans.size()) parts.whole = kWholeShare;
   if (slices > 0) parts.slices = kSliceShare;
   if (contract.guard && contract.guard->probes.prompts > 0) parts.probes = kProbeShare;
-  const double sum = parts.whole + parts.slices + parts.probes;
+  const bool rescores = contract.guard && contract.guard->rescoring;
+  if (rescores && !schema::rescored_clauses(contract).empty()) parts.rescoring = kRescoringShare;
+  const double sum = parts.whole + parts.slices + parts.probes + parts.rescoring;
   if (sum <= 0) return {};
-  return {parts.whole / sum, parts.slices / sum, parts.probes / sum};
+  return {parts.whole / sum, parts.slices / sum, parts.probes / sum, parts.rescoring / sum};
 }
 
 }  // namespace
@@ -95,7 +98,7 @@ schema::Result<GuardPlans> plan_guard(const schema::Contract& contract, const Pr
   for (WatchPlan& plan : plans) {
     plan.share = plan.where.empty() ? parts.whole * whole_weight(plan) / weights : parts.slices / slices;
   }
-  return GuardPlans{std::move(plans), parts.probes};
+  return GuardPlans{std::move(plans), parts.probes, parts.rescoring};
 }
 
 }  // namespace driftgate::stages

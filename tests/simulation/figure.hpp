@@ -65,5 +65,6 @@ void slices_against_rest(const Effort& effort, Figures& out);
 void guard_run_lengths(const Effort& effort, Figures& out);
 void guard_delays(const Effort& effort, Figures& out);
 void golden_probes(const Effort& effort, Figures& out);
+void rescored_answers(const Effort& effort, Figures& out);
 
 }  // namespace driftgate::simulation

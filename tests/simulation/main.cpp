@@ -38,7 +38,8 @@ constexpr Experiment kExperiments[] = {{"harm", harm_against_incumbent},
                                        {"slices", slices_against_rest},
                                        {"guard", guard_run_lengths},
                                        {"guard-delays", guard_delays},
-                                       {"probes", golden_probes}};
+                                       {"probes", golden_probes},
+                                       {"rescoring", rescored_answers}};
 
 int usage() {
   std::fprintf(

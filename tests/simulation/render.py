@@ -18,7 +18,7 @@ def percent(x):
 
 
 def is_share(figure):
-    return not figure["quantity"].startswith(("keys", "requests exposed", "decisions", "probes"))
+    return not figure["quantity"].startswith(("keys", "requests exposed", "decisions", "probes", "answers"))
 
 
 def value_text(figure):

@@ -113,3 +113,17 @@ TEST_CASE("clauses on greedy answers need log-probabilities of what both engines
         "from "
         "both engines, and the engine new does not.");
 }
+
+TEST_CASE("an engine that cannot score given tokens leaves the guard without rescoring, and only where it is asked for") {
+  auto guarded = contract();
+  auto engine = named("new");
+  engine.scores_given = false;
+  CHECK_FALSE(rescoring_gap(guarded, engine).has_value());
+  guarded.guard.emplace();
+  CHECK_FALSE(rescoring_gap(guarded, engine).has_value());
+  guarded.guard->rescoring.emplace();
+  const auto gap = rescoring_gap(guarded, engine);
+  REQUIRE(gap.has_value());
+  CHECK(gap->find("the engine new does not") != std::string::npos);
+  CHECK_FALSE(rescoring_gap(guarded, named("new")).has_value());
+}
