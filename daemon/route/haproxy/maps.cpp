@@ -122,7 +122,7 @@ void append_entries(const ObservedRoute& observed, const std::string& backend, M
   const auto& route = observed.route;
   const auto tag = tag_of(observed);
   const auto name = [](const std::optional<Arm>& arm) { return arm ? arm->version : std::string(kNone); };
-  const auto mirror_bp = route.candidate && route.mirror_token_budget > 0 ? route.mirror_bp : 0;
+  const auto mirror_bp = route.mirror_token_budget > 0 ? route.mirror_bp : 0;
   std::string flags;
   if (route.all_to_fallback && route.fallback) flags += 'F';
   if (!route.pins.empty()) flags += 'P';

@@ -27,11 +27,18 @@ void MirrorQueue::offer(MirrorJob job) {
     core_.ledger.count_mirror(job.model, job.stage_key, MirrorEnd::skipped);
     return;
   }
+  if (!job.engine) return keep(job);
   core_.mirrors.add(job.stage_key);
   waiting_.push_back(std::move(job));
   if (!idle_worker) return;
   ++running_;
   asio::co_spawn(pool_.io().get_executor(), work(), LogBug{"mirroring"});
+}
+
+/// A failure says nothing of what the engine computes.
+void MirrorQueue::keep(const MirrorJob& job) {
+  const auto& answer = job.pair.incumbent;
+  record(job, answer.reason.empty() && answer.status / 100 == 2);
 }
 
 Task<void> MirrorQueue::work() {

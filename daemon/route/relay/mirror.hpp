@@ -19,13 +19,14 @@ struct MirrorJob {
   std::uint64_t token_budget = 0;  ///< of the stage
   bool stream = false;
   bool incumbent_kept = true;  ///< its answer is whole in the pair
-  std::shared_ptr<Engine> engine;
-  std::string head;   ///< for the engine
-  MirroredPair pair;  ///< all but `candidate`
+  std::shared_ptr<Engine> engine;  ///< null: there is no candidate, and the incumbent's answer is kept alone
+  std::string head;                ///< for the engine
+  MirroredPair pair;               ///< all but `candidate`
 };
 
 /// Asks the candidate beside users' traffic, a few requests at a time from a bounded queue, and writes
-/// pairs to the spool. Users never wait for it and never see its answers. One thread.
+/// pairs to the spool; where there is no candidate, what the incumbent answered. Users never wait for it and
+/// never see its answers. One thread.
 class MirrorQueue {
  public:
   MirrorQueue(RouterCore& core, UpstreamPool& pool, Deadlines& deadlines)
@@ -35,6 +36,7 @@ class MirrorQueue {
   void offer(MirrorJob job);
 
  private:
+  void keep(const MirrorJob& job);
   Task<void> work();
   [[nodiscard]] bool still_wanted(const MirrorJob& job) const;
   Task<void> run(MirrorJob& job);

@@ -48,7 +48,7 @@ Decision decide(const ModelRoute& route, std::string_view key, const SliceAttrib
     }
   }
   decide_by_share(decision, route, key, slice, hash);
-  decision.mirror = decision.served == Served::incumbent && route.candidate &&
+  decision.mirror = decision.served == Served::incumbent && route.mirror_bp > 0 &&
                     route.mirror_token_budget > 0 &&
                     mirror_bucket_of(key, route.seed, hash) < route.mirror_bp;
   return decision;
@@ -57,7 +57,7 @@ Decision decide(const ModelRoute& route, std::string_view key, const SliceAttrib
 Decision decide_placed(const ModelRoute& route) {
   Decision decision;
   send_to(decision, Served::incumbent, route.incumbent);
-  decision.mirror = route.candidate && route.mirror_token_budget > 0 && route.mirror_bp > 0;
+  decision.mirror = route.mirror_token_budget > 0 && route.mirror_bp > 0;
   return decision;
 }
 

@@ -40,7 +40,9 @@ struct ModelRoute {
   std::uint32_t candidate_bp = 0;   ///< share of buckets that the candidate serves
   std::vector<SliceWeight> slices;  ///< first match wins over candidate_bp
   bool all_to_fallback = false;
-  std::uint32_t mirror_bp = 0;  ///< share of requests copied to the candidate, answers unseen
+  /// Share of requests copied to the candidate, answers unseen. Without a candidate nobody else is asked: the
+  /// request is kept with the incumbent's answer alone.
+  std::uint32_t mirror_bp = 0;
   std::uint64_t mirror_token_budget =
       0;  ///< most tokens asked of the mirror in this stage; 0 = none mirrored
   std::map<std::string, std::string> pins;  ///< sticky key → "incumbent" | "candidate"

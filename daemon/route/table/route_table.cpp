@@ -70,7 +70,7 @@ schema::Result<void> validate_route(const ModelRoute& route) {
   if (route.candidate_bp > kFullShareBp || route.mirror_bp > kFullShareBp) {
     return refuse(route, "has a share over 10,000 basis points");
   }
-  if ((route.candidate_bp > 0 || route.mirror_bp > 0) && !route.candidate) {
+  if (route.candidate_bp > 0 && !route.candidate) {
     return refuse(route, "sends a share to a candidate but has none");
   }
   if (route.mirror_bp > 0 && route.stage_key.empty())

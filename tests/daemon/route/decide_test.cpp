@@ -71,6 +71,21 @@ TEST_CASE("only requests of the incumbent are mirrored, and none without a budge
   CHECK_FALSE(decide(route, "k", {}).mirror);
 }
 
+TEST_CASE("without a candidate answers of the incumbent are kept, and nobody is exposed to anything") {
+  auto route = sample_route();
+  route.candidate.reset();
+  route.candidate_bp = 0;
+  route.slices.clear();
+  route.mirror_bp = 10'000;
+  route.mirror_token_budget = 100;
+  CHECK(decide(route, "k", {}).mirror);
+  CHECK(decide(route, "k", {}).served == Served::incumbent);
+  CHECK(decide_placed(route).mirror);
+  CHECK_FALSE(exposes_candidate(route));
+  route.mirror_bp = 0;
+  CHECK_FALSE(decide(route, "k", {}).mirror);
+}
+
 TEST_CASE("a reverted route shows the candidate to nobody and keeps the fallback") {
   auto route = sample_route();
   route.candidate_bp = 5'000;

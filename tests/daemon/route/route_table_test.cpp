@@ -106,7 +106,7 @@ TEST_CASE("routes that contradict themselves are refused") {
   CHECK(refused([](ModelRoute& r) { r.model.clear(); }));
   CHECK(refused([](ModelRoute& r) { r.candidate_bp = 10'001; }));
   CHECK(refused([](ModelRoute& r) { r.candidate.reset(), r.candidate_bp = 1; }));
-  CHECK(refused([](ModelRoute& r) { r.candidate.reset(), r.mirror_bp = 1; }));
+  CHECK_FALSE(refused([](ModelRoute& r) { r.candidate.reset(), r.candidate_bp = 0, r.mirror_bp = 1; }));
   CHECK(refused([](ModelRoute& r) { r.stage_key.clear(), r.mirror_bp = 1; }));
   CHECK(refused([](ModelRoute& r) { r.fallback.reset(), r.all_to_fallback = true; }));
   CHECK(refused([](ModelRoute& r) { r.incumbent.url = "https://127.0.0.1:1"; }));

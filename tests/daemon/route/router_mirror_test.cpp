@@ -74,6 +74,29 @@ TEST_CASE("a mirrored request is recorded with both answers and users see only t
   CHECK(candidate.seen()[0].ends_with(tiny_request()));
 }
 
+TEST_CASE("without a candidate the request is kept with the incumbent's answer, and no failure is") {
+  ScriptedEngine incumbent([](ScriptedEngine::Visit& visit) {
+    const bool first = visit.request().find("first") != std::string::npos;
+    visit.send(first ? answer_with(500, "broken") : answer_with(200, completion_of("inc")));
+  });
+  auto route = mirrored(incumbent.url(), incumbent.url());
+  route.candidate.reset();
+  TestRouter router(route);
+  TestClient client(router.port());
+  CHECK(client.post(tiny_request(false, R"(,"suffix":"first")")).status >= 500);
+  CHECK(client.post(tiny_request(), "driftgate-slice: language=de\r\n").body == completion_of("inc"));
+  const auto counts = counts_until(router, 2);
+  CHECK(counts.mirrored == 1);
+  CHECK(counts.skipped == 1);
+  const auto pairs = pairs_of(router);
+  REQUIRE(pairs.size() == 1);
+  CHECK(pairs[0].request_body == tiny_request());
+  CHECK(pairs[0].slice == "language=de");
+  CHECK(pairs[0].incumbent.body == completion_of("inc"));
+  CHECK(pairs[0].candidate.status == 0);
+  CHECK(pairs[0].candidate.body.empty());
+}
+
 TEST_CASE("streams are mirrored with their text") {
   const auto script = [](const std::string& name) {
     return [name](ScriptedEngine::Visit& visit) {

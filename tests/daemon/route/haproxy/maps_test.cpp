@@ -51,13 +51,13 @@ TEST_CASE("a route is one entry, and each pin another one with the key in hexade
   CHECK(maps.routes[2] == MapEntry{"7.3|driftgate_1|626F62", "incumbent"});
 }
 
-TEST_CASE("what a route lacks is a dash, and what cannot be mirrored has no share") {
+TEST_CASE("what a route lacks is a dash, and what has no budget is not mirrored") {
   auto observed = full_observed();
   observed.route.candidate.reset();
   observed.route.fallback.reset();
   observed.route.pins.clear();
   observed.route.candidate_bp = 0;
-  CHECK(maps_of(observed).routes.front().value == "7.3|driftgate_1|v1|-|-|0|12345|0|-");
+  CHECK(maps_of(observed).routes.front().value == "7.3|driftgate_1|v1|-|-|0|12345|400|-");
   observed = full_observed();
   observed.route.mirror_token_budget = 0;
   observed.route.all_to_fallback = true;
