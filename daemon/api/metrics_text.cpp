@@ -47,6 +47,12 @@ std::string service_metrics(const pipeline::ServiceFigures& figures) {
   append_single(out, "driftgate_guards_unread", "gauge",
                 "Guards whose stored state cannot be read: nothing is watched.",
                 static_cast<double>(figures.guards_unread));
+  append_single(out, "driftgate_guards_rescoring", "gauge",
+                "Guards that have live answers scored again by the training kernel's engine.",
+                static_cast<double>(figures.guards_rescoring));
+  append_single(out, "driftgate_guards_not_rescoring", "gauge",
+                "Guards that are to do so and cannot now: GET /v1/models/{name} says why.",
+                static_cast<double>(figures.guards_not_rescoring));
   return out;
 }
 

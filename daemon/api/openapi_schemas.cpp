@@ -59,7 +59,14 @@ constexpr std::string_view kSchemas = R"json({
       "reason": {"type": "string"}, "alarms": {"type": "integer"},
       "mean_time_between_false_alarms_ms": {"type": "integer"},
       "watches": {"type": "array", "items": {"type": "object"}}, "failures_cluster": {"type": "boolean"},
-      "probes": {"type": ["object", "null"]}, "identity": {"type": "object"}, "orders": {"type": "object"}}}}},
+      "probes": {"type": ["object", "null"]}, "identity": {"type": "object"},
+      "rescoring": {"type": ["object", "null"], "description": "live answers that the training kernel's engine scores again",
+        "properties": {"why_none": {"type": ["string", "null"]}, "reference": {"type": ["string", "null"]},
+          "share_bp": {"type": "integer"}, "answers": {"type": "integer"}, "filtered": {"type": "integer"},
+          "alarming": {"type": "boolean"}, "newest_us": {"type": ["integer", "null"]}, "unanswered": {"type": "integer"},
+          "unanswered_why": {"type": "string"}, "tokens_of_day": {"type": "integer"},
+          "budget_tokens": {"type": "integer"}, "watches": {"type": "array", "items": {"type": "object"}}}},
+      "orders": {"type": "object"}}}}},
 "RouteState": {"type": "object", "required": ["desired", "observed", "agree"], "properties": {
   "desired": {"type": ["object", "null"]}, "observed": {"type": ["object", "null"]}, "agree": {"type": "boolean"}}},
 "ReasonRequest": {"type": "object", "required": ["reason"], "additionalProperties": false, "properties": {

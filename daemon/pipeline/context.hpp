@@ -10,6 +10,7 @@
 
 #include "daemon/jobs/engines/golden.hpp"
 #include "daemon/jobs/job.hpp"
+#include "daemon/jobs/rescoring/kept_answers.hpp"
 #include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/change.hpp"
 #include "daemon/pipeline/clock.hpp"
@@ -56,6 +57,11 @@ struct World {
   /// What the engine tells of itself; blocks for a few times kGoldenTimeout at most.
   std::function<schema::Result<stages::Identity>(const std::string& base_url, const std::string& model)>
       identify;
+  /// The next kept answer, scored by both engines; blocks for two times kEngineTimeout at most.
+  std::function<schema::Result<jobs::NextAnswer>(const jobs::KeptAnswers& kept,
+                                                 const jobs::RescoreEngine& reference,
+                                                 const jobs::RescoreEngine& served)>
+      rescore;
   notify::Outbox outbox;  ///< webhooks that are notified of committed entries
 };
 

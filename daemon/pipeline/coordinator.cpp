@@ -228,7 +228,15 @@ std::uint64_t Coordinator::guards_alarming() const {
   return static_cast<std::uint64_t>(std::ranges::count_if(context_.guards, [](const auto& item) {
     const LiveGuard& guard = *item.second;
     const bool identity = guard.identity.watch && guard.identity.watch->told();
-    return guard.tests.alarming() || guard.probes.alarming || identity || guard.orders.pending;
+    const bool rescoring = guard.rescoring.watch && guard.rescoring.watch->alarming();
+    return guard.tests.alarming() || guard.probes.alarming || identity || rescoring || guard.orders.pending;
+  }));
+}
+
+std::uint64_t Coordinator::guards_rescoring(bool kept) const {
+  return static_cast<std::uint64_t>(std::ranges::count_if(context_.guards, [kept](const auto& item) {
+    const LiveGuard& guard = *item.second;
+    return guard.contract->guard->rescoring && guard.rescoring.spool.empty() != kept;
   }));
 }
 

@@ -39,6 +39,8 @@ class Coordinator {
   [[nodiscard]] std::size_t windows_seen() const { return windows_seen_; }
   /// Armed guards that alarm now, or whose order waits.
   [[nodiscard]] std::uint64_t guards_alarming() const;
+  /// Armed guards whose contract asks for rescoring, and which have answers kept for it or not.
+  [[nodiscard]] std::uint64_t guards_rescoring(bool kept) const;
 
  private:
   // start.cpp

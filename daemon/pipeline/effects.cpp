@@ -48,6 +48,7 @@ void Coordinator::carry_out(const Effect& effect) {
               [&](const StartNext& it) { start_next(context_, it.model); },
               [&](const LoadGuard& it) { load_guard(context_, it.model); },
               [&](const UseGuardLook& it) { use_guard_look(context_, it); },
+              [&](const UseRescored& it) { use_rescored(context_, it); },
               [&](const ActOnGuard& it) { act_on_guard(context_, it.model); },
               [&](const UseGuardFacts& it) { use_guard_facts(context_, it); }},
       effect);

@@ -71,6 +71,12 @@ struct UseGuardLook {
   std::string model, guard;
   std::shared_ptr<const GuardLook> look;
 };
+struct RescoredLook;
+/// A look at the answers that the data plane keeps for a guard has come back.
+struct UseRescored {
+  std::string model, guard;
+  std::shared_ptr<const RescoredLook> look;
+};
 /// What the model's guard has ordered is to be carried out.
 struct ActOnGuard {
   std::string model;
@@ -85,6 +91,7 @@ struct UseGuardFacts {
 };
 
 using Effect = std::variant<ApplyRoute, EnterStage, StartJob, ForgetJobs, DropSpool, Evaluate, UseEvaluation,
-                            DecideCanary, End, StartNext, LoadGuard, UseGuardLook, ActOnGuard, UseGuardFacts>;
+                            DecideCanary, End, StartNext, LoadGuard, UseGuardLook, UseRescored, ActOnGuard,
+                            UseGuardFacts>;
 
 }  // namespace driftgate::pipeline

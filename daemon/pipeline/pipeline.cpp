@@ -267,6 +267,12 @@ class PipelineImpl final : public Pipeline {
                                                                    const std::string& model) {
                                        return jobs::read_identity(base_url, model, policy);
                                      };
+    auto rescore = parts.rescore ? std::move(parts.rescore)
+                                 : [policy = settings_.outgoing](const jobs::KeptAnswers& kept,
+                                                                 const jobs::RescoreEngine& reference,
+                                                                 const jobs::RescoreEngine& served) {
+                                     return jobs::rescore_next(kept, reference, served, policy);
+                                   };
     return World{
         .settings = std::move(parts.settings),
         .store = store_,
@@ -292,6 +298,7 @@ class PipelineImpl final : public Pipeline {
                        std::function<void()> then) { offload(looker_, std::move(work), std::move(then)); },
         .probe = std::move(probe),
         .identify = std::move(identify),
+        .rescore = std::move(rescore),
         .outbox = std::move(parts.outbox)};
   }
 
@@ -371,6 +378,8 @@ ServiceFigures PipelineImpl::figures() {
                                              .guards = context().guards.size(),
                                              .guards_alarming = coordinator_.guards_alarming(),
                                              .guards_unread = context().guards_to_read.size(),
+                                             .guards_rescoring = coordinator_.guards_rescoring(true),
+                                             .guards_not_rescoring = coordinator_.guards_rescoring(false),
                                              .telemetry_age_ms = coordinator_.telemetry_age_ms(),
                                              .route_agrees = coordinator_.routes_agree()};
                      })

@@ -7,6 +7,7 @@
 
 #include "daemon/jobs/engines/golden.hpp"
 #include "daemon/jobs/job.hpp"
+#include "daemon/jobs/rescoring/kept_answers.hpp"
 #include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/committer.hpp"
@@ -40,6 +41,11 @@ struct Parts {
       probe{};
   std::function<schema::Result<stages::Identity>(const std::string& base_url, const std::string& model)>
       identify{};
+  /// The next of the answers that the data plane keeps, scored by both engines.
+  std::function<schema::Result<jobs::NextAnswer>(const jobs::KeptAnswers& kept,
+                                                 const jobs::RescoreEngine& reference,
+                                                 const jobs::RescoreEngine& served)>
+      rescore{};
   notify::Outbox outbox{};                                                    ///< empty: nobody is notified
   /// How the data plane names itself in Via now, so that no engine is registered that leads back to it.
   std::function<std::string()> router_mark{};

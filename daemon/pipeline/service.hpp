@@ -66,6 +66,8 @@ struct ServiceFigures {
   std::uint64_t guards = 0;            ///< armed
   std::uint64_t guards_alarming = 0;   ///< of these
   std::uint64_t guards_unread = 0;     ///< could not be read
+  std::uint64_t guards_rescoring = 0;  ///< have live answers kept, to be scored again
+  std::uint64_t guards_not_rescoring = 0;  ///< are to, and do not now
   std::int64_t telemetry_age_ms = -1;  ///< of the newest window; -1 = none seen
   bool route_agrees = false;           ///< every model's route was read back as desired
 };
@@ -134,7 +136,7 @@ class Service {
   ///  "agree"}, "guard": {"id", "promotion", "version", "armed", "since_us", "ended_us", "reason", "alarms",
   ///  "mean_time_between_false_alarms_ms", "watches": [{"clause", "slice", "limit", "seen", "events",
   ///  "value", "needed", "alarming", "message"}], "failures_cluster", "probes": {…} | null, "identity": {…},
-  ///  "orders": {…}} | null}: its newest guard
+  ///  "rescoring": {…} | null, "orders": {…}} | null}: its newest guard
   virtual schema::Result<View> model(const std::string& name) = 0;
   /// {"id", "model", "engine", "contract", "contract_name", "requester", "state", "stage", "attempt",
   ///  "traffic": "never_exposed" | "reverted" | "live", "reason", "created_us", "updated_us",

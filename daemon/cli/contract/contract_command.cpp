@@ -141,25 +141,32 @@ Result<stages::EngineCan> ask_abilities(Client& client, const std::string& engin
   return jobs::engine_can(engine, abilities);
 }
 
-std::string gaps_text(const std::string& engine, const std::vector<stages::AbilityGap>& gaps) {
-  if (gaps.empty()) return fmt::format("\nThe engine {} has every ability that the clauses need.\n", engine);
-  std::string text = "\nClauses that cannot be decided for lack of an engine's ability\n";
-  for (const auto& gap : gaps) text += fmt::format("  - {}\n", gap.message);
-  return text;
+/// What registered engines leave undecided.
+struct Lacking {
+  std::vector<stages::AbilityGap> gaps;
+  std::optional<std::string> rescoring;  ///< see stages::rescoring_gap
+};
+
+std::string lacking_text(const std::string& engine, const Lacking& lacking) {
+  std::string text = fmt::format("\nThe engine {} has every ability that the clauses need.\n", engine);
+  if (!lacking.gaps.empty()) text = "\nClauses that cannot be decided for lack of an engine's ability\n";
+  for (const auto& gap : lacking.gaps) text += fmt::format("  - {}\n", gap.message);
+  return lacking.rescoring ? text + *lacking.rescoring + "\n" : text;
 }
 
 void print_explanation(const ExplainArgs& args, const schema::Contract& contract,
-                       const std::optional<std::vector<stages::AbilityGap>>& gaps) {
+                       const std::optional<Lacking>& lacking) {
   const schema::Explanation explanation = schema::explain(contract);
   const auto powers = stages::power_at_half(contract, kPowerSeed);
   if (!args.json) {
     fmt::print("{}{}{}", schema::to_text(explanation), power_text(powers, contract, args.requests_per_second),
-               gaps ? gaps_text(args.engine, *gaps) : "");
+               lacking ? lacking_text(args.engine, *lacking) : "");
     return;
   }
   auto out = nlohmann::json::parse(schema::to_json(explanation));
   out["power_at_half"] = power_json(powers, contract, args.requests_per_second);
-  if (gaps) out["undecidable"] = pipeline::gaps_json(*gaps);
+  if (lacking) out["undecidable"] = pipeline::gaps_json(lacking->gaps);
+  if (lacking && lacking->rescoring) out["no_rescoring"] = *lacking->rescoring;
   fmt::print("{}\n", schema::canonical_json(out));
 }
 
@@ -190,7 +197,9 @@ int contract_explain(const ExplainArgs& args, const ConnectionArgs& connection) 
   return with_daemon(connection, [&](Client& client) -> Result<int> {
     const auto candidate = TRY(ask_abilities(client, args.engine));
     const auto incumbent = TRY(ask_abilities(client, args.incumbent));
-    print_explanation(args, *report.contract, stages::ability_gaps(*report.contract, incumbent, candidate));
+    print_explanation(args, *report.contract,
+                      Lacking{stages::ability_gaps(*report.contract, incumbent, candidate),
+                              stages::rescoring_gap(*report.contract, candidate)});
     return kExitOk;
   });
 }

@@ -40,16 +40,22 @@ std::string watch_line(const json& watch) {
                      text_of(watch, "seen"), 100 * number_of(watch, "limit", 0));
 }
 
-std::string watches_text(const json& guard) {
-  const json listed = member_of(guard, "watches");
+/// The watches of a list that are nearest to an alarm, those first.
+std::vector<json> nearest(const json& listed) {
   std::vector<json> watches;
   if (listed.is_array()) watches.assign(listed.begin(), listed.end());
   std::stable_sort(watches.begin(), watches.end(),
                    [](const json& one, const json& other) { return nearness(one) > nearness(other); });
+  if (watches.size() > kMostWatches) watches.resize(kMostWatches);
+  return watches;
+}
+
+std::string watches_text(const json& guard) {
+  const json listed = member_of(guard, "watches");
   std::string out;
-  for (std::size_t i = 0; i < std::min(watches.size(), kMostWatches); ++i) out += watch_line(watches[i]);
-  if (watches.size() > kMostWatches)
-    out += fmt::format("    and {} further from an alarm\n", watches.size() - kMostWatches);
+  for (const json& watch : nearest(listed)) out += watch_line(watch);
+  if (listed.is_array() && listed.size() > kMostWatches)
+    out += fmt::format("    and {} further from an alarm\n", listed.size() - kMostWatches);
   return out;
 }
 
@@ -63,6 +69,27 @@ std::string probes_text(const json& guard) {
   return fmt::format("    {}golden probes: {}; {} compared, {}\n",
                      is_true(probes, "alarming") ? "ALARM " : "", level_text(probes),
                      text_of(probes, "compared"), newest_text(probes));
+}
+
+std::string drift_line(const json& watch) {
+  const std::string slice = text_of(watch, "slice");
+  return fmt::format("      {}{}{}: {}; {:.3g} over {} answers, {} {:.3g}\n",
+                     is_true(watch, "alarming") ? "ALARM " : "", text_of(watch, "clause"),
+                     slice.empty() ? "" : " on " + slice, level_text(watch), number_of(watch, "figure", 0),
+                     text_of(watch, "answers"), text_of(watch, "limit_kind"), number_of(watch, "limit", 0));
+}
+
+std::string rescoring_text(const json& guard) {
+  const json rescoring = member_of(guard, "rescoring");
+  if (!rescoring.is_object()) return {};
+  const std::string why = text_of(rescoring, "why_none");
+  if (!why.empty()) return fmt::format("    no answers are scored again: {}\n", why);
+  std::string out = fmt::format("    answers scored again by {}: {}, {}\n", text_of(rescoring, "reference"),
+                                text_of(rescoring, "answers"), newest_text(rescoring));
+  const std::string away = text_of(rescoring, "unanswered_why");
+  if (!away.empty()) out += fmt::format("      an engine did not score the last one: {}\n", away);
+  for (const json& watch : nearest(member_of(rescoring, "watches"))) out += drift_line(watch);
+  return out;
 }
 
 std::string identity_text(const json& guard) {
@@ -112,7 +139,7 @@ std::string guard_text(const json& model) {
                   format_time(base::integer_at(guard, "since_us")), text_of(guard, "promotion"),
                   static_cast<double>(base::integer_at(guard, "mean_time_between_false_alarms_ms")) / kDayMs,
                   text_of(guard, "alarms"));
-  return out + watches_text(guard) + probes_text(guard) + identity_text(guard) +
+  return out + watches_text(guard) + probes_text(guard) + rescoring_text(guard) + identity_text(guard) +
          orders_text(guard, text_of(model, "name"));
 }
 

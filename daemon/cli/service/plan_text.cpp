@@ -82,6 +82,12 @@ std::string plan_text(const json& plan) {
   for (const json& one : undecidable)
     text += fmt::format("  {}{}\n", text_of(one, "message"),
                         text_of(one, "severity") == "soft" ? " (soft, does not block)" : "");
+  const json rescoring = member_of(plan, "rescoring");
+  const std::string why = text_of(rescoring, "why_none");
+  if (!why.empty()) text += fmt::format("\nThe guard would score no answer again: {}\n", why);
+  if (rescoring.is_object() && why.empty())
+    text += fmt::format("\nThe guard would have live answers scored again by the engine {}.\n",
+                        text_of(rescoring, "reference"));
   return text;
 }
 

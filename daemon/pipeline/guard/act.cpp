@@ -253,9 +253,13 @@ void give_back(Context& context, const std::string& model, const std::string& ac
   GuardOrders orders;
   auto tests = std::move(guard.tests);
   tests.restart(context.now());
+  auto rescoring = guard.rescoring;
+  if (rescoring.watch) rescoring.watch->restart(context.now());
+  rescoring.spool_day = 0;  // what was kept before is not read any more
   auto row = guard.row;
   row.orders = to_json(orders);
   row.traffic = tests.serialise();
+  row.rescoring = to_json(rescoring);
   auto change = machine::take_back_from_fallback(context.facts(*served), guard.orders, actor, reason);
   change.rows.push_back(update_row(row));
   change.entries.push_back(guard_entry(

@@ -73,6 +73,8 @@ schema::Result<std::unique_ptr<LiveGuard>> read_guard(store::Reader& reader, con
   auto orders = TRY(guard_orders_from_json(row.orders));
   auto probes = TRY(guard_probes_from_json(row.probes));
   auto identity = TRY(guard_identity_from_json(row.identity));
+  auto rescoring =
+      TRY(guard_rescoring_from_json(row.rescoring, *contract, tests.rescoring_share(), row.armed_us));
   auto guard = std::make_unique<LiveGuard>(LiveGuard{.row = row,
                                                      .contract = std::move(contract),
                                                      .version = std::move(*version),
@@ -80,9 +82,18 @@ schema::Result<std::unique_ptr<LiveGuard>> read_guard(store::Reader& reader, con
                                                      .tests = std::move(tests),
                                                      .orders = std::move(orders),
                                                      .probes = std::move(probes),
-                                                     .identity = std::move(identity)});
+                                                     .identity = std::move(identity),
+                                                     .rescoring = std::move(rescoring)});
   TRY(read_engine(reader, *guard));
   return guard;
+}
+
+/// The answers that an ended guard has kept are of no use any more.
+void forget_kept_answers(Context& context, const std::string& model) {
+  const auto ended = look_up(context.world.store, store::find_ended_guard, model);
+  if (!ended || !*ended) return;
+  auto kept = kept_answers_of((*ended)->rescoring);
+  if (!kept.empty()) context.effects.emplace_back(DropSpool{std::move(kept)});
 }
 
 }  // namespace
@@ -143,6 +154,7 @@ void arm_guard(Context& context, Live& live, Change& change) {
 void load_guard(Context& context, const std::string& model) {
   context.guards.erase(model);
   context.guards_to_read.erase(model);
+  forget_kept_answers(context, model);
   auto guard =
       context.world.store.read([&](store::Reader& reader) -> schema::Result<std::unique_ptr<LiveGuard>> {
         const auto row = TRY(store::find_armed_guard(reader, model));

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/pipeline/context.hpp"
 #include "daemon/pipeline/effects.hpp"
@@ -36,6 +37,11 @@ void finish_guard_window(Context& context, const GuardStep& step, bool committed
 
 /// What a look at an engine, beside the loop, has brought back.
 void use_guard_look(Context& context, const UseGuardLook& done);
+
+/// Timers of rescoring: which answers are kept, and when the next one is scored again.
+void tick_rescoring(Context& context, LiveGuard& guard);
+/// What a look at the kept answers has brought back.
+void use_rescored(Context& context, const UseRescored& done);
 /// Looks, beside the loop, at what an order of the model's guard needs.
 void act_on_guard(Context& context, const std::string& model);
 /// Carries the order out as far as that allows.
@@ -44,6 +50,18 @@ void use_guard_facts(Context& context, const UseGuardFacts& found);
 /// lifted.
 void give_back(Context& context, const std::string& model, const std::string& actor,
                const std::string& reason);
+
+/// Writes the guard's row with entries; into memory when the COMMIT succeeded.
+bool commit_guard(Context& context, LiveGuard& guard, store::GuardRow row,
+                  const std::vector<schema::EntryDraft>& entries);
+/// The entries of alarms on clauses that were raised and have cleared; `what` is "traffic" or "rescoring".
+[[nodiscard]] std::vector<schema::EntryDraft> clause_alarms(const Context& context, const LiveGuard& guard,
+                                                            const stages::GuardDecision& decision,
+                                                            std::string_view what);
+/// What is to be done about them: the strongest order, with the slices of all that send slices away. Nothing
+/// where it is a notice at most.
+[[nodiscard]] std::optional<GuardOrder> order_of(const stages::EscalationDecision& decision,
+                                                 std::string_view what);
 
 /// Entries of a guard have its model, checkpoint and contract as subject, and no promotion: a promotion's
 /// bundle ends where it succeeded.

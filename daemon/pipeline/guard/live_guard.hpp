@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/jobs/engines/golden.hpp"
+#include "daemon/pipeline/guard/rescoring_state.hpp"
 #include "daemon/store/promotions/guards.hpp"
 #include "daemon/store/registry/versions.hpp"
 #include "schema/contract/contract.hpp"
@@ -20,8 +21,8 @@ namespace driftgate::pipeline {
 /// What an alarm has ordered, until it was carried out.
 struct GuardOrder {
   schema::Action action = schema::Action::notify;
-  std::string what;                        ///< "traffic", "probes" or "identity"
-  std::string clause;                      ///< of traffic
+  std::string what;                        ///< "traffic", "probes", "identity" or "rescoring"
+  std::string clause;                      ///< of traffic and rescoring
   std::vector<schema::SliceWhere> slices;  ///< of route_slice
   std::string rule, reason;
 };
@@ -70,6 +71,8 @@ struct LiveGuard {
   GuardOrders orders;
   GuardProbes probes;
   GuardIdentity identity;
+  GuardRescoring rescoring;
+  RescoringLoop rescoring_loop{};
   std::int64_t next_probe_us = 0, next_identity_us = 0;
   std::int64_t retry_at_us = 0;  ///< an order is carried out, or the guard read again, not before
   std::uint32_t failures = 0;    ///< of an order, in a row

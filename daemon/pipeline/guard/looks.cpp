@@ -86,7 +86,8 @@ void ask_identity(Context& context, LiveGuard& guard) {
   });
 }
 
-/// Writes the guard's row with entries; into memory when the COMMIT succeeded.
+}  // namespace
+
 bool commit_guard(Context& context, LiveGuard& guard, store::GuardRow row,
                   const std::vector<schema::EntryDraft>& entries) {
   const auto done =
@@ -103,6 +104,8 @@ bool commit_guard(Context& context, LiveGuard& guard, store::GuardRow row,
                            done.error().describe()));
   return false;
 }
+
+namespace {
 
 schema::EntryDraft raised(const Context& context, const LiveGuard& guard, const char* what, Action action,
                           std::string reason, EntryValue::Object figures) {
@@ -373,7 +376,10 @@ void tick_guards(Context& context) {
   for (const auto& [model, at_us] : context.guards_to_read) {
     if (context.now() >= at_us) context.effects.emplace_back(LoadGuard{model});
   }
-  for (const auto& [model, guard] : context.guards) tick_guard(context, *guard);
+  for (const auto& [model, guard] : context.guards) {
+    tick_guard(context, *guard);
+    tick_rescoring(context, *guard);
+  }
 }
 
 void use_guard_look(Context& context, const UseGuardLook& done) {

@@ -23,9 +23,10 @@ bool is_of_guarded(const route::Observation& seen, const route::ModelRoute& rout
 }
 
 schema::EntryDraft alarm_entry(const Context& context, const LiveGuard& guard,
-                               const schema::ClauseVerdict& verdict, std::string_view state) {
+                               const schema::ClauseVerdict& verdict, std::string_view what,
+                               std::string_view state) {
   return guard_entry(context, guard, schema::EvidenceKind::guard_alarmed,
-                     {{"what", "traffic"},
+                     {{"what", what},
                       {"state", state},
                       {"clause", verdict.clause},
                       {"slice", schema::slice_text(verdict.where)},
@@ -34,9 +35,9 @@ schema::EntryDraft alarm_entry(const Context& context, const LiveGuard& guard,
 }
 
 schema::EntryDraft raised_entry(const Context& context, const LiveGuard& guard,
-                                const schema::ClauseVerdict& verdict,
+                                const schema::ClauseVerdict& verdict, std::string_view what,
                                 const stages::EscalationDecision& decision) {
-  auto entry = alarm_entry(context, guard, verdict, "raised");
+  auto entry = alarm_entry(context, guard, verdict, what, "raised");
   const auto order = std::ranges::find_if(decision.orders, [&](const stages::EscalationOrder& one) {
     return one.clause == verdict.clause && one.where == verdict.where;
   });
@@ -47,12 +48,22 @@ schema::EntryDraft raised_entry(const Context& context, const LiveGuard& guard,
   return entry;
 }
 
-/// What is to be done about the alarms of one window: the strongest order, with the slices of all that send
-/// slices away.
-std::optional<GuardOrder> order_of(const stages::EscalationDecision& decision) {
+}  // namespace
+
+std::vector<schema::EntryDraft> clause_alarms(const Context& context, const LiveGuard& guard,
+                                              const stages::GuardDecision& decision, std::string_view what) {
+  std::vector<schema::EntryDraft> entries;
+  for (const auto& alarm : decision.alarms)
+    entries.push_back(raised_entry(context, guard, alarm, what, decision.escalation));
+  for (const auto& cleared : decision.cleared)
+    entries.push_back(alarm_entry(context, guard, cleared, what, "cleared"));
+  return entries;
+}
+
+std::optional<GuardOrder> order_of(const stages::EscalationDecision& decision, std::string_view what) {
   if (!decision.acted || decision.action < Action::route_slice) return std::nullopt;
   GuardOrder order{.action = decision.action,
-                   .what = "traffic",
+                   .what = std::string(what),
                    .clause = decision.clause,
                    .slices = {},
                    .rule = decision.rule,
@@ -62,8 +73,6 @@ std::optional<GuardOrder> order_of(const stages::EscalationDecision& decision) {
   }
   return order;
 }
-
-}  // namespace
 
 std::optional<GuardStep> guard_window(Context& context, const route::Window& window) {
   const auto found = context.guards.find(window.model);
@@ -83,15 +92,11 @@ std::optional<GuardStep> guard_window(Context& context, const route::Window& win
   const auto decision = guard.tests.decide();
   auto row = std::make_shared<store::GuardRow>(guard.row);
   GuardOrders orders = guard.orders;
-  orders.pending = order_of(decision.escalation);
+  orders.pending = order_of(decision.escalation, "traffic");
   row->traffic = guard.tests.serialise();
   row->orders = to_json(orders);
   row->alarms += decision.alarms.size();
-  std::vector<schema::EntryDraft> entries;
-  for (const auto& alarm : decision.alarms)
-    entries.push_back(raised_entry(context, guard, alarm, decision.escalation));
-  for (const auto& cleared : decision.cleared)
-    entries.push_back(alarm_entry(context, guard, cleared, "cleared"));
+  auto entries = clause_alarms(context, guard, decision, "traffic");
   Work work = [row, entries = std::move(entries), keys = guard.tests.take_new_keys(),
                day = guard.tests.day()](store::Tx& tx, Entries& written) -> schema::Result<void> {
     for (const auto& entry : entries) TRY(add_entry(tx, written, entry));

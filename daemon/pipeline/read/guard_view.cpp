@@ -26,14 +26,16 @@ json watch_json(const schema::ClauseVerdict& verdict) {
 
 struct Traffic {
   json watches = json::array();
-  double probe_share = 0;
+  double probe_share = 0, rescoring_share = 0;
   bool dependent = false;
 };
 
 schema::Result<Traffic> traffic_of(const store::GuardRow& row, const schema::Contract& contract) {
   auto tests = TRY(stages::GuardState::deserialise(contract, row.traffic, {}));
   const auto decision = tests.decide();
-  Traffic traffic{.probe_share = tests.probe_share(), .dependent = decision.dependent};
+  Traffic traffic{.probe_share = tests.probe_share(),
+                  .rescoring_share = tests.rescoring_share(),
+                  .dependent = decision.dependent};
   for (const auto& verdict : decision.verdicts) traffic.watches.push_back(watch_json(verdict));
   return traffic;
 }
@@ -57,6 +59,40 @@ json probes_json(const GuardProbes& probes, const schema::ProbePlan& plan, doubl
   value["floor_largest"] = figures.floor_largest;
   value["newest_distance"] = figures.newest_distance;
   return value;
+}
+
+/// A test on rescored answers.
+json drift_json(const schema::ClauseVerdict& verdict) {
+  return {{"clause", verdict.clause},
+          {"slice", schema::slice_text(verdict.where)},
+          {"limit_kind", verdict.limit_kind},
+          {"limit", verdict.threshold.value_or(0)},
+          {"answers", verdict.n},
+          {"figure", verdict.estimate ? json(*verdict.estimate) : json(nullptr)},
+          {"value", verdict.e_value.value_or(0)},
+          {"needed", verdict.details.at("e_harm_needed")},
+          {"alarming", verdict.verdict == schema::Verdict::violated},
+          {"message", verdict.message}};
+}
+
+json rescoring_json(GuardRescoring rescoring, const std::optional<schema::RescoringPlan>& plan) {
+  if (!plan) return nullptr;
+  json watches = json::array();
+  if (rescoring.watch) {
+    for (const auto& verdict : rescoring.watch->decide().verdicts) watches.push_back(drift_json(verdict));
+  }
+  return {{"why_none", rescoring.why.empty() ? json(nullptr) : json(rescoring.why)},
+          {"reference", rescoring.reference.empty() ? json(nullptr) : json(rescoring.reference)},
+          {"share_bp", plan->share_bp},
+          {"answers", rescoring.watch ? rescoring.watch->answers() : 0},
+          {"filtered", rescoring.watch ? rescoring.watch->filtered() : 0},
+          {"alarming", rescoring.watch && rescoring.watch->alarming()},
+          {"newest_us", rescoring.newest_us == 0 ? json(nullptr) : json(rescoring.newest_us)},
+          {"unanswered", rescoring.unanswered},
+          {"unanswered_why", rescoring.unanswered_why},
+          {"tokens_of_day", rescoring.tokens},
+          {"budget_tokens", plan->budget_tokens},
+          {"watches", std::move(watches)}};
 }
 
 json identity_json(const GuardIdentity& identity) {
@@ -93,6 +129,8 @@ schema::Result<json> guard_json(store::Reader& reader, const std::string& model)
   const auto probes = TRY(guard_probes_from_json(row->probes));
   const auto identity = TRY(guard_identity_from_json(row->identity));
   const auto orders = TRY(guard_orders_from_json(row->orders));
+  const auto rescoring =
+      TRY(guard_rescoring_from_json(row->rescoring, *contract, traffic.rescoring_share, row->armed_us));
   const schema::GuardPlan plan = contract->guard.value_or(schema::GuardPlan{});
   return json{{"id", row->id},
               {"promotion", row->promotion},
@@ -107,6 +145,7 @@ schema::Result<json> guard_json(store::Reader& reader, const std::string& model)
               {"failures_cluster", traffic.dependent},
               {"probes", probes_json(probes, plan.probes, traffic.probe_share)},
               {"identity", identity_json(identity)},
+              {"rescoring", rescoring_json(rescoring, plan.rescoring)},
               {"orders", orders_json(orders)}};
 }
 

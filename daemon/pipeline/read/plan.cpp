@@ -4,6 +4,7 @@
 
 #include "daemon/pipeline/read/plan_data.hpp"
 #include "daemon/pipeline/requests/ability_gaps.hpp"
+#include "daemon/pipeline/requests/rescoring_engines.hpp"
 #include "daemon/store/look_up.hpp"
 #include "schema/contract/least_n.hpp"
 #include "schema/json.hpp"
@@ -85,11 +86,24 @@ json unfit_json(const CheckedRequest& checked, const Settings& settings) {
   return unfit;
 }
 
+/// Which engine would score live answers again after the promotion, or why none; null where the contract asks
+/// for none.
+schema::Result<json> rescoring_json(store::Reader& reader, const CheckedRequest& checked) {
+  const auto& guard = checked.contract->guard;
+  if (!guard || !guard->rescoring) return json(nullptr);
+  const auto engines = TRY(find_rescoring_engines(reader, *checked.contract, checked.row.model,
+                                                  checked.engine.name, checked.engine.checkpoint));
+  const bool possible = engines.why.empty();
+  return json{{"reference", possible ? json(engines.reference.name) : json(nullptr)},
+              {"why_none", possible ? json(nullptr) : json(engines.why)}};
+}
+
 }  // namespace
 
 schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checked, const Settings& settings) {
   const auto& row = checked.row;
   auto queue = TRY(look_up(store, queue_of, row.model));
+  auto rescoring = TRY(look_up(store, rescoring_json, checked));
   json stages = json::array();
   for (const auto stage :
        {Stage::offline_numeric, Stage::statistical_slice, Stage::shadow_runtime, Stage::canary}) {
@@ -106,7 +120,8 @@ schema::Result<View> plan_view(store::Store& store, const CheckedRequest& checke
                    {"supersedes", queue.superseded},
                    {"stages", std::move(stages)},
                    {"unfit", unfit_json(checked, settings)},
-                   {"undecidable", gaps_json(checked.gaps)}};
+                   {"undecidable", gaps_json(checked.gaps)},
+                   {"rescoring", std::move(rescoring)}};
   return View{row.model, 0, false, schema::canonical_json(value)};
 }
 

@@ -14,11 +14,11 @@ constexpr std::size_t kKeyBytes = 8;
 constexpr Sql kInsert{"insert guard",
                       "INSERT INTO guards(id, model, promotion, version, contract, armed_us, ended_us, "
                       "reason, traffic, probes, "
-                      "identity, orders, alarms, evidence_seq) VALUES(?1, ?2, ?3, ?4, ?5, ?6, NULL, '', ?7, "
-                      "?8, ?9, ?10, ?11, ?12)"};
+                      "identity, orders, alarms, evidence_seq, rescoring) VALUES(?1, ?2, ?3, ?4, ?5, ?6, "
+                      "NULL, '', ?7, ?8, ?9, ?10, ?11, ?12, ?13)"};
 constexpr Sql kUpdate{"update guard",
                       "UPDATE guards SET traffic = ?2, probes = ?3, identity = ?4, orders = ?5, alarms = ?6, "
-                      "evidence_seq = ?7 WHERE id = ?1 AND ended_us IS NULL"};
+                      "evidence_seq = ?7, rescoring = ?8 WHERE id = ?1 AND ended_us IS NULL"};
 constexpr Sql kEnd{
     "end guard",
     "UPDATE guards SET reason = ?2, ended_us = ?3, evidence_seq = ?4 WHERE id = ?1 AND ended_us IS "
@@ -26,19 +26,26 @@ constexpr Sql kEnd{
 constexpr Sql kArmed{"find armed guard",
                      "SELECT id, model, promotion, version, contract, armed_us, ended_us, reason, traffic, "
                      "probes, identity, orders, "
-                     "alarms, evidence_seq FROM guards WHERE model = ?1 AND ended_us IS NULL"};
+                     "alarms, evidence_seq, rescoring FROM guards WHERE model = ?1 AND ended_us IS NULL"};
 constexpr Sql kNewest{"find newest guard",
                       "SELECT id, model, promotion, version, contract, armed_us, ended_us, reason, traffic, "
                       "probes, identity, orders, "
-                      "alarms, evidence_seq FROM guards WHERE model = ?1 ORDER BY ordinal DESC LIMIT 1"};
+                      "alarms, evidence_seq, rescoring FROM guards WHERE model = ?1 ORDER BY ordinal DESC "
+                      "LIMIT 1"};
+constexpr Sql kNewestEnded{"find ended guard",
+                           "SELECT id, model, promotion, version, contract, armed_us, ended_us, reason, "
+                           "traffic, probes, identity, orders, alarms, evidence_seq, rescoring FROM guards "
+                           "WHERE model = ?1 AND ended_us IS NOT NULL ORDER BY ordinal DESC LIMIT 1"};
 constexpr Sql kOfVersion{"find guard of version",
                          "SELECT id, model, promotion, version, contract, armed_us, ended_us, reason, "
                          "traffic, probes, identity, orders, "
-                         "alarms, evidence_seq FROM guards WHERE version = ?1 ORDER BY ordinal DESC LIMIT 1"};
+                         "alarms, evidence_seq, rescoring FROM guards WHERE version = ?1 ORDER BY "
+                         "ordinal DESC LIMIT 1"};
 constexpr Sql kAllArmed{"list armed guards",
                         "SELECT id, model, promotion, version, contract, armed_us, ended_us, reason, "
                         "traffic, probes, identity, orders, "
-                        "alarms, evidence_seq FROM guards WHERE ended_us IS NULL ORDER BY ordinal"};
+                        "alarms, evidence_seq, rescoring FROM guards WHERE ended_us IS NULL ORDER BY "
+                        "ordinal"};
 constexpr Sql kAddKeys{
     "add guard keys",
     "INSERT INTO guard_keys(guard, day, part, keys) VALUES(?1, ?2, "
@@ -74,13 +81,14 @@ void read_keys(std::string_view bytes, std::vector<std::uint64_t>& keys) {
 Result<void> insert_guard(Tx& tx, const GuardRow& guard) {
   return explain(tx.run(kInsert, {guard.id, guard.model, guard.promotion, guard.version, guard.contract,
                                   guard.armed_us, Blob{guard.traffic}, Blob{guard.probes},
-                                  Blob{guard.identity}, guard.orders, guard.alarms, guard.evidence_seq}),
+                                  Blob{guard.identity}, guard.orders, guard.alarms, guard.evidence_seq,
+                                  Blob{guard.rescoring}}),
                  fmt::format("the guard of promotion {} cannot be stored", guard.promotion));
 }
 
 Result<void> update_guard(Tx& tx, const GuardRow& guard) {
   return must_change(tx.run(kUpdate, {guard.id, Blob{guard.traffic}, Blob{guard.probes}, Blob{guard.identity},
-                                      guard.orders, guard.alarms, guard.evidence_seq}),
+                                      guard.orders, guard.alarms, guard.evidence_seq, Blob{guard.rescoring}}),
                      ErrorCode::conflict, ended_text(guard.id));
 }
 
@@ -96,6 +104,10 @@ Result<std::optional<GuardRow>> find_armed_guard(Reader& reader, std::string_vie
 
 Result<std::optional<GuardRow>> find_newest_guard(Reader& reader, std::string_view model) {
   return find_row<GuardRow>(reader, kNewest, {model});
+}
+
+Result<std::optional<GuardRow>> find_ended_guard(Reader& reader, std::string_view model) {
+  return find_row<GuardRow>(reader, kNewestEnded, {model});
 }
 
 Result<std::optional<GuardRow>> find_guard_of_version(Reader& reader, std::string_view version) {

@@ -21,6 +21,7 @@ struct GuardRow {
   std::string orders{};                         ///< JSON: what alarms have ordered; "" = nothing
   std::uint64_t alarms = 0;                     ///< raised so far
   std::int64_t evidence_seq = -1;               ///< of its last entry
+  std::string rescoring{};                      ///< the memory of rescored answers; "" = nothing yet
   bool operator==(const GuardRow&) const = default;
 };
 
@@ -35,6 +36,8 @@ Result<void> end_guard(Tx& tx, std::string_view id, std::string_view reason, std
 Result<std::optional<GuardRow>> find_armed_guard(Reader& reader, std::string_view model);
 /// The newest guard of the model, armed or ended.
 Result<std::optional<GuardRow>> find_newest_guard(Reader& reader, std::string_view model);
+/// The newest guard of the model that has ended.
+Result<std::optional<GuardRow>> find_ended_guard(Reader& reader, std::string_view model);
 /// The newest guard that watched the version.
 Result<std::optional<GuardRow>> find_guard_of_version(Reader& reader, std::string_view version);
 Result<std::vector<GuardRow>> list_armed_guards(Reader& reader);

@@ -161,6 +161,18 @@ TEST_CASE("the status of a model shows its guard, what is nearest to an alarm fi
       R"({"name":"m","guard":{"armed":false,"ended_us":1790000000000000,"reason":"rolled back"}})";
   CHECK(has(printed("GET /v1/models/m", ended, {"status", "m"}),
             "  guard       ended 2026-09-21 14:13:20: rolled back\n"));
+  const std::string rescored =
+      R"({"name":"m","guard":{"armed":true,"rescoring":{"why_none":null,"reference":"train-1","answers":120,
+      "newest_us":1790000010000000,"unanswered_why":"nobody listens","watches":[{"clause":"statistical.tv",
+      "slice":"language=de","limit_kind":"max","limit":0.05,"answers":30,"figure":0.0721,"value":90,"needed":20,
+      "alarming":true}]}}})";
+  CHECK(has(printed("GET /v1/models/m", rescored, {"status", "m"}),
+            "    answers scored again by train-1: 120, newest 2026-09-21 14:13:30\n"
+            "      an engine did not score the last one: nobody listens\n"
+            "      ALARM statistical.tv on language=de: 90 of 20 needed; 0.0721 over 30 answers, max 0.05\n"));
+  const std::string alone = R"({"name":"m","guard":{"armed":true,"rescoring":{"why_none":"no other engine"}}})";
+  CHECK(has(printed("GET /v1/models/m", alone, {"status", "m"}),
+            "    no answers are scored again: no other engine\n"));
   const std::string changed =
       R"({"name":"m","guard":{"armed":true,"probes":{"why_none":"no texts"},"identity":{"members":
       {"v":"1"},"changes":[{"name":"v","promoted":"1","now":"2"},{"name":"w","promoted":"a","now":""}]},

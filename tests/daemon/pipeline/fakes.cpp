@@ -28,6 +28,8 @@ schema::Result<void> FakeDriver::apply_now(const route::ModelRoute& route) {
   const std::lock_guard guard(mutex);
   if (broken) return schema::fail(ErrorCode::unavailable, "the data plane is gone");
   if (lies) return {};
+  if (keeps_no_answers && route.mirror_bp > 0 && !route.candidate)
+    return schema::fail(ErrorCode::invalid_argument, "mirrors and has no candidate");
   auto& held = routes[route.model];
   if (held.route.epoch > route.epoch) return schema::fail(ErrorCode::conflict, "an older epoch");
   held = {route, false};
@@ -117,7 +119,8 @@ void FakeDriver::close_breaker(const std::string& url, std::int64_t now_us) {
 schema::Result<std::string> FakeDriver::spool_path(const std::string& stage_key) {
   return "/spool/" + stage_key;
 }
-schema::Result<void> FakeDriver::drop_spool(const std::string&) {
+schema::Result<void> FakeDriver::drop_spool(const std::string& stage_key) {
+  dropped.push_back(stage_key);
   return {};
 }
 

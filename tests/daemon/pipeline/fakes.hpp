@@ -68,8 +68,10 @@ class FakeDriver final : public route::Driver {
   OnStep on_step;       ///< route applied, telemetry acknowledged
   bool broken = false;  ///< every call fails
   bool lies = false;    ///< apply says ok and changes nothing
+  bool keeps_no_answers = false;  ///< a route that copies requests without a candidate is refused
   std::map<std::string, route::ObservedRoute> routes;
   std::vector<route::ModelRoute> applied;  ///< in order
+  std::vector<std::string> dropped;        ///< stage keys of spools, in order
   std::vector<route::Window> closed;
   std::map<std::string, std::uint64_t> last_number;  ///< by model
   std::uint64_t next_number = 1, next_order = 1, candidate_requests = 0;

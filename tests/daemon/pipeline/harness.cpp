@@ -169,6 +169,13 @@ void Harness::boot() {
         if (found != identities.end()) return found->second;
         return schema::fail(schema::ErrorCode::unavailable, "nobody tells");
       },
+      .rescore = [this](const jobs::KeptAnswers& kept, const jobs::RescoreEngine& reference,
+                        const jobs::RescoreEngine& served) -> schema::Result<jobs::NextAnswer> {
+        if (rescores) return rescores(kept, reference, served);
+        jobs::NextAnswer none;
+        none.offset = kept.offset;
+        return none;
+      },
       .outbox = notify::Outbox(webhooks)};
   pipeline = Pipeline::create(std::move(parts));
   must(pipeline->start());

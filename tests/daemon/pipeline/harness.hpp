@@ -11,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "daemon/jobs/engines/engine_client.hpp"
+#include "daemon/jobs/rescoring/kept_answers.hpp"
 #include "daemon/notify/outbox.hpp"
 #include "daemon/pipeline/pipeline.hpp"
 #include "tests/daemon/pipeline/fakes.hpp"
@@ -89,6 +90,10 @@ class Harness {
       answers;
   std::map<std::string, stages::Identity> identities;
   std::vector<std::string> asked;  ///< base URLs that a golden prompt was put to
+  /// The next kept answer, as both engines score it; without it none is kept.
+  std::function<schema::Result<jobs::NextAnswer>(
+      const jobs::KeptAnswers& kept, const jobs::RescoreEngine& reference, const jobs::RescoreEngine& served)>
+      rescores;
   std::vector<notify::Subscriber> webhooks;
   std::vector<std::string> warnings;
 

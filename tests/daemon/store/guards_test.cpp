@@ -53,7 +53,8 @@ GuardRow guard(const std::string& id = "gd-1", const std::string& promotion = "p
           .identity = "i",
           .orders = "{}",
           .alarms = 2,
-          .evidence_seq = 7};
+          .evidence_seq = 7,
+          .rescoring = "r"};
 }
 
 }  // namespace
@@ -68,6 +69,7 @@ TEST_CASE_FIXTURE(Fixture, "a guard reads back as it was written, and as it was 
   row.orders = R"({"all_away":true})";
   row.alarms = 3;
   row.evidence_seq = 9;
+  row.rescoring = R"({"spool":"gd-1/rescoring/1"})";
   write(*store, [&](Tx& tx) { return update_guard(tx, row); });
   CHECK(armed() == row);
   CHECK(read(*store, [](Reader& reader) { return list_armed_guards(reader); }) == std::vector{row});
@@ -91,6 +93,8 @@ TEST_CASE_FIXTURE(Fixture, "a guard that has ended keeps its memory, loses its k
   });
   write(*store, [](Tx& tx) { return end_guard(tx, "gd-1", "another version serves", 8, 10); });
   CHECK_FALSE(armed().has_value());
+  CHECK(read(*store, [](Reader& reader) { return find_ended_guard(reader, "tiny"); })->id == "gd-1");
+  CHECK_FALSE(read(*store, [](Reader& reader) { return find_ended_guard(reader, "other"); }).has_value());
   CHECK(keys(3).empty());
   const auto ended = read(*store, [](Reader& reader) { return find_newest_guard(reader, "tiny"); });
   REQUIRE(ended);

@@ -14,6 +14,7 @@
 #include "daemon/jobs/drift_inputs.hpp"
 #include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/jobs/engines/greedy.hpp"
+#include "daemon/jobs/rescoring/score_answer.hpp"
 #include "daemon/jobs/shadow_pairs.hpp"
 #include "daemon/jobs/worker.hpp"
 #include "daemon/route/control/telemetry_json.hpp"
@@ -50,25 +51,6 @@ std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
-}
-
-/// How many leading tokens belong to the prompt: by their bytes when they spell the text, else by the
-/// offsets.
-std::size_t prompt_tokens(const ScoredText& scored, const std::string& prompt) {
-  std::size_t bytes = 0;
-  std::string joined;
-  for (const auto& token : scored.tokens) joined += token;
-  if (joined.starts_with(prompt)) {
-    std::size_t n = 0;
-    for (; n < scored.tokens.size() && bytes < prompt.size(); ++n) bytes += scored.tokens[n].size();
-    return n;
-  }
-  const auto characters =
-      std::ranges::count_if(prompt, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-  const auto first =
-      std::ranges::find_if(scored.text_offsets, [&](std::int64_t at) { return at >= characters; });
-  return first == scored.text_offsets.end() ? scored.tokens.size()
-                                            : static_cast<std::size_t>(first - scored.text_offsets.begin());
 }
 
 class Rescore {
@@ -288,31 +270,19 @@ class Rescore {
     return found;
   }
 
-  /// The candidate's own answer, scored by both engines: tokens sampled by K_inf, as the estimators need. By
-  /// token ids where the answer has them, since a text need not split into the tokens that were sampled.
+  /// The candidate's own answer, scored by both engines: tokens sampled by K_inf, as the estimators need.
   bool score(std::size_t i, EngineClient& incumbent, EngineClient& candidate) {
-    const auto answer = generated_of(mirrored_[i].candidate);
-    const auto prompt = prompt_of(mirrored_[i]);
-    const bool by_ids = payload_.incumbent.token_ids && payload_.candidate.token_ids &&
-                        !answer.prompt_ids.empty() && !answer.ids.empty();
-    if (!by_ids && answer.text.find("\xEF\xBF\xBD") != std::string::npos) {
-      return note_failure("an answer that is not valid UTF-8 cannot be rescored as text");
-    }
-    auto ids = answer.prompt_ids;
-    ids.insert(ids.end(), answer.ids.begin(), answer.ids.end());
-    const auto p = by_ids ? incumbent.score(ids) : incumbent.score(prompt + answer.text);
-    const auto q = by_ids ? candidate.score(ids) : candidate.score(prompt + answer.text);
-    if (!p || !q) return note_failure(!p ? p.error().describe() : q.error().describe());
-    if (p->tokens != q->tokens) return note_failure("the engines split a text into different tokens");
-    const auto start = by_ids ? answer.prompt_ids.size() : prompt_tokens(*q, prompt);
-    return keep_pairs(i, start, *p, *q);
+    const bool by_ids = payload_.incumbent.token_ids && payload_.candidate.token_ids;
+    const auto scores = score_answer(prompt_of(mirrored_[i]), generated_of(mirrored_[i].candidate), by_ids,
+                                     incumbent, candidate);
+    return scores ? keep_pairs(i, *scores) : note_failure(scores.error().describe());
   }
 
-  bool keep_pairs(std::size_t i, std::size_t start, const ScoredText& p, const ScoredText& q) {
+  bool keep_pairs(std::size_t i, const AnswerScores& scores) {
     bool any = false;
-    for (std::size_t t = start; t < q.tokens.size(); ++t) {
-      if (!std::isfinite(p.logprobs[t]) || !std::isfinite(q.logprobs[t])) continue;
-      realised_.push_back({static_cast<std::int64_t>(i), p.logprobs[t], q.logprobs[t]});
+    for (std::size_t t = 0; t < scores.log_q.size(); ++t) {
+      if (!std::isfinite(scores.log_p[t]) || !std::isfinite(scores.log_q[t])) continue;
+      realised_.push_back({static_cast<std::int64_t>(i), scores.log_p[t], scores.log_q[t]});
       any = true;
     }
     pairs_[i].has_logprobs = any;
