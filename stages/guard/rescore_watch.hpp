@@ -25,9 +25,9 @@ struct RescoredAnswer {
   std::int64_t at_us = 0;  ///< when it was scored, by the daemon's clock
 };
 
-/// Tests the contract's limits of drift on live answers after a promotion (docs/guard.md; docs/design/
-/// statistics.md, "Rescored answers"): for each clause that schema::is_rescored names, and each slice that it
-/// names, a change detector. Each sticky key has one answer a day. Slices of a single value that a clause
+/// Tests the contract's limits of drift on live answers after a promotion (docs/guard.md;
+/// docs/design/statistics.md, "Rescored answers"): for each clause of which schema::is_rescored holds, and each
+/// slice that it names, a change detector. Each sticky key has one answer a day. Slices of a single value that a clause
 /// monitors are watched from their first answer on, kMostMonitored of them at most; their parts of the false
 /// alarms are set aside beforehand, so that it does not matter which come. Serialised state makes the same
 /// decisions as the original. Not thread-safe.
@@ -74,7 +74,7 @@ class RescoreWatch {
     std::int64_t newest_us = 0;
     bool alarming = false;
   };
-  /// A clause with roles of slices that it is tested on.
+  /// A clause that is tested, and its limit.
   struct Tested {
     schema::Clause clause;
     AnswerLimit limit;
