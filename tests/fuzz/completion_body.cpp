@@ -1,11 +1,13 @@
 #include "daemon/route/http/body_json.hpp"
 
 #include "daemon/route/table/slice.hpp"
+#include "tests/daemon/route/body_oracle.hpp"
 #include "tests/fuzz/unit.hpp"
 
 /// Bodies of users' requests and of engines' answers.
 void driftgate::fuzz::run(std::string_view bytes) {
-  (void)route::is_completion(bytes);
+  require(route::oracle::agree_on_answer(bytes), "two parsers take the same texts for a completion");
+  require(route::oracle::agree_on_request(bytes), "two parsers read the same in a request");
   const auto facts = route::scan_request_body(bytes);
   if (!facts) return;
   require(facts->metadata.size() <= route::kMaxMetadataEntries, "metadata is within its limit");

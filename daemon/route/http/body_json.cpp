@@ -1,98 +1,155 @@
 #include "daemon/route/http/body_json.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "daemon/route/http/json_scan.hpp"
 
 namespace driftgate::route {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-std::size_t code_points(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0u) != 0x80u; }));
+/// The number where it is a whole one without a sign that 64 bits hold.
+std::optional<std::uint64_t> unsigned_number(std::string_view digits) {
+  std::uint64_t value = 0;
+  const auto* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
 }
 
-/// Reads the SAX events of a body, a request or an answer; of the path to each value it keeps the depth, the
-/// member of the top object, and the key of the innermost object.
-class Scan final : public nlohmann::json_sax<Json> {
+/// What both kinds of body share: one object, whose own members are at depth 1.
+class BodyScan : public JsonEvents {
+ public:
+  bool begin_object() override {
+    ++depth_;
+    return true;
+  }
+  bool begin_array() override {
+    ++depth_;
+    return depth_ > 1;
+  }
+  void end() override { --depth_; }
+  bool key(const JsonText& /*name*/) override { return true; }
+  bool string(const JsonText& /*value*/) override { return inside(); }
+  bool number(std::string_view /*digits*/) override { return inside(); }
+  bool boolean(bool /*value*/) override { return inside(); }
+  bool null() override { return inside(); }
+
+ protected:
+  /// False for a value that is not within the one object that a body must be.
+  [[nodiscard]] bool inside() const { return depth_ > 0; }
+  /// A value or a key that comes now is one of the object's own.
+  [[nodiscard]] bool on_top() const { return depth_ == 1; }
+  [[nodiscard]] int depth() const { return depth_; }
+
+ private:
+  int depth_ = 0;
+};
+
+/// Members of the top object that are read.
+enum class Member : std::uint8_t {
+  model,
+  user,
+  stream,
+  metadata,
+  max_tokens,
+  max_completion_tokens,
+  n,
+  prompt,  // from here on what may stand there twice
+  messages,
+  other,
+};
+constexpr std::array<std::string_view, 9> kMembers{
+    "model", "user", "stream", "metadata", "max_tokens", "max_completion_tokens", "n", "prompt", "messages"};
+
+Member member_of(const JsonText& name) {
+  const auto found = std::ranges::find_if(kMembers, [&](std::string_view known) { return name.is(known); });
+  return static_cast<Member>(found - kMembers.begin());
+}
+
+/// Of the path to each value it keeps the depth, the member of the top object, and the innermost key, which is
+/// the newest one.
+class RequestScan final : public BodyScan {
  public:
   BodyFacts facts;
-  bool choices = false;  ///< there is an array of that name
-  std::string twice;     ///< a member that was given twice
+  std::string twice;  ///< a member that was given twice
 
-  bool null() override { return inside(); }
+  bool key(const JsonText& name) override {
+    key_ = name;
+    if (!on_top()) return true;
+    member_ = member_of(name);
+    if (member_ >= Member::prompt) return true;
+    const auto bit = 1u << static_cast<unsigned>(member_);
+    if ((seen_ & bit) != 0 && twice.empty()) twice = kMembers[static_cast<std::size_t>(member_)];
+    seen_ |= bit;
+    return true;
+  }
   bool boolean(bool value) override {
-    if (depth_ == 1 && member_ == "stream") facts.stream = value;
+    if (on_top() && member_ == Member::stream) facts.stream = value;
     return inside();
   }
-  bool number_integer(number_integer_t) override { return inside(); }
-  bool number_unsigned(number_unsigned_t value) override {
-    if (depth_ == 1 && member_ == "n") facts.choices = std::max<std::uint64_t>(value, 1);
-    if (depth_ == 1 && (member_ == "max_tokens" || member_ == "max_completion_tokens"))
-      facts.max_tokens = std::max(facts.max_tokens, value);
-    return inside();
+  bool number(std::string_view digits) override {
+    const bool limit = member_ == Member::max_tokens || member_ == Member::max_completion_tokens;
+    if (!on_top() || (!limit && member_ != Member::n)) return inside();
+    const auto value = unsigned_number(digits);
+    if (value && limit) facts.max_tokens = std::max(facts.max_tokens, *value);
+    if (value && !limit) facts.choices = std::max<std::uint64_t>(*value, 1);
+    return true;
   }
-  bool number_float(number_float_t, const string_t&) override { return inside(); }
-  bool string(string_t& value) override {
-    if (depth_ == 1 && member_ == "model") facts.model = value;
-    if (depth_ == 1 && member_ == "user") facts.user = value;
-    if (depth_ == 2 && member_ == "metadata" && facts.metadata.size() < kMaxMetadataEntries) {
-      facts.metadata.insert_or_assign(key_, value);
-    }
-    if (member_ == "prompt" || (member_ == "messages" && (key_ == "content" || key_ == "text"))) {
-      const auto sum = facts.prompt_chars + code_points(value);
+  bool string(const JsonText& value) override {
+    if (on_top() && member_ == Member::model) facts.model = value.decoded();
+    if (on_top() && member_ == Member::user) facts.user = value.decoded();
+    if (depth() == 2 && member_ == Member::metadata && facts.metadata.size() < kMaxMetadataEntries)
+      facts.metadata.insert_or_assign(key_.decoded(), value.decoded());
+    if (member_ == Member::prompt || (member_ == Member::messages && (key_.is("content") || key_.is("text")))) {
+      const auto sum = facts.prompt_chars + value.code_points;
       facts.prompt_chars =
           static_cast<std::uint32_t>(std::min<std::size_t>(sum, std::numeric_limits<std::uint32_t>::max()));
     }
     return inside();
   }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return ++depth_ <= kMaxBodyDepth; }
-  bool start_array(std::size_t) override {
-    if (depth_ == 1 && member_ == "choices") choices = true;
-    return inside() && ++depth_ <= kMaxBodyDepth;
-  }
-  bool end_object() override { return --depth_ >= 0; }
-  bool end_array() override { return --depth_ >= 0; }
-  bool key(string_t& name) override {
-    key_ = name;
-    if (depth_ == 1) member_ = name;
-    const bool read = depth_ == 1 && std::ranges::find(kRead, name) != kRead.end();
-    if (read && !seen_.insert(name).second && twice.empty()) twice = name;
+
+ private:
+  Member member_ = Member::other;
+  JsonText key_;
+  unsigned seen_ = 0;  ///< one bit for each member
+};
+
+class AnswerScan final : public BodyScan {
+ public:
+  bool choices = false;  ///< there is an array of that name
+
+  bool key(const JsonText& name) override {
+    if (on_top()) in_choices_ = name.is("choices");
     return true;
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    return false;
+  bool begin_array() override {
+    if (on_top() && in_choices_) choices = true;
+    return BodyScan::begin_array();
   }
 
  private:
-  static constexpr std::array<std::string_view, 7> kRead{
-      "model", "user", "stream", "metadata", "max_tokens", "max_completion_tokens", "n"};
-
-  /// False for a value that is not within the one object that a body must be.
-  [[nodiscard]] bool inside() const { return depth_ > 0; }
-
-  int depth_ = 0;
-  std::string member_;  ///< of the top object
-  std::string key_;     ///< innermost
-  std::set<std::string> seen_;
+  bool in_choices_ = false;
 };
 
 }  // namespace
 
 schema::Result<BodyFacts> scan_request_body(std::string_view body) {
-  // The parser takes a byte-order mark for nothing and NUL for the end: an engine may see more than that.
+  // Some parsers take a byte-order mark for nothing and NUL for the end: an engine may see more than that.
   if (body.starts_with(kByteOrderMark) || body.find('\0') != std::string_view::npos) {
     return schema::fail(schema::ErrorCode::invalid_document,
                         "the body must be plain JSON, without a byte-order mark or NUL bytes");
   }
-  Scan scan;
-  const bool parsed = Json::sax_parse(body, &scan);
+  RequestScan scan;
+  const bool parsed = scan_json(body, scan);
   if (!scan.twice.empty()) {
     return schema::fail(schema::ErrorCode::invalid_document,
                         "the body has the member '" + scan.twice + "' twice; it must have it once");
@@ -109,8 +166,10 @@ schema::Result<BodyFacts> scan_request_body(std::string_view body) {
 }
 
 bool is_completion(std::string_view body) {
-  Scan scan;
-  return Json::sax_parse(body, &scan) && scan.choices;
+  if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
+  body = body.substr(0, body.find('\0'));
+  AnswerScan scan;
+  return scan_json(body, scan) && scan.choices;
 }
 
 }  // namespace driftgate::route

@@ -9,7 +9,6 @@
 
 namespace driftgate::route {
 
-inline constexpr int kMaxBodyDepth = 64;
 inline constexpr std::size_t kMaxMetadataEntries = 64;
 
 /// What the router reads of a completion request.
@@ -21,14 +20,16 @@ struct BodyFacts {
   std::uint64_t max_tokens = 0;                 ///< 0 when absent; max_completion_tokens counts too
   std::uint64_t choices = 1;                    ///< `n`
   std::uint32_t prompt_chars = 0;               ///< code points of `prompt`, or of all message contents
+  bool operator==(const BodyFacts&) const = default;
 };
 
 /// Scans a request body without building a tree. Refuses what is not one JSON object with a string
-/// `model`, what has a byte-order mark or a NUL byte, what is nested too deeply, and members that are read
-/// here and given twice: router and engine must not understand different things.
+/// `model`, what has a byte-order mark or a NUL byte, what is nested deeper than kMaxJsonDepth, and members that
+/// are read here and given twice: router and engine must not understand different things.
 [[nodiscard]] schema::Result<BodyFacts> scan_request_body(std::string_view body);
 
-/// True when the text is one JSON object with an array `choices`, as a completion's answer must be.
+/// True when the text is one JSON object with an array `choices`, as a completion's answer must be. A byte-order
+/// mark before it and what stands behind a NUL byte are ignored.
 [[nodiscard]] bool is_completion(std::string_view body);
 
 }  // namespace driftgate::route
