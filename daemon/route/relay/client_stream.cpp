@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
 #include <utility>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 8u << 10;
 constexpr std::size_t kMaxLingerBytes = 256u << 10;
+constexpr std::size_t kMaxSentAhead = 16;  // requests of one connection before others have their turn
 constexpr std::chrono::milliseconds kLinger{1'000};
 constexpr std::string_view kBodiesOnTheirWay =
     "the memory for request bodies is used up; try again in a second";
@@ -84,6 +86,11 @@ Task<ClientStream::Read> ClientStream::read_request(ClientRequest& request) {
   serving_ = false;
   std::string().swap(request.body);  // a connection that waits keeps no memory of what it sent
   if (received_.empty() && received_.capacity() > kReadBytes) std::string().swap(received_);
+  sent_ahead_ = received_.empty() ? 0 : sent_ahead_ + 1;
+  if (sent_ahead_ > kMaxSentAhead) {
+    sent_ahead_ = 0;
+    co_await asio::post(socket_.get_executor(), kAwait);
+  }
   place_->use(Use::waiting);
   Read read = co_await read_head(request);
   if (read == Read::request) {
@@ -134,8 +141,11 @@ Task<ClientStream::Read> ClientStream::read_body(ClientRequest& request) {
   }
   if (length == 0 && !request.head.chunked) co_return Read::request;
   if (request.head.expects_continue && received_.empty()) {
-    const Bytes go_on{"HTTP/1.1 100 Continue\r\n\r\n"};
-    const bool sent = co_await write(go_on);
+    Pieces go_on{"HTTP/1.1 100 Continue\r\n\r\n"};
+    bool sent = write_now(go_on);
+    if (!sent) {
+      sent = co_await write(go_on);
+    }
     if (!sent) co_return Read::closed;
   }
   place_->use(Use::body);
@@ -170,10 +180,16 @@ Task<ClientStream::Read> ClientStream::read_chunked(ClientRequest& request) {
   }
 }
 
-Task<bool> ClientStream::write(Bytes pieces) {
+bool ClientStream::write_now(Pieces& pieces) {
+  if (gone_) return false;
+  const Sent sent = send_now(socket_, pieces);
+  if (sent == Sent::failed) gone_ = true;
+  return sent == Sent::all;
+}
+
+Task<bool> ClientStream::write(Pieces pieces) {
   if (gone_) co_return false;
-  std::array<asio::const_buffer, 4> buffers;
-  for (std::size_t i = 0; i < pieces.size(); ++i) buffers[i] = asio::buffer(pieces[i]);
+  const auto buffers = buffers_of(pieces);
   const auto begin = Deadlines::Time::clock::now();
   cut_at_ = begin + std::chrono::milliseconds(options_.write_stall_ms);
   writing_ = true;

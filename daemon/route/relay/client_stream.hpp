@@ -1,6 +1,6 @@
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +12,7 @@
 #include "daemon/route/http/http_head.hpp"
 #include "daemon/route/relay/deadlines.hpp"
 #include "daemon/route/relay/forward.hpp"
+#include "daemon/route/relay/wire.hpp"
 #include "daemon/route/worker/router_options.hpp"
 
 namespace driftgate::route {
@@ -39,9 +40,11 @@ class ClientStream {
   Task<Read> read_request(ClientRequest& request);
   [[nodiscard]] const Refusal& refusal() const { return refusal_; }
 
-  using Bytes = std::array<std::string_view, 4>;
+  /// Writes the pieces as one, as far as the client takes them at once, and takes that off them; true when that is
+  /// all. Otherwise call write with what is left.
+  [[nodiscard]] bool write_now(Pieces& pieces);
   /// Writes the pieces as one; false, and gone() from then on, when the client does not take them.
-  Task<bool> write(Bytes pieces);
+  Task<bool> write(Pieces pieces);
 
   /// Calls `on_gone` when the client closes before the next request is read. `keeper` lives as long as
   /// the wait does.
@@ -80,6 +83,7 @@ class ClientStream {
   bool gone_ = false;
   bool idle_ = false;
   bool writing_ = false;
+  std::size_t sent_ahead_ = 0;  ///< requests in a row that were here before they were asked for
   Deadlines::Time cut_at_;  ///< of a write that has stalled
 };
 

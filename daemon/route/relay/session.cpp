@@ -97,8 +97,10 @@ Task<void> Session::run() {
 
 Task<void> Session::reply(std::string text) {
   if (head_only_) text.resize(text.find("\r\n\r\n") + 4);
-  const ClientStream::Bytes pieces{text};
-  co_await client_.write(pieces);
+  Pieces pieces{text};
+  if (!client_.write_now(pieces)) {
+    co_await client_.write(pieces);
+  }
   if (!keep_) {
     co_await client_.linger();
   }

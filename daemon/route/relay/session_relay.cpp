@@ -103,23 +103,31 @@ Task<bool> Session::send_part(const ResponseHead& head, Attempt& out, std::strin
     text += fmt::format("{:x}\r\n", data.size());
     behind = "\r\n";
   }
-  const ClientStream::Bytes pieces{text, data, behind};
-  const bool sent = co_await client_.write(pieces);
+  Pieces pieces{text, data, behind};
+  bool sent = client_.write_now(pieces);
+  if (!sent) {
+    sent = co_await client_.write(pieces);
+  }
   co_return sent;
 }
 
 Task<bool> Session::send_end(const Attempt& out) {
   if (!out.begun || out.framing != Framing::chunked) co_return true;
-  const ClientStream::Bytes pieces{"0\r\n\r\n"};
-  const bool sent = co_await client_.write(pieces);
+  Pieces pieces{"0\r\n\r\n"};
+  bool sent = client_.write_now(pieces);
+  if (!sent) {
+    sent = co_await client_.write(pieces);
+  }
   co_return sent;
 }
 
 Task<void> Session::deliver(const ResponseHead& head, Attempt& out) {
   out.begun = true;
   const auto text = client_answer_head(head, Framing::length, out.body.size(), keep_);
-  const ClientStream::Bytes pieces{text, out.body};
-  co_await client_.write(pieces);
+  Pieces pieces{text, out.body};
+  if (!client_.write_now(pieces)) {
+    co_await client_.write(pieces);
+  }
 }
 
 }  // namespace driftgate::route

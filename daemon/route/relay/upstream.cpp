@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
@@ -127,7 +126,12 @@ Task<std::string> Exchange::try_twice(std::string_view head, std::string_view bo
     std::string why = co_await open(round > 0);
     if (!why.empty()) co_return why;
     const auto asked = Deadlines::Time::clock::now();
-    why = co_await send(head, body);
+    Pieces request{head, body};
+    const Sent sent = send_now(connection_->socket, request);
+    if (sent == Sent::failed) why = reason_or("no_answer");
+    if (sent == Sent::part) {
+      why = co_await send_rest(request);
+    }
     if (why.empty()) {
       why = co_await read_head();
     }
@@ -183,9 +187,10 @@ Task<std::string> Exchange::connect() {
   co_return "connect";
 }
 
-Task<std::string> Exchange::send(std::string_view head, std::string_view body) {
-  const std::array<asio::const_buffer, 2> bytes{asio::buffer(head), asio::buffer(body)};
-  auto [failure, sent] = co_await asio::async_write(connection_->socket, bytes, kAwait);
+/// What an engine did not take at once.
+Task<std::string> Exchange::send_rest(Pieces pieces) {
+  const auto buffers = buffers_of(pieces);
+  auto [failure, sent] = co_await asio::async_write(connection_->socket, buffers, kAwait);
   if (failure) co_return reason_or("no_answer");
   co_return std::string();
 }

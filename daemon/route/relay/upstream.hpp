@@ -14,6 +14,7 @@
 #include "daemon/route/relay/deadlines.hpp"
 #include "daemon/route/relay/endpoint.hpp"
 #include "daemon/route/relay/first_byte_wait.hpp"
+#include "daemon/route/relay/wire.hpp"
 
 namespace driftgate::route {
 
@@ -97,7 +98,7 @@ class Exchange {
   Task<std::string> try_twice(std::string_view head, std::string_view body);
   Task<std::string> open(bool fresh);
   Task<std::string> connect();
-  Task<std::string> send(std::string_view head, std::string_view body);
+  Task<std::string> send_rest(Pieces pieces);
   Task<std::string> read_more();
   Task<std::string> read_head();
   bool take_body(Part& part);

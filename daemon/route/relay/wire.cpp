@@ -1,0 +1,49 @@
+#include "daemon/route/relay/wire.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+
+namespace driftgate::route {
+namespace {
+
+void take_off(Pieces& pieces, std::size_t sent) {
+  for (auto& piece : pieces) {
+    const auto taken = std::min(piece.size(), sent);
+    piece.remove_prefix(taken);
+    sent -= taken;
+  }
+}
+
+}  // namespace
+
+Sent send_now(TcpSocket& socket, Pieces& pieces) {
+  std::array<iovec, 4> parts{};
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+  for (const auto& piece : pieces) {
+    if (piece.empty()) continue;
+    parts[count].iov_base = const_cast<char*>(piece.data());  // sendmsg does not write there
+    parts[count].iov_len = piece.size();
+    bytes += piece.size();
+    ++count;
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  const auto sent = ::sendmsg(socket.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent < 0) return errno == EAGAIN || errno == EINTR ? Sent::part : Sent::failed;
+  take_off(pieces, static_cast<std::size_t>(sent));
+  return static_cast<std::size_t>(sent) == bytes ? Sent::all : Sent::part;
+}
+
+std::array<asio::const_buffer, 4> buffers_of(const Pieces& pieces) {
+  std::array<asio::const_buffer, 4> buffers;
+  for (std::size_t i = 0; i < pieces.size(); ++i) buffers[i] = asio::buffer(pieces[i]);
+  return buffers;
+}
+
+}  // namespace driftgate::route
