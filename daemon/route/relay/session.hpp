@@ -88,8 +88,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<std::string> collect(Exchange& exchange, Attempt& out);
   void begin_passing(Exchange& exchange, Attempt& out);
   Task<std::string> relay(Exchange& exchange, Attempt& out);
-  Task<bool> send_part(const ResponseHead& head, Attempt& out, std::string_view data);
-  Task<bool> send_end(const Attempt& out);
+  [[nodiscard]] Pieces framed(const ResponseHead& head, Attempt& out, std::string_view data, bool last,
+                              std::string& before);
   Task<void> deliver(const ResponseHead& head, Attempt& out);
   void judge_end(Attempt& out, std::string_view why);
   void settle(const Plan& plan, const Attempt& first, bool retried);

@@ -1,5 +1,5 @@
-#include <fmt/format.h>
-
+#include <array>
+#include <charconv>
 #include <utility>
 
 #include "daemon/route/relay/session.hpp"
@@ -11,6 +11,12 @@ namespace {
 Framing framing_for(const ResponseHead& answer, int client_minor_version) {
   if (answer.content_length && !answer.chunked) return Framing::length;
   return client_minor_version == 1 ? Framing::chunked : Framing::until_close;
+}
+
+void append_chunk_size(std::string& out, std::size_t size) {
+  std::array<char, 18> digits{};
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), size, 16);
+  out.append(digits.data(), end).append("\r\n");
 }
 
 }  // namespace
@@ -54,7 +60,12 @@ Task<std::string> Session::collect(Exchange& exchange, Attempt& out) {
     if (!part.reason.empty() || part.end) co_return part.reason;
     if (out.body.size() <= AnswerJudge::kMaxJudgedBodyBytes) continue;
     exchange.pass_on();
-    const bool sent = co_await send_part(exchange.head(), out, out.body);
+    std::string before;
+    Pieces pieces = framed(exchange.head(), out, out.body, false, before);
+    bool sent = client_.write_now(pieces);
+    if (!sent) {
+      sent = co_await client_.write(pieces);
+    }
     if (!sent) co_return "client_gone";
     std::string why = co_await relay(exchange, out);
     co_return why;
@@ -67,58 +78,48 @@ void Session::begin_passing(Exchange& exchange, Attempt& out) {
   if (out.ticket) Ledger::outlive(std::exchange(out.ticket, nullptr));
 }
 
-/// Passes the parts of an answer on as they come.
+/// Passes the parts of an answer on as they come; its end with the last of them, unless it came alone.
 Task<std::string> Session::relay(Exchange& exchange, Attempt& out) {
   for (;;) {
     Exchange::Part part = co_await exchange.next();
     if (part.reason.empty() || !part.data.empty()) begin_passing(exchange, out);
-    if (!part.data.empty()) {
+    const bool last = part.end && part.reason.empty();
+    const bool ends_chunks = last && out.begun && out.framing == Framing::chunked;
+    if (!part.data.empty() || ends_chunks) {
       out.judge.part(part.data, elapsed_ms());
       const bool fits = out.body.size() + part.data.size() <= kMaxKeptAnswerBytes;
       out.kept_all = out.kept_all && fits;
       if (out.keep && out.kept_all) out.body += part.data;
-      const bool sent = co_await send_part(exchange.head(), out, part.data);
+      std::string before;
+      Pieces pieces = framed(exchange.head(), out, part.data, last, before);
+      bool sent = client_.write_now(pieces);
+      if (!sent) {
+        sent = co_await client_.write(pieces);
+      }
       if (!sent) {
         exchange.abort();
         co_return "client_gone";
       }
     }
-    if (!part.reason.empty()) co_return part.reason;
-    if (!part.end) continue;
-    const bool ended = co_await send_end(out);
-    co_return ended ? std::string() : std::string("client_gone");
+    if (!part.reason.empty() || part.end) co_return part.reason;
   }
 }
 
-Task<bool> Session::send_part(const ResponseHead& head, Attempt& out, std::string_view data) {
-  std::string text;
+/// A part of an answer as it goes to the client: with the first one the head, with the last one the end. `before`
+/// gets what stands before the data, and lives as long as the pieces.
+Pieces Session::framed(const ResponseHead& head, Attempt& out, std::string_view data, bool last,
+                       std::string& before) {
   if (!out.begun) {
     out.begun = true;
     out.framing = framing_for(head, request_.head.minor_version);
     if (out.framing == Framing::until_close) keep_ = false;
-    text = client_answer_head(head, out.framing, head.content_length.value_or(0), keep_);
+    before = client_answer_head(head, out.framing, head.content_length.value_or(0), keep_);
   }
-  std::string_view behind;
-  if (out.framing == Framing::chunked) {
-    text += fmt::format("{:x}\r\n", data.size());
-    behind = "\r\n";
-  }
-  Pieces pieces{text, data, behind};
-  bool sent = client_.write_now(pieces);
-  if (!sent) {
-    sent = co_await client_.write(pieces);
-  }
-  co_return sent;
-}
-
-Task<bool> Session::send_end(const Attempt& out) {
-  if (!out.begun || out.framing != Framing::chunked) co_return true;
-  Pieces pieces{"0\r\n\r\n"};
-  bool sent = client_.write_now(pieces);
-  if (!sent) {
-    sent = co_await client_.write(pieces);
-  }
-  co_return sent;
+  if (out.framing != Framing::chunked) return {before, data};
+  if (!data.empty()) append_chunk_size(before, data.size());
+  std::string_view behind = last ? "\r\n0\r\n\r\n" : "\r\n";
+  if (data.empty()) behind.remove_prefix(2);
+  return {before, data, behind};
 }
 
 Task<void> Session::deliver(const ResponseHead& head, Attempt& out) {
