@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
@@ -15,7 +14,7 @@
 namespace driftgate::route {
 namespace {
 
-constexpr std::size_t kReadBytes = 8u << 10;
+constexpr std::size_t kReadBytes = 16u << 10;  // so much may lie here before memory of bodies is charged
 constexpr std::size_t kMaxLingerBytes = 256u << 10;
 constexpr std::size_t kMaxSentAhead = 16;  // requests of one connection before others have their turn
 constexpr std::chrono::milliseconds kLinger{1'000};
@@ -63,7 +62,7 @@ void ClientStream::evict() {
 }
 
 ClientStream::Read ClientStream::refuse_for_memory(ClientRequest& request) {
-  std::string().swap(request.body);
+  std::string().swap(request.body_bytes);
   std::string().swap(received_);
   return refuse(503, "body_memory", std::string(kBodiesOnTheirWay));
 }
@@ -73,27 +72,58 @@ ClientStream::Read ClientStream::refuse(int status, std::string code, std::strin
   return Read::refused;
 }
 
+/// Takes what has come; false when nothing more will.
+bool ClientStream::receive(std::size_t most) {
+  const Received got = receive_now(socket_, most);
+  received_.append(got.bytes);
+  return got.arrival == Arrival::bytes || got.arrival == Arrival::nothing;
+}
+
 Task<bool> ClientStream::read_more(std::size_t most) {
-  const auto before = received_.size();
-  received_.resize(before + most);
-  auto [failure, got] =
-      co_await socket_.async_read_some(asio::buffer(received_.data() + before, most), kAwait);
-  received_.resize(before + got);
-  co_return !failure;
+  auto [failure] = co_await socket_.async_wait(TcpSocket::wait_read, kAwait);
+  co_return !failure && receive(most);
+}
+
+/// A connection that waits keeps no memory of what it sent.
+void ClientStream::forget(ClientRequest& request) {
+  request.head = RequestHead();
+  request.body = {};
+  std::string().swap(request.head_bytes);
+  std::string().swap(request.body_bytes);
+  if (used_ == received_.size()) {
+    std::string().swap(received_);
+  } else {
+    received_.erase(0, used_);
+  }
+  used_ = 0;
+  whole_ = false;
 }
 
 Task<ClientStream::Read> ClientStream::read_request(ClientRequest& request) {
   serving_ = false;
-  std::string().swap(request.body);  // a connection that waits keeps no memory of what it sent
-  if (received_.empty() && received_.capacity() > kReadBytes) std::string().swap(received_);
+  forget(request);
   sent_ahead_ = received_.empty() ? 0 : sent_ahead_ + 1;
   if (sent_ahead_ > kMaxSentAhead) {
     sent_ahead_ = 0;
     co_await asio::post(socket_.get_executor(), kAwait);
   }
   place_->use(Use::waiting);
-  Read read = co_await read_head(request);
-  if (read == Read::request) {
+  idle_ = received_.empty();
+  watch_.set(after_ms(idle_ ? options_.idle_ms : options_.header_ms));
+  Read read = Read::request;
+  std::size_t scanned = 0;
+  while (!find_head(request, scanned, read)) {
+    auto [failure] = co_await socket_.async_wait(TcpSocket::wait_read, kAwait);
+    if (failure || !receive(kReadBytes)) {
+      read = Read::closed;
+      break;
+    }
+    if (idle_ && !received_.empty()) {
+      watch_.set(after_ms(options_.header_ms));
+      idle_ = false;
+    }
+  }
+  if (read == Read::request && !whole_) {
     read = co_await read_body(request);
   }
   idle_ = false;
@@ -103,43 +133,50 @@ Task<ClientStream::Read> ClientStream::read_request(ClientRequest& request) {
   co_return read;
 }
 
-Task<ClientStream::Read> ClientStream::read_head(ClientRequest& request) {
-  idle_ = received_.empty();
-  watch_.set(after_ms(idle_ ? options_.idle_ms : options_.header_ms));
-  std::size_t scanned = 0;
+/// True when the end of the head is here, or there will be none: `read` then says what to do.
+bool ClientStream::find_head(ClientRequest& request, std::size_t& scanned, Read& read) {
   std::size_t end = 0;
-  for (;;) {
-    const auto scan = scan_head(received_, scanned, end);
-    const bool too_long =
-        scan == HeadScan::complete ? end > kMaxRequestHeadBytes : received_.size() > kMaxRequestHeadBytes;
-    if (scan == HeadScan::bad)
-      co_return refuse(400, "bad_request", "a line of the request head does not end with CRLF");
-    if (too_long) {
-      co_return refuse(431, "head_too_large",
-                       fmt::format("the request head is larger than {} bytes", kMaxRequestHeadBytes));
-    }
-    if (scan == HeadScan::complete) break;
-    scanned = received_.size();
-    const bool more = co_await read_more(kReadBytes);
-    if (!more) co_return Read::closed;
-    if (idle_) watch_.set(after_ms(options_.header_ms));
-    idle_ = false;
+  const auto scan = scan_head(received_, scanned, end);
+  const auto size = scan == HeadScan::complete ? end : received_.size();
+  if (scan == HeadScan::bad) {
+    read = refuse(400, "bad_request", "a line of the request head does not end with CRLF");
+  } else if (size > kMaxRequestHeadBytes) {
+    read = refuse(431, "head_too_large",
+                  fmt::format("the request head is larger than {} bytes", kMaxRequestHeadBytes));
+  } else if (scan == HeadScan::complete) {
+    read = take_head(request, end);
+  } else {
+    scanned = size;
+    return false;
+  }
+  return true;
+}
+
+/// Most requests have come as a whole by now and stay where they are; of another one the head is put aside.
+ClientStream::Read ClientStream::take_head(ClientRequest& request, std::size_t end) {
+  auto head = parse_request_head(std::string_view(received_).substr(0, end));
+  if (!head) return refuse(400, "bad_request", head.error().message);
+  request.head = std::move(*head);
+  const auto length = request.head.content_length.value_or(0);
+  if (length > options_.max_body_bytes) {
+    return refuse(413, "body_too_large",
+                  fmt::format("the request body is larger than {} bytes", options_.max_body_bytes));
+  }
+  whole_ = !request.head.chunked && received_.size() - end >= length;
+  if (whole_) {
+    request.body = std::string_view(received_).substr(end, length);
+    used_ = end + length;
+    return Read::request;
   }
   request.head_bytes = received_.substr(0, end);
   received_.erase(0, end);
-  auto head = parse_request_head(request.head_bytes);
-  if (!head) co_return refuse(400, "bad_request", head.error().message);
+  head = parse_request_head(request.head_bytes);  // views of where it is now
+  if (!head) return refuse(400, "bad_request", head.error().message);
   request.head = std::move(*head);
-  co_return Read::request;
+  return Read::request;
 }
 
 Task<ClientStream::Read> ClientStream::read_body(ClientRequest& request) {
-  const auto length = request.head.content_length.value_or(0);
-  if (length > options_.max_body_bytes) {
-    co_return refuse(413, "body_too_large",
-                     fmt::format("the request body is larger than {} bytes", options_.max_body_bytes));
-  }
-  if (length == 0 && !request.head.chunked) co_return Read::request;
   if (request.head.expects_continue && received_.empty()) {
     Pieces go_on{"HTTP/1.1 100 Continue\r\n\r\n"};
     bool sent = write_now(go_on);
@@ -154,27 +191,32 @@ Task<ClientStream::Read> ClientStream::read_body(ClientRequest& request) {
     const Read read = co_await read_chunked(request);
     co_return read;
   }
+  const std::size_t length = request.head.content_length.value_or(0);
   while (received_.size() < length) {
     if (!limits::make_body_room(*place_, received_, length, kReadBytes)) co_return refuse_for_memory(request);
-    const std::size_t most = std::min<std::size_t>(kReadBytes, length - received_.size());
+    const std::size_t most = std::min(received_.capacity(), length) - received_.size();
     const bool more = co_await read_more(most);
     if (!more) co_return Read::closed;
   }
-  request.body = limits::take_front(received_, length);
+  request.body_bytes = limits::take_front(received_, length);
+  request.body = request.body_bytes;
   co_return Read::request;
 }
 
 Task<ClientStream::Read> ClientStream::read_chunked(ClientRequest& request) {
   ChunkedDecoder decoder;
   for (;;) {
-    received_.erase(0, decoder.feed(received_, request.body));
+    received_.erase(0, decoder.feed(received_, request.body_bytes));
     if (decoder.failed()) co_return refuse(400, "bad_request", "the chunked request body is malformed");
-    if (request.body.size() > options_.max_body_bytes) {
+    if (request.body_bytes.size() > options_.max_body_bytes) {
       co_return refuse(413, "body_too_large",
                        fmt::format("the request body is larger than {} bytes", options_.max_body_bytes));
     }
-    if (decoder.done()) co_return Read::request;
-    if (!place_->hold(request.body.capacity() + received_.capacity())) co_return refuse_for_memory(request);
+    if (decoder.done()) {
+      request.body = request.body_bytes;
+      co_return Read::request;
+    }
+    if (!place_->hold(request.body_bytes.capacity() + received_.capacity())) co_return refuse_for_memory(request);
     const bool more = co_await read_more(kReadBytes);
     if (!more) co_return Read::closed;
   }
@@ -203,7 +245,7 @@ Task<bool> ClientStream::write(Pieces pieces) {
 }
 
 void ClientStream::watch(std::shared_ptr<void> keeper) {
-  if (watching_ || !received_.empty()) return;
+  if (watching_ || received_.size() > used_) return;
   watching_ = true;
   socket_.async_wait(TcpSocket::wait_read,
                      [this, held = std::move(keeper)](const boost::system::error_code& failure) {
@@ -228,10 +270,11 @@ Task<void> ClientStream::linger() {
   place_->use(Use::waiting);
   watch_.set(Deadlines::Time::clock::now() + kLinger);
   for (std::size_t read = 0; read < kMaxLingerBytes;) {
-    received_.clear();
-    const bool more = co_await read_more(kReadBytes);
-    if (!more) break;
-    read += received_.size();
+    auto [failure] = co_await socket_.async_wait(TcpSocket::wait_read, kAwait);
+    if (failure) break;
+    const Received got = receive_now(socket_);
+    if (got.arrival == Arrival::end || got.arrival == Arrival::failure) break;
+    read += got.bytes.size();
   }
   watch_.clear();
 }

@@ -17,14 +17,17 @@
 
 namespace driftgate::route {
 
-/// One request as read; `head` views into `head_bytes`, so it is not copied.
+/// One request as read; `head` and `body` are views of what the stream received, or of the strings here, and hold
+/// until the next request is read.
 struct ClientRequest {
   ClientRequest() = default;
   ClientRequest(const ClientRequest&) = delete;
   ClientRequest& operator=(const ClientRequest&) = delete;
-  std::string head_bytes;
   RequestHead head;
-  std::string body;
+  std::string_view body;
+  // Of a request that did not come as a whole.
+  std::string head_bytes;
+  std::string body_bytes;
 };
 
 /// The client's side of a connection: requests are read under limits, writes that stall are cut, a
@@ -62,10 +65,13 @@ class ClientStream {
   void close();
 
  private:
-  Task<Read> read_head(ClientRequest& request);
+  void forget(ClientRequest& request);
+  bool find_head(ClientRequest& request, std::size_t& scanned, Read& read);
+  Read take_head(ClientRequest& request, std::size_t end);
   Task<Read> read_body(ClientRequest& request);
   Task<Read> read_chunked(ClientRequest& request);
   Task<bool> read_more(std::size_t most);
+  bool receive(std::size_t most);
   Read refuse_for_memory(ClientRequest& request);
   void late();
   Read refuse(int status, std::string code, std::string message);
@@ -77,6 +83,8 @@ class ClientStream {
   Deadlines::Watch watch_;
   std::function<void()> on_gone_;
   std::string received_;
+  std::size_t used_ = 0;  ///< of these bytes are the request that is worked on
+  bool whole_ = false;    ///< the request lies there from its first to its last byte
   Refusal refusal_;
   bool watching_ = false;
   bool serving_ = false;

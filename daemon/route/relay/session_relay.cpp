@@ -54,8 +54,16 @@ Task<void> Session::attempt(FirstByteWait& wait, bool discardable, Attempt& out)
 /// that is too large for that is passed on as it comes.
 Task<std::string> Session::collect(Exchange& exchange, Attempt& out) {
   for (;;) {
-    Exchange::Part part = co_await exchange.next();
-    out.body += part.data;
+    Exchange::Part part;
+    if (!exchange.next_now(part)) {
+      Exchange::Part awaited = co_await exchange.next();
+      part = std::move(awaited);
+    }
+    if (out.body.empty()) {
+      out.body = std::move(part.data);
+    } else {
+      out.body += part.data;
+    }
     if (part.reason.empty() && part.end) exchange.pass_on();
     if (!part.reason.empty() || part.end) co_return part.reason;
     if (out.body.size() <= AnswerJudge::kMaxJudgedBodyBytes) continue;

@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
 
@@ -11,7 +10,6 @@
 namespace driftgate::route {
 namespace {
 
-constexpr std::size_t kReadBytes = 16u << 10;
 constexpr int kMaxInterimAnswers = 4;
 constexpr std::chrono::milliseconds kKeepAliveRace{100};  ///< an engine's close that crossed the request
 
@@ -23,6 +21,18 @@ bool still_open(TcpSocket& socket) {
 }
 
 }  // namespace
+
+Task<bool> UpstreamConnection::send_rest(Pieces pieces) {
+  const auto buffers = buffers_of(pieces);
+  auto [failure, sent] = co_await asio::async_write(socket, buffers, kAwait);
+  co_return !failure;
+}
+
+Arrival UpstreamConnection::receive() {
+  const Received got = receive_now(socket);
+  received.append(got.bytes);
+  return got.arrival;
+}
 
 std::unique_ptr<UpstreamConnection> UpstreamPool::take(const std::string& authority) {
   const auto found = idle_.find(authority);
@@ -44,6 +54,7 @@ void UpstreamPool::give_back(std::unique_ptr<UpstreamConnection> connection) {
   auto& connections = idle_[connection->authority];
   if (connections.size() >= kMaxIdlePerEngine) return;
   connection->idle_since = Deadlines::Time::clock::now();
+  std::string().swap(connection->received);
   connections.push_back(std::move(connection));
 }
 
@@ -123,17 +134,22 @@ Task<std::string> Exchange::start(std::string_view head, std::string_view body) 
 
 Task<std::string> Exchange::try_twice(std::string_view head, std::string_view body) {
   for (int round = 0; round < 2; ++round) {
-    std::string why = co_await open(round > 0);
-    if (!why.empty()) co_return why;
+    std::string why;
+    if (round > 0 || !take_kept()) {
+      why = co_await open();
+      if (!why.empty()) co_return why;
+    }
     const auto asked = Deadlines::Time::clock::now();
     Pieces request{head, body};
-    const Sent sent = send_now(connection_->socket, request);
-    if (sent == Sent::failed) why = reason_or("no_answer");
+    const Sent sent = connection_->send(request);
+    bool taken = sent == Sent::all;
     if (sent == Sent::part) {
-      why = co_await send_rest(request);
+      taken = co_await connection_->send_rest(request);
     }
-    if (why.empty()) {
+    if (taken) {
       why = co_await read_head();
+    } else {
+      why = reason_or("no_answer");
     }
     // Only a close that crossed the request on a kept connection is asked anew: an engine that dies later
     // has failed, and that must be seen.
@@ -144,13 +160,14 @@ Task<std::string> Exchange::try_twice(std::string_view head, std::string_view bo
   co_return "no_answer";
 }
 
-Task<std::string> Exchange::open(bool fresh) {
-  connection_.reset();
-  if (!fresh) connection_ = pool_.take(engine_.authority);
-  if (connection_) {
-    limit_to(limits_.total, "timeout");
-    co_return std::string();
-  }
+/// A connection that was kept; false when there is none.
+bool Exchange::take_kept() {
+  connection_ = pool_.take(engine_.authority);
+  if (connection_) limit_to(limits_.total, "timeout");
+  return connection_ != nullptr;
+}
+
+Task<std::string> Exchange::open() {
   connection_ = std::make_unique<UpstreamConnection>(pool_.io());
   connection_->authority = engine_.authority;
   limit_to(std::min(limits_.total, Deadlines::Time::clock::now() + pool_.connect_time()), "connect");
@@ -187,57 +204,56 @@ Task<std::string> Exchange::connect() {
   co_return "connect";
 }
 
-/// What an engine did not take at once.
-Task<std::string> Exchange::send_rest(Pieces pieces) {
-  const auto buffers = buffers_of(pieces);
-  auto [failure, sent] = co_await asio::async_write(connection_->socket, buffers, kAwait);
-  if (failure) co_return reason_or("no_answer");
-  co_return std::string();
-}
-
-Task<std::string> Exchange::read_more() {
-  auto& received = connection_->received;
-  const auto before = received.size();
-  received.resize(before + kReadBytes);
-  auto [failure, got] = co_await connection_->socket.async_read_some(
-      asio::buffer(received.data() + before, kReadBytes), kAwait);
-  received.resize(before + got);
-  if (got > 0) answered_ = true;
-  if (!failure) co_return std::string();
-  if (failure == asio::error::eof && cut_why_.empty() && !aborted_) co_return "end";
-  co_return reason_or("truncated_answer");
+/// Takes what has come once the socket can be read, or `failure` says that it never will. A reason when nothing
+/// more will come; "end" for the engine's own end.
+std::string Exchange::receive(const boost::system::error_code& failure) {
+  const auto arrival = failure ? Arrival::failure : connection_->receive();
+  if (arrival == Arrival::bytes) answered_ = true;
+  if (arrival == Arrival::bytes || arrival == Arrival::nothing) return {};
+  if (arrival == Arrival::end && cut_why_.empty() && !aborted_) return "end";
+  return reason_or("truncated_answer");
 }
 
 Task<std::string> Exchange::read_head() {
   int interim = 0;
   std::size_t scanned = 0;
+  std::string why;
+  while (!find_head(scanned, interim, why)) {
+    auto [failure] = co_await connection_->socket.async_wait(TcpSocket::wait_read, kAwait);
+    const std::string fault = receive(failure);
+    if (!fault.empty()) co_return reason_or(answered_ ? "truncated_answer" : "no_answer");
+  }
+  if (why.empty()) begin_body();
+  co_return why;
+}
+
+/// True when the head is here, or `why` says that there will be none.
+bool Exchange::find_head(std::size_t& scanned, int& interim, std::string& why) {
+  auto& received = connection_->received;
   for (;;) {
-    auto& received = connection_->received;
     std::size_t end = 0;
     const auto scan = scan_head(received, scanned, end);
     if (scan == HeadScan::bad || (scan == HeadScan::incomplete && received.size() > kMaxResponseHeadBytes)) {
-      co_return "bad_head";
+      why = "bad_head";
+      return true;
     }
-    if (scan == HeadScan::incomplete) {
-      scanned = received.size();
-      std::string why = co_await read_more();
-      if (why.empty()) continue;
-      co_return reason_or(answered_ ? "truncated_answer" : "no_answer");
-    }
+    scanned = scan == HeadScan::incomplete ? received.size() : 0;
+    if (scan == HeadScan::incomplete) return false;
     head_bytes_ = received.substr(0, end);
     received.erase(0, end);
     auto parsed = parse_response_head(head_bytes_);
-    if (!parsed) co_return "bad_head";
-    head_ = std::move(*parsed);
-    if (head_.status >= 200) break;
-    scanned = 0;
-    if (++interim > kMaxInterimAnswers || head_.status == 101) co_return "bad_head";
+    if (parsed) head_ = std::move(*parsed);
+    const bool more = parsed && head_.status < 200;  // an interim answer
+    if (!parsed || (more && (++interim > kMaxInterimAnswers || head_.status == 101))) why = "bad_head";
+    if (!more || !why.empty()) return true;
   }
+}
+
+void Exchange::begin_body() {
   if (head_.chunked) chunks_.emplace();
   left_ = head_.may_have_body() ? head_.content_length.value_or(0) : 0;
   until_close_ = head_.may_have_body() && !head_.chunked && !head_.content_length;
   if (!head_.may_have_body()) chunks_.reset();
-  co_return std::string();
 }
 
 /// Moves what has been received into `part`; true when there is something to hand out.
@@ -257,22 +273,34 @@ bool Exchange::take_body(Part& part) {
   return part.end || !part.data.empty() || !part.reason.empty();
 }
 
-Task<Exchange::Part> Exchange::next() {
-  Part part;
-  // A client that takes its time to read must not count against the engine: the clock runs while it is read
-  // from.
-  if (passing_ && !ended_) limit_to(Deadlines::Time::clock::now() + limits_.between, "stalled");
-  for (;;) {
-    if (ended_ || take_body(part)) break;
-    std::string why = co_await read_more();
-    if (why.empty()) continue;
-    part.end = why == "end" && until_close_;
-    if (!part.end) part.reason = why == "end" ? std::string("truncated_answer") : why;
-    break;
-  }
+bool Exchange::next_now(Part& part) {
+  if (!ended_ && !take_body(part)) return false;
+  hand_out(part);
+  return true;
+}
+
+void Exchange::hand_out(Part& part) {
   if (passing_) watch_.clear();
   if (!part.reason.empty()) tell(part.reason);
   if (part.end && !ended_) finish();
+}
+
+Task<Exchange::Part> Exchange::next() {
+  Part part;
+  bool found = next_now(part);
+  // A client that takes its time to read must not count against the engine: the clock runs while it is waited
+  // for.
+  if (!found && passing_) limit_to(Deadlines::Time::clock::now() + limits_.between, "stalled");
+  while (!found) {
+    auto [failure] = co_await connection_->socket.async_wait(TcpSocket::wait_read, kAwait);
+    const std::string why = receive(failure);
+    found = why.empty() && next_now(part);
+    if (why.empty()) continue;
+    part.end = why == "end" && until_close_;
+    if (!part.end) part.reason = why == "end" ? std::string("truncated_answer") : why;
+    hand_out(part);
+    found = true;
+  }
   co_return part;
 }
 

@@ -18,9 +18,16 @@
 
 namespace driftgate::route {
 
-/// A connection to an engine.
+/// A connection to an engine. Its bytes go through these functions alone.
 struct UpstreamConnection {
   explicit UpstreamConnection(asio::io_context& io) : socket(io.get_executor()) {}
+
+  [[nodiscard]] Sent send(Pieces& pieces) { return send_now(socket, pieces); }
+  /// What send() left; false when the engine does not take it.
+  Task<bool> send_rest(Pieces pieces);
+  /// Takes what has come into `received`.
+  [[nodiscard]] Arrival receive();
+
   TcpSocket socket;
   std::string authority;
   std::string received;  ///< bytes read and not yet used
@@ -85,6 +92,8 @@ class Exchange {
   /// The next bytes of the body, without their framing. The last part has `end` or a reason, maybe both
   /// with data; do not ask for more after it.
   Task<Part> next();
+  /// The same where something has come already; false when it has not.
+  [[nodiscard]] bool next_now(Part& part);
   /// What has come can be passed on, so that the wait for the first byte is over. From here on only the time
   /// between two parts is limited, and no more the whole. Repeating it changes nothing.
   void pass_on();
@@ -96,12 +105,15 @@ class Exchange {
 
  private:
   Task<std::string> try_twice(std::string_view head, std::string_view body);
-  Task<std::string> open(bool fresh);
+  bool take_kept();
+  Task<std::string> open();
   Task<std::string> connect();
-  Task<std::string> send_rest(Pieces pieces);
-  Task<std::string> read_more();
+  std::string receive(const boost::system::error_code& failure);
   Task<std::string> read_head();
+  bool find_head(std::size_t& scanned, int& interim, std::string& why);
+  void begin_body();
   bool take_body(Part& part);
+  void hand_out(Part& part);
   void finish();
   void limit_to(Deadlines::Time end, std::string_view why);
   void set_alarm();

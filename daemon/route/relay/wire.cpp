@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <memory>
 
 namespace driftgate::route {
 namespace {
@@ -38,6 +39,14 @@ Sent send_now(TcpSocket& socket, Pieces& pieces) {
   if (sent < 0) return errno == EAGAIN || errno == EINTR ? Sent::part : Sent::failed;
   take_off(pieces, static_cast<std::size_t>(sent));
   return static_cast<std::size_t>(sent) == bytes ? Sent::all : Sent::part;
+}
+
+Received receive_now(TcpSocket& socket, std::size_t most) {
+  thread_local const auto memory = std::make_unique_for_overwrite<char[]>(kMaxReceived);
+  const auto got = ::recv(socket.native_handle(), memory.get(), std::min(most, kMaxReceived), MSG_DONTWAIT);
+  if (got > 0) return {Arrival::bytes, {memory.get(), static_cast<std::size_t>(got)}};
+  if (got == 0) return {Arrival::end, {}};
+  return {errno == EAGAIN || errno == EINTR ? Arrival::nothing : Arrival::failure, {}};
 }
 
 std::array<asio::const_buffer, 4> buffers_of(const Pieces& pieces) {

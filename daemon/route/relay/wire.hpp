@@ -2,6 +2,7 @@
 
 #include <array>
 #include <boost/asio/buffer.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -17,6 +18,23 @@ enum class Sent : std::uint8_t { all, part, failed };
 /// Sends what the socket takes at once, without an operation of the event loop, and takes it off the pieces. A
 /// socket with room in its buffer, as it mostly has, takes all.
 [[nodiscard]] Sent send_now(TcpSocket& socket, Pieces& pieces);
+
+enum class Arrival : std::uint8_t {
+  bytes,
+  nothing,  ///< yet
+  end,      ///< the other side sends no more
+  failure,
+};
+struct Received {
+  Arrival arrival = Arrival::nothing;
+  std::string_view bytes;  ///< in memory that all sockets of the thread share: gone with the next receive_now
+};
+/// The most that one call gives.
+inline constexpr std::size_t kMaxReceived = 64u << 10;
+
+/// Takes what has come, at most `most` bytes, without waiting. A connection that waits for bytes so holds no
+/// memory for them. Before a co_await, copy what is needed behind it.
+[[nodiscard]] Received receive_now(TcpSocket& socket, std::size_t most = kMaxReceived);
 
 /// The pieces for an operation of the event loop.
 [[nodiscard]] std::array<asio::const_buffer, 4> buffers_of(const Pieces& pieces);

@@ -127,3 +127,37 @@ TEST_CASE("several threads serve one port") {
   const auto seen = router.observations(16);
   for (std::size_t i = 0; i < seen.size(); ++i) CHECK(seen[i].order == i + 1);
 }
+
+TEST_CASE("a request is the same wherever it is cut on its way, and so is the one behind it") {
+  ScriptedEngine engine([](ScriptedEngine::Visit& visit) {
+    const auto body = visit.request().substr(visit.request().find("\r\n\r\n") + 4);
+    visit.send(answer_with(200, R"({"choices":[{"text":"x"}],"asked":)" + body + "}"));
+  });
+  TestRouter router(route_to(engine.url()));
+  const auto first = tiny_request(false, R"(,"suffix":"first")");
+  const auto second = tiny_request(false, R"(,"suffix":"second")");
+  const auto chunked = "POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                       chunk(first.substr(0, 9)) + chunk(first.substr(9)) + kLastChunk;
+  for (const std::string& begin : {post_text(first), chunked}) {
+    const auto whole = begin + post_text(second);
+    TestClient client(router.port());
+    TestClient other(router.port());
+    for (std::size_t at = 1; at < whole.size(); at += 3) {
+      CAPTURE(at);
+      client.send(whole.substr(0, at));
+      CHECK(other.get("/health").status == 200);  // what was sent before was read before
+      client.send(whole.substr(at));
+      CHECK(client.read_answer().body.find("\"first\"") != std::string::npos);
+      CHECK(client.read_answer().body.find("\"second\"") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("more requests sent ahead than one turn has are answered to the last") {
+  TestRouter router;
+  TestClient client(router.port());
+  std::string many;
+  for (int i = 0; i < 200; ++i) many += "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
+  client.send(many);
+  for (int i = 0; i < 200; ++i) CHECK(client.read_answer().body == R"({"status":"ok"})");
+}

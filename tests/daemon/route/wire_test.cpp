@@ -69,3 +69,21 @@ TEST_CASE("a socket whose other end is gone takes nothing") {
   ends.socket.close(ignored);
   CHECK(send_now(ends.socket, pieces) == Sent::failed);
 }
+
+TEST_CASE("what has come is taken, and an end is told from nothing yet") {
+  Ends ends;
+  CHECK(receive_now(ends.socket).arrival == Arrival::nothing);
+  const std::string text = "ten bytes.";
+  REQUIRE(::send(ends.other.get(), text.data(), text.size(), MSG_NOSIGNAL) == 10);
+  auto got = receive_now(ends.socket, 4);
+  CHECK(got.arrival == Arrival::bytes);
+  CHECK(got.bytes == "ten ");
+  CHECK(receive_now(ends.socket).bytes == "bytes.");
+  ends.other.reset();
+  got = receive_now(ends.socket);
+  CHECK(got.arrival == Arrival::end);
+  CHECK(got.bytes.empty());
+  boost::system::error_code ignored;
+  ends.socket.close(ignored);
+  CHECK(receive_now(ends.socket).arrival == Arrival::failure);
+}
