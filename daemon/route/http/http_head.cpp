@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "daemon/base/ascii.hpp"
 #include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
 #include "schema/failf.hpp"
@@ -13,23 +14,48 @@ namespace {
 
 constexpr std::size_t kMaxLengthDigits = 15;  // keeps lengths below 2^53
 
-bool value_byte(char byte) {
-  const auto code = static_cast<unsigned char>(byte);
-  return code == '\t' || (code >= 0x20 && code != 0x7f);
+constexpr std::size_t kUsualFields = 16;
+
+/// What a byte may stand in; bits.
+constexpr std::uint8_t kValue = 1;
+constexpr std::uint8_t kToken = 2;
+constexpr std::uint8_t kPlainName = 4;  ///< limits::is_plain_header_name
+
+constexpr std::array<std::uint8_t, 256> kPlaces = [] {
+  std::array<std::uint8_t, 256> places{};
+  for (std::size_t code = 0; code < places.size(); ++code) {
+    const char byte = static_cast<char>(static_cast<unsigned char>(code));
+    unsigned bits = 0;
+    if (code == '\t' || (code >= 0x20 && code != 0x7f)) bits |= kValue;
+    if (base::is_alphanumeric(byte, "!#$%&'*+-.^_`|~")) bits |= kToken;
+    if (base::is_alphanumeric(byte, "-")) bits |= kPlainName;
+    places[code] = static_cast<std::uint8_t>(bits);
+  }
+  return places;
+}();
+
+unsigned places_of(char byte) {
+  return kPlaces[static_cast<unsigned char>(byte)];
 }
 
-/// True when the comma-separated list has the word.
+/// Where all bytes of the text may stand; nowhere for "".
+unsigned common_places(std::string_view text) {
+  unsigned places = text.empty() ? 0 : ~0u;
+  for (const char byte : text) places &= places_of(byte);
+  return places;
+}
+
 std::unexpected<schema::Error> bad(const char* why) {
   return schema::fail(schema::ErrorCode::invalid_argument, why);
 }
 
 /// The next line without its CRLF; nothing when a byte in it is not allowed in any head.
 std::optional<std::string_view> take_line(std::string_view& rest) {
-  const auto end = rest.find("\r\n");
-  if (end == std::string_view::npos) return std::nullopt;
-  const auto line = rest.substr(0, end);
-  rest.remove_prefix(end + 2);
-  if (!std::ranges::all_of(line, value_byte)) return std::nullopt;
+  std::size_t size = 0;
+  while (size < rest.size() && (places_of(rest[size]) & kValue) != 0) ++size;
+  if (!rest.substr(size).starts_with("\r\n")) return std::nullopt;
+  const auto line = rest.substr(0, size);
+  rest.remove_prefix(size + 2);
   return line;
 }
 
@@ -67,16 +93,19 @@ schema::Result<void> note_field(HeadFields& head, const HeadField& field) {
 
 schema::Result<void> parse_fields(HeadFields& head, std::string_view rest) {
   head.keep_alive = head.minor_version == 1;
+  head.fields.reserve(kUsualFields);
   for (;;) {
     const auto line = take_line(rest);
     if (!line) return bad("a header line has a control character or no end");
     if (line->empty()) break;
     if (head.fields.size() == kMaxHeadFields) return bad("too many header fields");
     const auto colon = line->find(':');
-    if (colon == std::string_view::npos || !base::is_token(line->substr(0, colon))) {
+    const auto name = line->substr(0, colon);
+    const unsigned places = common_places(name);
+    if (colon == std::string_view::npos || (places & kToken) == 0) {
       return bad("a header line is folded, or has no name or a space before its colon");
     }
-    head.fields.push_back({line->substr(0, colon), base::trimmed(line->substr(colon + 1))});
+    head.fields.push_back({name, base::trimmed(line->substr(colon + 1)), (places & kPlainName) != 0});
     TRY(note_field(head, head.fields.back()));
   }
   if (!rest.empty()) return bad("unexpected bytes after the head");
@@ -126,6 +155,7 @@ schema::Result<RequestHead> parse_request_head(std::string_view text) {
     return bad("the version is not HTTP/1.1 or HTTP/1.0");
   TRY(parse_fields(head, text));
   for (const auto& field : head.fields) {
+    if (field.plain_name) continue;
     if (const auto read_as = limits::disguised_header(field.name))
       return schema::failf(schema::ErrorCode::invalid_argument,
                            "a header name could be read as '{}': spell it with dashes", *read_as);
@@ -157,6 +187,11 @@ schema::Result<ResponseHead> parse_response_head(std::string_view text) {
   if (line->size() > 13) head.reason = line->substr(13);
   TRY(parse_fields(head, text));
   return head;
+}
+
+std::string_view named_by_connection(const HeadFields& head) {
+  const auto value = head.find("connection").value_or("");
+  return base::equal_ignoring_case(value, "keep-alive") ? std::string_view() : value;
 }
 
 bool hop_by_hop(std::string_view name, std::string_view connection) {

@@ -17,6 +17,7 @@ inline constexpr std::size_t kMaxHeadFields = 100;
 struct HeadField {
   std::string_view name;
   std::string_view value;
+  bool plain_name = true;  ///< limits::is_plain_header_name
 };
 
 /// What both kinds of head share.
@@ -63,5 +64,8 @@ enum class HeadScan : std::uint8_t { incomplete, complete, bad };
 /// True for fields that concern one connection only and are never forwarded, those that `connection`
 /// names included.
 [[nodiscard]] bool hop_by_hop(std::string_view name, std::string_view connection);
+
+/// The value of Connection where it names something that hop_by_hop does not know without it, else "".
+[[nodiscard]] std::string_view named_by_connection(const HeadFields& head);
 
 }  // namespace driftgate::route

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
+#include <array>
+#include <charconv>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/http_status.hpp"
 #include "daemon/base/http_text.hpp"
-#include "daemon/limits/header_names.hpp"
 #include "daemon/route/table/route_json.hpp"
 
 namespace driftgate::route {
@@ -17,8 +18,22 @@ bool starts_ignoring_case(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && base::equal_ignoring_case(text.substr(0, prefix.size()), prefix);
 }
 
-void append_field(std::string& out, const HeadField& field) {
-  out.append(field.name).append(": ").append(field.value).append("\r\n");
+constexpr std::size_t kUsualHeadBytes = 512;
+
+void append_field(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+void append_number(std::string& out, std::uint64_t number) {
+  std::array<char, 20> digits{};
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  out.append(digits.data(), end);
+}
+
+void append_length(std::string& out, std::uint64_t body_bytes) {
+  out += "Content-Length: ";
+  append_number(out, body_bytes);
+  out += "\r\n";
 }
 
 }  // namespace
@@ -38,34 +53,40 @@ bool via_names(std::string_view value, std::string_view mark) {
 
 std::string engine_request_head(const RequestHead& head, std::string_view authority, std::uint64_t body_bytes,
                                 std::string_view mark) {
-  const auto connection = head.find("connection").value_or("");
-  auto out = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", head.method, head.target, authority);
+  const auto connection = named_by_connection(head);
+  std::string out;
+  out.reserve(kUsualHeadBytes);
+  out.append(head.method).append(" ").append(head.target).append(" HTTP/1.1\r\n");
+  append_field(out, "Host", authority);
   for (const auto& field : head.fields) {
-    if (hop_by_hop(field.name, connection) || starts_ignoring_case(field.name, "driftgate-") ||
+    if (!field.plain_name || hop_by_hop(field.name, connection) || starts_ignoring_case(field.name, "driftgate-") ||
         base::equal_ignoring_case(field.name, "host") ||
         base::equal_ignoring_case(field.name, "content-length") ||
-        base::equal_ignoring_case(field.name, "accept-encoding") ||
-        !limits::is_plain_header_name(field.name)) {
+        base::equal_ignoring_case(field.name, "accept-encoding")) {
       continue;
     }
-    append_field(out, field);
+    append_field(out, field.name, field.value);
   }
-  fmt::format_to(std::back_inserter(out), "Via: 1.{} {}\r\nContent-Length: {}\r\n\r\n", head.minor_version,
-                 mark, body_bytes);
+  out.append(head.minor_version == 0 ? "Via: 1.0 " : "Via: 1.1 ").append(mark).append("\r\n");
+  append_length(out, body_bytes);
+  out += "\r\n";
   return out;
 }
 
 std::string client_answer_head(const ResponseHead& head, Framing framing, std::uint64_t body_bytes,
                                bool keep_alive) {
-  const auto connection = head.find("connection").value_or("");
-  auto out = fmt::format("HTTP/1.1 {} {}\r\n", head.status, head.reason);
+  const auto connection = named_by_connection(head);
+  std::string out;
+  out.reserve(kUsualHeadBytes);
+  out += "HTTP/1.1 ";
+  append_number(out, static_cast<std::uint64_t>(head.status));
+  out.append(" ").append(head.reason).append("\r\n");
   for (const auto& field : head.fields) {
     if (hop_by_hop(field.name, connection) || base::equal_ignoring_case(field.name, "content-length"))
       continue;
-    append_field(out, field);
+    append_field(out, field.name, field.value);
   }
-  if (framing == Framing::length)
-    fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", body_bytes);
+  if (framing == Framing::length) append_length(out, body_bytes);
   if (framing == Framing::chunked) out += "Transfer-Encoding: chunked\r\n";
   if (!keep_alive || framing == Framing::until_close) out += "Connection: close\r\n";
   out += "\r\n";

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "daemon/base/http_text.hpp"
+#include "daemon/limits/header_names.hpp"
+
 using namespace driftgate::route;
 
 namespace {
@@ -123,4 +126,30 @@ TEST_CASE("fields of one hop are known, those that Connection names included") {
   CHECK(hop_by_hop("Transfer-Encoding", ""));
   CHECK(hop_by_hop("X-Mine", "close, x-mine"));
   CHECK_FALSE(hop_by_hop("X-Mine", "close"));
+}
+
+TEST_CASE("each byte may stand in names and values where RFC 9110 lets it") {
+  for (int code = 0; code < 256; ++code) {
+    CAPTURE(code);
+    const char byte = static_cast<char>(code);
+    const std::string name = std::string("X") + byte + "y";
+    const auto named = "HTTP/1.1 200 OK\r\n" + name + ": v\r\n\r\n";
+    const auto head = parse_response_head(named);
+    CHECK(head.has_value() == (driftgate::base::is_token(name) || byte == ':'));
+    if (head && byte != ':') CHECK(head->fields[0].plain_name == driftgate::limits::is_plain_header_name(name));
+    const std::string value = std::string("v") + byte + "w";
+    const bool allowed = byte == '\t' || (code >= 0x20 && code != 0x7f);
+    CHECK(parse_response_head("HTTP/1.1 200 OK\r\nX: " + value + "\r\n\r\n").has_value() == allowed);
+  }
+}
+
+TEST_CASE("a field that Connection names is of one hop, and the usual values name none") {
+  const auto value_of = [](const std::string& fields) {
+    const auto text = with(fields);
+    const auto head = parse_request_head(text);
+    return head ? std::string(named_by_connection(*head)) : std::string("refused");
+  };
+  CHECK(value_of("") == "");
+  CHECK(value_of("Connection: Keep-Alive\r\n") == "");
+  CHECK(value_of("Connection: close, x-mine\r\n") == "close, x-mine");
 }
