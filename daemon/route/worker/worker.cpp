@@ -39,12 +39,14 @@ void refuse_connection(TcpSocket& socket) {
   socket.shutdown(TcpSocket::shutdown_send, ignored);
 }
 
+/// Its sockets and timers are used by its own thread alone once that runs, so that they need no locks of the event
+/// loop (UNSAFE_IO); other threads only post, and the resolver's thread does too.
 class LoopWorker final : public Worker {
  public:
   LoopWorker(RouterCore& core, std::uint64_t random_seed, std::size_t number)
       : core_(core),
         number_(number),
-        io_(std::make_unique<asio::io_context>(1)),
+        io_(std::make_unique<asio::io_context>(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO)),
         context_(*io_, core, random_seed),
         prober_(core, *io_, context_.deadlines) {}
 
