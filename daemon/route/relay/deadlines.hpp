@@ -1,14 +1,18 @@
 #pragma once
 
+#include <array>
 #include <boost/intrusive/list.hpp>
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace driftgate::route {
 
-/// Many deadlines, set and cleared often, that rarely fire: a list walked by a coarse tick, so that
-/// setting one costs a store and no timer operation. One thread.
+/// Many deadlines, set and cleared often, that rarely fire: a wheel of slots with a coarse tick. Setting a later
+/// time than before, and clearing, costs a store: a watch is looked at when its slot comes up, and only then moved
+/// on. One thread.
 class Deadlines {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -19,19 +23,23 @@ class Deadlines {
   class Watch
       : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
    public:
-    Watch(Deadlines& list, std::function<void()> on_fire) : on_fire_(std::move(on_fire)) {
-      list.watches_.push_front(*this);
-    }
+    Watch(Deadlines& deadlines, std::function<void()> on_fire)
+        : deadlines_(deadlines), on_fire_(std::move(on_fire)) {}
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
-    void set(Time at) { at_ = at; }
+    void set(Time at) {
+      at_ = at;
+      if (slot_of(at) < slot_) deadlines_.file(*this);
+    }
     void clear() { at_ = Time::max(); }
 
    private:
     friend class Deadlines;
+    Deadlines& deadlines_;
     const std::function<void()> on_fire_;
     Time at_ = Time::max();
+    std::int64_t slot_ = kNowhere;  ///< that it is in: of its time or before
   };
 
   /// Fires what is due. A late tick fires nothing, unless the one before was late too: what arrived while the
@@ -39,7 +47,18 @@ class Deadlines {
   void tick(Time now);
 
  private:
-  boost::intrusive::list<Watch, boost::intrusive::constant_time_size<false>> watches_;
+  using Slot = boost::intrusive::list<Watch, boost::intrusive::constant_time_size<false>>;
+  static constexpr std::int64_t kSlots = 512;  ///< about 10 s; later times are looked at once in between
+  static constexpr std::int64_t kNowhere = std::numeric_limits<std::int64_t>::max();
+
+  /// Slots are numbered through; of each kSlots in a row one stands at each place of the wheel.
+  [[nodiscard]] static std::int64_t slot_of(Time at) { return at.time_since_epoch() / kTick; }
+  [[nodiscard]] Slot& place_of(std::int64_t slot) { return wheel_[static_cast<std::size_t>(slot % kSlots)]; }
+  void file(Watch& watch);
+  void look_at(Slot& slot, Time now);
+
+  std::array<Slot, static_cast<std::size_t>(kSlots)> wheel_;
+  std::int64_t current_ = 0;  ///< the slot of the newest tick; it and those behind it are not done
   Time last_{};
   bool was_late_ = false;
 };
