@@ -60,10 +60,12 @@ void Ledger::count(const std::string& model, Model& state) {
   if (state.counters == nullptr) return;
   auto open_requests = state.pending.size() + state.apart;
   for (const auto& open : state.open) open_requests += open.window.observations.size();
-  state.counters->open_requests.store(open_requests);
-  state.counters->kept_requests.store(state.kept_observations);
-  state.counters->windows.store(static_cast<std::uint32_t>(state.kept_windows));
-  state.counters->newest_window.store(state.last_number);
+  // In the memory of both processes with each store, killed or not; no order among them is promised.
+  constexpr auto kOrder = std::memory_order_relaxed;
+  state.counters->open_requests.store(open_requests, kOrder);
+  state.counters->kept_requests.store(state.kept_observations, kOrder);
+  state.counters->windows.store(static_cast<std::uint32_t>(state.kept_windows), kOrder);
+  state.counters->newest_window.store(state.last_number, kOrder);
 }
 
 void Ledger::finish(const Ticket& ticket, const Ending& ending, Time now) {
@@ -158,16 +160,18 @@ void Ledger::drop_oldest(const Model& of) {
   const auto oldest = std::ranges::find_if(
       closed_, [&](const auto& window) { return &models_.find(window->model)->second == &of; });
   models_.find((*oldest)->model)->second.lost += (*oldest)->observations.size() + (*oldest)->dropped;
-  forget(oldest);
+  static_cast<void>(forget(oldest));
 }
 
-void Ledger::forget(std::deque<std::shared_ptr<const Window>>::iterator window) {
-  auto& state = models_.find((*window)->model)->second;
-  const auto observations = (*window)->observations.size();
+std::shared_ptr<const Window> Ledger::forget(std::deque<std::shared_ptr<const Window>>::iterator window) {
+  auto forgotten = *window;
+  auto& state = models_.find(forgotten->model)->second;
+  const auto observations = forgotten->observations.size();
   kept_observations_ -= observations;
   state.kept_observations -= observations;
   --state.kept_windows;
   closed_.erase(window);
+  return forgotten;
 }
 
 void Ledger::count_mirror(std::string_view model, std::string_view stage_key, MirrorEnd end) {
@@ -215,9 +219,10 @@ std::vector<std::shared_ptr<const Window>> Ledger::windows(std::uint64_t after, 
 }
 
 void Ledger::acknowledge(std::uint64_t number) {
+  std::vector<std::shared_ptr<const Window>> done;  // freed when the lock is: every request takes it
   const std::lock_guard lock(mutex_);
   if (number >= next_number_) return;
-  while (!closed_.empty() && closed_.front()->number <= number) forget(closed_.begin());
+  while (!closed_.empty() && closed_.front()->number <= number) done.push_back(forget(closed_.begin()));
   for (auto& [model, state] : models_) count(model, state);
 }
 

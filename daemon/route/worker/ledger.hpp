@@ -93,7 +93,7 @@ class Ledger {
   void close(Model& state, OpenWindow& open, std::int64_t now_us);
   void bound_closed(Model& newest);
   void drop_oldest(const Model& of);
-  void forget(std::deque<std::shared_ptr<const Window>>::iterator window);
+  std::shared_ptr<const Window> forget(std::deque<std::shared_ptr<const Window>>::iterator window);
 
   const std::string router_id_;
   const LedgerLimits limits_;
