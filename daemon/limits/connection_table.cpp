@@ -15,14 +15,15 @@ constexpr std::size_t kEvictableUses = 3;  ///< waiting, body, stalled
 }  // namespace
 
 struct ConnectionTable::Client {
-  explicit Client(Source whose) : source(whose) {}
+  explicit Client(Source whose) : source(whose), entry(1, this), at(entry.begin()) {}
 
   const Source source;
   std::size_t open = 0;
   std::size_t body_bytes = 0;
   std::array<std::list<Place*>, kEvictableUses> evictable;  ///< by use, the oldest first
   std::size_t evictable_count = 0;                          ///< the bucket that it is in; 0: none
-  Bucket::iterator at;
+  Bucket entry;                                             ///< holds its one entry while it is in no bucket
+  const Bucket::iterator at;                                ///< that entry, wherever it is
 
   [[nodiscard]] std::list<Place*>& of(Use use) { return evictable[static_cast<std::size_t>(use)]; }
   [[nodiscard]] Place* first_to_evict() {
@@ -43,24 +44,32 @@ void ConnectionTable::update_bucket(Client& client) {
   if (evictable_count == client.evictable_count) return;
   if (client.evictable_count > 0) {
     const auto bucket = by_evictable_count_.find(client.evictable_count);
-    bucket->second.erase(client.at);
-    if (bucket->second.empty()) by_evictable_count_.erase(bucket);
+    client.entry.splice(client.entry.end(), bucket->second, client.at);
+    if (bucket->second.empty()) spare_bucket_ = by_evictable_count_.extract(bucket);
   }
   client.evictable_count = evictable_count;
   if (evictable_count == 0) return;
-  Bucket& bucket = by_evictable_count_[evictable_count];
-  client.at = bucket.insert(bucket.end(), &client);
+  Bucket& bucket = bucket_of(evictable_count);
+  bucket.splice(bucket.end(), client.entry);
+}
+
+ConnectionTable::Bucket& ConnectionTable::bucket_of(std::size_t evictable_count) {
+  const auto known = by_evictable_count_.find(evictable_count);
+  if (known != by_evictable_count_.end()) return known->second;
+  if (spare_bucket_.empty()) return by_evictable_count_[evictable_count];
+  spare_bucket_.key() = evictable_count;
+  return by_evictable_count_.insert(std::move(spare_bucket_)).position->second;
 }
 
 void ConnectionTable::link(Place& place) {
   if (place.use_ == Use::active || place.client_ == nullptr) return;
   auto& places = place.client_->of(place.use_);
-  place.at_ = places.insert(places.end(), &place);
+  places.splice(places.end(), place.entry_);
 }
 
 void ConnectionTable::unlink(Place& place) {
   if (place.use_ == Use::active || place.client_ == nullptr) return;
-  place.client_->of(place.use_).erase(place.at_);
+  place.entry_.splice(place.entry_.end(), place.client_->of(place.use_), place.at_);
 }
 
 /// The place's unfinished body takes `bytes` of memory from now on.
@@ -178,8 +187,8 @@ void ConnectionTable::Place::use(Use next) {
 }
 
 ConnectionTable::Client* ConnectionTable::holder_of_most_bytes() const {
-  const auto most = std::ranges::max_element(
-      clients_, {}, [](const auto& entry) { return entry.second->body_bytes; });
+  const auto most =
+      std::ranges::max_element(clients_, {}, [](const auto& entry) { return entry.second->body_bytes; });
   return most == clients_.end() ? nullptr : most->second.get();
 }
 

@@ -73,10 +73,12 @@ class ConnectionTable {
  private:
   struct Client;
   using Bucket = std::list<Client*>;
+  using Buckets = std::map<std::size_t, Bucket>;
 
   void link(Place& place);
   void unlink(Place& place);
   void update_bucket(Client& client);
+  [[nodiscard]] Bucket& bucket_of(std::size_t evictable_count);
   void charge(Place& place, std::size_t bytes);
   void release(Place& place);
   void evict(Place& place);
@@ -88,9 +90,9 @@ class ConnectionTable {
   mutable std::mutex mutex_;
   std::condition_variable none_;
   std::map<Source, std::unique_ptr<Client>> clients_;
-  std::map<std::size_t, Bucket>
-      by_evictable_count_;  ///< clients by how many connections they can give up, from 1
-  std::size_t places_ = 0;  ///< given out, those of evicted connections included
+  Buckets by_evictable_count_;       ///< clients by how many connections they can give up, from 1
+  Buckets::node_type spare_bucket_;  ///< of a number that nobody has any more, for the next
+  std::size_t places_ = 0;           ///< given out, those of evicted connections included
   Figures figures_;
   Figures summarised_;  ///< when the log was told last
   std::chrono::steady_clock::time_point summarised_at_{};
@@ -116,13 +118,16 @@ class ConnectionTable::Place {
 
  private:
   friend class ConnectionTable;
-  Place(ConnectionTable& table, Client& client) : table_(table), client_(&client) {}
+  Place(ConnectionTable& table, Client& client) : table_(table), client_(&client), entry_(1, this) {}
 
   ConnectionTable& table_;
   Client* client_;  ///< null once evicted
   Use use_ = Use::active;
   std::size_t bytes_ = 0;
-  std::list<Place*>::iterator at_;  ///< in the client's list of its use, unless active
+  /// Holds the one entry for this place while it is active. Otherwise that stands in the client's list of its
+  /// use: it is moved and never made anew.
+  std::list<Place*> entry_;
+  const std::list<Place*>::iterator at_ = entry_.begin();  ///< that entry, wherever it is
   std::function<void()> on_evict_;
   std::atomic<bool> evicted_ = false;
 };
