@@ -221,9 +221,10 @@ void Session::count(Plan& plan, bool keyless) {
   plan.order = core_.plane ? routed_us : Ledger::order_of(plan.ticket);
 }
 
-/// Asks the engine that the route names. While the candidate's breaker is open nobody waits for it, if the
-/// incumbent is well; the incumbent is asked whatever its breaker says, since there is no other engine.
-Task<void> Session::ask(const Plan& plan, Attempt& first) {
+/// Begins the wait for the engine that the route names, or leaves it empty where it is not asked. While the
+/// candidate's breaker is open nobody waits for it, if the incumbent is well; the incumbent is asked whatever
+/// its breaker says, since there is no other engine.
+void Session::admit(const Plan& plan, Attempt& first, std::optional<FirstByteWait>& wait) {
   const auto& engine = plan.route->engine(plan.decision.served);
   const auto& incumbent = plan.route->engine(Served::incumbent);
   const bool movable = plan.decision.served == Served::candidate && engine != incumbent;
@@ -233,11 +234,9 @@ Task<void> Session::ask(const Plan& plan, Attempt& first) {
   }
   if (entry == Engine::Entry::withheld) {
     first.withheld = true;
-    judge_end(first, "breaker_open");
-    co_return;
+    return judge_end(first, "breaker_open");
   }
-  FirstByteWait wait(engine, first.streamed, movable ? incumbent : nullptr, entry == Engine::Entry::trial);
-  co_await attempt(wait, plan.decision.served == Served::candidate, first);
+  wait.emplace(engine, first.streamed, movable ? incumbent : nullptr, entry == Engine::Entry::trial);
 }
 
 /// What the router has to answer itself; empty when an engine's answer was passed on.
@@ -249,7 +248,12 @@ Task<std::string> Session::complete() {
   Attempt first(stream, plan->decision.mirror);
   first.ticket = plan->ticket;
   InFlight in_flight(core_.page.model(plan->route->model), plan->decision.served);
-  co_await ask(*plan, first);
+  std::optional<FirstByteWait> wait;
+  admit(*plan, first, wait);
+  if (wait) {
+    co_await attempt(*wait, candidate, first);
+  }
+  wait.reset();
   const bool failed = !first.client_gone && !first.begun;
   if (!failed) in_flight.end();
   settle(*plan, first, candidate && failed);
@@ -258,8 +262,8 @@ Task<std::string> Session::complete() {
   Attempt second(stream, false);
   if (candidate) {
     in_flight.move_to(Served::incumbent);
-    FirstByteWait wait(plan->route->engine(Served::incumbent), stream);
-    co_await attempt(wait, false, second);
+    wait.emplace(plan->route->engine(Served::incumbent), stream);
+    co_await attempt(*wait, false, second);
   }
   const auto& last = candidate ? second : first;
   if (last.begun || last.client_gone) co_return std::string();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -83,14 +84,13 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] std::expected<Plan, Refusal> make_plan();
   void count(Plan& plan, bool keyless);
   [[nodiscard]] bool placed_by_plane() const;
-  Task<void> ask(const Plan& plan, Attempt& first);
+  void admit(const Plan& plan, Attempt& first, std::optional<FirstByteWait>& wait);
   Task<void> attempt(FirstByteWait& wait, bool discardable, Attempt& out);
   Task<std::string> collect(Exchange& exchange, Attempt& out);
   void begin_passing(Exchange& exchange, Attempt& out);
   Task<std::string> relay(Exchange& exchange, Attempt& out);
   [[nodiscard]] Pieces framed(const ResponseHead& head, Attempt& out, std::string_view data, bool last,
                               std::string& before);
-  Task<void> deliver(const ResponseHead& head, Attempt& out);
   void judge_end(Attempt& out, std::string_view why);
   void settle(const Plan& plan, const Attempt& first, bool retried);
   void offer_mirror(const Plan& plan, Attempt& first);

@@ -44,7 +44,12 @@ Task<void> Session::attempt(FirstByteWait& wait, bool discardable, Attempt& out)
   judge_end(out, why);
   const bool whole = why.empty() && !out.judge.streamed() && !out.begun && !out.client_gone;
   if (whole && !(discardable && !out.judge.usable())) {
-    co_await deliver(exchange.head(), out);
+    out.begun = true;
+    const auto before = client_answer_head(exchange.head(), Framing::length, out.body.size(), keep_);
+    Pieces pieces{before, out.body};
+    if (!client_.write_now(pieces)) {
+      co_await client_.write(pieces);
+    }
   }
   // A broken answer ends with its connection: the client must not take it for a whole one.
   if (out.begun && !why.empty()) keep_ = false;
@@ -113,8 +118,8 @@ Task<std::string> Session::relay(Exchange& exchange, Attempt& out) {
   }
 }
 
-/// A part of an answer as it goes to the client: with the first one the head, with the last one the end. `before`
-/// gets what stands before the data, and lives as long as the pieces.
+/// A part of an answer as it goes to the client: with the first one the head, with the last one the end.
+/// `before` gets what stands before the data, and lives as long as the pieces.
 Pieces Session::framed(const ResponseHead& head, Attempt& out, std::string_view data, bool last,
                        std::string& before) {
   if (!out.begun) {
@@ -128,15 +133,6 @@ Pieces Session::framed(const ResponseHead& head, Attempt& out, std::string_view 
   std::string_view behind = last ? "\r\n0\r\n\r\n" : "\r\n";
   if (data.empty()) behind.remove_prefix(2);
   return {before, data, behind};
-}
-
-Task<void> Session::deliver(const ResponseHead& head, Attempt& out) {
-  out.begun = true;
-  const auto text = client_answer_head(head, Framing::length, out.body.size(), keep_);
-  Pieces pieces{text, out.body};
-  if (!client_.write_now(pieces)) {
-    co_await client_.write(pieces);
-  }
 }
 
 }  // namespace driftgate::route

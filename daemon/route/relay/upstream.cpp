@@ -127,17 +127,11 @@ std::string Exchange::reason_or(std::string_view reason) const {
 }
 
 Task<std::string> Exchange::start(std::string_view head, std::string_view body) {
-  std::string why = co_await try_twice(head, body);
-  if (!why.empty()) tell(why);
-  co_return why;
-}
-
-Task<std::string> Exchange::try_twice(std::string_view head, std::string_view body) {
-  for (int round = 0; round < 2; ++round) {
-    std::string why;
-    if (round > 0 || !take_kept()) {
+  std::string why;
+  for (bool fresh = false;; fresh = true) {
+    if (fresh || !take_kept()) {
       why = co_await open();
-      if (!why.empty()) co_return why;
+      if (!why.empty()) break;
     }
     const auto asked = Deadlines::Time::clock::now();
     Pieces request{head, body};
@@ -146,18 +140,24 @@ Task<std::string> Exchange::try_twice(std::string_view head, std::string_view bo
     if (sent == Sent::part) {
       taken = co_await connection_->send_rest(request);
     }
-    if (taken) {
-      why = co_await read_head();
-    } else {
-      why = reason_or("no_answer");
+    if (!taken) why = reason_or("no_answer");
+    HeadSearch search;
+    while (why.empty() && !find_head(search, why)) {
+      auto [failure] = co_await connection_->socket.async_wait(TcpSocket::wait_read, kAwait);
+      if (!receive(failure).empty()) why = reason_or(answered_ ? "truncated_answer" : "no_answer");
     }
     // Only a close that crossed the request on a kept connection is asked anew: an engine that dies later
     // has failed, and that must be seen.
     const bool raced = Deadlines::Time::clock::now() - asked < kKeepAliveRace;
     const bool stale = connection_->reused && !answered_ && cut_why_.empty() && !aborted_ && raced;
-    if (why.empty() || !stale) co_return why;
+    if (why.empty() || !stale) break;
   }
-  co_return "no_answer";
+  if (why.empty()) {
+    begin_body();
+  } else {
+    tell(why);
+  }
+  co_return why;
 }
 
 /// A connection that was kept; false when there is none.
@@ -204,8 +204,8 @@ Task<std::string> Exchange::connect() {
   co_return "connect";
 }
 
-/// Takes what has come once the socket can be read, or `failure` says that it never will. A reason when nothing
-/// more will come; "end" for the engine's own end.
+/// Takes what has come once the socket can be read, or `failure` says that it never will. A reason when
+/// nothing more will come; "end" for the engine's own end.
 std::string Exchange::receive(const boost::system::error_code& failure) {
   const auto arrival = failure ? Arrival::failure : connection_->receive();
   if (arrival == Arrival::bytes) answered_ = true;
@@ -214,37 +214,24 @@ std::string Exchange::receive(const boost::system::error_code& failure) {
   return reason_or("truncated_answer");
 }
 
-Task<std::string> Exchange::read_head() {
-  int interim = 0;
-  std::size_t scanned = 0;
-  std::string why;
-  while (!find_head(scanned, interim, why)) {
-    auto [failure] = co_await connection_->socket.async_wait(TcpSocket::wait_read, kAwait);
-    const std::string fault = receive(failure);
-    if (!fault.empty()) co_return reason_or(answered_ ? "truncated_answer" : "no_answer");
-  }
-  if (why.empty()) begin_body();
-  co_return why;
-}
-
 /// True when the head is here, or `why` says that there will be none.
-bool Exchange::find_head(std::size_t& scanned, int& interim, std::string& why) {
+bool Exchange::find_head(HeadSearch& search, std::string& why) {
   auto& received = connection_->received;
   for (;;) {
     std::size_t end = 0;
-    const auto scan = scan_head(received, scanned, end);
+    const auto scan = scan_head(received, search.scanned, end);
     if (scan == HeadScan::bad || (scan == HeadScan::incomplete && received.size() > kMaxResponseHeadBytes)) {
       why = "bad_head";
       return true;
     }
-    scanned = scan == HeadScan::incomplete ? received.size() : 0;
+    search.scanned = scan == HeadScan::incomplete ? received.size() : 0;
     if (scan == HeadScan::incomplete) return false;
     head_bytes_ = received.substr(0, end);
     received.erase(0, end);
     auto parsed = parse_response_head(head_bytes_);
     if (parsed) head_ = std::move(*parsed);
     const bool more = parsed && head_.status < 200;  // an interim answer
-    if (!parsed || (more && (++interim > kMaxInterimAnswers || head_.status == 101))) why = "bad_head";
+    if (!parsed || (more && (++search.interim > kMaxInterimAnswers || head_.status == 101))) why = "bad_head";
     if (!more || !why.empty()) return true;
   }
 }

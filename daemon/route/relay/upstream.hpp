@@ -104,13 +104,16 @@ class Exchange {
   void follow_breaker();
 
  private:
-  Task<std::string> try_twice(std::string_view head, std::string_view body);
+  /// How far the head of the answer was looked for.
+  struct HeadSearch {
+    std::size_t scanned = 0;
+    int interim = 0;  ///< answers before it
+  };
   bool take_kept();
   Task<std::string> open();
   Task<std::string> connect();
   std::string receive(const boost::system::error_code& failure);
-  Task<std::string> read_head();
-  bool find_head(std::size_t& scanned, int& interim, std::string& why);
+  bool find_head(HeadSearch& search, std::string& why);
   void begin_body();
   bool take_body(Part& part);
   void hand_out(Part& part);
