@@ -75,8 +75,8 @@ Member member_of(const JsonText& name) {
   return static_cast<Member>(found - kMembers.begin());
 }
 
-/// Of the path to each value it keeps the depth, the member of the top object, and the innermost key, which is
-/// the newest one.
+/// Of the path to each value it keeps the depth, the member of the top object, and the innermost key, which
+/// is the newest one.
 class RequestScan final : public BodyScan {
  public:
   BodyFacts facts;
@@ -109,7 +109,8 @@ class RequestScan final : public BodyScan {
     if (on_top() && member_ == Member::user) facts.user = value.decoded();
     if (depth() == 2 && member_ == Member::metadata && facts.metadata.size() < kMaxMetadataEntries)
       facts.metadata.insert_or_assign(key_.decoded(), value.decoded());
-    if (member_ == Member::prompt || (member_ == Member::messages && (key_.is("content") || key_.is("text")))) {
+    if (member_ == Member::prompt ||
+        (member_ == Member::messages && (key_.is("content") || key_.is("text")))) {
       const auto sum = facts.prompt_chars + value.code_points;
       facts.prompt_chars =
           static_cast<std::uint32_t>(std::min<std::size_t>(sum, std::numeric_limits<std::uint32_t>::max()));

@@ -24,12 +24,12 @@ struct BodyFacts {
 };
 
 /// Scans a request body without building a tree. Refuses what is not one JSON object with a string
-/// `model`, what has a byte-order mark or a NUL byte, what is nested deeper than kMaxJsonDepth, and members that
-/// are read here and given twice: router and engine must not understand different things.
+/// `model`, what has a byte-order mark or a NUL byte, what is nested deeper than kMaxJsonDepth, and members
+/// that are read here and given twice: router and engine must not understand different things.
 [[nodiscard]] schema::Result<BodyFacts> scan_request_body(std::string_view body);
 
-/// True when the text is one JSON object with an array `choices`, as a completion's answer must be. A byte-order
-/// mark before it and what stands behind a NUL byte are ignored.
+/// True when the text is one JSON object with an array `choices`, as a completion's answer must be. A
+/// byte-order mark before it and what stands behind a NUL byte are ignored.
 [[nodiscard]] bool is_completion(std::string_view body);
 
 }  // namespace driftgate::route

@@ -26,8 +26,8 @@ bool is_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0u) == 0x80u;
 }
 
-/// The first byte from `at` on that ends or interrupts a run of plain ASCII within a string: a quote, a backslash,
-/// a control character, or a byte of another character.
+/// The first byte from `at` on that ends or interrupts a run of plain ASCII within a string: a quote, a
+/// backslash, a control character, or a byte of another character.
 const char* after_plain(const char* at, const char* end) {
 #ifdef __SSE2__
   const __m128i quote = _mm_set1_epi8('"');

@@ -36,8 +36,8 @@ class JsonEvents {
 };
 
 /// Reads a text from end to end and builds nothing. True when it is JSON (RFC 8259) in well-formed UTF-8,
-/// nested at most kMaxJsonDepth deep, each number of which a double can hold, and no event returned false. Events
-/// of the part before a fault are told. Names that an object has twice are for the events to find.
+/// nested at most kMaxJsonDepth deep, each number of which a double can hold, and no event returned false.
+/// Events of the part before a fault are told. Names that an object has twice are for the events to find.
 [[nodiscard]] bool scan_json(std::string_view text, JsonEvents& events);
 
 }  // namespace driftgate::route

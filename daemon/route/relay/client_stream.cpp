@@ -216,7 +216,8 @@ Task<ClientStream::Read> ClientStream::read_chunked(ClientRequest& request) {
       request.body = request.body_bytes;
       co_return Read::request;
     }
-    if (!place_->hold(request.body_bytes.capacity() + received_.capacity())) co_return refuse_for_memory(request);
+    if (!place_->hold(request.body_bytes.capacity() + received_.capacity()))
+      co_return refuse_for_memory(request);
     const bool more = co_await read_more(kReadBytes);
     if (!more) co_return Read::closed;
   }

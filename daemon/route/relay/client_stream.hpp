@@ -17,8 +17,8 @@
 
 namespace driftgate::route {
 
-/// One request as read; `head` and `body` are views of what the stream received, or of the strings here, and hold
-/// until the next request is read.
+/// One request as read; `head` and `body` are views of what the stream received, or of the strings here, and
+/// hold until the next request is read.
 struct ClientRequest {
   ClientRequest() = default;
   ClientRequest(const ClientRequest&) = delete;
@@ -43,8 +43,8 @@ class ClientStream {
   Task<Read> read_request(ClientRequest& request);
   [[nodiscard]] const Refusal& refusal() const { return refusal_; }
 
-  /// Writes the pieces as one, as far as the client takes them at once, and takes that off them; true when that is
-  /// all. Otherwise call write with what is left.
+  /// Writes the pieces as one, as far as the client takes them at once, and takes that off them; true when
+  /// that is all. Otherwise call write with what is left.
   [[nodiscard]] bool write_now(Pieces& pieces);
   /// Writes the pieces as one; false, and gone() from then on, when the client does not take them.
   Task<bool> write(Pieces pieces);

@@ -10,9 +10,9 @@
 
 namespace driftgate::route {
 
-/// Many deadlines, set and cleared often, that rarely fire: a wheel of slots with a coarse tick. Setting a later
-/// time than before, and clearing, costs a store: a watch is looked at when its slot comes up, and only then moved
-/// on. One thread.
+/// Many deadlines, set and cleared often, that rarely fire: a wheel of slots with a coarse tick. Setting a
+/// later time than before, and clearing, costs a store: a watch is looked at when its slot comes up, and only
+/// then moved on. One thread.
 class Deadlines {
  public:
   using Time = std::chrono::steady_clock::time_point;

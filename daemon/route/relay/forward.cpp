@@ -59,8 +59,8 @@ std::string engine_request_head(const RequestHead& head, std::string_view author
   out.append(head.method).append(" ").append(head.target).append(" HTTP/1.1\r\n");
   append_field(out, "Host", authority);
   for (const auto& field : head.fields) {
-    if (!field.plain_name || hop_by_hop(field.name, connection) || starts_ignoring_case(field.name, "driftgate-") ||
-        base::equal_ignoring_case(field.name, "host") ||
+    if (!field.plain_name || hop_by_hop(field.name, connection) ||
+        starts_ignoring_case(field.name, "driftgate-") || base::equal_ignoring_case(field.name, "host") ||
         base::equal_ignoring_case(field.name, "content-length") ||
         base::equal_ignoring_case(field.name, "accept-encoding")) {
       continue;

@@ -15,8 +15,8 @@ using Pieces = std::array<std::string_view, 4>;
 
 enum class Sent : std::uint8_t { all, part, failed };
 
-/// Sends what the socket takes at once, without an operation of the event loop, and takes it off the pieces. A
-/// socket with room in its buffer, as it mostly has, takes all.
+/// Sends what the socket takes at once, without an operation of the event loop, and takes it off the pieces.
+/// A socket with room in its buffer, as it mostly has, takes all.
 [[nodiscard]] Sent send_now(TcpSocket& socket, Pieces& pieces);
 
 enum class Arrival : std::uint8_t {

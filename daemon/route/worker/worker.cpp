@@ -39,8 +39,8 @@ void refuse_connection(TcpSocket& socket) {
   socket.shutdown(TcpSocket::shutdown_send, ignored);
 }
 
-/// Its sockets and timers are used by its own thread alone once that runs, so that they need no locks of the event
-/// loop (UNSAFE_IO); other threads only post, and the resolver's thread does too.
+/// Its sockets and timers are used by its own thread alone once that runs, so that they need no locks of the
+/// event loop (UNSAFE_IO); other threads only post, and the resolver's thread does too.
 class LoopWorker final : public Worker {
  public:
   LoopWorker(RouterCore& core, std::uint64_t random_seed, std::size_t number)

@@ -78,41 +78,144 @@ const std::string kRich =
     R"("content":[{"type":"text","text":"x\ny"}]},{"content":"z"}],"x":[-0,0.1E+2,null,false,{}], "choices":[]} )";
 
 /// Bytes that mean something somewhere in a JSON text, or end what does.
-const std::string kTelling = bytes_of({0x00, 0x01, 0x09, 0x0a, 0x1f, 0x20, 0x7f, 0x80, 0xa0, 0xbf, 0xc0, 0xc2, 0xe0,
-                                       0xed, 0xef, 0xf0, 0xf4, 0xff}) +
+const std::string kTelling = bytes_of({0x00, 0x01, 0x09, 0x0a, 0x1f, 0x20, 0x7f, 0x80, 0xa0, 0xbf, 0xc0, 0xc2,
+                                       0xe0, 0xed, 0xef, 0xf0, 0xf4, 0xff}) +
                              "\"\\/+-.019:,[]{}aeEfnrtudx";
+
+constexpr std::array kJson{"[]",
+                           "{}",
+                           "0",
+                           "-0",
+                           "1",
+                           "-1.5",
+                           "\"\"",
+                           "null",
+                           "true",
+                           "false",
+                           " [ ] ",
+                           "\t\r\n{ }\n",
+                           "[1,2]",
+                           R"({"a":1,"a":2})",
+                           R"({"":0})",
+                           "[[],[[]]]",
+                           "[-0e-1]",
+                           "[1E+2]",
+                           "[1e22]",
+                           "[0.0]",
+                           "[123456789012345678901]",
+                           "[1e-999]",
+                           "[\"\x7f\"]",
+                           R"(["\u0000"])",
+                           R"(["\"\\\/\b\f\n\r\t"])",
+                           R"(["\uDBFF\udfff"])",
+                           "[1.7976931348623157e308]",
+                           "[-1.7976931348623157e308]",
+                           "[1.7976931348623158e308]",
+                           "[0.00000000000000000000000000000000000000000000000000001e340]"};
+
+constexpr std::array kNearlyJson{"",
+                                 " ",
+                                 "[",
+                                 "]",
+                                 "{",
+                                 "}",
+                                 "[1,]",
+                                 "[,1]",
+                                 "[,]",
+                                 "[1 2]",
+                                 "[1,,2]",
+                                 "[1}",
+                                 "{1}",
+                                 "{,}",
+                                 R"({"a"})",
+                                 R"({"a":})",
+                                 R"({"a":1,})",
+                                 R"({"a",1})",
+                                 R"({"a":1 "b":2})",
+                                 R"({"a"::1})",
+                                 R"({a:1})",
+                                 R"({'a':1})",
+                                 R"({"a":1]})",
+                                 "[]]",
+                                 "[][]",
+                                 "{}{}",
+                                 "1 2",
+                                 "01",
+                                 "-01",
+                                 "00",
+                                 "-",
+                                 "+1",
+                                 ".5",
+                                 "1.",
+                                 "1.e1",
+                                 "1e",
+                                 "1e+",
+                                 "1e-",
+                                 "0x1",
+                                 "1_000",
+                                 "1.5.5",
+                                 "1ee2",
+                                 "--1",
+                                 "- 1",
+                                 "Infinity",
+                                 "-Infinity",
+                                 "NaN",
+                                 "nan",
+                                 "tru",
+                                 "truee",
+                                 "True",
+                                 "nul",
+                                 "nulll",
+                                 "fals",
+                                 "[true false]",
+                                 "\"",
+                                 "\"a",
+                                 R"("\")",
+                                 R"("\x")",
+                                 R"("\u")",
+                                 R"("\u12")",
+                                 R"("\u123g")",
+                                 R"("\u-123")",
+                                 R"("\u+123")",
+                                 R"("\U0041")",
+                                 R"("\ud800")",
+                                 R"("\udc00")",
+                                 R"("\ud800a")",
+                                 R"("\ud800\n")",
+                                 R"("\ud800\ud800")",
+                                 R"("\ud800\u0041")",
+                                 R"("\udc00\ud800")",
+                                 R"("\ud800\u")",
+                                 "\"\t\"",
+                                 "\"\n\"",
+                                 "'a'",
+                                 "/**/1",
+                                 "1//",
+                                 "[1] x",
+                                 "\x0b[]",
+                                 "\f[]",
+                                 "[1e309]",
+                                 "[-1e309]",
+                                 "[1e999999999999999999999]",
+                                 "[1.7976931348623159e308]",
+                                 "\xef\xbb[]",
+                                 "\xfe\xff[]",
+                                 "\xc2\xa0[]"};
 
 }  // namespace
 
 TEST_CASE("everything in a JSON text is told in its order") {
   Notes notes;
   REQUIRE(scan_json(R"({"a":[1,-2.5e3,"x"],"b":{"c":null,"d":true},"e":false,"f":[],"g":{}})", notes));
-  CHECK(notes.text ==
-        "{ k:a [ n:1 n:-2.5e3 s:x . k:b { k:c null k:d true . k:e false k:f [ . k:g { . . ");
+  CHECK(notes.text == "{ k:a [ n:1 n:-2.5e3 s:x . k:b { k:c null k:d true . k:e false k:f [ . k:g { . . ");
 }
 
 TEST_CASE("texts that are JSON are accepted") {
-  for (const char* text :
-       {"[]", "{}", "0", "-0", "1", "-1.5", "\"\"", "null", "true", "false", " [ ] ", "\t\r\n{ }\n", "[1,2]",
-        R"({"a":1,"a":2})", R"({"":0})", "[[],[[]]]", "[-0e-1]", "[1E+2]", "[1e22]", "[0.0]", "[123456789012345678901]",
-        "[1e-999]", "[\"\x7f\"]", R"(["\u0000"])", R"(["\"\\\/\b\f\n\r\t"])", R"(["\uDBFF\udfff"])",
-        "[1.7976931348623157e308]", "[-1.7976931348623157e308]", "[1.7976931348623158e308]",
-        "[0.00000000000000000000000000000000000000000000000000001e340]"})
-    CHECK(both_accept(text));
+  for (const char* text : kJson) CHECK(both_accept(text));
 }
 
 TEST_CASE("texts that are nearly JSON are refused") {
-  for (const char* text :
-       {"", " ", "[", "]", "{", "}", "[1,]", "[,1]", "[,]", "[1 2]", "[1,,2]", "[1}", "{1}", "{,}", R"({"a"})",
-        R"({"a":})", R"({"a":1,})", R"({"a",1})", R"({"a":1 "b":2})", R"({"a"::1})", R"({a:1})", R"({'a':1})",
-        R"({"a":1]})", "[]]", "[][]", "{}{}", "1 2", "01", "-01", "00", "-", "+1", ".5", "1.", "1.e1", "1e", "1e+",
-        "1e-", "0x1", "1_000", "1.5.5", "1ee2", "--1", "- 1", "Infinity", "-Infinity", "NaN", "nan", "tru", "truee",
-        "True", "nul", "nulll", "fals", "[true false]", "\"", "\"a", R"("\")", R"("\x")", R"("\u")", R"("\u12")",
-        R"("\u123g")", R"("\u-123")", R"("\u+123")", R"("\U0041")", R"("\ud800")", R"("\udc00")", R"("\ud800a")",
-        R"("\ud800\n")", R"("\ud800\ud800")", R"("\ud800\u0041")", R"("\udc00\ud800")", R"("\ud800\u")", "\"\t\"",
-        "\"\n\"", "'a'", "/**/1", "1//", "[1] x", "\x0b[]", "\f[]", "[1e309]", "[-1e309]", "[1e999999999999999999999]",
-        "[1.7976931348623159e308]", "\xef\xbb[]", "\xfe\xff[]", "\xc2\xa0[]"})
-    CHECK_FALSE(both_accept(text));
+  for (const char* text : kNearlyJson) CHECK_FALSE(both_accept(text));
 }
 
 TEST_CASE("a number of any length is refused when no double holds it") {
@@ -120,9 +223,9 @@ TEST_CASE("a number of any length is refused when no double holds it") {
     const std::string nines(digits, '9');
     const std::string zeros(digits, '0');
     for (const std::string& number :
-         {nines, '-' + nines, nines + ".5", "0." + zeros + "1", "0." + nines, '1' + zeros, "1" + zeros + "e-" + "400",
-          "0." + zeros + "1e400", "0." + zeros + "1e5000", nines + "e-5000", nines + "e5000", "0e" + nines,
-          "0.0e" + nines, "1e-" + nines, "1e" + nines, "1e0" + zeros})
+         {nines, '-' + nines, nines + ".5", "0." + zeros + "1", "0." + nines, '1' + zeros,
+          "1" + zeros + "e-" + "400", "0." + zeros + "1e400", "0." + zeros + "1e5000", nines + "e-5000",
+          nines + "e5000", "0e" + nines, "0.0e" + nines, "1e-" + nines, "1e" + nines, "1e0" + zeros})
       both_accept(number);
   }
 }
@@ -136,7 +239,8 @@ TEST_CASE("strings are well-formed UTF-8") {
       if (first < 0xe0) continue;
       for (const unsigned third : {0x00u, 0x22u, 0x7fu, 0x80u, 0xbfu, 0xc0u, 0xffu}) {
         const auto three = bytes_of({first, second, third});
-        for (const std::string& inside : {three, three + '\x7f', three + '\x80', three + '\xbf', three + '\xc0'})
+        for (const std::string& inside :
+             {three, three + '\x7f', three + '\x80', three + '\xbf', three + '\xc0'})
           if (accepts(quoted(inside)) != nlohmann::json::accept(quoted(inside))) both_accept(quoted(inside));
       }
     }
@@ -168,7 +272,8 @@ TEST_CASE("escaped characters are the characters that they mean") {
 TEST_CASE("what interrupts a string is found wherever it stands") {
   for (std::size_t size = 0; size < 70; ++size) {
     for (std::size_t at = 0; at <= size; ++at) {
-      for (const char* special : {"\\n", "\\\"", "\\u00e4", "\\ud83d\\ude00", "ä", "€", "😀", "\x01", "\x80", "\\"}) {
+      for (const char* special :
+           {"\\n", "\\\"", "\\u00e4", "\\ud83d\\ude00", "ä", "€", "😀", "\x01", "\x80", "\\"}) {
         const auto text = '[' + quoted(std::string(at, 'a') + special + std::string(size - at, 'c')) + ']';
         Notes notes;
         const bool accepted = scan_json(text, notes);
@@ -191,7 +296,8 @@ TEST_CASE("objects and arrays may be nested 64 deep") {
     for (int i = 0; i < deep; ++i) text += close;
     return text;
   };
-  for (const auto& [open, close] : {std::pair{"[", "]"}, std::pair{"{\"a\":", "}"}, std::pair{"[{\"a\":", "}]"}}) {
+  for (const auto& [open, close] :
+       {std::pair{"[", "]"}, std::pair{"{\"a\":", "}"}, std::pair{"[{\"a\":", "}]"}}) {
     const int each = std::string(open).size() > 5 ? 2 : 1;
     CHECK(accepts(nested(open, close, kMaxJsonDepth / each)));
     CHECK_FALSE(accepts(nested(open, close, kMaxJsonDepth / each + 1)));
@@ -229,11 +335,43 @@ TEST_CASE("a request is read as another parser reads it, whatever byte of it cha
 }
 
 TEST_CASE("texts of random pieces are read as another parser reads them") {
-  const std::vector<std::string> pieces{
-      "{", "}", "[", "]", ":", ",", " ", "\"model\":", "\"mod\\u0065l\":", "\"user\":", "\"metadata\":{", "\"stream\":",
-      "\"n\":", "\"max_tokens\":", "\"prompt\":", "\"messages\":[{", "\"content\":", "\"text\":", "\"choices\":[", "\"a\":",
-      "\"m\"", "\"\"", "\"ä\\n\"", "\"\\ud83d\\ude00\"", "true", "false", "null", "0", "-1", "18446744073709551615",
-      "18446744073709551616", "1.5", "1e400", "3", std::string(1, '\0'), "\xef\xbb\xbf", "\xff"};
+  const std::vector<std::string> pieces{"{",
+                                        "}",
+                                        "[",
+                                        "]",
+                                        ":",
+                                        ",",
+                                        " ",
+                                        "\"model\":",
+                                        "\"mod\\u0065l\":",
+                                        "\"user\":",
+                                        "\"metadata\":{",
+                                        "\"stream\":",
+                                        "\"n\":",
+                                        "\"max_tokens\":",
+                                        "\"prompt\":",
+                                        "\"messages\":[{",
+                                        "\"content\":",
+                                        "\"text\":",
+                                        "\"choices\":[",
+                                        "\"a\":",
+                                        "\"m\"",
+                                        "\"\"",
+                                        "\"ä\\n\"",
+                                        "\"\\ud83d\\ude00\"",
+                                        "true",
+                                        "false",
+                                        "null",
+                                        "0",
+                                        "-1",
+                                        "18446744073709551615",
+                                        "18446744073709551616",
+                                        "1.5",
+                                        "1e400",
+                                        "3",
+                                        std::string(1, '\0'),
+                                        "\xef\xbb\xbf",
+                                        "\xff"};
   std::mt19937_64 random(7);
   for (int i = 0; i < 50'000; ++i) {
     std::string text = "{";
@@ -251,8 +389,7 @@ TEST_CASE("texts of random pieces are read as another parser reads them") {
 
 TEST_CASE("metadata keeps its limit, and the number of characters does too") {
   std::string many = R"({"model":"m","metadata":{)";
-  for (std::size_t i = 0; i < 2 * kMaxMetadataEntries; ++i)
-    many += "\"k" + std::to_string(i) + "\":\"v\",";
+  for (std::size_t i = 0; i < 2 * kMaxMetadataEntries; ++i) many += "\"k" + std::to_string(i) + "\":\"v\",";
   many += R"("k0":"w"}})";
   REQUIRE(scan_request_body(many));
   CHECK(scan_request_body(many)->metadata.size() == kMaxMetadataEntries);

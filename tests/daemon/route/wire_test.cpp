@@ -47,7 +47,8 @@ TEST_CASE("what a full socket does not take is left, to its byte") {
   std::string whole;
   for (int i = 0; i < 400'000; ++i) whole += std::to_string(i) + ' ';
   const std::string_view text = whole;
-  Pieces pieces{text.substr(0, 10), text.substr(10, 1'000'000), text.substr(1'000'010, 1), text.substr(1'000'011)};
+  Pieces pieces{text.substr(0, 10), text.substr(10, 1'000'000), text.substr(1'000'010, 1),
+                text.substr(1'000'011)};
   std::string read;
   bool was_full = false;
   for (int tries = 0; tries < 100'000 && read.size() < whole.size(); ++tries) {

@@ -61,7 +61,8 @@ TEST_CASE("however often times are changed, a watch fires with the first tick at
     Deadlines::Time at = Deadlines::Time::max();  ///< as a watch that is looked at with each tick has it
   };
   constexpr std::uint64_t kSeed = 11;
-  constexpr std::array<std::int64_t, 6> kReaches{0, 15, 300, 10'300, 60'000, 200'000};  // ms, beyond the wheel too
+  constexpr std::array<std::int64_t, 6> kReaches{0,      15,     300,
+                                                 10'300, 60'000, 200'000};  // ms, beyond the wheel too
   std::mt19937_64 random(kSeed);
   Deadlines deadlines;
   std::vector<std::size_t> fired;
