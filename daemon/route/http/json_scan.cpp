@@ -251,17 +251,30 @@ class Scanner {
       at_ = after_plain(at_, end_);
       if (at_ == end_) return false;
       if (*at_ == '"') break;
-      if (*at_ == '\\') found.escaped = true;
-      const auto size = *at_ == '\\'                              ? escape_bytes(rest())
-                        : static_cast<unsigned char>(*at_) < 0x20 ? 0
-                                                                  : character_bytes(rest());
+      if (static_cast<unsigned char>(*at_) >= 0x80) {
+        if (!characters(within)) return false;
+        continue;
+      }
+      const auto size = *at_ == '\\' ? escape_bytes(rest()) : 0;  // no control characters
       if (size == 0) return false;
+      found.escaped = true;
       within += size - 1;
       at_ += size;
     }
     found.raw = {begin, static_cast<std::size_t>(at_ - begin)};
     found.code_points = found.raw.size() - within;
     ++at_;
+    return true;
+  }
+
+  /// Characters of several bytes, as many as stand here in a row.
+  bool characters(std::size_t& within) {
+    do {
+      const auto size = character_bytes(rest());
+      if (size == 0) return false;
+      within += size - 1;
+      at_ += size;
+    } while (at_ != end_ && static_cast<unsigned char>(*at_) >= 0x80);
     return true;
   }
 
