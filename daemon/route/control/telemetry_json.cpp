@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <charconv>
 #include <cmath>
-#include <iterator>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -35,8 +37,26 @@ unsigned flags_of(const Observation& seen) {
          (seen.retried ? kRetried : 0u) | (seen.withheld ? kWithheld : 0u);
 }
 
-std::string number_or_null(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+constexpr std::size_t kUsualRowBytes = 96;
+
+template <typename Number>
+void append_number(std::string& out, Number number) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (!std::isfinite(number)) {
+      out += "null";
+      return;
+    }
+  }
+  std::array<char, 32> digits{};  // of a double in its shortest form too
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  out.append(digits.data(), end);
+}
+
+template <typename... Number>
+void append_row(std::string& out, Number... numbers) {
+  char before = '[';
+  ((out += std::exchange(before, ','), append_number(out, numbers)), ...);
+  out += ']';
 }
 
 /// Collects distinct strings; the views stay valid as long as the window.
@@ -88,21 +108,22 @@ bool read_observation(const nlohmann::json& row, const std::vector<std::string>&
 
 std::string window_to_text(const Window& window) {
   StringTable strings;
-  fmt::memory_buffer rows;
+  std::string rows;
+  rows.reserve(kUsualRowBytes * window.observations.size());
   for (const auto& seen : window.observations) {
-    if (rows.size() > 0) rows.push_back(',');
-    fmt::format_to(std::back_inserter(rows), "[{},{},{},{},{},{},{},{},{},{},{},{}]", seen.order,
-                   seen.key_hash, flags_of(seen), seen.candidate_bp, strings.index(seen.slice),
-                   static_cast<unsigned>(seen.outcome), strings.index(seen.reason), seen.routed_us,
-                   number_or_null(seen.ttft_ms), number_or_null(seen.inter_token_ms),
-                   number_or_null(seen.total_ms), seen.prompt_chars);
+    if (!rows.empty()) rows += ',';
+    const auto slice = strings.index(seen.slice);
+    const auto reason = strings.index(seen.reason);
+    append_row(rows, seen.order, seen.key_hash, flags_of(seen), seen.candidate_bp, slice,
+               static_cast<unsigned>(seen.outcome), reason, seen.routed_us, seen.ttft_ms, seen.inter_token_ms,
+               seen.total_ms, seen.prompt_chars);
   }
   auto head = json_of(window);
   head["previous"] = window.previous;
   auto text = dumped(head);
   text.pop_back();
   text.append(",\"strings\":").append(strings.text()).append(",\"observations\":[");
-  text.append(rows.data(), rows.size());
+  text.append(rows);
   text.append("]}");
   return text;
 }
