@@ -13,7 +13,6 @@ namespace driftgate::route {
 namespace {
 
 constexpr std::size_t kMaxLengthDigits = 15;  // keeps lengths below 2^53
-
 constexpr std::size_t kUsualFields = 16;
 
 /// What a byte may stand in; bits.

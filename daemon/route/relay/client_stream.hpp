@@ -92,7 +92,7 @@ class ClientStream {
   bool idle_ = false;
   bool writing_ = false;
   std::size_t sent_ahead_ = 0;  ///< requests in a row that were here before they were asked for
-  Deadlines::Time cut_at_;  ///< of a write that has stalled
+  Deadlines::Time cut_at_;      ///< of a write that has stalled
 };
 
 }  // namespace driftgate::route
