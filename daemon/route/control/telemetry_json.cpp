@@ -14,28 +14,7 @@
 
 namespace driftgate::route {
 
-// Without `previous`, which may be absent, and `observations`, which have a form of their own.
-BOOST_DESCRIBE_STRUCT(Window, (),
-                      (number, router_id, model, stage_key, start_us, end_us, dropped, mirrored,
-                       mirror_failed, mirror_skipped))
-using Side = MirroredPair::Side;
-BOOST_DESCRIBE_STRUCT(Side, (), (status, body, reason, ttft_ms, inter_token_ms, total_ms))
-// Without `state`, which is a name.
-BOOST_DESCRIBE_STRUCT(EngineStatus, (),
-                      (url, failures, reason, first_failure_us, open_ms, first_byte_ms, answer_ms))
-BOOST_DESCRIBE_STRUCT(BreakerEvent, (),
-                      (number, url, opened, reason, failures, at_us, first_failure_us, open_ms))
-BOOST_DESCRIBE_STRUCT(MirroredPair, (), (order, key_hash, slice, path, request_body, incumbent, candidate))
-
 namespace {
-
-constexpr std::size_t kObservationFields = 12;
-constexpr unsigned kKeyless = 1, kPinned = 2, kCandidate = 4, kRetried = 8, kWithheld = 16;
-
-unsigned flags_of(const Observation& seen) {
-  return (seen.keyless ? kKeyless : 0u) | (seen.pinned ? kPinned : 0u) | (seen.candidate ? kCandidate : 0u) |
-         (seen.retried ? kRetried : 0u) | (seen.withheld ? kWithheld : 0u);
-}
 
 constexpr std::size_t kUsualRowBytes = 96;
 
@@ -57,6 +36,31 @@ void append_row(std::string& out, Number... numbers) {
   char before = '[';
   ((out += std::exchange(before, ','), append_number(out, numbers)), ...);
   out += ']';
+}
+
+}  // namespace
+
+// Without `previous`, which may be absent, and `observations`, which have a form of their own.
+BOOST_DESCRIBE_STRUCT(Window, (),
+                      (number, router_id, model, stage_key, start_us, end_us, dropped, mirrored,
+                       mirror_failed, mirror_skipped))
+using Side = MirroredPair::Side;
+BOOST_DESCRIBE_STRUCT(Side, (), (status, body, reason, ttft_ms, inter_token_ms, total_ms))
+// Without `state`, which is a name.
+BOOST_DESCRIBE_STRUCT(EngineStatus, (),
+                      (url, failures, reason, first_failure_us, open_ms, first_byte_ms, answer_ms))
+BOOST_DESCRIBE_STRUCT(BreakerEvent, (),
+                      (number, url, opened, reason, failures, at_us, first_failure_us, open_ms))
+BOOST_DESCRIBE_STRUCT(MirroredPair, (), (order, key_hash, slice, path, request_body, incumbent, candidate))
+
+namespace {
+
+constexpr std::size_t kObservationFields = 12;
+constexpr unsigned kKeyless = 1, kPinned = 2, kCandidate = 4, kRetried = 8, kWithheld = 16;
+
+unsigned flags_of(const Observation& seen) {
+  return (seen.keyless ? kKeyless : 0u) | (seen.pinned ? kPinned : 0u) | (seen.candidate ? kCandidate : 0u) |
+         (seen.retried ? kRetried : 0u) | (seen.withheld ? kWithheld : 0u);
 }
 
 /// Collects distinct strings; the views stay valid as long as the window.
