@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kUsualRowBytes = 96;
 
 template <typename Number>
-void append_number(std::string& out, Number number) {
+void append_cell(std::string& out, Number number) {
   if constexpr (std::is_floating_point_v<Number>) {
     if (!std::isfinite(number)) {
       out += "null";
@@ -34,7 +34,7 @@ void append_number(std::string& out, Number number) {
 template <typename... Number>
 void append_row(std::string& out, Number... numbers) {
   char before = '[';
-  ((out += std::exchange(before, ','), append_number(out, numbers)), ...);
+  ((out += std::exchange(before, ','), append_cell(out, numbers)), ...);
   out += ']';
 }
 

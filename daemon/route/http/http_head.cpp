@@ -16,18 +16,18 @@ constexpr std::size_t kMaxLengthDigits = 15;  // keeps lengths below 2^53
 constexpr std::size_t kUsualFields = 16;
 
 /// What a byte may stand in; bits.
-constexpr std::uint8_t kValue = 1;
-constexpr std::uint8_t kToken = 2;
-constexpr std::uint8_t kPlainName = 4;  ///< limits::is_plain_header_name
+constexpr std::uint8_t kValueByte = 1;
+constexpr std::uint8_t kTokenByte = 2;
+constexpr std::uint8_t kPlainNameByte = 4;  ///< limits::is_plain_header_name
 
 constexpr std::array<std::uint8_t, 256> kPlaces = [] {
   std::array<std::uint8_t, 256> places{};
   for (std::size_t code = 0; code < places.size(); ++code) {
     const char byte = static_cast<char>(static_cast<unsigned char>(code));
     unsigned bits = 0;
-    if (code == '\t' || (code >= 0x20 && code != 0x7f)) bits |= kValue;
-    if (base::is_alphanumeric(byte, "!#$%&'*+-.^_`|~")) bits |= kToken;
-    if (base::is_alphanumeric(byte, "-")) bits |= kPlainName;
+    if (code == '\t' || (code >= 0x20 && code != 0x7f)) bits |= kValueByte;
+    if (base::is_alphanumeric(byte, "!#$%&'*+-.^_`|~")) bits |= kTokenByte;
+    if (base::is_alphanumeric(byte, "-")) bits |= kPlainNameByte;
     places[code] = static_cast<std::uint8_t>(bits);
   }
   return places;
@@ -51,7 +51,7 @@ std::unexpected<schema::Error> bad(const char* why) {
 /// The next line without its CRLF; nothing when a byte in it is not allowed in any head.
 std::optional<std::string_view> take_line(std::string_view& rest) {
   std::size_t size = 0;
-  while (size < rest.size() && (places_of(rest[size]) & kValue) != 0) ++size;
+  while (size < rest.size() && (places_of(rest[size]) & kValueByte) != 0) ++size;
   if (!rest.substr(size).starts_with("\r\n")) return std::nullopt;
   const auto line = rest.substr(0, size);
   rest.remove_prefix(size + 2);
@@ -101,10 +101,10 @@ schema::Result<void> parse_fields(HeadFields& head, std::string_view rest) {
     const auto colon = line->find(':');
     const auto name = line->substr(0, colon);
     const unsigned places = common_places(name);
-    if (colon == std::string_view::npos || (places & kToken) == 0) {
+    if (colon == std::string_view::npos || (places & kTokenByte) == 0) {
       return bad("a header line is folded, or has no name or a space before its colon");
     }
-    head.fields.push_back({name, base::trimmed(line->substr(colon + 1)), (places & kPlainName) != 0});
+    head.fields.push_back({name, base::trimmed(line->substr(colon + 1)), (places & kPlainNameByte) != 0});
     TRY(note_field(head, head.fields.back()));
   }
   if (!rest.empty()) return bad("unexpected bytes after the head");

@@ -129,14 +129,14 @@ char plain_escape(char letter) {
 }
 
 /// A number of the form that JSON allows, split where its size can be seen.
-struct Number {
+struct ReadNumber {
   std::string_view whole;     ///< digits before the point
   std::string_view fraction;  ///< digits behind it
   std::int64_t exponent = 0;  ///< far too large ones are cut
 };
 
 /// The power of ten of the first digit that is not 0, plus one; the number is below ten to that power.
-std::int64_t magnitude(const Number& number) {
+std::int64_t magnitude(const ReadNumber& number) {
   const auto first = number.whole.find_first_not_of('0');
   if (first != std::string_view::npos)
     return static_cast<std::int64_t>(number.whole.size() - first) + number.exponent;
@@ -146,7 +146,7 @@ std::int64_t magnitude(const Number& number) {
 }
 
 /// False for a number that overflows a double. `text` is what `number` was read from.
-bool is_finite(std::string_view text, const Number& number) {
+bool is_finite(std::string_view text, const ReadNumber& number) {
   // The common case without a look at the digits.
   if (static_cast<std::int64_t>(number.whole.size()) + number.exponent <= kSafeExponent) return true;
   const auto power = magnitude(number);
@@ -287,7 +287,7 @@ class Scanner {
   bool number() {
     const char* const begin = at_;
     if (*at_ == '-') ++at_;
-    Number read;
+    ReadNumber read;
     read.whole = digits();
     if (read.whole.empty() || (read.whole.size() > 1 && read.whole.front() == '0')) return false;
     if (at_ != end_ && *at_ == '.') {
@@ -303,7 +303,7 @@ class Scanner {
     return is_finite(found, read) && events_.number(found);
   }
 
-  bool exponent(Number& read) {
+  bool exponent(ReadNumber& read) {
     constexpr std::int64_t kFar = std::int64_t{1} << 40;  // more digits than a text has
     const bool negative = at_ != end_ && *at_ == '-';
     if (at_ != end_ && (*at_ == '-' || *at_ == '+')) ++at_;
