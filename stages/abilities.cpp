@@ -106,7 +106,8 @@ std::vector<AbilityGap> ability_gaps(const schema::Contract& contract, const Eng
 std::optional<std::string> rescoring_gap(const schema::Contract& contract, const EngineCan& candidate) {
   if (!contract.guard || !contract.guard->rescoring || candidate.scores_given) return std::nullopt;
   return fmt::format(
-      "The guard will score no answer again: it needs both engines to score tokens that they are given (echo, "
+      "The guard will score no answer again: it needs both engines to score tokens that they are given "
+      "(echo, "
       "prompt_logprobs or /generate), and the engine {} does not.",
       candidate.engine);
 }

@@ -43,8 +43,8 @@ struct AbilityGap {
 [[nodiscard]] std::vector<AbilityGap> ability_gaps(const schema::Contract& contract,
                                                    const EngineCan& incumbent, const EngineCan& candidate);
 
-/// Why a guard with `rescoring` could score no answer of this engine again, in one sentence; std::nullopt where
-/// it can, or the contract asks for none.
+/// Why a guard with `rescoring` could score no answer of this engine again, in one sentence; std::nullopt
+/// where it can, or the contract asks for none.
 [[nodiscard]] std::optional<std::string> rescoring_gap(const schema::Contract& contract,
                                                        const EngineCan& candidate);
 

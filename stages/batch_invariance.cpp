@@ -68,9 +68,8 @@ ClauseVerdict decide_batch_variance(const ClauseData& data, const schema::Clause
     return ClusterSum{1, varies ? 1.0 : 0.0};
   });
   if (clusters.empty()) {
-    return error_verdict(
-        verdict,
-        fmt::format("The inf floor holds no sequence{} with finite logits.", on_slice(verdict.where)));
+    return error_verdict(verdict, fmt::format("The inf floor holds no sequence{} with finite logits.",
+                                              on_slice(verdict.where)));
   }
   if (!floor.digest.empty()) verdict.tables["floor_inf"] = floor.digest;
   const MeanTest test = exceedance(clusters, *clause.limits.max, data.alpha, data.seed);

@@ -281,11 +281,10 @@ ClauseVerdict Decider::batch_variance(const schema::Clause& clause, const Pairs&
   }
   if (prompts.empty()) {
     return error_verdict(
-        verdict,
-        fmt::format("No mirrored prompt{} was answered by the candidate both alone and in a batch: "
-                    "the mirrored requests must be completions with one text as their prompt, and "
-                    "the engine must answer them at temperature 0.",
-                    on_slice(verdict.where)));
+        verdict, fmt::format("No mirrored prompt{} was answered by the candidate both alone and in a batch: "
+                             "the mirrored requests must be completions with one text as their prompt, and "
+                             "the engine must answer them at temperature 0.",
+                             on_slice(verdict.where)));
   }
   const MeanTest test = exceedance(prompts, *clause.limits.max, alpha, inputs.stage.seed);
   apply_batch_variance(test, variant, "generated alone and in a batch", clause, verdict);

@@ -58,9 +58,8 @@ struct World {
   std::function<schema::Result<stages::Identity>(const std::string& base_url, const std::string& model)>
       identify;
   /// The next kept answer, scored by both engines; blocks for two times kEngineTimeout at most.
-  std::function<schema::Result<jobs::NextAnswer>(const jobs::KeptAnswers& kept,
-                                                 const jobs::RescoreEngine& reference,
-                                                 const jobs::RescoreEngine& served)>
+  std::function<schema::Result<jobs::NextAnswer>(
+      const jobs::KeptAnswers& kept, const jobs::RescoreEngine& reference, const jobs::RescoreEngine& served)>
       rescore;
   notify::Outbox outbox;  ///< webhooks that are notified of committed entries
 };

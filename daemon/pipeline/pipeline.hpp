@@ -42,9 +42,8 @@ struct Parts {
   std::function<schema::Result<stages::Identity>(const std::string& base_url, const std::string& model)>
       identify{};
   /// The next of the answers that the data plane keeps, scored by both engines.
-  std::function<schema::Result<jobs::NextAnswer>(const jobs::KeptAnswers& kept,
-                                                 const jobs::RescoreEngine& reference,
-                                                 const jobs::RescoreEngine& served)>
+  std::function<schema::Result<jobs::NextAnswer>(
+      const jobs::KeptAnswers& kept, const jobs::RescoreEngine& reference, const jobs::RescoreEngine& served)>
       rescore{};
   notify::Outbox outbox{};                                                    ///< empty: nobody is notified
   /// How the data plane names itself in Via now, so that no engine is registered that leads back to it.

@@ -102,7 +102,7 @@ class Store::Impl {
   ReaderPool readers_;
 };
 
-Result<std::unique_ptr<Store>> Store::open(StoreOptions options) {
+Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
   if (options.queue_limit == 0 || options.readers == 0) {
     return schema::fail(ErrorCode::invalid_argument, "the store needs a queue and at least one reader");
   }

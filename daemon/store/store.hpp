@@ -56,7 +56,7 @@ class Store {
   /// Locks the folder, opens or creates the database and migrates it. `conflict` when another process holds
   /// the folder, `unsupported` when the database is newer than this program, `corrupt` for a changed
   /// migration. Read-only, `not_found` without a database, and `unsupported` for one that is older.
-  [[nodiscard]] static Result<std::unique_ptr<Store>> open(StoreOptions options);
+  [[nodiscard]] static Result<std::unique_ptr<Store>> open(const StoreOptions& options);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;

@@ -53,7 +53,8 @@ DRIFTGATE_HD Digits digits_of(double x, double inverse_unit) {
   int q = static_cast<int>(std::rint(x * inverse_unit));
   Digits out;
   for (unsigned i = kDigitCount; i-- > 1;) {
-    const int low = static_cast<signed char>(q & 255);  // NOLINT(bugprone-signed-char-misuse): the sign is meant
+    const int low =
+        static_cast<signed char>(q & 255);  // NOLINT(bugprone-signed-char-misuse): the sign is meant
     out.value[i] = static_cast<signed char>(low);
     q = (q - low) / 256;
   }

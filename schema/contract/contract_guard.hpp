@@ -11,10 +11,10 @@ namespace driftgate::schema {
 /// quantile of a latency, that the canary decides. Means of latencies have no detector.
 [[nodiscard]] bool is_watched(const Clause& clause);
 
-/// Whether a guard with `rescoring` tests the clause on live answers that the engines of both kernels score: a
-/// clause of the families numerical and statistical that limits what the log-probabilities of an answer's own
-/// tokens show. These are the metrics of target tokens, and tv and kl_inf_train, of which they are unbiased
-/// estimates.
+/// Whether a guard with `rescoring` tests the clause on live answers that the engines of both kernels score:
+/// a clause of the families numerical and statistical that limits what the log-probabilities of an answer's
+/// own tokens show. These are the metrics of target tokens, and tv and kl_inf_train, of which they are
+/// unbiased estimates.
 /// - A mean over sequences of a bounded metric, or with a clip; a mean over tokens of a bounded metric where
 ///   the contract states assumptions.max_tokens.
 /// - A quantile over sequences of a metric of target tokens.

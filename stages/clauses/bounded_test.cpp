@@ -167,9 +167,8 @@ ClauseVerdict apply_tests(const ClauseData& data, const MetricQuestion& question
   verdict.approximate = harm.approximate || proof.approximate;
   if (harm.n == 0) {
     return error_verdict(
-        verdict,
-        fmt::format("{}{} cannot be decided: the captures hold no values of it for these sequences.",
-                    subject_text(clause), on_slice(verdict.where)));
+        verdict, fmt::format("{}{} cannot be decided: the captures hold no values of it for these sequences.",
+                             subject_text(clause), on_slice(verdict.where)));
   }
   verdict.estimate = std::isfinite(harm.estimate) ? std::optional(harm.estimate) : std::nullopt;
   const double low = at_most ? harm.estimate : proof.estimate;

@@ -121,9 +121,8 @@ void apply_mean_test(const MeanTest& test, const schema::Clause& clause, const s
   const char* unit = rows ? "rows" : "sequences";
   if (test.n == 0) {
     verdict = error_verdict(
-        verdict,
-        fmt::format("{}{} cannot be decided: the captures hold no values of it for these sequences.",
-                    subject_text(clause), on_slice(verdict.where)));
+        verdict, fmt::format("{}{} cannot be decided: the captures hold no values of it for these sequences.",
+                             subject_text(clause), on_slice(verdict.where)));
     return;
   }
   if (!test.undecidable.empty()) {

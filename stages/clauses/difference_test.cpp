@@ -190,10 +190,9 @@ ClauseVerdict decide_means(const ClauseData& data, const schema::Clause& clause,
   const std::vector<ClusterSum> clusters =
       paired_differences(data, selection, subject.metric, train, once);
   if (clusters.empty()) {
-    return error_verdict(
-        verdict,
-        fmt::format("{}{} cannot be decided: the captures hold no values of it{}.", subject_text(clause),
-                    on_slice(verdict.where), entropy ? "" : " without target tokens (tensor token_ids)"));
+    return error_verdict(verdict, fmt::format("{}{} cannot be decided: the captures hold no values of it{}.",
+                                              subject_text(clause), on_slice(verdict.where),
+                                              entropy ? "" : " without target tokens (tensor token_ids)"));
   }
   const double range = std::log(std::max(2.0, static_cast<double>(data.table->vocabulary)));
   const auto ends = entropy ? std::optional(std::pair(-range, range)) : std::nullopt;

@@ -13,7 +13,8 @@ namespace {
 using schema::Metric;
 using schema::MetricSubject;
 
-/// A figure of whole distributions, of which the log-probabilities of sampled tokens are an unbiased estimate.
+/// A figure of whole distributions, of which the log-probabilities of sampled tokens are an unbiased
+/// estimate.
 bool is_estimated(Metric metric) {
   return metric == Metric::tv || metric == Metric::kl_inf_train;
 }

@@ -32,9 +32,10 @@ struct AnswerFigure {
   double figure = 0;  ///< of the metric; for a quantile 1 if it is beyond the limit, else 0
   double units = 1;   ///< what the figure weighs in the mean
 };
-/// std::nullopt where the answer has no such figure. `limit` is that of answer_limit; `max_tokens` that of the
-/// contract's assumptions, which an answer with more tokens counts as having.
-[[nodiscard]] std::optional<AnswerFigure> answer_figure(const schema::Clause& clause, const AnswerLimit& limit,
-                                                        std::uint32_t max_tokens, const gpu::SequenceRow& row);
+/// std::nullopt where the answer has no such figure. `limit` is that of answer_limit; `max_tokens` that of
+/// the contract's assumptions, which an answer with more tokens counts as having.
+[[nodiscard]] std::optional<AnswerFigure> answer_figure(const schema::Clause& clause,
+                                                        const AnswerLimit& limit, std::uint32_t max_tokens,
+                                                        const gpu::SequenceRow& row);
 
 }  // namespace driftgate::stages

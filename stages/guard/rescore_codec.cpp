@@ -51,9 +51,10 @@ schema::Result<RescoreWatch> RescoreWatch::from_json(const schema::Contract& con
     }
     const auto digest = value.at("contract").get<std::string>();
     if (digest != contract.digest) {
-      return schema::fail(schema::ErrorCode::conflict,
-                          fmt::format("the stored state of rescored answers belongs to contract {}, not to {}",
-                                      digest, contract.digest));
+      return schema::fail(
+          schema::ErrorCode::conflict,
+          fmt::format("the stored state of rescored answers belongs to contract {}, not to {}", digest,
+                      contract.digest));
     }
     const double share = value.at("share").get<double>();
     if (!contract.guard || !(share > 0)) return damaged("it has no share of the false alarms");
@@ -84,7 +85,8 @@ schema::Result<void> RescoreWatch::restore(const schema::Contract& contract, con
     const auto limit = clause == contract.clauses.end() ? std::nullopt : answer_limit(*clause, contract);
     const auto role = schema::slice_role_from_name(one.at("role").get<std::string>());
     const double part = one.at("part").get<double>();
-    if (!limit || !role || !(part > 0 && part <= 1)) return damaged("its clauses are not those of the contract");
+    if (!limit || !role || !(part > 0 && part <= 1))
+      return damaged("its clauses are not those of the contract");
     add_watch({*clause, *limit}, one.at("where").get<schema::SliceWhere>(), *role, part,
               one.at("newest_us").get<std::int64_t>());
     Watch& watch = watches_.back();

@@ -71,8 +71,8 @@ RescoreWatch::RescoreWatch(const schema::Contract& contract, double share, std::
   plan(contract, armed_us);
 }
 
-/// The tests on all answers have half of the false alarms, those on slices the other half in equal parts; what
-/// has no tests leaves its part to the other.
+/// The tests on all answers have half of the false alarms, those on slices the other half in equal parts;
+/// what has no tests leaves its part to the other.
 void RescoreWatch::plan(const schema::Contract& contract, std::int64_t armed_us) {
   std::vector<Tested> whole, critical;
   monitored_.clear();
@@ -87,7 +87,8 @@ void RescoreWatch::plan(const schema::Contract& contract, std::int64_t armed_us)
   const double of_slices = slices == 0 ? 0 : whole.empty() ? share_ : share_ / 2;
   const double each = slices == 0 ? 0 : of_slices / static_cast<double>(slices);
   for (const Tested& tested : whole)
-    add_watch(tested, {}, SliceRole::corpus, (share_ - of_slices) / static_cast<double>(whole.size()), armed_us);
+    add_watch(tested, {}, SliceRole::corpus, (share_ - of_slices) / static_cast<double>(whole.size()),
+              armed_us);
   for (const Tested& tested : critical) {
     for (const auto& where : critical_) add_watch(tested, where, SliceRole::critical, each, armed_us);
   }

@@ -26,19 +26,19 @@ struct RescoredAnswer {
 };
 
 /// Tests the contract's limits of drift on live answers after a promotion (docs/guard.md;
-/// docs/design/statistics.md, "Rescored answers"): for each clause of which schema::is_rescored holds, and each
-/// slice that it names, a change detector. Each sticky key has one answer a day. Slices of a single value that a clause
-/// monitors are watched from their first answer on, kMostMonitored of them at most; their parts of the false
-/// alarms are set aside beforehand, so that it does not matter which come. Serialised state makes the same
-/// decisions as the original. Not thread-safe.
+/// docs/design/statistics.md, "Rescored answers"): for each clause of which schema::is_rescored holds, and
+/// each slice that it names, a change detector. Each sticky key has one answer a day. Slices of a single
+/// value that a clause monitors are watched from their first answer on, kMostMonitored of them at most; their
+/// parts of the false alarms are set aside beforehand, so that it does not matter which come. Serialised
+/// state makes the same decisions as the original. Not thread-safe.
 class RescoreWatch {
  public:
   static constexpr std::size_t kMostMonitored = 16;
   /// Answers of one day (UTC); more are not taken.
   static constexpr std::size_t kMostOfDay = 8'192;
 
-  /// `share` of the guard's false alarms, more than 0. Without clauses to test it has no watches. Precondition:
-  /// the contract has a guard.
+  /// `share` of the guard's false alarms, more than 0. Without clauses to test it has no watches.
+  /// Precondition: the contract has a guard.
   RescoreWatch(const schema::Contract& contract, double share, std::int64_t armed_us);
 
   /// Whether an answer of this key would be taken: none was on that day, and the day has room.
@@ -70,7 +70,7 @@ class RescoreWatch {
     schema::SliceRole role = schema::SliceRole::corpus;
     double part = 0;  ///< of the guard's false alarms
     EDetector detector;
-    double units = 0, sum = 0;    ///< of the clause's figure over the answers that counted
+    double units = 0, sum = 0;  ///< of the clause's figure over the answers that counted
     std::int64_t newest_us = 0;
     bool alarming = false;
   };
@@ -96,11 +96,11 @@ class RescoreWatch {
   std::int64_t mean_time_us_ = 0;
   double share_ = 0;
 
-  std::vector<Tested> monitored_;          ///< clauses on monitored slices
-  double monitored_part_ = 0;              ///< of each of their watches
+  std::vector<Tested> monitored_;           ///< clauses on monitored slices
+  double monitored_part_ = 0;               ///< of each of their watches
   std::vector<schema::SliceWhere> values_;  ///< monitored slices that are watched
   std::vector<Watch> watches_;
-  std::int64_t day_ = 0;  ///< since the epoch
+  std::int64_t day_ = 0;             ///< since the epoch
   std::vector<std::uint32_t> keys_;  ///< of that day, folded
   std::uint64_t answers_ = 0, filtered_ = 0;
 };

@@ -107,7 +107,8 @@ TEST_CASE("rescoring is asked for by its name, with a share and a day's budget")
   const Contract bare = parse(with_guard("rescoring: {}"));
   CHECK(bare.guard->rescoring->share_bp == 10);
   CHECK(bare.guard->rescoring->budget_tokens == 1'000'000);
-  for (const char* wrong : {"share: 0", "share: 1.5", "share: 0.00001", "budget_tokens: 0", "action: notify"}) {
+  for (const char* wrong :
+       {"share: 0", "share: 1.5", "share: 0.00001", "budget_tokens: 0", "action: notify"}) {
     CAPTURE(wrong);
     CHECK_FALSE(faults(with_guard(std::string("rescoring: {") + wrong + "}")).empty());
   }
@@ -123,7 +124,8 @@ TEST_CASE("rescored answers test what their own tokens show, and explain says wh
   CHECK(tested("{id: added, metric: abs_log_ratio, aggregate: p97, over: sequences, max: 0.5}"));
   CHECK_FALSE(tested("{id: added, metric: top1_flip, aggregate: sequence_mean, max: 0.1}"));
   CHECK_FALSE(tested("{id: added, metric: tv, aggregate: p97, over: sequences, max: 0.1}"));
-  const auto plan = guard_plan(parse(with_rescoring("{id: added, metric: tv, aggregate: sequence_mean, max: 0.1}")));
+  const auto plan =
+      guard_plan(parse(with_rescoring("{id: added, metric: tv, aggregate: sequence_mean, max: 0.1}")));
   REQUIRE_FALSE(plan.empty());
   CHECK(plan.back().find("0.1% of sticky keys") != std::string::npos);
   CHECK(plan.back().find("statistical.added") != std::string::npos);

@@ -46,7 +46,8 @@ schema::Contract contract_of(double limit, std::int64_t mean_time_us) {
   return contract;
 }
 
-/// Kernels whose total variation differs from answer to answer, by a log-normal factor, and from hour to hour.
+/// Kernels whose total variation differs from answer to answer, by a log-normal factor, and from hour to
+/// hour.
 struct Drift {
   double mean = 0;   ///< of the total variation
   double cv = 0.5;   ///< coefficient of variation between answers
@@ -78,7 +79,8 @@ class Answers {
   double variation() {
     const double sigma = std::sqrt(std::log1p(drift_.cv * drift_.cv));
     const double z = stages::normal_quantile(std::clamp(random_.uniform(), 1e-12, 1 - 1e-12));
-    const double day = 6.283185307179586 * static_cast<double>(now_us_ % kDayUs) / static_cast<double>(kDayUs);
+    const double day =
+        6.283185307179586 * static_cast<double>(now_us_ % kDayUs) / static_cast<double>(kDayUs);
     const double mean = drift_.mean * (1 + drift_.swing * std::sin(day));
     return std::min(0.49, mean * std::exp(sigma * z - sigma * sigma / 2));
   }
@@ -105,11 +107,16 @@ struct Quiet {
 void false_alarms(const Effort& effort, Figures& out) {
   constexpr int kInMean = 500;
   const std::uint64_t runs = effort.runs(2'000);
-  const Quiet worlds[] = {
-      {"drift at the limit of 0.02, answers that differ by 50%", {.mean = 0.02, .cv = 0.5}, 0.02, Claim::exact},
-      {"drift at the limit of 0.02, answers that differ by 150%", {.mean = 0.02, .cv = 1.5}, 0.02, Claim::exact},
-      {"drift at the limit of 0.0002", {.mean = 0.0002, .cv = 0.5}, 0.0002, Claim::exact},
-      {"drift at half of the limit", {.mean = 0.01, .cv = 1}, 0.02, Claim::exact}};
+  const Quiet worlds[] = {{"drift at the limit of 0.02, answers that differ by 50%",
+                           {.mean = 0.02, .cv = 0.5},
+                           0.02,
+                           Claim::exact},
+                          {"drift at the limit of 0.02, answers that differ by 150%",
+                           {.mean = 0.02, .cv = 1.5},
+                           0.02,
+                           Claim::exact},
+                          {"drift at the limit of 0.0002", {.mean = 0.0002, .cv = 0.5}, 0.0002, Claim::exact},
+                          {"drift at half of the limit", {.mean = 0.01, .cv = 1}, 0.02, Claim::exact}};
   for (const Quiet& world : worlds) {
     const auto contract = contract_of(world.limit, kInMean * kEveryUs);
     std::uint64_t alarms = 0;
@@ -168,7 +175,8 @@ void found_changes(const Effort& effort, Figures& out) {
     const bool claimed = change.most_answers > 0;
     out.push_back({kRescored, kMethod, change.name, "found within 2,000 answers",
                    static_cast<double>(found) / static_cast<double>(runs), runs,
-                   claimed ? std::optional(0.95) : std::nullopt, claimed ? Claim::at_least : Claim::figure, ""});
+                   claimed ? std::optional(0.95) : std::nullopt, claimed ? Claim::at_least : Claim::figure,
+                   ""});
     out.push_back({kRescored, kMethod, change.name, "answers until the alarm (median)", median(needed), runs,
                    claimed ? std::optional(change.most_answers) : std::nullopt,
                    claimed ? Claim::exact : Claim::figure, ""});

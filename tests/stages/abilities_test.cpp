@@ -114,7 +114,9 @@ TEST_CASE("clauses on greedy answers need log-probabilities of what both engines
         "both engines, and the engine new does not.");
 }
 
-TEST_CASE("an engine that cannot score given tokens leaves the guard without rescoring, and only where it is asked for") {
+TEST_CASE(
+    "an engine that cannot score given tokens leaves the guard without rescoring, and only where it is asked "
+    "for") {
   auto guarded = contract();
   auto engine = named("new");
   engine.scores_given = false;

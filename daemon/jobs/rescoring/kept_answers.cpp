@@ -17,20 +17,16 @@ constexpr std::uint64_t kMostRead = std::uint64_t{4} << 20;  ///< bytes of one l
 
 /// A kept answer that two engines may score.
 struct Answer {
-  NextAnswer::Scored facts;
+  route::MirroredPair kept;
   std::string prompt;
   Generated generated;
 };
 
 std::optional<Answer> answer_of(const std::string& line, bool by_ids) {
-  const auto kept = route::pair_from_line(line);
+  auto kept = route::pair_from_line(line);
   if (!kept || pair_of(*kept).incumbent != stages::RequestOutcome::ok) return std::nullopt;
-  Answer answer{.facts = {.key_hash = kept->key_hash,
-                          .slice = kept->slice,
-                          .unfiltered = sampled_unfiltered(*kept),
-                          .scores = {}},
-                .prompt = prompt_of(*kept),
-                .generated = generated_of(kept->incumbent)};
+  Answer answer{.kept = {}, .prompt = prompt_of(*kept), .generated = generated_of(kept->incumbent)};
+  answer.kept = std::move(*kept);
   const bool ids = by_ids && !answer.generated.prompt_ids.empty() && !answer.generated.ids.empty();
   const bool text = !answer.prompt.empty() && !answer.generated.text.empty();
   return ids || text ? std::optional(std::move(answer)) : std::nullopt;
@@ -67,7 +63,7 @@ schema::Result<NextAnswer> rescore_next(const KeptAnswers& kept, const RescoreEn
   for (std::string line; next.offset - begin < kMostRead && std::getline(file, line) && !file.eof();) {
     const std::uint64_t after = next.offset + line.size() + 1;
     auto answer = answer_of(line, by_ids);
-    const bool wanted = answer && kept.takes(answer->facts.key_hash);
+    const bool wanted = answer && kept.wants(answer->kept.key_hash);
     if (!wanted) {
       next.offset = after;
       ++next.passed_over;
@@ -84,8 +80,11 @@ schema::Result<NextAnswer> rescore_next(const KeptAnswers& kept, const RescoreEn
       ++next.passed_over;
       continue;
     }
-    next.scored = std::move(answer->facts);
-    next.scored->scores = std::move(*scores);
+    const auto defaults = TRY(ask_sampling_defaults(served.base_url, policy));
+    next.scored = {.key_hash = answer->kept.key_hash,
+                   .slice = answer->kept.slice,
+                   .unfiltered = sampling_of(answer->kept, defaults) == Sampling::unfiltered,
+                   .scores = std::move(*scores)};
     return next;
   }
   return next;

@@ -26,7 +26,7 @@ struct KeptAnswers {
   std::string path;          ///< of the spool file
   std::uint64_t offset = 0;  ///< in bytes
   /// Whether an answer of the sticky key with this hash is wanted.
-  std::function<bool(std::uint64_t key_hash)> takes;
+  std::function<bool(std::uint64_t key_hash)> wants;
 };
 
 /// What a look at the kept answers has found.
@@ -38,10 +38,10 @@ struct NextAnswer {
     bool unfiltered = false;  ///< the request asked for samples without filters
     AnswerScores scores;
   };
-  std::uint64_t offset = 0;      ///< read so far; before the answer where an engine failed
-  std::uint64_t file_bytes = 0;  ///< of the spool file
-  std::uint64_t passed_over = 0;  ///< answers that cannot be scored, or are not wanted
-  std::optional<Scored> scored;   ///< the next answer that could be
+  std::uint64_t offset = 0;             ///< read so far; before the answer where an engine failed
+  std::uint64_t file_bytes = 0;         ///< of the spool file
+  std::uint64_t passed_over = 0;        ///< answers that cannot be scored, or are not wanted
+  std::optional<Scored> scored;         ///< the next answer that could be
   std::optional<schema::Error> failed;  ///< why an engine did not score it
   std::uint64_t after_failed = 0;       ///< the end of that answer
 };

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <set>
 
-#include "daemon/jobs/engines/batch_probe.hpp"
 #include "daemon/jobs/drift_inputs.hpp"
+#include "daemon/jobs/engines/batch_probe.hpp"
 #include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/jobs/engines/greedy.hpp"
 #include "daemon/jobs/rescoring/score_answer.hpp"
@@ -169,10 +169,7 @@ class Rescore {
   /// How the tokens that were scored had been sampled: as the requests ask, and where they say nothing, as
   /// the engine tells. Unknown is not unfiltered.
   schema::Result<void> tell_sampling() {
-    auto client = TRY(engine_http(payload_.candidate.url, payload_.outgoing, false));
-    const auto answer = client.send(engine_get(client, "/props"));
-    const bool told = answer && answer->status == 200;
-    const auto defaults = told ? sampling_defaults(answer->body) : SamplingDefaults{};
+    const auto defaults = TRY(ask_sampling_defaults(payload_.candidate.url, payload_.outgoing));
     for (const std::size_t i : chosen_) {
       if (!pairs_[i].has_logprobs) continue;
       const auto one = sampling_of(mirrored_[i], defaults);

@@ -44,12 +44,21 @@ schema::Result<AnswerScores> score_answer(const std::string& prompt, const Gener
   const auto q = TRY(ids_known ? q_engine.score(ids) : q_engine.score(prompt + answer.text));
   if (p.tokens != q.tokens)
     return schema::fail(ErrorCode::not_comparable, "the engines split a text into different tokens");
-  const auto start = static_cast<std::ptrdiff_t>(ids_known ? answer.prompt_ids.size() : prompt_tokens(q, prompt));
+  const auto start =
+      static_cast<std::ptrdiff_t>(ids_known ? answer.prompt_ids.size() : prompt_tokens(q, prompt));
   AnswerScores scores;
   scores.tokens = q.tokens.size();
   scores.log_p.assign(p.logprobs.begin() + start, p.logprobs.end());
   scores.log_q.assign(q.logprobs.begin() + start, q.logprobs.end());
   return scores;
+}
+
+schema::Result<SamplingDefaults> ask_sampling_defaults(const std::string& base_url,
+                                                       const net::OutgoingPolicy& policy) {
+  auto client = TRY(engine_http(base_url, policy, false));
+  const auto answer = client.send(engine_get(client, "/props"));
+  const bool told = answer && answer->status == 200;
+  return told ? sampling_defaults(answer->body) : SamplingDefaults{};
 }
 
 }  // namespace driftgate::jobs

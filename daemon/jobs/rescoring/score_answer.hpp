@@ -24,4 +24,9 @@ struct AnswerScores {
                                                         bool by_ids, EngineClient& p_engine,
                                                         EngineClient& q_engine);
 
+/// What the engine says it takes for sampling parameters that requests leave out (GET /props); nothing where
+/// it does not say. Errors: those of engine_http.
+[[nodiscard]] schema::Result<SamplingDefaults> ask_sampling_defaults(const std::string& base_url,
+                                                                     const net::OutgoingPolicy& policy);
+
 }  // namespace driftgate::jobs

@@ -8,8 +8,8 @@
 #include "daemon/pipeline/people/people.hpp"
 #include "schema/utf8.hpp"
 
-// What a guard makes of live answers: the data plane keeps those of a share of sticky keys, and the engines of
-// both kernels score them, one after the other.
+// What a guard makes of live answers: the data plane keeps those of a share of sticky keys, and the engines
+// of both kernels score them, one after the other.
 namespace driftgate::pipeline {
 namespace {
 
@@ -23,9 +23,10 @@ constexpr std::int64_t kIdleUs = 10'000'000;         ///< after a look that foun
 constexpr std::int64_t kAwayUs = 60'000'000;         ///< after the first look without an answer of an engine
 constexpr std::int64_t kMaxAwayUs = 960'000'000;     ///< doubles up to this
 constexpr std::int64_t kFindEnginesUs = 60'000'000;  ///< between two looks at what is registered
-constexpr std::int64_t kRefusedUs = kHourUs;  ///< after the data plane did not take a route that keeps answers
-constexpr std::uint32_t kRefused = 3;         ///< times that it did not
-constexpr std::uint64_t kMostTries = 3;       ///< with one answer
+constexpr std::int64_t kRefusedUs =
+    kHourUs;                             ///< after the data plane did not take a route that keeps answers
+constexpr std::uint32_t kRefused = 3;    ///< times that it did not
+constexpr std::uint64_t kMostTries = 3;  ///< with one answer
 constexpr std::uint64_t kMostKeptBytes = std::uint64_t{16} << 20;  ///< then another spool file is begun
 constexpr std::size_t kMostWhyBytes = 300;
 constexpr const char* kWhat = "rescoring";
@@ -142,12 +143,12 @@ void change_route(Context& context, LiveGuard& guard, GuardRescoring next,
   if (!guard.rescoring.spool.empty()) change.effects.emplace_back(DropSpool{guard.rescoring.spool});
   auto row = std::make_shared<store::GuardRow>(guard.row);
   row->rescoring = to_json(next);
-  change.rows.push_back([row, entries = std::move(entries)](store::Tx& tx,
-                                                            Entries& written) -> schema::Result<void> {
-    for (const auto& entry : entries) TRY(add_entry(tx, written, entry));
-    if (!entries.empty()) row->evidence_seq = written.last();
-    return store::update_guard(tx, *row);
-  });
+  change.rows.push_back(
+      [row, entries = std::move(entries)](store::Tx& tx, Entries& written) -> schema::Result<void> {
+        for (const auto& entry : entries) TRY(add_entry(tx, written, entry));
+        if (!entries.empty()) row->evidence_seq = written.last();
+        return store::update_guard(tx, *row);
+      });
   const auto done = context.commit_change(**served, std::move(change));
   if (!done) {
     return context.warn(fmt::format("which answers of {} are kept is not stored: {}", guard.row.model,
@@ -178,7 +179,8 @@ void stop_keeping(Context& context, LiveGuard& guard, const std::string& why) {
   next.spool.clear();
   next.offset = 0;
   next.why = why;
-  change_route(context, guard, std::move(next), {}, fmt::format("no answers are kept for the guard: {}", why));
+  change_route(context, guard, std::move(next), {},
+               fmt::format("no answers are kept for the guard: {}", why));
 }
 
 void note_why(Context& context, LiveGuard& guard, const std::string& why) {
@@ -219,11 +221,10 @@ void look_at_answers(Context& context, LiveGuard& guard, const RescoringEngines&
   if (!path) return;  // nothing was kept yet
   guard.rescoring_loop.asks = true;
   auto watch = std::make_shared<const stages::RescoreWatch>(*guard.rescoring.watch);
-  jobs::KeptAnswers kept{.path = *path,
-                         .offset = guard.rescoring.offset,
-                         .takes = [watch, now = context.now()](std::uint64_t key_hash) {
-                           return watch->takes(key_hash, now);
-                         }};
+  jobs::KeptAnswers kept{
+      .path = *path,
+      .offset = guard.rescoring.offset,
+      .wants = [watch, now = context.now()](std::uint64_t key_hash) { return watch->takes(key_hash, now); }};
   auto found = std::make_shared<RescoredLook>();
   found->spool = guard.rescoring.spool;
   found->offset = guard.rescoring.offset;

@@ -15,15 +15,15 @@ namespace driftgate::pipeline {
 /// What a guard makes of live answers that the training kernel's engine scores again, as stored in its row.
 struct GuardRescoring {
   std::optional<stages::RescoreWatch> watch;  ///< where the contract asks for it and a clause is tested
-  std::string why;           ///< why no answer is scored again now; "" = they are, or will be
-  std::string reference;     ///< the engine of the training kernel by which it was armed; "" = not yet
-  std::uint64_t part = 0;    ///< number of the spool file
-  std::string spool;         ///< its stage key at the data plane; "" = no answers are kept
-  std::int64_t spool_day = 0;  ///< on which it was begun, since the epoch
-  std::uint64_t offset = 0;  ///< of it, read so far
-  std::int64_t day = 0;      ///< of `tokens`, since the epoch
-  std::uint64_t tokens = 0;  ///< scored on that day
-  std::int64_t newest_us = 0;  ///< when the newest answer was scored; 0 = none
+  std::string why;               ///< why no answer is scored again now; "" = they are, or will be
+  std::string reference;         ///< the engine of the training kernel by which it was armed; "" = not yet
+  std::uint64_t part = 0;        ///< number of the spool file
+  std::string spool;             ///< its stage key at the data plane; "" = no answers are kept
+  std::int64_t spool_day = 0;    ///< on which it was begun, since the epoch
+  std::uint64_t offset = 0;      ///< of it, read so far
+  std::int64_t day = 0;          ///< of `tokens`, since the epoch
+  std::uint64_t tokens = 0;      ///< scored on that day
+  std::int64_t newest_us = 0;    ///< when the newest answer was scored; 0 = none
   std::uint64_t unanswered = 0;  ///< looks in a row in which an engine did not answer
   std::string unanswered_why;
 };

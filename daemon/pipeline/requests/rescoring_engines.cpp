@@ -45,8 +45,9 @@ schema::Result<RescoringEngines> find_rescoring_engines(store::Reader& reader,
     found.why = cannot_score(served);
     return found;
   }
-  found.why = fmt::format("no other engine is registered that serves this checkpoint with the training kernel {}",
-                          contract.train_kernel);
+  found.why =
+      fmt::format("no other engine is registered that serves this checkpoint with the training kernel {}",
+                  contract.train_kernel);
   const auto engines = TRY(store::list_engines(reader, "", kMaxEngines));
   for (const auto& engine : engines) {
     const bool fits = engine.kernel == contract.train_kernel && engine.checkpoint == checkpoint &&

@@ -17,8 +17,8 @@ struct RescoringEngines {
 };
 
 /// The engines for the version of `checkpoint` on the engine `served`: the reference is the first registered
-/// engine, other than that one, that serves the checkpoint with the contract's training kernel and was seen to
-/// score tokens that it is given. Errors: those of the store.
+/// engine, other than that one, that serves the checkpoint with the contract's training kernel and was seen
+/// to score tokens that it is given. Errors: those of the store.
 [[nodiscard]] schema::Result<RescoringEngines> find_rescoring_engines(store::Reader& reader,
                                                                       const schema::Contract& contract,
                                                                       const std::string& model,

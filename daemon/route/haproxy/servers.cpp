@@ -169,7 +169,8 @@ std::vector<std::string> commands_after(const std::string& backend, const std::v
 }
 
 std::string server_text(const Server& server) {
-  // Servers that are added while HAProxy runs keep no connections unless both limits of the pool are stated (2.6).
+  // Servers that are added while HAProxy runs keep no connections unless both limits of the pool are stated
+  // (2.6).
   return fmt::format("{} {} weight {} pool-max-conn -1 pool-purge-delay 5s", server.name, place_of(server),
                      server.weight);
 }

@@ -17,7 +17,7 @@ struct Decision {
   const Arm* arm = nullptr;  ///< into the route; never null
   bool pinned = false;
   std::uint32_t candidate_bp = 0;  ///< the share in force for this slice; 0 for requests to the fallback
-  bool mirror = false;  ///< a copy goes to the candidate; without one the answer is kept
+  bool mirror = false;             ///< a copy goes to the candidate; without one the answer is kept
 };
 
 /// Order of precedence: all_to_fallback, pins, the first matching slice, candidate_bp.

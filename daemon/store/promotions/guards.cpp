@@ -79,11 +79,11 @@ void read_keys(std::string_view bytes, std::vector<std::uint64_t>& keys) {
 }  // namespace
 
 Result<void> insert_guard(Tx& tx, const GuardRow& guard) {
-  return explain(tx.run(kInsert, {guard.id, guard.model, guard.promotion, guard.version, guard.contract,
-                                  guard.armed_us, Blob{guard.traffic}, Blob{guard.probes},
-                                  Blob{guard.identity}, guard.orders, guard.alarms, guard.evidence_seq,
-                                  Blob{guard.rescoring}}),
-                 fmt::format("the guard of promotion {} cannot be stored", guard.promotion));
+  return explain(
+      tx.run(kInsert, {guard.id, guard.model, guard.promotion, guard.version, guard.contract, guard.armed_us,
+                       Blob{guard.traffic}, Blob{guard.probes}, Blob{guard.identity}, guard.orders,
+                       guard.alarms, guard.evidence_seq, Blob{guard.rescoring}}),
+      fmt::format("the guard of promotion {} cannot be stored", guard.promotion));
 }
 
 Result<void> update_guard(Tx& tx, const GuardRow& guard) {

@@ -166,11 +166,13 @@ TEST_CASE("the status of a model shows its guard, what is nearest to an alarm fi
       "newest_us":1790000010000000,"unanswered_why":"nobody listens","watches":[{"clause":"statistical.tv",
       "slice":"language=de","limit_kind":"max","limit":0.05,"answers":30,"figure":0.0721,"value":90,"needed":20,
       "alarming":true}]}}})";
-  CHECK(has(printed("GET /v1/models/m", rescored, {"status", "m"}),
-            "    answers scored again by train-1: 120, newest 2026-09-21 14:13:30\n"
-            "      an engine did not score the last one: nobody listens\n"
-            "      ALARM statistical.tv on language=de: 90 of 20 needed; 0.0721 over 30 answers, max 0.05\n"));
-  const std::string alone = R"({"name":"m","guard":{"armed":true,"rescoring":{"why_none":"no other engine"}}})";
+  CHECK(
+      has(printed("GET /v1/models/m", rescored, {"status", "m"}),
+          "    answers scored again by train-1: 120, newest 2026-09-21 14:13:30\n"
+          "      an engine did not score the last one: nobody listens\n"
+          "      ALARM statistical.tv on language=de: 90 of 20 needed; 0.0721 over 30 answers, max 0.05\n"));
+  const std::string alone =
+      R"({"name":"m","guard":{"armed":true,"rescoring":{"why_none":"no other engine"}}})";
   CHECK(has(printed("GET /v1/models/m", alone, {"status", "m"}),
             "    no answers are scored again: no other engine\n"));
   const std::string changed =

@@ -24,7 +24,9 @@ route::MirroredPair kept(std::uint64_t key, const std::string& prompt, const jso
   pair.order = pair.key_hash = key;
   pair.slice = "language=de";
   pair.path = "/v1/completions";
-  pair.request_body = json{{"prompt", prompt}}.dump();
+  pair.request_body = json{{"prompt", prompt}, {"temperature", 1}, {"top_p", 1},
+                           {"top_k", 0},       {"min_p", 0},       {"repetition_penalty", 1}}
+                          .dump();
   pair.incumbent.status = 200;
   pair.incumbent.body = json{{"choices", json::array({choice})}}.dump();
   return pair;
@@ -43,13 +45,14 @@ struct World {
   void add(const route::MirroredPair& pair) { text += route::pair_to_line(pair) + "\n"; }
   schema::Result<NextAnswer> next(std::uint64_t offset = 0) {
     const auto path = folder.file("kept.jsonl", text);
-    const KeptAnswers answers{.path = path, .offset = offset, .takes = [this](std::uint64_t key) {
+    const KeptAnswers answers{.path = path, .offset = offset, .wants = [this](std::uint64_t key) {
                                 return std::ranges::find(unwanted, key) == unwanted.end();
                               }};
     return rescore_next(answers, engine("train", reference), engine("inf", served), {});
   }
   RescoreEngine engine(const char* name, const ScriptedEngine& at) const {
-    return {.name = name, .base_url = at.url(), .model = "m", .scoring = Scoring::echo, .token_ids = token_ids};
+    return {
+        .name = name, .base_url = at.url(), .model = "m", .scoring = Scoring::echo, .token_ids = token_ids};
   }
 };
 
@@ -102,7 +105,8 @@ TEST_CASE("answers that cannot be scored, and those of keys that are not wanted,
 TEST_CASE("answers with token ids are scored by them, chats too") {
   World world;
   world.token_ids = true;
-  auto chat = kept(2, "", {{"message", {{"content", "ab"}}}, {"prompt_token_ids", {1, 2, 3}}, {"token_ids", {4, 5}}});
+  auto chat =
+      kept(2, "", {{"message", {{"content", "ab"}}}, {"prompt_token_ids", {1, 2, 3}}, {"token_ids", {4, 5}}});
   chat.path = "/v1/chat/completions";
   chat.request_body = R"({"messages":[{"role":"user","content":"ask"}]})";
   world.add(chat);
@@ -150,10 +154,13 @@ TEST_CASE("an engine that does not answer is told from an answer that cannot be 
   CHECK(passed->passed_over == 1);
 }
 
-TEST_CASE("a file that is gone is an error, and one that is shorter than what was read is read from its beginning") {
+TEST_CASE(
+    "a file that is gone is an error, and one that is shorter than what was read is read from its "
+    "beginning") {
   World world;
-  const KeptAnswers gone{.path = (world.folder.path / "gone.jsonl").string(), .offset = 0, .takes = {}};
-  const auto none = rescore_next(gone, world.engine("train", world.reference), world.engine("inf", world.served), {});
+  const KeptAnswers gone{.path = (world.folder.path / "gone.jsonl").string(), .offset = 0, .wants = {}};
+  const auto none =
+      rescore_next(gone, world.engine("train", world.reference), world.engine("inf", world.served), {});
   REQUIRE_FALSE(none.has_value());
   CHECK(none.error().code == ErrorCode::not_found);
   world.add(kept(1, "ask", {{"text", "a"}}));

@@ -28,8 +28,8 @@ void use_rescoring(Harness& h, const std::string& rescoring = "share: 0.001",
                      "guard: {probes: {prompts: 0}, rescoring: {" + rescoring + "}}\nescalation:\n" + policy);
 }
 
-/// Kept answers without an end, of distinct keys. The ratios of their tokens are e^drift and e^−drift, so that
-/// the estimate of their total variation is (1 − e^−drift)/2.
+/// Kept answers without an end, of distinct keys. The ratios of their tokens are e^drift and e^−drift, so
+/// that the estimate of their total variation is (1 − e^−drift)/2.
 struct Answers {
   double drift = 0.05;
   std::uint64_t tokens = 50;      ///< that scoring one takes
@@ -54,7 +54,7 @@ struct Answers {
       }
       next.offset = kept.offset + 100;
       next.scored = scored(1'000'000 * read.size());
-      CHECK(kept.takes(next.scored->key_hash));
+      CHECK(kept.wants(next.scored->key_hash));
       return next;
     };
   }
@@ -101,7 +101,9 @@ std::vector<json> armed(const Harness& h) {
 
 }  // namespace
 
-TEST_CASE("after a promotion answers of a share of sticky keys are kept, and the log says what they are held against") {
+TEST_CASE(
+    "after a promotion answers of a share of sticky keys are kept, and the log says what they are held "
+    "against") {
   Harness h;
   use_rescoring(h, "share: 0.002, budget_tokens: 500000");
   h.set_up();
@@ -267,7 +269,8 @@ TEST_CASE("an engine that is away is no alarm: it is said, and asked again later
   CHECK(answers.read.back() != answers.read[answers.read.size() - 2]);
   answers.away = false;
   h.clock.advance_ms(3'600'000);
-  REQUIRE(seconds_until(h, [&] { return rescoring_of(h)["answers"] > scored; }, 30));
+  REQUIRE(seconds_until(
+      h, [&] { return rescoring_of(h)["answers"] > scored; }, 30));
   CHECK(rescoring_of(h)["unanswered"] == 0);
   CHECK(text_of(rescoring_of(h)["unanswered_why"]).empty());
 }
@@ -311,13 +314,15 @@ TEST_CASE("each day, and when it has become large, another file is begun and the
   promoted(h);
   REQUIRE(seconds_until(h, [&] { return route_of(h).stage_key.ends_with("/rescoring/1"); }));
   answers.bytes = std::uint64_t{17} << 20;
-  REQUIRE(seconds_until(h, [&] { return route_of(h).stage_key.ends_with("/rescoring/2"); }, 30));
+  REQUIRE(seconds_until(
+      h, [&] { return route_of(h).stage_key.ends_with("/rescoring/2"); }, 30));
   answers.bytes = 1'000;
   for (int i = 0; i < 30; ++i) h.second();
   CHECK(route_of(h).stage_key.ends_with("/rescoring/2"));
   CHECK(h.driver.dropped.back().ends_with("/rescoring/1"));
   h.clock.advance_ms(86'400'000);
-  REQUIRE(seconds_until(h, [&] { return route_of(h).stage_key.ends_with("/rescoring/3"); }, 90));
+  REQUIRE(seconds_until(
+      h, [&] { return route_of(h).stage_key.ends_with("/rescoring/3"); }, 90));
   CHECK(h.driver.dropped.back().ends_with("/rescoring/2"));
   CHECK(armed(h).size() == 1);
 }
@@ -361,7 +366,8 @@ TEST_CASE("a data plane that does not take such a route gets one without it, and
         std::string::npos);
   h.driver.keeps_no_answers = false;
   h.clock.advance_ms(3'600'000);
-  REQUIRE(seconds_until(h, [&] { return route_of(h).mirror_bp == 10; }, 90));
+  REQUIRE(seconds_until(
+      h, [&] { return route_of(h).mirror_bp == 10; }, 90));
 }
 
 TEST_CASE("what was seen before traffic went to the fallback kernel is forgotten when it comes back") {
@@ -384,7 +390,8 @@ TEST_CASE("what was seen before traffic went to the fallback kernel is forgotten
   CHECK(answers.read.size() == looks);
   answers.drift = 0.05;
   REQUIRE(h.pipeline->lift_hold("olga", "m", "the disk was replaced").has_value());
-  REQUIRE(seconds_until(h, [&] { return !route_of(h).all_to_fallback; }, 5));
+  REQUIRE(seconds_until(
+      h, [&] { return !route_of(h).all_to_fallback; }, 5));
   CHECK(rescoring_of(h)["alarming"] == false);
   CHECK(rescoring_of(h)["watches"][0]["answers"].get<int>() <= 5);
 }

@@ -47,11 +47,16 @@ bool accepts(std::string_view text) {
   return scan_json(text, notes);
 }
 
+/// The other parser's verdict. It takes a NUL for the end of the text, where no JSON may have one.
+bool other_accepts(const std::string& text) {
+  return !text.contains('\0') && nlohmann::json::accept(text);
+}
+
 /// The scanner's verdict, which must be that of the other parser.
 bool both_accept(const std::string& text) {
   CAPTURE(text);
   const bool accepted = accepts(text);
-  CHECK(accepted == nlohmann::json::accept(text));
+  CHECK(accepted == other_accepts(text));
   return accepted;
 }
 
@@ -235,13 +240,13 @@ TEST_CASE("strings are well-formed UTF-8") {
     both_accept(quoted(bytes_of({first})));
     for (unsigned second = 0; second < 256; ++second) {
       const auto pair = bytes_of({first, second});
-      if (accepts(quoted(pair)) != nlohmann::json::accept(quoted(pair))) both_accept(quoted(pair));
+      if (accepts(quoted(pair)) != other_accepts(quoted(pair))) both_accept(quoted(pair));
       if (first < 0xe0) continue;
       for (const unsigned third : {0x00u, 0x22u, 0x7fu, 0x80u, 0xbfu, 0xc0u, 0xffu}) {
         const auto three = bytes_of({first, second, third});
         for (const std::string& inside :
              {three, three + '\x7f', three + '\x80', three + '\xbf', three + '\xc0'})
-          if (accepts(quoted(inside)) != nlohmann::json::accept(quoted(inside))) both_accept(quoted(inside));
+          if (accepts(quoted(inside)) != other_accepts(quoted(inside))) both_accept(quoted(inside));
       }
     }
   }

@@ -39,7 +39,8 @@ Found found(const schema::Clause& clause, std::uint32_t max_tokens = 0) {
 }
 
 schema::Clause mean_of(Metric metric, double max, std::optional<double> clip = std::nullopt) {
-  auto clause = make::slice_clause("c", schema::MetricSubject{metric, Aggregate::sequence_mean}, make::max(max), {});
+  auto clause =
+      make::slice_clause("c", schema::MetricSubject{metric, Aggregate::sequence_mean}, make::max(max), {});
   clause.clip = clip;
   return clause;
 }

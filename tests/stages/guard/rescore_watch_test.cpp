@@ -38,7 +38,8 @@ schema::Contract drift_contract(std::vector<SliceRole> roles = {}) {
 /// Answers of distinct keys, one a minute. The ratio p/q of their tokens is e^drift and e^−drift in turn, so
 /// that the estimate of their total variation is (1 − e^−drift)/2.
 struct World {
-  explicit World(const schema::Contract& the_contract) : contract(the_contract), watch(contract, kShare, kArmedUs) {}
+  explicit World(const schema::Contract& the_contract)
+      : contract(the_contract), watch(contract, kShare, kArmedUs) {}
 
   schema::Contract contract;
   RescoreWatch watch;
@@ -46,7 +47,8 @@ struct World {
   std::int64_t now_us = kArmedUs;
 
   RescoredAnswer answer(double drift, const std::string& slice = {}) {
-    RescoredAnswer out{.key_hash = random.next(), .slice = slice, .unfiltered = true, .log_p = {}, .log_q = {}};
+    RescoredAnswer out{
+        .key_hash = random.next(), .slice = slice, .unfiltered = true, .log_p = {}, .log_q = {}};
     for (int i = 0; i < 20; ++i) {
       out.log_q.push_back(-2);
       out.log_p.push_back(i % 2 == 0 ? -2 + drift : -2 - drift);
@@ -74,7 +76,7 @@ struct World {
 TEST_CASE("drift beyond a limit is an alarm, told once, with the order of the contract, and it clears") {
   World world(drift_contract());
   for (int i = 0; i < 1'000; ++i) CHECK(world.add(0.2).alarms.empty());  // a total variation of 0.091
-  CHECK(world.until_alarm(0.4, 120) <= 100);                            // of 0.165
+  CHECK(world.until_alarm(0.4, 120) <= 100);                             // of 0.165
   CHECK(world.watch.alarming());
   CHECK(world.add(0.4).alarms.empty());
   int cleared = 0;
@@ -258,9 +260,7 @@ TEST_CASE("rescored answers have their part of the guard's false alarms, where a
   contract.guard.emplace();
   Promoted promoted;
   promoted.rates.push_back({"runtime.errors", {}, SliceRole::corpus, 16'000, 160});
-  const auto share = [&] {
-    return GuardState::create(contract, promoted, {kArmedUs})->rescoring_share();
-  };
+  const auto share = [&] { return GuardState::create(contract, promoted, {kArmedUs})->rescoring_share(); };
   CHECK(share() == 0);
   contract.guard->rescoring.emplace();
   CHECK(share() == 0);

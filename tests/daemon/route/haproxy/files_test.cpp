@@ -63,8 +63,9 @@ TEST_CASE("HAProxy begins with the incumbents and without exposure of candidates
   CHECK(contains(config, "\n  log 127.0.0.1:7514 len 4096 format raw local0\n"));
   CHECK(contains(config, "map(" + files.files().routes() + ")"));
   CHECK(contains(config, "map_reg(" + files.files().slices() + ")"));
-  CHECK(contains(config, "\n  server v1 127.0.0.1:1001 weight 1 pool-max-conn -1 pool-purge-delay 5s\n"
-                         "  server v2 127.0.0.1:1002 weight 0 pool-max-conn -1 pool-purge-delay 5s\n"));
+  CHECK(contains(config,
+                 "\n  server v1 127.0.0.1:1001 weight 1 pool-max-conn -1 pool-purge-delay 5s\n"
+                 "  server v2 127.0.0.1:1002 weight 0 pool-max-conn -1 pool-purge-delay 5s\n"));
   CHECK(contains(config, "\nbackend driftgate_2 from driftgate\n"));
   CHECK_FALSE(contains(config, "driftgate_3"));
   CHECK(contains(config, "\n  server lease 127.0.0.1:8081 check "));

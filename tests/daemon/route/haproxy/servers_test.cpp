@@ -59,7 +59,8 @@ TEST_CASE("what is missing or differs is set before a route, and what is not wan
                                    {"v1", "127.0.0.9", 1001, 0, true},
                                    {"old", "::1", 18'020, 0, true}};
   const auto before = commands_before("driftgate_1", wanted, held);
-  CHECK(has(before, "add server driftgate_1/v2 127.0.0.1:1002 weight 1"));
+  CHECK(
+      has(before, "add server driftgate_1/v2 127.0.0.1:1002 weight 1 pool-max-conn -1 pool-purge-delay 5s"));
   CHECK(has(before, "set server driftgate_1/v2 state ready"));
   CHECK(has(before, "set server driftgate_1/v1 addr 127.0.0.9 port 1001"));
   CHECK(has(before, "set server driftgate_1/old state ready"));
