@@ -296,6 +296,7 @@ TEST_CASE("an engine that fails again and again is not asked for every pair") {
 
 TEST_CASE("one failure in between does not stop the rescoring") {
   World world({}, [](const net::Request&, const json& body) -> std::optional<net::Response> {
+    if (!body.contains("prompt")) return std::nullopt;  // GET /props
     const auto prompt = body["prompt"].get<std::string>();
     if (prompt.starts_with("ask 1")) return ScriptedEngine::of(500, "");
     return std::nullopt;

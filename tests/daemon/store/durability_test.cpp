@@ -125,8 +125,7 @@ TEST_CASE("a list of migrations that was changed is refused, and the database le
   const std::tuple<const char*, ErrorCode, const char*> changes[] = {
       {"UPDATE schema_migrations SET checksum = 'sha256:0'", ErrorCode::corrupt,
        "migration 1 of the database (0001_initial) is not the one of this program (0001_initial)"},
-      {"UPDATE schema_migrations SET version = 3 WHERE version = 2", ErrorCode::corrupt,
-       "migration 3 of the database"},
+      {"DELETE FROM schema_migrations WHERE version = 2", ErrorCode::corrupt, "migration 3 of the database"},
       {"INSERT INTO schema_migrations SELECT 99, 'later', checksum, 1 FROM schema_migrations LIMIT 1",
        ErrorCode::unsupported, "the database has schema version 99"},
       {"PRAGMA application_id = 7", ErrorCode::corrupt, "the database file belongs to another program"}};

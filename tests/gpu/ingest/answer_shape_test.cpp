@@ -203,8 +203,8 @@ TEST_CASE("tokens that an answer ends with need not be listed, and every other o
   CHECK_FALSE(listed({plain, beyond}, 3, true));
   CHECK_FALSE(listed({plain}, 3, false));
   CHECK(listed({plain}, 3, true));
-  CHECK(listed({plain, without_id}, 3, true));  // the end token of an engine that lists one entry for each
-  CHECK_FALSE(listed({plain, without_id}, 4, true));
+  CHECK(listed({without_id, without_id}, 3, true));  // the end token of an engine that lists one entry for each
+  CHECK_FALSE(listed({without_id, without_id}, 4, true));
   CHECK_FALSE(listed({plain, beyond}, 1, true));
   CHECK(listed({plain}, {}, false));
   CHECK_FALSE(listed({plain, beyond}, {}, false));
