@@ -18,6 +18,7 @@ WINDOW_MS = 500  # of telemetry: short, so that reading it costs each measured s
 IDLE_S = 600  # for which connections may stay idle
 MOST_CONNECTIONS = 20_000
 
+# Without http-no-delay HAProxy holds events of a stream back until more have come, for 16 ms here.
 HAPROXY = """\
 global
   nbthread {threads}
@@ -28,6 +29,7 @@ defaults
   timeout client {idle}s
   timeout http-keep-alive {idle}s
   timeout server 120s
+  option http-no-delay
 frontend users
   bind 127.0.0.1:{port} backlog 4096
   default_backend engines

@@ -19,6 +19,8 @@ template <typename... Fs>
 struct Visitor : Fs... {
   using Fs::operator()...;
 };
+template <typename... Fs>
+Visitor(Fs...) -> Visitor<Fs...>;  // for clang 16, which reads these sources in scripts/tidy
 
 /// Its stage may act: the promotion is loaded and nothing waits for a retry.
 bool is_running(const Live& live) {

@@ -7,14 +7,19 @@ from proxied import for_haproxy, go_behind_haproxy, held_route, requests_by_serv
 from world import run
 
 
-def install(world, *flags, candidate="bf16"):
-    """f32 serves behind HAProxy, the candidate's engine is registered, users arrive."""
+def install_engines(world, *flags, candidate="bf16"):
+    """f32 serves behind HAProxy, the candidate's engine is registered."""
     go_behind_haproxy(world)
     world.start_daemon()
     world.install_incumbent()
     world.start_engine(candidate, candidate, *flags)
     world.register_engine(candidate, candidate)
     wait_for("the incumbent to serve through HAProxy", lambda: world.complete().status == 200)
+
+
+def install(world, *flags, candidate="bf16"):
+    """The same, and users arrive."""
+    install_engines(world, *flags, candidate=candidate)
     return world.load()
 
 
@@ -46,7 +51,7 @@ def a_promotion_behind_haproxy_succeeds(world):
 
 
 def a_contract_that_haproxy_cannot_carry_is_refused_when_it_is_planned(world):
-    install(world).stop()
+    install_engines(world)
     body = {"model": "tinylm", "engine": "bf16", "contract": world.contract("bf16"), "captures": world.captures("bf16")}
     refused = world.api("POST", "/v1/promotions", body, who="promoter", expect=422)
     check(refused["code"] == "unsupported" and "ttft_ms" in refused["detail"], f"refused for something else: {refused}")

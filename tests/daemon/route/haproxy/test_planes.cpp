@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,6 +73,7 @@ void HaproxyProcess::start() {
   const auto output = config_ + ".log";
   pid_ = ::fork();
   if (pid_ == 0) {  // only what is safe beside other threads' locks
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes leaves no HAProxy behind
     const int log = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     ::dup2(log, STDOUT_FILENO);
     ::dup2(log, STDERR_FILENO);
