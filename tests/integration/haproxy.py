@@ -111,7 +111,7 @@ def traffic_behind_haproxy_survives_the_daemon_and_the_expired_lease_reverts(wor
 
 
 def a_daemon_with_another_data_plane_refuses_the_router(world):
-    install(world).stop()
+    install_engines(world)
     world.daemon.stop()
     world.settings["data_plane"] = "router"
     config = os.path.join(world.folder, "driftgate.yaml")
