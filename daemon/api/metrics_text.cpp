@@ -35,6 +35,11 @@ std::string service_metrics(const pipeline::ServiceFigures& figures) {
                 static_cast<double>(figures.transitions));
   append_single(out, "driftgate_windows_total", "counter", "Telemetry windows consumed.",
                 static_cast<double>(figures.windows));
+  append_single(out, "driftgate_other_requests_total", "counter",
+                "Requests in these windows that were passed on without being judged.",
+                static_cast<double>(figures.others));
+  append_single(out, "driftgate_other_requests_failed_total", "counter",
+                "Those of them that no engine answered well.", static_cast<double>(figures.others_failed));
   append_single(out, "driftgate_telemetry_age_seconds", "gauge",
                 "Age of the newest telemetry window; -1 when none was seen.",
                 figures.telemetry_age_ms < 0 ? -1.0 : static_cast<double>(figures.telemetry_age_ms) / 1000.0);

@@ -66,7 +66,7 @@ Result<void> Application::Parts::admit_people() {
 /// Users' traffic never waits for the daemon: a router that is already running is adopted as it is.
 Result<void> Application::Parts::find_router() {
   route::SpawnOptions options = router_options(settings);
-  TRY(check_router_address(settings));
+  TRY(check_router_settings(settings, options.router));
   const std::string control_path = options.router.control_path;
   TRY(keep(keeper, RouterKeeper::start(std::move(options), write_log)));
   const auto router = keeper->router();

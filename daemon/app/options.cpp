@@ -15,6 +15,12 @@ fs::path configured_or(const std::string& configured, const fs::path& fallback) 
   return configured.empty() ? fallback : fs::absolute(expand_home(configured));
 }
 
+std::string joined(const std::vector<std::string>& paths) {
+  std::string list;
+  for (const auto& path : paths) list.append(list.empty() ? "" : ",").append(path);
+  return list;
+}
+
 /// How long engines may take, and when one counts as gone.
 void set_engine_limits(const Settings& settings, route::RouterOptions& options) {
   options.request_deadline_ms = static_cast<std::uint32_t>(settings.router_request_deadline_ms);
@@ -92,6 +98,7 @@ route::SpawnOptions router_options(const Settings& settings) {
   options.router.control_path = configured_or(settings.router_socket, data / "router.sock");
   options.router.spool_dir = configured_or(settings.router_spool_dir, data / "spool");
   options.router.state_path = data / "router.state";
+  options.router.further_paths = joined(settings.router_further_paths);
   options.router.spool_cap_bytes = static_cast<std::uint64_t>(settings.router_spool_cap_bytes);
   options.router.window_ms = static_cast<std::uint32_t>(settings.router_window_ms);
   options.router.lease_ms = static_cast<std::uint32_t>(settings.router_lease_ms);

@@ -47,6 +47,7 @@ struct Settings {
   std::string router_port_file;
   std::string router_socket;
   std::string router_spool_dir;
+  std::vector<std::string> router_further_paths;
   std::int64_t router_spool_cap_bytes = 256LL << 20;
   std::int64_t router_window_ms = 5'000;
   std::int64_t router_lease_ms = 30'000;

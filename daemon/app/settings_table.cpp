@@ -69,6 +69,10 @@ const SettingSpec kSpecs[] = {
     {"router.spool_dir", &S::router_spool_dir, "", 0, 0,
      "Folder of mirrored prompts and answers, deleted at the end of their stage; empty: spool in "
      "data_dir."},
+    {"router.further_paths", &S::router_further_paths, "", 0, 0,
+     "Paths beside those of docs/endpoints.md that are passed on to the engine of a request's model: exact "
+     "ones, or /v1/audio/* for all below one, at most 64. Their requests are counted and not judged. A change "
+     "takes effect when the router is replaced."},
     {"router.spool_cap_bytes", &S::router_spool_cap_bytes, "bytes", 1 << 20, kMaxBytes,
      "Most bytes in the spool folder; beyond it nothing is mirrored."},
     {"router.window_ms", &S::router_window_ms, "ms", 50, 600'000,

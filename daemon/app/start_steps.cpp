@@ -7,6 +7,7 @@
 #include "daemon/evidence/keys/key_files.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
 #include "daemon/evidence/verify/table_checks.hpp"
+#include "daemon/route/http/operations.hpp"
 #include "daemon/route/relay/endpoint.hpp"
 #include "daemon/store/idempotency.hpp"
 
@@ -60,7 +61,9 @@ Result<void> forget_requests(store::Store& store, std::int64_t now_us) {
   return {};
 }
 
-Result<void> check_router_address(const Settings& settings) {
+Result<void> check_router_settings(const Settings& settings, const route::RouterOptions& options) {
+  if (auto paths = route::parse_further_paths(options.further_paths); !paths)
+    return schema::wrap(paths.error(), "setting 'router.further_paths' cannot be used");
   if (!is_behind_haproxy(settings)) return {};
   const auto at = route::parse_authority(settings.router_listen);
   if (!at) return schema::wrap(at.error(), "setting 'router.listen' must be ADDRESS:PORT");

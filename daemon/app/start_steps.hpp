@@ -9,6 +9,7 @@
 #include "daemon/evidence/log/head_publisher.hpp"
 #include "daemon/evidence/verify/background_check.hpp"
 #include "daemon/route/control/router_driver.hpp"
+#include "daemon/route/worker/router_options.hpp"
 #include "daemon/store/store.hpp"
 #include "schema/error.hpp"
 
@@ -34,8 +35,10 @@ namespace driftgate::app {
 /// Forgets requests by Idempotency-Key that are a week old or that the previous daemon did not finish.
 [[nodiscard]] schema::Result<void> forget_requests(store::Store& store, std::int64_t now_us);
 
-/// HAProxy's configuration names the router's port, so that it must not be picked anew: `invalid_argument`.
-[[nodiscard]] schema::Result<void> check_router_address(const Settings& settings);
+/// Refuses, with `invalid_argument`, settings with which no router could start: further paths that are none,
+/// and a port that is picked anew although HAProxy's configuration names it.
+[[nodiscard]] schema::Result<void> check_router_settings(const Settings& settings,
+                                                         const route::RouterOptions& options);
 
 /// Refuses, with `conflict`, a router that was adopted with another data plane than the configured one.
 [[nodiscard]] schema::Result<void> check_data_plane(const Settings& settings, const route::RouterInfo& router,

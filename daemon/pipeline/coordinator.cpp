@@ -108,6 +108,8 @@ void Coordinator::read_telemetry() {
       }
       last_window_ = {window.router_id, window.number};
       ++windows_seen_;
+      others_seen_.first += window.others;
+      others_seen_.second += window.others_failed;
     }
     (void)context_.world.driver.acknowledge(last_window_);
     more = windows->size() == kWindowsPerRead;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "daemon/pipeline/breaker_watch.hpp"
 #include "daemon/pipeline/context.hpp"
@@ -37,6 +38,8 @@ class Coordinator {
   [[nodiscard]] std::int64_t telemetry_age_ms() const;
   [[nodiscard]] bool routes_agree() const;
   [[nodiscard]] std::size_t windows_seen() const { return windows_seen_; }
+  /// Requests in these windows that are not judged, and those of them that failed.
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> others_seen() const { return others_seen_; }
   /// Armed guards that alarm now, or whose order waits.
   [[nodiscard]] std::uint64_t guards_alarming() const;
   /// Armed guards whose contract asks for rescoring, and which have answers kept for it or not.
@@ -78,6 +81,7 @@ class Coordinator {
   ScheduledRequests schedules_{context_};
   route::WindowPosition last_window_;
   std::uint64_t windows_seen_ = 0;
+  std::pair<std::uint64_t, std::uint64_t> others_seen_{0, 0};
   std::int64_t next_telemetry_us_ = 0, next_heartbeat_us_ = 0, next_breakers_us_ = 0;
   std::int64_t wall_offset_us_ = 0, clock_hour_us_ = 0;
   int clock_entries_ = 0;  ///< since clock_hour_us_

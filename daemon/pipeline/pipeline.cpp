@@ -375,6 +375,8 @@ ServiceFigures PipelineImpl::figures() {
   auto figures = loop_
                      .call<ServiceFigures>([&]() -> schema::Result<ServiceFigures> {
                        return ServiceFigures{.windows = coordinator_.windows_seen(),
+                                             .others = coordinator_.others_seen().first,
+                                             .others_failed = coordinator_.others_seen().second,
                                              .guards = context().guards.size(),
                                              .guards_alarming = coordinator_.guards_alarming(),
                                              .guards_unread = context().guards_to_read.size(),

@@ -63,6 +63,7 @@ struct Outcome {
 struct ServiceFigures {
   std::map<std::string, std::uint64_t> promotions_by_state{};
   std::uint64_t models = 0, queue_length = 0, jobs_running = 0, transitions = 0, windows = 0;
+  std::uint64_t others = 0, others_failed = 0;  ///< requests in these windows that are not judged
   std::uint64_t guards = 0;            ///< armed
   std::uint64_t guards_alarming = 0;   ///< of these
   std::uint64_t guards_unread = 0;     ///< could not be read

@@ -62,6 +62,8 @@ struct Window {
   std::uint64_t mirrored = 0;             ///< pairs written to the spool
   std::uint64_t mirror_failed = 0;        ///< mirrored requests that the candidate failed
   std::uint64_t mirror_skipped = 0;       ///< not mirrored: queue, body or token budget at its limit
+  std::uint64_t others = 0;         ///< requests that are passed on without being judged (docs/endpoints.md)
+  std::uint64_t others_failed = 0;  ///< of these: no engine answered, or with 429 or 5xx
 };
 
 inline constexpr std::size_t kMaxObservations = 65'536;

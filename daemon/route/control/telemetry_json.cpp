@@ -40,7 +40,8 @@ void append_row(std::string& out, Number... numbers) {
 
 }  // namespace
 
-// Without `previous`, which may be absent, and `observations`, which have a form of their own.
+// Without what may be absent (`previous`, `others`, `others_failed`), and without `observations`, which have
+// a form of their own.
 BOOST_DESCRIBE_STRUCT(Window, (),
                       (number, router_id, model, stage_key, start_us, end_us, dropped, mirrored,
                        mirror_failed, mirror_skipped))
@@ -124,6 +125,8 @@ std::string window_to_text(const Window& window) {
   }
   auto head = json_of(window);
   head["previous"] = window.previous;
+  head["others"] = window.others;
+  head["others_failed"] = window.others_failed;
   auto text = dumped(head);
   text.pop_back();
   text.append(",\"strings\":").append(strings.text()).append(",\"observations\":[");
@@ -135,16 +138,20 @@ std::string window_to_text(const Window& window) {
 schema::Result<Window> window_from_json(const nlohmann::json& json) {
   Window window;
   std::vector<std::string> strings;
-  std::optional<std::uint64_t>
-      previous;  // absent from a router of an older version, which is adopted all the same
+  // Absent from a router of an older version, which is adopted all the same.
+  std::optional<std::uint64_t> previous, others, others_failed;
   JsonReader reader;
-  reader.read(json, "/window", window, {"previous", "strings", "observations"});
+  reader.read(json, "/window", window, {"previous", "others", "others_failed", "strings", "observations"});
   reader.read_member(json, "/window", "previous", previous);
+  reader.read_member(json, "/window", "others", others);
+  reader.read_member(json, "/window", "others_failed", others_failed);
   reader.read_member(json, "/window", "strings", strings);
   const auto rows = json.find("observations");
   if (rows == json.end() || !rows->is_array()) reader.fault("must be an array", "/window/observations");
   TRY(reader.finish());
   window.previous = previous.value_or(0);
+  window.others = others.value_or(0);
+  window.others_failed = others_failed.value_or(0);
   if (rows->size() > kMaxObservations) {
     return schema::fail(schema::ErrorCode::limit_exceeded, "window has too many observations",
                         "/window/observations");

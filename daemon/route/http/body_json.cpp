@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon/route/http/json_scan.hpp"
+#include "daemon/route/http/body_scan.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -24,35 +24,6 @@ std::optional<std::uint64_t> unsigned_number(std::string_view digits) {
   if (error != std::errc() || stop != end) return std::nullopt;
   return value;
 }
-
-/// What both kinds of body share: one object, whose own members are at depth 1.
-class BodyScan : public JsonEvents {
- public:
-  bool begin_object() override {
-    ++depth_;
-    return true;
-  }
-  bool begin_array() override {
-    ++depth_;
-    return depth_ > 1;
-  }
-  void end() override { --depth_; }
-  bool key(const JsonText& /*name*/) override { return true; }
-  bool string(const JsonText& /*value*/) override { return inside(); }
-  bool number(std::string_view /*digits*/) override { return inside(); }
-  bool boolean(bool /*value*/) override { return inside(); }
-  bool null() override { return inside(); }
-
- protected:
-  /// False for a value that is not within the one object that a body must be.
-  [[nodiscard]] bool inside() const { return depth_ > 0; }
-  /// A value or a key that comes now is one of the object's own.
-  [[nodiscard]] bool on_top() const { return depth_ == 1; }
-  [[nodiscard]] int depth() const { return depth_; }
-
- private:
-  int depth_ = 0;
-};
 
 /// Members of the top object that are read.
 enum class Member : std::uint8_t {
@@ -126,19 +97,28 @@ class RequestScan final : public BodyScan {
 
 class AnswerScan final : public BodyScan {
  public:
-  bool choices = false;  ///< there is an array of that name
+  explicit AnswerScan(std::string_view list) : list_(list) {}
+  AnswerFacts facts;
 
   bool key(const JsonText& name) override {
-    if (on_top()) in_choices_ = name.is("choices");
+    if (!on_top()) return true;
+    in_list_ = name.is(list_);
+    in_status_ = name.is("status");
     return true;
   }
   bool begin_array() override {
-    if (on_top() && in_choices_) choices = true;
+    if (on_top() && in_list_) facts.has_list = true;
     return BodyScan::begin_array();
+  }
+  bool string(const JsonText& value) override {
+    if (on_top() && in_status_) facts.status = value.decoded();
+    return inside();
   }
 
  private:
-  bool in_choices_ = false;
+  const std::string_view list_;
+  bool in_list_ = false;
+  bool in_status_ = false;
 };
 
 }  // namespace
@@ -166,11 +146,17 @@ schema::Result<BodyFacts> scan_request_body(std::string_view body) {
   return std::move(scan.facts);
 }
 
-bool is_completion(std::string_view body) {
+std::optional<AnswerFacts> scan_answer_body(std::string_view body, std::string_view list) {
   if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
   body = body.substr(0, body.find('\0'));
-  AnswerScan scan;
-  return scan_json(body, scan) && scan.choices;
+  AnswerScan scan(list);
+  if (!scan_json(body, scan)) return std::nullopt;
+  return std::move(scan.facts);
+}
+
+bool is_completion(std::string_view body) {
+  const auto facts = scan_answer_body(body, "choices");
+  return facts && facts->has_list;
 }
 
 }  // namespace driftgate::route

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,8 +29,17 @@ struct BodyFacts {
 /// that are read here and given twice: router and engine must not understand different things.
 [[nodiscard]] schema::Result<BodyFacts> scan_request_body(std::string_view body);
 
-/// True when the text is one JSON object with an array `choices`, as a completion's answer must be. A
-/// byte-order mark before it and what stands behind a NUL byte are ignored.
+/// What the router reads of a whole answer.
+struct AnswerFacts {
+  bool has_list = false;  ///< the top object has the array that was asked for
+  std::string status;     ///< its member of that name; empty when it has none that is a string
+};
+
+/// Scans an answer's body, whose top object should have the array `list`. Nothing for what is not one JSON
+/// object. A byte-order mark before it and what stands behind a NUL byte are ignored.
+[[nodiscard]] std::optional<AnswerFacts> scan_answer_body(std::string_view body, std::string_view list);
+
+/// True when the text is one JSON object with an array `choices`, as a completion's answer must be.
 [[nodiscard]] bool is_completion(std::string_view body);
 
 }  // namespace driftgate::route

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "daemon/route/http/answer_shapes.hpp"
+
 namespace driftgate::route {
 namespace {
 
@@ -67,7 +69,21 @@ void SseScan::end_of_line(double now_ms) {
   too_long_ = false;
 }
 
+void SseScan::count_token(double now_ms) {
+  if (tokens_++ == 0) first_ms_ = now_ms;
+  last_ms_ = now_ms;
+}
+
 void SseScan::data_event(std::string_view payload, double now_ms) {
+  if (shape_ == ApiShape::unread) return;
+  if (shape_ != ApiShape::completion) {
+    const auto event = read_stream_event(shape_, payload);
+    done_ = done_ || event.end;
+    failed_ = failed_ || event.failure;
+    garbage_ = garbage_ || event.garbage;
+    if (event.token) count_token(now_ms);
+    return;
+  }
   if (payload == "[DONE]") {
     done_ = true;
     return;
@@ -78,9 +94,7 @@ void SseScan::data_event(std::string_view payload, double now_ms) {
     garbage_ = true;
     return;
   }
-  if (!is_token(payload)) return;
-  if (tokens_++ == 0) first_ms_ = now_ms;
-  last_ms_ = now_ms;
+  if (is_token(payload)) count_token(now_ms);
 }
 
 double SseScan::inter_token_ms() const {

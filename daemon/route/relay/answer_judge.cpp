@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/base/http_text.hpp"
-#include "daemon/route/http/body_json.hpp"
+#include "daemon/route/http/answer_shapes.hpp"
 #include "daemon/route/http/http_head.hpp"
 
 namespace driftgate::route {
@@ -11,7 +11,9 @@ namespace driftgate::route {
 void AnswerJudge::head(int status, std::string_view content_type, double now_ms) {
   status_ = status;
   const auto type = content_type.substr(0, content_type.find_first_of("; "));
-  streamed_ = stream_asked_ && status == 200 && base::equal_ignoring_case(type, "text/event-stream");
+  // Whether a request that nobody read asked for a stream shows in its answer alone.
+  const bool expected = stream_asked_ || shape_ == ApiShape::unread;
+  streamed_ = expected && status == 200 && base::equal_ignoring_case(type, "text/event-stream");
   ending_.ttft_ms = now_ms;
 }
 
@@ -38,22 +40,33 @@ void AnswerJudge::end(std::string_view why, std::string_view body, double now_ms
 
 void AnswerJudge::judge(std::string_view why, std::string_view body) {
   const bool client_error = status_ != 429 && status_ >= 400 && status_ < 500;
+  const int least_bad = shape_ == ApiShape::unread ? 400 : 300;
   if (why.empty() && client_error) {
     ending_.outcome = Outcome::excluded;
     ending_.reason = fmt::format("status_{}", status_);
-  } else if (status_ != 0 && !client_error && (status_ < 200 || status_ >= 300)) {
+  } else if (status_ != 0 && !client_error && (status_ < 200 || status_ >= least_bad)) {
     fail(fmt::format("status_{}", status_));
-  } else if (streamed_) {
-    const bool given_up =
-        why == "timeout" || why == "stalled" || why == "first_byte" || why == "breaker_open";
-    if (given_up && !events_.done()) return fail(std::string(why));
-    if (events_.garbage()) return fail("bad_body");
-    if (!events_.done()) return fail("truncated_stream");
+  } else if (streamed_ && shape_ != ApiShape::unread) {
+    judge_stream(why);
   } else if (!why.empty()) {
     fail(std::string(why));
-  } else if (body.size() <= kMaxJudgedBodyBytes && (stream_asked_ || !is_completion(body))) {
-    fail("bad_body");
+  } else if (shape_ != ApiShape::unread && body.size() <= kMaxJudgedBodyBytes) {
+    judge_whole(body);
   }
+}
+
+void AnswerJudge::judge_stream(std::string_view why) {
+  const bool given_up = why == "timeout" || why == "stalled" || why == "first_byte" || why == "breaker_open";
+  if (given_up && !events_.done()) return fail(std::string(why));
+  if (events_.garbage()) return fail("bad_body");
+  if (events_.failed()) return fail("failed_answer");
+  if (!events_.done()) return fail("truncated_stream");
+}
+
+void AnswerJudge::judge_whole(std::string_view body) {
+  const auto kind = stream_asked_ ? AnswerKind::garbage : read_answer(shape_, body);
+  if (kind == AnswerKind::garbage) return fail("bad_body");
+  if (kind == AnswerKind::failure) return fail("failed_answer");
 }
 
 MirroredPair::Side AnswerJudge::side(std::string body) const {

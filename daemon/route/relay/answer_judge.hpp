@@ -4,19 +4,21 @@
 #include <string_view>
 
 #include "daemon/route/control/telemetry.hpp"
+#include "daemon/route/http/operations.hpp"
 #include "daemon/route/http/sse_scan.hpp"
 
 namespace driftgate::route {
 
-/// Follows the answer of an engine to a completion request and says how it ended, by the definition of
-/// `error_rate` in docs/design/measurement.md, "Registry of names". The same judge for users' and for
-/// mirrored requests.
+/// Follows the answer of an engine and says how it ended, by the definition of `error_rate` in
+/// docs/design/measurement.md, "Registry of names". The same judge for users' and for mirrored requests. Of an
+/// answer that is not read only the status and the framing are judged.
 class AnswerJudge {
  public:
   /// Larger plain answers are passed on without being read as JSON.
   static constexpr std::size_t kMaxJudgedBodyBytes = 8u << 20;
 
-  explicit AnswerJudge(bool stream_asked) : stream_asked_(stream_asked) {}
+  explicit AnswerJudge(bool stream_asked, ApiShape shape = ApiShape::completion)
+      : stream_asked_(stream_asked), shape_(shape), events_(shape) {}
 
   /// The head came at `now_ms` after the request was accepted.
   void head(int status, std::string_view content_type, double now_ms);
@@ -37,14 +39,17 @@ class AnswerJudge {
   [[nodiscard]] const Ending& ending() const { return ending_; }
   /// The answer as one side of a mirrored pair.
   [[nodiscard]] MirroredPair::Side side(std::string body) const;
-  /// The stream reached `data: [DONE]`: whatever follows does not matter to anyone.
+  /// The stream reached its last event: whatever follows does not matter to anyone.
   [[nodiscard]] bool complete() const { return streamed_ && events_.done(); }
 
  private:
   void judge(std::string_view why, std::string_view body);
+  void judge_stream(std::string_view why);
+  void judge_whole(std::string_view body);
   void fail(std::string reason);
 
   const bool stream_asked_;
+  const ApiShape shape_;
   bool streamed_ = false;
   bool late_ = false;
   bool usable_ = false;

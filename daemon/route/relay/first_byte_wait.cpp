@@ -5,14 +5,15 @@
 namespace driftgate::route {
 
 FirstByteWait::FirstByteWait(std::shared_ptr<Engine> engine, bool streamed, std::shared_ptr<Engine> instead,
-                             bool trial)
+                             bool trial, bool timed)
     : engine_(std::move(engine)),
       instead_(std::move(instead)),
       streamed_(streamed),
       trial_(trial),
+      timed_(timed),
       sent_(Time::clock::now()),
       until_(Time::max()) {
-  const auto limit = engine_->first_byte_ms(streamed_);
+  const auto limit = timed_ ? engine_->first_byte_ms(streamed_) : 0u;
   if (limit > 0) {
     until_ = sent_ + std::chrono::milliseconds(limit);
   } else if (trial_) {
@@ -44,7 +45,7 @@ bool FirstByteWait::overtaken() const {
 void FirstByteWait::came(int status, Time now) {
   if (std::exchange(over_, true)) return;
   until_ = Time::max();
-  if (status >= 200 && status < 300) {
+  if (timed_ && status >= 200 && status < 300) {
     engine_->answered(streamed_, now - sent_, now);
   } else {
     engine_->refused(now);

@@ -19,9 +19,10 @@ class FirstByteWait {
   static constexpr std::chrono::seconds kTrialLimit{5};
 
   /// The request is sent now. `instead`: the engine that it may be sent to instead, or null. `trial`: it is
-  /// the one request that tries an engine whose breaker is half open.
+  /// the one request that tries an engine whose breaker is half open. `timed`: false for a request that takes
+  /// another time than completions do, so that the engine's learned limit is neither for it nor learned of it.
   FirstByteWait(std::shared_ptr<Engine> engine, bool streamed, std::shared_ptr<Engine> instead = nullptr,
-                bool trial = false);
+                bool trial = false, bool timed = true);
   ~FirstByteWait();
   FirstByteWait(const FirstByteWait&) = delete;
   FirstByteWait& operator=(const FirstByteWait&) = delete;
@@ -50,6 +51,7 @@ class FirstByteWait {
   const std::shared_ptr<Engine> instead_;
   const bool streamed_;
   const bool trial_;
+  const bool timed_;
   const Time sent_;
   Time until_;
   bool late_ = false;

@@ -105,7 +105,19 @@ std::string openai_error(std::string_view type, std::string_view code, std::stri
   return dumped({{"error", error}});
 }
 
-std::string refusal_answer(const Refusal& refusal, bool keep_alive) {
+std::string anthropic_error(int status, std::string_view message) {
+  std::string_view type = status >= 500 ? "api_error" : "invalid_request_error";
+  if (status == 404) type = "not_found_error";
+  if (status == 413) type = "request_too_large";
+  if (status == 503) type = "overloaded_error";
+  const nlohmann::json error = {{"type", type}, {"message", message}};
+  return dumped({{"type", "error"}, {"error", error}});
+}
+
+std::string refusal_answer(const Refusal& refusal, bool keep_alive, ApiShape shape) {
+  if (shape == ApiShape::message)
+    return own_answer(refusal.status, "application/json", anthropic_error(refusal.status, refusal.message),
+                      keep_alive);
   const auto* const type = refusal.status >= 500 ? "server_error" : "invalid_request_error";
   return own_answer(refusal.status, "application/json", openai_error(type, refusal.code, refusal.message),
                     keep_alive);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "daemon/route/http/http_head.hpp"
+#include "daemon/route/http/operations.hpp"
 
 namespace driftgate::route {
 
@@ -36,6 +37,10 @@ enum class Framing : std::uint8_t { length, chunked, until_close };
 [[nodiscard]] std::string openai_error(std::string_view type, std::string_view code,
                                        std::string_view message);
 
+/// The same as Anthropic's clients read it: {"type": "error", "error": {"type", "message"}}. The type follows
+/// from the status.
+[[nodiscard]] std::string anthropic_error(int status, std::string_view message);
+
 /// A failure of the client's request, or of the engines, as the client is told.
 struct Refusal {
   int status = 400;
@@ -43,7 +48,8 @@ struct Refusal {
   std::string message;
 };
 
-/// The whole answer for it; type and connection follow from the status.
-[[nodiscard]] std::string refusal_answer(const Refusal& refusal, bool keep_alive);
+/// The whole answer for it, in the format of the API that the request is of; its type follows from the status.
+[[nodiscard]] std::string refusal_answer(const Refusal& refusal, bool keep_alive,
+                                         ApiShape shape = ApiShape::completion);
 
 }  // namespace driftgate::route

@@ -9,7 +9,9 @@
 
 #include "daemon/base/clock.hpp"
 #include "daemon/base/http_text.hpp"
+#include "daemon/route/http/request_shapes.hpp"
 #include "daemon/route/table/bucket.hpp"
+#include "daemon/route/table/route_json.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -17,11 +19,7 @@ namespace {
 constexpr std::uint64_t kDefaultCompletionTokens = 16;  // of the OpenAI API
 constexpr std::uint64_t kDefaultChatTokens = 256;       // assumed: the API has no limit there
 constexpr std::uint64_t kMaxChoices = 128;
-constexpr std::string_view kCompletions = "/v1/completions";
-constexpr std::string_view kHealth = "/health";
-constexpr std::string_view kModels = "/v1/models";
 constexpr std::string_view kChat = "/v1/chat/completions";
-constexpr std::string_view kLease = "/driftgate/lease";
 
 std::uint64_t number_of(std::string_view digits) {
   std::uint64_t number = 0;
@@ -34,6 +32,15 @@ std::uint64_t tokens_asked(const BodyFacts& facts, std::string_view path) {
                     : path == kChat      ? kDefaultChatTokens
                                          : kDefaultCompletionTokens;
   return std::min(facts.choices, kMaxChoices) * std::min<std::uint64_t>(each, 1u << 20);
+}
+
+Refusal no_such_model(std::string_view model) {
+  return {404, "model_not_found",
+          fmt::format("the model '{}' is not served here; GET /v1/models lists the models that are", model)};
+}
+
+nlohmann::json model_entry(const std::string& model) {
+  return {{"id", model}, {"object", "model"}, {"owned_by", "driftgate"}};
 }
 
 Refusal engine_refusal(const AnswerJudge& judge) {
@@ -108,17 +115,16 @@ Task<void> Session::reply(std::string text) {
 
 Task<void> Session::answer() {
   const auto path = request_.head.path();
-  const bool completion = path == kCompletions || path == kChat;
+  operation_ = core_.operations.find(path);
   std::string text;
   if (came_back()) {
-    text = refusal_answer(
+    text = refused(
         {508, "loop",
-         "this request has already passed through this router: one of its engine URLs leads back to it"},
-        keep_);
-  } else if (completion && request_.head.method == "POST") {
-    text = co_await complete();
+         "this request has already passed through this router: one of its engine URLs leads back to it"});
+  } else if (operation_ != nullptr && operation_->takes(request_.head.method)) {
+    text = co_await pass_on();
   } else {
-    text = own_reply(path, completion);
+    text = own_reply(path);
   }
   if (!text.empty()) {
     co_await reply(std::move(text));
@@ -139,44 +145,77 @@ std::string Session::lease_reply() const {
                     holds ? R"({"lease":"held"})" : R"({"lease":"expired"})", keep_);
 }
 
-std::string Session::own_reply(std::string_view path, bool completion) const {
-  if (path == kLease && core_.plane && request_.head.method == "GET") return lease_reply();
-  const bool own = path == kHealth || path == kModels;
-  if (own && (request_.head.method == "GET" || head_only_)) {
-    const auto body = path == kHealth ? std::string(R"({"status":"ok"})") : models_body();
-    return own_answer(200, "application/json", body, keep_);
-  }
-  if (own || completion) {
-    return refusal_answer({405, "method_not_allowed", fmt::format("{} takes {}", path, own ? "GET and HEAD" : "POST")},
-                          keep_);
-  }
-  return refusal_answer(
-      {404, "unknown_path",
-       "this router serves POST /v1/completions, POST /v1/chat/completions, GET /v1/models and "
-       "GET /health"},
-      keep_);
+/// The router's own error, as clients of the API that is asked read it.
+std::string Session::refused(const Refusal& refusal) const {
+  return refusal_answer(refusal, keep_, operation_ == nullptr ? ApiShape::completion : operation_->shape);
+}
+
+std::string Session::own_reply(std::string_view path) const {
+  const bool get = request_.head.method == "GET";
+  if (path == kLeasePath && core_.plane && get) return lease_reply();
+  const auto model = model_of_path(path);
+  const bool own = path == kHealthPath || path == kModelsPath || model;
+  if (!own) return unknown_reply(path);
+  if (!get && !head_only_)
+    return refused({405, "method_not_allowed", fmt::format("{} takes GET and HEAD", path)});
+  if (model) return model_reply(*model);
+  const auto body = path == kHealthPath ? std::string(R"({"status":"ok"})") : models_body();
+  return own_answer(200, "application/json", body, keep_);
+}
+
+std::string Session::unknown_reply(std::string_view path) const {
+  if (operation_ != nullptr)
+    return refused(
+        {405, "method_not_allowed", fmt::format("{} does not take {}", path, request_.head.method)});
+  return refused({404, "unknown_path",
+                  fmt::format("this router serves {}, GET {}, GET {}/MODEL and GET {}",
+                              core_.operations.list(), kModelsPath, kModelsPath, kHealthPath)});
+}
+
+std::string Session::model_reply(const std::string& model) const {
+  if (core_.routes.find(model) == nullptr) return refused(no_such_model(model));
+  return own_answer(200, "application/json", dumped(model_entry(model)), keep_);
 }
 
 std::string Session::models_body() const {
   auto list = nlohmann::json::array();
   for (const auto& [model, stage] : core_.routes.stages()) {
-    list.push_back({{"id", model}, {"object", "model"}, {"owned_by", "driftgate"}});
+    list.push_back(model_entry(model));
   }
-  return nlohmann::json{{"object", "list"}, {"data", std::move(list)}}.dump();
+  return dumped({{"object", "list"}, {"data", std::move(list)}});
+}
+
+/// What the request says of itself. One that is not read as completions are may name its model in a header;
+/// where only one model is served it need not.
+std::expected<BodyFacts, Refusal> Session::read_facts() const {
+  auto scanned = scan_request_body(request_.body);
+  if (operation_->judged) {
+    if (!scanned) return std::unexpected(Refusal{400, "bad_body", scanned.error().message});
+    read_shape(operation_->shape, request_.body, *scanned);
+    return std::move(*scanned);
+  }
+  BodyFacts facts;
+  if (scanned) facts = std::move(*scanned);
+  facts.stream = false;
+  if (const auto named = request_.head.find("driftgate-model")) facts.model = *named;
+  if (!facts.model.empty()) return facts;
+  const auto served = core_.routes.stages();
+  if (served.size() == 1) {
+    facts.model = served.front().first;
+    return facts;
+  }
+  return std::unexpected(
+      Refusal{400, "model_missing",
+              "name the model: as the member 'model' of a JSON body, or in the header driftgate-model"});
 }
 
 std::expected<Session::Plan, Refusal> Session::make_plan() {
   Plan plan;
-  auto facts = scan_request_body(request_.body);
-  if (!facts) return std::unexpected(Refusal{400, "bad_body", facts.error().message});
+  auto facts = read_facts();
+  if (!facts) return std::unexpected(facts.error());
   plan.facts = std::move(*facts);
   plan.route = core_.routes.find(plan.facts.model);
-  if (!plan.route) {
-    return std::unexpected(
-        Refusal{404, "model_not_found",
-                fmt::format("the model '{}' is not served here; GET /v1/models lists the models that are",
-                            plan.facts.model)});
-  }
+  if (!plan.route) return std::unexpected(no_such_model(plan.facts.model));
   auto slice = slice_of_metadata(plan.facts.metadata);
   if (const auto header = request_.head.find("driftgate-slice")) {
     auto parsed = parse_slice_header(*header);
@@ -193,8 +232,9 @@ std::expected<Session::Plan, Refusal> Session::make_plan() {
     plan.order = number_of(request_.head.find("driftgate-order").value_or(""));
   } else {
     plan.decision = decide(*plan.route, plan.key, slice, core_.key_hash());
-    count(plan, keyless);
+    if (operation_->judged) count(plan, keyless);
   }
+  plan.decision.mirror = plan.decision.mirror && operation_->mirrored;
   return plan;
 }
 
@@ -236,38 +276,52 @@ void Session::admit(const Plan& plan, Attempt& first, std::optional<FirstByteWai
     first.withheld = true;
     return judge_end(first, "breaker_open");
   }
-  wait.emplace(engine, first.streamed, movable ? incumbent : nullptr, entry == Engine::Entry::trial);
+  const bool repeatable = operation_->repeatable(request_.head.method);
+  wait.emplace(engine, first.streamed, movable && repeatable ? incumbent : nullptr,
+               entry == Engine::Entry::trial, operation_->timed);
+}
+
+/// Whether the incumbent may be asked for what the candidate failed: when asking twice does no harm, or the
+/// candidate was not reached.
+bool Session::may_ask_again(const Attempt& first) const {
+  if (operation_->repeatable(request_.head.method)) return true;
+  const auto& reason = first.judge.ending().reason;
+  return reason == "connect" || reason == "breaker_open";
 }
 
 /// What the router has to answer itself; empty when an engine's answer was passed on.
-Task<std::string> Session::complete() {
+Task<std::string> Session::pass_on() {
   auto plan = make_plan();
-  if (!plan) co_return refusal_answer(plan.error(), keep_);
+  if (!plan) co_return refused(plan.error());
   const bool stream = plan->facts.stream;
   const bool candidate = plan->decision.served == Served::candidate;
-  Attempt first(stream, plan->decision.mirror);
+  const bool discardable = candidate && operation_->repeatable(request_.head.method);
+  Attempt first(stream, plan->decision.mirror, operation_->shape);
   first.ticket = plan->ticket;
   InFlight in_flight(core_.page.model(plan->route->model), plan->decision.served);
   std::optional<FirstByteWait> wait;
   admit(*plan, first, wait);
   if (wait) {
-    co_await attempt(*wait, candidate, first);
+    co_await attempt(*wait, discardable, first);
   }
   wait.reset();
   const bool failed = !first.client_gone && !first.begun;
+  const bool again = failed && candidate && may_ask_again(first);
   if (!failed) in_flight.end();
-  settle(*plan, first, candidate && failed);
+  settle(*plan, first, again);
   offer_mirror(*plan, first);
+  if (!again) count_other(*plan, first);
   if (!failed) co_return std::string();
-  Attempt second(stream, false);
-  if (candidate) {
+  Attempt second(stream, false, operation_->shape);
+  if (again) {
     in_flight.move_to(Served::incumbent);
-    wait.emplace(plan->route->engine(Served::incumbent), stream);
+    wait.emplace(plan->route->engine(Served::incumbent), stream, nullptr, false, operation_->timed);
     co_await attempt(*wait, false, second);
+    count_other(*plan, second);
   }
-  const auto& last = candidate ? second : first;
+  const auto& last = again ? second : first;
   if (last.begun || last.client_gone) co_return std::string();
-  co_return refusal_answer(engine_refusal(last.judge), keep_);
+  co_return refused(engine_refusal(last.judge));
 }
 
 void Session::judge_end(Attempt& out, std::string_view why) {
@@ -284,6 +338,13 @@ void Session::settle(const Plan& plan, const Attempt& first, bool retried) {
     ending.reason = "client_gone";
   }
   core_.ledger.finish(plan.ticket, ending, std::chrono::steady_clock::now());
+}
+
+/// Of a request that is not judged telemetry has only whether the engine that was asked last failed.
+void Session::count_other(const Plan& plan, const Attempt& last) {
+  if (operation_->judged) return;
+  const bool failed = !last.client_gone && last.judge.ending().outcome == Outcome::failed;
+  core_.ledger.count_other(plan.route->model, plan.route->stage_key, failed);
 }
 
 void Session::offer_mirror(const Plan& plan, Attempt& first) {

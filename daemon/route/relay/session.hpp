@@ -11,6 +11,7 @@
 
 #include "daemon/route/asio_types.hpp"
 #include "daemon/route/http/body_json.hpp"
+#include "daemon/route/http/operations.hpp"
 #include "daemon/route/relay/answer_judge.hpp"
 #include "daemon/route/relay/client_stream.hpp"
 #include "daemon/route/relay/mirror.hpp"
@@ -60,12 +61,13 @@ class Session : public std::enable_shared_from_this<Session> {
     std::string slice;
     std::shared_ptr<const RoutedModel> route;
     Decision decision;
-    Ledger::Ticket ticket;    ///< null for a request that another data plane counts
+    Ledger::Ticket ticket;    ///< null for a request that is not judged, or that another data plane counts
     std::uint64_t order = 0;  ///< in which requests were routed, by whoever counts it
   };
   /// The result of asking one engine.
   struct Attempt {
-    explicit Attempt(bool stream, bool keep_copy) : judge(stream), streamed(stream), keep(keep_copy) {}
+    Attempt(bool stream, bool keep_copy, ApiShape shape)
+        : judge(stream, shape), streamed(stream), keep(keep_copy) {}
     AnswerJudge judge;
     const bool streamed;    ///< as the client asked
     const bool keep;        ///< a streamed answer is kept beside being passed on
@@ -80,7 +82,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Task<void> answer();
   Task<void> reply(std::string text);
-  Task<std::string> complete();
+  Task<std::string> pass_on();
+  [[nodiscard]] std::expected<BodyFacts, Refusal> read_facts() const;
   [[nodiscard]] std::expected<Plan, Refusal> make_plan();
   void count(Plan& plan, bool keyless);
   [[nodiscard]] bool placed_by_plane() const;
@@ -92,11 +95,16 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] Pieces framed(const ResponseHead& head, Attempt& out, std::string_view data, bool last,
                               std::string& before);
   void judge_end(Attempt& out, std::string_view why);
+  [[nodiscard]] bool may_ask_again(const Attempt& first) const;
   void settle(const Plan& plan, const Attempt& first, bool retried);
+  void count_other(const Plan& plan, const Attempt& last);
   void offer_mirror(const Plan& plan, Attempt& first);
   [[nodiscard]] bool came_back() const;
-  [[nodiscard]] std::string own_reply(std::string_view path, bool completion) const;
+  [[nodiscard]] std::string refused(const Refusal& refusal) const;
+  [[nodiscard]] std::string own_reply(std::string_view path) const;
+  [[nodiscard]] std::string unknown_reply(std::string_view path) const;
   [[nodiscard]] std::string models_body() const;
+  [[nodiscard]] std::string model_reply(const std::string& model) const;
   [[nodiscard]] std::string lease_reply() const;
   [[nodiscard]] double elapsed_ms() const;
 
@@ -104,7 +112,8 @@ class Session : public std::enable_shared_from_this<Session> {
   RouterCore& core_;
   ClientStream client_;
   ClientRequest request_;
-  Exchange* exchange_ = nullptr;  ///< the one in flight, to be cut when the client leaves
+  const Operation* operation_ = nullptr;  ///< of the request; null for a path that engines are not asked for
+  Exchange* exchange_ = nullptr;          ///< the one in flight, to be cut when the client leaves
   std::chrono::steady_clock::time_point accepted_;
   bool keep_ = false;       ///< the connection stays open after this answer
   bool head_only_ = false;  ///< the request is HEAD: its answer has no body (RFC 9110, section 9.3.2)

@@ -87,6 +87,7 @@ std::size_t OpenMirrors::count(const std::string& stage_key) const {
 
 RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
     : options(std::move(router_options)),
+      operations(parse_further_paths(options.further_paths).value_or(std::vector<std::string>{})),
       page(router_id, options.listen_fds > 0 ? options.listen_fds : options.threads),
       engines(health_limits(options)),
       routes(std::chrono::milliseconds(options.lease_ms), engines),

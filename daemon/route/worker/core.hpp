@@ -11,6 +11,7 @@
 #include "daemon/route/control/driver.hpp"
 #include "daemon/route/control/spool.hpp"
 #include "daemon/route/health/engine.hpp"
+#include "daemon/route/http/operations.hpp"
 #include "daemon/route/table/bucket.hpp"
 #include "daemon/route/table/route_table.hpp"
 #include "daemon/route/worker/ledger.hpp"
@@ -57,9 +58,11 @@ class OpenMirrors {
 
 /// What the threads of a router share. Members guard themselves.
 struct RouterCore {
+  /// Further paths that cannot be parsed are left out: see parse_further_paths.
   RouterCore(RouterOptions router_options, std::string router_id);
 
   const RouterOptions options;
+  const Operations operations;
   RouterPage page;
   EngineBook engines;
   RouteTable routes;

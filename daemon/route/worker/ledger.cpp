@@ -191,6 +191,13 @@ void Ledger::count_mirror(std::string_view model, std::string_view stage_key, Mi
   }
 }
 
+void Ledger::count_other(const std::string& model, std::string_view stage_key, bool failed) {
+  const std::lock_guard lock(mutex_);
+  auto& window = open_window(model, models_[model], stage_key).window;
+  ++window.others;
+  if (failed) ++window.others_failed;
+}
+
 void Ledger::count_lost(const std::string& model, std::uint64_t requests) {
   const std::lock_guard lock(mutex_);
   models_[model].lost += requests;

@@ -54,6 +54,8 @@ class Ledger {
   [[nodiscard]] static std::uint64_t order_of(const Ticket& ticket);
 
   void count_mirror(std::string_view model, std::string_view stage_key, MirrorEnd end);
+  /// A request that is not judged was passed on; `failed`: no engine answered it well.
+  void count_other(const std::string& model, std::string_view stage_key, bool failed);
   /// So many requests of the model were served and will never be reported.
   void count_lost(const std::string& model, std::uint64_t requests);
 

@@ -87,6 +87,7 @@ schema::Result<void> Router::listen(std::vector<base::UniqueFd> sockets) {
 }
 
 schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options) {
+  TRY(parse_further_paths(options.further_paths));
   auto sockets = TRY(options.listen_fds > 0 ? inherited_listeners(options.listen_fds)
                                             : bind_listeners(options.listen, options.threads));
   return start(std::move(options), std::move(sockets));

@@ -55,6 +55,7 @@ constexpr std::array kOptions{
     Option{"--threads", &RouterOptions::threads, 1, 16},
     Option{"--listen-fds", &RouterOptions::listen_fds, 0, 16},
     Option{"--spool-cap-bytes", &RouterOptions::spool_cap_bytes, 1, kMaxBytes},
+    Option{"--further-paths", &RouterOptions::further_paths},
     Option{"--haproxy-dir", &RouterOptions::haproxy_dir},
     Option{"--haproxy-socket", &RouterOptions::haproxy_socket},
     Option{"--haproxy-log", &RouterOptions::haproxy_log},
