@@ -23,8 +23,8 @@ schema::Result<std::string> write_files(const HaproxyArgs& args) {
     return schema::fail(
         schema::ErrorCode::invalid_argument,
         "the settings say data_plane: router; set data_plane: haproxy to put HAProxy in front of it");
-  TRY(check_router_address(settings));
   const auto options = router_options(settings).router;
+  TRY(check_router_settings(settings, options));
   const auto at = TRY(route::parse_authority(options.listen));
   auto address = TRY(haproxy::router_address(options.listen, at.port));
   auto files = TRY(haproxy::StartFiles::open(options, std::move(address)));

@@ -89,6 +89,10 @@ void Coordinator::follow_breakers() {
   }
 }
 
+void Coordinator::acknowledge(const std::map<std::string, std::uint64_t>& stored) {
+  for (const auto& [router, number] : stored) (void)context_.world.driver.acknowledge({router, number});
+}
+
 /// Reads closed windows, each consumed in one transaction, and acknowledges what is stored.
 void Coordinator::read_telemetry() {
   const auto time = context_.now();
@@ -99,6 +103,7 @@ void Coordinator::read_telemetry() {
     if (!windows)
       return context_.warn(fmt::format("telemetry cannot be read: {}", windows.error().describe()));
     if (windows->empty()) return;
+    std::map<std::string, std::uint64_t> stored;  // of each router: two may serve while one follows the other
     for (const auto& window : *windows) {
       auto taken = take_window(context_, window);
       settle();
@@ -107,11 +112,12 @@ void Coordinator::read_telemetry() {
                                          window.router_id, taken.error().describe()));
       }
       last_window_ = {window.router_id, window.number};
+      stored[window.router_id] = window.number;
       ++windows_seen_;
       others_seen_.first += window.others;
       others_seen_.second += window.others_failed;
     }
-    (void)context_.world.driver.acknowledge(last_window_);
+    acknowledge(stored);
     more = windows->size() == kWindowsPerRead;
   }
 }

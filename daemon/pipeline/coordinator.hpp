@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -56,6 +57,7 @@ class Coordinator {
   void restore_routes();
   void follow_breakers();
   void read_telemetry();
+  void acknowledge(const std::map<std::string, std::uint64_t>& stored);
   void tick_promotion(const std::string& id);
   void retry(Live& live);
   // effects

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "daemon/base/json_members.hpp"
 #include "daemon/route/control/frame.hpp"
@@ -42,7 +43,8 @@ Answer apply(RouterCore& core, const json& request) {
                route.epoch, route.revision, route.candidate_bp, route.mirror_bp, route.stage_key);
   // In force before it is kept: a share taken away must not wait for a disk.
   auto settled = core.plane ? core.plane->settle(route.model) : schema::Result<void>{};
-  auto kept = save_state(core.options.state_path, core.routes.held());
+  // The file is that of the router on the control path.
+  auto kept = core.retiring ? schema::Result<void>{} : save_state(core.options.state_path, core.routes.held());
   if (!settled) return std::unexpected(settled.error());
   if (!kept)
     return schema::wrap(kept.error(),
@@ -122,6 +124,8 @@ Answer capabilities(const RouterCore& core) {
                   {"pid", static_cast<std::uint64_t>(::getpid())},
                   {"port", core.port.load()},
                   {"draining", core.draining.load()},
+                  {"retiring", core.retiring.load()},
+                  {"connections", core.connections.count()},
                   {"router_id", core.ledger.router_id()}});
 }
 
@@ -130,6 +134,43 @@ Answer listeners(const RouterCore& core, ControlEffects& effects) {
   auto copies = TRY(core.listeners.copies());
   effects.descriptors = std::move(copies);
   return ok_with({{"listeners", effects.descriptors.size()}});
+}
+
+/// Another router is about to follow on the same sockets: makes room for it on the control path. Both serve until
+/// this one is told to end.
+Answer retire(RouterCore& core, ControlEffects& effects) {
+  if (core.plane)
+    return schema::fail(schema::ErrorCode::unsupported,
+                        "a router that steers HAProxy cannot serve beside another one: stop it, and the next one "
+                        "starts when it is gone");
+  if (core.draining) return schema::fail(schema::ErrorCode::conflict, "this router is ending already");
+  const auto aside = TRY(core.place.step_aside());
+  core.retiring = true;
+  effects.disconnect = true;
+  return ok_with({{"control", aside}});
+}
+
+/// Nobody follows after all.
+Answer resume(RouterCore& core, ControlEffects& effects) {
+  if (core.draining) return schema::fail(schema::ErrorCode::conflict, "this router is ending already");
+  TRY(core.place.step_back());
+  core.retiring = false;
+  effects.disconnect = true;
+  auto kept = save_state(core.options.state_path, core.routes.held());
+  if (!kept) return std::unexpected(kept.error());
+  return ok();
+}
+
+/// Requests that describe the process or change what it is there for.
+std::optional<Answer> dispatch_process(RouterCore& core, std::string_view op, ControlEffects& effects) {
+  if (op == "capabilities") return capabilities(core);
+  if (op == "listeners") return listeners(core, effects);
+  if (op == "retire") return retire(core, effects);
+  if (op == "resume") return resume(core, effects);
+  if (op != "shutdown") return std::nullopt;
+  core.draining = true;  // before the answer: nobody adopts a router that was told to end
+  effects.stop = true;
+  return ok();
 }
 
 Answer dispatch(RouterCore& core, const json& request, ControlEffects& effects) {
@@ -146,13 +187,7 @@ Answer dispatch(RouterCore& core, const json& request, ControlEffects& effects) 
   if (*op == "health") return health(core, request);
   if (*op == "spool_path") return spool(core, request, false);
   if (*op == "drop_spool") return spool(core, request, true);
-  if (*op == "capabilities") return capabilities(core);
-  if (*op == "listeners") return listeners(core, effects);
-  if (*op == "shutdown") {
-    core.draining = true;  // before the answer: nobody adopts a router that was told to end
-    effects.stop = true;
-    return ok();
-  }
+  if (auto answer = dispatch_process(core, *op, effects)) return std::move(*answer);
   return bad(fmt::format("unknown op '{}'", *op));
 }
 

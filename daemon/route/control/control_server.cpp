@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/unique_fd.hpp"
@@ -37,7 +38,6 @@ ControlServer::ControlServer(RouterCore& core, std::function<void()> on_shutdown
 ControlServer::~ControlServer() {
   if (::eventfd_write(wake_.get(), 1) != 0) spdlog::error("router: cannot wake the control thread");
   thread_.join();
-  ::unlink(core_.options.control_path.c_str());
 }
 
 void ControlServer::run() {
@@ -56,6 +56,7 @@ void ControlServer::run() {
       if (open) kept.push_back(std::move(peers_[i]));
     }
     peers_ = std::move(kept);
+    if (std::exchange(disconnect_, false)) peers_.clear();
     if (watched[1].revents != 0) accept_one();
   }
 }
@@ -68,6 +69,13 @@ void ControlServer::accept_one() {
     return;
   }
   peers_.push_back({std::move(socket), {}});
+}
+
+/// Closes connections that were made by the path which the socket had before.
+void ControlServer::drop_waiting() {
+  disconnect_ = true;
+  while (base::UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))) {
+  }
 }
 
 /// Reads what is there and answers every whole frame; false when the connection is over.
@@ -86,6 +94,7 @@ bool ControlServer::serve(Peer& peer) {
     if (!*frame) return true;
     ControlEffects effects;
     const auto answer = encode_frame(answer_control(core_, **frame, effects));
+    if (effects.disconnect) drop_waiting();
     const auto deadline = std::chrono::steady_clock::now() + kAnswerDeadline;
     const auto written = effects.descriptors.empty()
                              ? write_all(peer.socket.get(), answer, deadline)
@@ -98,6 +107,7 @@ bool ControlServer::serve(Peer& peer) {
 schema::Result<std::unique_ptr<ControlServer>> ControlServer::start(RouterCore& core,
                                                                     std::function<void()> on_shutdown) {
   auto listener = TRY(listen_unix(core.options.control_path));
+  core.place.listens();
   base::UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return schema::fail(schema::ErrorCode::io, "router: cannot make an eventfd");
   return std::unique_ptr<ControlServer>(

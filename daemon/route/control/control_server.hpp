@@ -33,12 +33,14 @@ class ControlServer {
   void run();
   void accept_one();
   bool serve(Peer& peer);
+  void drop_waiting();
 
   RouterCore& core_;
   const std::function<void()> on_shutdown_;
   const base::UniqueFd listener_;
   const base::UniqueFd wake_;
   std::vector<Peer> peers_;
+  bool disconnect_ = false;  ///< end all connections once what is ready was served
   std::thread thread_;  // last: it uses the members above
 };
 

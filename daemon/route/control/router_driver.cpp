@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "daemon/base/json_members.hpp"
+#include "daemon/route/control/control_place.hpp"
 #include "daemon/route/control/frame.hpp"
 #include "daemon/route/control/telemetry_json.hpp"
 #include "daemon/route/control/unix_socket.hpp"
@@ -17,6 +20,8 @@ namespace driftgate::route {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::chrono::milliseconds kPeerDeadline{1'000};
 
 std::unexpected<schema::Error> strange(std::string_view what) {
   return schema::failf(schema::ErrorCode::internal,
@@ -36,6 +41,21 @@ schema::Result<std::vector<T>> list_of(const json& reply, const char* name,
     values.push_back(std::move(value));
   }
   return values;
+}
+
+/// Makes the list say less than it did where another router holds something else: the smaller share, and as a route
+/// that was reverted, which is not what anybody desires.
+void agree_with(std::vector<ObservedRoute>& routes, const ObservedRoute& other) {
+  const auto held = std::ranges::find_if(
+      routes, [&](const ObservedRoute& one) { return one.route.model == other.route.model; });
+  if (held == routes.end()) {
+    routes.push_back(other);
+    routes.back().reverted = true;
+    return;
+  }
+  if (held->route == other.route && held->reverted == other.reverted) return;
+  if (other.route.candidate_bp < held->route.candidate_bp) held->route = other.route;
+  held->reverted = true;
 }
 
 /// Only a closed or refused connection is worth a second try; a deadline has been waited for already.
@@ -92,29 +112,89 @@ schema::Result<json> RouterDriver::call(const json& request) {
   return reply;
 }
 
-schema::Result<void> RouterDriver::apply(const ModelRoute& route) {
+RouterDriver::Peers RouterDriver::peers() {
+  const std::lock_guard lock(peers_mutex_);
+  std::map<std::string, std::shared_ptr<RouterDriver>> found;
+  Peers peers;
+  for (const auto& path : sockets_aside(control_path_)) {
+    auto& peer = found[path];
+    const auto known = peers_.find(path);
+    peer = known == peers_.end() ? std::make_shared<RouterDriver>(path, can_, std::min(deadline_, kPeerDeadline))
+                                 : known->second;
+    peers.push_back(peer);
+  }
+  peers_ = std::move(found);
+  return peers;
+}
+
+bool RouterDriver::is_gone(const schema::Error& error) const {
+  return error.code == schema::ErrorCode::unavailable && !process_lives(process_of_socket(control_path_));
+}
+
+schema::Result<void> RouterDriver::apply_here(const ModelRoute& route) {
   TRY(call({{"op", "apply"}, {"route", to_json(route)}}));
   return {};
 }
 
-schema::Result<std::vector<ObservedRoute>> RouterDriver::observe() {
+schema::Result<void> RouterDriver::apply(const ModelRoute& route) {
+  auto applied = apply_here(route);
+  for (const auto& peer : peers()) {
+    auto also = peer->apply_here(route);
+    if (also || peer->is_gone(also.error()) || !applied) continue;
+    applied = schema::wrap(also.error(), "a router that has not ended yet does not take the route");
+  }
+  return applied;
+}
+
+schema::Result<std::vector<ObservedRoute>> RouterDriver::observe_here() {
   const auto reply = TRY(call({{"op", "observe"}}));
   return list_of(reply, "routes", observed_from_json);
 }
 
+schema::Result<std::vector<ObservedRoute>> RouterDriver::observe() {
+  auto routes = TRY(observe_here());
+  for (const auto& peer : peers()) {
+    const auto others = peer->observe_here();
+    if (!others && peer->is_gone(others.error())) continue;
+    if (!others)
+      return schema::wrap(others.error(), "a router that has not ended yet does not say what it holds");
+    for (const auto& other : *others) agree_with(routes, other);
+  }
+  return routes;
+}
+
 schema::Result<void> RouterDriver::heartbeat() {
+  for (const auto& peer : peers()) (void)peer->call({{"op", "heartbeat"}});  // else its lease ends by itself
   TRY(call({{"op", "heartbeat"}}));
   return {};
 }
 
-schema::Result<std::vector<Window>> RouterDriver::windows(const WindowPosition& after, std::size_t limit) {
+schema::Result<std::vector<Window>> RouterDriver::windows_here(const WindowPosition& after, std::size_t limit) {
   const auto reply = TRY(
       call({{"op", "windows"}, {"router_id", after.router_id}, {"after", after.number}, {"limit", limit}}));
   return list_of(reply, "windows", window_from_json);
 }
 
+/// What those that stepped aside observed is older. What has been read of them is acknowledged, so that it does not
+/// come again.
+schema::Result<std::vector<Window>> RouterDriver::windows(const WindowPosition& after, std::size_t limit) {
+  std::vector<Window> windows;
+  for (const auto& peer : peers()) {
+    auto others = peer->windows_here(after, limit - windows.size());
+    if (!others) continue;  // it is asked again; one that hangs is killed, and what it had is told as lost
+    std::ranges::move(*others, std::back_inserter(windows));
+    if (windows.size() >= limit) return windows;
+  }
+  auto own = windows_here(after, limit - windows.size());
+  if (!own && windows.empty()) return own;
+  if (own) std::ranges::move(*own, std::back_inserter(windows));
+  return windows;
+}
+
 schema::Result<void> RouterDriver::acknowledge(const WindowPosition& position) {
-  TRY(call({{"op", "acknowledge"}, {"router_id", position.router_id}, {"number", position.number}}));
+  const json request = {{"op", "acknowledge"}, {"router_id", position.router_id}, {"number", position.number}};
+  for (const auto& peer : peers()) (void)peer->call(request);
+  TRY(call(request));
   return {};
 }
 
@@ -129,15 +209,23 @@ schema::Result<HealthReport> RouterDriver::health(const WindowPosition& after) {
   return health_from_json(*report);
 }
 
+/// All write into the same folder.
 schema::Result<std::string> RouterDriver::spool_path(const std::string& stage_key) {
-  const auto reply = TRY(call({{"op", "spool_path"}, {"stage_key", stage_key}}));
+  const json request = {{"op", "spool_path"}, {"stage_key", stage_key}};
+  for (const auto& peer : peers()) {
+    const auto complete = peer->call(request);
+    if (!complete && complete.error().code == schema::ErrorCode::conflict) return std::unexpected(complete.error());
+  }
+  const auto reply = TRY(call(request));
   auto path = base::maybe_text_at(reply, "path");
   if (!path) return strange("path");
   return std::move(*path);
 }
 
 schema::Result<void> RouterDriver::drop_spool(const std::string& stage_key) {
-  TRY(call({{"op", "drop_spool"}, {"stage_key", stage_key}}));
+  const json request = {{"op", "drop_spool"}, {"stage_key", stage_key}};
+  for (const auto& peer : peers()) (void)peer->call(request);
+  TRY(call(request));
   return {};
 }
 
@@ -153,17 +241,34 @@ schema::Result<RouterInfo> RouterDriver::info() {
   auto id = base::maybe_text_at(reply, "router_id");
   if (pid < 0 || port < 0 || !id) return strange("pid, port or router_id");
   const auto* draining = base::member(reply, "draining");
+  const auto* retiring = base::member(reply, "retiring");
   // A router of an older version names no plane: it serves users itself.
   return RouterInfo{static_cast<int>(pid),
                     static_cast<std::uint16_t>(port),
                     std::move(*id),
                     draining != nullptr && *draining == true,
                     base::maybe_text_at(reply, "plane").value_or("router"),
-                    base::text_at(reply, "plane_fault")};
+                    base::text_at(reply, "plane_fault"),
+                    retiring != nullptr && *retiring == true};
 }
 
 schema::Result<void> RouterDriver::shutdown() {
   TRY(call({{"op", "shutdown"}}));
+  return {};
+}
+
+schema::Result<std::string> RouterDriver::retire() {
+  const auto reply = TRY(call({{"op", "retire"}}));
+  auto path = base::maybe_text_at(reply, "control");
+  if (!path) return strange("control");
+  // The connection is still that of the router that stepped aside.
+  const std::lock_guard lock(mutex_);
+  socket_.reset();
+  return std::move(*path);
+}
+
+schema::Result<void> RouterDriver::resume() {
+  TRY(call({{"op", "resume"}}));
   return {};
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/route/control/driver.hpp"
@@ -18,11 +21,15 @@ struct RouterInfo {
   bool draining = false;  ///< it was told to stop and takes no new connections
   std::string plane = "router";  ///< what serves users: Capabilities::plane
   std::string plane_fault{};     ///< why HAProxy could not be steered when that was last tried; "" when it could
+  bool retiring = false;         ///< another router follows on the same sockets
 };
 
 /// The data planes that a router process keeps: itself, or HAProxy in front of it. A blocking client of the
 /// router's control socket. Reconnects by itself; a request that was lost with a broken connection is sent
 /// once more, which is safe since all are repeatable. Safe from any thread, one request at a time.
+///
+/// While one router follows another both may serve: routes and heartbeats go to those that stepped aside as well, a
+/// route is in force only where all hold it, and their windows are read until they have ended.
 class RouterDriver final : public Driver {
  public:
   explicit RouterDriver(std::string control_path,
@@ -47,8 +54,21 @@ class RouterDriver final : public Driver {
   [[nodiscard]] std::string mark();
   /// Asks the router to drain and end.
   schema::Result<void> shutdown();
+  /// Asks it to step aside for another router; the path of its control socket from then on. `unsupported` from
+  /// one that steers HAProxy, `invalid_argument` from one of an older version, `conflict` when it is ending.
+  schema::Result<std::string> retire();
+  /// Asks a router that stepped aside to take its place again. `conflict` when another one has it.
+  schema::Result<void> resume();
 
  private:
+  using Peers = std::vector<std::shared_ptr<RouterDriver>>;
+  /// The routers that stepped aside and live.
+  Peers peers();
+  schema::Result<void> apply_here(const ModelRoute& route);
+  schema::Result<std::vector<ObservedRoute>> observe_here();
+  schema::Result<std::vector<Window>> windows_here(const WindowPosition& after, std::size_t limit);
+  /// The router's process is gone, so that nobody is served by it.
+  [[nodiscard]] bool is_gone(const schema::Error& error) const;
   schema::Result<nlohmann::json> call(const nlohmann::json& request);
   schema::Result<std::string> send_once(const std::string& frame,
                                         std::chrono::steady_clock::time_point deadline);
@@ -59,6 +79,8 @@ class RouterDriver final : public Driver {
   std::mutex mutex_;
   base::UniqueFd socket_;
   std::string buffer_;
+  std::mutex peers_mutex_;
+  std::map<std::string, std::shared_ptr<RouterDriver>> peers_;  ///< by the path of the control socket
 };
 
 }  // namespace driftgate::route

@@ -77,6 +77,12 @@ void OpenMirrors::remove(const std::string& stage_key) {
   const std::lock_guard lock(mutex_);
   const auto found = open_.find(stage_key);
   if (found != open_.end() && --found->second == 0) open_.erase(found);
+  if (open_.empty()) none_.notify_all();
+}
+
+bool OpenMirrors::wait_for_none(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  return none_.wait_until(lock, deadline, [this] { return open_.empty(); });
 }
 
 std::size_t OpenMirrors::count(const std::string& stage_key) const {
@@ -87,6 +93,7 @@ std::size_t OpenMirrors::count(const std::string& stage_key) const {
 
 RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
     : options(std::move(router_options)),
+      place(options.control_path),
       operations(parse_further_paths(options.further_paths).value_or(std::vector<std::string>{})),
       page(router_id, options.listen_fds > 0 ? options.listen_fds : options.threads),
       engines(health_limits(options)),
@@ -114,7 +121,9 @@ void RouterCore::tick(RouteTable::Time now) {
   if (plane && !reverted.empty()) plane->wake();
   if (const auto summary = connections.summary(now)) spdlog::warn("router: {}", *summary);
   if (now < next_close_) return;
-  if (next_close_ != RouteTable::Time{}) ledger.close_windows(routes.stages(), base::wall_clock_us(), now);
+  // A retiring router closes windows only where it had requests: those of the next one say that telemetry comes.
+  const auto routed = retiring ? decltype(routes.stages()){} : routes.stages();
+  if (next_close_ != RouteTable::Time{}) ledger.close_windows(routed, base::wall_clock_us(), now);
   next_close_ = now + std::chrono::milliseconds(options.window_ms);
 }
 

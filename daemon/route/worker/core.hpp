@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -8,6 +10,7 @@
 #include <string>
 
 #include "daemon/limits/connection_table.hpp"
+#include "daemon/route/control/control_place.hpp"
 #include "daemon/route/control/driver.hpp"
 #include "daemon/route/control/spool.hpp"
 #include "daemon/route/health/engine.hpp"
@@ -50,9 +53,12 @@ class OpenMirrors {
   void add(const std::string& stage_key);
   void remove(const std::string& stage_key);
   [[nodiscard]] std::size_t count(const std::string& stage_key) const;
+  /// Waits until there are none; false when the deadline came first.
+  bool wait_for_none(std::chrono::steady_clock::time_point deadline);
 
  private:
   mutable std::mutex mutex_;
+  std::condition_variable none_;
   std::map<std::string, std::size_t> open_;
 };
 
@@ -62,6 +68,7 @@ struct RouterCore {
   RouterCore(RouterOptions router_options, std::string router_id);
 
   const RouterOptions options;
+  ControlPlace place;
   const Operations operations;
   RouterPage page;
   EngineBook engines;
@@ -73,7 +80,8 @@ struct RouterCore {
   limits::ConnectionTable connections;
   const std::string mark;  ///< how this router names itself in Via
   HeldListeners listeners;
-  std::atomic<bool> draining = false;
+  std::atomic<bool> draining = false;  ///< it takes no new connections
+  std::atomic<bool> retiring = false;  ///< another router follows on the same sockets, and has the control path
   std::atomic<std::uint16_t> port = 0;
 
   [[nodiscard]] KeyHash key_hash() const { return plane ? KeyHash::text : KeyHash::seeded; }

@@ -231,6 +231,17 @@ void Ledger::acknowledge(std::uint64_t number) {
   if (number >= next_number_) return;
   while (!closed_.empty() && closed_.front()->number <= number) done.push_back(forget(closed_.begin()));
   for (auto& [model, state] : models_) count(model, state);
+  acknowledged_.notify_all();
+}
+
+bool Ledger::wait_until_delivered(Time deadline) {
+  const auto is_delivered = [](const auto& item) {
+    const auto& state = item.second;
+    return state.pending.empty() && state.apart == 0 && state.open.empty();
+  };
+  std::unique_lock lock(mutex_);
+  return acknowledged_.wait_until(
+      lock, deadline, [&] { return closed_.empty() && std::ranges::all_of(models_, is_delivered); });
 }
 
 }  // namespace driftgate::route

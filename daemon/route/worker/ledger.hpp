@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -68,6 +69,8 @@ class Ledger {
                                                                    std::size_t limit) const;
   /// Forgets windows up to `number`; a number that was never issued is ignored.
   void acknowledge(std::uint64_t number);
+  /// Waits until every request has ended and every window is acknowledged; false when the deadline came first.
+  bool wait_until_delivered(Time deadline);
   [[nodiscard]] const std::string& router_id() const { return router_id_; }
 
  private:
@@ -101,6 +104,7 @@ class Ledger {
   const LedgerLimits limits_;
   RouterPage* page_ = nullptr;
   mutable std::mutex mutex_;
+  std::condition_variable acknowledged_;
   std::uint64_t next_order_ = 1;
   std::uint64_t next_number_ = 1;
   std::map<std::string, Model, std::less<>> models_;

@@ -14,8 +14,8 @@
 #include <cstdio>
 #include <random>
 
+#include "daemon/base/clock.hpp"
 #include "daemon/base/durable_file.hpp"
-#include "daemon/route/control/unix_socket.hpp"
 #include "daemon/route/haproxy/steering.hpp"
 #include "daemon/route/table/state_file.hpp"
 #include "daemon/route/worker/listeners.hpp"
@@ -99,8 +99,7 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options,
   const auto seed = (static_cast<std::uint64_t>(device()) << 32) | device();
   std::unique_ptr<Router> router(new Router(std::move(options), seed));
   auto& core = router->core_;
-  auto lock = TRY(lock_file(core.options.control_path + ".lock"));
-  router->lock_ = std::move(lock);
+  TRY(core.place.take());
   TRY(core.spool.prepare());
   TRY(router->listen(std::move(sockets)));
   core.routes.restore(restored_routes(core.options.state_path), std::chrono::steady_clock::now());
@@ -119,9 +118,21 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options,
 bool Router::drain() {
   core_.draining = true;
   core_.listeners.clear();
+  if (core_.retiring) return retire();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(core_.options.drain_ms);
-  for (const auto& worker : workers_) worker->drain();
+  for (const auto& worker : workers_) worker->drain(true);
   return core_.connections.wait_for_none(deadline);
+}
+
+bool Router::retire() {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(core_.options.retire_ms);
+  for (const auto& worker : workers_) worker->drain(false);
+  const bool drained = core_.connections.wait_for_none(deadline) && core_.mirrors.wait_for_none(deadline);
+  // The last requests are in a window at once, not only at the end of its time.
+  core_.ledger.close_windows({}, base::wall_clock_us(), std::chrono::steady_clock::now());
+  if (!core_.ledger.wait_until_delivered(deadline))
+    spdlog::warn("router: nobody has read its last telemetry within {} ms", core_.options.retire_ms);
+  return drained;
 }
 
 void Router::end() {
@@ -145,7 +156,7 @@ int run_router(const RouterOptions& options) {
   }
   spdlog::info("router: serving on port {}, control socket {}", (*router)->port(), options.control_path);
   wait_for_end(signals, (*router)->stop_fd());
-  spdlog::info("router: stopping; requests in flight have {} ms to finish", options.drain_ms);
+  spdlog::info("router: stopping; requests in flight have {} ms to finish", (*router)->drain_time_ms());
   // The first signal stays pending until it is taken; a second one then has its default effect.
   const timespec none{};
   sigtimedwait(&signals, nullptr, &none);

@@ -25,9 +25,15 @@ class Router {
                                                        std::vector<base::UniqueFd> sockets);
 
   [[nodiscard]] std::uint16_t port() const { return core_.port; }
+  /// How long drain() waits for at most.
+  [[nodiscard]] std::uint32_t drain_time_ms() const {
+    return core_.retiring ? core_.options.retire_ms : core_.options.drain_ms;
+  }
   /// Readable once the daemon asked the router to end.
   [[nodiscard]] int stop_fd() const { return stop_.get(); }
-  /// Stops accepting and waits for requests in flight, at most drain_ms; true when all ended.
+  /// Stops accepting and waits for requests in flight, at most drain_ms; true when all ended. A router that
+  /// another one follows lets idle connections end by themselves and waits for at most retire_ms, also until the
+  /// daemon has read what it observed.
   bool drain();
   /// Drains, and notes that the end was in good order.
   void end();
@@ -35,11 +41,11 @@ class Router {
  private:
   Router(RouterOptions options, std::uint64_t seed);
   schema::Result<void> listen(std::vector<base::UniqueFd> sockets);
+  bool retire();
 
   RouterCore core_;
   const std::uint64_t seed_;
   base::UniqueFd stop_;
-  base::UniqueFd lock_;  ///< `<control socket>.lock`
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<ControlServer> control_;  ///< last: it ends first
 };

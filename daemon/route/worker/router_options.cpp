@@ -48,6 +48,7 @@ constexpr std::array kOptions{
     Option{"--idle-ms", &RouterOptions::idle_ms, 1, kMaxMs},
     Option{"--write-stall-ms", &RouterOptions::write_stall_ms, 1, kMaxMs},
     Option{"--drain-ms", &RouterOptions::drain_ms, 0, kMaxMs},
+    Option{"--retire-ms", &RouterOptions::retire_ms, 0, kMaxMs},
     Option{"--max-connections", &RouterOptions::max_connections, 1, 1'000'000},
     Option{"--max-connections-per-address", &RouterOptions::max_connections_per_address, 1, 1'000'000},
     Option{"--mirror-concurrency", &RouterOptions::mirror_concurrency, 1, 1'024},

@@ -34,6 +34,7 @@ struct RouterOptions {
   std::uint32_t idle_ms = 60'000;               ///< between two requests of a connection
   std::uint32_t write_stall_ms = 30'000;        ///< one write to a client that does not read
   std::uint32_t drain_ms = 10'000;              ///< requests in flight may take so long after SIGTERM
+  std::uint32_t retire_ms = 600'000;            ///< the same for a router that another one follows
   std::uint64_t max_body_bytes = 1u << 20;      ///< of a request
   std::uint64_t body_memory_bytes = 256u << 20;  ///< of all requests' bodies that are not complete together
   std::uint32_t max_connections = 4'096;  ///< from clients, over all threads; fewer where the limit of open

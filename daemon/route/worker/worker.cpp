@@ -85,10 +85,11 @@ class LoopWorker final : public Worker {
     });
   }
 
-  void drain() override {
-    asio::post(*io_, [this] {
+  void drain(bool close_idle) override {
+    asio::post(*io_, [this, close_idle] {
       boost::system::error_code ignored;
       acceptor_->close(ignored);
+      if (!close_idle) return;
       const std::vector<Session*> sessions(context_.sessions.begin(), context_.sessions.end());
       for (auto* session : sessions) session->close_if_idle();
     });

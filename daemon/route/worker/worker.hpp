@@ -20,8 +20,9 @@ class Worker {
   /// Takes a listening socket over.
   virtual schema::Result<void> listen(base::UniqueFd listener) = 0;
   virtual void start() = 0;
-  /// Accepts no more and closes idle connections; returns at once.
-  virtual void drain() = 0;
+  /// Accepts no more; returns at once. `close_idle`: closes idle connections as well. Otherwise they may send
+  /// one more request, so that none is lost which crosses their end.
+  virtual void drain(bool close_idle) = 0;
 };
 
 }  // namespace driftgate::route
