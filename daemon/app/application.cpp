@@ -124,6 +124,7 @@ Result<void> Application::Parts::serve_api() {
   backups.emplace(*store, *heads, backup_dir_of(settings), log);
   api = std::make_unique<api::Api>(api_context());
   auto options = TRY(server_options(settings));
+  options.listener = TRY(inherited_api_socket());
   options.log = [this](std::string_view message) { log.warn(message); };
   TRY(keep(server, net::Server::start(std::move(options), *api)));
   streams = server.get();
@@ -169,6 +170,11 @@ Application::~Application() {
   parts_->stop();
 }
 
+void Application::hand_over_router() {
+  parts_->log.info("handing the router over to a new process");
+  parts_->keeper->hand_over_soon();
+}
+
 Result<std::unique_ptr<Application>> Application::start(const Settings& settings) {
   std::unique_ptr<Application> application(new Application(std::make_unique<Parts>(settings)));
   Parts& parts = *application->parts_;
@@ -184,7 +190,7 @@ int serve(const Settings& settings) {
   const StopSignal signal;
   const auto application = Application::start(settings);
   if (!application) return cli::report(application.error());
-  signal.wait();
+  while (signal.wait() == StopSignal::Wish::hand_over) (*application)->hand_over_router();
   return cli::kExitOk;
 }
 

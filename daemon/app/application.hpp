@@ -15,6 +15,8 @@ class Application {
   /// Stops in reverse order, each part within its own time. Users' traffic goes on: the router is another
   /// process.
   ~Application();
+  /// Hands the router over to a new process, soon; returns at once.
+  void hand_over_router();
 
  private:
   struct Parts;
@@ -22,7 +24,8 @@ class Application {
   std::unique_ptr<Parts> parts_;
 };
 
-/// The body of `driftgate serve`: starts, waits for SIGTERM or SIGINT, stops. Returns the exit code.
+/// The body of `driftgate serve`: starts, waits for SIGTERM or SIGINT, stops. SIGUSR2 hands the router over to a new
+/// process. Returns the exit code.
 int serve(const Settings& settings);
 
 }  // namespace driftgate::app

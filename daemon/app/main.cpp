@@ -9,6 +9,7 @@
 
 #include "daemon/api/openapi.hpp"
 #include "daemon/app/application.hpp"
+#include "daemon/app/drain_command.hpp"
 #include "daemon/app/haproxy_command.hpp"
 #include "daemon/app/offline_commands.hpp"
 #include "daemon/app/settings.hpp"
@@ -83,6 +84,7 @@ int run(int argc, char** argv) {
   const auto arguments = std::span(words).subspan(words.empty() ? 0 : 1);
   if (chosen == "router") return router(arguments);
   if (chosen == "router-stop") return stop_router(arguments);
+  if (chosen == "drain") return app::drain_command(arguments);
   if (chosen == "worker") return worker(arguments);
   if (chosen == "haproxy") return haproxy(arguments);
   cli::Hooks hooks;

@@ -58,6 +58,9 @@ std::string router_metrics(const RouterKeeper::Figures& figures) {
   api::append_metric_head(out, kReplaced, "counter", "Routers that were replaced since the start, by cause.");
   for (const auto& [why, count] : figures.replaced)
     api::append_metric(out, kReplaced, fmt::format("why=\"{}\"", why), static_cast<double>(count));
+  api::append_single(out, "driftgate_router_retiring", "gauge",
+                     "Routers that were handed over and still have requests, or telemetry to be read.",
+                     static_cast<double>(figures.retiring));
   const auto add = [&out](std::string_view name, std::string_view help, double value) {
     api::append_single(out, name, "counter", help, value);
   };

@@ -103,6 +103,7 @@ route::SpawnOptions router_options(const Settings& settings) {
   options.router.window_ms = static_cast<std::uint32_t>(settings.router_window_ms);
   options.router.lease_ms = static_cast<std::uint32_t>(settings.router_lease_ms);
   options.router.threads = static_cast<std::uint32_t>(settings.router_threads);
+  options.router.retire_ms = static_cast<std::uint32_t>(settings.router_retire_timeout_ms);
   set_engine_limits(settings, options.router);
   set_router_limits(settings, options.router);
   if (is_behind_haproxy(settings)) set_haproxy(settings, options.router);

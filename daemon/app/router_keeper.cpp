@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "daemon/route/worker/listeners.hpp"
 
@@ -34,14 +33,15 @@ RouterKeeper::RouterKeeper(route::SpawnOptions options, Log log, route::HangLimi
     : options_(std::move(options)),
       log_(std::move(log)),
       limits_(limits),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      ask_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   options_.answer = kAnswer;
 }
 
 schema::Result<std::unique_ptr<RouterKeeper>> RouterKeeper::start(route::SpawnOptions options, Log log,
                                                                   route::HangLimits limits) {
   std::unique_ptr<RouterKeeper> keeper(new RouterKeeper(std::move(options), std::move(log), limits));
-  if (!keeper->wake_)
+  if (!keeper->wake_ || !keeper->ask_)
     return schema::fail(schema::ErrorCode::io, "cannot make an eventfd for the router's keeper");
   for (auto& loss : route::kept_notes(keeper->options_.router.control_path))
     keeper->untold_.push_back(std::move(loss));
@@ -78,8 +78,18 @@ void RouterKeeper::on_replaced(OnReplaced tell) {
   untold_.clear();
 }
 
-/// Adopts, waits for the end of one that drains, kills one that hangs; else starts one.
 schema::Result<void> RouterKeeper::find() {
+  find_retiring();
+  TRY(find_serving());
+  replace_if_other();
+  for (auto& retiring : retiring_) {
+    if (!retiring.told) let_end(retiring);
+  }
+  return {};
+}
+
+/// Adopts, waits for the end of one that drains, kills one that hangs; else starts one.
+schema::Result<void> RouterKeeper::find_serving() {
   auto living = route::adopt_router(options_.router.control_path, kAnswer);
   if (living && living->info.draining) {
     const auto limit = options_.deadline + std::chrono::milliseconds(options_.router.drain_ms);
@@ -94,7 +104,10 @@ schema::Result<void> RouterKeeper::find() {
     return launch(false);
   }
   if (living) return adopt(std::move(*living));
-  if (living.error().code == schema::ErrorCode::unavailable) return launch(false);
+  if (living.error().code == schema::ErrorCode::unavailable) {
+    borrow_listeners();
+    return launch(false);
+  }
   if (living.error().code == schema::ErrorCode::deadline_exceeded) return settle_silent();
   return std::unexpected(living.error());
 }
@@ -188,18 +201,37 @@ bool RouterKeeper::wait(std::chrono::milliseconds limit) const {
 void RouterKeeper::run() {
   auto next_look = Clock::now();
   while (wait(std::chrono::milliseconds(0))) {
-    if (!watch_once(next_look)) return;  // only when the keeper is to end: it tries again by itself
+    // An error means only that the keeper is to end, or that a router which is well was not handed over.
+    const auto done = watch_once(next_look);
+    if (!done && done.error().code != schema::ErrorCode::unavailable)
+      log_("warning", done.error().describe());
   }
 }
 
-/// Waits for the first of: the keeper's end, the router's end, an answer, the next look.
+/// The keeper's end, a hand-over that is asked for, then the process and the control socket of each router, of that
+/// which serves first.
+std::vector<pollfd> RouterKeeper::watched_fds() const {
+  std::vector<pollfd> watched{{wake_.get(), POLLIN, 0}, {ask_.get(), POLLIN, 0}};
+  const auto add = [&watched](const RouterWatch& watch) {
+    watched.push_back({watch.process().fd(), POLLIN, 0});
+    watched.push_back({watch.socket(), POLLIN, 0});
+  };
+  add(*watch_);
+  for (const auto& retiring : retiring_) add(retiring.watch);
+  return watched;
+}
+
+/// Waits for the first of: what watched_fds names, the next look.
 schema::Result<void> RouterKeeper::watch_once(Time& next_look) {
-  std::array<pollfd, 3> watched{
-      {{wake_.get(), POLLIN, 0}, {watch_->process().fd(), POLLIN, 0}, {watch_->socket(), POLLIN, 0}}};
+  auto watched = watched_fds();
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_look - Clock::now());
   ::poll(watched.data(), watched.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
   if (watched[0].revents != 0) return {};
-  if (watched[1].revents != 0) {
+  const auto now = Clock::now();
+  const bool look = now >= next_look;
+  if (look) next_look = now + limits_.look_every;
+  watch_retiring(watched, now, look);
+  if (watched[2].revents != 0) {
     const auto page = watch_->page();
     if (page && page->ended) return replace(take_stock("exited", "it was told to end"), Clock::now());
     return replace(
@@ -207,10 +239,13 @@ schema::Result<void> RouterKeeper::watch_once(Time& next_look) {
                                   : "it ended; it is of an older version, which does not report why"),
         Clock::now());
   }
-  if (watched[2].revents != 0) watch_->on_readable();
-  const auto now = Clock::now();
-  if (now < next_look) return {};
-  next_look = now + limits_.look_every;
+  if (watched[3].revents != 0) watch_->on_readable();
+  if (watched[1].revents != 0) {
+    eventfd_t asked = 0;
+    ::eventfd_read(ask_.get(), &asked);
+    return hand_over("it was asked for");
+  }
+  if (!look) return {};
   const auto hangs = watch_->look(now);
   return hangs ? kill_hung(*hangs) : schema::Result<void>{};
 }
@@ -243,8 +278,8 @@ route::RouterLoss RouterKeeper::take_stock(std::string why, std::string reason) 
 /// Starts the next router and reports what was lost with the previous one. While the daemon serves it retries
 /// until it succeeds; at the daemon's start it tries once.
 schema::Result<void> RouterKeeper::replace(route::RouterLoss loss, Time since) {
-  const auto& control = options_.router.control_path;
-  if (auto kept = route::keep_note(control, loss); !kept) log_("warning", kept.error().describe());
+  if (auto kept = route::keep_note(options_.router.control_path, loss); !kept)
+    log_("warning", kept.error().describe());
   const bool short_life = born_ != Time{} && Clock::now() - born_ < kShortLife;
   failures_ = short_life ? failures_ + 1 : 0;
   // Only a deliberate stop may move the service to another address; a crash never does.
@@ -258,17 +293,25 @@ schema::Result<void> RouterKeeper::replace(route::RouterLoss loss, Time since) {
     log_("warning", fmt::format("the router could not be started: {}", started.error().describe()));
     if (!wait(std::chrono::milliseconds(0))) return stopping();
   }
+  loss.down_ms = ms_since(since);
+  record(loss);
+  return {};
+}
+
+/// Notes what was lost with a router that another one replaces, for the log, the next daemon and who is told.
+void RouterKeeper::record(route::RouterLoss& loss) {
   const auto next = router();
   loss.replacement_pid = next.info.pid;
   loss.replacement_id = next.info.router_id;
-  loss.down_ms = ms_since(since);
-  if (auto kept = route::keep_note(control, loss); !kept) log_("warning", kept.error().describe());
-  log_("warning", fmt::format("router replaced why={} pid={} new_pid={} port={} down_ms={} "
-                              "broken_requests={} lost_windows={}: {}",
-                              loss.why, loss.pid, loss.replacement_pid, next.info.port, loss.down_ms,
-                              route::broken_requests(loss), route::lost_windows(loss), loss.reason));
+  if (auto kept = route::keep_note(options_.router.control_path, loss); !kept)
+    log_("warning", kept.error().describe());
+  const bool planned = loss.why == "handed_over";
+  log_(planned ? "info" : "warning",
+       fmt::format("router replaced why={} pid={} new_pid={} port={} down_ms={} broken_requests={} "
+                   "lost_windows={}: {}",
+                   loss.why, loss.pid, loss.replacement_pid, next.info.port, loss.down_ms,
+                   route::broken_requests(loss), route::lost_windows(loss), loss.reason));
   tell(loss);
-  return {};
 }
 
 void RouterKeeper::tell(const route::RouterLoss& loss) {

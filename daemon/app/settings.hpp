@@ -60,6 +60,7 @@ struct Settings {
   std::int64_t router_probe_interval_ms = 2'000;
   std::int64_t router_probe_timeout_ms = 1'000;
   std::int64_t router_threads = 1;
+  std::int64_t router_retire_timeout_ms = 600'000;
   std::int64_t router_max_connections = 4'096;
   std::int64_t router_max_connections_per_address = 1'024;
   std::int64_t router_head_timeout_ms = 10'000;

@@ -105,6 +105,9 @@ const SettingSpec kSpecs[] = {
     {"router.probe_timeout_ms", &S::router_probe_timeout_ms, "ms", 10, 60'000,
      "For the answer to a probe; a third of it while the engine is in trouble."},
     {"router.threads", &S::router_threads, "", 1, 16, "Event loops of the router."},
+    {"router.retire_timeout_ms", &S::router_retire_timeout_ms, "ms", 0, 86'400'000,
+     "A router that another one follows on the same sockets (an upgrade, changed settings) may go on for this "
+     "long with the requests and streams that it has. What then is left is broken off and counted."},
     {"router.max_connections", &S::router_max_connections, "", 1, 1'000'000,
      "Open connections of users to the router; fewer where the limit of open files (RLIMIT_NOFILE) has no "
      "two descriptors for each. At the limit the client that holds most loses its oldest idle connection. "

@@ -1,6 +1,12 @@
 #include "daemon/app/start_steps.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
 
 #include "daemon/app/options.hpp"
 #include "daemon/auth/tokens.hpp"
@@ -71,6 +77,19 @@ Result<void> check_router_settings(const Settings& settings, const route::Router
   return schema::fail(schema::ErrorCode::invalid_argument,
                       "with data_plane haproxy the setting 'router.listen' needs a fixed port: HAProxy's "
                       "configuration names it");
+}
+
+Result<int> inherited_api_socket() {
+  constexpr int kFirst = 3;  // SD_LISTEN_FDS_START
+  const char* const process = std::getenv("LISTEN_PID");
+  const char* const count = std::getenv("LISTEN_FDS");
+  const bool ours = process != nullptr && count != nullptr && process == std::to_string(::getpid());
+  if (!ours || std::string_view(count) == "0") return -1;
+  if (std::string_view(count) != "1")
+    return schema::fail(schema::ErrorCode::invalid_argument,
+                        fmt::format("{} sockets were handed over (LISTEN_FDS); the API listens on one", count));
+  ::fcntl(kFirst, F_SETFD, FD_CLOEXEC);
+  return kFirst;
 }
 
 Result<void> check_data_plane(const Settings& settings, const route::RouterInfo& router,

@@ -40,6 +40,11 @@ namespace driftgate::app {
 [[nodiscard]] schema::Result<void> check_router_settings(const Settings& settings,
                                                          const route::RouterOptions& options);
 
+/// The API's listening socket, where the process that started this one handed one over as systemd does
+/// (sd_listen_fds(3)): connections then wait while one daemon follows another. -1 when there is none.
+/// `invalid_argument` for more than one.
+[[nodiscard]] schema::Result<int> inherited_api_socket();
+
 /// Refuses, with `conflict`, a router that was adopted with another data plane than the configured one.
 [[nodiscard]] schema::Result<void> check_data_plane(const Settings& settings, const route::RouterInfo& router,
                                                     const std::string& control_path);

@@ -1,12 +1,14 @@
 #include "daemon/net/server.hpp"
 
 #include <fmt/core.h>
+#include <sys/socket.h>
 
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <exception>
 #include <future>
 #include <thread>
@@ -43,6 +45,7 @@ struct Server::Impl {
   std::thread thread;
 
   schema::Result<void> listen();
+  schema::Result<void> inherit(int listener);
   Awaitable<void> accept_loop();
   void admit(TcpSocket socket);
   void refuse(TcpSocket& socket);
@@ -50,7 +53,26 @@ struct Server::Impl {
   void for_each_session(const std::function<void(Session&)>& action);
 };
 
+/// Takes over a socket that another process bound.
+schema::Result<void> Server::Impl::inherit(int listener) {
+  boost::system::error_code error;
+  sockaddr_storage at{};
+  socklen_t size = sizeof at;
+  if (::getsockname(listener, reinterpret_cast<sockaddr*>(&at), &size) != 0)
+    error.assign(errno, boost::system::system_category());
+  const bool tcp_socket = at.ss_family == AF_INET || at.ss_family == AF_INET6;
+  if (!error && tcp_socket)
+    acceptor.assign(at.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), listener, error);
+  if (error || !tcp_socket)
+    return schema::failf(schema::ErrorCode::invalid_argument,
+                         "descriptor {}, handed over to be listened on, is no TCP socket: {}", listener,
+                         error ? error.message() : "another family of addresses");
+  port = acceptor.local_endpoint().port();
+  return {};
+}
+
 schema::Result<void> Server::Impl::listen() {
+  if (state.options.listener >= 0) return inherit(state.options.listener);
   boost::system::error_code error;
   const auto address = asio::ip::make_address(state.options.address, error);
   if (error)

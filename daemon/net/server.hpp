@@ -31,6 +31,7 @@ class Handler {
 struct ServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0 picks a free one, see Server::port
+  int listener = -1;       ///< a listening TCP socket to take over instead of binding the address; -1: none
   std::size_t worker_threads = 4;
   std::size_t queue_limit = 256;  ///< requests waiting for a worker; beyond it 503
   std::size_t max_connections = 1024;  ///< fewer where the limit of open files does not have so many

@@ -45,7 +45,7 @@ EntryValue::Array broken_list(const route::PageContents& page) {
 
 /// Telemetry by model that was not consumed: closed windows and the open one, with the requests in them.
 EntryValue::Array lost_list(const route::PageContents& page,
-                            const std::map<std::string, std::uint64_t>& consumed) {
+                            const std::map<std::string, std::uint64_t>& consumed, bool in_order) {
   EntryValue::Array list;
   std::uint64_t other_windows = 0;
   std::uint64_t other_requests = 0;
@@ -55,7 +55,10 @@ EntryValue::Array lost_list(const route::PageContents& page,
   };
   for (const auto& model : page.models) {
     const bool all_consumed = consumed.at(model.model) >= model.newest_window;
-    const std::uint64_t windows = (all_consumed ? 0 : model.windows) + 1;
+    // A router that was handed over closes its last window before it ends.
+    const bool open = !in_order || model.open_requests > 0;
+    const std::uint64_t windows = (all_consumed ? 0 : model.windows) + (open ? 1U : 0U);
+    if (windows == 0) continue;
     const auto requests = (all_consumed ? 0 : model.kept_requests) + model.open_requests;
     if (list.size() < kMaxListed) {
       put(model.model, windows, requests);
@@ -111,7 +114,7 @@ schema::Result<void> RouterLosses::record(const route::RouterLoss& loss) {
   if (loss.page) {
     entry.body["connections"] = loss.page->connections;
     entry.body["broken"] = broken_list(*loss.page);
-    entry.body["lost"] = lost_list(*loss.page, consumed);
+    entry.body["lost"] = lost_list(*loss.page, consumed, loss.why == "handed_over");
   }
   if (loss.unread) entry.body["unread"] = *loss.unread;
   return context_.commit_rows("router replaced",

@@ -74,7 +74,10 @@ void ControlServer::accept_one() {
 /// Closes connections that were made by the path which the socket had before.
 void ControlServer::drop_waiting() {
   disconnect_ = true;
-  while (base::UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))) {
+  for (;;) {
+    const base::UniqueFd waiting(
+        ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!waiting) return;
   }
 }
 

@@ -78,6 +78,7 @@ struct EngineStatus {
   std::uint64_t open_ms = 0;  ///< since the breaker opened, whatever was tried since; 0 while it is closed
   std::uint32_t first_byte_ms = 0;  ///< limit to the first byte of a streamed answer; 0: none known yet
   std::uint32_t answer_ms = 0;      ///< limit of an answer that is not streamed; 0: none known yet
+  std::uint32_t in_flight = 0;      ///< requests that it was sent and has not answered to their end
 };
 
 /// A breaker opened or closed.

@@ -47,7 +47,7 @@ BOOST_DESCRIBE_STRUCT(Window, (),
                        mirror_failed, mirror_skipped))
 using Side = MirroredPair::Side;
 BOOST_DESCRIBE_STRUCT(Side, (), (status, body, reason, ttft_ms, inter_token_ms, total_ms))
-// Without `state`, which is a name.
+// Without `state`, which is a name, and `in_flight`, which may be absent.
 BOOST_DESCRIBE_STRUCT(EngineStatus, (),
                       (url, failures, reason, first_failure_us, open_ms, first_byte_ms, answer_ms))
 BOOST_DESCRIBE_STRUCT(BreakerEvent, (),
@@ -170,8 +170,11 @@ namespace {
 
 void read_engine(JsonReader& reader, const nlohmann::json& json, const std::string& where,
                  EngineStatus& engine) {
-  reader.read(json, where, engine, {"state"});
+  reader.read(json, where, engine, {"state", "in_flight"});
   if (!json.is_object()) return;
+  std::optional<std::uint32_t> in_flight;
+  reader.read_member(json, where, "in_flight", in_flight);
+  engine.in_flight = in_flight.value_or(0);
   std::string name;
   reader.read_member(json, where, "state", name);
   for (const auto state : {BreakerState::closed, BreakerState::open, BreakerState::half_open}) {
@@ -205,6 +208,7 @@ nlohmann::json to_json(const HealthReport& report) {
     if (engines.size() >= kMaxReportedEngines) break;
     engines.push_back(json_of(engine));
     engines.back()["state"] = to_string(engine.state);
+    engines.back()["in_flight"] = engine.in_flight;
   }
   return {
       {"router_id", report.router_id}, {"engines", std::move(engines)}, {"events", json_of(report.events)}};

@@ -133,6 +133,7 @@ EngineStatus Engine::status(Time now) const {
   status.url = url_;
   status.first_byte_ms = first_byte_ms(true);
   status.answer_ms = first_byte_ms(false);
+  status.in_flight = in_flight_.load(std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   status.state = breaker_.state();
   status.failures = breaker_.failures();

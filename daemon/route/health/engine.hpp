@@ -68,6 +68,10 @@ class Engine {
   /// It fails, or has failed and not answered since: worth a probe at once.
   [[nodiscard]] bool is_troubled() const { return troubled_.load(std::memory_order_relaxed); }
 
+  /// Requests of users and mirrored ones that wait for it or read its answer.
+  void begin() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
+  void end() { in_flight_.fetch_sub(1, std::memory_order_relaxed); }
+
   [[nodiscard]] EngineStatus status(Time now) const;
 
  private:
@@ -84,6 +88,7 @@ class Engine {
   std::array<std::atomic<std::uint32_t>, 2> limit_ms_{};
   std::atomic<BreakerState> state_ = BreakerState::closed;
   std::atomic<bool> troubled_ = false;
+  std::atomic<std::uint32_t> in_flight_ = 0;
 
   mutable std::mutex mutex_;
   Breaker breaker_;

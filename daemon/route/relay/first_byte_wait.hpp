@@ -9,8 +9,8 @@
 
 namespace driftgate::route {
 
-/// One request's wait for the first byte of an engine's answer, and what the engine's health learns from it.
-/// Until that byte nothing has gone to the client, so that the request may be sent to another engine. One
+/// One request's wait for the first byte of an engine's answer, and what the engine's health learns from it. The
+/// request counts as in flight at the engine while this lives. Until that byte nothing has gone to the client, so that the request may be sent to another engine. One
 /// thread.
 class FirstByteWait {
  public:
