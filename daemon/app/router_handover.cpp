@@ -2,7 +2,6 @@
 #include <sys/eventfd.h>
 
 #include <filesystem>
-#include <iterator>
 #include <utility>
 
 #include "daemon/app/router_identity.hpp"
@@ -153,10 +152,15 @@ void RouterKeeper::watch_retiring(const std::vector<pollfd>& watched, Time now, 
     while (hangs && !one->watch.process().wait(limits_.look_every)) {
       if (!wait(std::chrono::milliseconds(0))) return;
     }
-    if (ended || hangs) bury(*one, hangs.value_or(""));
-    one = ended || hangs ? retiring_.erase(one) : std::next(one);
+    if (!ended && !hangs) {
+      ++one;
+      continue;
+    }
+    const Retiring gone = std::move(*one);
+    one = retiring_.erase(one);
+    count_retiring();
+    bury(gone, hangs.value_or(""));
   }
-  count_retiring();
 }
 
 /// Records the end of a router that was handed over.

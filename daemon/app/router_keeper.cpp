@@ -83,7 +83,10 @@ schema::Result<void> RouterKeeper::find() {
   TRY(find_serving());
   replace_if_other();
   for (auto& retiring : retiring_) {
-    if (!retiring.told) let_end(retiring);
+    if (retiring.told) continue;
+    const auto info = route::RouterDriver(retiring.socket, kAnswer).info();
+    if (info && !info->draining) give_routes(retiring.socket);
+    let_end(retiring);
   }
   return {};
 }
@@ -201,10 +204,9 @@ bool RouterKeeper::wait(std::chrono::milliseconds limit) const {
 void RouterKeeper::run() {
   auto next_look = Clock::now();
   while (wait(std::chrono::milliseconds(0))) {
-    // An error means only that the keeper is to end, or that a router which is well was not handed over.
     const auto done = watch_once(next_look);
-    if (!done && done.error().code != schema::ErrorCode::unavailable)
-      log_("warning", done.error().describe());
+    // Until the keeper is to end, an error means only that a router which is well was not handed over.
+    if (!done && wait(std::chrono::milliseconds(0))) log_("warning", done.error().describe());
   }
 }
 

@@ -1,8 +1,10 @@
 """A world for one test: a folder, a daemon with its router, engines, tokens, and a model that serves."""
 import contextlib
+import glob
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -118,6 +120,9 @@ class World:
         """The router outlives the daemon on purpose: a test ends it through its control socket."""
         subprocess.run([DRIFTGATE, "router-stop", "--socket", f"{self.folder}/data/router.sock"],
                        check=False, capture_output=True, timeout=60)
+        for aside in glob.glob(f"{glob.escape(self.folder)}/data/router.sock.old.*"):  # waits for a daemon to read its telemetry
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(aside.rsplit(".", 1)[1]), signal.SIGKILL)
 
     def check_folder(self):
         """Ends the daemon as a crash would; then the log verifies, and every table says what the log says."""

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <csignal>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 
+#include "daemon/route/control/control_place.hpp"
 #include "daemon/route/control/frame.hpp"
 #include "daemon/route/control/unix_socket.hpp"
 #include "daemon/route/worker/listeners.hpp"
@@ -40,14 +42,18 @@ class Kept {
     options.router.control_path = control();
     options.router.spool_dir = folder_.at("spool");
     options.router.state_path = folder_.at("state");
-    options.router.window_ms = 20;
+    options.router.window_ms = window_ms;
     options.router.probe_ms = 0;  // engines count what they are asked
     options.router.threads = threads;
     options.router.listen = listen;
     options.log_path = folder_.at("log");
     options.deadline = kPatience;
-    options.executable = DRIFTGATE_ROUTER_PROCESS;
-    auto started = RouterKeeper::start(std::move(options), [](std::string_view, const std::string&) {});
+    options.executable = executable;
+    auto started = RouterKeeper::start(std::move(options), [this](std::string_view, const std::string& text) {
+      const std::lock_guard lock(mutex_);
+      log_.push_back(text);
+      told_.notify_all();
+    });
     REQUIRE(started);
     keeper_ = std::move(*started);
     if (!record) return;
@@ -66,6 +72,29 @@ class Kept {
     REQUIRE(told_.wait_for(lock, kPatience, [&] { return losses_.size() >= count; }));
     return losses_[count - 1];
   }
+  /// Waits for a line of the keeper's log with this text.
+  void await_line(const std::string& text) {
+    std::unique_lock lock(mutex_);
+    REQUIRE(told_.wait_for(lock, kPatience, [&] {
+      return std::ranges::any_of(log_, [&](const std::string& line) { return line.contains(text); });
+    }));
+  }
+  /// Reads and acknowledges telemetry as the daemon does, until that many routers were told of as gone.
+  std::size_t read_telemetry(std::size_t gone) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    RouterDriver driver(control());
+    std::size_t observations = 0;
+    while (losses() < gone) {
+      REQUIRE(std::chrono::steady_clock::now() < deadline);
+      const auto windows = driver.windows({}, 100);
+      for (const auto& window : windows.value_or(std::vector<Window>{})) {
+        observations += window.observations.size();
+        REQUIRE(driver.acknowledge({window.router_id, window.number}));
+      }
+      ::usleep(5'000);  // the control socket only answers
+    }
+    return observations;
+  }
   std::size_t losses() {
     const std::lock_guard lock(mutex_);
     return losses_.size();
@@ -78,12 +107,15 @@ class Kept {
 
   std::string listen = "127.0.0.1:0";
   std::uint32_t threads = 1;
+  std::uint32_t window_ms = 20;
+  std::string executable = DRIFTGATE_ROUTER_PROCESS;
 
  private:
   TemporaryFolder folder_;
   std::mutex mutex_;
   std::condition_variable told_;
   std::vector<RouterLoss> losses_;
+  std::vector<std::string> log_;
   std::unique_ptr<RouterKeeper> keeper_;
 };
 
@@ -336,4 +368,122 @@ TEST_CASE("a router of the version before is adopted, and replaced by one that s
   TestClient early(port);
   CHECK(early.get("/health").status == 200);
   CHECK(kept.loss(2).page);
+}
+
+TEST_CASE("a router is handed over: what it has is answered, nobody is refused, and its telemetry is read") {
+  Kept kept;
+  Holding holding;
+  RouterDriver driver(kept.control());
+  const auto route = route_to(holding.engine.url(), holding.engine.url(), 5'000);
+  REQUIRE(driver.apply(route));
+  TestClient busy(kept.port());
+  busy.send(post_text(tiny_request()));
+  holding.wait_for(1);
+  const auto pid = kept.pid();
+  const auto port = kept.port();
+  kept.keeper().hand_over_soon();
+  kept.await_line("handed over");
+  CHECK(kept.pid() != pid);
+  CHECK(kept.port() == port);
+  CHECK(kept.keeper().figures().retiring == 1);
+  // The next one has the routes of the one before, the candidate's share included.
+  CHECK(RouterDriver(kept.control()).observe()->front().route == route);
+  CHECK_FALSE(RouterDriver(kept.control()).observe()->front().reverted);
+  TestClient fresh(port);
+  CHECK(fresh.get("/health").status == 200);
+  holding.release();
+  CHECK(busy.read_answer().body == completion_of("x"));
+  CHECK(kept.read_telemetry(1) == 1);
+  const auto loss = kept.loss();
+  CHECK(loss.why == "handed_over");
+  CHECK(loss.pid == pid);
+  CHECK(loss.replacement_pid == kept.pid());
+  CHECK(broken_requests(loss) == 0);
+  CHECK(lost_windows(loss) == 0);
+  CHECK(loss.down_ms == 0);
+  CHECK(kept.keeper().figures().replaced.at("handed_over") == 1);
+  CHECK(sockets_aside(kept.control()).empty());
+}
+
+TEST_CASE("a daemon that starts with other settings hands the router over to one that has them") {
+  Kept kept;
+  const auto pid = kept.pid();
+  const auto port = kept.port();
+  kept.stop();
+  SUBCASE("the same settings") {
+    kept.start();
+    CHECK(kept.pid() == pid);
+    return;
+  }
+  SUBCASE("other settings") { kept.window_ms = 30; }
+  SUBCASE("another program file") {
+    kept.executable = kept.folder("router");
+    std::filesystem::copy_file(DRIFTGATE_ROUTER_PROCESS, kept.executable);
+  }
+  kept.start();
+  CHECK(kept.pid() != pid);
+  CHECK(kept.port() == port);
+  CHECK_FALSE(kept.keeper().router().adopted);
+  kept.read_telemetry(1);
+  CHECK(kept.loss().why == "handed_over");
+  CHECK(kept.loss().pid == pid);
+}
+
+TEST_CASE("a router whose follower cannot start goes on in its place") {
+  Kept kept(false);
+  kept.executable = kept.folder("router");
+  std::filesystem::copy_file(DRIFTGATE_ROUTER_PROCESS, kept.executable);
+  kept.start();
+  const auto pid = kept.pid();
+  std::filesystem::remove(kept.executable);
+  kept.keeper().hand_over_soon();
+  kept.await_line("which goes on");
+  CHECK(kept.pid() == pid);
+  CHECK(sockets_aside(kept.control()).empty());
+  const auto info = RouterDriver(kept.control()).info();
+  REQUIRE(info);
+  CHECK(info->pid == pid);
+  CHECK_FALSE(info->retiring);
+  TestClient client(kept.port());
+  CHECK(client.get("/health").status == 200);
+  ::kill(pid, SIGKILL);  // it is watched as before
+  std::filesystem::copy_file(DRIFTGATE_ROUTER_PROCESS, kept.executable);
+  CHECK(kept.loss().why == "killed");
+}
+
+TEST_CASE("a router that stepped aside for a daemon which died is followed by the next daemon's") {
+  Kept kept;
+  const auto pid = kept.pid();
+  const auto port = kept.port();
+  kept.stop();
+  REQUIRE(RouterDriver(kept.control()).retire());  // as far as the daemon came
+  TestClient early(port);
+  CHECK(early.get("/health").status == 200);
+  early.leave();
+  kept.start();
+  CHECK(kept.pid() != pid);
+  CHECK(kept.port() == port);
+  kept.read_telemetry(1);
+  CHECK(kept.loss().why == "handed_over");
+  CHECK(kept.loss().pid == pid);
+}
+
+TEST_CASE("a router that is killed while another one follows it is told as killed, with what it had") {
+  Kept kept;
+  Holding holding;
+  RouterDriver driver(kept.control());
+  REQUIRE(driver.apply(route_to(holding.engine.url(), "", 0)));
+  TestClient busy(kept.port());
+  busy.send(post_text(tiny_request()));
+  holding.wait_for(1);
+  const auto pid = kept.pid();
+  kept.keeper().hand_over_soon();
+  kept.await_line("handed over");
+  ::kill(pid, SIGKILL);
+  const auto loss = kept.loss();
+  CHECK(loss.why == "killed");
+  CHECK(loss.pid == pid);
+  CHECK(in_flight(loss, Served::incumbent) == 1);
+  CHECK(busy.read_answer().status == 0);
+  CHECK(kept.keeper().figures().retiring == 0);
 }

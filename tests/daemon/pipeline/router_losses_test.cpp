@@ -68,6 +68,21 @@ TEST_CASE("windows that were consumed before the router went are not lost with i
   CHECK(entries[0]["body"]["lost"][0]["requests"] == 7);
 }
 
+TEST_CASE("a router that was handed over and delivered everything has lost nothing") {
+  Harness h;
+  h.set_up();
+  h.second();
+  auto loss = loss_of("router-1", newest_window(h));
+  loss.why = "handed_over";
+  loss.page->models.front() = {"m", {0, 0, 0}, 0, newest_window(h), 0, 0};
+  h.pipeline->router_replaced(loss, {});
+  const auto entries = h.entries("", "router_replaced");
+  REQUIRE(entries.size() == 1);
+  CHECK(entries[0]["body"]["why"] == "handed_over");
+  CHECK(entries[0]["body"]["broken"].empty());
+  CHECK(entries[0]["body"]["lost"].empty());
+}
+
 TEST_CASE("a replacement is recorded once, though two daemons tell of it") {
   Harness h;
   h.set_up();

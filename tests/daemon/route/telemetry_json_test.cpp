@@ -22,6 +22,8 @@ Window sample_window() {
   window.mirrored = 2;
   window.mirror_failed = 3;
   window.mirror_skipped = 4;
+  window.others = 6;
+  window.others_failed = 5;
   Observation seen;
   seen.order = std::numeric_limits<std::uint64_t>::max();
   seen.key_hash = std::numeric_limits<std::uint64_t>::max() - 1;
@@ -49,6 +51,8 @@ TEST_CASE("windows survive the trip through JSON text bit for bit") {
   CHECK(back->stage_key == window.stage_key);
   CHECK(back->dropped == 1);
   CHECK(back->mirror_skipped == 4);
+  CHECK(back->others == 6);
+  CHECK(back->others_failed == 5);
   REQUIRE(back->observations.size() == 2);
   const auto& a = window.observations[0];
   const auto& b = back->observations[0];
@@ -121,6 +125,7 @@ HealthReport sample_report() {
   ill.reason = "first_byte";
   ill.first_failure_us = 1'700'000'000'000'000;
   ill.open_ms = 1'234;
+  ill.in_flight = 2;
   report.engines = {well, ill};
   BreakerEvent opened;
   opened.number = 7;
@@ -147,6 +152,7 @@ TEST_CASE("reports of health survive the trip") {
   REQUIRE(back->engines.size() == 2);
   CHECK(back->engines[1].state == BreakerState::half_open);
   CHECK(back->engines[1].open_ms == 1'234);
+  CHECK(back->engines[1].in_flight == 2);
   REQUIRE(back->events.size() == 2);
   CHECK(back->events[0].opened);
   CHECK(back->events[1].number == 9);
