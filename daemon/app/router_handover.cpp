@@ -56,18 +56,20 @@ void RouterKeeper::borrow_listeners() {
   }
 }
 
-void RouterKeeper::replace_if_other() {
+/// A router that cannot be handed over is kept; an error only where none serves any more in its place.
+schema::Result<void> RouterKeeper::replace_if_other() {
   const auto found = router();
   const bool steers = !options_.router.haproxy_dir.empty();
   // A daemon with another data plane than the router's does not start; one without its sockets cannot share them.
-  if (!found.adopted || (found.info.plane == "haproxy") != steers || options_.listeners.empty()) return;
+  if (!found.adopted || (found.info.plane == "haproxy") != steers || options_.listeners.empty()) return {};
   const auto why = router_differs(found.info.pid, options_);
-  if (why.empty()) return;
-  const auto done = hand_over(why);
-  if (done) return;
+  if (why.empty()) return {};
+  auto done = hand_over(why);
+  if (done || !watch_) return done;
   log_("warning", fmt::format("router pid={} is kept, although {}: {}; stop it with driftgate router-stop, and the "
                               "next one starts when it is gone",
                               found.info.pid, why, done.error().describe()));
+  return {};
 }
 
 /// Starts another router beside the present one on the same sockets, gives it the routes, and lets the present one

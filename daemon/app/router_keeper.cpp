@@ -81,7 +81,7 @@ void RouterKeeper::on_replaced(OnReplaced tell) {
 schema::Result<void> RouterKeeper::find() {
   find_retiring();
   TRY(find_serving());
-  replace_if_other();
+  TRY(replace_if_other());
   for (auto& retiring : retiring_) {
     if (retiring.told) continue;
     const auto info = route::RouterDriver(retiring.socket, kAnswer).info();

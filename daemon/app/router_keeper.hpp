@@ -79,7 +79,7 @@ class RouterKeeper {
   schema::Result<void> find_serving();
   void find_retiring();
   void borrow_listeners();
-  void replace_if_other();
+  schema::Result<void> replace_if_other();
   schema::Result<void> hand_over(const std::string& reason);
   schema::Result<void> take_back(const schema::Error& why);
   void give_routes(const std::string& socket);

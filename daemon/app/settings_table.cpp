@@ -111,7 +111,8 @@ const SettingSpec kSpecs[] = {
     {"router.max_connections", &S::router_max_connections, "", 1, 1'000'000,
      "Open connections of users to the router; fewer where the limit of open files (RLIMIT_NOFILE) has no "
      "two descriptors for each. At the limit the client that holds most loses its oldest idle connection. "
-     "This setting and those below take effect at the next start of the router."},
+     "This setting and those below take effect when the router is replaced, which a start of the daemon with "
+     "changed settings does."},
     {"router.max_connections_per_address", &S::router_max_connections_per_address, "", 1, 1'000'000,
      "Open connections from one address, or from one IPv6 /64; at the limit its oldest idle one is closed. "
      "Raise it where a proxy stands in front and all users come from its address."},
