@@ -24,8 +24,8 @@ class Application {
   std::unique_ptr<Parts> parts_;
 };
 
-/// The body of `driftgate serve`: starts, waits for SIGTERM or SIGINT, stops. SIGUSR2 hands the router over to a new
-/// process. Returns the exit code.
+/// The body of `driftgate serve`: starts, waits for SIGTERM or SIGINT, stops. SIGUSR2 hands the router over
+/// to a new process. Returns the exit code.
 int serve(const Settings& settings);
 
 }  // namespace driftgate::app

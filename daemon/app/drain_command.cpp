@@ -59,8 +59,9 @@ std::optional<Drain> parse(std::span<const std::string> words) {
 bool leads_to(const route::ModelRoute& route, const std::string& engine) {
   if (route.incumbent.url == engine) return true;
   if (route.candidate && route.candidate->url == engine && route::exposes_candidate(route)) return true;
-  const bool falls_back = route.all_to_fallback ||
-                          std::ranges::any_of(route.slices, [](const auto& slice) { return slice.to_fallback; });
+  const bool falls_back = route.all_to_fallback || std::ranges::any_of(route.slices, [](const auto& slice) {
+                            return slice.to_fallback;
+                          });
   return falls_back && route.fallback && route.fallback->url == engine;
 }
 
@@ -125,9 +126,10 @@ schema::Result<int> drain_engine(const Drain& drain) {
 int drain_command(std::span<const std::string> words) {
   const auto drain = parse(words);
   if (!drain) {
-    fmt::print(stderr,
-               "driftgate: usage: driftgate drain ENGINE_URL [--config FILE] [--data-dir DIR] [--socket PATH] "
-               "[--timeout SECONDS]\n");
+    fmt::print(
+        stderr,
+        "driftgate: usage: driftgate drain ENGINE_URL [--config FILE] [--data-dir DIR] [--socket PATH] "
+        "[--timeout SECONDS]\n");
     return cli::kExitUsage;
   }
   const auto code = drain_engine(*drain);

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kAnswer{2'000};
 constexpr std::chrono::milliseconds kTakeBackPause{100};
 constexpr int kTakeBackTries = 20;
-constexpr std::size_t kMaxRetiring = 4;   ///< each may hold as many connections as a router may have
+constexpr std::size_t kMaxRetiring = 4;    ///< each may hold as many connections as a router may have
 constexpr std::size_t kFirstRetiring = 4;  ///< in watched_fds
 
 }  // namespace
@@ -60,20 +60,22 @@ void RouterKeeper::borrow_listeners() {
 schema::Result<void> RouterKeeper::replace_if_other() {
   const auto found = router();
   const bool steers = !options_.router.haproxy_dir.empty();
-  // A daemon with another data plane than the router's does not start; one without its sockets cannot share them.
+  // A daemon with another data plane than the router's does not start; one without its sockets cannot share
+  // them.
   if (!found.adopted || (found.info.plane == "haproxy") != steers || options_.listeners.empty()) return {};
   const auto why = router_differs(found.info.pid, options_);
   if (why.empty()) return {};
   auto done = hand_over(why);
   if (done || !watch_) return done;
-  log_("warning", fmt::format("router pid={} is kept, although {}: {}; stop it with driftgate router-stop, and the "
-                              "next one starts when it is gone",
-                              found.info.pid, why, done.error().describe()));
+  log_("warning",
+       fmt::format("router pid={} is kept, although {}: {}; stop it with driftgate router-stop, and the "
+                   "next one starts when it is gone",
+                   found.info.pid, why, done.error().describe()));
   return {};
 }
 
-/// Starts another router beside the present one on the same sockets, gives it the routes, and lets the present one
-/// end.
+/// Starts another router beside the present one on the same sockets, gives it the routes, and lets the
+/// present one end.
 schema::Result<void> RouterKeeper::hand_over(const std::string& reason) {
   const auto old = router().info;
   if (retiring_.size() >= kMaxRetiring)
@@ -91,11 +93,13 @@ schema::Result<void> RouterKeeper::hand_over(const std::string& reason) {
   let_end(retiring_.back());
   count_retiring();
   const auto next = router().info;
-  log_("info", fmt::format("router handed over pid={} new_pid={} port={}: {}", old.pid, next.pid, next.port, reason));
+  log_("info",
+       fmt::format("router handed over pid={} new_pid={} port={}: {}", old.pid, next.pid, next.port, reason));
   return {};
 }
 
-/// The router that was to be followed goes on in its place. Where it cannot, others are started until one serves.
+/// The router that was to be followed goes on in its place. Where it cannot, others are started until one
+/// serves.
 schema::Result<void> RouterKeeper::take_back(const schema::Error& why) {
   const auto socket = retiring_.back().socket;
   for (int tries = 0; tries < kTakeBackTries; ++tries) {
@@ -119,19 +123,20 @@ schema::Result<void> RouterKeeper::take_back(const schema::Error& why) {
   return {};
 }
 
-/// The next router has what the present one holds before this one stops accepting, so that nobody changes between
-/// versions. What it does not take, the pipeline applies again.
+/// The next router has what the present one holds before this one stops accepting, so that nobody changes
+/// between versions. What it does not take, the pipeline applies again.
 void RouterKeeper::give_routes(const std::string& socket) {
   const auto held = route::RouterDriver(socket, kAnswer).observe();
-  if (!held) return log_("warning", fmt::format("the routes of the router before cannot be read: {}",
-                                                held.error().describe()));
+  if (!held)
+    return log_("warning",
+                fmt::format("the routes of the router before cannot be read: {}", held.error().describe()));
   route::RouterDriver next(options_.router.control_path, kAnswer);
   for (const auto& observed : *held) {
     if (observed.reverted) continue;
     const auto applied = next.apply(observed.route);
     if (!applied)
-      log_("warning", fmt::format("the next router does not hold the route of {} yet: {}", observed.route.model,
-                                  applied.error().describe()));
+      log_("warning", fmt::format("the next router does not hold the route of {} yet: {}",
+                                  observed.route.model, applied.error().describe()));
   }
 }
 

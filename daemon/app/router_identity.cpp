@@ -38,11 +38,13 @@ std::vector<std::string> comparable(route::RouterOptions options) {
 }  // namespace
 
 std::string router_differs(int pid, const route::SpawnOptions& options) {
-  struct stat running {}, wanted {};
+  struct stat running {
+  }, wanted{};
   const auto program = fmt::format("/proc/{}/exe", pid);
   // The link leads to the file that runs, also when another one has taken its name.
   if (::stat(program.c_str(), &running) != 0 || ::stat(options.executable.c_str(), &wanted) != 0) return {};
-  if (running.st_dev != wanted.st_dev || running.st_ino != wanted.st_ino) return "it runs another program file";
+  if (running.st_dev != wanted.st_dev || running.st_ino != wanted.st_ino)
+    return "it runs another program file";
   const auto words = words_of(pid);
   const auto behind = 1 + options.words.size();
   if (words.size() < behind) return {};

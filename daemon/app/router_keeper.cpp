@@ -210,8 +210,8 @@ void RouterKeeper::run() {
   }
 }
 
-/// The keeper's end, a hand-over that is asked for, then the process and the control socket of each router, of that
-/// which serves first.
+/// The keeper's end, a hand-over that is asked for, then the process and the control socket of each router,
+/// of that which serves first.
 std::vector<pollfd> RouterKeeper::watched_fds() const {
   std::vector<pollfd> watched{{wake_.get(), POLLIN, 0}, {ask_.get(), POLLIN, 0}};
   const auto add = [&watched](const RouterWatch& watch) {

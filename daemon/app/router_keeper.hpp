@@ -26,9 +26,9 @@ namespace driftgate::app {
 /// router follows another. The end of the process is an event; one that hangs (HangJudge) is killed. Each
 /// replacement is told, with what went with the router before.
 ///
-/// A router that is to be replaced although it is well is *handed over* (router_handover.cpp): another one starts on
-/// the same sockets and gets its routes, and only then does it stop accepting; it ends when its requests have, and
-/// its telemetry was read.
+/// A router that is to be replaced although it is well is *handed over* (router_handover.cpp): another one
+/// starts on the same sockets and gets its routes, and only then does it stop accepting; it ends when its
+/// requests have, and its telemetry was read.
 class RouterKeeper {
  public:
   using Log = std::function<void(std::string_view level, const std::string& text)>;
@@ -44,8 +44,8 @@ class RouterKeeper {
     std::int64_t down_ms = 0;
   };
 
-  /// Adopts a living router, or starts one; returns once it answers. One that hangs already is replaced, and one
-  /// of another program file or with other settings is handed over, where that can be done.
+  /// Adopts a living router, or starts one; returns once it answers. One that hangs already is replaced, and
+  /// one of another program file or with other settings is handed over, where that can be done.
   static schema::Result<std::unique_ptr<RouterKeeper>> start(route::SpawnOptions options, Log log,
                                                              route::HangLimits limits = {});
   /// The router lives on.
@@ -108,8 +108,8 @@ class RouterKeeper {
   std::list<Retiring> retiring_;
   Time born_{};                 ///< when the present router answered first
   std::uint32_t failures_ = 0;  ///< starts in a row that failed, or did not last
-  base::UniqueFd wake_;  ///< readable once the keeper is to end
-  base::UniqueFd ask_;   ///< readable while a hand-over is asked for
+  base::UniqueFd wake_;         ///< readable once the keeper is to end
+  base::UniqueFd ask_;          ///< readable while a hand-over is asked for
 
   mutable std::mutex mutex_;  ///< guards what follows
   route::RouterProcess router_;

@@ -86,8 +86,9 @@ Result<int> inherited_api_socket() {
   const bool ours = process != nullptr && count != nullptr && process == std::to_string(::getpid());
   if (!ours || std::string_view(count) == "0") return -1;
   if (std::string_view(count) != "1")
-    return schema::fail(schema::ErrorCode::invalid_argument,
-                        fmt::format("{} sockets were handed over (LISTEN_FDS); the API listens on one", count));
+    return schema::fail(
+        schema::ErrorCode::invalid_argument,
+        fmt::format("{} sockets were handed over (LISTEN_FDS); the API listens on one", count));
   ::fcntl(kFirst, F_SETFD, FD_CLOEXEC);
   return kFirst;
 }

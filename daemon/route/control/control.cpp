@@ -44,7 +44,8 @@ Answer apply(RouterCore& core, const json& request) {
   // In force before it is kept: a share taken away must not wait for a disk.
   auto settled = core.plane ? core.plane->settle(route.model) : schema::Result<void>{};
   // The file is that of the router on the control path.
-  auto kept = core.retiring ? schema::Result<void>{} : save_state(core.options.state_path, core.routes.held());
+  auto kept =
+      core.retiring ? schema::Result<void>{} : save_state(core.options.state_path, core.routes.held());
   if (!settled) return std::unexpected(settled.error());
   if (!kept)
     return schema::wrap(kept.error(),
@@ -136,13 +137,14 @@ Answer listeners(const RouterCore& core, ControlEffects& effects) {
   return ok_with({{"listeners", effects.descriptors.size()}});
 }
 
-/// Another router is about to follow on the same sockets: makes room for it on the control path. Both serve until
-/// this one is told to end.
+/// Another router is about to follow on the same sockets: makes room for it on the control path. Both serve
+/// until this one is told to end.
 Answer retire(RouterCore& core, ControlEffects& effects) {
   if (core.plane)
-    return schema::fail(schema::ErrorCode::unsupported,
-                        "a router that steers HAProxy cannot serve beside another one: stop it, and the next one "
-                        "starts when it is gone");
+    return schema::fail(
+        schema::ErrorCode::unsupported,
+        "a router that steers HAProxy cannot serve beside another one: stop it, and the next one "
+        "starts when it is gone");
   if (core.draining) return schema::fail(schema::ErrorCode::conflict, "this router is ending already");
   const auto aside = TRY(core.place.step_aside());
   core.retiring = true;

@@ -53,7 +53,8 @@ schema::Result<std::string> ControlPlace::step_aside() {
   auto aside = fmt::format("{}{}{}", path_, kAside, ::getpid());
   if (aside.size() > kMaxSocketPath)
     return schema::failf(schema::ErrorCode::unsupported,
-                         "the path {} is too long for a second socket beside it; choose a shorter folder", path_);
+                         "the path {} is too long for a second socket beside it; choose a shorter folder",
+                         path_);
   TRY(renamed(path_, aside));
   current_ = std::move(aside);
   lock_.reset();

@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/unique_fd.hpp"
@@ -9,8 +10,8 @@
 
 namespace driftgate::route {
 
-/// Where the daemon reaches a router: the path of its control socket, and the lock beside it, so that two routers
-/// never share one. A router that another one follows steps aside: its socket gets the name
+/// Where the daemon reaches a router: the path of its control socket, and the lock beside it, so that two
+/// routers never share one. A router that another one follows steps aside: its socket gets the name
 /// `<control socket>.old.<process id>`, and the lock is free for the next. Safe from any thread.
 class ControlPlace {
  public:

@@ -75,8 +75,7 @@ void ControlServer::accept_one() {
 void ControlServer::drop_waiting() {
   disconnect_ = true;
   for (;;) {
-    const base::UniqueFd waiting(
-        ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const base::UniqueFd waiting(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!waiting) return;
   }
 }

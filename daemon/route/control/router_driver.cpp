@@ -43,8 +43,8 @@ schema::Result<std::vector<T>> list_of(const json& reply, const char* name,
   return values;
 }
 
-/// Makes the list say less than it did where another router holds something else: the smaller share, and as a route
-/// that was reverted, which is not what anybody desires.
+/// Makes the list say less than it did where another router holds something else: the smaller share, and as a
+/// route that was reverted, which is not what anybody desires.
 void agree_with(std::vector<ObservedRoute>& routes, const ObservedRoute& other) {
   const auto held = std::ranges::find_if(
       routes, [&](const ObservedRoute& one) { return one.route.model == other.route.model; });
@@ -119,8 +119,9 @@ RouterDriver::Peers RouterDriver::peers() {
   for (const auto& path : sockets_aside(control_path_)) {
     auto& peer = found[path];
     const auto known = peers_.find(path);
-    peer = known == peers_.end() ? std::make_shared<RouterDriver>(path, can_, std::min(deadline_, kPeerDeadline))
-                                 : known->second;
+    peer = known == peers_.end()
+               ? std::make_shared<RouterDriver>(path, can_, std::min(deadline_, kPeerDeadline))
+               : known->second;
     peers.push_back(peer);
   }
   peers_ = std::move(found);
@@ -169,14 +170,15 @@ schema::Result<void> RouterDriver::heartbeat() {
   return {};
 }
 
-schema::Result<std::vector<Window>> RouterDriver::windows_here(const WindowPosition& after, std::size_t limit) {
+schema::Result<std::vector<Window>> RouterDriver::windows_here(const WindowPosition& after,
+                                                               std::size_t limit) {
   const auto reply = TRY(
       call({{"op", "windows"}, {"router_id", after.router_id}, {"after", after.number}, {"limit", limit}}));
   return list_of(reply, "windows", window_from_json);
 }
 
-/// What those that stepped aside observed is older. What has been read of them is acknowledged, so that it does not
-/// come again.
+/// What those that stepped aside observed is older. What has been read of them is acknowledged, so that it
+/// does not come again.
 schema::Result<std::vector<Window>> RouterDriver::windows(const WindowPosition& after, std::size_t limit) {
   std::vector<Window> windows;
   for (const auto& peer : peers()) {
@@ -192,7 +194,8 @@ schema::Result<std::vector<Window>> RouterDriver::windows(const WindowPosition& 
 }
 
 schema::Result<void> RouterDriver::acknowledge(const WindowPosition& position) {
-  const json request = {{"op", "acknowledge"}, {"router_id", position.router_id}, {"number", position.number}};
+  const json request = {
+      {"op", "acknowledge"}, {"router_id", position.router_id}, {"number", position.number}};
   for (const auto& peer : peers()) (void)peer->call(request);
   TRY(call(request));
   return {};
@@ -214,7 +217,8 @@ schema::Result<std::string> RouterDriver::spool_path(const std::string& stage_ke
   const json request = {{"op", "spool_path"}, {"stage_key", stage_key}};
   for (const auto& peer : peers()) {
     const auto complete = peer->call(request);
-    if (!complete && complete.error().code == schema::ErrorCode::conflict) return std::unexpected(complete.error());
+    if (!complete && complete.error().code == schema::ErrorCode::conflict)
+      return std::unexpected(complete.error());
   }
   const auto reply = TRY(call(request));
   auto path = base::maybe_text_at(reply, "path");

@@ -28,8 +28,8 @@ struct RouterInfo {
 /// router's control socket. Reconnects by itself; a request that was lost with a broken connection is sent
 /// once more, which is safe since all are repeatable. Safe from any thread, one request at a time.
 ///
-/// While one router follows another both may serve: routes and heartbeats go to those that stepped aside as well, a
-/// route is in force only where all hold it, and their windows are read until they have ended.
+/// While one router follows another both may serve: routes and heartbeats go to those that stepped aside as
+/// well, a route is in force only where all hold it, and their windows are read until they have ended.
 class RouterDriver final : public Driver {
  public:
   explicit RouterDriver(std::string control_path,
@@ -54,8 +54,9 @@ class RouterDriver final : public Driver {
   [[nodiscard]] std::string mark();
   /// Asks the router to drain and end.
   schema::Result<void> shutdown();
-  /// Asks it to step aside for another router; the path of its control socket from then on. `unsupported` from
-  /// one that steers HAProxy, `invalid_argument` from one of an older version, `conflict` when it is ending.
+  /// Asks it to step aside for another router; the path of its control socket from then on. `unsupported`
+  /// from one that steers HAProxy, `invalid_argument` from one of an older version, `conflict` when it is
+  /// ending.
   schema::Result<std::string> retire();
   /// Asks a router that stepped aside to take its place again. `conflict` when another one has it.
   schema::Result<void> resume();

@@ -12,8 +12,8 @@ namespace driftgate::route {
 
 /// What was lost with a router that was replaced.
 struct RouterLoss {
-  /// killed (it ended without being told to), hung (the daemon killed it), exited (told to), handed_over (it ended
-  /// when another router had followed it on the same sockets)
+  /// killed (it ended without being told to), hung (the daemon killed it), exited (told to), handed_over (it
+  /// ended when another router had followed it on the same sockets)
   std::string why;
   std::string reason;  ///< what was seen, for people
   int pid = 0;

@@ -69,8 +69,8 @@ class Engine {
   [[nodiscard]] bool is_troubled() const { return troubled_.load(std::memory_order_relaxed); }
 
   /// Requests of users and mirrored ones that wait for it or read its answer.
-  void begin() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
-  void end() { in_flight_.fetch_sub(1, std::memory_order_relaxed); }
+  void request_begins() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
+  void request_ends() { in_flight_.fetch_sub(1, std::memory_order_relaxed); }
 
   [[nodiscard]] EngineStatus status(Time now) const;
 

@@ -16,8 +16,8 @@ struct StreamEvent {
 };
 
 /// Reads an event of a responses or messages stream: its end is `response.completed` or
-/// `response.incomplete` (the answer reached its limit of tokens), or `message_stop`. A `data: [DONE]`, which some
-/// servers send behind that, says nothing.
+/// `response.incomplete` (the answer reached its limit of tokens), or `message_stop`. A `data: [DONE]`, which
+/// some servers send behind that, says nothing.
 [[nodiscard]] StreamEvent read_stream_event(ApiShape shape, std::string_view payload);
 
 enum class AnswerKind : std::uint8_t {

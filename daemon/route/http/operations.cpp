@@ -159,7 +159,8 @@ std::optional<std::string> model_of_path(std::string_view path) {
     unsigned code = 0;
     const auto digits = rest.substr(i + 1, 2);
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-    if (digits.size() != 2 || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    if (digits.size() != 2 || error != std::errc() || end != digits.data() + digits.size())
+      return std::nullopt;
     model += static_cast<char>(static_cast<unsigned char>(code));
     i += 2;
   }

@@ -25,9 +25,9 @@ struct Operation {
   std::string path;  ///< or, with `below`, what the path begins with, "/" included
   bool below = false;
   ApiShape shape = ApiShape::unread;
-  bool judged = false;      ///< its answer is ok, failed or outside the count, and telemetry has it
-  bool mirrored = false;    ///< copies may go to a candidate
-  bool timed = false;       ///< it takes as long as a completion: the engine's learned limits are for it as well
+  bool judged = false;    ///< its answer is ok, failed or outside the count, and telemetry has it
+  bool mirrored = false;  ///< copies may go to a candidate
+  bool timed = false;  ///< it takes as long as a completion: the engine's learned limits are for it as well
   bool any_method = false;  ///< GET, POST, PUT, PATCH and DELETE; else POST alone
 
   [[nodiscard]] bool takes(std::string_view method) const;
@@ -61,8 +61,8 @@ class Operations {
   std::vector<Operation> operations_;
 };
 
-/// The model that `/v1/models/{id}` names, decoded; nothing for another path, an empty id, or an encoding that
-/// is broken.
+/// The model that `/v1/models/{id}` names, decoded; nothing for another path, an empty id, or an encoding
+/// that is broken.
 [[nodiscard]] std::optional<std::string> model_of_path(std::string_view path);
 
 }  // namespace driftgate::route

@@ -10,8 +10,8 @@
 namespace driftgate::route {
 
 /// Follows the answer of an engine and says how it ended, by the definition of `error_rate` in
-/// docs/design/measurement.md, "Registry of names". The same judge for users' and for mirrored requests. Of an
-/// answer that is not read only the status and the framing are judged.
+/// docs/design/measurement.md, "Registry of names". The same judge for users' and for mirrored requests. Of
+/// an answer that is not read only the status and the framing are judged.
 class AnswerJudge {
  public:
   /// Larger plain answers are passed on without being read as JSON.

@@ -13,7 +13,7 @@ FirstByteWait::FirstByteWait(std::shared_ptr<Engine> engine, bool streamed, std:
       timed_(timed),
       sent_(Time::clock::now()),
       until_(Time::max()) {
-  engine_->begin();
+  engine_->request_begins();
   const auto limit = timed_ ? engine_->first_byte_ms(streamed_) : 0u;
   if (limit > 0) {
     until_ = sent_ + std::chrono::milliseconds(limit);
@@ -23,7 +23,7 @@ FirstByteWait::FirstByteWait(std::shared_ptr<Engine> engine, bool streamed, std:
 }
 
 FirstByteWait::~FirstByteWait() {
-  engine_->end();
+  engine_->request_ends();
   if (trial_ && !over_) engine_->gave_up();
 }
 

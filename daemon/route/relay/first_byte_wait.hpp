@@ -9,9 +9,9 @@
 
 namespace driftgate::route {
 
-/// One request's wait for the first byte of an engine's answer, and what the engine's health learns from it. The
-/// request counts as in flight at the engine while this lives. Until that byte nothing has gone to the client, so that the request may be sent to another engine. One
-/// thread.
+/// One request's wait for the first byte of an engine's answer, and what the engine's health learns from it.
+/// The request counts as in flight at the engine while this lives. Until that byte nothing has gone to the
+/// client, so that the request may be sent to another engine. One thread.
 class FirstByteWait {
  public:
   using Time = Deadlines::Time;
@@ -20,7 +20,8 @@ class FirstByteWait {
 
   /// The request is sent now. `instead`: the engine that it may be sent to instead, or null. `trial`: it is
   /// the one request that tries an engine whose breaker is half open. `timed`: false for a request that takes
-  /// another time than completions do, so that the engine's learned limit is neither for it nor learned of it.
+  /// another time than completions do, so that the engine's learned limit is neither for it nor learned of
+  /// it.
   FirstByteWait(std::shared_ptr<Engine> engine, bool streamed, std::shared_ptr<Engine> instead = nullptr,
                 bool trial = false, bool timed = true);
   ~FirstByteWait();

@@ -48,7 +48,8 @@ struct Refusal {
   std::string message;
 };
 
-/// The whole answer for it, in the format of the API that the request is of; its type follows from the status.
+/// The whole answer for it, in the format of the API that the request is of; its type follows from the
+/// status.
 [[nodiscard]] std::string refusal_answer(const Refusal& refusal, bool keep_alive,
                                          ApiShape shape = ApiShape::completion);
 

@@ -121,7 +121,8 @@ void RouterCore::tick(RouteTable::Time now) {
   if (plane && !reverted.empty()) plane->wake();
   if (const auto summary = connections.summary(now)) spdlog::warn("router: {}", *summary);
   if (now < next_close_) return;
-  // A retiring router closes windows only where it had requests: those of the next one say that telemetry comes.
+  // A retiring router closes windows only where it had requests: those of the next one say that telemetry
+  // comes.
   const auto routed = retiring ? decltype(routes.stages()){} : routes.stages();
   if (next_close_ != RouteTable::Time{}) ledger.close_windows(routed, base::wall_clock_us(), now);
   next_close_ = now + std::chrono::milliseconds(options.window_ms);

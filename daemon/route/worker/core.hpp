@@ -81,7 +81,8 @@ struct RouterCore {
   const std::string mark;  ///< how this router names itself in Via
   HeldListeners listeners;
   std::atomic<bool> draining = false;  ///< it takes no new connections
-  std::atomic<bool> retiring = false;  ///< another router follows on the same sockets, and has the control path
+  std::atomic<bool> retiring =
+      false;  ///< another router follows on the same sockets, and has the control path
   std::atomic<std::uint16_t> port = 0;
 
   [[nodiscard]] KeyHash key_hash() const { return plane ? KeyHash::text : KeyHash::seeded; }

@@ -69,7 +69,8 @@ class Ledger {
                                                                    std::size_t limit) const;
   /// Forgets windows up to `number`; a number that was never issued is ignored.
   void acknowledge(std::uint64_t number);
-  /// Waits until every request has ended and every window is acknowledged; false when the deadline came first.
+  /// Waits until every request has ended and every window is acknowledged; false when the deadline came
+  /// first.
   bool wait_until_delivered(Time deadline);
   [[nodiscard]] const std::string& router_id() const { return router_id_; }
 

@@ -32,8 +32,8 @@ class Router {
   /// Readable once the daemon asked the router to end.
   [[nodiscard]] int stop_fd() const { return stop_.get(); }
   /// Stops accepting and waits for requests in flight, at most drain_ms; true when all ended. A router that
-  /// another one follows lets idle connections end by themselves and waits for at most retire_ms, also until the
-  /// daemon has read what it observed.
+  /// another one follows lets idle connections end by themselves and waits for at most retire_ms, also until
+  /// the daemon has read what it observed.
   bool drain();
   /// Drains, and notes that the end was in good order.
   void end();

@@ -46,7 +46,7 @@ struct RouterOptions {
   /// Listening sockets that the process inherits from kFirstListener on, a thread for each; with 0 it binds
   /// `listen` itself.
   std::uint32_t listen_fds = 0;
-  std::string further_paths;  ///< that engines are asked for, joined by commas (parse_further_paths)
+  std::string further_paths;   ///< that engines are asked for, joined by commas (parse_further_paths)
   std::string haproxy_dir;     ///< folder of HAProxy's files; empty: this router serves users itself
   std::string haproxy_socket;  ///< HAProxy's runtime socket
   std::string haproxy_log;     ///< where HAProxy sends its log: "host:port" (UDP) or a path (Unix datagram)

@@ -415,7 +415,9 @@ TEST_CASE("a daemon that starts with other settings hands the router over to one
     CHECK(kept.pid() == pid);
     return;
   }
-  SUBCASE("other settings") { kept.window_ms = 30; }
+  SUBCASE("other settings") {
+    kept.window_ms = 30;
+  }
   SUBCASE("another program file") {
     kept.executable = kept.folder("router");
     std::filesystem::copy_file(DRIFTGATE_ROUTER_PROCESS, kept.executable);

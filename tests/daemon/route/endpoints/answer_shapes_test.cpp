@@ -50,14 +50,15 @@ TEST_CASE("a member of the top object is found wherever it stands, and never ins
   CHECK(top_text(R"({"type":"a"})", "type") == "a");
   CHECK(top_text(R"({"x":{"type":"b"},"y":["type","c"],"z":"\"type\":\"d\"", "type" : "a"})", "type") == "a");
   CHECK(top_text(R"({"x":"type","type":"a"})", "type") == "a");
-  for (const char* text : {"", "{", R"({"type")", R"({"type":)", R"({"type":7})", R"({"type":"a)", R"(["type","a"])",
-                           R"({"x":{"type":"b"}})"})
+  for (const char* text : {"", "{", R"({"type")", R"({"type":)", R"({"type":7})", R"({"type":"a)",
+                           R"(["type","a"])", R"({"x":{"type":"b"}})"})
     CHECK_MESSAGE(top_text(text, "type").empty(), text);
 }
 
 TEST_CASE("a stream of messages is good when it reaches message_stop, and counts its deltas as tokens") {
-  const auto judge = streamed(ApiShape::message, kMessageStart + event("ping") + kMessageToken + kMessageToken +
-                                                     event("message_delta") + event("message_stop"));
+  const auto judge =
+      streamed(ApiShape::message, kMessageStart + event("ping") + kMessageToken + kMessageToken +
+                                      event("message_delta") + event("message_stop"));
   CHECK(judge.ending().outcome == Outcome::ok);
   CHECK(judge.complete());
   CHECK(judge.ending().ttft_ms > 10);
@@ -72,18 +73,21 @@ TEST_CASE("a stream of messages is good when it reaches message_stop, and counts
 
 TEST_CASE("a stream of a response ends with response.completed or response.incomplete") {
   for (const char* end : {"response.completed", "response.incomplete"}) {
-    const auto judge = streamed(ApiShape::response, event("response.created") + kResponseToken + kResponseToken +
-                                                        event(end, R"(,"response":{"status":"completed"})"));
+    const auto judge =
+        streamed(ApiShape::response, event("response.created") + kResponseToken + kResponseToken +
+                                         event(end, R"(,"response":{"status":"completed"})"));
     CHECK(judge.ending().outcome == Outcome::ok);
     CHECK(judge.complete());
     CHECK(judge.ending().inter_token_ms > 0);
   }
-  CHECK(streamed(ApiShape::response, kResponseToken + event("response.failed")).ending().reason == "failed_answer");
+  CHECK(streamed(ApiShape::response, kResponseToken + event("response.failed")).ending().reason ==
+        "failed_answer");
   CHECK(streamed(ApiShape::response, kResponseToken).ending().reason == "truncated_stream");
   CHECK(streamed(ApiShape::response, kResponseToken, "stalled").ending().reason == "stalled");
   CHECK(streamed(ApiShape::response, "data: oops\n\n").ending().reason == "bad_body");
   // Some servers send it all the same; it is no end.
-  CHECK(streamed(ApiShape::response, kResponseToken + "data: [DONE]\n\n").ending().reason == "truncated_stream");
+  CHECK(streamed(ApiShape::response, kResponseToken + "data: [DONE]\n\n").ending().reason ==
+        "truncated_stream");
   CHECK(streamed(ApiShape::response, event("response.completed") + "data: [DONE]\n\n").ending().outcome ==
         Outcome::ok);
 }
@@ -127,7 +131,8 @@ TEST_CASE("prompts are measured in the members that each shape has for them") {
 }
 
 TEST_CASE("the user of a message is in its metadata, and is no attribute of a slice") {
-  const auto facts = facts_of(ApiShape::message, R"({"model":"m","metadata":{"user_id":"u1","language":"de"}})");
+  const auto facts =
+      facts_of(ApiShape::message, R"({"model":"m","metadata":{"user_id":"u1","language":"de"}})");
   CHECK(facts.user == "u1");
   CHECK_FALSE(facts.metadata.contains("user_id"));
   CHECK(facts.metadata.at("language") == "de");

@@ -18,7 +18,8 @@ Operations with(std::string_view list) {
 
 }  // namespace
 
-TEST_CASE("each path of the engines' APIs has its shape, and says what telemetry and mirrors may have of it") {
+TEST_CASE(
+    "each path of the engines' APIs has its shape, and says what telemetry and mirrors may have of it") {
   const Operations operations;
   const auto* const chat = operations.find("/v1/chat/completions");
   REQUIRE(chat != nullptr);
@@ -61,9 +62,9 @@ TEST_CASE("further paths are passed on exactly, or below one, whatever the metho
 
 TEST_CASE("a path that engines could read as another one lies below nothing") {
   const auto operations = with("/v1/audio/*");
-  for (const char* path :
-       {"/v1/audio/../admin", "/v1/audio/./x", "/v1/audio/%2e%2e/admin", "/v1/audio/%2E./x", "/v1/audio/a%2fb",
-        "/v1/audio//x", "/v1/audio/a\\b", "/v1/audio/%5cx", "/v1/audio/x/..", "/v1/audio/a%00"})
+  for (const char* path : {"/v1/audio/../admin", "/v1/audio/./x", "/v1/audio/%2e%2e/admin",
+                           "/v1/audio/%2E./x", "/v1/audio/a%2fb", "/v1/audio//x", "/v1/audio/a\\b",
+                           "/v1/audio/%5cx", "/v1/audio/x/..", "/v1/audio/a%00"})
     CHECK_MESSAGE(operations.find(path) == nullptr, path);
 }
 
@@ -76,8 +77,9 @@ TEST_CASE("what the router answers itself goes to no engine, whatever is configu
 }
 
 TEST_CASE("further paths that are none, or are served anyway, are refused") {
-  for (const char* list : {"v1/rerank", "/*", "/a b", "/a?b", "/a*", "/a/../b", "/a//b", "/health", "/v1/models",
-                           "/v1/models/*", "/driftgate/x", "/v1/completions", "/tokenize", ",", "/a,,/b"})
+  for (const char* list :
+       {"v1/rerank", "/*", "/a b", "/a?b", "/a*", "/a/../b", "/a//b", "/health", "/v1/models", "/v1/models/*",
+        "/driftgate/x", "/v1/completions", "/tokenize", ",", "/a,,/b"})
     CHECK_MESSAGE(parse_further_paths(list).error().code == kInvalid, list);
   CHECK_FALSE(parse_further_paths("/" + std::string(kMaxPathBytes, 'a')));
   std::string many;
@@ -91,6 +93,7 @@ TEST_CASE("a model's path names it, encoded or not") {
   CHECK(model_of_path("/v1/models/tiny") == "tiny");
   CHECK(model_of_path("/v1/models/org/tiny") == "org/tiny");
   CHECK(model_of_path("/v1/models/org%2Ftiny") == "org/tiny");
-  for (const char* path : {"/v1/models", "/v1/models/", "/v1/modelsx", "/v1/models/%2", "/v1/models/%zz", "/v2"})
+  for (const char* path :
+       {"/v1/models", "/v1/models/", "/v1/modelsx", "/v1/models/%2", "/v1/models/%zz", "/v2"})
     CHECK_FALSE(model_of_path(path));
 }

@@ -27,7 +27,8 @@ ScriptedEngine::Script serve_all(const std::string& name) {
   return [name](ScriptedEngine::Visit& visit) {
     const auto path = path_of(visit);
     if (path == "/v1/messages" && wants_stream(visit)) {
-      visit.send(stream_head() + chunk("event: content_block_delta\ndata: {\"type\":\"content_block_delta\"}\n\n"));
+      visit.send(stream_head() +
+                 chunk("event: content_block_delta\ndata: {\"type\":\"content_block_delta\"}\n\n"));
       return visit.send(chunk("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") + kLastChunk);
     }
     if (path == "/v1/messages") return visit.send(answer_with(200, kMessage));
@@ -129,8 +130,8 @@ TEST_CASE("what is not judged goes to the version of its key, and is only counte
   CHECK(client.get("/v1/audio/voices").body == "cand /v1/audio/voices");
   CHECK(client.get("/v1/files").status == 404);
   CHECK(client.post(tiny_request()).body == completion_of("cand"));
-  const auto windows = router.windows_until(
-      [](const auto& all) { return others_of(all) == 3 && observations_of(all) == 1; });
+  const auto windows =
+      router.windows_until([](const auto& all) { return others_of(all) == 3 && observations_of(all) == 1; });
   for (const auto& window : windows) CHECK(window.others_failed == 0);
 }
 

@@ -26,8 +26,8 @@ class Pair {
  public:
   explicit Pair(const ModelRoute& route) : first(route) {
     const auto& options = first.options();
-    auto sockets = ask_for_listeners(options.control_path,
-                                     std::chrono::steady_clock::now() + std::chrono::seconds(120));
+    auto sockets =
+        ask_for_listeners(options.control_path, std::chrono::steady_clock::now() + std::chrono::seconds(120));
     REQUIRE(sockets);
     const auto moved = RouterDriver(options.control_path).retire();
     REQUIRE(moved);
@@ -84,7 +84,8 @@ TEST_CASE("a router that steps aside is reached beside its path, and the next on
   CHECK(client.post(tiny_request()).body == completion_of("x"));  // by the routes of the file
 }
 
-TEST_CASE("while both serve, a route is in force only where both hold it, and an old epoch is refused by both") {
+TEST_CASE(
+    "while both serve, a route is in force only where both hold it, and an old epoch is refused by both") {
   ScriptedEngine engine(serve_completions("x"));
   const auto base = route_to(engine.url(), engine.url(), 5'000);
   Pair pair(base);
@@ -108,7 +109,9 @@ TEST_CASE("while both serve, a route is in force only where both hold it, and an
   CHECK(driver.observe()->front().route.candidate_bp == 0);
 }
 
-TEST_CASE("a router that retires answers what it has, waits until its telemetry was read, and loses no idle client") {
+TEST_CASE(
+    "a router that retires answers what it has, waits until its telemetry was read, and loses no idle "
+    "client") {
   std::mutex gate;
   gate.lock();
   ScriptedEngine engine([&](ScriptedEngine::Visit& visit) {
@@ -136,7 +139,8 @@ TEST_CASE("a router that retires answers what it has, waits until its telemetry 
   std::thread draining([&] { drained = first.router().drain(); });
   TestClient fresh((*second)->port());
   CHECK(fresh.post(tiny_request()).status == 200);
-  const auto last = idle.post(tiny_request());  // what an idle client sends is answered, and then it is told to go
+  const auto last =
+      idle.post(tiny_request());  // what an idle client sends is answered, and then it is told to go
   CHECK(last.body == completion_of("x"));
   gate.unlock();
   CHECK(busy.read_answer().body == completion_of("x"));
