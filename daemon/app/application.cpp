@@ -13,7 +13,6 @@
 #include "daemon/base/durable_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/evidence/log/query.hpp"
-#include "daemon/route/worker/core.hpp"
 
 namespace driftgate::app {
 namespace {
@@ -73,8 +72,7 @@ Result<void> Application::Parts::find_router() {
   log.info(fmt::format("router {} port={} pid={} data_plane={}", router.adopted ? "adopted" : "started",
                        router.info.port, router.info.pid, router.info.plane));
   TRY(check_data_plane(settings, router.info, control_path));
-  const auto can = is_behind_haproxy(settings) ? route::haproxy_capabilities() : route::router_capabilities();
-  driver = std::make_unique<route::RouterDriver>(control_path, can);
+  driver = std::make_unique<route::RouterDriver>(control_path, plane_capabilities(settings));
   return {};
 }
 

@@ -44,9 +44,9 @@ std::vector<api::ReadyCheck> Application::Parts::readiness() {
       {"store", readable.has_value(), readable ? "" : readable.error().describe()},
       {"router", router.has_value(), router ? "" : router.error().describe()},
       record_ready(record_check->progress())};
-  if (is_behind_haproxy(settings)) {
+  if (is_behind_haproxy(settings) || is_behind_gateway(settings)) {
     const auto fault = router ? router->plane_fault : std::string("the router does not answer");
-    checks.push_back({"haproxy", fault.empty(), fault});
+    checks.push_back({settings.data_plane, fault.empty(), fault});
   }
   return checks;
 }

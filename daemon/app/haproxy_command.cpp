@@ -22,7 +22,9 @@ schema::Result<std::string> write_files(const HaproxyArgs& args) {
   if (!is_behind_haproxy(settings))
     return schema::fail(
         schema::ErrorCode::invalid_argument,
-        "the settings say data_plane: router; set data_plane: haproxy to put HAProxy in front of it");
+        fmt::format("the settings say data_plane: {}; set data_plane: haproxy to put HAProxy in "
+                    "front of the router",
+                    settings.data_plane));
   const auto options = router_options(settings).router;
   TRY(check_router_settings(settings, options));
   const auto at = TRY(route::parse_authority(options.listen));

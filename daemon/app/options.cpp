@@ -1,10 +1,13 @@
 #include "daemon/app/options.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
 #include "daemon/base/clock.hpp"
 #include "daemon/route/relay/endpoint.hpp"
+#include "daemon/route/worker/core.hpp"
 
 namespace driftgate::app {
 namespace {
@@ -58,10 +61,35 @@ void set_haproxy(const Settings& settings, route::RouterOptions& options) {
   options.max_connections_per_address = options.max_connections;
 }
 
+/// A Gateway in front of the router, through which users reach it or an engine.
+void set_gateway(const Settings& settings, route::RouterOptions& options) {
+  options.gateway_api = settings.gateway_api;
+  options.gateway_ca_file = configured_or(settings.gateway_ca_file, {});
+  options.gateway_token_file = configured_or(settings.gateway_token_file, {});
+  options.gateway_namespace = settings.gateway_namespace;
+  options.gateway_name = settings.gateway_name;
+  options.gateway_parents = fmt::format("{}", fmt::join(settings.gateway_parents, ","));
+  options.gateway_hostnames = fmt::format("{}", fmt::join(settings.gateway_hostnames, ","));
+  options.gateway_router = settings.gateway_router_service;
+  options.gateway_watched_bp = static_cast<std::uint32_t>(settings.gateway_watched_share_bp);
+  options.max_connections_per_address = options.max_connections;
+}
+
 }  // namespace
 
 bool is_behind_haproxy(const Settings& settings) {
   return settings.data_plane == "haproxy";
+}
+
+bool is_behind_gateway(const Settings& settings) {
+  return settings.data_plane == "gateway_api";
+}
+
+route::Capabilities plane_capabilities(const Settings& settings) {
+  if (is_behind_haproxy(settings)) return route::haproxy_capabilities();
+  if (is_behind_gateway(settings))
+    return route::gateway_capabilities(static_cast<std::uint32_t>(settings.gateway_watched_share_bp));
+  return route::router_capabilities();
 }
 
 fs::path data_dir_of(const Settings& settings) {
@@ -107,6 +135,7 @@ route::SpawnOptions router_options(const Settings& settings) {
   set_engine_limits(settings, options.router);
   set_router_limits(settings, options.router);
   if (is_behind_haproxy(settings)) set_haproxy(settings, options.router);
+  if (is_behind_gateway(settings)) set_gateway(settings, options.router);
   return options;
 }
 

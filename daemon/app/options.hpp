@@ -10,6 +10,7 @@
 #include "daemon/net/server.hpp"
 #include "daemon/notify/sender.hpp"
 #include "daemon/pipeline/settings.hpp"
+#include "daemon/route/control/driver.hpp"
 #include "daemon/route/control/spawn.hpp"
 #include "schema/error.hpp"
 
@@ -19,6 +20,10 @@ namespace driftgate::app {
 
 /// Whether HAProxy serves users (`data_plane`).
 [[nodiscard]] bool is_behind_haproxy(const Settings& settings);
+/// Whether a Gateway of Kubernetes does.
+[[nodiscard]] bool is_behind_gateway(const Settings& settings);
+/// What the configured data plane can do.
+[[nodiscard]] route::Capabilities plane_capabilities(const Settings& settings);
 /// The data folder, absolute.
 [[nodiscard]] std::filesystem::path data_dir_of(const Settings& settings);
 [[nodiscard]] schema::Result<net::ServerOptions> server_options(const Settings& settings);

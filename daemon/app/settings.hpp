@@ -77,6 +77,16 @@ struct Settings {
   std::int64_t haproxy_models = 8;
   std::int64_t haproxy_buffer_bytes = 128LL << 10;
 
+  std::string gateway_api = "https://kubernetes.default.svc";
+  std::string gateway_ca_file = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+  std::string gateway_token_file = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+  std::string gateway_namespace = "default";
+  std::string gateway_name = "driftgate";
+  std::vector<std::string> gateway_parents;
+  std::vector<std::string> gateway_hostnames;
+  std::string gateway_router_service = "driftgate-router:8080";
+  std::int64_t gateway_watched_share_bp = 10'000;
+
   std::int64_t jobs_slots = 2;
   std::int64_t jobs_threads = 0;
   std::int64_t jobs_memory_limit_bytes = 8LL << 30;

@@ -29,9 +29,9 @@ const SettingSpec kSpecs[] = {
      "",
      0,
      0,
-     "What serves users: the embedded router alone, or HAProxy in front of it (docs/data_planes.md). A "
-     "change takes effect once the router was stopped (driftgate router-stop).",
-     {"router", "haproxy"}},
+     "What serves users: the embedded router alone, or HAProxy or a Gateway of Kubernetes in front of it "
+     "(docs/data_planes.md). A change takes effect once the router was stopped (driftgate router-stop).",
+     {"router", "haproxy", "gateway_api"}},
 
     {"http.workers", &S::http_workers, "", 1, 64, "Threads that answer API requests."},
     {"http.max_connections", &S::http_max_connections, "", 1, 100'000,
@@ -149,6 +149,26 @@ const SettingSpec kSpecs[] = {
     {"haproxy.buffer_bytes", &S::haproxy_buffer_bytes, "bytes", 16'384, 1 << 20,
      "HAProxy's tune.bufsize: what it can read of a request's body. Larger bodies are placed by their "
      "headers driftgate-model, driftgate-key and driftgate-slice, or by the router."},
+
+    {"gateway.api", &S::gateway_api, "", 0, 0,
+     "With data_plane gateway_api: URL of the Kubernetes API, https except on loopback. This setting and the "
+     "others of gateway take effect at the next start of the router."},
+    {"gateway.ca_file", &S::gateway_ca_file, "", 0, 0,
+     "CA of the Kubernetes API (PEM); empty: the system's list."},
+    {"gateway.token_file", &S::gateway_token_file, "", 0, 0,
+     "Token of the service account, read again for each exchange, since it is replaced from time to time."},
+    {"gateway.namespace", &S::gateway_namespace, "", 0, 0, "Namespace of the HTTPRoutes that are written."},
+    {"gateway.name", &S::gateway_name, "", 0, 0,
+     "Name of this installation, with which its HTTPRoutes begin: each daemon of a namespace needs its own."},
+    {"gateway.parents", &S::gateway_parents, "", 0, 0,
+     "Gateways that users reach: NAME, NAMESPACE/NAME, or NAMESPACE/NAME/LISTENER."},
+    {"gateway.hostnames", &S::gateway_hostnames, "", 0, 0,
+     "Hostnames of users' requests; without any, all that the Gateways serve."},
+    {"gateway.router_service", &S::gateway_router_service, "", 0, 0,
+     "Service in front of the router's port (router.listen), as NAME:PORT or NAME.NAMESPACE:PORT."},
+    {"gateway.watched_share_bp", &S::gateway_watched_share_bp, "bp", 0, 10'000,
+     "Share of the requests for a model without a candidate that pass the router; the rest goes straight to "
+     "the engine, if its URL names a Service, and is counted and guarded by nobody."},
 
     {"jobs.slots", &S::jobs_slots, "", 1, 64, "Worker processes at once."},
     {"jobs.threads", &S::jobs_threads, "", 0, 1'024, "Threads of a drift job; 0: all cores."},

@@ -13,6 +13,8 @@
 #include "daemon/evidence/keys/key_files.hpp"
 #include "daemon/evidence/keys/signed_note.hpp"
 #include "daemon/evidence/verify/table_checks.hpp"
+#include "daemon/route/gateway/kube_api.hpp"
+#include "daemon/route/gateway/target.hpp"
 #include "daemon/route/http/operations.hpp"
 #include "daemon/route/relay/endpoint.hpp"
 #include "daemon/store/idempotency.hpp"
@@ -70,13 +72,19 @@ Result<void> forget_requests(store::Store& store, std::int64_t now_us) {
 Result<void> check_router_settings(const Settings& settings, const route::RouterOptions& options) {
   if (auto paths = route::parse_further_paths(options.further_paths); !paths)
     return schema::wrap(paths.error(), "setting 'router.further_paths' cannot be used");
-  if (!is_behind_haproxy(settings)) return {};
+  const bool gateway = is_behind_gateway(settings);
+  if (!is_behind_haproxy(settings) && !gateway) return {};
   const auto at = route::parse_authority(settings.router_listen);
   if (!at) return schema::wrap(at.error(), "setting 'router.listen' must be ADDRESS:PORT");
-  if (at->port != 0) return {};
-  return schema::fail(schema::ErrorCode::invalid_argument,
-                      "with data_plane haproxy the setting 'router.listen' needs a fixed port: HAProxy's "
-                      "configuration names it");
+  if (at->port == 0)
+    return schema::fail(
+        schema::ErrorCode::invalid_argument,
+        fmt::format("with data_plane {} the setting 'router.listen' needs a fixed port: {} names it",
+                    settings.data_plane, gateway ? "the router's Service" : "HAProxy's configuration"));
+  if (!gateway) return {};
+  TRY(route::gateway::target_of(options));
+  TRY(route::gateway::KubeApi::open(options));
+  return {};
 }
 
 Result<int> inherited_api_socket() {

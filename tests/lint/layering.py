@@ -14,7 +14,7 @@ DAEMON = {
     "evidence": {"store"},
     "auth": {"store", "evidence"},
     "notify": {"net", "store", "evidence"},
-    "route": {"limits"},
+    "route": {"limits", "net"},
     "jobs": {"net", "store", "evidence", "route"},
     "schedule": set(),
     "pipeline": {"schedule", "net", "store", "evidence", "auth", "notify", "route", "jobs"},

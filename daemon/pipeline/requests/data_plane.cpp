@@ -65,6 +65,9 @@ schema::Result<void> check_data_plane(const route::Capabilities& can, const sche
   if (!can.prompt_length && !contract.slices.prompt_length_bounds.empty())
     return lacks(can, "measure the length of prompts, which slices.prompt_length_bounds needs in the canary",
                  "leave the bounds out of the contract");
+  if (!can.watches_incumbent && contract.guard)
+    return lacks(can, "count requests after a promotion, which the contract's guard goes by",
+                 "raise gateway.watched_share_bp in the settings, or leave the guard out of the contract");
   for (const auto& clause : contract.clauses) TRY(check_clause(can, clause));
   return {};
 }

@@ -118,7 +118,7 @@ Answer spool(RouterCore& core, const json& request, bool drop) {
 }
 
 Answer capabilities(const RouterCore& core) {
-  const auto can = core.plane ? haproxy_capabilities() : router_capabilities();
+  const auto can = core.capabilities();
   return ok_with({{"capabilities", to_json(can)},
                   {"plane", can.plane},
                   {"plane_fault", core.plane ? core.plane->fault() : std::string()},

@@ -12,7 +12,7 @@ namespace driftgate::route {
 
 /// What a data plane can do; a promotion that needs more is refused when it is planned (docs/data_planes.md).
 struct Capabilities {
-  std::string plane;             ///< its name in the settings: "router" or "haproxy"
+  std::string plane;             ///< its name in the settings: "router", "haproxy" or "gateway_api"
   bool basis_points = false;     ///< shares in hundredths of a percent
   bool sticky_monotone = false;  ///< a key keeps its arm, and a growing share only ever adds keys
   bool slices = false;           ///< shares and the fallback by slice
@@ -23,11 +23,12 @@ struct Capabilities {
   bool per_arm_latency = false;  ///< the time to the last byte, by arm
   bool token_times = false;      ///< the time to the first token and the gaps between tokens
   bool prompt_length = false;    ///< telemetry says how long each prompt was
+  bool watches_incumbent = false;  ///< telemetry also of a model that has no candidate
   std::uint64_t max_mirrored_body_bytes = 0;
 };
 
-/// A data plane: the embedded router, alone or with HAProxy in front of it. All calls block, have a deadline
-/// of their own and may be repeated: doing one twice changes nothing.
+/// A data plane: the embedded router, alone or with HAProxy or a Gateway in front of it. All calls block,
+/// have a deadline of their own and may be repeated: doing one twice changes nothing.
 class Driver {
  public:
   virtual ~Driver() = default;

@@ -11,6 +11,7 @@
 #include "daemon/base/clock.hpp"
 #include "daemon/route/control/unix_socket.hpp"
 #include "daemon/route/table/decide.hpp"
+#include "daemon/route/worker/core.hpp"
 #include "schema/failf.hpp"
 
 namespace driftgate::route::haproxy {
@@ -134,6 +135,10 @@ Steering::~Steering() {
   settled_.notify_all();
   if (thread_.joinable()) thread_.join();
   reader_.reset();
+}
+
+Capabilities Steering::capabilities() const {
+  return haproxy_capabilities();
 }
 
 void Steering::wake() {

@@ -41,6 +41,8 @@ class Steering final : public SteeredPlane {
                                                          RouteTable& routes, Ledger& ledger);
   ~Steering() override;
 
+  [[nodiscard]] Capabilities capabilities() const override;
+  [[nodiscard]] bool places() const override { return true; }
   schema::Result<void> settle(const std::string& model) override;
   void wake() override;
   [[nodiscard]] std::vector<ObservedRoute> held(std::vector<ObservedRoute> routes) const override;

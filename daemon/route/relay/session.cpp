@@ -138,7 +138,7 @@ bool Session::came_back() const {
   });
 }
 
-/// What HAProxy's health check asks: without a 200 it exposes no candidate.
+/// What the health check of a plane in front of the router asks: without a 200 it exposes no candidate.
 std::string Session::lease_reply() const {
   const bool holds = core_.plane->may_expose();
   return own_answer(holds ? 200 : 503, "application/json",
@@ -241,7 +241,8 @@ std::expected<Session::Plan, Refusal> Session::make_plan() {
 /// The data plane in front of this router chose the incumbent and counts the request; it is here to be
 /// mirrored.
 bool Session::placed_by_plane() const {
-  return core_.plane && request_.head.find("driftgate-plane") == std::string_view(core_.plane->secret());
+  return core_.plane_places() &&
+         request_.head.find("driftgate-plane") == std::string_view(core_.plane->secret());
 }
 
 void Session::count(Plan& plan, bool keyless) {
@@ -258,7 +259,7 @@ void Session::count(Plan& plan, bool keyless) {
   plan.ticket = core_.ledger.begin(plan.route->model, plan.route->stage_key, std::move(seen),
                                    accepted_ + std::chrono::milliseconds(core_.options.request_deadline_ms));
   // Pairs of requests that the plane has placed are in the order of time.
-  plan.order = core_.plane ? routed_us : Ledger::order_of(plan.ticket);
+  plan.order = core_.plane_places() ? routed_us : Ledger::order_of(plan.ticket);
 }
 
 /// Begins the wait for the engine that the route names, or leaves it empty where it is not asked. While the

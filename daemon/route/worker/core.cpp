@@ -44,6 +44,7 @@ Capabilities router_capabilities() {
                       .per_arm_latency = true,
                       .token_times = true,
                       .prompt_length = true,
+                      .watches_incumbent = true,
                       .max_mirrored_body_bytes = kMaxMirroredBodyBytes};
 }
 
@@ -53,6 +54,13 @@ Capabilities haproxy_capabilities() {
   // HAProxy passes answers on without reading them, and prompts too.
   can.token_times = false;
   can.prompt_length = false;
+  return can;
+}
+
+Capabilities gateway_capabilities(std::uint32_t watched_bp) {
+  auto can = router_capabilities();
+  can.plane = "gateway_api";
+  can.watches_incumbent = watched_bp > 0;
   return can;
 }
 
@@ -103,6 +111,10 @@ RouterCore::RouterCore(RouterOptions router_options, std::string router_id)
       connections(connection_limits(options)),
       mark(via_mark(ledger.router_id())) {
   ledger.count_on(page);
+}
+
+Capabilities RouterCore::capabilities() const {
+  return plane ? plane->capabilities() : router_capabilities();
 }
 
 std::vector<ObservedRoute> RouterCore::observe() const {

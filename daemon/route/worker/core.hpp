@@ -33,6 +33,9 @@ inline constexpr std::uint64_t kMaxKeptAnswerBytes = 1u << 20;
 [[nodiscard]] Capabilities router_capabilities();
 /// The same with HAProxy in front of it.
 [[nodiscard]] Capabilities haproxy_capabilities();
+/// The same with a Gateway of Kubernetes in front of it that sends it this share of the requests for a model
+/// without a candidate.
+[[nodiscard]] Capabilities gateway_capabilities(std::uint32_t watched_bp);
 
 /// Tokens asked of mirrors so far, by stage. The oldest stages by name are forgotten beyond the limit.
 class MirrorBudget {
@@ -85,7 +88,10 @@ struct RouterCore {
       false;  ///< another router follows on the same sockets, and has the control path
   std::atomic<std::uint16_t> port = 0;
 
-  [[nodiscard]] KeyHash key_hash() const { return plane ? KeyHash::text : KeyHash::seeded; }
+  /// A plane in front of the router places and counts requests itself.
+  [[nodiscard]] bool plane_places() const { return plane && plane->places(); }
+  [[nodiscard]] KeyHash key_hash() const { return plane_places() ? KeyHash::text : KeyHash::seeded; }
+  [[nodiscard]] Capabilities capabilities() const;
   /// What the data plane holds, as it acts on it.
   [[nodiscard]] std::vector<ObservedRoute> observe() const;
   /// Closes windows when their time has come and ends leases that have expired. One thread calls it.

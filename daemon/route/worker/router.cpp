@@ -16,6 +16,7 @@
 
 #include "daemon/base/clock.hpp"
 #include "daemon/base/durable_file.hpp"
+#include "daemon/route/gateway/steering.hpp"
 #include "daemon/route/haproxy/steering.hpp"
 #include "daemon/route/table/state_file.hpp"
 #include "daemon/route/worker/listeners.hpp"
@@ -55,6 +56,18 @@ schema::Result<std::vector<base::UniqueFd>> inherited_listeners(std::uint32_t co
     listeners.emplace_back(fd);
   }
   return listeners;
+}
+
+/// What serves users in front of this router, if anything does.
+schema::Result<void> start_plane(RouterCore& core) {
+  if (!core.options.haproxy_dir.empty()) {
+    auto plane = TRY(haproxy::Steering::start(core.options, core.port, core.routes, core.ledger));
+    core.plane = std::move(plane);
+  } else if (!core.options.gateway_api.empty()) {
+    auto plane = TRY(gateway::Steering::start(core.options, core.routes));
+    core.plane = std::move(plane);
+  }
+  return {};
 }
 
 /// Waits for a signal or for the daemon's shutdown.
@@ -103,10 +116,7 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options,
   TRY(core.spool.prepare());
   TRY(router->listen(std::move(sockets)));
   core.routes.restore(restored_routes(core.options.state_path), std::chrono::steady_clock::now());
-  if (!core.options.haproxy_dir.empty()) {
-    auto plane = TRY(haproxy::Steering::start(core.options, core.port, core.routes, core.ledger));
-    core.plane = std::move(plane);
-  }
+  TRY(start_plane(core));
   for (const auto& worker : router->workers_) worker->start();
   TRY(write_port_file(core.options.port_file, core.port));
   const int stop = router->stop_.get();

@@ -53,6 +53,17 @@ struct RouterOptions {
   std::string haproxy_bind;    ///< what stands behind `bind` in HAProxy's frontend
   std::uint32_t haproxy_models = 8;                ///< backends, one for each model
   std::uint32_t haproxy_buffer_bytes = 128 << 10;  ///< tune.bufsize: what HAProxy can read of a body
+  std::string gateway_api;         ///< URL of the Kubernetes API; empty: there is no Gateway in front
+  std::string gateway_ca_file;     ///< CA of that URL; empty: the system's list
+  std::string gateway_token_file;  ///< token of the service account, read for each exchange
+  std::string gateway_namespace;   ///< where the HTTPRoutes are
+  std::string gateway_name;        ///< of this installation; HTTPRoutes bear it
+  std::string
+      gateway_parents;  ///< Gateways, with commas: "NAME", "NAMESPACE/NAME", "NAMESPACE/NAME/LISTENER"
+  std::string gateway_hostnames;  ///< of users' requests, with commas; empty: all
+  std::string gateway_router;  ///< the Service in front of this router: "NAME:PORT" or "NAME.NAMESPACE:PORT"
+  std::uint32_t gateway_watched_bp =
+      10'000;  ///< requests for a model without a candidate that pass this router
 };
 
 /// The first descriptor behind the standard ones.

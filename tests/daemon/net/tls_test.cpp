@@ -1,71 +1,22 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
-#include <stdlib.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
 #include <string>
-#include <system_error>
 
 #include "daemon/net/http_client.hpp"
 #include "daemon/net/server.hpp"
 #include "raw_peer.hpp"
+#include "tests/daemon/net/certificates.hpp"
 
 using namespace driftgate;
 using namespace driftgate::net;
+using driftgate::net::test::certificates;
 using driftgate::net::test::FunctionHandler;
 using schema::ErrorCode;
-namespace fs = std::filesystem;
 
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{120'000};
-
-/// A folder with certificates that openssl made for this test: a CA, a server and a client that it vouches
-/// for, and a stranger's.
-class Certificates {
- public:
-  Certificates() {
-    std::string name = (fs::temp_directory_path() / "driftgate-tls-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    folder_ = name;
-    run("req -x509 -newkey ed25519 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem "
-        "-addext basicConstraints=critical,CA:TRUE");
-    sign("server", "subjectAltName=DNS:localhost,IP:127.0.0.1");
-    sign("client", "extendedKeyUsage=clientAuth");
-    run("req -x509 -newkey ed25519 -nodes -days 2 -subj /CN=stranger -keyout stranger.key -out stranger.pem");
-  }
-  ~Certificates() {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  Certificates(const Certificates&) = delete;
-  Certificates& operator=(const Certificates&) = delete;
-
-  [[nodiscard]] std::string file(const std::string& name) const { return (folder_ / name).string(); }
-
- private:
-  void run(const std::string& arguments) const {
-    const std::string command = fmt::format("cd {} && openssl {} 2>/dev/null", folder_.string(), arguments);
-    if (std::system(command.c_str()) != 0) throw std::runtime_error("openssl failed: " + arguments);
-  }
-  void sign(const std::string& name, const std::string& extension) const {
-    std::ofstream(file(name + ".ext")) << extension << '\n';
-    run(fmt::format("req -newkey ed25519 -nodes -subj /CN={0} -keyout {0}.key -out {0}.csr", name));
-    run(
-        fmt::format("x509 -req -in {0}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile {0}.ext "
-                    "-out {0}.pem",
-                    name));
-  }
-  fs::path folder_;
-};
-
-const Certificates& certificates() {
-  static const Certificates made;
-  return made;
-}
 
 struct Fixture {
   FunctionHandler handler;

@@ -61,6 +61,28 @@ TEST_CASE("behind HAProxy no clause of the canary can be on tokens' times, or on
   CHECK(refusal(can, bounded).find("prompt_length_bounds") != std::string::npos);
 }
 
+TEST_CASE("behind a Gateway a promotion can ask for all that the router can do") {
+  const auto can = route::gateway_capabilities(10'000);
+  CHECK(can.plane == "gateway_api");
+  CHECK(refusal(can, demo_contract()).empty());
+  auto contract = demo_contract();
+  contract.slices.prompt_length_bounds = {100};
+  contract.escalation.rules.front().action = schema::Action::route_slice;
+  CHECK(refusal(can, contract).empty());
+}
+
+TEST_CASE("a guard needs a data plane that counts requests while a model has no candidate") {
+  auto contract = demo_contract();
+  contract.guard.reset();
+  CHECK(refusal(route::gateway_capabilities(0), contract).empty());
+  contract.guard.emplace();
+  CHECK(refusal(route::gateway_capabilities(1), contract).empty());
+  const auto said = refusal(route::gateway_capabilities(0), contract);
+  CHECK(said.find("the data plane (gateway_api) cannot") != std::string::npos);
+  CHECK(said.find("guard") != std::string::npos);
+  CHECK(said.find("gateway.watched_share_bp") != std::string::npos);
+}
+
 TEST_CASE("each capability that a promotion needs is named when it is missing") {
   using Can = route::Capabilities;
   struct Row {

@@ -14,12 +14,17 @@ TEST_CASE("options survive the trip through a command line") {
   options.lease_ms = 1'234;
   options.max_body_bytes = 77;
   options.threads = 2;
+  options.gateway_api = "https://kubernetes.default.svc";
+  options.gateway_parents = "edge/public,edge/inner";
+  options.gateway_watched_bp = 0;
   const auto words = to_arguments(options);
   const auto back = parse_router_arguments(words);
   REQUIRE(back);
   CHECK(to_arguments(*back) == words);
   CHECK(back->lease_ms == 1'234);
   CHECK(back->max_body_bytes == 77);
+  CHECK(back->gateway_parents == "edge/public,edge/inner");
+  CHECK(back->gateway_watched_bp == 0);
 }
 
 TEST_CASE("options that make no sense are refused") {

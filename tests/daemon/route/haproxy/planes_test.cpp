@@ -14,12 +14,13 @@ using namespace driftgate::route;
 using driftgate::schema::ErrorCode;
 
 #ifdef DRIFTGATE_HAPROXY
-#define DRIFTGATE_PLANES EmbeddedPlane, HaproxyPlane
+#define DRIFTGATE_PLANES EmbeddedPlane, GatewayPlane, HaproxyPlane
 #else
-#define DRIFTGATE_PLANES EmbeddedPlane
+#define DRIFTGATE_PLANES EmbeddedPlane, GatewayPlane
 #endif
 
 TYPE_TO_STRING(EmbeddedPlane);
+TYPE_TO_STRING(GatewayPlane);
 #ifdef DRIFTGATE_HAPROXY
 TYPE_TO_STRING(HaproxyPlane);
 #endif

@@ -41,6 +41,13 @@ EmbeddedPlane::EmbeddedPlane(const TestRouter::Change& change)
         if (change) change(options);
       }) {}
 
+GatewayPlane::GatewayPlane(const TestRouter::Change& change)
+    : controller_(cluster_), router_([&](RouterOptions& options) {
+        set_long_lease(options);
+        cluster_.set_options(options);
+        if (change) change(options);
+      }) {}
+
 #ifdef DRIFTGATE_HAPROXY
 
 namespace {

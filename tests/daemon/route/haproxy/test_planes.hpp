@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/base/unique_fd.hpp"
+#include "tests/daemon/route/gateway/cluster.hpp"
 #include "tests/daemon/route/test_router.hpp"
 
 namespace driftgate::route {
@@ -28,6 +29,22 @@ class EmbeddedPlane {
   void restart() { router_.restart(); }
 
  private:
+  TestRouter router_;
+};
+
+/// A Gateway that accepts what it is told. The engines of these tests are no Services, so that it sends every
+/// request to the router: users are on the router's port.
+class GatewayPlane {
+ public:
+  explicit GatewayPlane(const TestRouter::Change& change = {});
+
+  [[nodiscard]] std::uint16_t port() const { return router_.port(); }
+  TestRouter& router() { return router_; }
+  void restart() { router_.restart(); }
+
+ private:
+  gateway::Cluster cluster_;
+  gateway::Controller controller_;
   TestRouter router_;
 };
 
