@@ -36,26 +36,28 @@ std::unexpected<schema::Error> parse_failure(const ParserError& ec, const Url& b
                        base.authority(), ec.message());
 }
 
-std::string format_request(const ClientRequest& request, const Url& base, bool keep_alive) {
+std::string format_request(const ClientRequest& request, const Url& base, const ClientOptions& options) {
   std::string out =
-      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, base.authority());
+      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.target, base.host_field());
+  for (const Header& header : options.headers) out += header.name + ": " + header.value + "\r\n";
   for (const Header& header : request.headers) out += header.name + ": " + header.value + "\r\n";
   if (!request.body.empty() || request.method == "POST" || request.method == "PUT")
     out += fmt::format("Content-Length: {}\r\n", request.body.size());
-  out += keep_alive ? "\r\n" : "Connection: close\r\n\r\n";
+  out += options.keep_alive ? "\r\n" : "Connection: close\r\n\r\n";
   return out + request.body;
 }
 
-bool clean(const ClientRequest& request) {
+bool clean(const ClientRequest& request, const Headers& more) {
   const auto good = [](std::string_view text, bool space_allowed = false) {
     return std::ranges::none_of(text, [space_allowed](char c) {
       return (c >= 0 && c < ' ' && c != '\t') || c == 0x7f || (!space_allowed && c == ' ');
     });
   };
+  const auto good_header = [&](const Header& header) {
+    return good(header.name) && good(header.value, true);
+  };
   return good(request.method) && good(request.target) && request.target.starts_with('/') &&
-         std::ranges::all_of(request.headers, [&](const Header& header) {
-           return good(header.name) && good(header.value, true);
-         });
+         std::ranges::all_of(request.headers, good_header) && std::ranges::all_of(more, good_header);
 }
 
 }  // namespace
@@ -120,7 +122,7 @@ schema::Result<void> HttpClient::write(const ClientRequest& request, const Deadl
   const auto connected = socket_.open() ? schema::Result<void>{} : connect(deadline);
   if (!connected)
     return schema::wrap(connected.error(), fmt::format("no connection to {}", base_.authority()));
-  return socket_.write(format_request(request, base_, options_.keep_alive), deadline);
+  return socket_.write(format_request(request, base_, options_), deadline);
 }
 
 /// Feeds the parser until one answer is complete, or the reader stopped it.
@@ -166,7 +168,7 @@ schema::Result<ClientResponse> HttpClient::receive(const OnBody* on_body, const 
 }
 
 schema::Result<ClientResponse> HttpClient::exchange(const ClientRequest& request, const OnBody* on_body) {
-  if (!clean(request))
+  if (!clean(request, options_.headers))
     return fail(ErrorCode::invalid_argument,
                 "the request's method, target or a header contains a forbidden character");
   const Deadline deadline(options_.total_timeout);

@@ -24,6 +24,7 @@ struct ClientOptions {
   std::size_t max_body_bytes = 16 * 1024 * 1024;  ///< also of all streamed bytes; 0 = no limit
   bool keep_alive = false;                        ///< keep the connection for the next request
   TlsClientFiles tls{};                           ///< for an https base
+  Headers headers{};                              ///< sent with every request, before its own
   /// Asked with each resolved numeric address ("127.0.0.1", "::1") before connecting; false skips the
   /// address. Empty accepts all. See outgoing.hpp for the policy of engines and webhooks.
   std::function<bool(std::string_view address)> accept_address{};

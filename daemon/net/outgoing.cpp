@@ -76,6 +76,10 @@ schema::Result<void> check_outgoing(const Url& url, const OutgoingPolicy& policy
                        url.host, policy.setting);
 }
 
+bool is_listed(const Url& url, const OutgoingPolicy& policy) {
+  return listed(url.host, policy);
+}
+
 ClientOptions with_policy(ClientOptions options, const Url& url, const OutgoingPolicy& policy) {
   if (listed(url.host, policy)) return options;
   const bool public_hosts = policy.public_hosts;

@@ -26,6 +26,9 @@ struct OutgoingPolicy {
 /// `forbidden` when the host of `url` can never be allowed; names the setting to change.
 [[nodiscard]] schema::Result<void> check_outgoing(const Url& url, const OutgoingPolicy& policy);
 
+/// True when the settings name the host of `url` itself, not only admit every public one.
+[[nodiscard]] bool is_listed(const Url& url, const OutgoingPolicy& policy);
+
 /// A copy of `options` whose `accept_address` applies `policy` to the host of `url` after resolution.
 [[nodiscard]] ClientOptions with_policy(ClientOptions options, const Url& url, const OutgoingPolicy& policy);
 

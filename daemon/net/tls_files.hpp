@@ -17,6 +17,7 @@ struct TlsClientFiles {
   std::string ca{};           ///< whom to trust; empty: the system's list
   std::string certificate{};  ///< empty: none is shown
   std::string key{};
+  std::string ca_advice{"--ca FILE names another CA"};  ///< behind the news that a certificate is not trusted
 };
 
 }  // namespace driftgate::net

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <boost/url/encode.hpp>
 #include <boost/url/parse.hpp>
 #include <boost/url/pct_string_view.hpp>
@@ -9,6 +10,7 @@
 #include <boost/url/scheme.hpp>
 #include <utility>
 
+#include "daemon/base/ascii.hpp"
 #include "daemon/base/authority.hpp"
 #include "schema/failf.hpp"
 
@@ -18,9 +20,33 @@ namespace {
 using schema::ErrorCode;
 
 constexpr std::size_t kMaxUrlBytes = 2048;
+constexpr std::uint16_t kPlainPort = 80;
 constexpr std::uint16_t kTlsPort = 443;
+constexpr std::string_view kApiVersion = "/v1";
 
-schema::Result<Url> parse(std::string_view text, bool tls_allowed) {
+bool is_prefix_part(std::string_view part) {
+  return !part.empty() && part != "." && part != ".." &&
+         std::ranges::all_of(part, [](char c) { return base::is_alphanumeric(c, "-._~"); });
+}
+
+}  // namespace
+
+std::string Url::authority() const {
+  const bool v6 = host.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+std::string Url::host_field() const {
+  auto text = authority();
+  if (port == (tls ? kTlsPort : kPlainPort)) text.erase(text.rfind(':'));
+  return text;
+}
+
+std::string Url::base() const {
+  return (tls ? "https://" : "http://") + authority();
+}
+
+schema::Result<Url> parse_url(std::string_view text) {
   if (text.size() > kMaxUrlBytes)
     return schema::failf(ErrorCode::invalid_argument, "the URL has {} bytes; at most {} are allowed",
                          text.size(), kMaxUrlBytes);
@@ -32,13 +58,9 @@ schema::Result<Url> parse(std::string_view text, bool tls_allowed) {
       !(read->encoded_path().empty() || read->encoded_path().starts_with('/')))
     return schema::failf(
         ErrorCode::invalid_argument,
-        "'{}' is not a URL of the form http://host:port[/path], without user name and fragment", text);
+        "'{}' is not a URL of the form http[s]://host:port[/path], without user name and fragment", text);
   Url url;
   url.tls = read->scheme_id() == boost::urls::scheme::https;
-  if (url.tls && !tls_allowed)
-    return schema::failf(ErrorCode::unsupported,
-                         "'{}': TLS is not supported here; use the http:// URL of a local proxy in front",
-                         text);
   auto authority = TRY(base::parse_authority(read->encoded_authority(), text));
   if (authority.port == 0)
     return schema::failf(ErrorCode::invalid_argument, "bad port in '{}': write a number from 1 to 65535",
@@ -50,23 +72,23 @@ schema::Result<Url> parse(std::string_view text, bool tls_allowed) {
   return url;
 }
 
-}  // namespace
-
-std::string Url::authority() const {
-  const bool v6 = host.find(':') != std::string::npos;
-  return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
-}
-
-std::string Url::base() const {
-  return (tls ? "https://" : "http://") + authority();
-}
-
-schema::Result<Url> parse_url(std::string_view text) {
-  return parse(text, false);
-}
-
-schema::Result<Url> parse_daemon_url(std::string_view text) {
-  return parse(text, true);
+schema::Result<std::string> engine_base_url(std::string_view text) {
+  const auto url = TRY(parse_url(text));
+  std::string_view path = url.target;
+  while (path.ends_with('/')) path.remove_suffix(1);
+  if (path.ends_with(kApiVersion)) path.remove_suffix(kApiVersion.size());
+  for (std::string_view rest = path; !rest.empty();) {
+    rest.remove_prefix(1);  // the slash
+    const auto end = std::min(rest.find('/'), rest.size());
+    if (!is_prefix_part(rest.substr(0, end)))
+      return schema::failf(
+          ErrorCode::invalid_argument,
+          "the path of the engine's URL '{}' must be parts of letters, digits, '-', '.', '_' and "
+          "'~', without a query",
+          text);
+    rest.remove_prefix(end);
+  }
+  return url.base() + std::string(path);
 }
 
 std::string join_target(std::string_view base, std::string_view path) {

@@ -15,19 +15,22 @@ struct Url {
   std::string target = "/";  ///< path and query, starts with '/'
   bool tls = false;          ///< https
 
-  /// "host:port", IPv6 in brackets: what the Host header carries.
+  /// "host:port", IPv6 in brackets.
   [[nodiscard]] std::string authority() const;
+  /// The same for the Host header: without the port where it is the scheme's own.
+  [[nodiscard]] std::string host_field() const;
   /// "http://host:port" or "https://…", no path.
   [[nodiscard]] std::string base() const;
 };
 
-/// Reads "http://host[:port][/path[?query]]". `invalid_argument` for user info, fragments, spaces,
-/// control characters and bad ports; `unsupported` for other schemes: TLS to engines ends in front of
-/// driftgate.
+/// Reads "http[s]://host[:port][/path[?query]]"; without a port it is 80, or 443 of https. `invalid_argument`
+/// for user info, fragments, spaces, control characters, bad ports and other schemes.
 [[nodiscard]] schema::Result<Url> parse_url(std::string_view text);
-/// The same for the daemon's own URL and those of webhooks, which may be https; the port is then 443 unless
-/// one is given.
-[[nodiscard]] schema::Result<Url> parse_daemon_url(std::string_view text);
+
+/// The base URL of an engine as it is kept, "http[s]://host:port[/prefix]", from what a person writes: a
+/// "/v1" at the end is left out, since requests bring their own. `invalid_argument` for a query, and for a
+/// path with an empty, "." or ".." part.
+[[nodiscard]] schema::Result<std::string> engine_base_url(std::string_view text);
 
 /// Joins a base ("/v1" or "/") and a path ("/models") with exactly one slash.
 [[nodiscard]] std::string join_target(std::string_view base, std::string_view path);

@@ -25,7 +25,7 @@ schema::Error named(const schema::Error& error, const std::string& endpoint) {
 }
 
 schema::Result<Endpoint> load_endpoint(const EndpointSettings& settings, const net::OutgoingPolicy& policy) {
-  auto url = TRY(net::parse_daemon_url(settings.url));
+  auto url = TRY(net::parse_url(settings.url));
   TRY(net::check_outgoing(url, policy));
   const auto unknown = std::ranges::find_if_not(settings.events, known_pattern);
   if (unknown != settings.events.end())

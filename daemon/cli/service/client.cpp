@@ -101,7 +101,7 @@ std::string fresh_idempotency_key() {
 Result<Client> Client::open(const ConnectionArgs& args) {
   std::string text = args.url.empty() ? environment("DRIFTGATE_URL") : args.url;
   if (text.empty()) text = kDefaultUrl;
-  auto url = TRY(net::parse_daemon_url(text));
+  auto url = TRY(net::parse_url(text));
   auto token = TRY(find_token(args));
   net::TlsClientFiles tls = args.tls;
   if (tls.ca.empty()) tls.ca = environment("DRIFTGATE_CA");

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <stdlib.h>
 
 #include <cstdlib>
@@ -12,8 +12,9 @@
 
 namespace driftgate::net::test {
 
-/// A folder with certificates that openssl made for this test: a CA, a server and a client that it vouches
-/// for, and a stranger's.
+/// A folder with certificates that openssl made for this test, NAME.pem and NAME.key: a CA ("ca") that
+/// vouches for a server on loopback ("server"), one whose time is over ("expired"), one for another host
+/// ("elsewhere") and a client ("client"); and a stranger's ("stranger").
 class Certificates {
  public:
   Certificates() {
@@ -23,6 +24,8 @@ class Certificates {
     run("req -x509 -newkey ed25519 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem "
         "-addext basicConstraints=critical,CA:TRUE");
     sign("server", "subjectAltName=DNS:localhost,IP:127.0.0.1");
+    sign("expired", "subjectAltName=DNS:localhost,IP:127.0.0.1", -1);
+    sign("elsewhere", "subjectAltName=DNS:elsewhere.example,IP:192.0.2.1");
     sign("client", "extendedKeyUsage=clientAuth");
     run("req -x509 -newkey ed25519 -nodes -days 2 -subj /CN=stranger -keyout stranger.key -out stranger.pem");
   }
@@ -40,18 +43,18 @@ class Certificates {
     const std::string command = fmt::format("cd {} && openssl {} 2>/dev/null", folder_.string(), arguments);
     if (std::system(command.c_str()) != 0) throw std::runtime_error("openssl failed: " + arguments);
   }
-  void sign(const std::string& name, const std::string& extension) const {
+  void sign(const std::string& name, const std::string& extension, int days = 2) const {
     std::ofstream(file(name + ".ext")) << extension << '\n';
     run(fmt::format("req -newkey ed25519 -nodes -subj /CN={0} -keyout {0}.key -out {0}.csr", name));
-    run(
-        fmt::format("x509 -req -in {0}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile {0}.ext "
-                    "-out {0}.pem",
-                    name));
+    run(fmt::format(
+        "x509 -req -in {0}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days {1} -extfile {0}.ext "
+        "-out {0}.pem",
+        name, days));
   }
   std::filesystem::path folder_;
 };
 
-/// Those of this process.
+/// Made once for all tests of a program.
 inline const Certificates& certificates() {
   static const Certificates made;
   return made;

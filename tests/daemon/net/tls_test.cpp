@@ -1,12 +1,15 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "certificates.hpp"
 #include "daemon/net/http_client.hpp"
 #include "daemon/net/server.hpp"
 #include "raw_peer.hpp"
-#include "tests/daemon/net/certificates.hpp"
 
 using namespace driftgate;
 using namespace driftgate::net;
@@ -83,6 +86,55 @@ TEST_CASE_FIXTURE(Fixture, "a server that the client's CA does not vouch for is 
   const auto missing = ask(*server, {.ca = "/nowhere/ca.pem"});
   REQUIRE(!missing);
   CHECK(missing.error().code == ErrorCode::io);
+}
+
+TEST_CASE_FIXTURE(Fixture, "what is wrong with a certificate is said") {
+  const auto& made = certificates();
+  const std::pair<std::string, std::string> faulty[] = {{"expired", "has expired"},
+                                                        {"elsewhere", "is for another host"}};
+  for (const auto& [name, says] : faulty) {
+    CAPTURE(name);
+    auto server = start({made.file(name + ".pem"), made.file(name + ".key"), ""});
+    REQUIRE_MESSAGE(server, server.error().describe());
+    const auto refused = ask(**server, trusting());
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::forbidden);
+    CHECK(refused.error().describe().find(says) != std::string::npos);
+    CHECK(refused.error().describe().find("127.0.0.1") != std::string::npos);
+  }
+  const auto server = started();
+  TlsClientFiles advised{.ca = made.file("stranger.pem")};
+  advised.ca_advice = "ask the engine's owner for its CA";
+  CHECK(ask(*server, advised).error().describe().find("(ask the engine's owner for its CA)") !=
+        std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a client's own headers go with every request, over a connection that is kept") {
+  std::mutex mutex;
+  std::vector<std::string> seen;
+  handler.answer = [&](const Request& request) {
+    const std::scoped_lock lock(mutex);
+    seen.emplace_back(request.header("authorization").value_or("none"));
+    return Response{};
+  };
+  const auto server = started();
+  ClientOptions options;
+  options.tls = trusting();
+  options.total_timeout = kPatience;
+  options.keep_alive = true;
+  options.headers = {{"Authorization", "Bearer k"}};
+  HttpClient client(Url{"127.0.0.1", server->port(), "/", true}, options);
+  for (int i = 0; i < 3; ++i) {
+    const auto response = client.send({});
+    REQUIRE_MESSAGE(response, response.error().describe());
+  }
+  {
+    const std::scoped_lock lock(mutex);
+    CHECK(seen == std::vector<std::string>(3, "Bearer k"));
+  }
+  options.headers = {{"Authorization", "Bearer k\r\nX-Evil: 1"}};
+  CHECK(HttpClient(Url{"127.0.0.1", server->port(), "/", true}, options).send({}).error().code ==
+        ErrorCode::invalid_argument);
 }
 
 TEST_CASE_FIXTURE(Fixture, "with a client CA only clients that show its certificate are answered") {

@@ -3,9 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
-using driftgate::net::parse_daemon_url;
+using driftgate::net::engine_base_url;
 using driftgate::net::parse_url;
 using driftgate::schema::ErrorCode;
 
@@ -35,7 +36,7 @@ TEST_CASE("URLs with a trap in them are refused") {
     CAPTURE(url);
     CHECK_FALSE(parse_url(url));
   }
-  CHECK(parse_url("https://a").error().code == ErrorCode::unsupported);
+  CHECK(parse_url("ftp://a").error().code == ErrorCode::invalid_argument);
   CHECK_FALSE(parse_url("http://" + std::string(3000, 'a')));
 }
 
@@ -54,16 +55,46 @@ TEST_CASE("joining a base and a path leaves exactly one slash") {
   CHECK(join_target("/engine/", "v1/models") == "/engine/v1/models");
 }
 
-TEST_CASE("the daemon's own URL may be https, with port 443 unless one is given") {
-  const auto url = parse_daemon_url("https://gate.example/base");
+TEST_CASE("a URL may be https, with port 443 unless one is given") {
+  const auto url = parse_url("https://gate.example/base");
   REQUIRE(url);
   CHECK(url->tls);
   CHECK(url->port == 443);
   CHECK(url->base() == "https://gate.example:443");
+  CHECK(url->host_field() == "gate.example");
   CHECK(url->target == "/base");
-  CHECK(parse_daemon_url("https://gate.example:7433")->port == 7433);
-  CHECK(!parse_daemon_url("http://gate.example")->tls);
-  CHECK(!parse_daemon_url("https://"));
-  CHECK(!parse_daemon_url("https://a b"));
-  CHECK(parse_url("https://gate.example").error().code == ErrorCode::unsupported);
+  const auto other = parse_url("https://gate.example:7433");
+  REQUIRE(other);
+  CHECK(other->port == 7433);
+  CHECK(other->host_field() == "gate.example:7433");
+  CHECK(parse_url("http://[::1]")->host_field() == "[::1]");
+  CHECK(parse_url("http://[::1]:443")->host_field() == "[::1]:443");
+  CHECK(!parse_url("http://gate.example")->tls);
+  CHECK(!parse_url("https://"));
+  CHECK(!parse_url("https://a b"));
+}
+
+TEST_CASE("the base URL of an engine is kept without what requests bring themselves") {
+  const std::pair<const char*, const char*> kept[] = {
+      {"http://127.0.0.1:8000", "http://127.0.0.1:8000"},
+      {"http://127.0.0.1:8000/", "http://127.0.0.1:8000"},
+      {"http://a/v1", "http://a:80"},
+      {"https://gw.example/team-a/llama/v1/", "https://gw.example:443/team-a/llama"},
+      {"https://gw.example:8443/team_a.b~c", "https://gw.example:8443/team_a.b~c"},
+      {"https://[::1]/a/v1", "https://[::1]:443/a"},
+  };
+  for (const auto& [text, base] : kept) {
+    CAPTURE(text);
+    const auto read = engine_base_url(text);
+    REQUIRE(read);
+    CHECK(*read == base);
+    CHECK(engine_base_url(*read) == *read);
+  }
+  for (const char* text : {"https://a/x?key=1", "https://a//x", "https://a/x/../y", "https://a/./x",
+                           "https://a/%2e", "https://a/x;y", "ftp://a", "https://user:pass@a/x"}) {
+    CAPTURE(text);
+    const auto read = engine_base_url(text);
+    REQUIRE(!read);
+    CHECK(read.error().code == ErrorCode::invalid_argument);
+  }
 }
