@@ -37,6 +37,21 @@ std::optional<DriftPayload::FloorPair> read_floor(const json& value, const char*
   return DriftPayload::FloorPair{found->at(0).get<std::string>(), found->at(1).get<std::string>()};
 }
 
+/// An engine that asks for nothing has no such member, as in payloads of earlier versions.
+void put_access(json& side, const base::EngineAccess& access) {
+  if (!access.any()) return;
+  side["access"] = {
+      {"key_file", access.key_file}, {"key_header", access.key_header}, {"ca_file", access.ca_file}};
+}
+
+void read_access(const json& side, base::EngineAccess& access) {
+  const auto found = side.find("access");
+  if (found == side.end()) return;
+  found->at("key_file").get_to(access.key_file);
+  found->at("key_header").get_to(access.key_header);
+  found->at("ca_file").get_to(access.ca_file);
+}
+
 }  // namespace
 
 // Members that every payload must have; what else there is of a payload is read and written below.
@@ -75,6 +90,8 @@ std::string to_json(const RescorePayload& payload) {
   value["seed"] = fmt::format("{:016x}", payload.seed);
   value["allowed_hosts"] = payload.outgoing.allowed_hosts;
   value["public_hosts"] = payload.outgoing.public_hosts;
+  put_access(value["incumbent"], payload.incumbent.access);
+  put_access(value["candidate"], payload.candidate.access);
   return schema::canonical_json(value);
 }
 
@@ -84,6 +101,8 @@ schema::Result<RescorePayload> rescore_payload_from_json(std::string_view text) 
     value.at("allowed_hosts").get_to(payload.outgoing.allowed_hosts);
     value.at("public_hosts").get_to(payload.outgoing.public_hosts);
     value.at("seed").get_to(seed);
+    read_access(value.at("incumbent"), payload.incumbent.access);
+    read_access(value.at("candidate"), payload.candidate.access);
   });
   if (!read) return read;
   const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), read->seed, 16);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
@@ -34,6 +35,7 @@ schema::Result<JobResult> run(const JobFolder& folder) {
     const auto payload = TRY(drift_payload_from_json(spec.payload));
     return run_drift(payload, folder);
   }
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that an engine may have closed
   const auto payload = TRY(rescore_payload_from_json(spec.payload));
   return run_rescore(payload, folder);
 }

@@ -62,6 +62,7 @@ struct RescorePayload {
     bool token_ids = false;                     ///< takes prompts as token ids
     LogprobsBy logprobs_by = LogprobsBy::none;  ///< how completions are asked for log-probabilities
     bool chat_logprobs = false;                 ///< chat completions give them
+    base::EngineAccess access{};                ///< files; the worker reads them
   };
   std::string spool;  ///< path of the spool file
   Side incumbent, candidate;

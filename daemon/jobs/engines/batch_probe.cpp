@@ -99,12 +99,12 @@ bool differ(const Generated& a, const Generated& b) {
   return !a.ids.empty() && !b.ids.empty() ? a.ids != b.ids : a.text != b.text;
 }
 
-schema::Result<std::vector<net::HttpClient>> clients_of(const std::string& url,
+schema::Result<std::vector<net::HttpClient>> clients_of(const EngineAddress& engine,
                                                         const net::OutgoingPolicy& policy,
                                                         std::size_t count) {
   std::vector<net::HttpClient> clients;
   for (std::size_t i = 0; i < count; ++i) {
-    auto client = TRY(engine_http(url, policy, true));
+    auto client = TRY(engine_http(engine, policy, true));
     clients.push_back(std::move(client));
   }
   return clients;
@@ -112,7 +112,7 @@ schema::Result<std::vector<net::HttpClient>> clients_of(const std::string& url,
 
 }  // namespace
 
-schema::Result<BatchProbe> probe_batches(const std::string& base_url, const std::string& model,
+schema::Result<BatchProbe> probe_batches(const EngineAddress& engine, const std::string& model,
                                          const std::vector<GreedyRequest>& requests, std::uint64_t seed,
                                          const net::OutgoingPolicy& policy,
                                          const std::function<void(std::size_t, std::size_t)>& report) {
@@ -122,7 +122,7 @@ schema::Result<BatchProbe> probe_batches(const std::string& base_url, const std:
   std::atomic<bool> cold = true;
   std::vector<Answers> passes;
   for (const std::size_t in_flight : {std::size_t{1}, kProbeBatch}) {
-    auto clients = TRY(clients_of(base_url, policy, in_flight));
+    auto clients = TRY(clients_of(engine, policy, in_flight));
     Pass pass(model, requests, seed + in_flight, cold, answered);
     passes.push_back(pass.run(std::move(clients)));
     for (const std::string& note : pass.notes()) probe.notes.push_back("batch invariance: " + note);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/jobs/engines/greedy.hpp"
 #include "daemon/net/outgoing.hpp"
 #include "schema/error.hpp"
@@ -33,9 +34,9 @@ struct BatchProbe {
 /// prompt cache, so that the batch alone is varied: `cache_prompt` and `cache_salt` switch it off; where the
 /// engine refuses them, it is asked without, and a note says so. Tokens are compared by id where the engine
 /// gives ids, else by text. Nobody else should ask the engine meanwhile. An engine that fails many times in a
-/// row is not asked further. Errors: `invalid_argument` and `forbidden` of the URL.
+/// row is not asked further. Errors: those of engine_http.
 [[nodiscard]] schema::Result<BatchProbe> probe_batches(
-    const std::string& base_url, const std::string& model, const std::vector<GreedyRequest>& requests,
+    const EngineAddress& engine, const std::string& model, const std::vector<GreedyRequest>& requests,
     std::uint64_t seed, const net::OutgoingPolicy& policy,
     const std::function<void(std::size_t done, std::size_t total)>& report);
 

@@ -25,11 +25,21 @@ Enum named(const std::array<std::string_view, 4>& names, std::string_view name) 
 
 }  // namespace
 
-schema::Result<net::HttpClient> engine_http(const std::string& base_url, const net::OutgoingPolicy& policy,
+schema::Result<net::HttpClient> engine_http(const EngineAddress& engine, const net::OutgoingPolicy& policy,
                                             bool keep_alive, std::chrono::milliseconds timeout) {
-  auto url = TRY(net::parse_url(base_url));
+  auto url = TRY(net::parse_url(engine.url));
   TRY(net::check_outgoing(url, policy));
+  auto key = TRY(base::read_key(engine.access));
+  if (key && !net::is_listed(url, policy)) {
+    return schema::fail(ErrorCode::forbidden,
+                        fmt::format("a key is only sent to a host that the settings name: add '{}' to "
+                                    "{}.allowed_hosts",
+                                    url.host, policy.setting));
+  }
   net::ClientOptions options;
+  if (key) options.headers.push_back({std::move(key->name), std::move(key->value)});
+  options.tls.ca = engine.access.ca_file;
+  options.tls.ca_advice = "register the engine with --ca-file if it has a CA of its own";
   options.total_timeout = timeout;
   options.keep_alive = keep_alive;
   return net::HttpClient(url, net::with_policy(options, url, policy));
@@ -101,9 +111,9 @@ ScoringRequest scoring_request(Scoring scoring, const std::string& model, const 
   return {"/v1/completions", std::move(body)};
 }
 
-schema::Result<EngineClient> EngineClient::connect(const std::string& base_url, std::string model,
+schema::Result<EngineClient> EngineClient::connect(const EngineAddress& engine, std::string model,
                                                    Scoring scoring, const net::OutgoingPolicy& policy) {
-  auto client = TRY(engine_http(base_url, policy, true));
+  auto client = TRY(engine_http(engine, policy, true));
   return EngineClient(std::move(client), std::move(model), scoring);
 }
 

@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "daemon/base/engine_access.hpp"
 #include "daemon/net/http_client.hpp"
 #include "daemon/net/outgoing.hpp"
 #include "schema/error.hpp"
@@ -17,8 +19,19 @@ namespace driftgate::jobs {
 
 inline constexpr std::chrono::milliseconds kEngineTimeout{10'000};  ///< one exchange with an engine
 
-/// A client for an engine's base URL, with the outgoing policy applied. `timeout` is that of one exchange.
-[[nodiscard]] schema::Result<net::HttpClient> engine_http(const std::string& base_url,
+/// Where an engine is, and what it takes to be let in. A text is the base URL of one that asks for nothing.
+struct EngineAddress {
+  EngineAddress(std::string base_url, base::EngineAccess by = {})
+      : url(std::move(base_url)), access(std::move(by)) {}
+  EngineAddress(const char* base_url) : url(base_url) {}
+  std::string url;  ///< "http[s]://host:port[/prefix]"
+  base::EngineAccess access{};
+};
+
+/// A client for an engine, with the outgoing policy applied and its key in every request. `timeout` is that
+/// of one exchange. Errors of the URL, of the policy, and of base::read_key; `forbidden` for a key where the
+/// settings do not name the host.
+[[nodiscard]] schema::Result<net::HttpClient> engine_http(const EngineAddress& engine,
                                                           const net::OutgoingPolicy& policy, bool keep_alive,
                                                           std::chrono::milliseconds timeout = kEngineTimeout);
 [[nodiscard]] net::ClientRequest engine_get(const net::HttpClient& client, std::string_view path);
@@ -71,13 +84,13 @@ struct EngineAbilities {
 /// The abilities as far as a contract's clauses depend on them.
 [[nodiscard]] stages::EngineCan engine_can(std::string name, const EngineAbilities& abilities);
 
-/// Probes `base_url` ("http://host:port[/path]"); `model` is the id to ask for, empty = the engine's
-/// first. Of log-probabilities and of scoring each known way is tried until one works. `router_mark` is this
-/// daemon's router in Via (pipeline::Parts::router_mark), or empty: its requests would come back to it from
-/// an engine that refuses the probe with 508. Errors: `invalid_argument` (URL, or an engine that leads back
-/// to the router), `forbidden` (host), `unavailable` (nothing listens, or /v1/models, or both /v1/completions
-/// and /v1/chat/completions do not answer).
-[[nodiscard]] schema::Result<EngineAbilities> probe_engine(const std::string& base_url,
+/// Probes an engine; `model` is the id to ask for, empty = the engine's first. Of log-probabilities and of
+/// scoring each known way is tried until one works. `router_mark` is this daemon's router in Via
+/// (pipeline::Parts::router_mark), or empty: its requests would come back to it from an engine that refuses
+/// the probe with 508. Errors: those of engine_http; `invalid_argument` (an engine that leads back to the
+/// router, or that wants a key, or another one), `forbidden` (its certificate is not trusted), `unavailable`
+/// (nothing listens, or /v1/models, or both /v1/completions and /v1/chat/completions do not answer).
+[[nodiscard]] schema::Result<EngineAbilities> probe_engine(const EngineAddress& engine,
                                                            const std::string& model,
                                                            const net::OutgoingPolicy& policy,
                                                            const std::string& router_mark = {});
@@ -95,7 +108,7 @@ struct ScoredText {
 class EngineClient {
  public:
   /// Precondition: `scoring` is not `none`.
-  [[nodiscard]] static schema::Result<EngineClient> connect(const std::string& base_url, std::string model,
+  [[nodiscard]] static schema::Result<EngineClient> connect(const EngineAddress& engine, std::string model,
                                                             Scoring scoring,
                                                             const net::OutgoingPolicy& policy);
   /// The tokens of `text` and their log-probabilities. `unavailable` when the engine does not answer 200,

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/ascii.hpp"
 #include "daemon/base/json_members.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
@@ -45,10 +46,22 @@ std::string value_text(const json& value) {
   return value.dump();
 }
 
+/// An engine may tell the keys that it was started with (SGLang's /get_server_info): they are no part of what
+/// it is, and must not become evidence.
+bool is_secret(std::string_view name) {
+  constexpr std::array<std::string_view, 9> kWords{"api_key",    "apikey",       "secret",
+                                                   "password",   "credential",   "authorization",
+                                                   "auth_token", "access_token", "hf_token"};
+  std::string plain;
+  for (const char c : name) plain += c == '-' ? '_' : base::lower(c);
+  const auto holds = [&](std::string_view word) { return plain.contains(word); };
+  return std::ranges::any_of(kWords, holds);
+}
+
 void add_members(const json& object, std::string_view prefix, stages::Identity& identity) {
   for (const auto& [name, value] : object.items()) {
     const bool told = value.is_string() || value.is_number() || value.is_boolean();
-    if (!told || name == kTimeOfAnswer || identity.size() >= kMaxMembers) continue;
+    if (!told || name == kTimeOfAnswer || is_secret(name) || identity.size() >= kMaxMembers) continue;
     identity[fmt::format("{}.{}", prefix, schema::utf8_text(name, kMaxValueBytes))] = value_text(value);
   }
 }
@@ -105,7 +118,7 @@ GoldenEngine golden_engine(std::string base_url, const std::string& model, const
 
 schema::Result<GoldenAnswer> ask_golden(const GoldenEngine& engine, const std::string& prompt,
                                         const net::OutgoingPolicy& policy) {
-  auto client = TRY(engine_http(engine.base_url, policy, false, kGoldenTimeout));
+  auto client = TRY(engine_http({engine.base_url, engine.access}, policy, false, kGoldenTimeout));
   json body{{"model", engine.model}, {"max_tokens", kGoldenTokens}, {"temperature", 0}};
   if (engine.chat) {
     body["messages"] = json::array({{{"role", "user"}, {"content", prompt}}});
@@ -125,9 +138,9 @@ schema::Result<GoldenAnswer> ask_golden(const GoldenEngine& engine, const std::s
   return golden;
 }
 
-schema::Result<stages::Identity> read_identity(const std::string& base_url, const std::string& model,
+schema::Result<stages::Identity> read_identity(const EngineAddress& engine, const std::string& model,
                                                const net::OutgoingPolicy& policy) {
-  auto client = TRY(engine_http(base_url, policy, false, kGoldenTimeout));
+  auto client = TRY(engine_http(engine, policy, false, kGoldenTimeout));
   stages::Identity identity;
   TRY(add_model(client, model, identity));
   for (const Endpoint& endpoint : kEndpoints) {
@@ -137,6 +150,9 @@ schema::Result<stages::Identity> read_identity(const std::string& base_url, cons
     const auto told = schema::parse_json(answer.body, {}, "what an engine tells of itself");
     if (told && told->is_object()) add_members(*told, endpoint.name, identity);
   }
+  const auto key = TRY(base::read_key(engine.access));
+  const auto word = key ? key->value.substr(key->value.rfind(' ') + 1) : std::string();
+  if (key) std::erase_if(identity, [&](const auto& member) { return member.second.contains(word); });
   return identity;
 }
 

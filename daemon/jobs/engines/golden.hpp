@@ -33,6 +33,7 @@ struct GoldenEngine {
   std::string model;                 ///< the id that the engine is asked for
   LogprobsBy by = LogprobsBy::none;  ///< how log-probabilities are asked for; `none`: it gives none
   bool chat = false;                 ///< the prompt is a user's message of a chat, for want of completions
+  base::EngineAccess access{};
 };
 /// As it was probed. `model` is asked for where the engine lists no model.
 [[nodiscard]] GoldenEngine golden_engine(std::string base_url, const std::string& model,
@@ -47,9 +48,9 @@ struct GoldenEngine {
 /// What an engine tells of itself: the entry of `model` in GET /v1/models, and the members of GET /version,
 /// /props (llama.cpp), /get_model_info and /get_server_info (SGLang) that are texts, numbers or truth values,
 /// each as "version.version", "models.kernel" and so on. An endpoint that the engine does not have tells
-/// nothing. Errors as above; also `unavailable` when an endpoint fails otherwise, so that a part of an
-/// identity is never taken for all.
-[[nodiscard]] schema::Result<stages::Identity> read_identity(const std::string& base_url,
+/// nothing, nor does a member that holds a secret. Errors as above; also `unavailable` when an endpoint fails
+/// otherwise, so that a part of an identity is never taken for all.
+[[nodiscard]] schema::Result<stages::Identity> read_identity(const EngineAddress& engine,
                                                              const std::string& model,
                                                              const net::OutgoingPolicy& policy);
 

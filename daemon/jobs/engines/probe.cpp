@@ -24,11 +24,16 @@ constexpr std::size_t kMaxModels = 100;
 constexpr std::size_t kMaxModelNameBytes = 256;
 constexpr int kLoopDetected = 508;
 
+/// The engine wants a key, or another one.
+bool is_refusal(int status) {
+  return status == 401 || status == 403;
+}
+
 /// The requests of a probe, each on its own so that one missing ability hides no other.
 class Probe {
  public:
-  Probe(net::HttpClient client, std::string model, const std::string& router_mark)
-      : client_(std::move(client)), model_(std::move(model)) {
+  Probe(net::HttpClient client, std::string model, const std::string& router_mark, bool has_key)
+      : client_(std::move(client)), model_(std::move(model)), has_key_(has_key) {
     if (!router_mark.empty()) via_.push_back({"Via", "1.1 " + router_mark});
   }
 
@@ -43,6 +48,7 @@ class Probe {
     completions();
     chat();
     if (came_back_) return leads_back();
+    if (refusal_ != 0 && !found_.completions && !found_.chat) return refused("completions", refusal_);
     if (!found_.completions && !found_.chat) {
       return schema::fail(ErrorCode::unavailable,
                           fmt::format("the engine at {} is not an OpenAI-compatible engine: {}", name(),
@@ -73,6 +79,16 @@ class Probe {
                         "/url");
   }
 
+  [[nodiscard]] std::unexpected<schema::Error> refused(std::string_view what, int status) const {
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format("the engine at {} answered {} to {}: {}", name(), status, what,
+                    has_key_ ? "it does not take the key of the key file"
+                             : "it wants a key (driftgate engine register … --engine-key-file "
+                               "FILE)"),
+        "/key_file");
+  }
+
   template <typename... Args>
   void note(fmt::format_string<Args...> text, Args&&... args) {
     found_.notes.push_back(fmt::format(text, std::forward<Args>(args)...));
@@ -81,6 +97,7 @@ class Probe {
   schema::Result<void> models() {
     auto answer = TRY(client_.send(marked(engine_get(client_, "/v1/models"))));
     if (answer.status == kLoopDetected) return leads_back();
+    if (is_refusal(answer.status)) return refused("GET /v1/models", answer.status);
     auto parsed = schema::parse_json(answer.body, {}, "the answer to GET /v1/models");
     const json* listed = parsed ? base::member(*parsed, "data") : nullptr;
     if (answer.status != 200 || listed == nullptr || !listed->is_array()) {
@@ -120,6 +137,7 @@ class Probe {
       return std::nullopt;
     }
     came_back_ = came_back_ || answer->status == kLoopDetected;
+    if (is_refusal(answer->status)) refusal_ = answer->status;
     if (answer->status != 200) {
       note("POST {} answered {}", path, answer->status);
       return std::nullopt;
@@ -244,17 +262,19 @@ class Probe {
   net::HttpClient client_;
   std::string model_;
   net::Headers via_;
+  const bool has_key_;
   bool came_back_ = false;  ///< a completion reached this daemon's own router
+  int refusal_ = 0;         ///< 401 or 403, when a completion was refused so
   EngineAbilities found_;
 };
 
 }  // namespace
 
-schema::Result<EngineAbilities> probe_engine(const std::string& base_url, const std::string& model,
+schema::Result<EngineAbilities> probe_engine(const EngineAddress& engine, const std::string& model,
                                              const net::OutgoingPolicy& policy,
                                              const std::string& router_mark) {
-  auto client = TRY(engine_http(base_url, policy, false));
-  return Probe(std::move(client), model, router_mark).run();
+  auto client = TRY(engine_http(engine, policy, false));
+  return Probe(std::move(client), model, router_mark, !engine.access.key_file.empty()).run();
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EngineAbilities, models, stated_checkpoint, stated_kernel, health,

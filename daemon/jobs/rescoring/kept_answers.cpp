@@ -38,10 +38,14 @@ bool is_of_answer(ErrorCode code) {
          code == ErrorCode::limit_exceeded;
 }
 
+EngineAddress address_of(const RescoreEngine& engine) {
+  return {engine.base_url, engine.access};
+}
+
 schema::Result<AnswerScores> scores_of(const Answer& answer, bool by_ids, const RescoreEngine& reference,
                                        const RescoreEngine& served, const net::OutgoingPolicy& policy) {
-  auto p = TRY(EngineClient::connect(reference.base_url, reference.model, reference.scoring, policy));
-  auto q = TRY(EngineClient::connect(served.base_url, served.model, served.scoring, policy));
+  auto p = TRY(EngineClient::connect(address_of(reference), reference.model, reference.scoring, policy));
+  auto q = TRY(EngineClient::connect(address_of(served), served.model, served.scoring, policy));
   return score_answer(answer.prompt, answer.generated, by_ids, p, q);
 }
 
@@ -80,7 +84,7 @@ schema::Result<NextAnswer> rescore_next(const KeptAnswers& kept, const RescoreEn
       ++next.passed_over;
       continue;
     }
-    const auto defaults = TRY(ask_sampling_defaults(served.base_url, policy));
+    const auto defaults = TRY(ask_sampling_defaults(address_of(served), policy));
     next.scored = {.key_hash = answer->kept.key_hash,
                    .slice = answer->kept.slice,
                    .unfiltered = sampling_of(answer->kept, defaults) == Sampling::unfiltered,

@@ -19,6 +19,7 @@ struct RescoreEngine {
   std::string model;                ///< the id that it is asked for
   Scoring scoring = Scoring::none;  ///< how it scores given tokens; `none`: it cannot
   bool token_ids = false;           ///< it takes prompts as token ids
+  base::EngineAccess access{};      ///< what it asks for
 };
 
 /// The answers that the data plane has kept, and how far they were read.

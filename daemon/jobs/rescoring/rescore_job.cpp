@@ -53,6 +53,10 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+EngineAddress address_of(const RescorePayload::Side& side) {
+  return {side.url, side.access};
+}
+
 class Rescore {
  public:
   Rescore(const RescorePayload& payload, const JobFolder& folder) : payload_(payload), folder_(folder) {}
@@ -144,7 +148,7 @@ class Rescore {
   }
 
   [[nodiscard]] schema::Result<EngineClient> client_of(const RescorePayload::Side& side) const {
-    return EngineClient::connect(side.url, side.model, side.scoring, payload_.outgoing);
+    return EngineClient::connect(address_of(side), side.model, side.scoring, payload_.outgoing);
   }
 
   /// Asks of one pair after the other, until an engine has failed many times in a row.
@@ -169,7 +173,7 @@ class Rescore {
   /// How the tokens that were scored had been sampled: as the requests ask, and where they say nothing, as
   /// the engine tells. Unknown is not unfiltered.
   schema::Result<void> tell_sampling() {
-    const auto defaults = TRY(ask_sampling_defaults(payload_.candidate.url, payload_.outgoing));
+    const auto defaults = TRY(ask_sampling_defaults(address_of(payload_.candidate), payload_.outgoing));
     for (const std::size_t i : chosen_) {
       if (!pairs_[i].has_logprobs) continue;
       const auto one = sampling_of(mirrored_[i], defaults);
@@ -205,8 +209,8 @@ class Rescore {
   }
 
   schema::Result<void> compare_greedily(const std::vector<std::size_t>& pairs) {
-    auto incumbent = TRY(engine_http(payload_.incumbent.url, payload_.outgoing, true));
-    auto candidate = TRY(engine_http(payload_.candidate.url, payload_.outgoing, true));
+    auto incumbent = TRY(engine_http(address_of(payload_.incumbent), payload_.outgoing, true));
+    auto candidate = TRY(engine_http(address_of(payload_.candidate), payload_.outgoing, true));
     each_of(pairs, "greedy answers", [&](std::size_t i) { return compare_pair(i, incumbent, candidate); });
     for (const auto& [kernel, count] : unlisted_) {
       notes_.push_back(fmt::format(
@@ -259,7 +263,7 @@ class Rescore {
   }
 
   schema::Result<BatchProbe> ask_in_batches(const std::vector<GreedyRequest>& requests, const char* words) {
-    auto found = TRY(probe_batches(payload_.candidate.url, payload_.candidate.model, requests, payload_.seed,
+    auto found = TRY(probe_batches(address_of(payload_.candidate), payload_.candidate.model, requests, payload_.seed,
                                    payload_.outgoing, [&](std::size_t done, std::size_t total) {
                                      folder_.report({done, total, "prompts", words});
                                    }));

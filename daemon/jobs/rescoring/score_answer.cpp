@@ -53,9 +53,9 @@ schema::Result<AnswerScores> score_answer(const std::string& prompt, const Gener
   return scores;
 }
 
-schema::Result<SamplingDefaults> ask_sampling_defaults(const std::string& base_url,
+schema::Result<SamplingDefaults> ask_sampling_defaults(const EngineAddress& engine,
                                                        const net::OutgoingPolicy& policy) {
-  auto client = TRY(engine_http(base_url, policy, false));
+  auto client = TRY(engine_http(engine, policy, false));
   const auto answer = client.send(engine_get(client, "/props"));
   const bool told = answer && answer->status == 200;
   return told ? sampling_defaults(answer->body) : SamplingDefaults{};

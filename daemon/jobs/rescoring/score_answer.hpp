@@ -26,7 +26,7 @@ struct AnswerScores {
 
 /// What the engine says it takes for sampling parameters that requests leave out (GET /props); nothing where
 /// it does not say. Errors: those of engine_http.
-[[nodiscard]] schema::Result<SamplingDefaults> ask_sampling_defaults(const std::string& base_url,
+[[nodiscard]] schema::Result<SamplingDefaults> ask_sampling_defaults(const EngineAddress& engine,
                                                                      const net::OutgoingPolicy& policy);
 
 }  // namespace driftgate::jobs

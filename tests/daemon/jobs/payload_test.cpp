@@ -36,6 +36,7 @@ RescorePayload rescore_payload() {
   payload.seed = 0xffff'ffff'ffff'fff1;
   payload.outgoing.allowed_hosts = {"engine.internal", "::1"};
   payload.outgoing.public_hosts = true;
+  payload.candidate.access = {"/keys/a", "X-Api-Key", "/keys/ca.pem"};
   return payload;
 }
 
@@ -110,6 +111,9 @@ TEST_CASE("what a rescore job is given reads back as it was written, its 64-bit 
   CHECK(again->compare_greedy);
   CHECK(again->outgoing.allowed_hosts == payload.outgoing.allowed_hosts);
   CHECK(again->outgoing.public_hosts);
+  CHECK(again->candidate.access == payload.candidate.access);
+  CHECK_FALSE(again->incumbent.access.any());
+  CHECK_FALSE(json::parse(to_json(payload))["incumbent"].contains("access"));
   // A list that was emptied on purpose allows nobody: the worker must not fall back to the defaults.
   auto nobody = payload;
   nobody.outgoing = {{}, false};

@@ -21,19 +21,27 @@ class ScriptedEngine : public net::test::FunctionHandler {
   using Json = nlohmann::json;
   using Twist = std::function<std::optional<net::Response>(const net::Request&, const Json& body)>;
 
-  explicit ScriptedEngine(Twist twist = {}) : twist_(std::move(twist)) {
+  /// With `tls` over https.
+  explicit ScriptedEngine(Twist twist = {}, const net::TlsServerFiles& tls = {})
+      : twist_(std::move(twist)), scheme_(tls.any() ? "https" : "http") {
     answer = [this](const net::Request& request) { return reply(request); };
-    server_ = std::move(*net::Server::start({}, *this));
+    net::ServerOptions options;
+    options.tls = tls;
+    server_ = std::move(*net::Server::start(options, *this));
   }
   ~ScriptedEngine() override { server_->stop(std::chrono::seconds(1)); }
 
-  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server_->port()); }
+  [[nodiscard]] std::string url() const {
+    return scheme_ + "://127.0.0.1:" + std::to_string(server_->port()) + prefix;
+  }
   [[nodiscard]] std::vector<net::Request> asked() {
     const std::scoped_lock lock(mutex_);
     return asked_;
   }
 
   double logprob = -0.5;  ///< of every token that is scored
+  std::string
+      prefix;  ///< path that everything is under; nothing is found elsewhere. Before the first request
 
   static net::Response of(int status, std::string body) {
     net::Response response;
@@ -65,7 +73,9 @@ class ScriptedEngine : public net::test::FunctionHandler {
     return {{"choices", Json::array({choice})}};
   }
 
-  net::Response reply(const net::Request& request) {
+  net::Response reply(net::Request request) {
+    if (!request.path.starts_with(prefix)) return of(404, "");
+    request.path.erase(0, prefix.size());
     const Json body = Json::parse(request.body.empty() ? "{}" : request.body);
     {
       const std::scoped_lock lock(mutex_);
@@ -86,6 +96,7 @@ class ScriptedEngine : public net::test::FunctionHandler {
   }
 
   Twist twist_;
+  std::string scheme_;
   std::mutex mutex_;
   std::vector<net::Request> asked_;
   std::unique_ptr<net::Server> server_;
