@@ -17,11 +17,16 @@ constexpr bool kOptional = false;
 
 constexpr EntryField kRegistered[] = {{"name", T::text, true, "as registered"},
                                       {"digest", T::text, true, "of its canonical JSON"}};
-constexpr EntryField kEngine[] = {{"name", T::text, true, "as registered"},
-                                  {"url", T::text, true, "base URL"},
-                                  {"kernel", T::text, true, "name of its kernel"},
-                                  {"abilities", T::structure, true, "what the probe found"},
-                                  {"checkpoint_uri", T::text, kOptional, "where its weights are, or empty"}};
+constexpr EntryField kEngine[] = {
+    {"name", T::text, true, "as registered"},
+    {"url", T::text, true, "base URL"},
+    {"kernel", T::text, true, "name of its kernel"},
+    {"abilities", T::structure, true, "what the probe found"},
+    {"checkpoint_uri", T::text, kOptional, "where its weights are, or empty"},
+    {"key_file", T::text, kOptional, "file that its key is in, or empty"},
+    {"key_header", T::text, kOptional, "header of its key; empty: Authorization"},
+    {"ca_file", T::text, kOptional, "file of its own CAs, or empty"},
+    {"ca_digest", T::text, kOptional, "of the CA file, or empty"}};
 constexpr EntryField kBootstrapped[] = {{"version", T::text, true, "what serves from now on"},
                                         {"engine", T::text, true, "its engine"},
                                         {"kernel", T::text, true, "its kernel"},

@@ -23,6 +23,8 @@ Result<void> check_tokens(LogView& log);
 Result<void> check_contracts(LogView& log);
 Result<void> check_kernels(LogView& log);
 Result<void> check_engines(LogView& log);
+/// Which files engines' keys and CAs are in.
+Result<void> check_engine_access(LogView& log);
 Result<void> check_blocks(LogView& log);
 Result<void> check_schedules(LogView& log);
 

@@ -7,6 +7,7 @@
 #include "daemon/evidence/tables/parts.hpp"
 #include "daemon/evidence/tables/recorded.hpp"
 #include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/engine_access.hpp"
 #include "daemon/store/registry/engines.hpp"
 #include "daemon/store/registry/kernels.hpp"
 #include "schema/json.hpp"
@@ -112,6 +113,29 @@ Result<void> check_engines(LogView& log) {
         compare_engine(log.findings(), row, entry);
         return {};
       });
+}
+
+/// Of each URL the newest entry decides, and only an engine that asks for something has a row.
+Result<void> check_engine_access(LogView& log) {
+  auto urls = TRY(recorded_rows(log, EvidenceKind::engine_registered, std::nullopt, "url"));
+  std::erase_if(urls, [](const auto& url) {
+    const auto& body = url.second.made.body;
+    return text_at(body, "key_file").empty() && text_at(body, "ca_file").empty();
+  });
+  const auto where = [](const std::string& url) {
+    return fmt::format("what the engine at {} asks for", url);
+  };
+  return compare_rows(log, std::move(urls), store::list_engine_access, &store::EngineAccessRow::base_url,
+                      where, "registered",
+                      [&](const store::EngineAccessRow& row, const Recorded& url) -> Result<void> {
+                        RowCheck check(log.findings(), where(row.base_url), url.made);
+                        check.column("its entry", row.evidence_seq, url.made.seq);
+                        check.member("its key file", row.key_file, "key_file");
+                        check.member("the header of its key", row.key_header, "key_header");
+                        check.member("its CA file", row.ca_file, "ca_file");
+                        check.member("the digest of its CA file", row.ca_digest, "ca_digest");
+                        return {};
+                      });
 }
 
 Result<void> check_blobs(LogView& log, std::string& after) {

@@ -54,6 +54,7 @@ class Comparison {
     TRY(part("the table of contracts", tables::check_contracts));
     TRY(part("the table of kernels", tables::check_kernels));
     TRY(part("the table of engines", tables::check_engines));
+    TRY(part("the table of what engines ask for", tables::check_engine_access));
     TRY(part("the table of schedules", tables::check_schedules));
     TRY(fires(tables::check_fires, 0));
     TRY(fires(tables::check_fire_entries, -1));

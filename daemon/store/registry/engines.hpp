@@ -11,7 +11,7 @@ namespace driftgate::store {
 /// A base URL that serves exactly one (checkpoint, kernel).
 struct EngineRow {
   std::string name{};
-  std::string base_url{};        ///< "http://host:port"
+  std::string base_url{};        ///< "http[s]://host:port[/prefix]", see net::engine_base_url
   std::string kernel{};          ///< name of a registered kernel
   std::string checkpoint{};      ///< digest of the checkpoint's manifest
   std::string checkpoint_uri{};  ///< where the weights are; may be empty

@@ -10,6 +10,7 @@
 #include "daemon/store/promotions/blocks.hpp"
 #include "daemon/store/promotions/verdicts.hpp"
 #include "daemon/store/promotions/waivers.hpp"
+#include "daemon/store/registry/engine_access.hpp"
 #include "daemon/store/registry/routes.hpp"
 #include "daemon/store/registry/schedules.hpp"
 #include "daemon/store/sqlite/connection.hpp"
@@ -83,7 +84,13 @@ class World {
                                {"kernel", "kernel-" + name},
                                {"checkpoint_uri", "file:w"},
                                {"max_requests_per_second", 9},
+                               {"key_file", name == "b" ? "/keys/b" : ""},
+                               {"key_header", ""},
+                               {"ca_file", ""},
+                               {"ca_digest", ""},
                                {"abilities", Body{{"echo", true}}}});
+      must(store::put_engine_access(
+          tx, {.base_url = kUrl + name, .key_file = name == "b" ? "/keys/b" : "", .evidence_seq = engine}));
       must(store::insert_engine(tx, {.name = "engine-" + name,
                                      .base_url = kUrl + name,
                                      .kernel = "kernel-" + name,
@@ -299,6 +306,16 @@ constexpr std::pair<const char*, const char*> kChanges[] = {
      "engine 'engine-c': it is in the table, but no entry of the log registered it"},
     {"DELETE FROM engines WHERE name = 'engine-b'",
      "engine 'engine-b': it is not in the table, but entry 4 (engine_registered) registered it"},
+    {"UPDATE engine_access SET key_file = '/etc/shadow'",
+     "what the engine at http://127.0.0.1:1/b asks for: its key file is '/etc/shadow' in the table, but "
+     "entry 4 "
+     "(engine_registered) says '/keys/b'"},
+    {"UPDATE engine_access SET base_url = 'http://evil'",
+     "what the engine at http://evil asks for: it is in the table, but no entry of the log registered it"},
+    {"DELETE FROM engine_access",
+     "what the engine at http://127.0.0.1:1/b asks for: it is not in the table, but entry 4 "
+     "(engine_registered) "
+     "registered it"},
     {"UPDATE versions SET base_url = 'http://evil' WHERE id = 've-a'",
      "version ve-a: the URL is 'http://evil' in the table"},
     {"UPDATE versions SET checkpoint = 'sha256:x' WHERE id = 've-b'",
