@@ -4,12 +4,17 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "daemon/base/json_members.hpp"
 #include "daemon/route/control/frame.hpp"
 #include "daemon/route/control/telemetry_json.hpp"
+#include "daemon/route/relay/endpoint.hpp"
+#include "daemon/route/table/access_file.hpp"
 #include "daemon/route/table/route_json.hpp"
 #include "daemon/route/table/state_file.hpp"
 #include "schema/failf.hpp"
@@ -35,17 +40,73 @@ std::unexpected<schema::Error> bad(std::string_view what) {
   return schema::failf(schema::ErrorCode::invalid_argument, "control request: {}", what);
 }
 
+std::set<std::string> engines_of(const ModelRoute& route) {
+  std::set<std::string> urls{route.incumbent.url};
+  for (const auto& arm : {route.candidate, route.fallback})
+    if (arm) urls.insert(arm->url);
+  return urls;
+}
+
+void set_access(RouterCore& core, const std::set<std::string>& urls, const AccessByUrl& access) {
+  for (const auto& url : urls) {
+    const auto found = access.find(url);
+    core.engines.set_access(url, found == access.end() ? base::EngineAccess{} : found->second);
+  }
+}
+
+/// What the route's engines ask for, where the daemon says it; a route of a plane that cannot carry it is
+/// refused.
+schema::Result<void> take_access(RouterCore& core, const json& request, const std::set<std::string>& urls) {
+  const auto* told = base::member(request, "access");
+  const auto access =
+      TRY(told == nullptr ? schema::Result<AccessByUrl>(core.engines.access()) : access_from_json(*told));
+  const auto beyond_plane = [&](const std::string& url) {
+    const auto endpoint = parse_engine_url(url);
+    return access.contains(url) || (endpoint && (endpoint->tls || !endpoint->prefix.empty()));
+  };
+  if (core.plane_places() && std::ranges::any_of(urls, beyond_plane))
+    return schema::failf(
+        schema::ErrorCode::unsupported,
+        "HAProxy cannot reach an engine over https, under a path or with a key: set data_plane to "
+        "router");
+  if (told != nullptr) set_access(core, urls, access);
+  return {};
+}
+
+/// Keeps what the engines of the routes in force ask for.
+schema::Result<void> keep_access(RouterCore& core) {
+  std::set<std::string> urls;
+  for (const auto& route : core.routes.held()) urls.merge(engines_of(route));
+  core.engines.keep_access(urls);
+  const auto access = core.engines.access();
+  const auto path = access_path(core.options);
+  std::error_code ignored;
+  if (access.empty() && !std::filesystem::exists(path, ignored)) return {};
+  return save_access(path, access);
+}
+
+/// Keeps the routes for the next router. The files are those of the router on the control path.
+schema::Result<void> keep_files(RouterCore& core) {
+  if (core.retiring) return {};
+  TRY(save_state(core.options.state_path, core.routes.held()));
+  return keep_access(core);
+}
+
 Answer apply(RouterCore& core, const json& request) {
   if (!request.contains("route")) return bad("missing 'route'");
   const auto route = TRY(route_from_json(request["route"]));
+  TRY(core.routes.check(route));  // a daemon that is fenced off changes nothing of what engines are shown
+  const auto urls = engines_of(route);
+  TRY(take_access(core, request, urls));
+  // Their files are read before requests wait for the table of routes.
+  std::vector<std::shared_ptr<Engine>> engines;
+  for (const auto& url : urls) engines.push_back(core.engines.get(url));
   TRY(core.routes.apply(route, RouteTable::Time::clock::now()));
   spdlog::info("router: model {} epoch {} revision {} candidate_bp {} mirror_bp {} stage {}", route.model,
                route.epoch, route.revision, route.candidate_bp, route.mirror_bp, route.stage_key);
   // In force before it is kept: a share taken away must not wait for a disk.
   auto settled = core.plane ? core.plane->settle(route.model) : schema::Result<void>{};
-  // The file is that of the router on the control path.
-  auto kept =
-      core.retiring ? schema::Result<void>{} : save_state(core.options.state_path, core.routes.held());
+  auto kept = keep_files(core);
   if (!settled) return std::unexpected(settled.error());
   if (!kept)
     return schema::wrap(kept.error(),
@@ -143,8 +204,8 @@ Answer retire(RouterCore& core, ControlEffects& effects) {
   if (core.plane)
     return schema::fail(
         schema::ErrorCode::unsupported,
-        "a router that steers HAProxy cannot serve beside another one: stop it, and the next one "
-        "starts when it is gone");
+        "a router that steers HAProxy or a Gateway cannot serve beside another one: stop it, and the next "
+        "one starts when it is gone");
   if (core.draining) return schema::fail(schema::ErrorCode::conflict, "this router is ending already");
   const auto aside = TRY(core.place.step_aside());
   core.retiring = true;
@@ -158,8 +219,7 @@ Answer resume(RouterCore& core, ControlEffects& effects) {
   TRY(core.place.step_back());
   core.retiring = false;
   effects.disconnect = true;
-  auto kept = save_state(core.options.state_path, core.routes.held());
-  if (!kept) return std::unexpected(kept.error());
+  TRY(keep_files(core));
   return ok();
 }
 

@@ -24,6 +24,7 @@ struct Capabilities {
   bool token_times = false;      ///< the time to the first token and the gaps between tokens
   bool prompt_length = false;    ///< telemetry says how long each prompt was
   bool watches_incumbent = false;  ///< telemetry also of a model that has no candidate
+  bool engine_access = false;    ///< engines are reached over https, with a key, and under a path
   std::uint64_t max_mirrored_body_bytes = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "daemon/base/json_members.hpp"
 #include "daemon/route/control/control_place.hpp"
@@ -132,15 +133,45 @@ bool RouterDriver::is_gone(const schema::Error& error) const {
   return error.code == schema::ErrorCode::unavailable && !process_lives(process_of_socket(control_path_));
 }
 
-schema::Result<void> RouterDriver::apply_here(const ModelRoute& route) {
-  TRY(call({{"op", "apply"}, {"route", to_json(route)}}));
+/// What the route's engines ask for; nothing when that cannot be said.
+std::optional<AccessByUrl> RouterDriver::access_for(const ModelRoute& route) const {
+  if (!access_of_) return std::nullopt;
+  AccessByUrl asked;
+  for (const auto& arm : {std::optional(route.incumbent), route.candidate, route.fallback}) {
+    if (!arm) continue;
+    auto access = access_of_(arm->url);
+    if (!access) return std::nullopt;
+    if (access->any()) asked[arm->url] = std::move(*access);
+  }
+  return asked;
+}
+
+/// `unsupported` when the router that runs would not understand what engines ask for.
+schema::Result<void> RouterDriver::check_understands_access() {
+  const auto reply = TRY(call({{"op", "capabilities"}}));
+  const auto* can = base::member(reply, "capabilities");
+  const auto* understands = can == nullptr ? nullptr : base::member(*can, "engine_access");
+  if (understands != nullptr && *understands == true) return {};
+  return schema::failf(
+      schema::ErrorCode::unsupported,
+      "the running router cannot show keys to engines or use CA files of theirs: it is of an "
+      "older version, or steers HAProxy; stop it with 'driftgate router-stop' to replace it");
+}
+
+schema::Result<void> RouterDriver::apply_here(const ModelRoute& route,
+                                              const std::optional<AccessByUrl>& access) {
+  json request{{"op", "apply"}, {"route", to_json(route)}};
+  if (access && !access->empty()) TRY(check_understands_access());
+  if (access) request["access"] = to_json(*access);
+  TRY(call(request));
   return {};
 }
 
 schema::Result<void> RouterDriver::apply(const ModelRoute& route) {
-  auto applied = apply_here(route);
+  const auto access = access_for(route);
+  auto applied = apply_here(route, access);
   for (const auto& peer : peers()) {
-    auto also = peer->apply_here(route);
+    const auto also = peer->apply_here(route, access);
     if (also || peer->is_gone(also.error()) || !applied) continue;
     applied = schema::wrap(also.error(), "a router that has not ended yet does not take the route");
   }

@@ -1,15 +1,20 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "daemon/base/engine_access.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/route/control/driver.hpp"
+#include "daemon/route/health/engine.hpp"
 
 namespace driftgate::route {
 
@@ -18,10 +23,10 @@ struct RouterInfo {
   int pid = 0;
   std::uint16_t port = 0;  ///< of users' traffic
   std::string router_id;
-  bool draining = false;  ///< it was told to stop and takes no new connections
+  bool draining = false;         ///< it was told to stop and takes no new connections
   std::string plane = "router";  ///< what serves users: Capabilities::plane
-  std::string plane_fault{};     ///< why HAProxy could not be steered when that was last tried; "" when it could
-  bool retiring = false;         ///< another router follows on the same sockets
+  std::string plane_fault{};  ///< why HAProxy could not be steered when that was last tried; "" when it could
+  bool retiring = false;      ///< another router follows on the same sockets
 };
 
 /// The data planes that a router process keeps: itself, or HAProxy in front of it. A blocking client of the
@@ -48,6 +53,13 @@ class RouterDriver final : public Driver {
   schema::Result<std::string> spool_path(const std::string& stage_key) override;
   schema::Result<void> drop_spool(const std::string& stage_key) override;
 
+  /// Says what the engine of a base URL asks for.
+  using AccessOf = std::function<schema::Result<base::EngineAccess>(const std::string& url)>;
+  /// From now on each route is applied with what its engines ask for. An error of `access_of` leaves the
+  /// router with what it knows, so that it never keeps a route from being applied. Before the first call of
+  /// apply.
+  void ask_access_of(AccessOf access_of) { access_of_ = std::move(access_of); }
+
   /// `unavailable` when no router answers.
   schema::Result<RouterInfo> info();
   /// How the router that answers now names itself in Via of what it passes on; empty when none answers.
@@ -55,8 +67,8 @@ class RouterDriver final : public Driver {
   /// Asks the router to drain and end.
   schema::Result<void> shutdown();
   /// Asks it to step aside for another router; the path of its control socket from then on. `unsupported`
-  /// from one that steers HAProxy, `invalid_argument` from one of an older version, `conflict` when it is
-  /// ending.
+  /// from one that steers HAProxy or a Gateway, `invalid_argument` from one of an older version, `conflict`
+  /// when it is ending.
   schema::Result<std::string> retire();
   /// Asks a router that stepped aside to take its place again. `conflict` when another one has it.
   schema::Result<void> resume();
@@ -65,7 +77,9 @@ class RouterDriver final : public Driver {
   using Peers = std::vector<std::shared_ptr<RouterDriver>>;
   /// The routers that stepped aside and live.
   Peers peers();
-  schema::Result<void> apply_here(const ModelRoute& route);
+  [[nodiscard]] std::optional<AccessByUrl> access_for(const ModelRoute& route) const;
+  schema::Result<void> check_understands_access();
+  schema::Result<void> apply_here(const ModelRoute& route, const std::optional<AccessByUrl>& access);
   schema::Result<std::vector<ObservedRoute>> observe_here();
   schema::Result<std::vector<Window>> windows_here(const WindowPosition& after, std::size_t limit);
   /// The router's process is gone, so that nobody is served by it.
@@ -77,6 +91,7 @@ class RouterDriver final : public Driver {
   const std::string control_path_;
   const Capabilities can_;
   const std::chrono::milliseconds deadline_;
+  AccessOf access_of_;
   std::mutex mutex_;
   base::UniqueFd socket_;
   std::string buffer_;

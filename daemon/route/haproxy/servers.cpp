@@ -50,6 +50,10 @@ schema::Result<std::string> numeric(const std::string& host) {
 
 schema::Result<Server> server_of(const Arm& arm, std::uint32_t weight) {
   const auto engine = TRY(parse_engine_url(arm.url));
+  if (engine.tls || !engine.prefix.empty())
+    return schema::failf(
+        schema::ErrorCode::unsupported,
+        "HAProxy reaches engines at http://host:port alone, not at {}: set data_plane to router", arm.url);
   auto address = TRY(numeric(engine.host));
   return Server{arm.version, std::move(address), engine.port, weight, true};
 }

@@ -23,7 +23,8 @@ struct Server {
 };
 
 /// The servers that a route needs, the incumbent first. Names of hosts are resolved, which may take its time:
-/// `unavailable` when one has no address.
+/// `unavailable` when one has no address,
+/// `unsupported` for an engine over https or under a path.
 [[nodiscard]] schema::Result<std::vector<Server>> servers_of(const ModelRoute& route);
 
 /// The servers in HAProxy's answer to `show servers state BACKEND`, without the router's own.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/base/clock.hpp"
+#include "daemon/route/relay/engine_pass.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -143,18 +144,62 @@ EngineStatus Engine::status(Time now) const {
   return status;
 }
 
+/// The engine as it is, if it asks for what is set. Under the lock.
+std::shared_ptr<Engine> EngineBook::known(const std::string& url) const {
+  const auto found = engines_.find(url);
+  auto engine = found == engines_.end() ? nullptr : found->second.lock();
+  if (engine == nullptr) return nullptr;
+  const auto set = access_.find(url);
+  const auto asked = set == access_.end() ? base::EngineAccess{} : set->second;
+  const auto& pass = engine->endpoint().pass;
+  return (pass ? pass->access() : base::EngineAccess{}) == asked ? engine : nullptr;
+}
+
 std::shared_ptr<Engine> EngineBook::get(const std::string& url) {
   auto endpoint = parse_engine_url(url);
   if (!endpoint) return nullptr;
-  const std::lock_guard lock(mutex_);
-  std::erase_if(engines_, [](const auto& item) { return item.second.expired(); });
-  auto& known = engines_[url];
-  auto engine = known.lock();
-  if (engine == nullptr) {
-    engine = std::make_shared<Engine>(*this, url, std::move(*endpoint));
-    known = engine;
+  base::EngineAccess access;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(engines_, [](const auto& item) { return item.second.expired(); });
+    if (auto engine = known(url)) return engine;
+    const auto set = access_.find(url);
+    if (set != access_.end()) access = set->second;
   }
-  return engine;
+  // Files are read without the lock.
+  if (endpoint->tls || access.any()) {
+    const bool tls = endpoint->tls;
+    endpoint->pass = std::make_shared<EnginePass>(url, std::move(access), tls);
+  }
+  auto made = std::make_shared<Engine>(*this, url, std::move(*endpoint));
+  const std::lock_guard lock(mutex_);
+  if (auto engine = known(url)) return engine;  // another thread was faster
+  engines_[url] = made;
+  return made;
+}
+
+void EngineBook::set_access(const std::string& url, const base::EngineAccess& access) {
+  const std::lock_guard lock(mutex_);
+  if (access.any())
+    access_[url] = access;
+  else
+    access_.erase(url);
+}
+
+AccessByUrl EngineBook::access() const {
+  const std::lock_guard lock(mutex_);
+  return access_;
+}
+
+void EngineBook::keep_access(const std::set<std::string>& urls) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(access_, [&](const auto& item) { return !urls.contains(item.first); });
+}
+
+void EngineBook::refresh_files() const {
+  for (const auto& engine : engines()) {
+    if (const auto& pass = engine->endpoint().pass) pass->refresh();
+  }
 }
 
 std::vector<std::shared_ptr<Engine>> EngineBook::engines() const {

@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/engine_access.hpp"
 #include "daemon/route/control/telemetry.hpp"
 #include "daemon/route/health/breaker.hpp"
 #include "daemon/route/health/first_byte_estimate.hpp"
@@ -28,6 +30,9 @@ struct HealthLimits {
 };
 
 class EngineBook;
+
+/// What engines ask for beside their addresses; those that ask for nothing are left out.
+using AccessByUrl = std::map<std::string, base::EngineAccess>;
 
 /// An engine as the router knows it: where it listens, how long it takes, whether it answers. Shared by all
 /// threads. While the engine is well, a request costs one load before and a few atomic additions after it;
@@ -105,8 +110,17 @@ class EngineBook {
 
   explicit EngineBook(const HealthLimits& limits) : limits_(limits) {}
 
-  /// The engine of a base URL; null for one that cannot be parsed.
+  /// The engine of a base URL; null for one that cannot be parsed. Reads its key file and CA file when it is
+  /// new, or asks for others than before.
   [[nodiscard]] std::shared_ptr<Engine> get(const std::string& url);
+  /// What the engine of a URL asks for, for whoever gets it from now on.
+  void set_access(const std::string& url, const base::EngineAccess& access);
+  /// All that was set, by URL.
+  [[nodiscard]] AccessByUrl access() const;
+  /// Forgets what was set for other URLs than these.
+  void keep_access(const std::set<std::string>& urls);
+  /// Reads key files and CA files that were replaced. One thread calls it.
+  void refresh_files() const;
   [[nodiscard]] std::vector<std::shared_ptr<Engine>> engines() const;
   [[nodiscard]] const HealthLimits& limits() const { return limits_; }
 
@@ -118,10 +132,13 @@ class EngineBook {
   [[nodiscard]] HealthReport report(std::string router_id, std::uint64_t after, Engine::Time now) const;
 
  private:
+  [[nodiscard]] std::shared_ptr<Engine> known(const std::string& url) const;
+
   const HealthLimits limits_;
   std::atomic<std::uint64_t> openings_ = 0;
   mutable std::mutex mutex_;
   std::map<std::string, std::weak_ptr<Engine>> engines_;
+  AccessByUrl access_;
   std::deque<BreakerEvent> events_;
   std::uint64_t next_number_ = 1;
 };

@@ -39,7 +39,8 @@ void AnswerJudge::end(std::string_view why, std::string_view body, double now_ms
 }
 
 void AnswerJudge::judge(std::string_view why, std::string_view body) {
-  const bool client_error = status_ != 429 && status_ >= 400 && status_ < 500;
+  const bool key_refused = keyed_ && (status_ == 401 || status_ == 403);
+  const bool client_error = status_ != 429 && status_ >= 400 && status_ < 500 && !key_refused;
   const int least_bad = shape_ == ApiShape::unread ? 400 : 300;
   if (why.empty() && client_error) {
     ending_.outcome = Outcome::excluded;

@@ -20,6 +20,9 @@ class AnswerJudge {
   explicit AnswerJudge(bool stream_asked, ApiShape shape = ApiShape::completion)
       : stream_asked_(stream_asked), shape_(shape), events_(shape) {}
 
+  /// The engine was shown a key of its own: when it refuses that (401, 403) it has failed, and not the
+  /// client. Before the head.
+  void keyed() { keyed_ = true; }
   /// The head came at `now_ms` after the request was accepted.
   void head(int status, std::string_view content_type, double now_ms);
   /// A streamed answer: parts are passed on as they come. Otherwise the whole body is judged at its end.
@@ -50,6 +53,7 @@ class AnswerJudge {
 
   const bool stream_asked_;
   const ApiShape shape_;
+  bool keyed_ = false;
   bool streamed_ = false;
   bool late_ = false;
   bool usable_ = false;

@@ -9,6 +9,7 @@
 
 #include "daemon/base/http_status.hpp"
 #include "daemon/base/http_text.hpp"
+#include "daemon/route/relay/engine_pass.hpp"
 #include "daemon/route/table/route_json.hpp"
 
 namespace driftgate::route {
@@ -36,6 +37,11 @@ void append_length(std::string& out, std::uint64_t body_bytes) {
   out += "\r\n";
 }
 
+/// Two credentials in one request would leave it to the engine which it takes.
+bool is_of_key(std::string_view name, const EnginePass::State& pass) {
+  return base::equal_ignoring_case(name, "authorization") || base::equal_ignoring_case(name, pass.key_name);
+}
+
 }  // namespace
 
 std::string via_mark(std::string_view router_id) {
@@ -51,13 +57,16 @@ bool via_names(std::string_view value, std::string_view mark) {
   return false;
 }
 
-std::string engine_request_head(const RequestHead& head, std::string_view authority, std::uint64_t body_bytes,
+std::string engine_request_head(const RequestHead& head, const Endpoint& engine, std::uint64_t body_bytes,
                                 std::string_view mark) {
   const auto connection = named_by_connection(head);
   std::string out;
   out.reserve(kUsualHeadBytes);
-  out.append(head.method).append(" ").append(head.target).append(" HTTP/1.1\r\n");
-  append_field(out, "Host", authority);
+  out.append(head.method).append(" ").append(engine.prefix).append(head.target).append(" HTTP/1.1\r\n");
+  append_field(out, "Host", engine.host_field());
+  std::shared_ptr<const EnginePass::State> pass;
+  if (engine.pass) pass = engine.pass->state();
+  const bool has_key = pass != nullptr && !pass->key_name.empty();
   for (const auto& field : head.fields) {
     if (!field.plain_name || hop_by_hop(field.name, connection) ||
         starts_ignoring_case(field.name, "driftgate-") || base::equal_ignoring_case(field.name, "host") ||
@@ -65,8 +74,10 @@ std::string engine_request_head(const RequestHead& head, std::string_view author
         base::equal_ignoring_case(field.name, "accept-encoding")) {
       continue;
     }
+    if (has_key && is_of_key(field.name, *pass)) continue;
     append_field(out, field.name, field.value);
   }
+  if (has_key) out += pass->key_line;
   out.append(head.minor_version == 0 ? "Via: 1.0 " : "Via: 1.1 ").append(mark).append("\r\n");
   append_length(out, body_bytes);
   out += "\r\n";

@@ -6,6 +6,7 @@
 
 #include "daemon/route/http/http_head.hpp"
 #include "daemon/route/http/operations.hpp"
+#include "daemon/route/relay/endpoint.hpp"
 
 namespace driftgate::route {
 
@@ -21,8 +22,9 @@ enum class Framing : std::uint8_t { length, chunked, until_close };
 /// The head sent to an engine: the client's, without fields of one hop, without `driftgate-*`, without
 /// names that are not plain (limits::is_plain_header_name), and without Accept-Encoding (answers are read
 /// by the router), framed by Content-Length. `mark` is added to Via, so that a request that comes back is
-/// known.
-[[nodiscard]] std::string engine_request_head(const RequestHead& head, std::string_view authority,
+/// known. An engine with a key gets that key in place of the client's Authorization, and of the client's
+/// header of the key's name.
+[[nodiscard]] std::string engine_request_head(const RequestHead& head, const Endpoint& engine,
                                               std::uint64_t body_bytes, std::string_view mark);
 
 /// The head sent to the client: the engine's, framed anew. `body_bytes` is used with Framing::length.

@@ -67,6 +67,7 @@ Task<void> MirrorQueue::run(MirrorJob& job) {
     return std::chrono::duration<double, std::milli>(Deadlines::Time::clock::now() - begin).count();
   };
   AnswerJudge judge(job.stream);
+  if (job.engine->endpoint().has_key()) judge.keyed();
   const ExchangeLimits limits{begin + std::chrono::milliseconds(core_.options.request_deadline_ms),
                               std::chrono::milliseconds(core_.options.between_ms)};
   FirstByteWait wait(job.engine, job.stream);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 
+#include "daemon/route/relay/engine_pass.hpp"
+
 namespace driftgate::route {
 namespace {
 
@@ -78,10 +80,13 @@ Task<std::string> Prober::ask(const Engine& engine, std::string_view path, int& 
   const auto full = std::chrono::milliseconds(core_.options.probe_timeout_ms);
   const auto limit = engine.is_troubled() ? std::max(full / 3, Deadlines::kTick) : full;
   const ExchangeLimits limits{Deadlines::Time::clock::now() + limit, limit};
-  const auto head = fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: driftgate\r\nVia: 1.1 {}\r\n\r\n",
-                                path, engine.endpoint().authority, core_.mark);
+  const auto& at = engine.endpoint();
+  const auto key = at.pass ? at.pass->state()->key_line : std::string();
+  const auto head =
+      fmt::format("GET {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: driftgate\r\n{}Via: 1.1 {}\r\n\r\n",
+                  at.prefix, path, at.host_field(), key, core_.mark);
   const std::string_view no_body;
-  Exchange exchange(pool_, deadlines_, engine.endpoint(), limits);
+  Exchange exchange(pool_, deadlines_, at, limits);
   std::string why = co_await exchange.start(head, no_body);
   if (!why.empty()) co_return why;
   status = exchange.head().status;

@@ -359,10 +359,8 @@ void Session::offer_mirror(const Plan& plan, Attempt& first) {
   job.stream = plan.facts.stream;
   job.incumbent_kept = first.kept_all && first.body.size() <= kMaxKeptAnswerBytes;
   job.engine = plan.route->engine(Served::candidate);
-  if (job.engine) {
-    job.head = engine_request_head(request_.head, job.engine->endpoint().authority, request_.body.size(),
-                                   core_.mark);
-  }
+  if (job.engine)
+    job.head = engine_request_head(request_.head, job.engine->endpoint(), request_.body.size(), core_.mark);
   job.pair.order = plan.order;
   job.pair.key_hash = key_hash_of(plan.key, plan.route->seed, core_.key_hash());
   job.pair.slice = plan.slice;

@@ -23,7 +23,8 @@ void append_chunk_size(std::string& out, std::size_t size) {
 
 Task<void> Session::attempt(FirstByteWait& wait, bool discardable, Attempt& out) {
   const auto& engine = wait.engine().endpoint();
-  const auto head = engine_request_head(request_.head, engine.authority, request_.body.size(), core_.mark);
+  const auto head = engine_request_head(request_.head, engine, request_.body.size(), core_.mark);
+  if (engine.has_key()) out.judge.keyed();
   const ExchangeLimits limits{
       std::chrono::steady_clock::now() + std::chrono::milliseconds(core_.options.request_deadline_ms),
       std::chrono::milliseconds(core_.options.between_ms)};

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "daemon/limits/body_room.hpp"
+#include "daemon/route/relay/engine_pass.hpp"
 
 namespace driftgate::route {
 namespace {
@@ -23,12 +24,17 @@ bool still_open(TcpSocket& socket) {
 }  // namespace
 
 Task<bool> UpstreamConnection::send_rest(Pieces pieces) {
+  if (tls) {
+    const bool taken = co_await tls->send_rest(pieces);
+    co_return taken;
+  }
   const auto buffers = buffers_of(pieces);
   auto [failure, sent] = co_await asio::async_write(socket, buffers, kAwait);
   co_return !failure;
 }
 
 Arrival UpstreamConnection::receive() {
+  if (tls) return tls->receive(received);
   const Received got = receive_now(socket);
   received.append(got.bytes);
   return got.arrival;
@@ -128,6 +134,10 @@ std::string Exchange::reason_or(std::string_view reason) const {
 
 Task<std::string> Exchange::start(std::string_view head, std::string_view body) {
   std::string why;
+  if (engine_.pass && !engine_.pass->state()->usable) {
+    tell("credentials");
+    co_return "credentials";
+  }
   for (bool fresh = false;; fresh = true) {
     if (fresh || !take_kept()) {
       why = co_await open();
@@ -163,6 +173,7 @@ Task<std::string> Exchange::start(std::string_view head, std::string_view body) 
 /// A connection that was kept; false when there is none.
 bool Exchange::take_kept() {
   connection_ = pool_.take(engine_.authority);
+  if (connection_ && !fits(*connection_)) connection_.reset();
   if (connection_) limit_to(limits_.total, "timeout");
   return connection_ != nullptr;
 }
@@ -172,8 +183,12 @@ Task<std::string> Exchange::open() {
   connection_->authority = engine_.authority;
   limit_to(std::min(limits_.total, Deadlines::Time::clock::now() + pool_.connect_time()), "connect");
   std::string why = co_await connect();
+  if (why.empty() && engine_.tls) {
+    why = co_await secure();
+  }
   // Not reaching the engine is a connect error, whichever clock noticed it.
   if (cut_why_ == "breaker_open" || cut_why_ == "first_byte") co_return std::string(cut_why_);
+  if (why == "tls" && cut_why_.empty() && !aborted_) co_return why;
   if (!why.empty() || !cut_why_.empty() || aborted_) co_return "connect";
   limit_to(limits_.total, "timeout");
   boost::system::error_code ignored;
@@ -202,6 +217,23 @@ Task<std::string> Exchange::connect() {
     if (!failure) co_return std::string();
   }
   co_return "connect";
+}
+
+/// Puts the new connection under TLS.
+Task<std::string> Exchange::secure() {
+  boost::system::error_code ignored;
+  connection_->socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  connection_->tls = std::make_unique<UpstreamTls>(connection_->socket, engine_.pass->state()->trust);
+  const std::string fault = co_await connection_->tls->open(engine_.host);
+  const bool given_up = !cut_why_.empty() || aborted_;
+  if (!given_up) engine_.pass->note_handshake(fault);
+  co_return fault.empty() ? "" : "tls";
+}
+
+/// An engine over http and one over https may have the same address, and whom it trusts may have changed.
+bool Exchange::fits(const UpstreamConnection& connection) const {
+  if (!engine_.tls) return connection.tls == nullptr;
+  return connection.tls != nullptr && connection.tls->trust() == engine_.pass->state()->trust;
 }
 
 /// Takes what has come once the socket can be read, or `failure` says that it never will. A reason when

@@ -14,6 +14,7 @@
 #include "daemon/route/relay/deadlines.hpp"
 #include "daemon/route/relay/endpoint.hpp"
 #include "daemon/route/relay/first_byte_wait.hpp"
+#include "daemon/route/relay/upstream_tls.hpp"
 #include "daemon/route/relay/wire.hpp"
 
 namespace driftgate::route {
@@ -22,13 +23,14 @@ namespace driftgate::route {
 struct UpstreamConnection {
   explicit UpstreamConnection(asio::io_context& io) : socket(io.get_executor()) {}
 
-  [[nodiscard]] Sent send(Pieces& pieces) { return send_now(socket, pieces); }
+  [[nodiscard]] Sent send(Pieces& pieces) { return tls ? tls->send(pieces) : send_now(socket, pieces); }
   /// What send() left; false when the engine does not take it.
   Task<bool> send_rest(Pieces pieces);
   /// Takes what has come into `received`.
   [[nodiscard]] Arrival receive();
 
   TcpSocket socket;
+  std::unique_ptr<UpstreamTls> tls;  ///< over the socket; null for http
   std::string authority;
   std::string received;  ///< bytes read and not yet used
   bool reused = false;
@@ -69,9 +71,10 @@ struct ExchangeLimits {
 };
 
 /// One request to an engine and its answer. Failures are short reasons, as telemetry names them: connect,
-/// no_answer, bad_head, truncated_answer; timeout (past the total limit), first_byte (late, so that another
-/// engine is to be asked), breaker_open (the same since the engine's breaker opened), stalled (past the limit
-/// between two parts); an empty reason is success.
+/// tls (no handshake, or a certificate that is not trusted), credentials (the engine's key file or CA file
+/// cannot be read), no_answer, bad_head, truncated_answer; timeout (past the total limit), first_byte (late,
+/// so that another engine is to be asked), breaker_open (the same since the engine's breaker opened), stalled
+/// (past the limit between two parts); an empty reason is success.
 class Exchange {
  public:
   /// `engine` lives as long as the exchange. `wait` is told what becomes of the first byte; null for a
@@ -112,6 +115,8 @@ class Exchange {
   bool take_kept();
   Task<std::string> open();
   Task<std::string> connect();
+  Task<std::string> secure();
+  [[nodiscard]] bool fits(const UpstreamConnection& connection) const;
   std::string receive(const boost::system::error_code& failure);
   bool find_head(HeadSearch& search, std::string& why);
   void begin_body();

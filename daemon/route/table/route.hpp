@@ -14,7 +14,7 @@ inline constexpr std::uint32_t kFullShareBp = 10'000;  ///< 100% in basis points
 struct Arm {
   std::string version;  ///< version id, as stored
   std::string kernel;   ///< kernel name, for telemetry labels
-  std::string url;      ///< "http://host:port", no path
+  std::string url;      ///< "http[s]://host:port[/prefix]"
   bool operator==(const Arm&) const = default;
 };
 

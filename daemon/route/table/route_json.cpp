@@ -5,6 +5,12 @@
 
 namespace driftgate::route {
 
+/// An engine that asks for something, as JSON has it.
+struct AccessEntry {
+  std::string url{}, key_file{}, key_header{}, ca_file{};
+};
+
+BOOST_DESCRIBE_STRUCT(AccessEntry, (), (url, key_file, key_header, ca_file))
 BOOST_DESCRIBE_STRUCT(Arm, (), (version, kernel, url))
 BOOST_DESCRIBE_STRUCT(SliceWeight, (), (where, candidate_bp, to_fallback))
 BOOST_DESCRIBE_STRUCT(ModelRoute, (),
@@ -14,6 +20,7 @@ BOOST_DESCRIBE_STRUCT(ObservedRoute, (), (route, reverted))
 BOOST_DESCRIBE_STRUCT(Capabilities, (),
                       (plane, basis_points, sticky_monotone, slices, mirror_response, mirror_isolated,
                        read_back, atomic, per_arm_latency, token_times, prompt_length, watches_incumbent,
+                       engine_access,
                        max_mirrored_body_bytes))
 
 namespace {
@@ -44,6 +51,25 @@ nlohmann::json to_json(const ObservedRoute& observed) {
 
 schema::Result<ObservedRoute> observed_from_json(const nlohmann::json& json) {
   return described_from_json<ObservedRoute>(json, "");
+}
+
+nlohmann::json to_json(const AccessByUrl& access) {
+  std::vector<AccessEntry> list;
+  for (const auto& [url, asked] : access)
+    list.push_back({url, asked.key_file, asked.key_header, asked.ca_file});
+  return json_of(list);
+}
+
+schema::Result<AccessByUrl> access_from_json(const nlohmann::json& json) {
+  std::vector<AccessEntry> list;
+  JsonReader reader;
+  reader.read(json, "/access", list);
+  TRY(reader.finish());
+  AccessByUrl access;
+  for (auto& entry : list) {
+    access[entry.url] = {std::move(entry.key_file), std::move(entry.key_header), std::move(entry.ca_file)};
+  }
+  return access;
 }
 
 nlohmann::json to_json(const Capabilities& capabilities) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "daemon/route/control/driver.hpp"
+#include "daemon/route/health/engine.hpp"
 #include "daemon/route/table/route.hpp"
 #include "schema/error.hpp"
 
@@ -18,6 +19,10 @@ namespace driftgate::route {
 
 [[nodiscard]] nlohmann::json to_json(const ObservedRoute& observed);
 [[nodiscard]] schema::Result<ObservedRoute> observed_from_json(const nlohmann::json& json);
+
+/// A list of {"url", "key_file", "key_header", "ca_file"}: paths, and no key.
+[[nodiscard]] nlohmann::json to_json(const AccessByUrl& access);
+[[nodiscard]] schema::Result<AccessByUrl> access_from_json(const nlohmann::json& json);
 
 [[nodiscard]] nlohmann::json to_json(const Capabilities& capabilities);
 [[nodiscard]] nlohmann::json to_json(const schema::Error& error);

@@ -95,9 +95,8 @@ RouteTable::Entry RouteTable::make_entry(ModelRoute route, bool reverted) const 
   return Entry{std::move(route), std::move(effective), reverted};
 }
 
-schema::Result<void> RouteTable::apply(const ModelRoute& route, Time now) {
-  TRY(validate_route(route));
-  const std::lock_guard lock(mutex_);
+/// Fencing; under the lock.
+schema::Result<void> RouteTable::check_order(const ModelRoute& route) const {
   const auto found = entries_.find(route.model);
   if (found == entries_.end() && entries_.size() >= kMaxModels)
     return schema::failf(schema::ErrorCode::limit_exceeded, "the router already has {} models, its limit",
@@ -114,6 +113,19 @@ schema::Result<void> RouteTable::apply(const ModelRoute& route, Time now) {
                            route.model, route.epoch, route.revision, other ? "another route at " : "",
                            held.epoch, held.revision);
   }
+  return {};
+}
+
+schema::Result<void> RouteTable::check(const ModelRoute& route) const {
+  TRY(validate_route(route));
+  const std::lock_guard lock(mutex_);
+  return check_order(route);
+}
+
+schema::Result<void> RouteTable::apply(const ModelRoute& route, Time now) {
+  TRY(validate_route(route));
+  const std::lock_guard lock(mutex_);
+  TRY(check_order(route));
   entries_.insert_or_assign(route.model, make_entry(route, false));
   last_heard_ = now;
   return {};

@@ -46,6 +46,8 @@ class RouteTable {
   /// `engines` lives longer than what find() returns.
   RouteTable(std::chrono::milliseconds lease, EngineBook& engines) : lease_(lease), engines_(engines) {}
 
+  /// Whether apply() would take the route.
+  [[nodiscard]] schema::Result<void> check(const ModelRoute& route) const;
   /// Replaces one model's route. `conflict` when the epoch is older than the one held, or the epoch is
   /// the same and the revision older, or both are the same and the route is another. Repeating a route
   /// is fine. Counts as a sign of life and ends a revert of this model.
@@ -74,6 +76,7 @@ class RouteTable {
     std::shared_ptr<const RoutedModel> effective;
     bool reverted = false;
   };
+  [[nodiscard]] schema::Result<void> check_order(const ModelRoute& route) const;
   [[nodiscard]] Entry make_entry(ModelRoute route, bool reverted) const;
 
   const std::chrono::milliseconds lease_;

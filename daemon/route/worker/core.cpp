@@ -12,6 +12,7 @@ namespace driftgate::route {
 namespace {
 
 constexpr std::size_t kReservedDescriptors = 512;
+constexpr std::chrono::seconds kFilesEvery{1};  ///< between two looks whether files of engines were replaced
 
 /// Each client's request may take a connection to an engine; the rest is for kept ones, mirrors and files.
 limits::ConnectionTable::Limits connection_limits(const RouterOptions& options) {
@@ -45,6 +46,7 @@ Capabilities router_capabilities() {
                       .token_times = true,
                       .prompt_length = true,
                       .watches_incumbent = true,
+                      .engine_access = true,
                       .max_mirrored_body_bytes = kMaxMirroredBodyBytes};
 }
 
@@ -54,6 +56,7 @@ Capabilities haproxy_capabilities() {
   // HAProxy passes answers on without reading them, and prompts too.
   can.token_times = false;
   can.prompt_length = false;
+  can.engine_access = false;
   return can;
 }
 
@@ -132,6 +135,10 @@ void RouterCore::tick(RouteTable::Time now) {
   }
   if (plane && !reverted.empty()) plane->wake();
   if (const auto summary = connections.summary(now)) spdlog::warn("router: {}", *summary);
+  if (now >= next_refresh_) {
+    next_refresh_ = now + kFilesEvery;
+    engines.refresh_files();
+  }
   if (now < next_close_) return;
   // A retiring router closes windows only where it had requests: those of the next one say that telemetry
   // comes.

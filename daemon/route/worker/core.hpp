@@ -103,6 +103,7 @@ struct RouterCore {
 
  private:
   RouteTable::Time next_close_{};
+  RouteTable::Time next_refresh_{};
 };
 
 }  // namespace driftgate::route

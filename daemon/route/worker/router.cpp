@@ -18,6 +18,7 @@
 #include "daemon/base/durable_file.hpp"
 #include "daemon/route/gateway/steering.hpp"
 #include "daemon/route/haproxy/steering.hpp"
+#include "daemon/route/table/access_file.hpp"
 #include "daemon/route/table/state_file.hpp"
 #include "daemon/route/worker/listeners.hpp"
 
@@ -37,6 +38,14 @@ std::vector<ModelRoute> restored_routes(const std::string& path) {
   spdlog::error("router: {}; {} starting without routes", routes.error().describe(),
                 moved ? "it is kept as " + aside + ";" : "");
   return {};
+}
+
+/// What the engines of these routes ask for, as kept. Without it they are asked without their keys until the
+/// daemon says it again.
+void restore_access(RouterCore& core) {
+  const auto access = load_access(access_path(core.options));
+  if (!access) return spdlog::error("router: {}", access.error().describe());
+  for (const auto& [url, asked] : *access) core.engines.set_access(url, asked);
 }
 
 schema::Result<void> write_port_file(const std::string& path, std::uint16_t port) {
@@ -115,6 +124,7 @@ schema::Result<std::unique_ptr<Router>> Router::start(RouterOptions options,
   TRY(core.place.take());
   TRY(core.spool.prepare());
   TRY(router->listen(std::move(sockets)));
+  restore_access(core);
   core.routes.restore(restored_routes(core.options.state_path), std::chrono::steady_clock::now());
   TRY(start_plane(core));
   for (const auto& worker : router->workers_) worker->start();

@@ -113,6 +113,10 @@ schema::Result<void> set(RouterOptions& options, const std::string& name, const 
 
 }  // namespace
 
+std::string access_path(const RouterOptions& options) {
+  return options.state_path + ".access";
+}
+
 std::vector<std::string> to_arguments(const RouterOptions& options) {
   std::vector<std::string> words;
   for (const auto& option : kOptions) {

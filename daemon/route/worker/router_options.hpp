@@ -69,6 +69,9 @@ struct RouterOptions {
 /// The first descriptor behind the standard ones.
 inline constexpr int kFirstListener = 3;
 
+/// The file beside the state with what engines ask for (table/access_file.hpp).
+[[nodiscard]] std::string access_path(const RouterOptions& options);
+
 /// The words behind `driftgate router` that give these options back.
 [[nodiscard]] std::vector<std::string> to_arguments(const RouterOptions& options);
 

@@ -3,8 +3,29 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 using namespace driftgate::route;
+
+namespace {
+
+Endpoint engine_at(const std::string& url) {
+  const auto endpoint = parse_engine_url(url);
+  REQUIRE(endpoint);
+  return *endpoint;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "an engine under a path gets it before the client's own, and its host without the scheme's own port") {
+  const std::string text = "GET /v1/models HTTP/1.1\r\nHost: router\r\n\r\n";
+  const auto head = parse_request_head(text);
+  REQUIRE(head);
+  CHECK(engine_request_head(*head, engine_at("https://gw.example:443/team-a"), 0, "driftgate-1") ==
+        "GET /team-a/v1/models HTTP/1.1\r\nHost: gw.example\r\nVia: 1.1 driftgate-1\r\nContent-Length: "
+        "0\r\n\r\n");
+}
 
 TEST_CASE("an engine gets the client's fields without those of the hop or of driftgate") {
   const std::string text =
@@ -14,7 +35,7 @@ TEST_CASE("an engine gets the client's fields without those of the hop or of dri
       "100-continue\r\n\r\n";
   const auto head = parse_request_head(text);
   REQUIRE(head);
-  CHECK(engine_request_head(*head, "e:1", 5, "driftgate-1") ==
+  CHECK(engine_request_head(*head, engine_at("http://e:1"), 5, "driftgate-1") ==
         "POST /v1/completions?a=b HTTP/1.1\r\nHost: e:1\r\nAuthorization: Bearer x\r\nVia: 1.1 "
         "driftgate-1\r\nContent-Length: 5\r\n\r\n");
 }
@@ -24,7 +45,7 @@ TEST_CASE("those that passed a request on before stay in Via, in their order") {
       "POST / HTTP/1.0\r\nVia: 1.0 fred, 1.1 p.example.net (a, b)\r\nX-Id: 7\r\nVia: 1.1 driftgate-2\r\n\r\n";
   const auto head = parse_request_head(text);
   REQUIRE(head);
-  CHECK(engine_request_head(*head, "e:1", 0, "driftgate-1") ==
+  CHECK(engine_request_head(*head, engine_at("http://e:1"), 0, "driftgate-1") ==
         "POST / HTTP/1.1\r\nHost: e:1\r\nVia: 1.0 fred, 1.1 p.example.net (a, b)\r\nX-Id: 7\r\nVia: 1.1 "
         "driftgate-2\r\nVia: 1.0 driftgate-1\r\nContent-Length: 0\r\n\r\n");
 }

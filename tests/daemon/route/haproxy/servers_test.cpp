@@ -51,6 +51,13 @@ TEST_CASE("a route's engines become servers, the incumbent alone with a weight")
   CHECK(servers_of(route)->size() == 2);
   route.candidate->url = "http://" + std::string(100, 'a') + ":1";  // longer than a name can be
   CHECK_FALSE(servers_of(route));
+  for (const char* url : {"https://127.0.0.1:1002", "http://127.0.0.1:1002/team-a"}) {
+    route.candidate->url = url;
+    const auto refused = servers_of(route);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == driftgate::schema::ErrorCode::unsupported);
+    CHECK(refused.error().message.find(url) != std::string::npos);
+  }
 }
 
 TEST_CASE("what is missing or differs is set before a route, and what is not wanted goes after it") {

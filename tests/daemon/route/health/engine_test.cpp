@@ -29,10 +29,27 @@ TEST_CASE("an engine is the same for all routes that name it, and goes with the 
   REQUIRE(first != nullptr);
   CHECK(book.get(kUrl) == first);
   CHECK(first->endpoint().authority == "127.0.0.1:8001");
-  CHECK(book.get("https://127.0.0.1:8001") == nullptr);
+  CHECK(book.get("ftp://127.0.0.1:8001") == nullptr);
   CHECK(book.engines().size() == 1);
   first.reset();
   CHECK(book.engines().empty());
+}
+
+TEST_CASE("an engine that asks for something else than before is another one, under the same URL") {
+  EngineBook book(limits());
+  const auto plain = book.get(kUrl);
+  CHECK(plain->endpoint().pass == nullptr);
+  book.set_access(kUrl, {.key_file = "/nowhere/key"});
+  const auto keyed = book.get(kUrl);
+  REQUIRE(keyed != nullptr);
+  CHECK(keyed != plain);
+  CHECK(book.get(kUrl) == keyed);
+  CHECK(keyed->endpoint().has_key());
+  CHECK_FALSE(plain->endpoint().has_key());
+  CHECK(book.engines().size() == 1);
+  book.keep_access({"http://127.0.0.1:8002"});
+  CHECK(book.access().empty());
+  CHECK_FALSE(book.get(kUrl)->endpoint().has_key());
 }
 
 TEST_CASE("the limit of the first byte is learned for streams and for whole answers apart") {
