@@ -13,6 +13,8 @@
 #include "daemon/base/durable_file.hpp"
 #include "daemon/cli/exit_codes.hpp"
 #include "daemon/evidence/log/query.hpp"
+#include "daemon/store/look_up.hpp"
+#include "daemon/store/registry/engine_access.hpp"
 
 namespace driftgate::app {
 namespace {
@@ -73,6 +75,8 @@ Result<void> Application::Parts::find_router() {
                        router.info.port, router.info.pid, router.info.plane));
   TRY(check_data_plane(settings, router.info, control_path));
   driver = std::make_unique<route::RouterDriver>(control_path, plane_capabilities(settings));
+  driver->ask_access_of(
+      [this](const std::string& url) { return store::look_up(*store, store::access_at, url); });
   return {};
 }
 

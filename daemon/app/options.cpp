@@ -158,6 +158,9 @@ pipeline::Settings pipeline_settings(const Settings& settings, const std::string
   for (const auto& [name, argv] : settings.adapters) options.adapters[name] = {argv, limits};
   options.outgoing.allowed_hosts = settings.engines_allowed_hosts;
   options.outgoing.public_hosts = settings.engines_public_hosts;
+  options.engine_files =
+      fs::absolute(configured_or(settings.engines_files_dir, data_dir_of(settings) / "engine-files"))
+          .string();
   options.drift_limits = limits;
   options.rescore_limits = limits;
   options.job_threads = static_cast<std::uint32_t>(settings.jobs_threads);

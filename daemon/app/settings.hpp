@@ -99,6 +99,7 @@ struct Settings {
 
   std::vector<std::string> engines_allowed_hosts{"127.0.0.1", "::1", "localhost"};
   bool engines_public_hosts = false;
+  std::string engines_files_dir;
 
   std::string evidence_origin = "driftgate.local/log";
   std::string evidence_head_file;

@@ -183,13 +183,16 @@ const SettingSpec kSpecs[] = {
     {"roots", &S::roots, "", 0, 0,
      "Folders below which captures, corpora and checkpoints may lie. Without any, no URI is allowed."},
     {"adapters", &S::adapters, "", 0, 0,
-     "Programs that produce captures: a name and its argv. {out}, {corpus}, {engine_url}, {model}, "
-     "{kernel}, {checkpoint} and {train} are filled in."},
+     "Programs that produce captures: a name and its argv. {out}, {corpus}, {engine_url}, {engine_key_file}, "
+     "{engine_ca_file}, {model}, {kernel}, {checkpoint} and {train} are filled in."},
 
     {"engines.allowed_hosts", &S::engines_allowed_hosts, "", 0, 0,
      "Hosts that engines may be on, whatever address they resolve to."},
     {"engines.public_hosts", &S::engines_public_hosts, "", 0, 0,
      "Also allow every host with a public address."},
+    {"engines.files_dir", &S::engines_files_dir, "", 0, 0,
+     "Folder of the key files and CA files that registrations of engines name (docs/engines.md); empty: "
+     "engine-files in data_dir."},
 
     {"evidence.origin", &S::evidence_origin, "", 0, 0,
      "Name of the log in its signed heads; never change it."},

@@ -282,11 +282,12 @@ void CommandLine::add_registry_commands() {
   list(kernels, "kernels", "List kernels");
 
   CLI::App& engines = group("engine", "Register and list engines");
-  CLI::App* engine = client(engines, "register", "Register an engine and probe it",
-                            {{"name", engine_.name, "Its name in driftgate"},
-                             {"--engine-url", engine_.url, "Base URL of the engine, http://host:port"},
-                             {"--kernel", engine_.kernel, "Registered kernel that it runs"}},
-                            [this] { return engine_register(connection_, engine_); });
+  CLI::App* engine =
+      client(engines, "register", "Register an engine and probe it",
+             {{"name", engine_.name, "Its name in driftgate"},
+              {"--engine-url", engine_.url, "Base URL of the engine, http[s]://host:port[/path]"},
+              {"--kernel", engine_.kernel, "Registered kernel that it runs"}},
+             [this] { return engine_register(connection_, engine_); });
   auto* uri = engine->add_option("--checkpoint", engine_.checkpoint_uri,
                                  "Folder of the weights, below a configured root");
   engine
@@ -297,6 +298,15 @@ void CommandLine::add_registry_commands() {
       ->add_option("--max-requests-per-second", engine_.max_requests_per_second,
                    "How much it can serve; checked before it gets traffic as a fallback")
       ->check(CLI::Range(std::int64_t{1}, kMostOfAny));
+  auto* key = engine->add_option("--engine-key-file", engine_.key_file,
+                                 "File with the key that it asks for, below the daemon's engines.files_dir");
+  engine
+      ->add_option("--engine-key-header", engine_.key_header,
+                   "Header of the key, such as X-Api-Key; 'Authorization: Bearer KEY' if not given")
+      ->needs(key);
+  engine->add_option(
+      "--ca-file", engine_.ca_file,
+      "CAs to trust for its https URL (PEM), below engines.files_dir; the system's if not given");
   list(engines, "engines", "List engines");
 }
 

@@ -23,6 +23,7 @@ int kernel_register(const ConnectionArgs& connection, const RegisterFileArgs& ar
 
 struct EngineArgs {
   std::string name, url, kernel, checkpoint_uri, checkpoint_digest;
+  std::string key_file, key_header, ca_file;  ///< on the daemon's machine
   std::uint64_t max_requests_per_second = 0;  ///< 0: not stated
 };
 int engine_register(const ConnectionArgs& connection, const EngineArgs& args);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <list>
 
+#include "daemon/net/url.hpp"
 #include "daemon/pipeline/coordinator.hpp"
 #include "daemon/pipeline/loop.hpp"
 #include "daemon/pipeline/people/people.hpp"
@@ -14,7 +15,9 @@
 #include "daemon/pipeline/requests/engine_health.hpp"
 #include "daemon/pipeline/requests/promotions.hpp"
 #include "daemon/pipeline/requests/registry.hpp"
+#include "daemon/pipeline/routes.hpp"
 #include "daemon/store/look_up.hpp"
+#include "daemon/store/registry/engine_access.hpp"
 #include "schema/contract/contract.hpp"
 
 namespace driftgate::pipeline {
@@ -112,7 +115,13 @@ class PipelineImpl final : public Pipeline {
     return registry_.kernel(actor, json);
   }
   schema::Result<View> register_engine(const std::string& actor, const EngineRequest& request) override {
-    return registry_.engine(actor, request);
+    auto view = TRY(registry_.engine(actor, request));
+    // The router may hold routes to this URL, under the key of its registration before.
+    if (view.created) {
+      const auto url = net::engine_base_url(request.url);
+      if (url) post([this, url = *url] { apply_routes_again(context(), url); });
+    }
+    return view;
   }
 
   schema::Result<View> create_model(const std::string& actor, const ModelRequest& request) override {
@@ -182,7 +191,7 @@ class PipelineImpl final : public Pipeline {
     return view_found(store_, "kernel", name, store::find_kernel, kernel_view);
   }
   schema::Result<View> engine(const std::string& name) override {
-    return view_found(store_, "engine", name, store::find_engine, engine_view);
+    return look_up(store_, named_engine_view, name);
   }
   schema::Result<View> model(const std::string& name) override {
     return look_up(store_, named_model_view, name);
@@ -212,7 +221,7 @@ class PipelineImpl final : public Pipeline {
     return view_page(store_, page, store::list_kernels, kernel_view, &store::KernelRow::name);
   }
   schema::Result<Page> engines(const PageRequest& page) override {
-    return view_page(store_, page, store::list_engines, engine_view, &store::EngineRow::name);
+    return view_page(store_, page, store::list_engines, stored_engine_view, &store::EngineRow::name);
   }
   schema::Result<Page> models(const PageRequest& page) override {
     return view_page(store_, page, store::list_models, model_view, &store::ModelRow::name);
@@ -253,26 +262,22 @@ class PipelineImpl final : public Pipeline {
   World world(Parts parts) {
     auto random =
         parts.random ? std::move(parts.random) : std::function<store::IdRandom()>(store::secure_id_random);
-    auto health =
-        parts.health ? std::move(parts.health) : [policy = settings_.outgoing](const std::string& base_url) {
-          return check_health(base_url, policy);
-        };
+    auto health = parts.health ? std::move(parts.health)
+                               : Health([this](const std::string& url) { return health_of(url); });
     auto probe = parts.probe ? std::move(parts.probe)
-                             : [policy = settings_.outgoing](const jobs::GoldenEngine& engine,
-                                                             const std::string& prompt) {
-                                 return jobs::ask_golden(engine, prompt, policy);
-                               };
+                             : Probe([this](const jobs::GoldenEngine& engine, const std::string& prompt) {
+                                 return golden_answer(engine, prompt);
+                               });
     auto identify = parts.identify ? std::move(parts.identify)
-                                   : [policy = settings_.outgoing](const std::string& base_url,
-                                                                   const std::string& model) {
-                                       return jobs::read_identity(base_url, model, policy);
-                                     };
-    auto rescore = parts.rescore ? std::move(parts.rescore)
-                                 : [policy = settings_.outgoing](const jobs::KeptAnswers& kept,
-                                                                 const jobs::RescoreEngine& reference,
-                                                                 const jobs::RescoreEngine& served) {
-                                     return jobs::rescore_next(kept, reference, served, policy);
-                                   };
+                                   : Identify([this](const std::string& url, const std::string& model) {
+                                       return identity_of(url, model);
+                                     });
+    auto rescore = parts.rescore
+                       ? std::move(parts.rescore)
+                       : Rescore([this](const jobs::KeptAnswers& kept, const jobs::RescoreEngine& reference,
+                                        const jobs::RescoreEngine& served) {
+                           return next_answer(kept, reference, served);
+                         });
     return World{
         .settings = std::move(parts.settings),
         .store = store_,
@@ -300,6 +305,38 @@ class PipelineImpl final : public Pipeline {
         .identify = std::move(identify),
         .rescore = std::move(rescore),
         .outbox = std::move(parts.outbox)};
+  }
+
+  // The engines of the world outside, each with what it asks for as it is registered now. From any thread.
+  using Health = decltype(Parts::health);
+  using Probe = decltype(Parts::probe);
+  using Identify = decltype(Parts::identify);
+  using Rescore = decltype(Parts::rescore);
+
+  schema::Result<base::EngineAccess> access_to(const std::string& url) {
+    return look_up(store_, store::access_at, url);
+  }
+  schema::Result<void> health_of(const std::string& url) {
+    auto access = TRY(access_to(url));
+    return check_health({url, std::move(access)}, settings_.outgoing);
+  }
+  schema::Result<jobs::GoldenAnswer> golden_answer(jobs::GoldenEngine engine, const std::string& prompt) {
+    auto access = TRY(access_to(engine.base_url));
+    engine.access = std::move(access);
+    return jobs::ask_golden(engine, prompt, settings_.outgoing);
+  }
+  schema::Result<stages::Identity> identity_of(const std::string& url, const std::string& model) {
+    auto access = TRY(access_to(url));
+    return jobs::read_identity({url, std::move(access)}, model, settings_.outgoing);
+  }
+
+  schema::Result<jobs::NextAnswer> next_answer(const jobs::KeptAnswers& kept, jobs::RescoreEngine reference,
+                                               jobs::RescoreEngine served) {
+    for (auto* engine : {&reference, &served}) {
+      auto access = TRY(access_to(engine->base_url));
+      engine->access = std::move(access);
+    }
+    return jobs::rescore_next(kept, reference, served, settings_.outgoing);
   }
 
   /// One work at a time on each helper: evaluations of several models queue behind each other, and so do

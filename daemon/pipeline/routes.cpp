@@ -73,6 +73,17 @@ void check_routes_held(Context& context) {
   }
 }
 
+void apply_routes_again(Context& context, const std::string& base_url) {
+  const auto leads_there = [&](const std::optional<route::Arm>& arm) { return arm && arm->url == base_url; };
+  for (auto& [name, model] : context.models) {
+    const auto& route = model.desired;
+    if (!leads_there(route.incumbent) && !leads_there(route.candidate) && !leads_there(route.fallback))
+      continue;
+    model.agreed = false;
+    model.retry_at_us = 0;
+  }
+}
+
 std::vector<std::string> models_to_route(const Context& context) {
   std::vector<std::string> names;
   for (const auto& [name, model] : context.models) {

@@ -14,6 +14,8 @@ namespace driftgate::pipeline {
 bool ensure_route_held(Context& context, const std::string& model);
 /// Checks that the data plane still holds what is desired: it may have reverted or been restarted.
 void check_routes_held(Context& context);
+/// Routes that name this base URL are applied once more: what its engine asks for has changed.
+void apply_routes_again(Context& context, const std::string& base_url);
 /// Models whose route is to be applied now.
 [[nodiscard]] std::vector<std::string> models_to_route(const Context& context);
 

@@ -10,8 +10,9 @@
 
 namespace driftgate::pipeline {
 
-/// A program that produces a capture. Words may hold {out}, {corpus}, {engine_url}, {model}, {kernel},
-/// {checkpoint} (the folder's path) and {train} (the path of the train capture).
+/// A program that produces a capture. Words may hold {out}, {corpus}, {engine_url}, {engine_key_file},
+/// {engine_ca_file} (their paths), {model}, {kernel}, {checkpoint} (the folder's path) and {train} (the path
+/// of the train capture).
 struct Adapter {
   std::vector<std::string> argv;  ///< argv[0] is an absolute path
   jobs::JobLimits limits;
@@ -22,6 +23,7 @@ struct Settings {
   std::vector<std::string> roots;  ///< captures, corpora and checkpoints lie below these folders
   std::map<std::string, Adapter> adapters;
   net::OutgoingPolicy outgoing;
+  std::string engine_files;  ///< folder of the key files and CA files that registrations name; absolute
   jobs::JobLimits drift_limits, rescore_limits;
   std::uint32_t job_threads = 0;      ///< of a drift job; 0 = all cores
   std::uint32_t max_rescored = 256;   ///< most shadow pairs that are rescored

@@ -90,9 +90,16 @@ int engine_register(const ConnectionArgs& connection, const EngineArgs& args) {
   if (!args.checkpoint_digest.empty()) checkpoint["digest"] = args.checkpoint_digest;
   json body{{"name", args.name}, {"url", args.url}, {"kernel", args.kernel}, {"checkpoint", checkpoint}};
   if (args.max_requests_per_second > 0) body["max_requests_per_second"] = args.max_requests_per_second;
+  for (const auto& [member, text] :
+       {std::pair{"key_file", &args.key_file}, std::pair{"key_header", &args.key_header},
+        std::pair{"ca_file", &args.ca_file}}) {
+    if (!text->empty()) body[member] = *text;
+  }
   return create(connection, "/v1/engines", body.dump(), "application/json", [](const json& made) {
     std::string out =
         fmt::format("engine {} at {} is registered", text_of(made, "name"), text_of(made, "url"));
+    if (const auto key = text_of(made, "key_file"); !key.empty())
+      out += fmt::format("; it gets the key in {} in place of users' own", key);
     const json abilities = member_of(made, "abilities");
     for (const json& note : member_of(abilities, "notes")) out += "\n  " + plain_text(note);
     return out;

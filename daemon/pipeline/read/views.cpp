@@ -239,7 +239,8 @@ View kernel_view(const store::KernelRow& row) {
                {"document", parsed(row.canonical)}});
 }
 
-View engine_view(const store::EngineRow& row) {
+View engine_view(const store::EngineRow& row, const store::EngineAccessRow& access) {
+  const auto or_null = [](const std::string& text) { return text.empty() ? json(nullptr) : json(text); };
   return view(row.name, row.evidence_seq,
               {{"name", row.name},
                {"url", row.base_url},
@@ -249,8 +250,23 @@ View engine_view(const store::EngineRow& row) {
                {"abilities", parsed(row.abilities)},
                {"max_requests_per_second",
                 row.max_requests_per_second == 0 ? json(nullptr) : json(row.max_requests_per_second)},
+               {"key_file", or_null(access.key_file)},
+               {"key_header", or_null(access.key_header)},
+               {"ca_file", or_null(access.ca_file)},
+               {"ca_digest", or_null(access.ca_digest)},
                {"probed_us", row.probed_us},
                {"registered_us", row.registered_us}});
+}
+
+schema::Result<View> stored_engine_view(store::Reader& reader, const store::EngineRow& row) {
+  const auto access = TRY(store::find_engine_access(reader, row.base_url));
+  return engine_view(row, access.value_or(store::EngineAccessRow{}));
+}
+
+schema::Result<View> named_engine_view(store::Reader& reader, const std::string& name) {
+  const auto row = TRY(store::find_engine(reader, name));
+  if (row) return stored_engine_view(reader, *row);
+  return schema::fail(schema::ErrorCode::not_found, fmt::format("there is no engine {}", name));
 }
 
 View block_view(const store::BlockRow& row) {

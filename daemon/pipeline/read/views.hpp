@@ -7,6 +7,7 @@
 #include "daemon/store/promotions/blocks.hpp"
 #include "daemon/store/promotions/promotions.hpp"
 #include "daemon/store/registry/contracts.hpp"
+#include "daemon/store/registry/engine_access.hpp"
 #include "daemon/store/registry/engines.hpp"
 #include "daemon/store/registry/kernels.hpp"
 #include "daemon/store/registry/models.hpp"
@@ -18,7 +19,10 @@ namespace driftgate::pipeline {
 
 [[nodiscard]] View contract_view(const store::ContractRow& row);
 [[nodiscard]] View kernel_view(const store::KernelRow& row);
-[[nodiscard]] View engine_view(const store::EngineRow& row);
+/// Of the files in `access` only the paths are shown.
+[[nodiscard]] View engine_view(const store::EngineRow& row, const store::EngineAccessRow& access);
+[[nodiscard]] schema::Result<View> stored_engine_view(store::Reader& reader, const store::EngineRow& row);
+[[nodiscard]] schema::Result<View> named_engine_view(store::Reader& reader, const std::string& name);
 [[nodiscard]] View block_view(const store::BlockRow& row);
 [[nodiscard]] schema::Result<View> model_view(store::Reader& reader, const store::ModelRow& row);
 [[nodiscard]] schema::Result<View> named_model_view(store::Reader& reader, const std::string& name);

@@ -126,12 +126,14 @@ schema::Result<void> check_contract(const schema::Contract& contract, const stor
 /// the fallback are told after the checks of files, which need no store.
 struct Snapshot {
   CheckedRequest checked;
+  schema::Result<void> reachable{};  ///< by the data plane: candidate and fallback
   schema::Result<void> unblocked{};
   schema::Result<std::optional<store::EngineRow>> fallback{};
 };
 
 schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string& actor,
-                                       const PromotionRequest& request) {
+                                       const PromotionRequest& request,
+                                       const route::Capabilities& data_plane) {
   auto model = TRY(promotable_model(reader, request.model));
   auto engine = TRY(candidate_engine(reader, model, request));
   auto stored = TRY(find_contract(reader, request.contract));
@@ -153,6 +155,9 @@ schema::Result<Snapshot> read_snapshot(store::Reader& reader, const std::string&
   snapshot.unblocked = people::refuse_blocked(reader, candidate.checkpoint, candidate.kernel, row.contract);
   snapshot.fallback =
       resolve_fallback(reader, *snapshot.checked.contract, request.fallback_engine, candidate);
+  snapshot.reachable = check_engine_access(data_plane, reader, candidate, "/engine");
+  if (snapshot.reachable && snapshot.fallback && *snapshot.fallback)
+    snapshot.reachable = check_engine_access(data_plane, reader, **snapshot.fallback, "/fallback_engine");
   return snapshot;
 }
 
@@ -197,10 +202,11 @@ schema::Result<store::ModelRow> promotable_model(store::Reader& reader, const st
 schema::Result<CheckedRequest> check_request(store::Store& store, const Settings& settings,
                                              const route::Capabilities& data_plane, const std::string& actor,
                                              const PromotionRequest& request) {
-  auto snapshot = TRY(look_up(store, read_snapshot, actor, request));
+  auto snapshot = TRY(look_up(store, read_snapshot, actor, request, data_plane));
   auto& checked = snapshot.checked;
   const auto& contract = *checked.contract;
   TRY(check_contract(contract, checked.engine, data_plane));
+  TRY(snapshot.reachable);
   TRY(check_captures(request.numeric, settings, contract, schema::Stage::offline_numeric, "numeric"));
   TRY(check_captures(request.slice, settings, contract, schema::Stage::statistical_slice, "slice"));
   TRY(snapshot.unblocked);

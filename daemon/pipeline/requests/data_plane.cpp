@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "daemon/net/url.hpp"
+#include "daemon/store/registry/engine_access.hpp"
 #include "schema/metrics.hpp"
 
 namespace driftgate::pipeline {
@@ -56,6 +58,23 @@ schema::Result<void> check_clause(const route::Capabilities& can, const schema::
 }
 
 }  // namespace
+
+schema::Result<void> check_engine_access(const route::Capabilities& can, store::Reader& reader,
+                                         const store::EngineRow& engine, const char* where) {
+  if (can.engine_access) return {};
+  const auto url = TRY(net::parse_url(engine.base_url));
+  const auto access = TRY(store::access_at(reader, engine.base_url));
+  std::string_view what;
+  if (!access.key_file.empty()) what = "it asks for a key";
+  if (url.target != "/") what = "it is under a path";
+  if (url.tls) what = "it is reached over https";
+  if (what.empty()) return {};
+  return schema::fail(schema::ErrorCode::unsupported,
+                      fmt::format("the data plane ({}) cannot send users' requests to engine {}: {}; set "
+                                  "data_plane to router, or register the engine at a local http:// address",
+                                  can.plane, engine.name, what),
+                      where);
+}
 
 schema::Result<void> check_data_plane(const route::Capabilities& can, const schema::Contract& contract) {
   TRY(check_routes(can));

@@ -10,6 +10,7 @@
 #include "daemon/pipeline/machine/routes.hpp"
 #include "daemon/pipeline/people/people.hpp"
 #include "daemon/pipeline/read/views.hpp"
+#include "daemon/pipeline/requests/data_plane.hpp"
 #include "daemon/store/look_up.hpp"
 #include "daemon/store/registry/kernels.hpp"
 #include "daemon/store/registry/models.hpp"
@@ -142,6 +143,9 @@ schema::Result<std::string> create_model(Context& context, const std::string& ac
   TRY(schema::check_name(request.name, "a model's name", "/name"));
   auto engine = TRY(look_up(context.world.store, store::find_engine, request.engine));
   if (!engine) return unregistered("engine", request.engine, "/engine");
+  const auto can = context.world.driver.capabilities();
+  TRY(context.world.store.read(
+      [&](store::Reader& reader) { return check_engine_access(can, reader, *engine, "/engine"); }));
   const auto now = context.now();
   auto version = version_of(*engine, context.new_id("ve"), now);
   store::ModelRow model;

@@ -137,11 +137,38 @@ schema::Result<std::string> Registry::checkpoint_of(const EngineRequest& request
   return manifest.digest;
 }
 
+/// The files that the request names, found and read once: their faults are told here and not by the router.
+schema::Result<store::EngineAccessRow> Registry::access_of(const EngineRequest& request,
+                                                           const std::string& base_url) {
+  const auto refuse = [](const char* why, const char* where) {
+    return schema::fail(ErrorCode::invalid_argument, why, where);
+  };
+  const auto url = TRY(net::parse_url(base_url));
+  store::EngineAccessRow row{.base_url = base_url, .key_header = request.key_header};
+  if (request.key_file.empty()) {
+    if (!request.key_header.empty())
+      return refuse("key_header names the header of a key: give key_file too", "/key_header");
+  } else {
+    if (!request.key_header.empty()) TRY(about("/key_header", base::check_key_header(request.key_header)));
+    auto path = TRY(about("/key_file", base::file_below(settings_.engine_files, request.key_file)));
+    row.key_file = std::move(path);
+    TRY(about("/key_file", base::read_key(row.access())));
+  }
+  if (request.ca_file.empty()) return row;
+  if (!url.tls) return refuse("a CA file is for an engine whose URL is https://", "/ca_file");
+  auto path = TRY(about("/ca_file", base::file_below(settings_.engine_files, request.ca_file)));
+  const auto authorities = TRY(about("/ca_file", base::read_ca_file(path)));
+  row.ca_file = std::move(path);
+  row.ca_digest = schema::sha256_digest(authorities);
+  return row;
+}
+
 /// The row of an engine after probing what it can do.
-schema::Result<store::EngineRow> Registry::probe(const EngineRequest& request, const std::string& base_url) {
+schema::Result<store::EngineRow> Registry::probe(const EngineRequest& request,
+                                                 const jobs::EngineAddress& at) {
+  const auto& base_url = at.url;
   auto checkpoint = TRY(checkpoint_of(request));
-  auto abilities =
-      TRY(jobs::probe_engine(base_url, "", settings_.outgoing, router_mark_ ? router_mark_() : ""));
+  auto abilities = TRY(jobs::probe_engine(at, "", settings_.outgoing, router_mark_ ? router_mark_() : ""));
   if (!abilities.stated_checkpoint.empty() && abilities.stated_checkpoint != checkpoint) {
     return schema::fail(ErrorCode::conflict,
                         fmt::format("the engine at {} says that it serves checkpoint {}, not {}", base_url,
@@ -162,44 +189,48 @@ schema::Result<store::EngineRow> Registry::probe(const EngineRequest& request, c
 }
 
 schema::Result<View> Registry::engine(const std::string& actor, const EngineRequest& request) {
-  const auto url = TRY(about("/url", net::parse_url(request.url)));
-  if (url.target != "/") {
-    return schema::fail(
-        ErrorCode::invalid_argument,
-        fmt::format("an engine's URL is http://host:port without a path, not {}", request.url), "/url");
-  }
+  const auto base_url = TRY(about("/url", net::engine_base_url(request.url)));
   const auto before = TRY(look_up(store_, store::find_engine, request.name));
   if (!before) TRY(schema::check_name(request.name, "an engine's name", "/name"));
   auto kernel = TRY(look_up(store_, store::find_kernel, request.kernel));
   if (!kernel) return unregistered("kernel", request.kernel, "/kernel");
-  auto row = TRY(probe(request, url.base()));
+  auto access = TRY(access_of(request, base_url));
+  auto row = TRY(probe(request, {base_url, access.access()}));
   // Read again, since a probe may take half a minute.
   const auto known = TRY(look_up(store_, store::find_engine, request.name));
+  const auto stored = TRY(look_up(store_, store::find_engine_access, base_url));
+  access.evidence_seq = stored ? stored->evidence_seq : -1;
+  const bool same_access = stored.value_or(store::EngineAccessRow{.base_url = base_url}) == access;
   const bool same = known && known->base_url == row.base_url && known->kernel == row.kernel &&
                     known->checkpoint == row.checkpoint && known->checkpoint_uri == row.checkpoint_uri &&
                     known->abilities == row.abilities &&
-                    known->max_requests_per_second == row.max_requests_per_second;
-  if (same) return engine_view(*known);
+                    known->max_requests_per_second == row.max_requests_per_second && same_access;
+  if (same) return engine_view(*known, access);
   const auto store_row = [&](store::Tx& tx, Entries& entries) -> schema::Result<void> {
     auto body = schema::EntryValue::Object{{"name", row.name},
                                            {"url", row.base_url},
                                            {"kernel", row.kernel},
                                            {"checkpoint_uri", row.checkpoint_uri},
                                            {"max_requests_per_second", row.max_requests_per_second},
+                                           {"key_file", access.key_file},
+                                           {"key_header", access.key_header},
+                                           {"ca_file", access.ca_file},
+                                           {"ca_digest", access.ca_digest},
                                            {"abilities", entry_value(nlohmann::json::parse(row.abilities))}};
     auto entry = draft(schema::EvidenceKind::engine_registered, actor, std::move(body));
     entry.subject.checkpoint = row.checkpoint;
     auto seq = TRY(entries.add(tx, entry));
-    row.evidence_seq = seq;
+    row.evidence_seq = access.evidence_seq = seq;
+    TRY(store::put_engine_access(tx, access));
     if (known) {
       TRY(store::replace_engine(tx, row));
     } else {
       auto inserted = TRY(store::insert_engine(tx, row));
       if (!inserted) return schema::fail(ErrorCode::conflict, kNothingNew);
     }
-    return note_made(tx, engine_view(row));
+    return note_made(tx, engine_view(row, access));
   };
-  return commit_new("register engine", store_row, [&] { return engine_view(row); });
+  return commit_new("register engine", store_row, [&] { return engine_view(row, access); });
 }
 
 }  // namespace driftgate::pipeline

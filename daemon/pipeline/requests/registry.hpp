@@ -3,12 +3,14 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/jobs/engine_client.hpp"
 #include "daemon/jobs/manifest.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/committer.hpp"
 #include "daemon/pipeline/requests/request.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "daemon/pipeline/settings.hpp"
+#include "daemon/store/registry/engine_access.hpp"
 #include "daemon/store/registry/engines.hpp"
 #include "daemon/store/store.hpp"
 
@@ -45,7 +47,8 @@ class Registry {
                                     View (*view_of)(const Row&));
   schema::Result<jobs::Manifest> manifest_of(const std::string& uri);
   schema::Result<std::string> checkpoint_of(const EngineRequest& request);
-  schema::Result<store::EngineRow> probe(const EngineRequest& request, const std::string& base_url);
+  schema::Result<store::EngineAccessRow> access_of(const EngineRequest& request, const std::string& base_url);
+  schema::Result<store::EngineRow> probe(const EngineRequest& request, const jobs::EngineAddress& at);
   schema::EntryDraft draft(schema::EvidenceKind kind, const std::string& actor,
                            schema::EntryValue::Object body) const;
 

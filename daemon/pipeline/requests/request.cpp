@@ -245,12 +245,17 @@ std::string to_json(const PromotionRequest& request) {
 
 schema::Result<EngineRequest> parse_engine_request(std::string_view text) {
   auto parsed = TRY(schema::parse_json(text, {}, "the engine"));
-  Members top(parsed, "", {"name", "url", "kernel", "checkpoint", "max_requests_per_second"});
+  Members top(parsed, "",
+              {"name", "url", "kernel", "checkpoint", "max_requests_per_second", "key_file", "key_header",
+               "ca_file"});
   EngineRequest request;
   request.name = top.name("name");
   request.url = top.text("url", true);
   request.kernel = top.name("kernel");
   request.max_requests_per_second = top.count("max_requests_per_second", kMaxRequestsPerSecond);
+  request.key_file = top.text("key_file", false);
+  request.key_header = top.text("key_header", false);
+  request.ca_file = top.text("ca_file", false);
   if (const auto* checkpoint = top.find("checkpoint")) {
     Members inner(*checkpoint, "/checkpoint", {"uri", "digest"});
     request.checkpoint_uri = inner.text("uri", false);

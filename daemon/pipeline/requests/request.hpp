@@ -69,15 +69,18 @@ struct PromotionRequest {
 /// An engine to register: a base URL that serves exactly one (checkpoint, kernel).
 struct EngineRequest {
   std::string name;
-  std::string url;                ///< "http://host:port[/path]"; the host must be allowed in the settings
+  std::string url;                ///< "http[s]://host:port[/path]"; the host must be allowed in the settings
   std::string kernel;             ///< name of a registered kernel
   std::string checkpoint_uri;     ///< folder below a configured root, hashed at registration; or empty
   std::string checkpoint_digest;  ///< "sha256:…", when the folder cannot be read here; or empty
   std::int64_t max_requests_per_second = 0;  ///< what it can serve; 0 = not stated
+  std::string key_file{};    ///< below Settings::engine_files: holds the key that it asks for; or empty
+  std::string key_header{};  ///< header of the key; empty: "Authorization: Bearer KEY"
+  std::string ca_file{};     ///< below Settings::engine_files: the CAs of its own; empty: the system's list
 };
 
-/// Reads {"name", "url", "kernel", "checkpoint": {"uri"?, "digest"?}, "max_requests_per_second"?}; errors as
-/// above.
+/// Reads {"name", "url", "kernel", "checkpoint": {"uri"?, "digest"?}, "max_requests_per_second"?,
+/// "key_file"?, "key_header"?, "ca_file"?}; errors as above.
 [[nodiscard]] schema::Result<EngineRequest> parse_engine_request(std::string_view json);
 
 /// Reads {"name", "engine", "reason"}: installs a model's first version.

@@ -13,6 +13,7 @@
 #include "daemon/pipeline/stages/step.hpp"
 #include "daemon/store/blobs.hpp"
 #include "daemon/store/look_up.hpp"
+#include "daemon/store/registry/engine_access.hpp"
 #include "daemon/store/registry/engines.hpp"
 #include "schema/json.hpp"
 #include "schema/sha256.hpp"
@@ -244,12 +245,15 @@ class FixedStage {
     auto corpus = TRY(path(captures.corpus));
     auto train = TRY(path(captures.train.uri));
     auto checkpoint = TRY(path(row.checkpoint_uri));
+    const auto access = TRY(look_up(context_.world.store, store::access_at, row.base_url));
     std::vector<std::string> argv;
     for (const auto& pattern : adapter.argv) {
       auto word = TRY(filled(pattern, {{"{corpus}", corpus},
                                        {"{train}", train},
                                        {"{checkpoint}", checkpoint},
                                        {"{engine_url}", row.base_url},
+                                       {"{engine_key_file}", access.key_file},
+                                       {"{engine_ca_file}", access.ca_file},
                                        {"{kernel}", row.kernel},
                                        {"{model}", live_.row.model}}));
       argv.push_back(std::move(word));

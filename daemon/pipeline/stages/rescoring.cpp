@@ -6,6 +6,7 @@
 
 #include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/pipeline/stages/jobs.hpp"
+#include "daemon/store/registry/engine_access.hpp"
 #include "daemon/store/registry/engines.hpp"
 
 namespace driftgate::pipeline {
@@ -32,11 +33,12 @@ schema::Result<jobs::RescorePayload::Side> side_of(store::Reader& reader, const 
   if (!engine)
     return schema::fail(ErrorCode::corrupt, fmt::format("engine {} is not stored", version.engine));
   auto abilities = TRY(jobs::abilities_from_json(engine->abilities));
+  auto access = TRY(store::access_at(reader, version.base_url));
   return jobs::RescorePayload::Side{
-      version.base_url,       abilities.models.empty() ? live.row.model : abilities.models.front(),
-      version.kernel,         abilities.scoring,
-      abilities.token_ids,    abilities.logprobs_by,
-      abilities.chat_logprobs};
+      version.base_url,        abilities.models.empty() ? live.row.model : abilities.models.front(),
+      version.kernel,          abilities.scoring,
+      abilities.token_ids,     abilities.logprobs_by,
+      abilities.chat_logprobs, std::move(access)};
 }
 
 /// Stores the job that scores a sample, and starts it. It belongs to no transition, so nothing waits for it.

@@ -196,6 +196,11 @@ TEST_CASE("what was registered is said in a sentence, with what an engine cannot
                 R"({"name":"e","url":"http://a:1","abilities":{"notes":["no stream","no \u001b[1mids"]}})",
                 {"engine", "register", "e", "--engine-url", "http://a:1", "--kernel", "k"}) ==
         "engine e at http://a:1 is registered\n  no stream\n  no  [1mids\n");
+  CHECK(printed("POST /v1/engines",
+                R"({"name":"e","url":"https://a:1","key_file":"/f/k","abilities":{"notes":[]}})",
+                {"engine", "register", "e", "--engine-url", "https://a:1", "--kernel", "k",
+                 "--engine-key-file", "k"}) ==
+        "engine e at https://a:1 is registered; it gets the key in /f/k in place of users' own\n");
   CHECK(printed("POST /v1/models", R"({"name":"m","incumbent":{"engine":"e"}})",
                 {"model", "create", "m", "--engine", "e", "--reason", "first"}) ==
         "model m is served by engine e (no claim of conformity)\n");
@@ -228,6 +233,11 @@ TEST_CASE("options arrive in the daemon as they were given, and those that were 
       json::parse(
           R"({"name":"e","url":"http://a:1","kernel":"k","checkpoint":{"uri":"/w"},"max_requests_per_second":7})"));
   CHECK(sent(engine, {"--checkpoint-digest", "sha256:d"})["checkpoint"] == json{{"digest", "sha256:d"}});
+  const auto gated =
+      sent(engine, {"--engine-key-file", "k", "--engine-key-header", "X-Api-Key", "--ca-file", "c"});
+  CHECK(gated["key_file"] == "k");
+  CHECK(gated["key_header"] == "X-Api-Key");
+  CHECK(gated["ca_file"] == "c");
   CHECK(sent({"backup"}, {}) == json::object());
   CHECK(sent({"token", "issue", "--name", "bob", "--scope", "viewer,auditor", "--scope", "admin"}, {}) ==
         json::parse(R"({"name":"bob","scopes":["viewer","auditor","admin"]})"));

@@ -65,6 +65,7 @@ class FakeDriver final : public route::Driver {
                           .token_times = true,
                           .prompt_length = true,
                           .watches_incumbent = true,
+                          .engine_access = true,
                           .max_mirrored_body_bytes = 1u << 20};
   OnStep on_step;       ///< route applied, telemetry acknowledged
   bool broken = false;  ///< every call fails
