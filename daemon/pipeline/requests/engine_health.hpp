@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/net/outgoing.hpp"
 #include "schema/error.hpp"
 

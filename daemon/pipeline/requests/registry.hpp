@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/jobs/engine_client.hpp"
+#include "daemon/jobs/engines/engine_client.hpp"
 #include "daemon/jobs/manifest.hpp"
 #include "daemon/pipeline/clock.hpp"
 #include "daemon/pipeline/committer.hpp"

@@ -114,7 +114,8 @@ TEST_CASE_FIXTURE(Registering, "a route to an engine that asks for something els
   REQUIRE(pipeline->create_model("olga", {"gated-model", "served", "the first version"}));
   pipeline->tick();
   const auto times_applied = [&] {
-    return std::ranges::count(driver.applied, "gated-model", &route::ModelRoute::model);
+    return std::ranges::count_if(driver.applied,
+                                 [](const route::ModelRoute& route) { return route.model == "gated-model"; });
   };
   const auto before = times_applied();
   request.key_file = "key";
