@@ -263,10 +263,11 @@ class Rescore {
   }
 
   schema::Result<BatchProbe> ask_in_batches(const std::vector<GreedyRequest>& requests, const char* words) {
-    auto found = TRY(probe_batches(address_of(payload_.candidate), payload_.candidate.model, requests, payload_.seed,
-                                   payload_.outgoing, [&](std::size_t done, std::size_t total) {
-                                     folder_.report({done, total, "prompts", words});
-                                   }));
+    auto found =
+        TRY(probe_batches(address_of(payload_.candidate), payload_.candidate.model, requests, payload_.seed,
+                          payload_.outgoing, [&](std::size_t done, std::size_t total) {
+                            folder_.report({done, total, "prompts", words});
+                          }));
     for (const std::string& note : found.notes) (void)note_failure(note);
     return found;
   }

@@ -128,7 +128,8 @@ Arrival UpstreamTls::receive(std::string& into) {
       return Arrival::bytes;
     }
     if (ends) return Arrival::end;
-    return wants == SSL_ERROR_WANT_READ || wants == SSL_ERROR_WANT_WRITE ? Arrival::nothing : Arrival::failure;
+    return wants == SSL_ERROR_WANT_READ || wants == SSL_ERROR_WANT_WRITE ? Arrival::nothing
+                                                                         : Arrival::failure;
   }
 }
 

@@ -29,7 +29,8 @@ class UpstreamTls {
   UpstreamTls(const UpstreamTls&) = delete;
   UpstreamTls& operator=(const UpstreamTls&) = delete;
 
-  /// Shakes hands with the server, whose certificate must name `host`. Why that failed; empty when it did not.
+  /// Shakes hands with the server, whose certificate must name `host`. Why that failed; empty when it did
+  /// not.
   Task<std::string> open(const std::string& host);
   /// As send_now(). What it left must come again, unchanged.
   [[nodiscard]] Sent send(Pieces& pieces);
