@@ -2,6 +2,7 @@
 #include <sys/eventfd.h>
 
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "daemon/app/router_identity.hpp"
@@ -20,6 +21,12 @@ constexpr std::chrono::milliseconds kTakeBackPause{100};
 constexpr int kTakeBackTries = 20;
 constexpr std::size_t kMaxRetiring = 4;    ///< each may hold as many connections as a router may have
 constexpr std::size_t kFirstRetiring = 4;  ///< in watched_fds
+
+/// What serves users with these options, as a router names it (RouterInfo::plane).
+std::string_view plane_of(const route::RouterOptions& options) {
+  if (!options.haproxy_dir.empty()) return "haproxy";
+  return options.gateway_api.empty() ? "router" : "gateway_api";
+}
 
 }  // namespace
 
@@ -59,10 +66,10 @@ void RouterKeeper::borrow_listeners() {
 /// A router that cannot be handed over is kept; an error only where none serves any more in its place.
 schema::Result<void> RouterKeeper::replace_if_other() {
   const auto found = router();
-  const bool steers = !options_.router.haproxy_dir.empty();
   // A daemon with another data plane than the router's does not start; one without its sockets cannot share
   // them.
-  if (!found.adopted || (found.info.plane == "haproxy") != steers || options_.listeners.empty()) return {};
+  const bool same_plane = found.info.plane == plane_of(options_.router);
+  if (!found.adopted || !same_plane || options_.listeners.empty()) return {};
   const auto why = router_differs(found.info.pid, options_);
   if (why.empty()) return {};
   auto done = hand_over(why);

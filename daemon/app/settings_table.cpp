@@ -71,9 +71,8 @@ const SettingSpec kSpecs[] = {
      "data_dir."},
     {"router.further_paths", &S::router_further_paths, "", 0, 0,
      "Paths beside those of docs/endpoints.md that are passed on to the engine of a request's model: exact "
-     "ones, or /v1/audio/* for all below one, at most 64. Their requests are counted and not judged. A "
-     "change "
-     "takes effect when the router is replaced."},
+     "ones, or /v1/audio/* for all below one, at most 64. Their requests are counted and not judged. "
+     "A change takes effect when the router is replaced."},
     {"router.spool_cap_bytes", &S::router_spool_cap_bytes, "bytes", 1 << 20, kMaxBytes,
      "Most bytes in the spool folder; beyond it nothing is mirrored."},
     {"router.window_ms", &S::router_window_ms, "ms", 50, 600'000,
@@ -107,9 +106,8 @@ const SettingSpec kSpecs[] = {
      "For the answer to a probe; a third of it while the engine is in trouble."},
     {"router.threads", &S::router_threads, "", 1, 16, "Event loops of the router."},
     {"router.retire_timeout_ms", &S::router_retire_timeout_ms, "ms", 0, 86'400'000,
-     "A router that another one follows on the same sockets (an upgrade, changed settings) may go on for "
-     "this "
-     "long with the requests and streams that it has. What then is left is broken off and counted."},
+     "A router that another one follows on the same sockets (an upgrade, changed settings) may go on "
+     "for this long with the requests and streams that it has. What then is left is broken off and counted."},
     {"router.max_connections", &S::router_max_connections, "", 1, 1'000'000,
      "Open connections of users to the router; fewer where the limit of open files (RLIMIT_NOFILE) has no "
      "two descriptors for each. At the limit the client that holds most loses its oldest idle connection. "

@@ -35,9 +35,9 @@ namespace driftgate::app {
 /// Forgets requests by Idempotency-Key that are a week old or that the previous daemon did not finish.
 [[nodiscard]] schema::Result<void> forget_requests(store::Store& store, std::int64_t now_us);
 
-/// Refuses, with `invalid_argument`, settings with which no router could start: further paths that are none, a
-/// port that is picked anew although HAProxy's configuration or the router's Service names it, and a Gateway of
-/// which no HTTPRoute can be written.
+/// Refuses, with `invalid_argument`, settings with which no router could start: further paths that are none,
+/// a port that is picked anew although HAProxy's configuration or the router's Service names it, and a
+/// Gateway of which no HTTPRoute can be written.
 [[nodiscard]] schema::Result<void> check_router_settings(const Settings& settings,
                                                          const route::RouterOptions& options);
 

@@ -41,7 +41,7 @@ class ControlServer {
   const base::UniqueFd wake_;
   std::vector<Peer> peers_;
   bool disconnect_ = false;  ///< end all connections once what is ready was served
-  std::thread thread_;  // last: it uses the members above
+  std::thread thread_;       // last: it uses the members above
 };
 
 }  // namespace driftgate::route

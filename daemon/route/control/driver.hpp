@@ -12,19 +12,19 @@ namespace driftgate::route {
 
 /// What a data plane can do; a promotion that needs more is refused when it is planned (docs/data_planes.md).
 struct Capabilities {
-  std::string plane;             ///< its name in the settings: "router", "haproxy" or "gateway_api"
-  bool basis_points = false;     ///< shares in hundredths of a percent
-  bool sticky_monotone = false;  ///< a key keeps its arm, and a growing share only ever adds keys
-  bool slices = false;           ///< shares and the fallback by slice
-  bool mirror_response = false;  ///< a copied request is kept with both answers
-  bool mirror_isolated = false;  ///< a slow or dead engine that gets copies costs users no time
-  bool read_back = false;        ///< `observe` says what is in force, not what was asked for
-  bool atomic = false;           ///< no request sees half of a route
-  bool per_arm_latency = false;  ///< the time to the last byte, by arm
-  bool token_times = false;      ///< the time to the first token and the gaps between tokens
-  bool prompt_length = false;    ///< telemetry says how long each prompt was
+  std::string plane;               ///< its name in the settings: "router", "haproxy" or "gateway_api"
+  bool basis_points = false;       ///< shares in hundredths of a percent
+  bool sticky_monotone = false;    ///< a key keeps its arm, and a growing share only ever adds keys
+  bool slices = false;             ///< shares and the fallback by slice
+  bool mirror_response = false;    ///< a copied request is kept with both answers
+  bool mirror_isolated = false;    ///< a slow or dead engine that gets copies costs users no time
+  bool read_back = false;          ///< `observe` says what is in force, not what was asked for
+  bool atomic = false;             ///< no request sees half of a route
+  bool per_arm_latency = false;    ///< the time to the last byte, by arm
+  bool token_times = false;        ///< the time to the first token and the gaps between tokens
+  bool prompt_length = false;      ///< telemetry says how long each prompt was
   bool watches_incumbent = false;  ///< telemetry also of a model that has no candidate
-  bool engine_access = false;    ///< engines are reached over https, with a key, and under a path
+  bool engine_access = false;      ///< engines are reached over https, with a key, and under a path
   std::uint64_t max_mirrored_body_bytes = 0;
 };
 
@@ -40,8 +40,8 @@ class Driver {
   virtual schema::Result<std::vector<ObservedRoute>> observe() = 0;
   /// Renews the lease of candidates: without a heartbeat it expires, and they get no more traffic.
   virtual schema::Result<void> heartbeat() = 0;
-  /// Closed windows behind `after`, oldest first, at most `limit`; from the first when the data plane is not the
-  /// process of `after`.
+  /// Closed windows behind `after`, oldest first, at most `limit`; from the first when the data plane is not
+  /// the process of `after`.
   virtual schema::Result<std::vector<Window>> windows(const WindowPosition& after, std::size_t limit) = 0;
   /// Windows up to `position` are stored by the daemon and may be forgotten; nothing when they are of another
   /// process.

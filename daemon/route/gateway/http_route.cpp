@@ -28,7 +28,7 @@ constexpr const char* kRouteAnnotation = "driftgate/route";
 constexpr const char* kModelAnnotation = "driftgate/model";
 constexpr std::size_t kMaxRules = 16;  // of an HTTPRoute
 constexpr std::size_t kMaxReadableBytes = 40;
-/// What the router judges; other paths are for it alone.
+/// What may go past the router; other paths are for it alone.
 constexpr std::array kCompletionPaths{"/v1/completions", "/v1/chat/completions"};
 
 json header_match(const char* name, const std::string& value) {
@@ -67,10 +67,17 @@ json rule(json matches, json backend_refs) {
   return {{"matches", std::move(matches)}, {"backendRefs", std::move(backend_refs)}};
 }
 
+/// The Service of an engine that a Gateway may send requests to. One that asks for a key is asked by the
+/// router alone, which shows it.
+std::optional<Service> open_service(const Arm& arm, const AccessByUrl& access) {
+  return access.contains(arm.url) ? std::nullopt : service_of(arm.url);
+}
+
 /// Rules for slices that go to the fallback engine. A header that says exactly what a slice does is placed as
 /// the router would place it; one that says it in other words or says more is the router's to read.
-void append_slice_rules(const Target& target, const ModelRoute& route, json& rules) {
-  const auto fallback = route.fallback ? service_of(route.fallback->url) : std::nullopt;
+void append_slice_rules(const Target& target, const ModelRoute& route, const AccessByUrl& access,
+                        json& rules) {
+  const auto fallback = route.fallback ? open_service(*route.fallback, access) : std::nullopt;
   if (!fallback || !route.pins.empty()) return;
   for (const auto& weight : route.slices) {
     if (rules.size() + 1 >= kMaxRules) return;  // the last one is for the rest
@@ -84,17 +91,17 @@ void append_slice_rules(const Target& target, const ModelRoute& route, json& rul
 }
 
 /// Where the rest of the model's requests may go without passing the router.
-std::optional<Service> direct_service(const ModelRoute& route) {
+std::optional<Service> direct_service(const ModelRoute& route, const AccessByUrl& access) {
   if (route.candidate) return std::nullopt;
-  if (route.all_to_fallback && route.fallback) return service_of(route.fallback->url);
+  if (route.all_to_fallback && route.fallback) return open_service(*route.fallback, access);
   if (!route.slices.empty()) return std::nullopt;  // a slice may stand in the body, which no Gateway reads
-  return service_of(route.incumbent.url);
+  return open_service(route.incumbent, access);
 }
 
-json rules_of(const Target& target, const ModelRoute& route) {
+json rules_of(const Target& target, const ModelRoute& route, const AccessByUrl& access) {
   auto rules = json::array();
-  if (!route.candidate && !route.all_to_fallback) append_slice_rules(target, route, rules);
-  rules.push_back(rule(matches_of(route.model), backends(target, direct_service(route))));
+  if (!route.candidate && !route.all_to_fallback) append_slice_rules(target, route, access, rules);
+  rules.push_back(rule(matches_of(route.model), backends(target, direct_service(route, access))));
   return rules;
 }
 
@@ -180,8 +187,8 @@ schema::Result<void> check_route(const ModelRoute& route) {
   return {};
 }
 
-json http_route(const Target& target, const ModelRoute& route) {
-  json spec = {{"parentRefs", parents_of(target)}, {"rules", rules_of(target, route)}};
+json http_route(const Target& target, const ModelRoute& route, const AccessByUrl& access) {
+  json spec = {{"parentRefs", parents_of(target)}, {"rules", rules_of(target, route, access)}};
   if (!target.hostnames.empty()) spec["hostnames"] = target.hostnames;
   return {
       {"apiVersion", kApiVersion},

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "daemon/route/gateway/target.hpp"
+#include "daemon/route/health/engine.hpp"
 #include "daemon/route/table/route.hpp"
 #include "schema/error.hpp"
 
@@ -38,8 +39,10 @@ struct Fence {
 ///
 /// With a candidate everything passes the router. Without one the watched share does, and the rest goes
 /// straight to the engine that serves. Where slices go to the fallback, so do requests whose header
-/// `driftgate-slice` says just that; what a Gateway cannot be certain of passes the router.
-[[nodiscard]] nlohmann::json http_route(const Target& target, const ModelRoute& route);
+/// `driftgate-slice` says just that; what a Gateway cannot be certain of passes the router. So does
+/// everything for an engine that asks for a key (`access`).
+[[nodiscard]] nlohmann::json http_route(const Target& target, const ModelRoute& route,
+                                        const AccessByUrl& access = {});
 
 /// The fence of an HTTPRoute that an API server gave; {0, 0}, which is older than any other, where it bears
 /// none. `corrupt` for one that cannot be read.

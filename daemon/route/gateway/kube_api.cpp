@@ -133,6 +133,7 @@ net::ClientOptions client_options(const RouterOptions& options) {
   client.max_body_bytes = kMaxAnswerBytes;
   client.keep_alive = true;
   client.tls.ca = options.gateway_ca_file;
+  client.tls.ca_advice = "the setting gateway.ca_file names its CA";
   return client;
 }
 
@@ -150,7 +151,7 @@ KubeApi::KubeApi(net::Url api, const RouterOptions& options)
       client_(std::move(api), client_options(options)) {}
 
 schema::Result<KubeApi> KubeApi::open(const RouterOptions& options) {
-  auto api = net::parse_daemon_url(options.gateway_api);
+  auto api = net::parse_url(options.gateway_api);
   if (!api) return schema::wrap(api.error(), "setting 'gateway.api' must be the URL of the Kubernetes API");
   if (!api->tls && !is_loopback(api->host))
     return schema::failf(ErrorCode::invalid_argument,

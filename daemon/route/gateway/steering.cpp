@@ -33,13 +33,14 @@ bool Steering::Seen::waits() const {
   return std::ranges::any_of(refused, [](const auto& one) { return is_passing(one.second); });
 }
 
-Steering::Steering(Target target, KubeApi api, RouteTable& routes)
-    : target_(std::move(target)), api_(std::move(api)), routes_(routes) {}
+Steering::Steering(Target target, KubeApi api, RouteTable& routes, const EngineBook& engines)
+    : target_(std::move(target)), api_(std::move(api)), routes_(routes), engines_(engines) {}
 
-schema::Result<std::unique_ptr<Steering>> Steering::start(const RouterOptions& options, RouteTable& routes) {
+schema::Result<std::unique_ptr<Steering>> Steering::start(const RouterOptions& options, RouteTable& routes,
+                                                          const EngineBook& engines) {
   auto target = TRY(target_of(options));
   auto api = TRY(KubeApi::open(options));
-  std::unique_ptr<Steering> steering(new Steering(std::move(target), std::move(api), routes));
+  std::unique_ptr<Steering> steering(new Steering(std::move(target), std::move(api), routes, engines));
   steering->thread_ = std::thread([raw = steering.get()] { raw->run(); });
   return steering;
 }
@@ -155,8 +156,11 @@ void Steering::note(std::uint64_t turn, schema::Result<Seen> seen) {
 schema::Result<Steering::Seen> Steering::look() {
   Seen seen;
   const auto objects = TRY(api_.list());
-  for (const auto& [route, reverted] : routes_.observe()) {
-    const auto brought = bring(route, objects);
+  // In this order, so that what an engine asks for is known with the first route to it.
+  const auto routes = routes_.observe();
+  const auto access = engines_.access();
+  for (const auto& [route, reverted] : routes) {
+    const auto brought = bring(route, access, objects);
     if (brought) {
       seen.fences.emplace(route.model, fence_of(route));
     } else {
@@ -167,20 +171,22 @@ schema::Result<Steering::Seen> Steering::look() {
 }
 
 /// Makes the Gateways hold the route, as far as they have said.
-schema::Result<void> Steering::bring(const ModelRoute& route, const KubeApi::Objects& objects) {
+schema::Result<void> Steering::bring(const ModelRoute& route, const AccessByUrl& access,
+                                     const KubeApi::Objects& objects) {
   TRY(check_route(route));
+  auto wanted = http_route(target_, route, access);
   const auto found = objects.find(object_name(target_, route.model));
   if (found != objects.end()) {
-    const auto now = TRY(written(route, found->second));
+    const auto now = TRY(written(route, found->second, std::move(wanted)));
     return check_accepted(now, target_);
   }
-  const auto made = TRY(api_.create(http_route(target_, route)));
+  const auto made = TRY(api_.create(wanted));
   changed_ = Clock::now();
   return check_accepted(made, target_);
 }
 
 /// Read, compare, apply: only over the version that was read, and never over a newer route.
-schema::Result<json> Steering::written(const ModelRoute& route, const json& held) {
+schema::Result<json> Steering::written(const ModelRoute& route, const json& held, json wanted) {
   const auto own = fence_of(route);
   const auto fence = TRY(fence_in(held));
   if (fence > own)
@@ -189,7 +195,6 @@ schema::Result<json> Steering::written(const ModelRoute& route, const json& held
         "route of model '{}' at epoch {} revision {} is refused: its HTTPRoute is of epoch {} "
         "revision {}; read the route back and write under a newer epoch",
         route.model, own.epoch, own.revision, fence.epoch, fence.revision);
-  auto wanted = http_route(target_, route);
   if (covers(held, wanted)) return held;
   auto applied = TRY(api_.apply(std::move(wanted), version_of(held)));
   changed_ = Clock::now();

@@ -14,6 +14,7 @@
 #include "daemon/route/gateway/http_route.hpp"
 #include "daemon/route/gateway/kube_api.hpp"
 #include "daemon/route/gateway/target.hpp"
+#include "daemon/route/health/engine.hpp"
 #include "daemon/route/table/route_table.hpp"
 #include "daemon/route/worker/steered_plane.hpp"
 
@@ -35,7 +36,8 @@ class Steering final : public SteeredPlane {
   static constexpr std::chrono::milliseconds kFresh{60'000};
 
   /// Begins; the Kubernetes API need not answer yet. `invalid_argument` for options that make no sense.
-  static schema::Result<std::unique_ptr<Steering>> start(const RouterOptions& options, RouteTable& routes);
+  static schema::Result<std::unique_ptr<Steering>> start(const RouterOptions& options, RouteTable& routes,
+                                                         const EngineBook& engines);
   ~Steering() override;
 
   [[nodiscard]] Capabilities capabilities() const override;
@@ -58,19 +60,22 @@ class Steering final : public SteeredPlane {
     [[nodiscard]] bool waits() const;              ///< for a Gateway, or to read something again
   };
 
-  Steering(Target target, KubeApi api, RouteTable& routes);
+  Steering(Target target, KubeApi api, RouteTable& routes, const EngineBook& engines);
   void run();
   void note(std::uint64_t turn, schema::Result<Seen> seen);
   [[nodiscard]] bool is_settled(std::uint64_t turn, const std::string& model) const;
 
   // The thread that steers.
   schema::Result<Seen> look();
-  schema::Result<void> bring(const ModelRoute& route, const KubeApi::Objects& objects);
-  schema::Result<nlohmann::json> written(const ModelRoute& route, const nlohmann::json& held);
+  schema::Result<void> bring(const ModelRoute& route, const AccessByUrl& access,
+                             const KubeApi::Objects& objects);
+  schema::Result<nlohmann::json> written(const ModelRoute& route, const nlohmann::json& held,
+                                         nlohmann::json wanted);
 
   const Target target_;
   KubeApi api_;
   RouteTable& routes_;
+  const EngineBook& engines_;
   const std::string secret_{};
   Time changed_{};  ///< when an HTTPRoute was written last
 

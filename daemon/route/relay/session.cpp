@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -286,8 +287,8 @@ void Session::admit(const Plan& plan, Attempt& first, std::optional<FirstByteWai
 /// candidate was not reached.
 bool Session::may_ask_again(const Attempt& first) const {
   if (operation_->repeatable(request_.head.method)) return true;
-  const auto& reason = first.judge.ending().reason;
-  return reason == "connect" || reason == "breaker_open";
+  constexpr std::array<std::string_view, 4> kNotReached{"breaker_open", "connect", "credentials", "tls"};
+  return std::ranges::find(kNotReached, first.judge.ending().reason) != kNotReached.end();
 }
 
 /// What the router has to answer itself; empty when an engine's answer was passed on.

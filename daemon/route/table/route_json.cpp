@@ -20,8 +20,7 @@ BOOST_DESCRIBE_STRUCT(ObservedRoute, (), (route, reverted))
 BOOST_DESCRIBE_STRUCT(Capabilities, (),
                       (plane, basis_points, sticky_monotone, slices, mirror_response, mirror_isolated,
                        read_back, atomic, per_arm_latency, token_times, prompt_length, watches_incumbent,
-                       engine_access,
-                       max_mirrored_body_bytes))
+                       engine_access, max_mirrored_body_bytes))
 
 namespace {
 

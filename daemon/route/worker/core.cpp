@@ -16,9 +16,10 @@ constexpr std::chrono::seconds kFilesEvery{1};  ///< between two looks whether f
 
 /// Each client's request may take a connection to an engine; the rest is for kept ones, mirrors and files.
 limits::ConnectionTable::Limits connection_limits(const RouterOptions& options) {
-  const std::size_t reserve = kReservedDescriptors + std::size_t{options.threads} * options.mirror_concurrency;
-  return {limits::connections_that_fit(options.max_connections, 2, reserve), options.max_connections_per_address,
-          std::max(options.body_memory_bytes, options.max_body_bytes)};
+  const std::size_t reserve =
+      kReservedDescriptors + std::size_t{options.threads} * options.mirror_concurrency;
+  return {limits::connections_that_fit(options.max_connections, 2, reserve),
+          options.max_connections_per_address, std::max(options.body_memory_bytes, options.max_body_bytes)};
 }
 
 HealthLimits health_limits(const RouterOptions& options) {

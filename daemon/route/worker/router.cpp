@@ -73,7 +73,7 @@ schema::Result<void> start_plane(RouterCore& core) {
     auto plane = TRY(haproxy::Steering::start(core.options, core.port, core.routes, core.ledger));
     core.plane = std::move(plane);
   } else if (!core.options.gateway_api.empty()) {
-    auto plane = TRY(gateway::Steering::start(core.options, core.routes));
+    auto plane = TRY(gateway::Steering::start(core.options, core.routes, core.engines));
     core.plane = std::move(plane);
   }
   return {};

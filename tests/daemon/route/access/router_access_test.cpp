@@ -153,6 +153,25 @@ TEST_CASE("a key file that cannot be read keeps no route away, and its engine is
   gated.ask_until_seen(candidate, "Bearer sk-late\r\n");
 }
 
+TEST_CASE("a request that must not be made twice goes to the incumbent when no word of it was sent") {
+  const auto answering = [](const char* name) {
+    return [name](ScriptedEngine::Visit& visit) { visit.send(answer_with(200, name, "text/plain")); };
+  };
+  ScriptedEngine incumbent(answering("inc"));
+  ScriptedEngine candidate(answering("cand"));
+  const Front front(candidate, "expired");
+  Gated gated([](RouterOptions& options) { options.further_paths = "/v1/files"; });
+  gated.access[front.tls.url()].ca_file = ca();
+  gated.access[candidate.url()].key_file = gated.files.at("missing");
+  TestClient client(gated.router.port());
+  for (const auto& url : {front.tls.url(), candidate.url()}) {
+    CAPTURE(url);
+    gated.router.apply(route_to(incumbent.url(), url, 10'000));
+    CHECK(client.post("{}", {}, "/v1/files").body == "inc");
+  }
+  CHECK(candidate.requests() == 0);
+}
+
 TEST_CASE("that an engine refuses its own key is its failure, and that it refuses a user's is not") {
   const auto refusing = [](ScriptedEngine::Visit& visit) {
     visit.send(answer_with(401, R"({"error":"no"})"));

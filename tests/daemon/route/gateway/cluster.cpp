@@ -33,7 +33,7 @@ std::string environment(const char* name) {
 }
 
 net::HttpClient client_for(const RouterOptions& options) {
-  auto url = net::parse_daemon_url(options.gateway_api);
+  auto url = net::parse_url(options.gateway_api);
   if (!url) throw std::runtime_error(url.error().describe());
   net::ClientOptions client;
   client.tls.ca = options.gateway_ca_file;

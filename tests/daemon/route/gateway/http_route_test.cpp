@@ -190,6 +190,21 @@ TEST_CASE("an engine that is no Service is reached through the router") {
   CHECK(chosen(http_route(sample_target(), route), "") == json{{"driftgate-router.serving:8080", 10'000}});
 }
 
+TEST_CASE("an engine that asks for a key is reached through the router, which shows it") {
+  const json router = {{"driftgate-router.serving:8080", 10'000}};
+  AccessByUrl access;
+  access[kIncumbent].key_file = "/keys/v1";
+  auto route = route_at_rest();
+  CHECK(chosen(http_route(sample_target(), route, access), "") == router);
+  route.all_to_fallback = true;
+  CHECK(chosen(http_route(sample_target(), route, access), "") != router);
+  access[kFallback].key_file = "/keys/v0";
+  CHECK(chosen(http_route(sample_target(), route, access), "") == router);
+  route.all_to_fallback = false;
+  route.slices = {{{{"language", "de"}}, 0, true}};
+  CHECK(chosen(http_route(sample_target(), route, access), "language=de") == router);
+}
+
 TEST_CASE("a share of nothing or of everything leaves the other backend out") {
   auto target = sample_target();
   target.watched_bp = 0;

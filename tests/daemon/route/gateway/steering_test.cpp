@@ -130,6 +130,20 @@ TEST_CASE("during a promotion everything passes the router, and afterwards only 
   CHECK(backends[1]["weight"] == 7'500);
 }
 
+TEST_CASE("once an engine asks for a key, nothing goes past the router to it") {
+  Cluster cluster;
+  const Controller controller(cluster);
+  Steered steered(cluster, 2'500);
+  driftgate::base::EngineAccess access;
+  steered.router.driver().ask_access_of(
+      [&](const std::string&) -> driftgate::schema::Result<driftgate::base::EngineAccess> { return access; });
+  REQUIRE(holds_in_time([&] { return steered.apply(route_to(kFirst)).has_value(); }));
+  CHECK(first_rule(cluster.user().only()).size() == 2);
+  access.key_file = "/keys/v1";  // it need not be readable: no request comes
+  REQUIRE(holds_in_time([&] { return steered.router.driver().apply(steered.last).has_value(); }));
+  CHECK(first_rule(cluster.user().only()).size() == 1);
+}
+
 TEST_CASE("a router with an older epoch changes nothing") {
   Cluster cluster;
   const Controller controller(cluster);
