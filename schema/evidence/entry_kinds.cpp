@@ -150,7 +150,7 @@ constexpr EntryField kEpoch[] = {{"epoch", T::integer, true, "that begins"},
                                  {"loss", T::text, true, "how they differ"},
                                  {"reason", T::text, true, "why the loss was accepted"}};
 constexpr EntryField kRouterReplaced[] = {
-    {"why", T::text, true, "killed, hung or exited"},
+    {"why", T::text, true, "killed, hung, exited or handed_over"},
     {"reason", T::text, true, "what was seen"},
     {"router", T::text, true, "id of the process that ended, as telemetry names it"},
     {"pid", T::integer, true, "of that process"},
