@@ -33,8 +33,8 @@ std::vector<Bet> event_bets(double limit) {
   std::vector<Bet> bets;
   double rise = kLeastRise;
   for (int k = 0; rise * limit < 1; ++k, rise *= std::numbers::sqrt2)
-    bets.push_back({std::min((rise - 1) * limit / (1 - limit), kLargestStake),
-                    std::pow(kWeightRatio, std::abs(k - 1))});
+    bets.push_back(
+        {std::min((rise - 1) * limit / (1 - limit), kLargestStake), std::pow(kWeightRatio, std::abs(k - 1))});
   if (bets.empty()) bets.push_back({kLargestStake, 1});
   normalise(bets);
   return bets;
