@@ -10,7 +10,7 @@ namespace driftgate::stages {
 namespace {
 
 constexpr double kLargestStake = 0.99;
-constexpr double kLeastRise = 1.25, kWeightRatio = 0.7;
+constexpr double kLeastRise = 1.25, kWeightRatio = 0.5;
 constexpr double kFirstShareStake = 0.95;
 constexpr int kShareBets = 9;
 /// C_k stays finite, also when nobody acts on an alarm.
@@ -31,9 +31,10 @@ double start_mass(std::int64_t before_us, std::int64_t now_us, std::int64_t mean
 
 std::vector<Bet> event_bets(double limit) {
   std::vector<Bet> bets;
-  double rise = kLeastRise, weight = 1;
-  for (; rise * limit < 1; rise *= std::numbers::sqrt2, weight *= kWeightRatio)
-    bets.push_back({std::min((rise - 1) * limit / (1 - limit), kLargestStake), weight});
+  double rise = kLeastRise;
+  for (int k = 0; rise * limit < 1; ++k, rise *= std::numbers::sqrt2)
+    bets.push_back(
+        {std::min((rise - 1) * limit / (1 - limit), kLargestStake), std::pow(kWeightRatio, std::abs(k - 1))});
   if (bets.empty()) bets.push_back({kLargestStake, 1});
   normalise(bets);
   return bets;

@@ -24,7 +24,8 @@ struct Bet {
 
 /// Bets on single events whose rate has risen from at most `limit` to r·limit, r = 1.25·√2^k for k = 0, 1, …
 /// below certainty. With the stake (r·limit − limit)/(1 − limit) the factors are the likelihood ratios.
-/// Weights fall as 0.7^k, since a large rise shows soon in any case. `limit` in (0, 1).
+/// Weights fall as 0.5^|k − 1|: a large rise shows soon in any case, and the smallest is past what many limits
+/// are set for. `limit` in (0, 1).
 [[nodiscard]] std::vector<Bet> event_bets(double limit);
 /// Bets on values in [0, 1] of unknown variance, such as shares of blocks of time: stakes 0.95·2^{−k}, k = 0
 /// … 8, with equal weights.

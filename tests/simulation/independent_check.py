@@ -271,10 +271,10 @@ def e_detector(case):
     """Sum and largest of the products of factors over all starts, for each bet, and their means over the bets."""
     p, bets = case["limit"], []
     if case["events"]:
-        rise, weight = 1.25, 1.0
-        while rise * p < 1:
-            bets.append((min((rise - 1) * p / (1 - p), 0.99), weight))
-            rise, weight = rise * math.sqrt(2), weight * 0.7
+        k = 0
+        while 1.25 * math.sqrt(2) ** k * p < 1:
+            bets.append((min((1.25 * math.sqrt(2) ** k - 1) * p / (1 - p), 0.99), 0.5 ** abs(k - 1)))
+            k += 1
     else:
         bets = [(0.95 / 2 ** k, 1.0) for k in range(9)]
     whole = sum(weight for _, weight in bets)

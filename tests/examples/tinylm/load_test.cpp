@@ -105,3 +105,14 @@ TEST_CASE("a chat completion without a message has failed") {
   CHECK(report["failed"] == 60);
   CHECK(server.requests()["/v1/completions"].empty());
 }
+
+TEST_CASE("a connection that is closed without a response has failed") {
+  auto listener = Socket::listen("127.0.0.1", 0).value();
+  HttpConnection connection(Socket::connect("127.0.0.1", listener.local_port().value(), kPatience).value());
+  const int wake = ::eventfd(0, EFD_CLOEXEC);
+  CHECK(listener.accept(wake).has_value());  // and closes it
+  ::close(wake);
+  const auto response = connection.read_response(kPatience);
+  REQUIRE_FALSE(response.has_value());
+  CHECK(response.error().message == "the connection was closed without a response");
+}

@@ -85,14 +85,16 @@ TEST_CASE("each factor has the mean one at the limit and less below it, and no v
   }
 }
 
-TEST_CASE("bets on events have the factors of a likelihood ratio, the smallest rise with the most weight") {
+TEST_CASE("bets on events have the factors of a likelihood ratio, a rise of 1.77 with the most weight") {
   const double limit = 0.01;
   const auto bets = event_bets(limit);
   REQUIRE(bets.size() >= 3);
   CHECK(factor(bets[0], limit, 1) == doctest::Approx(1.25).epsilon(1e-12));
   CHECK(factor(bets[0], limit, 0) == doctest::Approx((1 - 0.0125) / (1 - 0.01)).epsilon(1e-12));
   CHECK(factor(bets[2], limit, 1) == doctest::Approx(2.5).epsilon(1e-12));
-  for (std::size_t k = 1; k < bets.size(); ++k) CHECK(bets[k].weight < bets[k - 1].weight);
+  CHECK(bets[0].weight == doctest::Approx(bets[1].weight / 2).epsilon(1e-12));
+  for (std::size_t k = 2; k < bets.size(); ++k)
+    CHECK(bets[k].weight == doctest::Approx(bets[k - 1].weight / 2).epsilon(1e-12));
   CHECK(factor(bets.back(), limit, 1) > 70);  // the last alternative is near certainty
 }
 

@@ -82,6 +82,8 @@ std::expected<HttpResponse, HttpFailure> HttpConnection::read_response(Milliseco
     const auto more = fill(timeout);
     if (!more) return std::unexpected(more.error());
     if (*more) continue;
+    if (!parser.got_some())
+      return std::unexpected(HttpFailure{0, "the connection was closed without a response"});
     boost::system::error_code error;
     parser.put_eof(error);
     if (error || !parser.is_done()) return std::unexpected(HttpFailure{0, "the response is incomplete"});
