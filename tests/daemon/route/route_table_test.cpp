@@ -109,8 +109,9 @@ TEST_CASE("routes that contradict themselves are refused") {
   CHECK_FALSE(refused([](ModelRoute& r) { r.candidate.reset(), r.candidate_bp = 0, r.mirror_bp = 1; }));
   CHECK(refused([](ModelRoute& r) { r.stage_key.clear(), r.mirror_bp = 1; }));
   CHECK(refused([](ModelRoute& r) { r.fallback.reset(), r.all_to_fallback = true; }));
-  CHECK(refused([](ModelRoute& r) { r.incumbent.url = "https://127.0.0.1:1"; }));
-  CHECK(refused([](ModelRoute& r) { r.incumbent.url = "http://127.0.0.1:1/v1"; }));
+  CHECK(refused([](ModelRoute& r) { r.incumbent.url = "ftp://127.0.0.1:1"; }));
+  CHECK(refused([](ModelRoute& r) { r.incumbent.url = "http://127.0.0.1:1/v1/"; }));
+  CHECK_FALSE(refused([](ModelRoute& r) { r.incumbent.url = "https://127.0.0.1:1/team/llama"; }));
   CHECK(refused([](ModelRoute& r) { r.pins = {{"a", "fallback"}}; }));
   CHECK(refused([](ModelRoute& r) { r.slices = {{{}, 1, false}}; }));
   CHECK(refused([](ModelRoute& r) { r.slices = {{{{"a", "b"}}, 10'001, false}}; }));
