@@ -46,7 +46,7 @@ worker_processes {threads};
 worker_rlimit_nofile {files};
 pid {folder}/pid;
 error_log {folder}/log error;
-events {{ worker_connections {connections}; }}
+events {{ worker_connections {both_sides}; }}
 http {{
   access_log off;
   client_body_temp_path {folder}/body;
@@ -97,7 +97,9 @@ def command(name, program, folder, port, settings):
     """The command line that serves on `port`; writes what it needs into `folder`."""
     connections = min((settings.files - 200) // 2, MOST_CONNECTIONS)  # two descriptors each
     values = {"folder": folder, "port": port, "threads": settings.threads, "engine": settings.engine_port,
-              "files": settings.files, "idle": IDLE_S, "connections": connections}
+              "files": settings.files, "idle": IDLE_S, "connections": connections,
+              # nginx counts its connections to the engine too, and closes idle ones when few are left.
+              "both_sides": 2 * connections + 100}
     if name == "driftgate":
         return [program, "router", "--listen", "127.0.0.1:0", "--port-file", f"{folder}/port", "--control",
                 f"{folder}/control", "--spool", f"{folder}/spool", "--state", f"{folder}/state", "--threads",

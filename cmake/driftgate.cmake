@@ -32,7 +32,10 @@ target_compile_options(driftgate_flags INTERFACE
   # Sources that are compiled together would warn of each other's names.
   $<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage,-Wshadow> -Wnon-virtual-dtor -Woverloaded-virtual
   $<$<BOOL:${DRIFTGATE_WERROR}>:-Werror>)
-target_compile_definitions(driftgate_flags INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_HAS_CO_AWAIT)
+target_compile_definitions(driftgate_flags INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_HAS_CO_AWAIT
+  # Frames of coroutines come from the allocator that has free lists by size, and more of them are kept: there are
+  # about seven for each request.
+  BOOST_ASIO_DISABLE_STD_ALIGNED_ALLOC BOOST_ASIO_DISABLE_BOOST_ALIGN BOOST_ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE=16)
 target_link_libraries(driftgate_flags INTERFACE Threads::Threads)
 if(DRIFTGATE_SANITIZE STREQUAL "address")
   # Without the checks that double the time to compile and that AddressSanitizer, or a signal, makes up for.

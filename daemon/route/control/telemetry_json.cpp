@@ -5,7 +5,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <type_traits>
+#include <concepts>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -18,17 +19,30 @@ namespace {
 
 constexpr std::size_t kUsualRowBytes = 96;
 
-template <typename Number>
+template <std::integral Number>
 void append_cell(std::string& out, Number number) {
-  if constexpr (std::is_floating_point_v<Number>) {
-    if (!std::isfinite(number)) {
-      out += "null";
-      return;
-    }
-  }
-  std::array<char, 32> digits{};  // of a double in its shortest form too
+  std::array<char, 24> digits{};
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
   out.append(digits.data(), end);
+}
+
+/// Times in ms, to the µs: the shortest form of a double has more digits than the clock, and takes longer.
+void append_cell(std::string& out, double ms) {
+  constexpr double kMostExact = 1e12;
+  if (!std::isfinite(ms)) {
+    out += "null";
+  } else if (ms < 0 || ms > kMostExact) {
+    fmt::format_to(std::back_inserter(out), "{}", ms);
+  } else {
+    const auto us = static_cast<std::uint64_t>(std::llround(ms * 1'000));
+    append_cell(out, us / 1'000);
+    const auto part = us % 1'000;
+    if (part == 0) return;
+    const std::array<char, 4> fraction{'.', static_cast<char>('0' + part / 100),
+                                       static_cast<char>('0' + part / 10 % 10),
+                                       static_cast<char>('0' + part % 10)};
+    out.append(fraction.data(), fraction.size());
+  }
 }
 
 template <typename... Number>

@@ -82,7 +82,7 @@ class RequestScan final : public BodyScan {
       facts.metadata.insert_or_assign(key_.decoded(), value.decoded());
     if (member_ == Member::prompt ||
         (member_ == Member::messages && (key_.is("content") || key_.is("text")))) {
-      const auto sum = facts.prompt_chars + value.code_points;
+      const auto sum = facts.prompt_chars + value.code_points();
       facts.prompt_chars =
           static_cast<std::uint32_t>(std::min<std::size_t>(sum, std::numeric_limits<std::uint32_t>::max()));
     }
@@ -124,13 +124,14 @@ class AnswerScan final : public BodyScan {
 }  // namespace
 
 schema::Result<BodyFacts> scan_request_body(std::string_view body) {
-  // Some parsers take a byte-order mark for nothing and NUL for the end: an engine may see more than that.
-  if (body.starts_with(kByteOrderMark) || body.find('\0') != std::string_view::npos) {
+  RequestScan scan;
+  const bool parsed = scan_json(body, scan);
+  // Some parsers take a byte-order mark for nothing and NUL for the end: an engine may see more than that. No
+  // JSON has them.
+  if (!parsed && (body.starts_with(kByteOrderMark) || body.contains('\0'))) {
     return schema::fail(schema::ErrorCode::invalid_document,
                         "the body must be plain JSON, without a byte-order mark or NUL bytes");
   }
-  RequestScan scan;
-  const bool parsed = scan_json(body, scan);
   if (!scan.twice.empty()) {
     return schema::fail(schema::ErrorCode::invalid_document,
                         "the body has the member '" + scan.twice + "' twice; it must have it once");

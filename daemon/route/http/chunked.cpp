@@ -16,40 +16,49 @@ std::size_t ChunkedDecoder::feed(std::string_view input, std::string& output) {
       if (left_ == 0) state_ = State::data_end;
       continue;
     }
-    const char byte = input[used++];
-    line_.push_back(byte);
-    if (byte == '\n') {
-      end_of_line();
-    } else if (line_.size() > kMaxLineBytes || (state_ == State::data_end && line_.size() > 1)) {
+    const auto rest = input.substr(used);
+    const auto end = rest.find('\n');
+    const auto piece = rest.substr(0, end);
+    const std::size_t most = state_ == State::data_end ? 1 : kMaxLineBytes;
+    if (line_.size() + piece.size() > most) {
+      used += most - line_.size() + 1;
       state_ = State::failed;
+    } else if (end == std::string_view::npos) {
+      line_.append(piece);
+      used = input.size();
+    } else if (line_.empty()) {
+      used += end + 1;
+      end_of_line(piece);
+    } else {
+      used += end + 1;
+      line_.append(piece);
+      end_of_line(line_);
+      line_.clear();
     }
   }
   return used;
 }
 
-void ChunkedDecoder::end_of_line() {
-  if (line_.size() < 2 || line_[line_.size() - 2] != '\r') {
-    state_ = State::failed;
-    return;
-  }
-  line_.resize(line_.size() - 2);
-  if (line_.find('\r') != std::string::npos) {
+/// `line` is without its line feed.
+void ChunkedDecoder::end_of_line(std::string_view line) {
+  const bool ended = line.ends_with('\r');
+  if (ended) line.remove_suffix(1);
+  if (!ended || line.contains('\r')) {
     state_ = State::failed;
   } else if (state_ == State::size) {
-    end_of_size_line();
+    end_of_size_line(line);
   } else if (state_ == State::data_end) {
-    state_ = line_.empty() ? State::size : State::failed;
+    state_ = line.empty() ? State::size : State::failed;
   } else if (state_ == State::trailer) {
-    trailer_bytes_ += line_.size();
-    if (line_.empty()) state_ = State::done;
+    trailer_bytes_ += line.size();
+    if (line.empty()) state_ = State::done;
     if (trailer_bytes_ > kMaxTrailerBytes) state_ = State::failed;
   }
-  line_.clear();
 }
 
-void ChunkedDecoder::end_of_size_line() {
-  const auto* const first = line_.data();
-  const auto* const last = first + line_.size();
+void ChunkedDecoder::end_of_size_line(std::string_view line) {
+  const auto* const first = line.data();
+  const auto* const last = first + line.size();
   const auto [stop, error] = std::from_chars(first, last, left_, 16);
   const bool extension = stop != last && (*stop == ';' || *stop == ' ' || *stop == '\t');
   const bool digits =

@@ -21,8 +21,8 @@ class ChunkedDecoder {
 
  private:
   enum class State : std::uint8_t { size, data, data_end, trailer, done, failed };
-  void end_of_line();
-  void end_of_size_line();
+  void end_of_line(std::string_view line);
+  void end_of_size_line(std::string_view line);
 
   State state_ = State::size;
   std::string line_;

@@ -1,7 +1,12 @@
 #include "daemon/route/http/http_head.hpp"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 
 #include "daemon/base/ascii.hpp"
@@ -48,13 +53,41 @@ std::unexpected<schema::Error> bad(const char* why) {
   return schema::fail(schema::ErrorCode::invalid_argument, why);
 }
 
-/// The next line without its CRLF; nothing when a byte in it is not allowed in any head.
-std::optional<std::string_view> take_line(std::string_view& rest) {
+/// Bytes of the text before the first one that no head may have in a line.
+std::size_t allowed_bytes(std::string_view text) {
   std::size_t size = 0;
-  while (size < rest.size() && (places_of(rest[size]) & kValueByte) != 0) ++size;
+#ifdef __SSE2__
+  while (text.size() - size >= 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + size));
+    const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+    const __m128i stops = _mm_or_si128(control, _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7f)));
+    const auto mask = static_cast<std::uint32_t>(_mm_movemask_epi8(stops));
+    if (mask == 0) {
+      size += 16;
+      continue;
+    }
+    size += static_cast<std::size_t>(std::countr_zero(mask));
+    if (text[size] != '\t') return size;
+    ++size;
+  }
+#endif
+  while (size < text.size() && (places_of(text[size]) & kValueByte) != 0) ++size;
+  return size;
+}
+
+/// The next line with its CRLF; nothing when a byte in it is not allowed in any head.
+std::optional<std::string_view> take_whole_line(std::string_view& rest) {
+  const auto size = allowed_bytes(rest);
   if (!rest.substr(size).starts_with("\r\n")) return std::nullopt;
-  const auto line = rest.substr(0, size);
+  const auto line = rest.substr(0, size + 2);
   rest.remove_prefix(size + 2);
+  return line;
+}
+
+/// The same without the CRLF.
+std::optional<std::string_view> take_line(std::string_view& rest) {
+  auto line = take_whole_line(rest);
+  if (line) line->remove_suffix(2);
   return line;
 }
 
@@ -77,13 +110,13 @@ schema::Result<void> note_length(HeadFields& head, std::string_view value) {
 }
 
 schema::Result<void> note_field(HeadFields& head, const HeadField& field) {
-  if (base::equal_ignoring_case(field.name, "content-length")) return note_length(head, field.value);
-  if (base::equal_ignoring_case(field.name, "transfer-encoding")) {
+  if (field.kind == FieldKind::content_length) return note_length(head, field.value);
+  if (field.kind == FieldKind::transfer_encoding) {
     if (head.chunked || !base::equal_ignoring_case(field.value, "chunked")) {
       return bad("Transfer-Encoding must be a single 'chunked'");
     }
     head.chunked = true;
-  } else if (base::equal_ignoring_case(field.name, "connection")) {
+  } else if (field.kind == FieldKind::connection) {
     if (base::list_has(field.value, "close")) head.keep_alive = false;
     if (head.minor_version == 0 && base::list_has(field.value, "keep-alive")) head.keep_alive = true;
   }
@@ -94,9 +127,9 @@ schema::Result<void> parse_fields(HeadFields& head, std::string_view rest) {
   head.keep_alive = head.minor_version == 1;
   head.fields.reserve(kUsualFields);
   for (;;) {
-    const auto line = take_line(rest);
+    const auto line = take_whole_line(rest);
     if (!line) return bad("a header line has a control character or no end");
-    if (line->empty()) break;
+    if (line->size() == 2) break;
     if (head.fields.size() == kMaxHeadFields) return bad("too many header fields");
     const auto colon = line->find(':');
     const auto name = line->substr(0, colon);
@@ -104,7 +137,8 @@ schema::Result<void> parse_fields(HeadFields& head, std::string_view rest) {
     if (colon == std::string_view::npos || (places & kTokenByte) == 0) {
       return bad("a header line is folded, or has no name or a space before its colon");
     }
-    head.fields.push_back({name, base::trimmed(line->substr(colon + 1)), (places & kPlainNameByte) != 0});
+    const auto value = base::trimmed(line->substr(colon + 1, line->size() - colon - 3));
+    head.fields.push_back({name, value, *line, kind_of_field(name), (places & kPlainNameByte) != 0});
     TRY(note_field(head, head.fields.back()));
   }
   if (!rest.empty()) return bad("unexpected bytes after the head");
@@ -115,6 +149,54 @@ schema::Result<void> parse_fields(HeadFields& head, std::string_view rest) {
 }
 
 }  // namespace
+
+FieldKind kind_of_field(std::string_view name) {
+  const auto is = [name](std::string_view known) { return base::equal_ignoring_case(known, name); };
+  switch (name.size()) {
+    case 2:
+      if (is("te")) return FieldKind::hop_by_hop;
+      break;
+    case 3:
+      if (is("via")) return FieldKind::via;
+      break;
+    case 4:
+      if (is("host")) return FieldKind::host;
+      break;
+    case 6:
+      if (is("expect")) return FieldKind::expect;
+      break;
+    case 7:
+      if (is("trailer") || is("upgrade")) return FieldKind::hop_by_hop;
+      break;
+    case 10:
+      if (is("connection")) return FieldKind::connection;
+      if (is("keep-alive")) return FieldKind::hop_by_hop;
+      break;
+    case 14:
+      if (is("content-length")) return FieldKind::content_length;
+      break;
+    case 15:
+      if (is("accept-encoding")) return FieldKind::accept_encoding;
+      break;
+    case 16:
+      if (is("proxy-connection")) return FieldKind::hop_by_hop;
+      break;
+    case 17:
+      if (is("transfer-encoding")) return FieldKind::transfer_encoding;
+      break;
+    case 18:
+      if (is("proxy-authenticate")) return FieldKind::hop_by_hop;
+      break;
+    case 19:
+      if (is("proxy-authorization")) return FieldKind::hop_by_hop;
+      break;
+    default:
+      break;
+  }
+  constexpr std::string_view kOwn = "driftgate-";
+  const bool own = base::equal_ignoring_case(name.substr(0, kOwn.size()), kOwn);
+  return own ? FieldKind::driftgate : FieldKind::other;
+}
 
 std::optional<std::string_view> HeadFields::find(std::string_view name) const {
   for (const auto& field : fields) {
@@ -159,8 +241,7 @@ schema::Result<RequestHead> parse_request_head(std::string_view text) {
       return schema::failf(schema::ErrorCode::invalid_argument,
                            "a header name could be read as '{}': spell it with dashes", *read_as);
   }
-  const auto hosts = std::ranges::count_if(
-      head.fields, [](const HeadField& f) { return base::equal_ignoring_case(f.name, "host"); });
+  const auto hosts = std::ranges::count(head.fields, FieldKind::host, &HeadField::kind);
   if (hosts > 1 || (hosts == 0 && head.minor_version == 1)) return bad("exactly one Host header is required");
   if (const auto expect = head.find("expect")) {
     if (!base::equal_ignoring_case(*expect, "100-continue"))
@@ -193,20 +274,16 @@ std::string_view named_by_connection(const HeadFields& head) {
   return base::equal_ignoring_case(value, "keep-alive") ? std::string_view() : value;
 }
 
-bool hop_by_hop(std::string_view name, std::string_view connection) {
-  static constexpr std::array<std::string_view, 10> kNames{"connection",
-                                                           "keep-alive",
-                                                           "proxy-connection",
-                                                           "proxy-authenticate",
-                                                           "proxy-authorization",
-                                                           "te",
-                                                           "trailer",
-                                                           "transfer-encoding",
-                                                           "upgrade",
-                                                           "expect"};
-  return std::ranges::any_of(
-             kNames, [&](std::string_view known) { return base::equal_ignoring_case(known, name); }) ||
-         base::list_has(connection, name);
+bool hop_by_hop(const HeadField& field, std::string_view connection) {
+  switch (field.kind) {
+    case FieldKind::connection:
+    case FieldKind::transfer_encoding:
+    case FieldKind::expect:
+    case FieldKind::hop_by_hop:
+      return true;
+    default:
+      return !connection.empty() && base::list_has(connection, field.name);
+  }
 }
 
 }  // namespace driftgate::route

@@ -13,12 +13,31 @@ inline constexpr std::size_t kMaxRequestHeadBytes = 16u << 10;
 inline constexpr std::size_t kMaxResponseHeadBytes = 64u << 10;
 inline constexpr std::size_t kMaxHeadFields = 100;
 
+/// What a header field is to a proxy, by its name.
+enum class FieldKind : std::uint8_t {
+  other,
+  host,
+  content_length,
+  accept_encoding,
+  expect,
+  via,
+  connection,
+  transfer_encoding,
+  hop_by_hop,  ///< another one that concerns one connection only
+  driftgate,   ///< begins with "driftgate-"
+};
+
 /// One header field; the value without the blanks around it. Views into the head.
 struct HeadField {
   std::string_view name;
   std::string_view value;
+  std::string_view line;  ///< the whole line with its end
+  FieldKind kind = FieldKind::other;
   bool plain_name = true;  ///< limits::is_plain_header_name
 };
+
+/// `name` in any case.
+[[nodiscard]] FieldKind kind_of_field(std::string_view name);
 
 /// What both kinds of head share.
 struct HeadFields {
@@ -63,7 +82,7 @@ enum class HeadScan : std::uint8_t { incomplete, complete, bad };
 
 /// True for fields that concern one connection only and are never forwarded, those that `connection`
 /// names included.
-[[nodiscard]] bool hop_by_hop(std::string_view name, std::string_view connection);
+[[nodiscard]] bool hop_by_hop(const HeadField& field, std::string_view connection);
 
 /// The value of Connection where it names something that hop_by_hop does not know without it, else "".
 [[nodiscard]] std::string_view named_by_connection(const HeadFields& head);

@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -22,37 +23,54 @@ constexpr std::size_t kUnicodeEscape = 6;    // \u00e4
 constexpr std::size_t kSurrogatePair = 12;   // \ud83d\ude00
 constexpr std::int64_t kSafeExponent = 307;  // a number below 10^308 never overflows a double
 
+bool is_blank(char byte) {
+  if (static_cast<unsigned char>(byte) > ' ') return false;  // as most are
+  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
+
 bool is_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0u) == 0x80u;
 }
 
-/// The first byte from `at` on that ends or interrupts a run of plain ASCII within a string: a quote, a
-/// backslash, a control character, or a byte of another character.
-const char* after_plain(const char* at, const char* end) {
+/// A byte that ends or interrupts a run of plain characters within a string: a quote, a backslash, a control
+/// character.
+bool is_stop(char byte) {
+  return byte == '"' || byte == '\\' || static_cast<unsigned char>(byte) < 0x20;
+}
+
+/// The first stop from `at` on, or `end`.
+const char* next_stop(const char* at, const char* end) {
 #ifdef __SSE2__
-  const __m128i quote = _mm_set1_epi8('"');
-  const __m128i backslash = _mm_set1_epi8('\\');
-  const __m128i blank = _mm_set1_epi8(' ');
   for (; end - at >= 16; at += 16) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i ends = _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash));
-    // The comparison is signed, so that bytes from 0x80 on are below the blank too.
-    const __m128i stops = _mm_or_si128(ends, _mm_cmplt_epi8(bytes, blank));
-    const auto mask = static_cast<std::uint32_t>(_mm_movemask_epi8(stops));
-    if (mask != 0) return at + std::countr_zero(mask);
+    const __m128i ends =
+        _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+    const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+    const auto stops = static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_or_si128(ends, control)));
+    if (stops != 0) return at + std::countr_zero(stops);
   }
 #endif
-  return std::find_if(at, end, [](char byte) {
-    const auto code = static_cast<unsigned char>(byte);
-    return byte == '"' || byte == '\\' || code < 0x20 || code >= 0x80;
-  });
+  return std::find_if(at, end, is_stop);
+}
+
+/// The first byte from `at` on that is not ASCII, or `end`.
+const char* next_beyond_ascii(const char* at, const char* end) {
+#ifdef __SSE2__
+  for (; end - at >= 16; at += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const auto beyond = static_cast<std::uint32_t>(_mm_movemask_epi8(bytes));
+    if (beyond != 0) return at + std::countr_zero(beyond);
+  }
+#endif
+  return std::find_if(at, end, [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; });
 }
 
 /// Bytes of the character of two or more bytes that `text` begins with; 0 when it is not well-formed UTF-8.
 std::size_t character_bytes(std::string_view text) {
   const unsigned lead = static_cast<unsigned char>(text[0]);
-  const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < size) return 0;
+  if (lead >= 0xc2 && lead < 0xe0 && text.size() >= 2 && is_continuation(text[1])) return 2;
+  const std::size_t size = lead >= 0xf0 ? 4 : 3;
+  if (lead < 0xe0 || lead > 0xf4 || text.size() < size) return 0;
   const unsigned second = static_cast<unsigned char>(text[1]);
   // No longer form than needed, no surrogates, nothing above U+10FFFF.
   const unsigned least = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
@@ -60,6 +78,33 @@ std::size_t character_bytes(std::string_view text) {
   if (second < least || second > most) return 0;
   const auto rest = text.substr(2, size - 2);
   return std::ranges::all_of(rest, is_continuation) ? size : 0;
+}
+
+/// Bytes of well-formed UTF-8 that are not the first one of their character.
+std::size_t continuations(std::string_view text) {
+  std::size_t count = 0;
+#ifdef __SSE2__
+  __m128i sums = _mm_setzero_si128();
+  for (; text.size() >= 16; text.remove_prefix(16)) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data()));
+    // As signed numbers these bytes, 0x80 to 0xbf, are the lowest ones. Each true is -1.
+    const __m128i found = _mm_cmplt_epi8(bytes, _mm_set1_epi8(-64));
+    const __m128i ones = _mm_sub_epi8(_mm_setzero_si128(), found);
+    sums = _mm_add_epi64(sums, _mm_sad_epu8(ones, _mm_setzero_si128()));
+  }
+  count = static_cast<std::size_t>(_mm_cvtsi128_si64(sums)) +
+          static_cast<std::size_t>(_mm_cvtsi128_si64(_mm_unpackhi_epi64(sums, sums)));
+#endif
+  return count + static_cast<std::size_t>(std::ranges::count_if(text, is_continuation));
+}
+
+bool is_well_formed_utf8(const char* at, const char* end) {
+  while ((at = next_beyond_ascii(at, end)) != end) {
+    const auto size = character_bytes({at, static_cast<std::size_t>(end - at)});
+    if (size == 0) return false;
+    at += size;
+  }
+  return true;
 }
 
 /// The code unit of a `\uXXXX` that `text` begins with.
@@ -80,10 +125,17 @@ bool is_low_surrogate(std::uint32_t unit) {
   return unit >= 0xdc00 && unit <= 0xdfff;
 }
 
+/// The letters that follow a backslash in an escape sequence of two bytes.
+constexpr auto kEscapeLetters = [] {
+  std::array<bool, 256> known{};
+  for (const char letter : std::string_view("\"\\/bfnrt")) known[static_cast<unsigned char>(letter)] = true;
+  return known;
+}();
+
 /// Bytes of the escape sequence that `text` begins with, a pair of surrogates as one; 0 when it is none.
 std::size_t escape_bytes(std::string_view text) {
   if (text.size() < 2) return 0;
-  if (text[1] != 'u') return std::string_view("\"\\/bfnrt").contains(text[1]) ? 2 : 0;
+  if (kEscapeLetters[static_cast<unsigned char>(text[1])]) return 2;
   const auto unit = code_unit(text);
   if (!unit || is_low_surrogate(*unit)) return 0;
   if (!is_high_surrogate(*unit)) return kUnicodeEscape;
@@ -162,6 +214,7 @@ class Scanner {
       : at_(source.data()), end_(source.data() + source.size()), events_(events) {}
 
   bool document() {
+    if (!is_well_formed_utf8(at_, end_)) return false;
     if (!value()) return false;
     while (depth_ > 0) {
       if (!element()) return false;
@@ -174,7 +227,7 @@ class Scanner {
   [[nodiscard]] std::string_view rest() const { return {at_, static_cast<std::size_t>(end_ - at_)}; }
 
   void skip_blanks() {
-    while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
+    while (at_ != end_ && is_blank(*at_)) ++at_;
   }
 
   bool take(char wanted) {
@@ -246,35 +299,19 @@ class Scanner {
   /// A string whose opening quote was taken.
   bool text(JsonText& found) {
     const char* const begin = at_;
-    std::size_t within = 0;  // bytes that are not the first one of their character
-    for (;;) {
-      at_ = after_plain(at_, end_);
-      if (at_ == end_) return false;
-      if (*at_ == '"') break;
-      if (static_cast<unsigned char>(*at_) >= 0x80) {
-        if (!characters(within)) return false;
-        continue;
-      }
-      const auto size = *at_ == '\\' ? escape_bytes(rest()) : 0;  // no control characters
+    const char* at = begin;
+    for (;; found.escaped = true) {
+      at = next_stop(at, end_);
+      if (at == end_) return false;
+      if (*at == '"') break;
+      if (*at != '\\') return false;
+      const auto size = escape_bytes({at, static_cast<std::size_t>(end_ - at)});
       if (size == 0) return false;
-      found.escaped = true;
-      within += size - 1;
-      at_ += size;
+      found.escapes += size - 1;
+      at += size;
     }
-    found.raw = {begin, static_cast<std::size_t>(at_ - begin)};
-    found.code_points = found.raw.size() - within;
-    ++at_;
-    return true;
-  }
-
-  /// Characters of several bytes, as many as stand here in a row.
-  bool characters(std::size_t& within) {
-    do {
-      const auto size = character_bytes(rest());
-      if (size == 0) return false;
-      within += size - 1;
-      at_ += size;
-    } while (at_ != end_ && static_cast<unsigned char>(*at_) >= 0x80);
+    found.raw = {begin, static_cast<std::size_t>(at - begin)};
+    at_ = at + 1;
     return true;
   }
 
@@ -323,6 +360,10 @@ class Scanner {
 
 }  // namespace
 
+std::size_t JsonText::code_points() const {
+  return raw.size() - escapes - continuations(raw);
+}
+
 std::string JsonText::decoded() const {
   std::string out;
   if (!escaped) {
@@ -350,8 +391,7 @@ std::string JsonText::decoded() const {
   return out;
 }
 
-bool JsonText::is(std::string_view text) const {
-  if (!escaped) return raw == text;
+bool JsonText::means(std::string_view text) const {
   return raw.size() <= kUnicodeEscape * text.size() && decoded() == text;
 }
 

@@ -39,7 +39,7 @@ class TextScan final : public BodyScan {
   }
   bool string(const JsonText& value) override {
     const bool direct = on_top() || (depth() == 2 && in_list_);
-    if (wanted_ && (direct || key_.is("content") || key_.is("text"))) chars += value.code_points;
+    if (wanted_ && (direct || key_.is("content") || key_.is("text"))) chars += value.code_points();
     return inside();
   }
 

@@ -1,5 +1,6 @@
 #include "daemon/route/http/sse_scan.hpp"
 
+#include <cstring>
 #include <limits>
 
 #include "daemon/route/http/answer_shapes.hpp"
@@ -9,9 +10,11 @@ namespace {
 
 /// What follows `"name":` and blanks, at its first place; empty when there is none.
 std::string_view after_key(std::string_view json, std::string_view quoted_name) {
-  const auto at = json.find(quoted_name);
-  if (at == std::string_view::npos) return {};
-  auto rest = json.substr(at + quoted_name.size());
+  // A text has many quotes, at each of which string_view::find would begin to compare.
+  const void* const at = ::memmem(json.data(), json.size(), quoted_name.data(), quoted_name.size());
+  if (at == nullptr) return {};
+  const auto before = static_cast<std::size_t>(static_cast<const char*>(at) - json.data());
+  auto rest = json.substr(before + quoted_name.size());
   const auto skip = [&] {
     while (!rest.empty() && (rest.front() == ' ' || rest.front() == '\t')) rest.remove_prefix(1);
   };
@@ -27,11 +30,10 @@ bool text_at(std::string_view json, std::string_view quoted_name) {
   return value.size() > 1 && value[0] == '"' && value[1] != '"';
 }
 
-/// An event is a token when it carries text, or, without text, neither ends a choice nor opens a
-/// message (byte-level engines send empty text inside a character of several bytes). A plain search is
-/// enough: quotes inside strings are escaped.
-bool is_token(std::string_view json) {
-  const auto choices = after_key(json, "\"choices\"");
+/// `choices` is what follows that key. An event is a token when it carries text, or, without text, neither
+/// ends a choice nor opens a message (byte-level engines send empty text inside a character of several
+/// bytes). A plain search is enough: quotes inside strings are escaped.
+bool is_token(std::string_view json, std::string_view choices) {
   if (!choices.starts_with('[')) return false;
   const auto inside = choices.substr(1);
   const auto first = inside.find_first_not_of(" \t");
@@ -46,27 +48,30 @@ void SseScan::feed(std::string_view bytes, double now_ms) {
   while (!bytes.empty()) {
     const auto end = bytes.find('\n');
     const auto piece = bytes.substr(0, end);
+    if (end != std::string_view::npos && line_.empty() && !too_long_ && end <= kMaxJudgedLineBytes) {
+      end_of_line(piece, now_ms);
+      bytes.remove_prefix(end + 1);
+      continue;
+    }
     if (line_.size() + piece.size() > kMaxJudgedLineBytes) {
       too_long_ = true;
       line_.clear();
     }
     if (!too_long_) line_.append(piece);
     if (end == std::string_view::npos) return;
-    end_of_line(now_ms);
+    if (!too_long_) end_of_line(line_, now_ms);
+    line_.clear();
+    too_long_ = false;
     bytes.remove_prefix(end + 1);
   }
 }
 
-void SseScan::end_of_line(double now_ms) {
-  std::string_view line = line_;
+void SseScan::end_of_line(std::string_view line, double now_ms) {
   if (line.ends_with('\r')) line.remove_suffix(1);
-  if (!too_long_ && line.starts_with("data:")) {
-    line.remove_prefix(5);
-    if (line.starts_with(' ')) line.remove_prefix(1);
-    data_event(line, now_ms);
-  }
-  line_.clear();
-  too_long_ = false;
+  if (!line.starts_with("data:")) return;
+  line.remove_prefix(5);
+  if (line.starts_with(' ')) line.remove_prefix(1);
+  data_event(line, now_ms);
 }
 
 void SseScan::count_token(double now_ms) {
@@ -88,13 +93,14 @@ void SseScan::data_event(std::string_view payload, double now_ms) {
     done_ = true;
     return;
   }
-  const bool object = payload.starts_with('{') && payload.find_last_not_of(" \t") != std::string_view::npos &&
-                      payload[payload.find_last_not_of(" \t")] == '}';
-  if (!object || after_key(payload, "\"choices\"").empty()) {
+  const auto last = payload.find_last_not_of(" \t");
+  const bool object = payload.starts_with('{') && payload[last] == '}';
+  const auto choices = after_key(payload, "\"choices\"");
+  if (!object || choices.empty()) {
     garbage_ = true;
     return;
   }
-  if (is_token(payload)) count_token(now_ms);
+  if (is_token(payload, choices)) count_token(now_ms);
 }
 
 double SseScan::inter_token_ms() const {

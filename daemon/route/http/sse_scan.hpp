@@ -29,7 +29,7 @@ class SseScan {
   [[nodiscard]] double inter_token_ms() const;
 
  private:
-  void end_of_line(double now_ms);
+  void end_of_line(std::string_view line, double now_ms);
   void data_event(std::string_view payload, double now_ms);
 
   void count_token(double now_ms);

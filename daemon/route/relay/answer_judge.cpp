@@ -10,7 +10,7 @@ namespace driftgate::route {
 
 void AnswerJudge::head(int status, std::string_view content_type, double now_ms) {
   status_ = status;
-  const auto type = content_type.substr(0, content_type.find_first_of("; "));
+  const auto type = base::trimmed(content_type.substr(0, content_type.find(';')));
   // Whether a request that nobody read asked for a stream shows in its answer alone.
   const bool expected = stream_asked_ || shape_ == ApiShape::unread;
   streamed_ = expected && status == 200 && base::equal_ignoring_case(type, "text/event-stream");

@@ -33,6 +33,7 @@ ClientStream::ClientStream(TcpSocket socket, Deadlines& deadlines, const RouterO
     : socket_(std::move(socket)),
       options_(options),
       place_(std::move(place)),
+      deadlines_(deadlines),
       watch_(deadlines, [this] { late(); }) {
   boost::system::error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -75,6 +76,7 @@ ClientStream::Read ClientStream::refuse(int status, std::string code, std::strin
 /// Takes what has come; false when nothing more will.
 bool ClientStream::receive(std::size_t most) {
   const Received got = receive_now(socket_, most);
+  if (received_.capacity() < got.bytes.size() && received_.empty()) received_ = spare_text();
   received_.append(got.bytes);
   return got.arrival == Arrival::bytes || got.arrival == Arrival::nothing;
 }
@@ -91,7 +93,7 @@ void ClientStream::forget(ClientRequest& request) {
   std::string().swap(request.head_bytes);
   std::string().swap(request.body_bytes);
   if (used_ == received_.size()) {
-    std::string().swap(received_);
+    give_back(std::move(received_));
   } else {
     received_.erase(0, used_);
   }
@@ -109,7 +111,8 @@ Task<ClientStream::Read> ClientStream::read_request(ClientRequest& request) {
   }
   place_->use(Use::waiting);
   idle_ = received_.empty();
-  watch_.set(after_ms(idle_ ? options_.idle_ms : options_.header_ms));
+  watch_.set(deadlines_.coarse_now() +
+             std::chrono::milliseconds(idle_ ? options_.idle_ms : options_.header_ms));
   Read read = Read::request;
   std::size_t scanned = 0;
   while (!find_head(request, scanned, read)) {
@@ -119,7 +122,7 @@ Task<ClientStream::Read> ClientStream::read_request(ClientRequest& request) {
       break;
     }
     if (idle_ && !received_.empty()) {
-      watch_.set(after_ms(options_.header_ms));
+      watch_.set(deadlines_.coarse_now() + std::chrono::milliseconds(options_.header_ms));
       idle_ = false;
     }
   }

@@ -42,6 +42,9 @@ class Deadlines {
     std::int64_t slot_ = kNowhere;  ///< that it is in: of its time or before
   };
 
+  /// The time of the newest tick: precise enough for limits of seconds, without asking the clock.
+  [[nodiscard]] Time coarse_now() const { return last_; }
+
   /// Fires what is due. A late tick fires nothing, unless the one before was late too: what arrived while the
   /// thread did not run is handled first, so that nobody else is blamed for it.
   void tick(Time now);
@@ -59,7 +62,7 @@ class Deadlines {
 
   std::array<Slot, static_cast<std::size_t>(kSlots)> wheel_;
   std::int64_t current_ = 0;  ///< the slot of the newest tick; it and those behind it are not done
-  Time last_{};
+  Time last_ = Time::clock::now();
   bool was_late_ = false;
 };
 

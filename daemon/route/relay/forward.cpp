@@ -15,15 +15,7 @@
 namespace driftgate::route {
 namespace {
 
-bool starts_ignoring_case(std::string_view text, std::string_view prefix) {
-  return text.size() >= prefix.size() && base::equal_ignoring_case(text.substr(0, prefix.size()), prefix);
-}
-
 constexpr std::size_t kUsualHeadBytes = 512;
-
-void append_field(std::string& out, std::string_view name, std::string_view value) {
-  out.append(name).append(": ").append(value).append("\r\n");
-}
 
 void append_number(std::string& out, std::uint64_t number) {
   std::array<char, 20> digits{};
@@ -35,6 +27,12 @@ void append_length(std::string& out, std::uint64_t body_bytes) {
   out += "Content-Length: ";
   append_number(out, body_bytes);
   out += "\r\n";
+}
+
+/// A field of a request that the router says itself, or keeps from the engine.
+bool is_rewritten(FieldKind kind) {
+  return kind == FieldKind::host || kind == FieldKind::content_length || kind == FieldKind::accept_encoding ||
+         kind == FieldKind::driftgate;
 }
 
 /// Two credentials in one request would leave it to the engine which it takes.
@@ -63,19 +61,14 @@ std::string engine_request_head(const RequestHead& head, const Endpoint& engine,
   std::string out;
   out.reserve(kUsualHeadBytes);
   out.append(head.method).append(" ").append(engine.prefix).append(head.target).append(" HTTP/1.1\r\n");
-  append_field(out, "Host", engine.host_field());
+  out.append("Host: ").append(engine.host_field()).append("\r\n");
   std::shared_ptr<const EnginePass::State> pass;
   if (engine.pass) pass = engine.pass->state();
   const bool has_key = pass != nullptr && !pass->key_name.empty();
   for (const auto& field : head.fields) {
-    if (!field.plain_name || hop_by_hop(field.name, connection) ||
-        starts_ignoring_case(field.name, "driftgate-") || base::equal_ignoring_case(field.name, "host") ||
-        base::equal_ignoring_case(field.name, "content-length") ||
-        base::equal_ignoring_case(field.name, "accept-encoding")) {
-      continue;
-    }
+    if (!field.plain_name || is_rewritten(field.kind) || hop_by_hop(field, connection)) continue;
     if (has_key && is_of_key(field.name, *pass)) continue;
-    append_field(out, field.name, field.value);
+    out += field.line;
   }
   if (has_key) out += pass->key_line;
   out.append(head.minor_version == 0 ? "Via: 1.0 " : "Via: 1.1 ").append(mark).append("\r\n");
@@ -93,9 +86,8 @@ std::string client_answer_head(const ResponseHead& head, Framing framing, std::u
   append_number(out, static_cast<std::uint64_t>(head.status));
   out.append(" ").append(head.reason).append("\r\n");
   for (const auto& field : head.fields) {
-    if (hop_by_hop(field.name, connection) || base::equal_ignoring_case(field.name, "content-length"))
-      continue;
-    append_field(out, field.name, field.value);
+    if (field.kind == FieldKind::content_length || hop_by_hop(field, connection)) continue;
+    out += field.line;
   }
   if (framing == Framing::length) append_length(out, body_bytes);
   if (framing == Framing::chunked) out += "Transfer-Encoding: chunked\r\n";

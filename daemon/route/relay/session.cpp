@@ -75,8 +75,8 @@ void Session::follow_breaker() {
   if (exchange_ != nullptr) exchange_->follow_breaker();
 }
 
-double Session::elapsed_ms() const {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - accepted_).count();
+double Session::elapsed_ms(std::chrono::steady_clock::time_point now) const {
+  return std::chrono::duration<double, std::milli>(now - accepted_).count();
 }
 
 Task<void> Session::run() {
@@ -135,7 +135,7 @@ Task<void> Session::answer() {
 /// True for a request that this router has passed on already, whatever stands between.
 bool Session::came_back() const {
   return std::ranges::any_of(request_.head.fields, [this](const HeadField& field) {
-    return base::equal_ignoring_case(field.name, "via") && via_names(field.value, core_.mark);
+    return field.kind == FieldKind::via && via_names(field.value, core_.mark);
   });
 }
 
@@ -188,39 +188,34 @@ std::string Session::models_body() const {
 
 /// What the request says of itself. One that is not read as completions are may name its model in a header;
 /// where only one model is served it need not.
-std::expected<BodyFacts, Refusal> Session::read_facts() const {
+std::optional<Refusal> Session::read_facts(BodyFacts& facts) const {
   auto scanned = scan_request_body(request_.body);
-  if (operation_->judged) {
-    if (!scanned) return std::unexpected(Refusal{400, "bad_body", scanned.error().message});
-    read_shape(operation_->shape, request_.body, *scanned);
-    return std::move(*scanned);
-  }
-  BodyFacts facts;
   if (scanned) facts = std::move(*scanned);
+  if (operation_->judged) {
+    if (!scanned) return Refusal{400, "bad_body", scanned.error().message};
+    read_shape(operation_->shape, request_.body, facts);
+    return std::nullopt;
+  }
   facts.stream = false;
   if (const auto named = request_.head.find("driftgate-model")) facts.model = *named;
-  if (!facts.model.empty()) return facts;
+  if (!facts.model.empty()) return std::nullopt;
   const auto served = core_.routes.stages();
   if (served.size() == 1) {
     facts.model = served.front().first;
-    return facts;
+    return std::nullopt;
   }
-  return std::unexpected(
-      Refusal{400, "model_missing",
-              "name the model: as the member 'model' of a JSON body, or in the header driftgate-model"});
+  return Refusal{400, "model_missing",
+                 "name the model: as the member 'model' of a JSON body, or in the header driftgate-model"};
 }
 
-std::expected<Session::Plan, Refusal> Session::make_plan() {
-  Plan plan;
-  auto facts = read_facts();
-  if (!facts) return std::unexpected(facts.error());
-  plan.facts = std::move(*facts);
+std::optional<Refusal> Session::make_plan(Plan& plan) {
+  if (auto refusal = read_facts(plan.facts)) return refusal;
   plan.route = core_.routes.find(plan.facts.model);
-  if (!plan.route) return std::unexpected(no_such_model(plan.facts.model));
+  if (!plan.route) return no_such_model(plan.facts.model);
   auto slice = slice_of_metadata(plan.facts.metadata);
   if (const auto header = request_.head.find("driftgate-slice")) {
     auto parsed = parse_slice_header(*header);
-    if (!parsed) return std::unexpected(Refusal{400, "bad_slice", parsed.error().message});
+    if (!parsed) return Refusal{400, "bad_slice", parsed.error().message};
     slice = std::move(*parsed);
   }
   plan.slice = canonical_slice(slice);
@@ -236,7 +231,7 @@ std::expected<Session::Plan, Refusal> Session::make_plan() {
     if (operation_->judged) count(plan, keyless);
   }
   plan.decision.mirror = plan.decision.mirror && operation_->mirrored;
-  return plan;
+  return std::nullopt;
 }
 
 /// The data plane in front of this router chose the incumbent and counts the request; it is here to be
@@ -293,16 +288,16 @@ bool Session::may_ask_again(const Attempt& first) const {
 
 /// What the router has to answer itself; empty when an engine's answer was passed on.
 Task<std::string> Session::pass_on() {
-  auto plan = make_plan();
-  if (!plan) co_return refused(plan.error());
-  const bool stream = plan->facts.stream;
-  const bool candidate = plan->decision.served == Served::candidate;
+  Plan plan;
+  if (const auto refusal = make_plan(plan)) co_return refused(*refusal);
+  const bool stream = plan.facts.stream;
+  const bool candidate = plan.decision.served == Served::candidate;
   const bool discardable = candidate && operation_->repeatable(request_.head.method);
-  Attempt first(stream, plan->decision.mirror, operation_->shape);
-  first.ticket = plan->ticket;
-  InFlight in_flight(core_.page.model(plan->route->model), plan->decision.served);
+  Attempt first(stream, plan.decision.mirror, operation_->shape);
+  first.ticket = plan.ticket;
+  InFlight in_flight(core_.page.model(plan.route->model), plan.decision.served);
   std::optional<FirstByteWait> wait;
-  admit(*plan, first, wait);
+  admit(plan, first, wait);
   if (wait) {
     co_await attempt(*wait, discardable, first);
   }
@@ -310,24 +305,31 @@ Task<std::string> Session::pass_on() {
   const bool failed = !first.client_gone && !first.begun;
   const bool again = failed && candidate && may_ask_again(first);
   if (!failed) in_flight.end();
-  settle(*plan, first, again);
-  offer_mirror(*plan, first);
-  if (!again) count_other(*plan, first);
+  settle(plan, first, again);
+  offer_mirror(plan, first);
+  if (!again) count_other(plan, first);
   if (!failed) co_return std::string();
+  if (!again) co_return refused(engine_refusal(first.judge));
+  in_flight.move_to(Served::incumbent);
+  std::string own = co_await ask_incumbent(plan);
+  co_return own;
+}
+
+/// Asks the incumbent for what the candidate failed. As pass_on; a coroutine of its own, since what it needs
+/// would make the memory of every request larger.
+Task<std::string> Session::ask_incumbent(const Plan& plan) {
+  const bool stream = plan.facts.stream;
   Attempt second(stream, false, operation_->shape);
-  if (again) {
-    in_flight.move_to(Served::incumbent);
-    wait.emplace(plan->route->engine(Served::incumbent), stream, nullptr, false, operation_->timed);
-    co_await attempt(*wait, false, second);
-    count_other(*plan, second);
-  }
-  const auto& last = again ? second : first;
-  if (last.begun || last.client_gone) co_return std::string();
-  co_return refused(engine_refusal(last.judge));
+  FirstByteWait wait(plan.route->engine(Served::incumbent), stream, nullptr, false, operation_->timed);
+  co_await attempt(wait, false, second);
+  count_other(plan, second);
+  if (second.begun || second.client_gone) co_return std::string();
+  co_return refused(engine_refusal(second.judge));
 }
 
 void Session::judge_end(Attempt& out, std::string_view why) {
-  out.judge.end(why, out.body, elapsed_ms());
+  out.ended = std::chrono::steady_clock::now();
+  out.judge.end(why, out.body, elapsed_ms(out.ended));
   out.client_gone = client_.gone() && !out.judge.complete();
 }
 
@@ -339,7 +341,7 @@ void Session::settle(const Plan& plan, const Attempt& first, bool retried) {
     ending.outcome = Outcome::excluded;
     ending.reason = "client_gone";
   }
-  core_.ledger.finish(plan.ticket, ending, std::chrono::steady_clock::now());
+  core_.ledger.finish(plan.ticket, ending, first.ended);
 }
 
 /// Of a request that is not judged telemetry has only whether the engine that was asked last failed.

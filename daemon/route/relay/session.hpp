@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <expected>
 #include <memory>
 #include <optional>
 #include <random>
@@ -68,6 +67,9 @@ class Session : public std::enable_shared_from_this<Session> {
   struct Attempt {
     Attempt(bool stream, bool keep_copy, ApiShape shape)
         : judge(stream, shape), streamed(stream), keep(keep_copy) {}
+    Attempt(const Attempt&) = delete;
+    Attempt& operator=(const Attempt&) = delete;
+    ~Attempt() { give_back(std::move(body)); }
     AnswerJudge judge;
     const bool streamed;    ///< as the client asked
     const bool keep;        ///< a streamed answer is kept beside being passed on
@@ -77,14 +79,17 @@ class Session : public std::enable_shared_from_this<Session> {
     bool begun = false;  ///< bytes have gone to the client
     Framing framing = Framing::length;
     std::string body;  ///< the answer, or the copy of it
+    std::chrono::steady_clock::time_point ended;
     bool client_gone = false;
   };
 
   Task<void> answer();
   Task<void> reply(std::string text);
   Task<std::string> pass_on();
-  [[nodiscard]] std::expected<BodyFacts, Refusal> read_facts() const;
-  [[nodiscard]] std::expected<Plan, Refusal> make_plan();
+  Task<std::string> ask_incumbent(const Plan& plan);
+  /// What is wrong with the request, or nothing.
+  [[nodiscard]] std::optional<Refusal> read_facts(BodyFacts& facts) const;
+  [[nodiscard]] std::optional<Refusal> make_plan(Plan& plan);
   void count(Plan& plan, bool keyless);
   [[nodiscard]] bool placed_by_plane() const;
   void admit(const Plan& plan, Attempt& first, std::optional<FirstByteWait>& wait);
@@ -106,7 +111,7 @@ class Session : public std::enable_shared_from_this<Session> {
   [[nodiscard]] std::string models_body() const;
   [[nodiscard]] std::string model_reply(const std::string& model) const;
   [[nodiscard]] std::string lease_reply() const;
-  [[nodiscard]] double elapsed_ms() const;
+  [[nodiscard]] double elapsed_ms(std::chrono::steady_clock::time_point now) const;
 
   WorkerContext& context_;
   RouterCore& core_;

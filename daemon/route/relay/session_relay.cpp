@@ -33,7 +33,8 @@ Task<void> Session::attempt(FirstByteWait& wait, bool discardable, Attempt& out)
   client_.watch(shared_from_this());
   std::string why = co_await exchange.start(head, request_.body);
   if (why.empty()) {
-    out.judge.head(exchange.head().status, exchange.head().find("content-type").value_or(""), elapsed_ms());
+    out.judge.head(exchange.head().status, exchange.head().find("content-type").value_or(""),
+                   elapsed_ms(std::chrono::steady_clock::now()));
     if (out.judge.streamed()) {
       why = co_await relay(exchange, out);
     } else {
@@ -100,7 +101,7 @@ Task<std::string> Session::relay(Exchange& exchange, Attempt& out) {
     const bool last = part.end && part.reason.empty();
     const bool ends_chunks = last && out.begun && out.framing == Framing::chunked;
     if (!part.data.empty() || ends_chunks) {
-      out.judge.part(part.data, elapsed_ms());
+      out.judge.part(part.data, elapsed_ms(std::chrono::steady_clock::now()));
       const bool fits = out.body.size() + part.data.size() <= kMaxKeptAnswerBytes;
       out.kept_all = out.kept_all && fits;
       if (out.keep && out.kept_all) out.body += part.data;

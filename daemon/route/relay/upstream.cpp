@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kMaxInterimAnswers = 4;
 constexpr std::chrono::milliseconds kKeepAliveRace{100};  ///< an engine's close that crossed the request
+constexpr std::chrono::milliseconds kMoment{50};          ///< so long an idle connection is taken to be open
 
 /// An idle connection has nothing to read: bytes or an end mean that it cannot be used again.
 bool still_open(TcpSocket& socket) {
@@ -36,18 +37,19 @@ Task<bool> UpstreamConnection::send_rest(Pieces pieces) {
 Arrival UpstreamConnection::receive() {
   if (tls) return tls->receive(received);
   const Received got = receive_now(socket);
+  if (received.capacity() < got.bytes.size() && received.empty()) received = spare_text();
   received.append(got.bytes);
   return got.arrival;
 }
 
-std::unique_ptr<UpstreamConnection> UpstreamPool::take(const std::string& authority) {
+std::unique_ptr<UpstreamConnection> UpstreamPool::take(const std::string& authority, Deadlines::Time now) {
   const auto found = idle_.find(authority);
   if (found == idle_.end()) return nullptr;
   auto& connections = found->second;
   while (!connections.empty()) {
     auto connection = std::move(connections.back());
     connections.pop_back();
-    if (still_open(connection->socket)) {
+    if (now - connection->idle_since < kMoment || still_open(connection->socket)) {
       connection->reused = true;
       return connection;
     }
@@ -55,12 +57,12 @@ std::unique_ptr<UpstreamConnection> UpstreamPool::take(const std::string& author
   return nullptr;
 }
 
-void UpstreamPool::give_back(std::unique_ptr<UpstreamConnection> connection) {
+void UpstreamPool::give_back(std::unique_ptr<UpstreamConnection> connection, Deadlines::Time now) {
   if (idle_.size() >= kMaxEngines && !idle_.contains(connection->authority)) return;
   auto& connections = idle_[connection->authority];
   if (connections.size() >= kMaxIdlePerEngine) return;
-  connection->idle_since = Deadlines::Time::clock::now();
-  std::string().swap(connection->received);
+  connection->idle_since = now;
+  route::give_back(std::move(connection->received));
   connections.push_back(std::move(connection));
 }
 
@@ -75,6 +77,7 @@ void UpstreamPool::prune(Deadlines::Time now) {
 Exchange::Exchange(UpstreamPool& pool, Deadlines& deadlines, const Endpoint& engine,
                    const ExchangeLimits& limits, FirstByteWait* wait)
     : pool_(pool),
+      deadlines_(deadlines),
       engine_(engine),
       limits_(limits),
       wait_(wait),
@@ -158,9 +161,10 @@ Task<std::string> Exchange::start(std::string_view head, std::string_view body) 
     }
     // Only a close that crossed the request on a kept connection is asked anew: an engine that dies later
     // has failed, and that must be seen.
+    if (why.empty()) break;
     const bool raced = Deadlines::Time::clock::now() - asked < kKeepAliveRace;
     const bool stale = connection_->reused && !answered_ && cut_why_.empty() && !aborted_ && raced;
-    if (why.empty() || !stale) break;
+    if (!stale) break;
   }
   if (why.empty()) {
     begin_body();
@@ -172,7 +176,7 @@ Task<std::string> Exchange::start(std::string_view head, std::string_view body) 
 
 /// A connection that was kept; false when there is none.
 bool Exchange::take_kept() {
-  connection_ = pool_.take(engine_.authority);
+  connection_ = pool_.take(engine_.authority, deadlines_.coarse_now());
   if (connection_ && !fits(*connection_)) connection_.reset();
   if (connection_) limit_to(limits_.total, "timeout");
   return connection_ != nullptr;
@@ -309,7 +313,7 @@ Task<Exchange::Part> Exchange::next() {
   bool found = next_now(part);
   // A client that takes its time to read must not count against the engine: the clock runs while it is waited
   // for.
-  if (!found && passing_) limit_to(Deadlines::Time::clock::now() + limits_.between, "stalled");
+  if (!found && passing_) limit_to(deadlines_.coarse_now() + limits_.between, "stalled");
   while (!found) {
     auto [failure] = co_await connection_->socket.async_wait(TcpSocket::wait_read, kAwait);
     const std::string why = receive(failure);
@@ -328,7 +332,7 @@ void Exchange::finish() {
   watch_.clear();
   const bool reusable =
       head_.keep_alive && !until_close_ && connection_->received.empty() && cut_why_.empty() && !aborted_;
-  if (reusable) pool_.give_back(std::move(connection_));
+  if (reusable) pool_.give_back(std::move(connection_), deadlines_.coarse_now());
 }
 
 }  // namespace driftgate::route

@@ -47,9 +47,10 @@ class UpstreamPool {
   UpstreamPool(asio::io_context& io, std::chrono::milliseconds connect_time)
       : io_(io), connect_time_(connect_time) {}
 
-  /// The idle connection used last that is still open, or null.
-  std::unique_ptr<UpstreamConnection> take(const std::string& authority);
-  void give_back(std::unique_ptr<UpstreamConnection> connection);
+  /// The idle connection used last that is still open, or null. One that was given back a moment ago is taken
+  /// to be open without asking the kernel: who uses it asks anew after a close that crosses a request.
+  std::unique_ptr<UpstreamConnection> take(const std::string& authority, Deadlines::Time now);
+  void give_back(std::unique_ptr<UpstreamConnection> connection, Deadlines::Time now);
   /// Closes all idle connections.
   void clear() { idle_.clear(); }
   /// Closes what has been idle for too long.
@@ -131,6 +132,7 @@ class Exchange {
   [[nodiscard]] std::string reason_or(std::string_view reason) const;
 
   UpstreamPool& pool_;
+  const Deadlines& deadlines_;
   const Endpoint& engine_;
   const ExchangeLimits limits_;
   FirstByteWait* const wait_;

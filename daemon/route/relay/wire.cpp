@@ -7,9 +7,20 @@
 #include <cerrno>
 #include <cstddef>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace driftgate::route {
 namespace {
+
+constexpr std::size_t kSpareTexts = 32;
+constexpr std::size_t kLeastSpareBytes = 4u << 10;
+constexpr std::size_t kMostSpareBytes = 32u << 10;
+
+std::vector<std::string>& spare_texts() {
+  thread_local std::vector<std::string> texts;
+  return texts;
+}
 
 void take_off(Pieces& pieces, std::size_t sent) {
   for (auto& piece : pieces) {
@@ -47,6 +58,27 @@ Received receive_now(TcpSocket& socket, std::size_t most) {
   if (got > 0) return {Arrival::bytes, {memory.get(), static_cast<std::size_t>(got)}};
   if (got == 0) return {Arrival::end, {}};
   return {errno == EAGAIN || errno == EINTR ? Arrival::nothing : Arrival::failure, {}};
+}
+
+std::string spare_text() {
+  auto& texts = spare_texts();
+  std::string text;
+  if (texts.empty()) {
+    text.reserve(kLeastSpareBytes);
+  } else {
+    text = std::move(texts.back());
+    texts.pop_back();
+  }
+  return text;
+}
+
+void give_back(std::string&& text) {
+  auto& texts = spare_texts();
+  const auto bytes = text.capacity();
+  std::string taken = std::move(text);
+  if (bytes < kLeastSpareBytes || bytes > kMostSpareBytes || texts.size() == kSpareTexts) return;
+  taken.clear();
+  texts.push_back(std::move(taken));
 }
 
 std::array<asio::const_buffer, 4> buffers_of(const Pieces& pieces) {

@@ -4,6 +4,7 @@
 #include <boost/asio/buffer.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "daemon/route/asio_types.hpp"
@@ -35,6 +36,12 @@ inline constexpr std::size_t kMaxReceived = 64u << 10;
 /// Takes what has come, at most `most` bytes, without waiting. A connection that waits for bytes so holds no
 /// memory for them. Before a co_await, copy what is needed behind it.
 [[nodiscard]] Received receive_now(TcpSocket& socket, std::size_t most = kMaxReceived);
+
+/// An empty text, with the memory of one that the thread gave back where there is one. The allocator has to
+/// search for memory of this size, which costs more than the rest of what is done with it.
+[[nodiscard]] std::string spare_text();
+/// Gives the memory of a text back. Little is kept, and nothing of a large one.
+void give_back(std::string&& text);
 
 /// The pieces for an operation of the event loop.
 [[nodiscard]] std::array<asio::const_buffer, 4> buffers_of(const Pieces& pieces);

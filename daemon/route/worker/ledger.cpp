@@ -17,7 +17,8 @@ constexpr std::size_t kObservationBytes = 160;  // of one observation in JSON, n
 
 struct Ledger::Slot {
   Observation seen;
-  std::string model;
+  const std::string* model = nullptr;  ///< the key of `state`
+  Model* state = nullptr;              ///< in models_, which never lets one go
   std::string stage_key;
   Time deadline;
   bool ended = false;
@@ -36,21 +37,24 @@ std::uint64_t Ledger::order_of(const Ticket& ticket) {
   return ticket ? ticket->seen.order : 0;
 }
 
-Ledger::Ticket Ledger::begin(std::string model, std::string stage_key, Observation seen, Time deadline) {
+Ledger::Ticket Ledger::begin(const std::string& model, std::string stage_key, Observation seen,
+                             Time deadline) {
   auto slot = std::make_shared<Slot>();
   slot->seen = std::move(seen);
-  slot->model = std::move(model);
   slot->stage_key = std::move(stage_key);
   slot->deadline = deadline;
   const std::lock_guard lock(mutex_);
   slot->seen.order = next_order_++;
-  auto& state = models_[slot->model];
+  auto& entry = *models_.try_emplace(model).first;
+  auto& state = entry.second;
+  slot->model = &entry.first;
+  slot->state = &state;
   if (state.pending.size() >= limits_.held_back) {
     ++state.lost;
     return nullptr;
   }
   state.pending.push_back(slot);
-  count(slot->model, state);
+  count(*slot->model, state);
   return slot;
 }
 
@@ -74,14 +78,14 @@ void Ledger::finish(const Ticket& ticket, const Ending& ending, Time now) {
   if (ticket->ended) return;
   ticket->ended = true;
   static_cast<Ending&>(ticket->seen) = ending;
-  auto& state = models_[ticket->model];
+  auto& state = *ticket->state;
   if (ticket->apart) {
     --state.apart;
     // Within the window that reports it: times of one model do not go back by the length of a stream.
     ticket->seen.routed_us = std::max(ticket->seen.routed_us, state.closed_us);
-    emit(ticket->model, state, *ticket);
+    emit(*ticket->model, state, *ticket);
   }
-  release(ticket->model, state, now);
+  release(*ticket->model, state, now);
 }
 
 void Ledger::release(const std::string& model, Model& state, Time now) {

@@ -46,7 +46,7 @@ class Ledger {
 
   /// A request was routed, of which `seen` has all but its order and its ending; it ends before `deadline` or
   /// is reported as a timeout. Never fails: a null ticket means that it is only counted as dropped.
-  Ticket begin(std::string model, std::string stage_key, Observation seen, Time deadline);
+  Ticket begin(const std::string& model, std::string stage_key, Observation seen, Time deadline);
   /// Repeating it, or a null ticket, changes nothing.
   void finish(const Ticket& ticket, const Ending& ending, Time now);
   /// The answer is being passed on and may take longer than a request: past its deadline it is no timeout,

@@ -80,6 +80,8 @@ class Scan final : public nlohmann::json_sax<nlohmann::json> {
 inline bool agree_on_request(std::string_view body) {
   const auto facts = scan_request_body(body);
   if (body.starts_with("\xef\xbb\xbf") || body.find('\0') != std::string_view::npos) return !facts;
+  // What is not UTF-8 is refused before anything else is looked for.
+  if (body.contains('\xff')) return !facts;
   Scan scan;
   const bool parsed = nlohmann::json::sax_parse(body, &scan);
   if (parsed && scan.twice.empty() && !scan.facts.model.empty()) return facts && *facts == scan.facts;

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "daemon/base/http_text.hpp"
 #include "daemon/limits/header_names.hpp"
 
@@ -14,6 +17,10 @@ const std::string kGood =
 
 std::string with(const std::string& fields) {
   return "POST /v1/completions HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n";
+}
+
+HeadField field(std::string_view name) {
+  return {.name = name, .value = {}, .line = {}, .kind = kind_of_field(name)};
 }
 
 }  // namespace
@@ -122,10 +129,39 @@ TEST_CASE("an answer's head is parsed strictly too") {
   }
 }
 
+TEST_CASE("a field has its kind whatever the case of its name, and its line as it came") {
+  const auto head = parse_request_head(
+      "GET / HTTP/1.1\r\nhOST: a\r\nDriftgate-Key:  k \r\ndriftgate: x\r\nTE: trailers\r\nVia: 1.1 p\r\n"
+      "Content-Length: 0\r\nX-Long: \ta value with a tab\tin it\r\n\r\n");
+  REQUIRE(head);
+  std::vector<FieldKind> kinds;
+  for (const auto& field : head->fields) kinds.push_back(field.kind);
+  CHECK(kinds == std::vector{FieldKind::host, FieldKind::driftgate, FieldKind::other, FieldKind::hop_by_hop,
+                             FieldKind::via, FieldKind::content_length, FieldKind::other});
+  CHECK(head->fields[1].value == "k");
+  CHECK(head->fields[1].line == "Driftgate-Key:  k \r\n");
+  CHECK(head->fields[6].value == "a value with a tab\tin it");
+}
+
+TEST_CASE("a control character is refused wherever it stands in a line") {
+  for (std::size_t length = 1; length < 40; ++length) {
+    for (std::size_t at = 0; at < length; ++at) {
+      for (const char byte : {'\0', '\x1f', '\x7f', '\n', '\r'}) {
+        std::string value(length, 'v');
+        value[at] = byte;
+        CAPTURE(length);
+        CAPTURE(at);
+        CHECK_FALSE(parse_request_head(with("X-Field: " + value + "\r\n")));
+      }
+    }
+    CHECK(parse_request_head(with("X-Field: " + std::string(length, '\xff') + "\r\n")));
+  }
+}
+
 TEST_CASE("fields of one hop are known, those that Connection names included") {
-  CHECK(hop_by_hop("Transfer-Encoding", ""));
-  CHECK(hop_by_hop("X-Mine", "close, x-mine"));
-  CHECK_FALSE(hop_by_hop("X-Mine", "close"));
+  CHECK(hop_by_hop(field("Transfer-Encoding"), ""));
+  CHECK(hop_by_hop(field("X-Mine"), "close, x-mine"));
+  CHECK_FALSE(hop_by_hop(field("X-Mine"), "close"));
 }
 
 TEST_CASE("each byte may stand in names and values where RFC 9110 lets it") {

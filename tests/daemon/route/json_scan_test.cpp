@@ -28,7 +28,7 @@ class Notes final : public JsonEvents {
   void end() override { note("."); }
   bool key(const JsonText& name) override { return note("k:" + name.decoded()); }
   bool string(const JsonText& value) override {
-    code_points = value.code_points;
+    code_points = value.code_points();
     return note("s:" + value.decoded());
   }
   bool number(std::string_view digits) override { return note("n:" + std::string(digits)); }
@@ -311,6 +311,21 @@ TEST_CASE("objects and arrays may be nested 64 deep") {
   // The kind of each container is known to the last.
   CHECK_FALSE(accepts(nested("[", "]", 63).substr(0, 64) + "}" + std::string(62, ']')));
   CHECK(accepts("[" + nested("{\"a\":[", "]}", 31) + "]"));
+}
+
+TEST_CASE("what interrupts a long string is found wherever it stands") {
+  constexpr std::size_t kAround = 80;
+  for (const std::string middle : {R"(\n)", R"(\")", R"(\\)", R"(\u00e4)", R"(\ud83d\ude00)", "\xc3\xa4",
+                                   "\xe2\x82\xac", "\xf0\x9f\x98\x80"}) {
+    for (std::size_t at = 0; at <= kAround; ++at) {
+      const auto text = '"' + std::string(at, 'a') + middle + std::string(kAround - at, 'b') + '"';
+      CAPTURE(text);
+      Notes notes;
+      CHECK(scan_json(text, notes));
+      CHECK(notes.text == "s:" + nlohmann::json::parse(text).get<std::string>() + ' ');
+      CHECK(notes.code_points == kAround + 1);
+    }
+  }
 }
 
 TEST_CASE("names are compared by what they mean") {

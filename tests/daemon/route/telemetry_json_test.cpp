@@ -35,7 +35,7 @@ Window sample_window() {
   seen.routed_us = 1'700'000'000'000'000;
   seen.ttft_ms = 0.1;
   seen.inter_token_ms = std::nan("");
-  seen.total_ms = 1e-9;
+  seen.total_ms = 7200000.125;
   seen.prompt_chars = 77;
   window.observations = {seen, Observation{}};
   return window;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/unique_fd.hpp"
@@ -87,4 +88,17 @@ TEST_CASE("what has come is taken, and an end is told from nothing yet") {
   boost::system::error_code ignored;
   ends.socket.close(ignored);
   CHECK(receive_now(ends.socket).arrival == Arrival::failure);
+}
+
+TEST_CASE("the memory of a text is used again, unless there was much of it") {
+  auto first = spare_text();
+  CHECK(first.empty());
+  const auto* const memory = first.data();
+  first += "an answer";
+  give_back(std::move(first));
+  const auto second = spare_text();
+  CHECK(second.empty());
+  CHECK(second.data() == memory);
+  give_back(std::string(1u << 20, 'x'));
+  CHECK(spare_text().capacity() < 1u << 20);
 }
