@@ -121,6 +121,7 @@ Task<std::string> Session::relay(Exchange& exchange, Attempt& out) {
         exchange.abort();
         co_return "client_gone";
       }
+      give_back(std::move(part.data));
     }
     if (!part.reason.empty() || part.end) co_return part.reason;
   }

@@ -19,7 +19,11 @@ constexpr std::size_t kLeastSpareBytes = 4u << 10;
 constexpr std::size_t kMostSpareBytes = 32u << 10;
 
 std::vector<std::string>& spare_texts() {
-  thread_local std::vector<std::string> texts;
+  thread_local std::vector<std::string> texts = [] {
+    std::vector<std::string> none;
+    none.reserve(kSpareTexts);
+    return none;
+  }();
   return texts;
 }
 
@@ -76,23 +80,24 @@ Received receive_now(TcpSocket& socket, std::size_t most) {
   return {errno == EAGAIN || errno == EINTR ? Arrival::nothing : Arrival::failure, {}};
 }
 
-std::string spare_text() {
-  auto& texts = spare_texts();
-  std::string text;
-  if (texts.empty()) {
-    text.reserve(kLeastSpareBytes);
-  } else {
-    text = std::move(texts.back());
-    texts.pop_back();
+void append(std::string& text, std::string_view bytes) {
+  if (text.empty() && text.capacity() < bytes.size() && bytes.size() <= kMostSpareBytes) {
+    auto& texts = spare_texts();
+    if (texts.empty()) {
+      text.reserve(std::max(kLeastSpareBytes, bytes.size()));
+    } else {
+      text = std::move(texts.back());
+      texts.pop_back();
+    }
   }
-  return text;
+  text.append(bytes);
 }
 
-void give_back(std::string&& text) {
+void give_back(std::string&& text) noexcept {
   auto& texts = spare_texts();
   const auto bytes = text.capacity();
   std::string taken = std::move(text);
-  if (bytes < kLeastSpareBytes || bytes > kMostSpareBytes || texts.size() == kSpareTexts) return;
+  if (bytes < kLeastSpareBytes || bytes > kMostSpareBytes || texts.size() == texts.capacity()) return;
   taken.clear();
   texts.push_back(std::move(taken));
 }
