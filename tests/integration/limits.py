@@ -296,10 +296,10 @@ def engines_are_only_asked_where_the_settings_allow(world):
     for url in (f"http://127.0.0.1:{reached.server_port}", "http://169.254.169.254", "http://10.0.0.1",
                 "http://192.168.1.1", "http://172.16.0.1", "http://100.64.0.1", "http://[::1]:1",
                 "http://[fe80::1]", "http://[::ffff:127.0.0.1]:1", "http://0.0.0.0:1", "http://2130706433",
-                "http://0x7f000001", "http://127.1", "http://engine.example"):
+                "http://0x7f000001", "http://127.1", "http://engine.example", "https://10.0.0.1"):
         answer = register(url)
         check(answer.get("code") == "forbidden" and "allowed_hosts" in answer["detail"], f"{url}: {str(answer)[:300]}")
-    for url in ("https://localhost", "ftp://localhost", "http://user:secret@localhost", "http://localhost:0",
+    for url in ("https:localhost", "ftp://localhost", "http://user:secret@localhost", "http://localhost:0",
                 "http://localhost:99999", "http://localhost/a b", "http://localhost/#x", "localhost", ""):
         answer = register(url)
         check(answer.get("code") in ("invalid_argument", "unsupported", "invalid_document"), f"{url}: {str(answer)[:300]}")

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "daemon/base/http_text.hpp"
 #include "daemon/route/http/answer_shapes.hpp"
 #include "daemon/route/http/http_head.hpp"
@@ -10,7 +12,9 @@ namespace driftgate::route {
 
 void AnswerJudge::head(int status, std::string_view content_type, double now_ms) {
   status_ = status;
-  const auto type = base::trimmed(content_type.substr(0, content_type.find(';')));
+  const auto* const end = std::ranges::find_if(
+      content_type, [](char byte) { return byte == ';' || byte == ' ' || byte == '\t'; });
+  const std::string_view type(content_type.data(), static_cast<std::size_t>(end - content_type.begin()));
   // Whether a request that nobody read asked for a stream shows in its answer alone.
   const bool expected = stream_asked_ || shape_ == ApiShape::unread;
   streamed_ = expected && status == 200 && base::equal_ignoring_case(type, "text/event-stream");

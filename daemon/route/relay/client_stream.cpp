@@ -33,7 +33,6 @@ ClientStream::ClientStream(TcpSocket socket, Deadlines& deadlines, const RouterO
     : socket_(std::move(socket)),
       options_(options),
       place_(std::move(place)),
-      deadlines_(deadlines),
       watch_(deadlines, [this] { late(); }) {
   boost::system::error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -76,8 +75,7 @@ ClientStream::Read ClientStream::refuse(int status, std::string code, std::strin
 /// Takes what has come; false when nothing more will.
 bool ClientStream::receive(std::size_t most) {
   const Received got = receive_now(socket_, most);
-  if (received_.capacity() < got.bytes.size() && received_.empty()) received_ = spare_text();
-  received_.append(got.bytes);
+  append(received_, got.bytes);
   return got.arrival == Arrival::bytes || got.arrival == Arrival::nothing;
 }
 
@@ -111,8 +109,7 @@ Task<ClientStream::Read> ClientStream::read_request(ClientRequest& request) {
   }
   place_->use(Use::waiting);
   idle_ = received_.empty();
-  watch_.set(deadlines_.coarse_now() +
-             std::chrono::milliseconds(idle_ ? options_.idle_ms : options_.header_ms));
+  watch_.set(after_ms(idle_ ? options_.idle_ms : options_.header_ms));
   Read read = Read::request;
   std::size_t scanned = 0;
   while (!find_head(request, scanned, read)) {
@@ -122,7 +119,7 @@ Task<ClientStream::Read> ClientStream::read_request(ClientRequest& request) {
       break;
     }
     if (idle_ && !received_.empty()) {
-      watch_.set(deadlines_.coarse_now() + std::chrono::milliseconds(options_.header_ms));
+      watch_.set(after_ms(options_.header_ms));
       idle_ = false;
     }
   }

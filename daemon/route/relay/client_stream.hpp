@@ -80,7 +80,6 @@ class ClientStream {
   TcpSocket socket_;
   const RouterOptions& options_;
   const std::unique_ptr<Place> place_;
-  const Deadlines& deadlines_;
   Deadlines::Watch watch_;
   std::function<void()> on_gone_;
   std::string received_;

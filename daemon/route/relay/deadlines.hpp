@@ -42,7 +42,8 @@ class Deadlines {
     std::int64_t slot_ = kNowhere;  ///< that it is in: of its time or before
   };
 
-  /// The time of the newest tick: precise enough for limits of seconds, without asking the clock.
+  /// The time of the newest tick, without asking the clock. Not for limits of others' work: after a tick that
+  /// was late it has not moved yet.
   [[nodiscard]] Time coarse_now() const { return last_; }
 
   /// Fires what is due. A late tick fires nothing, unless the one before was late too: what arrived while the

@@ -56,7 +56,8 @@ Refusal engine_refusal(const AnswerJudge& judge) {
 Session::Session(WorkerContext& context, TcpSocket socket, std::unique_ptr<ClientStream::Place> place)
     : context_(context),
       core_(context.core),
-      client_(std::move(socket), context.deadlines, context.core.options, std::move(place)) {
+      client_(std::move(socket), context.deadlines, context.core.options, std::move(place)),
+      look_(context.deadlines, [this] { client_.watch(shared_from_this()); }) {
   context_.sessions.insert(this);
   client_.on_gone([this] {
     if (exchange_ != nullptr) exchange_->abort();

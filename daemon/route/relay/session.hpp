@@ -117,6 +117,7 @@ class Session : public std::enable_shared_from_this<Session> {
   RouterCore& core_;
   ClientStream client_;
   ClientRequest request_;
+  Deadlines::Watch look_;                 ///< for a client that leaves while an engine is asked
   const Operation* operation_ = nullptr;  ///< of the request; null for a path that engines are not asked for
   Exchange* exchange_ = nullptr;          ///< the one in flight, to be cut when the client leaves
   std::chrono::steady_clock::time_point accepted_;

@@ -1,5 +1,6 @@
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <utility>
 
 #include "daemon/route/relay/session.hpp"
@@ -7,6 +8,10 @@
 // How one engine is asked and its answer passed on; session.cpp decides which and what follows.
 namespace driftgate::route {
 namespace {
+
+/// So long after an engine was asked the router begins to watch for a client that leaves. Most answers of
+/// fast engines are through by then, and need no wait of their own.
+constexpr std::chrono::milliseconds kLookForClient{20};
 
 Framing framing_for(const ResponseHead& answer, int client_minor_version) {
   if (answer.content_length && !answer.chunked) return Framing::length;
@@ -30,7 +35,7 @@ Task<void> Session::attempt(FirstByteWait& wait, bool discardable, Attempt& out)
       std::chrono::milliseconds(core_.options.between_ms)};
   Exchange exchange(context_.pool, context_.deadlines, engine, limits, &wait);
   exchange_ = &exchange;
-  client_.watch(shared_from_this());
+  look_.set(context_.deadlines.coarse_now() + kLookForClient);
   std::string why = co_await exchange.start(head, request_.body);
   if (why.empty()) {
     out.judge.head(exchange.head().status, exchange.head().find("content-type").value_or(""),
@@ -42,6 +47,7 @@ Task<void> Session::attempt(FirstByteWait& wait, bool discardable, Attempt& out)
     }
   }
   exchange_ = nullptr;
+  look_.clear();
   if (wait.was_late()) out.judge.late();
   judge_end(out, why);
   const bool whole = why.empty() && !out.judge.streamed() && !out.begun && !out.client_gone;
@@ -115,6 +121,7 @@ Task<std::string> Session::relay(Exchange& exchange, Attempt& out) {
         exchange.abort();
         co_return "client_gone";
       }
+      give_back(std::move(part.data));
     }
     if (!part.reason.empty() || part.end) co_return part.reason;
   }

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kMaxInterimAnswers = 4;
 constexpr std::chrono::milliseconds kKeepAliveRace{100};  ///< an engine's close that crossed the request
-constexpr std::chrono::milliseconds kMoment{50};          ///< so long an idle connection is taken to be open
 
 /// An idle connection has nothing to read: bytes or an end mean that it cannot be used again.
 bool still_open(TcpSocket& socket) {
@@ -37,19 +36,18 @@ Task<bool> UpstreamConnection::send_rest(Pieces pieces) {
 Arrival UpstreamConnection::receive() {
   if (tls) return tls->receive(received);
   const Received got = receive_now(socket);
-  if (received.capacity() < got.bytes.size() && received.empty()) received = spare_text();
-  received.append(got.bytes);
+  append(received, got.bytes);
   return got.arrival;
 }
 
-std::unique_ptr<UpstreamConnection> UpstreamPool::take(const std::string& authority, Deadlines::Time now) {
+std::unique_ptr<UpstreamConnection> UpstreamPool::take(const std::string& authority) {
   const auto found = idle_.find(authority);
   if (found == idle_.end()) return nullptr;
   auto& connections = found->second;
   while (!connections.empty()) {
     auto connection = std::move(connections.back());
     connections.pop_back();
-    if (now - connection->idle_since < kMoment || still_open(connection->socket)) {
+    if (still_open(connection->socket)) {
       connection->reused = true;
       return connection;
     }
@@ -176,7 +174,7 @@ Task<std::string> Exchange::start(std::string_view head, std::string_view body) 
 
 /// A connection that was kept; false when there is none.
 bool Exchange::take_kept() {
-  connection_ = pool_.take(engine_.authority, deadlines_.coarse_now());
+  connection_ = pool_.take(engine_.authority);
   if (connection_ && !fits(*connection_)) connection_.reset();
   if (connection_) limit_to(limits_.total, "timeout");
   return connection_ != nullptr;
@@ -313,7 +311,7 @@ Task<Exchange::Part> Exchange::next() {
   bool found = next_now(part);
   // A client that takes its time to read must not count against the engine: the clock runs while it is waited
   // for.
-  if (!found && passing_) limit_to(deadlines_.coarse_now() + limits_.between, "stalled");
+  if (!found && passing_) limit_to(Deadlines::Time::clock::now() + limits_.between, "stalled");
   while (!found) {
     auto [failure] = co_await connection_->socket.async_wait(TcpSocket::wait_read, kAwait);
     const std::string why = receive(failure);

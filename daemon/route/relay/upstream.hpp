@@ -47,9 +47,8 @@ class UpstreamPool {
   UpstreamPool(asio::io_context& io, std::chrono::milliseconds connect_time)
       : io_(io), connect_time_(connect_time) {}
 
-  /// The idle connection used last that is still open, or null. One that was given back a moment ago is taken
-  /// to be open without asking the kernel: who uses it asks anew after a close that crosses a request.
-  std::unique_ptr<UpstreamConnection> take(const std::string& authority, Deadlines::Time now);
+  /// The idle connection used last that is still open, or null.
+  std::unique_ptr<UpstreamConnection> take(const std::string& authority);
   void give_back(std::unique_ptr<UpstreamConnection> connection, Deadlines::Time now);
   /// Closes all idle connections.
   void clear() { idle_.clear(); }

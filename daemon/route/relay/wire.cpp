@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,37 @@ constexpr std::size_t kLeastSpareBytes = 4u << 10;
 constexpr std::size_t kMostSpareBytes = 32u << 10;
 
 std::vector<std::string>& spare_texts() {
-  thread_local std::vector<std::string> texts;
+  thread_local std::vector<std::string> texts = [] {
+    std::vector<std::string> none;
+    none.reserve(kSpareTexts);
+    return none;
+  }();
   return texts;
+}
+
+/// What is smaller is copied together: the kernel takes longer to read a list of pieces.
+constexpr std::size_t kCopiedBytes = 4u << 10;
+
+ssize_t send_copied(int socket, const Pieces& pieces) {
+  std::array<char, kCopiedBytes> whole;
+  std::size_t size = 0;
+  for (const auto& piece : pieces) size += piece.copy(whole.data() + size, piece.size());
+  return ::send(socket, whole.data(), size, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+ssize_t send_listed(int socket, const Pieces& pieces) {
+  std::array<iovec, std::tuple_size_v<Pieces>> parts{};
+  std::size_t count = 0;
+  for (const auto& piece : pieces) {
+    if (piece.empty()) continue;
+    parts[count].iov_base = const_cast<char*>(piece.data());  // sendmsg does not write there
+    parts[count].iov_len = piece.size();
+    ++count;
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void take_off(Pieces& pieces, std::size_t sent) {
@@ -33,20 +63,10 @@ void take_off(Pieces& pieces, std::size_t sent) {
 }  // namespace
 
 Sent send_now(TcpSocket& socket, Pieces& pieces) {
-  std::array<iovec, 4> parts{};
-  std::size_t count = 0;
   std::size_t bytes = 0;
-  for (const auto& piece : pieces) {
-    if (piece.empty()) continue;
-    parts[count].iov_base = const_cast<char*>(piece.data());  // sendmsg does not write there
-    parts[count].iov_len = piece.size();
-    bytes += piece.size();
-    ++count;
-  }
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = count;
-  const auto sent = ::sendmsg(socket.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  for (const auto& piece : pieces) bytes += piece.size();
+  const auto sent = bytes <= kCopiedBytes ? send_copied(socket.native_handle(), pieces)
+                                          : send_listed(socket.native_handle(), pieces);
   if (sent < 0) return errno == EAGAIN || errno == EINTR ? Sent::part : Sent::failed;
   take_off(pieces, static_cast<std::size_t>(sent));
   return static_cast<std::size_t>(sent) == bytes ? Sent::all : Sent::part;
@@ -60,23 +80,24 @@ Received receive_now(TcpSocket& socket, std::size_t most) {
   return {errno == EAGAIN || errno == EINTR ? Arrival::nothing : Arrival::failure, {}};
 }
 
-std::string spare_text() {
-  auto& texts = spare_texts();
-  std::string text;
-  if (texts.empty()) {
-    text.reserve(kLeastSpareBytes);
-  } else {
-    text = std::move(texts.back());
-    texts.pop_back();
+void append(std::string& text, std::string_view bytes) {
+  if (text.empty() && text.capacity() < bytes.size() && bytes.size() <= kMostSpareBytes) {
+    auto& texts = spare_texts();
+    if (texts.empty()) {
+      text.reserve(std::max(kLeastSpareBytes, bytes.size()));
+    } else {
+      text = std::move(texts.back());
+      texts.pop_back();
+    }
   }
-  return text;
+  text.append(bytes);
 }
 
-void give_back(std::string&& text) {
+void give_back(std::string&& text) noexcept {
   auto& texts = spare_texts();
   const auto bytes = text.capacity();
   std::string taken = std::move(text);
-  if (bytes < kLeastSpareBytes || bytes > kMostSpareBytes || texts.size() == kSpareTexts) return;
+  if (bytes < kLeastSpareBytes || bytes > kMostSpareBytes || texts.size() == texts.capacity()) return;
   taken.clear();
   texts.push_back(std::move(taken));
 }

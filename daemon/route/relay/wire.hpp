@@ -37,11 +37,12 @@ inline constexpr std::size_t kMaxReceived = 64u << 10;
 /// memory for them. Before a co_await, copy what is needed behind it.
 [[nodiscard]] Received receive_now(TcpSocket& socket, std::size_t most = kMaxReceived);
 
-/// An empty text, with the memory of one that the thread gave back where there is one. The allocator has to
-/// search for memory of this size, which costs more than the rest of what is done with it.
-[[nodiscard]] std::string spare_text();
+/// Appends the bytes; an empty text takes the memory of one that the thread gave back, where there is one.
+/// The allocator has to search for memory of this size, which costs more than the rest of what is done with
+/// it.
+void append(std::string& text, std::string_view bytes);
 /// Gives the memory of a text back. Little is kept, and nothing of a large one.
-void give_back(std::string&& text);
+void give_back(std::string&& text) noexcept;
 
 /// The pieces for an operation of the event loop.
 [[nodiscard]] std::array<asio::const_buffer, 4> buffers_of(const Pieces& pieces);

@@ -76,12 +76,21 @@ class Scan final : public nlohmann::json_sax<nlohmann::json> {
   std::set<std::string> seen_;
 };
 
+inline bool is_utf8(std::string_view text) {
+  try {
+    static_cast<void>(nlohmann::json(text).dump());
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
 /// True when both readers accept the body, or refuse it for the same reason, and read the same in it.
 inline bool agree_on_request(std::string_view body) {
   const auto facts = scan_request_body(body);
   if (body.starts_with("\xef\xbb\xbf") || body.find('\0') != std::string_view::npos) return !facts;
   // What is not UTF-8 is refused before anything else is looked for.
-  if (body.contains('\xff')) return !facts;
+  if (!is_utf8(body)) return !facts;
   Scan scan;
   const bool parsed = nlohmann::json::sax_parse(body, &scan);
   if (parsed && scan.twice.empty() && !scan.facts.model.empty()) return facts && *facts == scan.facts;

@@ -91,14 +91,19 @@ TEST_CASE("what has come is taken, and an end is told from nothing yet") {
 }
 
 TEST_CASE("the memory of a text is used again, unless there was much of it") {
-  auto first = spare_text();
-  CHECK(first.empty());
+  const std::string bytes(1'000, 'b');
+  std::string first;
+  append(first, bytes);
+  append(first, "and more");
+  CHECK(first == bytes + "and more");
   const auto* const memory = first.data();
-  first += "an answer";
   give_back(std::move(first));
-  const auto second = spare_text();
-  CHECK(second.empty());
+  std::string second;
+  append(second, bytes);
+  CHECK(second == bytes);
   CHECK(second.data() == memory);
   give_back(std::string(1u << 20, 'x'));
-  CHECK(spare_text().capacity() < 1u << 20);
+  std::string third;
+  append(third, bytes);
+  CHECK(third.capacity() < 1u << 20);
 }
