@@ -28,6 +28,7 @@ from world import TERMINAL, run  # noqa: E402
 STREAMS = 8
 STREAMED_TOKENS = 16
 PIECE_BYTES, PAUSE_S = 256, 0.25  # of a slow stream, which so takes some seconds
+SLOW_MODEL = "slowlm"  # which the engine behind knows as tinylm, a name of the same length
 HELD_CONNECTIONS_S = 5  # longer than any connection of the traffic waits between two requests
 
 
@@ -43,7 +44,7 @@ class HandedDaemon(Process):
 
 
 class SlowEngine(threading.Thread):
-    """In front of an engine: passes everything on, and streams in small pieces with pauses between them."""
+    """In front of an engine: passes everything on under its own model's name, and streams in small pieces with pauses."""
 
     def __init__(self, engine):
         super().__init__(daemon=True)
@@ -77,7 +78,7 @@ class SlowEngine(threading.Thread):
                     slow.clear()
                 if b'"stream": true' in data:
                     slow.set()
-                writer.write(data)
+                writer.write(data.replace(SLOW_MODEL.encode(), b"tinylm"))
                 await writer.drain()
         finally:
             writer.close()
@@ -92,6 +93,15 @@ class SlowEngine(threading.Thread):
                     await asyncio.sleep(PAUSE_S)
         finally:
             writer.close()
+
+
+def unchunked(body):
+    """A whole chunked body without its framing, which may divide any word of it."""
+    data = b""
+    while (size := int(body.partition(b"\r\n")[0], 16)) > 0:
+        body = body.partition(b"\r\n")[2]
+        data, body = data + body[:size], body[size + 2:]
+    return data
 
 
 class Streams(threading.Thread):
@@ -125,7 +135,7 @@ class Streams(threading.Thread):
 
     async def one(self, key):
         """Nothing when the stream came to its end; else what came last."""
-        body = json.dumps({"model": "slow", "prompt": "The file", "max_tokens": STREAMED_TOKENS, "stream": True}).encode()
+        body = json.dumps({"model": SLOW_MODEL, "prompt": "The file", "max_tokens": STREAMED_TOKENS, "stream": True}).encode()
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(f"POST /v1/completions HTTP/1.1\r\nHost: a\r\ndriftgate-key: {key}\r\nConnection: close\r\n"
@@ -133,7 +143,8 @@ class Streams(threading.Thread):
             text = await reader.read()
         finally:
             writer.close()
-        whole = text.startswith(b"HTTP/1.1 200") and b"data: [DONE]" in text and text.endswith(b"0\r\n\r\n")
+        head, _, body = text.partition(b"\r\n\r\n")
+        whole = head.startswith(b"HTTP/1.1 200") and body.endswith(b"0\r\n\r\n") and b"data: [DONE]" in unchunked(body)
         return None if whole else text[-200:]
 
     def stop(self):
@@ -266,9 +277,9 @@ def the_program_is_replaced_under_load(world):
     slow.start()
     world.engines["slow"] = slow
     world.register_engine("slow", "f32")
-    world.api("POST", "/v1/models", {"name": "slow", "engine": "slow", "reason": "streams that take long"}, who="operator",
+    world.api("POST", "/v1/models", {"name": SLOW_MODEL, "engine": "slow", "reason": "streams that take long"}, who="operator",
               expect=201)
-    wait_for("the routes", lambda: all(world.complete(model=name).status == 200 for name in ("tinylm", "slow")))
+    wait_for("the routes", lambda: all(world.complete(model=name).status == 200 for name in ("tinylm", SLOW_MODEL)))
     traffic, streams = Traffic(world.router_port), Streams(world.router_port)
     knocking = Knocking(f"http://127.0.0.1:{listener.getsockname()[1]}")
     for thread in (traffic, streams, knocking):
