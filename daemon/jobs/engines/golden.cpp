@@ -30,8 +30,9 @@ struct Endpoint {
 constexpr std::array<Endpoint, 4> kEndpoints{Endpoint{"/version", "version"}, Endpoint{"/props", "props"},
                                              Endpoint{"/get_model_info", "model_info"},
                                              Endpoint{"/get_server_info", "server_info"}};
-/// Members of /v1/models that say when it was asked, not what it is.
-constexpr std::string_view kTimeOfAnswer = "created";
+/// Members that say when it was asked or started, not what it is: `created` of /v1/models, and the random text that
+/// llama.cpp's /props has for the places of images since each start.
+constexpr std::array<std::string_view, 2> kOfThisTime{"created", "media_marker"};
 
 /// An engine without the endpoint, or one that does not show it to us.
 bool is_absent(int status) {
@@ -61,7 +62,8 @@ bool is_secret(std::string_view name) {
 void add_members(const json& object, std::string_view prefix, stages::Identity& identity) {
   for (const auto& [name, value] : object.items()) {
     const bool told = value.is_string() || value.is_number() || value.is_boolean();
-    if (!told || name == kTimeOfAnswer || is_secret(name) || identity.size() >= kMaxMembers) continue;
+    const bool of_this_time = std::ranges::find(kOfThisTime, name) != kOfThisTime.end();
+    if (!told || of_this_time || is_secret(name) || identity.size() >= kMaxMembers) continue;
     identity[fmt::format("{}.{}", prefix, schema::utf8_text(name, kMaxValueBytes))] = value_text(value);
   }
 }

@@ -135,13 +135,14 @@ TEST_CASE("an engine that does not answer a golden prompt as it should says so")
   CHECK(ask_golden(by_count("http://192.0.2.1:80"), "say it", {}).error().code == ErrorCode::forbidden);
 }
 
-TEST_CASE("an identity is what the engine tells of the model and of itself, without lists and times") {
+TEST_CASE("an identity is what the engine tells of the model and of itself, without lists and what changes with each start") {
   const std::string long_flags(1'000, 'f');
   const ScriptedEngine engine(telling({
       {"/v1/models",
        models({json{{"id", "other"}, {"kernel", "x"}},
                json{{"id", "m"}, {"created", 17}, {"kernel", "k"}, {"permission", json::array()}}})},
       {"/version", ScriptedEngine::of(json{{"version", "0.8.1"}})},
+      {"/props", ScriptedEngine::of(json{{"media_marker", "<__media_2mQsGCZ1__>"}, {"model_ftype", "Q8_0"}})},
       {"/get_server_info",
        ScriptedEngine::of(json{{"flags", long_flags}, {"tp", 2}, {"fast", true}, {"states", {{"a", 1}}}})},
   }));
@@ -152,6 +153,7 @@ TEST_CASE("an identity is what the engine tells of the model and of itself, with
   CHECK(*identity == stages::Identity{{"models.id", "m"},
                                       {"models.kernel", "k"},
                                       {"version.version", "0.8.1"},
+                                      {"props.model_ftype", "Q8_0"},
                                       {"server_info.flags", digest},
                                       {"server_info.tp", "2"},
                                       {"server_info.fast", "true"}});
