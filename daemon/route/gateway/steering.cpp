@@ -41,65 +41,40 @@ schema::Result<std::unique_ptr<Steering>> Steering::start(const RouterOptions& o
   auto target = TRY(target_of(options));
   auto api = TRY(KubeApi::open(options));
   std::unique_ptr<Steering> steering(new Steering(std::move(target), std::move(api), routes, engines));
-  steering->thread_ = std::thread([raw = steering.get()] { raw->run(); });
+  steering->loop_.start(
+      [raw = steering.get()] { return raw->look(); },
+      [](const State& state) { return !state.fault && state.seen.hurry ? kLookSoon : kLookEvery; });
   return steering;
 }
 
-Steering::~Steering() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-  settled_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
+Steering::~Steering() = default;
 
 Capabilities Steering::capabilities() const {
   return gateway_capabilities(target_.watched_bp);
 }
 
 void Steering::wake() {
-  {
-    const std::lock_guard lock(mutex_);
-    ++wanted_;
-  }
-  wake_.notify_all();
-}
-
-/// The look is done, and no Gateway is waited for any more.
-bool Steering::is_settled(std::uint64_t turn, const std::string& model) const {
-  if (done_ < turn) return false;
-  const auto refused = seen_.refused.find(model);
-  return fault_ || refused == seen_.refused.end() || !is_passing(refused->second);
+  loop_.wake();
 }
 
 schema::Result<void> Steering::settle(const std::string& model) {
-  std::unique_lock lock(mutex_);
-  const auto turn = ++wanted_;
-  wake_.notify_all();
-  settled_.wait_for(lock, kPatience, [&] { return stop_ || is_settled(turn, model); });
-  if (done_ >= turn && fault_) return std::unexpected(*fault_);
-  const auto refused = seen_.refused.find(model);
-  if (done_ >= turn && refused != seen_.refused.end()) return std::unexpected(refused->second);
-  if (done_ >= turn) return {};
-  return schema::failf(
-      ErrorCode::deadline_exceeded,
-      "the Kubernetes API has not taken the route of model '{}' within {} ms; it is being tried "
-      "again",
-      model, kPatience.count());
+  return loop_.settle(model, [&](const State& state) {
+    const auto refused = state.seen.refused.find(model);
+    return state.fault || refused == state.seen.refused.end() || !is_passing(refused->second);
+  });
 }
 
 std::vector<ObservedRoute> Steering::held(std::vector<ObservedRoute> routes) const {
-  const std::lock_guard lock(mutex_);
-  if (Clock::now() - last_look_ > kFresh) return {};
-  std::vector<ObservedRoute> found;
-  for (auto& observed : routes) {
-    const auto fence = seen_.fences.find(observed.route.model);
-    if (fence != seen_.fences.end() && fence->second == fence_of(observed.route))
-      found.push_back(std::move(observed));
-  }
-  return found;
+  return loop_.read([&](const State& state) {
+    std::vector<ObservedRoute> found;
+    if (Clock::now() - state.succeeded > kFresh) return found;
+    for (auto& observed : routes) {
+      const auto fence = state.seen.fences.find(observed.route.model);
+      if (fence != state.seen.fences.end() && fence->second == fence_of(observed.route))
+        found.push_back(std::move(observed));
+    }
+    return found;
+  });
 }
 
 bool Steering::may_expose() const {
@@ -107,49 +82,14 @@ bool Steering::may_expose() const {
 }
 
 std::string Steering::fault() const {
-  const std::lock_guard lock(mutex_);
-  if (fault_) return fault_->describe();
-  if (done_ == 0) return "the Kubernetes API was not asked yet";
-  for (const auto& [model, why] : seen_.refused) {
-    if (!hurry_ || !is_passing(why)) return why.describe();
-  }
-  return {};
-}
-
-void Steering::run() {
-  for (;;) {
-    std::uint64_t turn = 0;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, hurry_ ? kLookSoon : kLookEvery, [&] { return stop_ || wanted_ != done_; });
-      if (stop_) return;
-      turn = wanted_;
+  return loop_.read([](const State& state) -> std::string {
+    if (state.fault) return state.fault->describe();
+    if (state.done == 0) return "the Kubernetes API was not asked yet";
+    for (const auto& [model, why] : state.seen.refused) {
+      if (!state.seen.hurry || !is_passing(why)) return why.describe();
     }
-    note(turn, look());
-  }
-}
-
-void Steering::note(std::uint64_t turn, schema::Result<Seen> seen) {
-  const auto now = Clock::now();
-  {
-    const std::lock_guard lock(mutex_);
-    done_ = turn;
-    const auto before = fault_ ? fault_->describe() : std::string();
-    hurry_ = seen && seen->waits() && now - changed_ < kHurry;
-    if (seen) {
-      fault_.reset();
-      seen_ = std::move(*seen);
-      last_look_ = now;
-    } else {
-      fault_ = std::move(seen.error());
-    }
-    const auto after = fault_ ? fault_->describe() : std::string();
-    if (before != after) {
-      if (fault_) spdlog::warn("router: the Gateway is not steered: {}", after);
-      if (!fault_) spdlog::info("router: the Gateway is steered");
-    }
-  }
-  settled_.notify_all();
+    return {};
+  });
 }
 
 /// What is wrong with one model keeps no other from its route.
@@ -167,6 +107,7 @@ schema::Result<Steering::Seen> Steering::look() {
       seen.refused.emplace(route.model, brought.error());
     }
   }
+  seen.hurry = seen.waits() && Clock::now() - changed_ < kHurry;
   return seen;
 }
 

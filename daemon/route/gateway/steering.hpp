@@ -1,14 +1,9 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "daemon/route/gateway/http_route.hpp"
@@ -16,6 +11,7 @@
 #include "daemon/route/gateway/target.hpp"
 #include "daemon/route/health/engine.hpp"
 #include "daemon/route/table/route_table.hpp"
+#include "daemon/route/worker/look_loop.hpp"
 #include "daemon/route/worker/steered_plane.hpp"
 
 namespace driftgate::route::gateway {
@@ -30,8 +26,6 @@ class Steering final : public SteeredPlane {
   /// Between two looks while a Gateway has yet to say whether it accepts what was written.
   static constexpr std::chrono::milliseconds kLookSoon{100};
   static constexpr std::chrono::milliseconds kHurry{10'000};  ///< for so long after a change
-  /// How long settle waits: less than what is taken for a router that hangs.
-  static constexpr std::chrono::milliseconds kPatience{500};
   /// So long what was seen counts while the Kubernetes API does not answer. Nobody sees a candidate by it.
   static constexpr std::chrono::milliseconds kFresh{60'000};
 
@@ -57,13 +51,13 @@ class Steering final : public SteeredPlane {
   struct Seen {
     std::map<std::string, Fence> fences;           ///< of the HTTPRoutes in force, by model
     std::map<std::string, schema::Error> refused;  ///< routes that are not in force, by model
-    [[nodiscard]] bool waits() const;              ///< for a Gateway, or to read something again
+    /// Something was written lately, and a Gateway has yet to say whether it accepts it.
+    bool hurry = false;
+    [[nodiscard]] bool waits() const;  ///< for a Gateway, or to read something again
   };
+  using State = LookLoop<Seen>::State;
 
   Steering(Target target, KubeApi api, RouteTable& routes, const EngineBook& engines);
-  void run();
-  void note(std::uint64_t turn, schema::Result<Seen> seen);
-  [[nodiscard]] bool is_settled(std::uint64_t turn, const std::string& model) const;
 
   // The thread that steers.
   schema::Result<Seen> look();
@@ -79,18 +73,7 @@ class Steering final : public SteeredPlane {
   const std::string secret_{};
   Time changed_{};  ///< when an HTTPRoute was written last
 
-  mutable std::mutex mutex_;  ///< guards what follows
-  std::condition_variable wake_;
-  std::condition_variable settled_;
-  std::uint64_t wanted_ = 1;  ///< looks asked for
-  std::uint64_t done_ = 0;    ///< the look that saw everything up to this one
-  bool stop_ = false;
-  bool hurry_ = false;
-  Seen seen_;
-  std::optional<schema::Error> fault_;
-  Time last_look_{};  ///< that succeeded
-
-  std::thread thread_;
+  LookLoop<Seen> loop_{"the Gateway"};  ///< ends before what its looks use
 };
 
 }  // namespace driftgate::route::gateway

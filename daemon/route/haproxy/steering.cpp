@@ -111,7 +111,8 @@ schema::Result<std::unique_ptr<Steering>> Steering::start(const RouterOptions& o
   std::unique_ptr<Steering> steering(
       new Steering(options, routes, ledger, std::move(files), std::move(slots), std::move(lock)));
   steering->listen(std::move(socket));
-  steering->thread_ = std::thread([raw = steering.get()] { raw->run(); });
+  steering->loop_.start([raw = steering.get()] { return raw->look(); },
+                        [](const State& /*state*/) { return kLookEvery; });
   return steering;
 }
 
@@ -126,104 +127,45 @@ void Steering::listen(base::UniqueFd socket) {
       [this] { book_->tick(Clock::now()); });
 }
 
-Steering::~Steering() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-  settled_.notify_all();
-  if (thread_.joinable()) thread_.join();
-  reader_.reset();
-}
+Steering::~Steering() = default;
 
 Capabilities Steering::capabilities() const {
   return haproxy_capabilities();
 }
 
 void Steering::wake() {
-  {
-    const std::lock_guard lock(mutex_);
-    ++wanted_;
-  }
-  wake_.notify_all();
+  loop_.wake();
 }
 
 schema::Result<void> Steering::settle(const std::string& model) {
-  std::unique_lock lock(mutex_);
-  const auto turn = ++wanted_;
-  wake_.notify_all();
-  const bool done = settled_.wait_for(lock, kPatience, [&] { return stop_ || done_ >= turn; });
-  if (!done || done_ < turn)
-    return schema::failf(
-        schema::ErrorCode::deadline_exceeded,
-        "HAProxy has not taken the route of model '{}' within {} ms; it is being tried again", model,
-        kPatience.count());
-  if (fault_) return std::unexpected(*fault_);
-  const auto refused = seen_.refused.find(model);
-  if (refused != seen_.refused.end()) return std::unexpected(refused->second);
-  return {};
+  return loop_.settle(model, [](const State& /*state*/) { return true; });
 }
 
 std::vector<ObservedRoute> Steering::held(std::vector<ObservedRoute> routes) const {
-  const std::lock_guard lock(mutex_);
-  if (Clock::now() - last_look_ > kFresh) return {};
-  std::vector<ObservedRoute> found;
-  for (auto& observed : routes) {
-    const auto tag = seen_.tags.find(observed.route.model);
-    if (tag == seen_.tags.end() || tag->second != tag_of(observed)) continue;
-    const bool expired = !seen_.lease && exposes_candidate(observed.route);
-    found.push_back({effective_route(std::move(observed.route), expired), observed.reverted || expired});
-  }
-  return found;
+  return loop_.read([&](const State& state) {
+    std::vector<ObservedRoute> found;
+    if (state.fault || Clock::now() - state.succeeded > kFresh) return found;
+    for (auto& observed : routes) {
+      const auto tag = state.seen.tags.find(observed.route.model);
+      if (tag == state.seen.tags.end() || tag->second != tag_of(observed)) continue;
+      const bool expired = !state.seen.lease && exposes_candidate(observed.route);
+      found.push_back({effective_route(std::move(observed.route), expired), observed.reverted || expired});
+    }
+    return found;
+  });
 }
 
 bool Steering::may_expose() const {
   const auto now = Clock::now();
   if (!routes_.lease_holds(now)) return false;
-  const std::lock_guard lock(mutex_);
-  return now - last_look_ < kFresh;
+  return loop_.read([&](const State& state) { return now - state.succeeded < kFresh; });
 }
 
 std::string Steering::fault() const {
-  const std::lock_guard lock(mutex_);
-  if (fault_) return fault_->describe();
-  return done_ == 0 ? "HAProxy was not looked at yet" : "";
-}
-
-void Steering::run() {
-  for (;;) {
-    std::uint64_t turn = 0;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, kLookEvery, [&] { return stop_ || wanted_ != done_; });
-      if (stop_) return;
-      turn = wanted_;
-    }
-    note(turn, look());
-  }
-}
-
-void Steering::note(std::uint64_t turn, schema::Result<Seen> seen) {
-  {
-    const std::lock_guard lock(mutex_);
-    done_ = turn;
-    const auto before = fault_ ? fault_->describe() : std::string();
-    if (seen) {
-      fault_.reset();
-      seen_ = std::move(*seen);
-      last_look_ = Clock::now();
-    } else {
-      fault_ = std::move(seen.error());
-      seen_.tags.clear();
-    }
-    const auto after = fault_ ? fault_->describe() : std::string();
-    if (before != after) {
-      if (fault_) spdlog::warn("router: HAProxy is not steered: {}", after);
-      if (!fault_) spdlog::info("router: HAProxy is steered");
-    }
-  }
-  settled_.notify_all();
+  return loop_.read([](const State& state) -> std::string {
+    if (state.fault) return state.fault->describe();
+    return state.done == 0 ? "HAProxy was not looked at yet" : "";
+  });
 }
 
 /// Makes HAProxy hold the table's routes, and its files say what the next HAProxy begins with.

@@ -1,14 +1,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "daemon/base/unique_fd.hpp"
@@ -19,6 +16,7 @@
 #include "daemon/route/haproxy/runtime.hpp"
 #include "daemon/route/haproxy/slots.hpp"
 #include "daemon/route/table/route_table.hpp"
+#include "daemon/route/worker/look_loop.hpp"
 #include "daemon/route/worker/steered_plane.hpp"
 
 namespace driftgate::route::haproxy {
@@ -30,8 +28,6 @@ namespace driftgate::route::haproxy {
 class Steering final : public SteeredPlane {
  public:
   static constexpr std::chrono::milliseconds kLookEvery{1'000};
-  /// How long settle waits: less than what is taken for a router that hangs.
-  static constexpr std::chrono::milliseconds kPatience{500};
   /// So long a look counts as what HAProxy holds; without another one nothing is exposed then.
   static constexpr std::chrono::milliseconds kFresh{5'000};
 
@@ -59,12 +55,11 @@ class Steering final : public SteeredPlane {
     std::map<std::string, schema::Error> refused;  ///< routes that HAProxy does not get, by model
     bool lease = true;                             ///< HAProxy takes the lease for held
   };
+  using State = LookLoop<Seen>::State;
 
   Steering(const RouterOptions& options, RouteTable& routes, Ledger& ledger, StartFiles files, Slots slots,
            base::UniqueFd lock);
   void listen(base::UniqueFd socket);
-  void run();
-  void note(std::uint64_t turn, schema::Result<Seen> seen);
 
   // The thread that steers.
   using Placed = std::vector<PlacedRoute>;
@@ -93,18 +88,8 @@ class Steering final : public SteeredPlane {
   std::map<std::string, PlacedRoute> placed_;  ///< by model, so that names are not resolved each time
   std::optional<LogBook> book_;
 
-  mutable std::mutex mutex_;  ///< guards what follows
-  std::condition_variable wake_;
-  std::condition_variable settled_;
-  std::uint64_t wanted_ = 1;  ///< looks asked for
-  std::uint64_t done_ = 0;    ///< the look that saw everything up to this one
-  bool stop_ = false;
-  Seen seen_;
-  std::optional<schema::Error> fault_;
-  Time last_look_{};  ///< that succeeded
-
   std::unique_ptr<LogReader> reader_;
-  std::thread thread_;
+  LookLoop<Seen> loop_{"HAProxy"};  ///< ends before what its looks use
 };
 
 }  // namespace driftgate::route::haproxy

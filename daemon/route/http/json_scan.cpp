@@ -300,7 +300,7 @@ class Scanner {
   bool text(JsonText& found) {
     const char* const begin = at_;
     const char* at = begin;
-    for (;; found.escaped = true) {
+    for (;;) {
       at = next_stop(at, end_);
       if (at == end_) return false;
       if (*at == '"') break;
@@ -366,7 +366,7 @@ std::size_t JsonText::code_points() const {
 
 std::string JsonText::decoded() const {
   std::string out;
-  if (!escaped) {
+  if (escapes == 0) {
     out = raw;
     return out;
   }

@@ -12,13 +12,12 @@ inline constexpr int kMaxJsonDepth = 64;
 struct JsonText {
   std::string_view raw;     ///< as it stands between its quotes
   std::size_t escapes = 0;  ///< bytes of escape sequences behind the first one of each
-  bool escaped = false;     ///< `raw` has escape sequences
 
   /// Of the string that it means.
   [[nodiscard]] std::size_t code_points() const;
   /// The string that it means, in UTF-8.
   [[nodiscard]] std::string decoded() const;
-  [[nodiscard]] bool is(std::string_view text) const { return escaped ? means(text) : raw == text; }
+  [[nodiscard]] bool is(std::string_view text) const { return escapes > 0 ? means(text) : raw == text; }
 
  private:
   [[nodiscard]] bool means(std::string_view text) const;
