@@ -16,6 +16,7 @@
 #include "daemon/notify/desk.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/pipeline/service.hpp"
+#include "daemon/web/site.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::api {
@@ -32,6 +33,13 @@ struct AccessRecord {
   std::string method, path, principal, remote_address;
   int status = 0;
   std::chrono::microseconds took{0};
+};
+
+/// What the daemon says of itself.
+struct ServerFacts {
+  std::string version{};
+  std::int64_t started_us = 0;
+  bool tls = false;  ///< the API's port speaks TLS
 };
 
 /// What handlers work with. Everything outlives the API.
@@ -54,6 +62,10 @@ struct Context {
   std::function<schema::Result<void>(const std::string& actor, const std::string& promotion,
                                      const std::string& reason)>
       redact{};
+  ServerFacts server{};
+  /// The settings in force, as the JSON that GET /v1/settings answers. Empty: nobody knows them.
+  std::function<std::string()> settings{};
+  const web::Site* site = nullptr;  ///< the page; null: there is none
 };
 
 /// One request that was matched, authenticated and allowed.

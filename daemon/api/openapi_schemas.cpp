@@ -242,6 +242,18 @@ constexpr std::string_view kSchemas = R"json({
   "name": {"type": "string"}, "folder": {"type": "string"}, "tree_size": {"type": "integer"},
   "checkpoint": {"type": "string", "description": "signed head of the log in the backup"}}},
 
+"Session": {"type": "object", "required": ["name", "scopes", "token", "csrf", "expires_us", "server"], "properties": {
+  "name": {"type": "string"}, "scopes": {"type": "array", "items": {"$ref": "#/components/schemas/Scope"}},
+  "token": {"type": "string", "description": "the token that the session stands for"},
+  "csrf": {"type": ["string", "null"], "description": "what X-CSRF-Token must hold; null for a request with a token"},
+  "expires_us": {"type": ["integer", "null"], "description": "of the session, or of the token; null: never by itself"},
+  "server": {"type": "object", "required": ["version", "started_us"], "properties": {
+    "version": {"type": "string"}, "started_us": {"type": "integer"}}}}},
+"Settings": {"type": "object", "required": ["items"], "properties": {"items": {"type": "array", "items": {
+  "type": "object", "required": ["name", "value", "default", "text", "changed"], "properties": {
+    "name": {"type": "string"}, "value": {"description": "in force; of a secret, the path of its file"},
+    "default": {"description": "without a settings file"}, "text": {"type": "string"},
+    "changed": {"type": "boolean", "description": "whether it differs from the default"}}}}}},
 "TokenRequest": {"type": "object", "required": ["name", "scopes"], "additionalProperties": false, "properties": {
   "name": {"type": "string"}, "scopes": {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/Scope"}},
   "expires_in_s": {"type": "integer", "minimum": 1}}},

@@ -42,7 +42,7 @@ class RequestScope final : public store::WriteScope {
 [[nodiscard]] store::StoredResponse to_stored(const net::Response& response);
 [[nodiscard]] net::Response from_stored(const store::StoredResponse& stored);
 
-/// Ends what the answer goes on to send when the token of `principal` has ended: an event stream, a wait, a body
+/// Ends what the answer goes on to send when the token or session of `principal` has ended: an event stream, a wait, a body
 /// that is made as it is sent.
 void end_with_token(net::Response& response, TokenPort& tokens, const auth::Principal& principal);
 

@@ -16,6 +16,7 @@ std::vector<Route> make_routes() {
   add_audit_routes(list);
   add_backup_routes(list);
   add_token_routes(list);
+  add_session_routes(list);
   return list;
 }
 

@@ -17,5 +17,6 @@ void add_evidence_routes(std::vector<Route>& list);
 void add_audit_routes(std::vector<Route>& list);
 void add_backup_routes(std::vector<Route>& list);
 void add_token_routes(std::vector<Route>& list);
+void add_session_routes(std::vector<Route>& list);
 
 }  // namespace driftgate::api
