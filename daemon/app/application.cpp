@@ -56,9 +56,12 @@ Result<void> Application::Parts::open_log() {
 }
 
 Result<void> Application::Parts::admit_people() {
-  tokens = api::stored_tokens(*store, now_us, [this] {
+  const auto look_again = [this] {
     if (net::Server* const waiting = streams.load()) waiting->wake_streams();
-  });
+  };
+  auth::SessionOptions sessions{.lifetime_s = settings.http_session_s};
+  sessions.key = TRY(auth::session_key(data_dir_of(settings) / "session.key"));
+  tokens = api::stored_tokens(*store, now_us, look_again, sessions);
   idempotency = api::stored_idempotency(*store, now_us);
   TRY(admit_first_admin(*store, settings, log, now_us()));
   return forget_requests(*store, now_us());

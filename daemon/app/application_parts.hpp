@@ -25,6 +25,7 @@
 #include "daemon/pipeline/pipeline.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/route/control/router_driver.hpp"
+#include "daemon/web/site.hpp"
 
 namespace driftgate::app {
 
@@ -35,6 +36,8 @@ struct Application::Parts {
 
   const Settings settings;
   const Log log;  ///< lines on standard error
+  const std::int64_t started_us = base::wall_clock_us();
+  const web::Site site{web::embedded_files()};  ///< the page
   const std::string instance = store::make_id("in", base::wall_clock_us(), store::secure_id_random());
 
   std::unique_ptr<store::Store> store;                      ///< the database: one writer thread, readers
