@@ -36,13 +36,17 @@ struct Fixture {
 
   static Context& with(Context& context, pipeline::ScheduleAdmin& schedules) {
     context.schedules = &schedules;
+    context.server = {"0.1.0", 7, false};
+    context.settings = [] {
+      return R"({"items":[{"name":"listen","value":"a","default":"b","text":"where","changed":true}]})";
+    };
     context.redact = [](const std::string&, const std::string&, const std::string&) {
       return schema::Result<void>{};
     };
     return context;
   }
 
-  /// `scopes` such as "viewer,promoter"; empty: no token.
+  /// `scopes` such as "viewer,promoter"; empty: no token. A session is ended with the session of these scopes.
   net::Response call(const std::string& method, const std::string& target, const std::string& scopes,
                      const std::string& body = {}, const net::Headers& headers = {});
 };
