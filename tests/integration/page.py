@@ -146,7 +146,7 @@ def streams_end_with_their_session_or_its_token(world):
     world.api("DELETE", f"/v1/tokens/{token['id']}", who="admin", expect=204)
     second.has_ended()
     check(whoami(staying) == 401, "the session of a revoked token goes on")
-    brief = Browser(world, issue(world, "bea", ["viewer"], expires_in_s=2)["bearer"])
+    brief = Browser(world, issue(world, "bea", ["viewer"], expires_in_s=3)["bearer"])
     check(brief.session["expires_us"] is not None and "Max-Age=43200" not in brief.set_cookie, brief.set_cookie)
     Stream(brief, promotion).has_ended()
     check(whoami(brief) == 401, "the session outlives its token")
