@@ -33,8 +33,8 @@ std::optional<net::Response> check_query(const Route& route, const net::RequestH
 }
 
 net::Response too_many(std::string_view what) {
-  net::Response response =
-      net::plain_problem(429, "rate_limited", fmt::format("Too many requests {}. Try again in a second.", what));
+  net::Response response = net::plain_problem(
+      429, "rate_limited", fmt::format("Too many requests {}. Try again in a second.", what));
   response.headers.push_back({"Retry-After", "1"});
   return response;
 }

@@ -12,8 +12,8 @@
 
 namespace driftgate::api {
 
-/// The HTTP API: finds the route, checks token or session, scope and rate before the body is read, replays answers by
-/// idempotency key, calls the handler. Thread-safe.
+/// The HTTP API: finds the route, checks token or session, scope and rate before the body is read, replays
+/// answers by idempotency key, calls the handler. Thread-safe.
 class Api final : public net::Handler {
  public:
   explicit Api(Context context);

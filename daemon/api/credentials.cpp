@@ -22,18 +22,20 @@ schema::Result<auth::Principal> of_bearer(TokenPort& tokens, std::string_view va
 schema::Result<void> check_site(const net::RequestHead& head) {
   const auto site = head.header("sec-fetch-site");
   if (!site || *site == "same-origin" || *site == "none") return {};
-  return fail(ErrorCode::forbidden,
-              "a session is for the daemon's own page, and another site caused this request: use a token there");
+  return fail(
+      ErrorCode::forbidden,
+      "a session is for the daemon's own page, and another site caused this request: use a token there");
 }
 
 schema::Result<void> check_csrf(const net::RequestHead& head, std::string_view cookie) {
   if (head.method == "GET" || head.method == "HEAD") return {};
   const auto given = head.header(kCsrfHeader);
   if (given && auth::is_csrf_token(*given, cookie)) return {};
-  return fail(ErrorCode::forbidden,
-              fmt::format("a change with a session's cookie needs its token in X-CSRF-Token; this request has {}. "
-                          "GET /v1/session gives it as 'csrf'",
-                          given ? "another one" : "none"));
+  return fail(
+      ErrorCode::forbidden,
+      fmt::format("a change with a session's cookie needs its token in X-CSRF-Token; this request has {}. "
+                  "GET /v1/session gives it as 'csrf'",
+                  given ? "another one" : "none"));
 }
 
 }  // namespace

@@ -51,9 +51,8 @@ class StoredTokens final : public TokenPort {
   Result<auth::OpenedSession> open_session(const auth::Principal& principal) override {
     const auth::TokenSecret secret = auth::random_secret();
     const std::int64_t now = now_us_();
-    return store_.write("open session", [&](Tx& tx) {
-      return auth::open_session(tx, sessions_, principal, secret, now);
-    });
+    return store_.write("open session",
+                        [&](Tx& tx) { return auth::open_session(tx, sessions_, principal, secret, now); });
   }
   Result<void> end_session(const auth::Principal& principal) override {
     auto ended =

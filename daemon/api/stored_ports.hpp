@@ -17,8 +17,8 @@ using NowFunction = std::function<std::int64_t()>;
 using LogFunction = std::function<void(std::string_view)>;
 
 /// The ports over the daemon's store and log, which must outlive them.
-/// `on_revoked` is called after each revocation and each end of a session: what waits looks again at whether it may.
-/// May be empty. With the default `sessions`, no session outlives the process.
+/// `on_revoked` is called after each revocation and each end of a session: what waits looks again at whether
+/// it may. May be empty. With the default `sessions`, no session outlives the process.
 [[nodiscard]] std::unique_ptr<TokenPort> stored_tokens(store::Store& store, NowFunction now_us,
                                                        std::function<void()> on_revoked = {},
                                                        const auth::SessionOptions& sessions = {});

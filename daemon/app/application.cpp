@@ -60,7 +60,7 @@ Result<void> Application::Parts::admit_people() {
     if (net::Server* const waiting = streams.load()) waiting->wake_streams();
   };
   auth::SessionOptions sessions{.lifetime_s = settings.http_session_s};
-  sessions.key = TRY(auth::session_key(data_dir_of(settings) / "session.key"));
+  sessions.key = TRY(auth::session_key(session_key_file(settings)));
   tokens = api::stored_tokens(*store, now_us, look_again, sessions);
   idempotency = api::stored_idempotency(*store, now_us);
   TRY(admit_first_admin(*store, settings, log, now_us()));

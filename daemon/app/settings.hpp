@@ -154,7 +154,8 @@ struct SettingSpec {
 [[nodiscard]] std::string settings_yaml();
 /// docs/settings.md: the same as a table.
 [[nodiscard]] std::string settings_markdown();
-/// What GET /v1/settings answers: each setting with its value in force, its default, its text and whether they differ.
+/// What GET /v1/settings answers: each setting with its value in force, its default, its text and whether
+/// they differ.
 [[nodiscard]] std::string settings_json(const Settings& settings);
 
 }  // namespace driftgate::app

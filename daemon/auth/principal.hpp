@@ -57,7 +57,7 @@ struct Principal {
   std::string token_id{};
   std::string name{};  ///< of the person or program; one person is one name
   Scopes scopes{};
-  std::string session_id{};                   ///< of the browser's session; empty: the token itself was shown
+  std::string session_id{};                  ///< of the browser's session; empty: the token itself was shown
   std::optional<std::int64_t> expires_us{};  ///< when the session, or else the token, ends by itself
 };
 

@@ -28,14 +28,14 @@ constexpr std::int64_t kSecond_us = 1'000'000;
 constexpr Sql kInsert{"insert session",
                       "INSERT INTO sessions(id, hash, token, created_us, expires_us, seal) "
                       "VALUES(?1, ?2, ?3, ?4, ?5, ?6)"};
-constexpr Sql kFindByHash{
-    "find session by hash",
-    "SELECT s.id, s.hash, s.token, s.created_us, s.expires_us, s.seal, t.name, t.scopes, t.expires_us, t.revoked_us "
-    "FROM sessions s JOIN tokens t ON t.id = s.token WHERE s.hash = ?1"};
-constexpr Sql kFind{
-    "find session",
-    "SELECT s.id, s.hash, s.token, s.created_us, s.expires_us, s.seal, t.name, t.scopes, t.expires_us, t.revoked_us "
-    "FROM sessions s JOIN tokens t ON t.id = s.token WHERE s.id = ?1"};
+constexpr Sql kFindByHash{"find session by hash",
+                          "SELECT s.id, s.hash, s.token, s.created_us, s.expires_us, s.seal, t.name, "
+                          "t.scopes, t.expires_us, t.revoked_us "
+                          "FROM sessions s JOIN tokens t ON t.id = s.token WHERE s.hash = ?1"};
+constexpr Sql kFind{"find session",
+                    "SELECT s.id, s.hash, s.token, s.created_us, s.expires_us, s.seal, t.name, t.scopes, "
+                    "t.expires_us, t.revoked_us "
+                    "FROM sessions s JOIN tokens t ON t.id = s.token WHERE s.id = ?1"};
 constexpr Sql kEnd{"end session", "DELETE FROM sessions WHERE id = ?1"};
 constexpr Sql kForget{"forget expired sessions", "DELETE FROM sessions WHERE expires_us <= ?1"};
 constexpr Sql kEndOldest{"end the oldest sessions of a token",
@@ -70,8 +70,8 @@ bool is_same(std::string_view one, std::string_view other) {
 
 /// HMAC-SHA-256 of all that the row says.
 std::string seal_of(const SessionKey& key, const Session& session) {
-  std::string content = fmt::format("{}\n{}\n{}\n{}\n", session.id, session.token, session.created_us,
-                                    session.expires_us);
+  std::string content =
+      fmt::format("{}\n{}\n{}\n{}\n", session.id, session.token, session.created_us, session.expires_us);
   content += session.hash;
   schema::Sha256Bytes mac{};
   unsigned int size = 0;
@@ -107,9 +107,10 @@ Result<SessionKey> session_key(const std::filesystem::path& file) {
   const auto bytes = schema::from_hex(std::string_view(text).substr(0, text.find('\n')));
   SessionKey key{};
   if (!bytes || bytes->size() != key.size())
-    return schema::fail(ErrorCode::corrupt,
-                        fmt::format("'{}' is not a key of 64 hex digits: remove it, and everybody signs in again",
-                                    file.string()));
+    return schema::fail(
+        ErrorCode::corrupt,
+        fmt::format("'{}' is not a key of 64 hex digits: remove it, and everybody signs in again",
+                    file.string()));
   std::ranges::copy(*bytes, key.begin());
   return key;
 }
@@ -133,7 +134,8 @@ Result<OpenedSession> open_session(store::Tx& tx, const SessionOptions& options,
   session.created_us = now_us;
   session.expires_us = opened.expires_us;
   const std::string seal = seal_of(options.key, session);
-  TRY(tx.run(kInsert, {session.id, Blob{session.hash}, session.token, now_us, session.expires_us, Blob{seal}}));
+  TRY(tx.run(kInsert,
+             {session.id, Blob{session.hash}, session.token, now_us, session.expires_us, Blob{seal}}));
   return opened;
 }
 

@@ -228,10 +228,8 @@ Result<Principal> authenticate(store::Reader& reader, std::string_view bearer, s
                     "ask an admin for a token with another name",
                     token->name));
   }
-  return Principal{.token_id = token->id,
-                   .name = token->name,
-                   .scopes = token->scopes,
-                   .expires_us = token->expires_us};
+  return Principal{
+      .token_id = token->id, .name = token->name, .scopes = token->scopes, .expires_us = token->expires_us};
 }
 
 Result<void> check_token(store::Reader& reader, std::string_view id, std::int64_t now_us) {

@@ -11,8 +11,8 @@ struct AcceptedCodings {
   bool brotli = false;
 };
 
-/// Reads the field; without it, and where it cannot be read, only the plain form is taken. A weight of 0 is a refusal,
-/// other weights are not compared: each variant that is taken is better than the next plainer one.
+/// Reads the field; without it, and where it cannot be read, only the plain form is taken. A weight of 0 is a
+/// refusal, other weights are not compared: each variant that is taken is better than the next plainer one.
 [[nodiscard]] AcceptedCodings accepted_codings(std::optional<std::string_view> field);
 
 }  // namespace driftgate::web

@@ -24,7 +24,8 @@ constexpr std::string_view kNotBuilt =
     "<p>The API under <code>/v1</code> and every command of <code>driftgate</code> work; "
     "<a href=\"/openapi.json\">/openapi.json</a> lists the operations.</p>\n"
     "<p>For the page, install Node.js 18 or newer with npm, then build again with "
-    "<code>-DDRIFTGATE_WEB=ON</code> (<code>scripts/build build -DDRIFTGATE_WEB=ON</code>) and start the daemon "
+    "<code>-DDRIFTGATE_WEB=ON</code> (<code>scripts/build build -DDRIFTGATE_WEB=ON</code>) and start the "
+    "daemon "
     "again.</p>\n</html>\n";
 
 bool is_view(std::string_view path) {
@@ -33,13 +34,15 @@ bool is_view(std::string_view path) {
   return std::ranges::find(kViews, first) != kViews.end();
 }
 
-/// What every answer for the page carries: only its own scripts, styles and API, inside no other site's frame.
+/// What every answer for the page carries: only its own scripts, styles and API, inside no other site's
+/// frame.
 void add_safety(net::Response& response) {
   response.headers.insert(
       response.headers.end(),
       {{"Content-Security-Policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-        "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
+        "'none'; "
         "require-trusted-types-for 'script'"},
        {"X-Content-Type-Options", "nosniff"},
        {"Referrer-Policy", "no-referrer"},
@@ -111,8 +114,8 @@ net::Response Site::answer(const net::RequestHead& head) const {
   const File* const file = find(head.path);
   if (file == nullptr) return not_built();
   const Variant variant = variant_for(*file, head.header("accept-encoding"));
-  const std::string tag =
-      fmt::format("\"{}{}{}\"", file->sha256.substr(0, 32), variant.coding.empty() ? "" : "-", variant.coding);
+  const std::string tag = fmt::format("\"{}{}{}\"", file->sha256.substr(0, 32),
+                                      variant.coding.empty() ? "" : "-", variant.coding);
   net::Response response;
   const bool hashed_name = file->path.starts_with(kAssets);
   response.headers = {{"ETag", tag},

@@ -173,6 +173,18 @@ def sessions_survive_a_restart_and_end_with_their_key(world):
     check(whoami(Browser(world, world.tokens["viewer"])) == 200, "nobody can sign in any more")
 
 
+def a_restore_brings_no_ended_session_back(world):
+    world.start_daemon()
+    browser = Browser(world, world.tokens["viewer"])
+    folder = world.api("POST", "/v1/backups", {"name": "all"}, who="operator", expect=201)["folder"]
+    check(browser.ask("DELETE", "/v1/session").status == 204, "signing out")
+    world.daemon.stop()
+    world.program("restore", folder, "--data-dir", f"{world.folder}/data", "--accept-loss", "--reason", "a test")
+    world.start_daemon()
+    check(whoami(browser) == 401, "a session that was ended came back with the backup")
+    check(whoami(Browser(world, world.tokens["viewer"])) == 200, "nobody can sign in any more")
+
+
 def a_token_has_twenty_sessions_at_most(world):
     world.start_daemon()
     browsers = [Browser(world, world.tokens["viewer"]) for _ in range(21)]
@@ -253,6 +265,7 @@ TESTS = [
     changes_need_the_csrf_token_and_other_sites_are_refused,
     streams_end_with_their_session_or_its_token,
     sessions_survive_a_restart_and_end_with_their_key,
+    a_restore_brings_no_ended_session_back,
     a_token_has_twenty_sessions_at_most,
     failures_are_limited_by_address_and_hold_up_nobody_else,
     the_page_is_served_with_strict_headers_and_beside_the_api,

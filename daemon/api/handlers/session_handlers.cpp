@@ -29,20 +29,23 @@ json session_json(const Context& context, const auth::Principal& principal, json
           {"server", {{"version", context.server.version}, {"started_us", context.server.started_us}}}};
 }
 
-/// Whether the browser reached the daemon over TLS. What a client says of a proxy counts for its own cookie alone.
+/// Whether the browser reached the daemon over TLS. What a client says of a proxy counts for its own cookie
+/// alone.
 bool is_secure(const Context& context, const net::RequestHead& head) {
   return context.server.tls || head.header("x-forwarded-proto") == "https";
 }
 
 /// An empty value with no time to live clears the cookie.
-net::Header cookie_header(const Context& context, const Call& call, std::string_view value, std::int64_t seconds) {
-  return {"Set-Cookie", fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{}", kSessionCookie, value,
-                                    seconds, is_secure(context, call.request) ? "; Secure" : "")};
+net::Header cookie_header(const Context& context, const Call& call, std::string_view value,
+                          std::int64_t seconds) {
+  return {"Set-Cookie", fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{}", kSessionCookie,
+                                    value, seconds, is_secure(context, call.request) ? "; Secure" : "")};
 }
 
 Reply post_session(Context& context, const Call& call) {
   if (!call.request.body.empty())
-    return fail(ErrorCode::invalid_argument, "POST /v1/session takes no body, only the token in Authorization");
+    return fail(ErrorCode::invalid_argument,
+                "POST /v1/session takes no body, only the token in Authorization");
   const auto opened = TRY(context.tokens.open_session(call.principal));
   auth::Principal principal = call.principal;
   principal.expires_us = opened.expires_us;
@@ -65,7 +68,8 @@ Reply get_session(Context& context, const Call& call) {
 
 Reply delete_session(Context& context, const Call& call) {
   if (call.principal.session_id.empty())
-    return fail(ErrorCode::not_found, "this request came with a token and not with a session: there is none to end");
+    return fail(ErrorCode::not_found,
+                "this request came with a token and not with a session: there is none to end");
   TRY(context.tokens.end_session(call.principal));
   net::Response response = no_content();
   response.headers.push_back(cookie_header(context, call, "", 0));

@@ -46,7 +46,8 @@ struct Fixture {
     return context;
   }
 
-  /// `scopes` such as "viewer,promoter"; empty: no token. A session is ended with the session of these scopes.
+  /// `scopes` such as "viewer,promoter"; empty: no token. A session is ended with the session of these
+  /// scopes.
   net::Response call(const std::string& method, const std::string& target, const std::string& scopes,
                      const std::string& body = {}, const net::Headers& headers = {});
 };

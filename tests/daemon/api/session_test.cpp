@@ -60,8 +60,7 @@ TEST_CASE("signing in exchanges the token for a cookie that scripts and other si
 
 TEST_CASE("over TLS, the daemon's own or a proxy's, the cookie is never sent without it") {
   Fixture fixture;
-  const auto proxied =
-      fixture.call("POST", "/v1/session", "viewer", {}, {{"X-Forwarded-Proto", "https"}});
+  const auto proxied = fixture.call("POST", "/v1/session", "viewer", {}, {{"X-Forwarded-Proto", "https"}});
   CHECK(header_of(proxied, "set-cookie").ends_with("; Secure"));
   fixture.context.server.tls = true;
   api::Api over_tls(fixture.context);
@@ -105,10 +104,9 @@ TEST_CASE("a change with the cookie needs the session's own token, and reading d
   const auto changed = [&](const net::Headers& headers) {
     return fixture.call("POST", "/v1/promotions/pr-1/abort", "", kAbort, headers);
   };
-  for (const net::Headers& headers :
-       {cookie("operator"), cookie("operator", {{"X-CSRF-Token", ""}}),
-        cookie("operator", {{"X-CSRF-Token", "operator"}}),
-        cookie("operator", {{"X-CSRF-Token", auth::csrf_token("viewer")}})}) {
+  for (const net::Headers& headers : {cookie("operator"), cookie("operator", {{"X-CSRF-Token", ""}}),
+                                      cookie("operator", {{"X-CSRF-Token", "operator"}}),
+                                      cookie("operator", {{"X-CSRF-Token", auth::csrf_token("viewer")}})}) {
     const auto refused = changed(headers);
     CHECK(refused.status == 403);
     CHECK(code_of(refused) == "forbidden");
@@ -133,8 +131,9 @@ TEST_CASE("what another site causes is refused, reading too, but a token of its 
     CHECK(fixture.call("GET", "/v1/promotions", "viewer", {}, from).status == 200);
   }
   for (const char* site : {"same-origin", "none"})
-    CHECK(fixture.call("GET", "/v1/promotions", "", {}, cookie("viewer", {{"Sec-Fetch-Site", site}})).status ==
-          200);
+    CHECK(
+        fixture.call("GET", "/v1/promotions", "", {}, cookie("viewer", {{"Sec-Fetch-Site", site}})).status ==
+        200);
 }
 
 TEST_CASE("a token in the same request wins over the cookie, even one that does not work") {
@@ -168,7 +167,8 @@ TEST_CASE("a stream that a session opened ends with it") {
 TEST_CASE("a session that ends while the body is on its way has no effect") {
   Fixture fixture;
   auto head = net::parse_request_head(
-      "POST /v1/promotions/pr-1/abort HTTP/1.1\r\nHost: a\r\nCookie: driftgate_session=operator\r\nX-CSRF-Token: " +
+      "POST /v1/promotions/pr-1/abort HTTP/1.1\r\nHost: a\r\nCookie: "
+      "driftgate_session=operator\r\nX-CSRF-Token: " +
       auth::csrf_token("operator") + "\r\n\r\n");
   REQUIRE(head);
   net::Request request;
@@ -228,7 +228,8 @@ TEST_CASE("a session shares the requests of its token, and failures are counted 
 }
 
 TEST_CASE("the page is open to everyone beside the API, and takes no path from it") {
-  constexpr std::array<web::File, 1> kFiles{{{"/index.html", "text/html; charset=utf-8", "abcd", "<p>", {}, {}}}};
+  constexpr std::array<web::File, 1> kFiles{
+      {{"/index.html", "text/html; charset=utf-8", "abcd", "<p>", {}, {}}}};
   const web::Site site(kFiles);
   Fixture fixture;
   fixture.context.site = &site;

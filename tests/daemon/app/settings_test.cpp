@@ -107,8 +107,10 @@ TEST_CASE("the reference page is current: docs/settings.md is what 'driftgate se
 
 TEST_CASE("the settings in force are told with their defaults, and secrets by the paths of their files") {
   const auto settings = parse_settings(
-      "listen: 127.0.0.1:0\nrouter:\n  window_ms: 5000\nroots: [/a]\nadapters:\n  torch: [/usr/bin/python3, x.py]\n"
-      "webhooks:\n  endpoints:\n    ops: {url: \"http://hooks.example/x\", secret_file: /s, events: [promotion.*]}\n",
+      "listen: 127.0.0.1:0\nrouter:\n  window_ms: 5000\nroots: [/a]\nadapters:\n  torch: [/usr/bin/python3, "
+      "x.py]\n"
+      "webhooks:\n  endpoints:\n    ops: {url: \"http://hooks.example/x\", secret_file: /s, events: "
+      "[promotion.*]}\n",
       "f.yaml");
   REQUIRE(settings);
   const auto told = nlohmann::json::parse(driftgate::app::settings_json(*settings));

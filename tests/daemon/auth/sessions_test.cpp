@@ -32,24 +32,23 @@ struct Fixture {
     return read(*store, [&](store::Reader& reader) { return authenticate(reader, issued.bearer, 2); });
   }
   Result<OpenedSession> open(const Principal& principal, std::int64_t now_us = 100) {
-    return store->write("open", [&](store::Tx& tx) {
-      return open_session(tx, options, principal, random_secret(), now_us);
-    });
+    return store->write(
+        "open", [&](store::Tx& tx) { return open_session(tx, options, principal, random_secret(), now_us); });
   }
   Result<Principal> who(std::string_view cookie, std::int64_t now_us = 200) {
     return store->read(
         [&](store::Reader& reader) { return authenticate_session(reader, options, cookie, now_us); });
   }
   Result<void> check(const Principal& principal, std::int64_t now_us = 200) {
-    return store->read([&](store::Reader& reader) {
-      return check_session(reader, options, principal.session_id, now_us);
-    });
+    return store->read(
+        [&](store::Reader& reader) { return check_session(reader, options, principal.session_id, now_us); });
   }
   std::int64_t rows() {
-    return read(*store, [](store::Reader& reader) {
-             return reader.one({"count sessions", "SELECT count(*) FROM sessions"}, {},
-                               [](const store::Row& row) { return row.integer(0); });
-           })
+    return read(*store,
+                [](store::Reader& reader) {
+                  return reader.one({"count sessions", "SELECT count(*) FROM sessions"}, {},
+                                    [](const store::Row& row) { return row.integer(0); });
+                })
         .value();
   }
 };
@@ -148,8 +147,8 @@ TEST_CASE_FIXTURE(Fixture, "sessions that have expired are forgotten") {
   CHECK(rows() == 1);
   must(open(token, 100 + 61 * kSecond_us));
   CHECK(rows() == 1);
-  const auto forgotten = store->write(
-      "forget", [](store::Tx& tx) { return forget_sessions(tx, 100 + 122 * kSecond_us); });
+  const auto forgotten =
+      store->write("forget", [](store::Tx& tx) { return forget_sessions(tx, 100 + 122 * kSecond_us); });
   CHECK(must(forgotten) == 1);
   CHECK(rows() == 0);
 }
@@ -169,7 +168,7 @@ TEST_CASE_FIXTURE(Fixture, "a row that somebody wrote or changed in the database
   const auto eve = holder({}, "eve");
   std::vector<std::string> changes{
       "UPDATE sessions SET token = '" + eve.token_id + "'", "UPDATE sessions SET expires_us = expires_us + 1",
-      "UPDATE sessions SET created_us = created_us - 1",    "UPDATE sessions SET id = 'se-other'",
+      "UPDATE sessions SET created_us = created_us - 1", "UPDATE sessions SET id = 'se-other'",
       "UPDATE sessions SET seal = zeroblob(32)"};
   for (const std::string& change : changes) {
     CAPTURE(change);
@@ -197,7 +196,7 @@ TEST_CASE_FIXTURE(Fixture, "the key is made once, for its owner alone, and a dam
   const auto file = dir.path() / "session.key";
   const auto key = must(session_key(file));
   CHECK(must(session_key(file)) == key);
-  struct stat status{};
+  struct stat status {};
   REQUIRE(::stat(file.c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0600);
   std::ofstream(file) << "short\n";

@@ -26,7 +26,8 @@ TEST_CASE("every file of the page that index.html names is served") {
   head.path = "/";
   const std::string html = site.answer(head).body;
   CHECK(html.find("<!doctype html>") == 0);
-  for (std::size_t at = html.find("\"/assets/"); at != std::string::npos; at = html.find("\"/assets/", at + 1)) {
+  for (std::size_t at = html.find("\"/assets/"); at != std::string::npos;
+       at = html.find("\"/assets/", at + 1)) {
     const std::string path = html.substr(at + 1, html.find('"', at + 1) - at - 1);
     CAPTURE(path);
     CHECK(site.has(path));

@@ -33,14 +33,15 @@ std::string of(const net::Response& response, std::string_view name) {
 
 TEST_CASE("each view is the page, and nothing else is") {
   const Site site(kFiles);
-  for (const char* path : {"/", "/p/pr-1", "/p/pr-1/slices", "/c", "/c/", "/c/sha256:ab", "/models/org/name",
-                           "/evidence", "/evidence/7", "/schedules", "/holds", "/tokens", "/settings", "/health"}) {
+  for (const char* path :
+       {"/", "/p/pr-1", "/p/pr-1/slices", "/c", "/c/", "/c/sha256:ab", "/models/org/name", "/evidence",
+        "/evidence/7", "/schedules", "/holds", "/tokens", "/settings", "/health"}) {
     CAPTURE(path);
     REQUIRE(site.has(path));
     CHECK(site.answer(get(path)).body == "<p>page");
   }
-  for (const char* path : {"//", "/v1", "/v1/session", "/pp", "/P/x", "/index", "/assets", "/assets/", "/healthz",
-                           "/assets/app-A1.js.gz", "/assets/../index.html", "/favicon.ico"})
+  for (const char* path : {"//", "/v1", "/v1/session", "/pp", "/P/x", "/index", "/assets", "/assets/",
+                           "/healthz", "/assets/app-A1.js.gz", "/assets/../index.html", "/favicon.ico"})
     CHECK_MESSAGE(!site.has(path), path);
 }
 
@@ -49,10 +50,12 @@ TEST_CASE("every answer for the page forbids other origins, frames and guessing 
   const Site none({});
   const auto cached = site.answer(get("/", {{"If-None-Match", "*"}}));
   CHECK(cached.status == 304);
-  for (const auto& answer : {site.answer(get("/")), site.answer(get("/assets/app-A1.js")), cached, none.answer(get("/"))}) {
+  for (const auto& answer :
+       {site.answer(get("/")), site.answer(get("/assets/app-A1.js")), cached, none.answer(get("/"))}) {
     CHECK(of(answer, "content-security-policy") ==
           "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-          "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+          "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
+          "'none'; "
           "require-trusted-types-for 'script'");
     CHECK(of(answer, "x-content-type-options") == "nosniff");
     CHECK(of(answer, "referrer-policy") == "no-referrer");
