@@ -14,6 +14,7 @@
 #include "daemon/net/request.hpp"
 #include "daemon/net/response.hpp"
 #include "daemon/notify/desk.hpp"
+#include "daemon/pipeline/read/insight.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "schema/error.hpp"
@@ -54,6 +55,7 @@ struct Context {
   std::function<schema::Result<void>(const std::string& actor, const std::string& promotion,
                                      const std::string& reason)>
       redact{};
+  pipeline::Insight* insight = nullptr;  ///< never null when requests are answered
 };
 
 /// One request that was matched, authenticated and allowed.

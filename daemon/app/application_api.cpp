@@ -34,7 +34,8 @@ api::Context Application::Parts::api_context() {
           .redact =
               [this](const std::string& actor, const std::string& promotion, const std::string& reason) {
                 return pipeline::redact_promotion(*store, actor, promotion, reason, now_us());
-              }};
+              },
+          .insight = insight.get()};
 }
 
 std::vector<api::ReadyCheck> Application::Parts::readiness() {
