@@ -40,7 +40,7 @@ std::string power_text(const std::vector<ClausePower>& powers, const schema::Con
 }
 
 std::string power_json(const std::vector<ClausePower>& powers, const schema::Contract& contract,
-                          double requests_per_second) {
+                       double requests_per_second) {
   auto list = nlohmann::json::array();
   for (const ClausePower& power : powers) {
     nlohmann::json item = {{"clause", power.clause},   {"stage", schema::to_string(power.stage)},

@@ -7,8 +7,8 @@
 
 namespace driftgate::stages {
 
-/// What power_at_half found, for people; with `requests_per_second` > 0 also how long it takes at each share of
-/// traffic. Empty for no clause.
+/// What power_at_half found, for people; with `requests_per_second` > 0 also how long it takes at each share
+/// of traffic. Empty for no clause.
 [[nodiscard]] std::string power_text(const std::vector<ClausePower>& powers, const schema::Contract& contract,
                                      double requests_per_second);
 

@@ -13,8 +13,8 @@ struct Cumulative {
   std::vector<double> edges, shares;
 };
 
-/// The distribution of what the histogram counts, at the upper edges of its bins: at most `most` (≥ 2) of them,
-/// evenly chosen, the last one always. Edges of infinite values are infinite.
+/// The distribution of what the histogram counts, at the upper edges of its bins: at most `most` (≥ 2) of
+/// them, evenly chosen, the last one always. Edges of infinite values are infinite.
 [[nodiscard]] Cumulative cumulative(const Histogram& histogram, std::size_t most);
 
 /// The distribution of values, none of them NaN, at the values themselves: at most `most` (≥ 2) of them.

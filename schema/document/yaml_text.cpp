@@ -19,28 +19,35 @@ constexpr std::size_t kWidth = 110;
 
 /// The usual order of the members of a contract, whatever mapping they are in.
 constexpr auto kOrder = std::to_array<std::string_view>(
-    {"apiVersion", "kind", "metadata", "kernels", "assumptions", "measurement", "slices", "numerical", "statistical",
-     "runtime", "observability", "stages", "guard", "confidence", "escalation", "name", "description", "owners",
-     "id", "train", "inf", "fallback", "ref", "reward", "policy", "max_tokens", "dimensions", "min_sequences",
-     "critical", "discover", "metric", "bound", "signal", "outcome", "exact", "aggregate", "horizon", "over", "clip",
-     "min", "max", "max_ratio", "max_delta", "shadow-runtime", "canary", "steps", "share", "approval", "soak", "bake",
-     "mirror_share", "min_duration", "max_duration", "rules", "match", "stage", "severity", "slice", "action",
-     "defaults", "hard", "soft", "recovery", "alpha", "alpha_harm", "alpha_advance", "freeze_after",
-     "revert_after"});
+    {"apiVersion",   "kind",           "metadata",     "kernels",       "assumptions",   "measurement",
+     "slices",       "numerical",      "statistical",  "runtime",       "observability", "stages",
+     "guard",        "confidence",     "escalation",   "name",          "description",   "owners",
+     "id",           "train",          "inf",          "fallback",      "ref",           "reward",
+     "policy",       "max_tokens",     "dimensions",   "min_sequences", "critical",      "discover",
+     "metric",       "bound",          "signal",       "outcome",       "exact",         "aggregate",
+     "horizon",      "over",           "clip",         "min",           "max",           "max_ratio",
+     "max_delta",    "shadow-runtime", "canary",       "steps",         "share",         "approval",
+     "soak",         "bake",           "mirror_share", "min_duration",  "max_duration",  "rules",
+     "match",        "stage",          "severity",     "slice",         "action",        "defaults",
+     "hard",         "soft",           "recovery",     "alpha",         "alpha_harm",    "alpha_advance",
+     "freeze_after", "revert_after"});
 
 using Member = std::pair<std::string, const Json*>;
 
 std::vector<Member> ordered(const Json& object) {
   std::vector<Member> members;
   for (const auto& [key, value] : object.items()) members.emplace_back(key, &value);
-  const auto place = [](const Member& member) { return std::ranges::find(kOrder, member.first) - kOrder.begin(); };
+  const auto place = [](const Member& member) {
+    return std::ranges::find(kOrder, member.first) - kOrder.begin();
+  };
   std::ranges::stable_sort(members, {}, place);  // nlohmann's objects are sorted by name
   return members;
 }
 
 bool has_only_plain_characters(std::string_view text) {
   constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.@/- ";
-  const bool begins = !text.empty() && std::string_view("_.@/- ").find(text.front()) == std::string_view::npos;
+  const bool begins =
+      !text.empty() && std::string_view("_.@/- ").find(text.front()) == std::string_view::npos;
   return begins && text.back() != ' ' && text.find_first_not_of(kPlain) == std::string_view::npos;
 }
 
@@ -75,7 +82,8 @@ std::string flow(const Json& value) {
     for (const Json& item : value) text += (text.empty() ? "" : ", ") + flow(item);
     return "[" + text + "]";
   }
-  for (const auto& [key, member] : ordered(value)) text += (text.empty() ? "" : ", ") + quoted(key) + ": " + flow(*member);
+  for (const auto& [key, member] : ordered(value))
+    text += (text.empty() ? "" : ", ") + quoted(key) + ": " + flow(*member);
   return "{" + text + "}";
 }
 

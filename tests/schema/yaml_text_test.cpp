@@ -47,8 +47,12 @@ TEST_CASE("every shipped contract that is printed as YAML is the same contract w
 
 TEST_CASE("text that YAML would read as something else is quoted") {
   const json document{
-      {"a", {"yes", "No", "null", "~", "1", "1e3", "0x10", "007", ".inf", "true", "2026-01-01", "60s", "", " x", "x "}},
-      {"b", {"a: b", "a #b", "- a", "[a]", "{a", "*a", "&a", "!a", "%a", "@a", "`a", "'", "\"", "\\", "a\nb", "ü ↯"}},
+      {"a",
+       {"yes", "No", "null", "~", "1", "1e3", "0x10", "007", ".inf", "true", "2026-01-01", "60s", "", " x",
+        "x "}},
+      {"b",
+       {"a: b", "a #b", "- a", "[a]", "{a", "*a", "&a", "!a", "%a", "@a", "`a", "'", "\"", "\\", "a\nb",
+        "ü ↯"}},
       {"c", {{"key with: colon", 1}, {"<<", "merge"}, {"", "empty"}, {"5", true}}},
       {"d", {nullptr, true, false, 0, -1, 1e-9, 0.1, 123456789012.5, 1e21}},
       {"e", {json::array(), json::object(), {{"f", json::array({json::array({1, 2}), json::object()})}}}}};
@@ -63,6 +67,6 @@ TEST_CASE("long members are broken into lines and short ones are not") {
   CHECK(yaml_text(document) == "metadata:\n  name: x\n  description: " + std::string(200, 'd') +
                                    "\nnumerical:\n  - {id: a, metric: tv, max: 1}\n");
   document = {{"rules", json::array({{{"match", std::string(80, 'm')}, {"action", std::string(80, 'a')}}})}};
-  CHECK(yaml_text(document) == "rules:\n  - match: " + std::string(80, 'm') + "\n    action: " + std::string(80, 'a') +
-                                   "\n");
+  CHECK(yaml_text(document) ==
+        "rules:\n  - match: " + std::string(80, 'm') + "\n    action: " + std::string(80, 'a') + "\n");
 }

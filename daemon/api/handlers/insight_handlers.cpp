@@ -28,7 +28,8 @@ Reply explain_contract(Context& context, const Call& call) {
 Reply diff_contract(Context& context, const Call& call) {
   const auto with = call.query("with");
   if (with.empty())
-    return schema::fail(schema::ErrorCode::invalid_argument, "name the other contract by its digest or name", "with");
+    return schema::fail(schema::ErrorCode::invalid_argument, "name the other contract by its digest or name",
+                        "with");
   return view_response(context.insight->compare_contracts(call.path[0], with));
 }
 
@@ -38,7 +39,8 @@ void add_series_routes(std::vector<Route>& list) {
   RouteGroup promotions(list, "promotions");
   promotions
       .get("/v1/promotions/{id}/series", "getSeries",
-           "How a stage of live traffic went: shares, requests, latencies and the figures of every clause over time",
+           "How a stage of live traffic went: shares, requests, latencies and the figures of every clause "
+           "over time",
            Scope::viewer, get_series)
       .query("stage", "string", "canary or shadow-runtime; absent: the newest of these")
       .query("attempt", "integer", "absent: the newest")
@@ -46,8 +48,8 @@ void add_series_routes(std::vector<Route>& list) {
       .answer(200, "Series", "the series");
   promotions
       .get("/v1/promotions/{id}/stages/{stage}/distribution", "getDistribution",
-           "How a metric is distributed over the rows that a stage measured, beside its noise floors", Scope::viewer,
-           get_distribution)
+           "How a metric is distributed over the rows that a stage measured, beside its noise floors",
+           Scope::viewer, get_distribution)
       .query("metric", "string", "a metric of rows; absent: tv")
       .query("slice", "string", "such as domain=code;language=de; absent: the corpus")
       .answer(200, "Distribution", "the distribution");

@@ -114,12 +114,14 @@ void print_explanation(const ExplainArgs& args, const schema::Contract& contract
   const schema::Explanation explanation = schema::explain(contract);
   const auto powers = stages::power_at_half(contract, kPowerSeed);
   if (!args.json) {
-    fmt::print("{}{}{}", schema::to_text(explanation), stages::power_text(powers, contract, args.requests_per_second),
+    fmt::print("{}{}{}", schema::to_text(explanation),
+               stages::power_text(powers, contract, args.requests_per_second),
                lacking ? lacking_text(args.engine, *lacking) : "");
     return;
   }
   auto out = nlohmann::json::parse(schema::to_json(explanation));
-  out["power_at_half"] = nlohmann::json::parse(stages::power_json(powers, contract, args.requests_per_second));
+  out["power_at_half"] =
+      nlohmann::json::parse(stages::power_json(powers, contract, args.requests_per_second));
   if (lacking) out["undecidable"] = pipeline::gaps_json(lacking->gaps);
   if (lacking && lacking->rescoring) out["no_rescoring"] = *lacking->rescoring;
   fmt::print("{}\n", schema::canonical_json(out));

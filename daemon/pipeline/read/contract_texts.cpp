@@ -35,7 +35,8 @@ schema::Result<Printed> print(const store::ContractRow& row) {
     if (report.contract && report.contract->digest == row.digest)
       return Printed{text, std::move(*report.contract)};
   }
-  return schema::fail(schema::ErrorCode::corrupt, fmt::format("the stored contract {} cannot be read", row.digest));
+  return schema::fail(schema::ErrorCode::corrupt,
+                      fmt::format("the stored contract {} cannot be read", row.digest));
 }
 
 json faults_json(const std::vector<schema::Fault>& faults) {
@@ -83,7 +84,9 @@ std::string_view change_name(schema::ChangeKind kind) {
 }
 
 json change_json(const schema::ContractChange& change) {
-  const auto stated = [](const std::string& text) { return text.empty() ? std::string("(not stated)") : text; };
+  const auto stated = [](const std::string& text) {
+    return text.empty() ? std::string("(not stated)") : text;
+  };
   const auto or_null = [](const std::string& text) { return text.empty() ? json(nullptr) : json(text); };
   return {{"change", change_name(change.kind)},
           {"where", change.where},

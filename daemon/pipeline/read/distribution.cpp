@@ -38,10 +38,12 @@ struct Named {
   std::map<std::string, std::string> floors;  ///< digests by side
 };
 
-schema::Result<Named> named_tables(store::Reader& reader, const std::string& promotion, const std::string& stage) {
+schema::Result<Named> named_tables(store::Reader& reader, const std::string& promotion,
+                                   const std::string& stage) {
   const auto row = TRY(store::get_promotion(reader, promotion));
   auto runs = TRY(store::list_stage_runs(reader, promotion));
-  std::erase_if(runs, [&](const store::StageRunRow& run) { return run.key.stage != stage || run.report.empty(); });
+  std::erase_if(runs,
+                [&](const store::StageRunRow& run) { return run.key.stage != stage || run.report.empty(); });
   Named named;
   json report;
   if (!runs.empty()) {
@@ -52,10 +54,11 @@ schema::Result<Named> named_tables(store::Reader& reader, const std::string& pro
     named.table = base::text_at(report, "table_digest");
   }
   if (named.table.empty()) {
-    return schema::fail(ErrorCode::not_found,
-                        fmt::format("promotion {} has no measurement of stage {}: there is no report of it yet, or "
-                                    "the stage measures no rows",
-                                    promotion, stage));
+    return schema::fail(
+        ErrorCode::not_found,
+        fmt::format("promotion {} has no measurement of stage {}: there is no report of it yet, or "
+                    "the stage measures no rows",
+                    promotion, stage));
   }
   if (const json* floors = base::member(report, "floors"); floors != nullptr && floors->is_array()) {
     for (const json& floor : *floors)
@@ -89,12 +92,14 @@ json number(double value) {
 /// The edges are those of bins: none lies outside the values that were seen.
 json curve_json(const gpu::Cumulative& curve, double min, double max) {
   json edges = json::array();
-  for (const double edge : curve.edges) edges.push_back(std::isfinite(edge) ? std::clamp(edge, min, max) : edge);
+  for (const double edge : curve.edges)
+    edges.push_back(std::isfinite(edge) ? std::clamp(edge, min, max) : edge);
   return {{"edges", std::move(edges)}, {"cdf", curve.shares}};
 }
 
 /// The means of the sequences of a slice, for one that has no histogram.
-json sequence_distribution(const MeasurementTable& table, const schema::SliceWhere& where, std::size_t metric) {
+json sequence_distribution(const MeasurementTable& table, const schema::SliceWhere& where,
+                           std::size_t metric) {
   std::vector<double> means;
   for (const std::size_t i : stages::select_sequences(table, where)) {
     const auto& moments = table.sequences[i].metrics[metric];
@@ -206,7 +211,8 @@ json profile_json(const MeasurementTable& table, Metric metric) {
           {"probability", buckets_json(table.profile.by_probability, metric, probability)}};
 }
 
-/// Of the rows that the table keeps as its worst those in the slice, by the metric; rows without a figure first.
+/// Of the rows that the table keeps as its worst those in the slice, by the metric; rows without a figure
+/// first.
 json worst_json(const MeasurementTable& table, const schema::SliceWhere& where, Metric metric) {
   std::map<std::int64_t, const gpu::SequenceInfo*> infos;
   for (const std::size_t i : stages::select_sequences(table, where))
@@ -243,29 +249,33 @@ schema::Result<Metric> row_metric(const std::string& name) {
   const auto metric = schema::metric_from_name(name);
   if (metric && static_cast<std::size_t>(*metric) < schema::kRowMetricCount) return *metric;
   return schema::fail(ErrorCode::invalid_argument,
-                      fmt::format("'{}' is no metric of rows, such as tv, kl_inf_train or logit_span", name), "metric");
+                      fmt::format("'{}' is no metric of rows, such as tv, kl_inf_train or logit_span", name),
+                      "metric");
 }
 
 }  // namespace
 
-schema::Result<View> distribution_view(store::Store& store, TableCache& cache, const DistributionRequest& request) {
+schema::Result<View> distribution_view(store::Store& store, TableCache& cache,
+                                       const DistributionRequest& request) {
   const auto metric = TRY(row_metric(request.metric));
   const auto where = stages::parse_slice(request.slice);
   if (schema::slice_text(where).empty() != request.slice.empty()) {
     return schema::fail(ErrorCode::invalid_argument,
-                        fmt::format("'{}' is no slice, such as domain=code;language=de", request.slice), "slice");
+                        fmt::format("'{}' is no slice, such as domain=code;language=de", request.slice),
+                        "slice");
   }
   const auto named = TRY(store::look_up(store, named_tables, request.promotion, request.stage));
   const auto table = TRY(find_table(store, cache, named.table));
   if (!table) {
-    return schema::fail(ErrorCode::not_found,
-                        fmt::format("the measurement table {} of stage {} is not stored: it was too large, or it was "
-                                    "redacted",
-                                    named.table, request.stage));
+    return schema::fail(
+        ErrorCode::not_found,
+        fmt::format("the measurement table {} of stage {} is not stored: it was too large, or it was "
+                    "redacted",
+                    named.table, request.stage));
   }
   if (stages::select_sequences(*table, where).empty()) {
-    return schema::fail(ErrorCode::not_found,
-                        fmt::format("stage {} measured no sequence of slice {}", request.stage, request.slice));
+    return schema::fail(ErrorCode::not_found, fmt::format("stage {} measured no sequence of slice {}",
+                                                          request.stage, request.slice));
   }
   json floors{{"train", nullptr}, {"inf", nullptr}};
   for (const auto& [side, digest] : named.floors) {

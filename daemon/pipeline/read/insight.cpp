@@ -11,7 +11,7 @@
 namespace driftgate::pipeline {
 namespace {
 
-constexpr std::size_t kTableBytes = 64u << 20;    // as stored; parsed they take a few times as much
+constexpr std::size_t kTableBytes = 64u << 20;  // as stored; parsed they take a few times as much
 constexpr std::size_t kExplanationBytes = 8u << 20;
 
 class StoredInsight final : public Insight {

@@ -14,10 +14,10 @@ namespace driftgate::pipeline {
 /// Which run's series, and how much of it.
 struct SeriesRequest {
   std::string promotion{};
-  std::string stage{};                    ///< "canary", "shadow-runtime"; "" = the newest run of these
-  std::optional<std::int64_t> attempt{};  ///< nothing: the newest
+  std::string stage{};                          ///< "canary", "shadow-runtime"; "" = the newest run of these
+  std::optional<std::int64_t> attempt{};        ///< nothing: the newest
   std::int64_t points = store::kMaxLivePoints;  ///< at most so many, evenly chosen, the newest always
-  bool actors = false;                    ///< show who did what, and the reasons that people gave
+  bool actors = false;                          ///< show who did what, and the reasons that people gave
 };
 
 struct DistributionRequest {
@@ -33,18 +33,19 @@ class Insight {
   virtual ~Insight() = default;
 
   /// {"promotion", "stage" | null, "attempt" | null, "stride", "points": [{"time_us", "step", "phase",
-  /// "share_bp", "keys", "exposed_requests", "exposed_keys", "action", "requests": {"candidate", "incumbent"},
-  /// "failures": {…}, "latency": {"ttft_ms": {"candidate": [p50, p90, p99] | null, "incumbent"}, "total_ms"}}],
-  /// "clauses": [{"clause", "slice", "severity", "rule", "limit_kind", "threshold", "alpha", "e_harm_needed",
-  /// "e_proof_needed", "points": [{"time_us", "n", "clusters", "estimate", "lower", "upper", "e_value",
-  /// "e_proof", "verdict"}]}], "marks": [{"time_us", "seq", "kind", "text", "actor"}], "planned": [{"step",
-  /// "share_bp", "approval", "min_duration_ms", "bake"}]}. Points of a shadow stage have "pairs",
-  /// "mirror_failed" and "mirror_skipped" instead of the ramp. Requests and failures are since the point
-  /// before, latencies are of the window of the point.
+  /// "share_bp", "keys", "exposed_requests", "exposed_keys", "action", "requests": {"candidate",
+  /// "incumbent"}, "failures": {…}, "latency": {"ttft_ms": {"candidate": [p50, p90, p99] | null,
+  /// "incumbent"}, "total_ms"}}], "clauses": [{"clause", "slice", "severity", "rule", "limit_kind",
+  /// "threshold", "alpha", "e_harm_needed", "e_proof_needed", "points": [{"time_us", "n", "clusters",
+  /// "estimate", "lower", "upper", "e_value", "e_proof", "verdict"}]}], "marks": [{"time_us", "seq", "kind",
+  /// "text", "actor"}], "planned": [{"step", "share_bp", "approval", "min_duration_ms", "bake"}]}. Points of
+  /// a shadow stage have "pairs", "mirror_failed" and "mirror_skipped" instead of the ramp. Requests and
+  /// failures are since the point before, latencies are of the window of the point.
   virtual schema::Result<View> series(const SeriesRequest& request) = 0;
 
-  /// {"promotion", "stage", "attempt", "metric", "slice", "rows", "sequences", "candidate", "floors": {"train",
-  /// "inf"}, "by": {"slice", "position", "entropy", "probability"} | null, "worst": […]}. A distribution is
+  /// {"promotion", "stage", "attempt", "metric", "slice", "rows", "sequences", "candidate", "floors":
+  /// {"train", "inf"}, "by": {"slice", "position", "entropy", "probability"} | null, "worst": […]}. A
+  /// distribution is
   /// {"unit": "rows" | "sequences", "kernels", "n", "edges", "cdf", "mean", "sequence_mean", "min", "max",
   /// "quantiles": {"0.5", …}} or null; that of a slice without a histogram counts the means of its sequences.
   /// `not_found` where no measurement of the stage is stored.

@@ -10,8 +10,8 @@
 
 namespace driftgate::pipeline {
 
-/// Values that are costly to make and follow from their key alone, such as a digest. Holds those that were used
-/// last, up to a sum of weights. Thread-safe.
+/// Values that are costly to make and follow from their key alone, such as a digest. Holds those that were
+/// used last, up to a sum of weights. Thread-safe.
 template <typename Value>
 class RecentlyUsed {
  public:

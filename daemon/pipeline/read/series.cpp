@@ -36,9 +36,9 @@ bool is_live(const std::string& stage) {
 
 schema::Result<Found> find_run(store::Reader& reader, const SeriesRequest& request) {
   if (!request.stage.empty() && !is_live(request.stage)) {
-    return schema::fail(ErrorCode::invalid_argument,
-                        fmt::format("stage '{}' has no series: canary and shadow-runtime have one", request.stage),
-                        "stage");
+    return schema::fail(
+        ErrorCode::invalid_argument,
+        fmt::format("stage '{}' has no series: canary and shadow-runtime have one", request.stage), "stage");
   }
   auto runs = TRY(store::list_stage_runs(reader, request.promotion));
   Found found;
@@ -49,9 +49,9 @@ schema::Result<Found> find_run(store::Reader& reader, const SeriesRequest& reque
     found = {run, std::nullopt};
   }
   if (found.run || !request.attempt) return found;
-  return schema::fail(ErrorCode::not_found, fmt::format("promotion {} has no attempt {} at {}", request.promotion,
-                                                        *request.attempt,
-                                                        request.stage.empty() ? "a live stage" : request.stage));
+  return schema::fail(ErrorCode::not_found,
+                      fmt::format("promotion {} has no attempt {} at {}", request.promotion, *request.attempt,
+                                  request.stage.empty() ? "a live stage" : request.stage));
 }
 
 /// At most `most` points, evenly chosen, with the newest.
@@ -188,8 +188,8 @@ schema::Result<View> series_view(store::Reader& reader, const SeriesRequest& req
   }
   const auto row = TRY(store::get_promotion(reader, request.promotion));
   const auto found = TRY(find_run(reader, request));
-  json value{{"promotion", row.id},       {"stage", nullptr},           {"attempt", nullptr}, {"stride", 1},
-             {"points", json::array()}, {"clauses", json::array()}};
+  json value{{"promotion", row.id}, {"stage", nullptr},        {"attempt", nullptr},
+             {"stride", 1},         {"points", json::array()}, {"clauses", json::array()}};
   std::optional<std::int64_t> from_us;
   if (found.run) {
     from_us = found.run->started_us;

@@ -29,7 +29,8 @@ std::string order_text(const json& body) {
   auto text = text_at(body, "action");
   const auto clause = text_at(body, "clause");
   const auto slice = text_at(body, "slice");
-  if (const auto ordered = text_at(body, "ordered"); !ordered.empty() && ordered != text) text += " from " + ordered;
+  if (const auto ordered = text_at(body, "ordered"); !ordered.empty() && ordered != text)
+    text += " from " + ordered;
   if (!clause.empty()) text += " for " + clause;
   if (!slice.empty()) text += " on " + slice;
   return with(std::move(text), text_at(body, "reason"));
@@ -73,8 +74,9 @@ class Marks {
     if (kind == "route_applied") return share_change(body);
     if (kind == "escalation_decided") return order_text(body);
     if (kind == "approval_given")
-      return with(decided_text(body, "approve", fmt::format("approval of step {}", integer_at(body, "step") + 1)),
-                  reason);
+      return with(
+          decided_text(body, "approve", fmt::format("approval of step {}", integer_at(body, "step") + 1)),
+          reason);
     if (kind == "waiver_given")
       return with(decided_text(body, "waive", "waiver of " + text_at(body, "clause")), reason);
     if (kind == "hold_set") return with("the model is held", reason);
@@ -106,9 +108,10 @@ schema::Result<json> series_marks(store::Reader& reader, const std::string& prom
                                   bool actors) {
   evidence::EntryFilter filter;
   filter.promotion = promotion;
-  filter.kinds = {EvidenceKind::state_changed,  EvidenceKind::route_applied, EvidenceKind::escalation_decided,
-                  EvidenceKind::approval_given, EvidenceKind::waiver_given,  EvidenceKind::hold_set,
-                  EvidenceKind::block_set,      EvidenceKind::breaker_changed};
+  filter.kinds = {EvidenceKind::state_changed,      EvidenceKind::route_applied,
+                  EvidenceKind::escalation_decided, EvidenceKind::approval_given,
+                  EvidenceKind::waiver_given,       EvidenceKind::hold_set,
+                  EvidenceKind::block_set,          EvidenceKind::breaker_changed};
   filter.from_us = from_us;
   filter.to_us = to_us;
   filter.newest_first = true;

@@ -36,7 +36,7 @@ std::optional<double> detail(const ClauseVerdict& verdict, const char* name) {
 }
 
 /// [p50, p90, p99] of the arm's requests that were answered, by nearest rank; null without any.
-json quantiles(const route::Window& window, bool candidate, double route::Ending::* latency) {
+json quantiles(const route::Window& window, bool candidate, double route::Ending::*latency) {
   std::vector<double> values;
   for (const auto& seen : window.observations) {
     const bool counts = seen.candidate == candidate && seen.outcome == route::Outcome::ok;
@@ -81,8 +81,8 @@ int rank(const ClauseVerdict& verdict) {
   return (soft ? 3 : 1) + (named ? 0 : 1);
 }
 
-/// Which tests are kept, in the order of the verdicts: mostly the same ones in every window, so that their list
-/// is stored once.
+/// Which tests are kept, in the order of the verdicts: mostly the same ones in every window, so that their
+/// list is stored once.
 std::vector<std::size_t> kept(const std::vector<ClauseVerdict>& verdicts) {
   std::vector<std::size_t> places(verdicts.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
@@ -149,10 +149,8 @@ store::LivePoint shadow_point(const StageProgress& progress, const route::Window
             {"mirror_failed", progress.mirror_failed},
             {"mirror_skipped", progress.mirror_skipped}};
   put_latencies(body, &window);
-  return {.time_us = now_us,
-          .counts = counts_of(window),
-          .clauses = {},
-          .body = schema::canonical_json(body)};
+  return {
+      .time_us = now_us, .counts = counts_of(window), .clauses = {}, .body = schema::canonical_json(body)};
 }
 
 }  // namespace driftgate::pipeline

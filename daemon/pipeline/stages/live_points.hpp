@@ -9,15 +9,16 @@
 
 namespace driftgate::pipeline {
 
-/// The most tests that a point has figures of. Of more, those that are violated come first, then those of hard
-/// clauses, then those on all traffic and on critical slices.
+/// The most tests that a point has figures of. Of more, those that are violated come first, then those of
+/// hard clauses, then those on all traffic and on critical slices.
 inline constexpr std::size_t kMaxLiveClauses = 200;
 
-/// What a decision of a canary adds to its series: where the ramp was when it was taken, requests and latencies
-/// of the window that it followed from (null: it followed from none), and the figures of every test.
-/// `progress` is the run's after the decision was noted in it; its share and phase are those before it is acted
-/// on. Body: {"step", "phase", "share_bp", "keys", "exposed_requests", "exposed_keys", "action", "ttft_ms",
-/// "total_ms", "clauses": [[n, clusters, estimate, lower, upper, e_value, e_proof, verdict], …]}; a latency is
+/// What a decision of a canary adds to its series: where the ramp was when it was taken, requests and
+/// latencies of the window that it followed from (null: it followed from none), and the figures of every
+/// test. `progress` is the run's after the decision was noted in it; its share and phase are those before it
+/// is acted on. Body: {"step", "phase", "share_bp", "keys", "exposed_requests", "exposed_keys", "action",
+/// "ttft_ms", "total_ms", "clauses": [[n, clusters, estimate, lower, upper, e_value, e_proof, verdict], …]};
+/// a latency is
 /// {"candidate": [p50, p90, p99] | null, "incumbent": …}.
 [[nodiscard]] store::LivePoint canary_point(const StageProgress& progress, std::int64_t step,
                                             const stages::CanaryDecision& decision,

@@ -9,20 +9,24 @@ namespace {
 
 constexpr std::size_t kKeyBytes = 16;  // hex digits of a list's digest: a run has few lists
 
-constexpr Sql kFindRun{"find live run",
-                       "SELECT id, given, stride, requests_candidate, requests_incumbent, failures_candidate, "
-                       "failures_incumbent FROM live_runs WHERE promotion = ?1 AND stage = ?2 AND attempt = ?3"};
-constexpr Sql kInsertRun{"insert live run",
-                         "INSERT INTO live_runs(promotion, stage, attempt, given, stride, requests_candidate, "
-                         "requests_incumbent, failures_candidate, failures_incumbent) "
-                         "VALUES(?1, ?2, ?3, 0, 1, 0, 0, 0, 0)"};
-constexpr Sql kUpdateRun{"update live run",
-                         "UPDATE live_runs SET given = ?2, stride = ?3, requests_candidate = ?4, "
-                         "requests_incumbent = ?5, failures_candidate = ?6, failures_incumbent = ?7 WHERE id = ?1"};
-constexpr Sql kInsertPoint{"insert live point",
-                           "INSERT INTO live_points(run, number, time_us, requests_candidate, requests_incumbent, "
-                           "failures_candidate, failures_incumbent, clauses, body) "
-                           "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"};
+constexpr Sql kFindRun{
+    "find live run",
+    "SELECT id, given, stride, requests_candidate, requests_incumbent, failures_candidate, "
+    "failures_incumbent FROM live_runs WHERE promotion = ?1 AND stage = ?2 AND attempt = ?3"};
+constexpr Sql kInsertRun{
+    "insert live run",
+    "INSERT INTO live_runs(promotion, stage, attempt, given, stride, requests_candidate, "
+    "requests_incumbent, failures_candidate, failures_incumbent) "
+    "VALUES(?1, ?2, ?3, 0, 1, 0, 0, 0, 0)"};
+constexpr Sql kUpdateRun{
+    "update live run",
+    "UPDATE live_runs SET given = ?2, stride = ?3, requests_candidate = ?4, "
+    "requests_incumbent = ?5, failures_candidate = ?6, failures_incumbent = ?7 WHERE id = ?1"};
+constexpr Sql kInsertPoint{
+    "insert live point",
+    "INSERT INTO live_points(run, number, time_us, requests_candidate, requests_incumbent, "
+    "failures_candidate, failures_incumbent, clauses, body) "
+    "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"};
 constexpr Sql kDeletePoint{"delete live point", "DELETE FROM live_points WHERE run = ?1 AND number = ?2"};
 constexpr Sql kThin{"thin live points",
                     "DELETE FROM live_points WHERE run = ?1 AND number % ?2 <> 0 AND number <> ?3"};
@@ -32,9 +36,10 @@ constexpr Sql kInsertClauses{"insert live clauses",
 constexpr Sql kDropClauses{"drop unused live clauses",
                            "DELETE FROM live_clauses WHERE run = ?1 AND key NOT IN "
                            "(SELECT clauses FROM live_points WHERE run = ?1)"};
-constexpr Sql kListPoints{"list live points",
-                          "SELECT number, time_us, requests_candidate, requests_incumbent, failures_candidate, "
-                          "failures_incumbent, clauses, body FROM live_points WHERE run = ?1 ORDER BY number"};
+constexpr Sql kListPoints{
+    "list live points",
+    "SELECT number, time_us, requests_candidate, requests_incumbent, failures_candidate, "
+    "failures_incumbent, clauses, body FROM live_points WHERE run = ?1 ORDER BY number"};
 constexpr Sql kListClauses{"list live clauses",
                            "SELECT key, list FROM live_clauses WHERE run = ?1 ORDER BY rowid"};
 
@@ -81,15 +86,15 @@ Result<void> add_live_point(Tx& tx, const StageKey& key, const LivePoint& point)
     clauses = schema::sha256_digest(point.clauses).substr(kPrefix, kKeyBytes);
     TRY(tx.run(kInsertClauses, {run.id, clauses, point.clauses}));
   }
-  TRY(tx.run(kInsertPoint, {run.id, number, point.time_us, run.counts.requests_candidate,
-                            run.counts.requests_incumbent, run.counts.failures_candidate,
-                            run.counts.failures_incumbent, clauses, point.body}));
+  TRY(tx.run(kInsertPoint,
+             {run.id, number, point.time_us, run.counts.requests_candidate, run.counts.requests_incumbent,
+              run.counts.failures_candidate, run.counts.failures_incumbent, clauses, point.body}));
   // The newest point is always kept; the one before only on the stride.
   if (number > 0 && (number - 1) % run.stride != 0) TRY(tx.run(kDeletePoint, {run.id, number - 1}));
   TRY(thin(tx, run, number));
-  TRY(tx.run(kUpdateRun, {run.id, number + 1, run.stride, run.counts.requests_candidate,
-                          run.counts.requests_incumbent, run.counts.failures_candidate,
-                          run.counts.failures_incumbent}));
+  TRY(tx.run(kUpdateRun,
+             {run.id, number + 1, run.stride, run.counts.requests_candidate, run.counts.requests_incumbent,
+              run.counts.failures_candidate, run.counts.failures_incumbent}));
   return {};
 }
 

@@ -10,8 +10,8 @@
 
 namespace driftgate::store {
 
-/// The most points that are kept of one run, besides its newest. When there would be more, every second one is
-/// dropped, and from then on as many fewer are kept.
+/// The most points that are kept of one run, besides its newest. When there would be more, every second one
+/// is dropped, and from then on as many fewer are kept.
 inline constexpr std::int64_t kMaxLivePoints = 512;
 
 /// Requests of users by arm, and those of them that failed.
@@ -24,7 +24,7 @@ struct LiveCounts {
 /// What one telemetry window, or one decision without a window, adds to the series of its run.
 struct LivePoint {
   std::int64_t time_us = 0;
-  LiveCounts counts{};   ///< since the point before
+  LiveCounts counts{};    ///< since the point before
   std::string clauses{};  ///< JSON: the tests that `body` has figures of; "" = none
   std::string body{};     ///< JSON
 };

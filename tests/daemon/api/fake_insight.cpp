@@ -44,19 +44,23 @@ schema::Result<pipeline::View> FakeInsight::distribution(const pipeline::Distrib
 }
 
 schema::Result<pipeline::View> FakeInsight::explain_contract(const std::string& asked) {
-  return known(asked, "c",
-               fmt::format(R"({{"digest":"{}","name":"c","yaml":"kind: KernelContract\n","lint":{{"valid":true,)"
-                           R"("faults":[],"warnings":[]}},"clauses":[{{"clause":"numerical.tv","family":"numerical",)"
-                           R"("severity":"hard","line":3,"text":"tv","needs":[]}}],"stages":[],"text":"tv"}})",
-                           kDigestText));
+  return known(
+      asked, "c",
+      fmt::format(R"({{"digest":"{}","name":"c","yaml":"kind: KernelContract\n","lint":{{"valid":true,)"
+                  R"("faults":[],"warnings":[]}},"clauses":[{{"clause":"numerical.tv","family":"numerical",)"
+                  R"("severity":"hard","line":3,"text":"tv","needs":[]}}],"stages":[],"text":"tv"}})",
+                  kDigestText));
 }
 
-schema::Result<pipeline::View> FakeInsight::compare_contracts(const std::string& from, const std::string& to) {
-  return known(from + to, "cc",
-               fmt::format(R"({{"from":{{"digest":"{0}","name":"c"}},"to":{{"digest":"{0}","name":"c"}},"changes":[)"
-                           R"({{"change":"looser","where":"numerical.tv max","text":"1 → 2","before":"1","after":"2"}})"
-                           R"(],"text":"looser"}})",
-                           kDigestText));
+schema::Result<pipeline::View> FakeInsight::compare_contracts(const std::string& from,
+                                                              const std::string& to) {
+  return known(
+      from + to, "cc",
+      fmt::format(
+          R"({{"from":{{"digest":"{0}","name":"c"}},"to":{{"digest":"{0}","name":"c"}},"changes":[)"
+          R"({{"change":"looser","where":"numerical.tv max","text":"1 → 2","before":"1","after":"2"}})"
+          R"(],"text":"looser"}})",
+          kDigestText));
 }
 
 }  // namespace driftgate::api::test

@@ -8,7 +8,9 @@ using driftgate::api::test::Fixture;
 TEST_CASE("a series is asked for by stage, attempt and size, and only auditors see who did what") {
   Fixture fixture;
   CHECK(fixture.call("GET", "/v1/promotions/pr-1/series", "viewer").status == 200);
-  CHECK(fixture.call("GET", "/v1/promotions/pr-1/series?stage=shadow-runtime&attempt=2&points=50", "viewer,auditor")
+  CHECK(fixture
+            .call("GET", "/v1/promotions/pr-1/series?stage=shadow-runtime&attempt=2&points=50",
+                  "viewer,auditor")
             .status == 200);
   REQUIRE(fixture.insight.series_asked.size() == 2);
   const auto& first = fixture.insight.series_asked[0];
