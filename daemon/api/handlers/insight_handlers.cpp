@@ -10,6 +10,7 @@ Reply get_series(Context& context, const Call& call) {
   request.attempt = TRY(number_of(call, "attempt"));
   const auto points = TRY(number_of(call, "points"));
   request.points = points.value_or(request.points);
+  request.last = TRY(number_of(call, "last"));
   request.actors = auth::require(call.principal, Scope::auditor).has_value();
   return view_response(context.insight->series(request));
 }
@@ -45,6 +46,7 @@ void add_series_routes(std::vector<Route>& list) {
       .query("stage", "string", "canary or shadow-runtime; absent: the newest of these")
       .query("attempt", "integer", "absent: the newest")
       .query("points", "integer", "at most so many points, evenly chosen; 513 at most")
+      .query("last", "integer", "instead: only the newest points, and as many marks")
       .answer(200, "Series", "the series");
   promotions
       .get("/v1/promotions/{id}/stages/{stage}/distribution", "getDistribution",

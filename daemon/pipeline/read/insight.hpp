@@ -17,6 +17,7 @@ struct SeriesRequest {
   std::string stage{};                          ///< "canary", "shadow-runtime"; "" = the newest run of these
   std::optional<std::int64_t> attempt{};        ///< nothing: the newest
   std::int64_t points = store::kMaxLivePoints;  ///< at most so many, evenly chosen, the newest always
+  std::optional<std::int64_t> last{};           ///< instead: only the newest points, and as many marks
   bool actors = false;                          ///< show who did what, and the reasons that people gave
 };
 

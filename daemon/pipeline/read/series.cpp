@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -160,13 +161,28 @@ schema::Result<json> planned_of(store::Reader& reader, const std::string& digest
   return planned_json(*contract);
 }
 
+/// Leaves out what was not asked for; the counts of the point before the first one that is left.
+store::LiveCounts shorten(std::vector<store::LivePointRow>& points, const SeriesRequest& request,
+                          std::size_t longest) {
+  if (!request.last) {
+    const auto room = kMaxClauseFigures / std::max<std::size_t>(longest, 1);
+    thin(points, std::min(static_cast<std::size_t>(request.points), std::max(room, kLeastPoints)));
+    return {};
+  }
+  const auto kept = std::min(points.size(), static_cast<std::size_t>(*request.last));
+  const auto first = points.end() - static_cast<std::ptrdiff_t>(kept);
+  const auto before = first == points.begin() ? store::LiveCounts{} : std::prev(first)->counts;
+  points.erase(points.begin(), first);
+  return before;
+}
+
 /// Points and clauses of a run.
-void put_series(json& value, store::LiveSeries stored, std::int64_t wanted) {
+schema::Result<void> put_series(store::Reader& reader, const store::StageKey& run,
+                                const SeriesRequest& request, json& value) {
+  auto stored = TRY(store::find_live_series(reader, run, request.last.value_or(store::kMaxLivePoints) + 1));
   ClauseSeries clauses(stored.clauses);
-  const auto room = kMaxClauseFigures / std::max<std::size_t>(clauses.longest(), 1);
-  thin(stored.points, std::min(static_cast<std::size_t>(wanted), std::max(room, kLeastPoints)));
+  auto before = shorten(stored.points, request, clauses.longest());
   json points = json::array();
-  store::LiveCounts before;
   for (const auto& point : stored.points) {
     auto body = json::parse(point.body, nullptr, false);
     if (!body.is_object()) continue;
@@ -177,15 +193,20 @@ void put_series(json& value, store::LiveSeries stored, std::int64_t wanted) {
   value["stride"] = stored.stride;
   value["points"] = std::move(points);
   value["clauses"] = clauses.take();
+  return {};
+}
+
+schema::Result<void> check_size(const std::optional<std::int64_t>& size, const char* name) {
+  if (!size || (*size >= 1 && *size <= store::kMaxLivePoints + 1)) return {};
+  return schema::fail(ErrorCode::invalid_argument,
+                      fmt::format("{} must be 1 to {}", name, store::kMaxLivePoints + 1), name);
 }
 
 }  // namespace
 
 schema::Result<View> series_view(store::Reader& reader, const SeriesRequest& request) {
-  if (request.points < 1 || request.points > store::kMaxLivePoints + 1) {
-    return schema::fail(ErrorCode::invalid_argument,
-                        fmt::format("points must be 1 to {}", store::kMaxLivePoints + 1), "points");
-  }
+  TRY(check_size(request.points, "points"));
+  TRY(check_size(request.last, "last"));
   const auto row = TRY(store::get_promotion(reader, request.promotion));
   const auto found = TRY(find_run(reader, request));
   json value{{"promotion", row.id}, {"stage", nullptr},        {"attempt", nullptr},
@@ -195,10 +216,13 @@ schema::Result<View> series_view(store::Reader& reader, const SeriesRequest& req
     from_us = found.run->started_us;
     value["stage"] = found.run->key.stage;
     value["attempt"] = found.run->key.attempt;
-    auto stored = TRY(store::find_live_series(reader, found.run->key));
-    put_series(value, std::move(stored), request.points);
+    TRY(put_series(reader, found.run->key, request, value));
   }
-  auto marks = TRY(series_marks(reader, row.id, from_us, found.until_us, request.actors));
+  auto marks = TRY(series_marks(reader, {.promotion = row.id,
+                                         .from_us = from_us,
+                                         .to_us = found.until_us,
+                                         .most = request.last.value_or(kMaxMarks),
+                                         .actors = request.actors}));
   auto planned = TRY(planned_of(reader, row.contract));
   value["marks"] = std::move(marks);
   value["planned"] = std::move(planned);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "daemon/base/json_members.hpp"
 #include "daemon/evidence/log/query.hpp"
@@ -15,6 +16,8 @@ using base::integer_at;
 using base::text_at;
 using nlohmann::json;
 using schema::EvidenceKind;
+
+constexpr std::int64_t kEntriesForMark = 20;
 
 std::string share_text(std::int64_t bp) {
   return fmt::format("{:.4g}%", static_cast<double>(bp) / 100.0);
@@ -51,7 +54,10 @@ std::string decided_text(const json& body, std::string_view usual, const std::st
 /// Puts the marks of entries together, in the order of the log.
 class Marks {
  public:
-  explicit Marks(bool actors) : actors_(actors) {}
+  /// `whole`: no entry is left out, so that the first share is one after 0.
+  Marks(bool actors, bool whole) : actors_(actors) {
+    if (whole) share_bp_ = 0;
+  }
 
   void add(const evidence::StoredEntry& stored) {
     const auto entry = json::parse(stored.bytes, nullptr, false);
@@ -65,7 +71,12 @@ class Marks {
                      {"text", text},
                      {"actor", actors_ ? json(text_at(entry, "actor")) : json(nullptr)}});
   }
-  [[nodiscard]] json take() { return std::move(list_); }
+  [[nodiscard]] json newest(std::size_t most) {
+    json list = json::array();
+    for (std::size_t i = list_.size() - std::min(most, list_.size()); i < list_.size(); ++i)
+      list.push_back(std::move(list_[i]));
+    return list;
+  }
 
  private:
   /// "" for what is no mark.
@@ -91,36 +102,36 @@ class Marks {
   std::string share_change(const json& body) {
     const auto share = integer_at(body, "candidate_bp");
     if (share == share_bp_) return {};
-    auto text = fmt::format("share {} → {}", share_text(share_bp_), share_text(share));
+    auto text = share_bp_ ? fmt::format("share {} → {}", share_text(*share_bp_), share_text(share))
+                          : fmt::format("share {}", share_text(share));
     share_bp_ = share;
     return text;
   }
 
   const bool actors_;
-  json list_ = json::array();
-  std::int64_t share_bp_ = 0;
+  std::vector<json> list_;
+  std::optional<std::int64_t> share_bp_;  ///< before the next entry, as far as known
 };
 
 }  // namespace
 
-schema::Result<json> series_marks(store::Reader& reader, const std::string& promotion,
-                                  std::optional<std::int64_t> from_us, std::optional<std::int64_t> to_us,
-                                  bool actors) {
+schema::Result<json> series_marks(store::Reader& reader, const MarkFilter& wanted) {
   evidence::EntryFilter filter;
-  filter.promotion = promotion;
+  filter.promotion = wanted.promotion;
   filter.kinds = {EvidenceKind::state_changed,      EvidenceKind::route_applied,
                   EvidenceKind::escalation_decided, EvidenceKind::approval_given,
                   EvidenceKind::waiver_given,       EvidenceKind::hold_set,
                   EvidenceKind::block_set,          EvidenceKind::breaker_changed};
-  filter.from_us = from_us;
-  filter.to_us = to_us;
+  filter.from_us = wanted.from_us;
+  filter.to_us = wanted.to_us;
   filter.newest_first = true;
-  filter.limit = kMaxMarks;
+  // Not every entry is a mark: a route may change something else than the share.
+  filter.limit = std::min(kMaxMarks, kEntriesForMark * (wanted.most + 1));
   auto page = TRY(evidence::query_entries(reader, filter));
   std::ranges::reverse(page.entries);
-  Marks marks(actors);
+  Marks marks(wanted.actors, !page.next);
   for (const auto& entry : page.entries) marks.add(entry);
-  return marks.take();
+  return marks.newest(static_cast<std::size_t>(wanted.most));
 }
 
 }  // namespace driftgate::pipeline

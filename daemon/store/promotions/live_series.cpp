@@ -1,5 +1,7 @@
 #include "daemon/store/promotions/live_series.hpp"
 
+#include <algorithm>
+
 #include "daemon/store/sqlite/rows.hpp"
 #include "schema/sha256.hpp"
 
@@ -38,8 +40,8 @@ constexpr Sql kDropClauses{"drop unused live clauses",
                            "(SELECT clauses FROM live_points WHERE run = ?1)"};
 constexpr Sql kListPoints{
     "list live points",
-    "SELECT number, time_us, requests_candidate, requests_incumbent, failures_candidate, "
-    "failures_incumbent, clauses, body FROM live_points WHERE run = ?1 ORDER BY number"};
+    "SELECT number, time_us, requests_candidate, requests_incumbent, failures_candidate, failures_incumbent, "
+    "clauses, body FROM live_points WHERE run = ?1 ORDER BY number DESC LIMIT ?2"};
 constexpr Sql kListClauses{"list live clauses",
                            "SELECT key, list FROM live_clauses WHERE run = ?1 ORDER BY rowid"};
 
@@ -98,12 +100,13 @@ Result<void> add_live_point(Tx& tx, const StageKey& key, const LivePoint& point)
   return {};
 }
 
-Result<LiveSeries> find_live_series(Reader& reader, const StageKey& key) {
+Result<LiveSeries> find_live_series(Reader& reader, const StageKey& key, std::int64_t newest) {
   LiveSeries series;
   const auto run = TRY(find_run(reader, key));
   if (!run) return series;
   series.stride = run->stride;
-  series.points = TRY(list_rows<LivePointRow>(reader, kListPoints, {run->id}));
+  series.points = TRY(list_rows<LivePointRow>(reader, kListPoints, {run->id, newest}));
+  std::ranges::reverse(series.points);
   series.clauses = TRY(list_rows<LiveClausesRow>(reader, kListClauses, {run->id}));
   return series;
 }

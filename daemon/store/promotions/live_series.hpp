@@ -56,7 +56,8 @@ struct LiveSeries {
   std::vector<LiveClausesRow> clauses{};  ///< in the order in which they were first used
 };
 
-/// Empty for a run of which nothing is kept.
-Result<LiveSeries> find_live_series(Reader& reader, const StageKey& run);
+/// Empty for a run of which nothing is kept. Of the points only the `newest` ones.
+Result<LiveSeries> find_live_series(Reader& reader, const StageKey& run,
+                                    std::int64_t newest = kMaxLivePoints + 1);
 
 }  // namespace driftgate::store

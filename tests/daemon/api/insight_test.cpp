@@ -23,6 +23,9 @@ TEST_CASE("a series is asked for by stage, attempt and size, and only auditors s
   CHECK(second.attempt == 2);
   CHECK(second.points == 50);
   CHECK(second.actors);
+  CHECK_FALSE(second.last.has_value());
+  CHECK(fixture.call("GET", "/v1/promotions/pr-1/series?last=1", "viewer").status == 200);
+  CHECK(fixture.insight.series_asked.back().last == 1);
   CHECK(fixture.call("GET", "/v1/promotions/pr-1/series?attempt=x", "viewer").status == 400);
   CHECK(fixture.call("GET", "/v1/promotions/pr-9/series", "viewer").status == 404);
 }

@@ -131,6 +131,25 @@ TEST_CASE("a shadow stage has a series of its own, and a shorter answer keeps th
   CHECK(requests(brief) == requests(whole));
 }
 
+TEST_CASE("of a running canary the newest points can be asked for alone") {
+  Harness h;
+  h.set_up();
+  const auto id = h.request();
+  REQUIRE(h.run_until(id, {"succeeded"}) == "succeeded");
+  const auto whole = series_of(h, id);
+  const auto insight = pipeline::stored_insight(*h.store);
+  const auto newest = parsed(insight->series({.promotion = id, .last = 2}));
+  const auto size = whole["points"].size();
+  CHECK(newest["points"] == json::array({whole["points"][size - 2], whole["points"][size - 1]}));
+  REQUIRE(newest["clauses"].size() == whole["clauses"].size());
+  CHECK(newest["clauses"][0]["points"].size() == 2);
+  const auto& marks = whole["marks"];
+  REQUIRE(newest["marks"].size() == 2);
+  CHECK(newest["marks"][1]["seq"] == marks[marks.size() - 1]["seq"]);
+  CHECK(parsed(insight->series({.promotion = id, .last = 513}))["points"] == whole["points"]);
+  CHECK(insight->series({.promotion = id, .last = 514}).error().code == ErrorCode::invalid_argument);
+}
+
 TEST_CASE("the point of a rollback is stored with it, and a restart leaves the series as it was") {
   Harness h;
   h.behaviour.fails_after = 60;

@@ -54,6 +54,10 @@ TEST_CASE_FIXTURE(Fixture, "points read back in their order with the counts sinc
   CHECK(found.points[2].time_us == 102);
   CHECK(found.points[2].body == "2");
   CHECK(found.points[2].counts == LiveCounts{3, 3, 1, 0});
+  const auto newest = read(*store, [](Reader& reader) { return find_live_series(reader, kRun, 2); });
+  REQUIRE(newest.points.size() == 2);
+  CHECK(newest.points[0] == found.points[1]);
+  CHECK(newest.points[1] == found.points[2]);
   CHECK(series({"pr-1", "canary", 2}).points.empty());
   CHECK(series({"pr-1", "shadow-runtime", 1}).points.empty());
 }
