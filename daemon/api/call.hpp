@@ -14,6 +14,7 @@
 #include "daemon/net/request.hpp"
 #include "daemon/net/response.hpp"
 #include "daemon/notify/desk.hpp"
+#include "daemon/pipeline/read/insight.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/pipeline/service.hpp"
 #include "daemon/web/site.hpp"
@@ -66,6 +67,7 @@ struct Context {
   /// The settings in force, as the JSON that GET /v1/settings answers. Empty: nobody knows them.
   std::function<std::string()> settings{};
   const web::Site* site = nullptr;  ///< the page; null: there is none
+  pipeline::Insight* insight = nullptr;  ///< never null when requests are answered
 };
 
 /// One request that was matched, authenticated and allowed.

@@ -38,7 +38,8 @@ api::Context Application::Parts::api_context() {
               },
           .server = {.version = kVersion, .started_us = started_us, .tls = !settings.tls_cert_file.empty()},
           .settings = [this] { return settings_json(settings); },
-          .site = &site};
+          .site = &site,
+          .insight = insight.get()};
 }
 
 std::vector<api::ReadyCheck> Application::Parts::readiness() {

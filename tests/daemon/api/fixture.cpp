@@ -54,6 +54,7 @@ std::string sample_path(const Route& route) {
   if (route.id == "auditPopulation") path += "?from_us=1&to_us=9";
   if (route.id == "exportEvidence") path += "?from_us=1&to_us=9";
   if (route.id == "auditSample") path += "?seed=dice";
+  if (route.id == "diffContracts") path += "?with=c";
   return path;
 }
 
