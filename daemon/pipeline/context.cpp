@@ -114,7 +114,7 @@ const schedule::Blackout* Context::blackout_of(const std::string& model) const {
 }
 
 Sources Context::sources() const {
-  return {.runner = world.runner, .now_us = now(), .blackouts = blackouts};
+  return {.runner = &world.runner, .now_us = now(), .blackouts = blackouts};
 }
 
 /// `work`, and in the same transaction the messages to webhooks about its entries.

@@ -132,7 +132,8 @@ class Gathering {
     for (const auto& job : jobs) {
       auto* const run = run_of(job.stage);
       if (run == nullptr || run->job) continue;
-      run->job = RunningJob{job.name, sources_.runner.progress(job.stage.text() + "/" + job.name)};
+      run->job = RunningJob{job.name};
+      if (sources_.runner != nullptr) run->job->progress = sources_.runner->progress(job.stage.text() + "/" + job.name);
     }
     return {};
   }

@@ -67,9 +67,10 @@ struct PromotionFacts {
   [[nodiscard]] const RunFacts* canary() const;
 };
 
-/// What facts are gathered from beside the store. `contracts` null: they are parsed anew.
+/// What facts are gathered from beside the store. `runner` null: of no job is told how far it is. `contracts` null: they
+/// are parsed anew.
 struct Sources {
-  jobs::JobRunner& runner;
+  jobs::JobRunner* runner = nullptr;
   std::int64_t now_us = 0;
   ContractCache* contracts = nullptr;
   std::span<const schedule::Blackout> blackouts{};

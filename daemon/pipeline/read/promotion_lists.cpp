@@ -67,7 +67,7 @@ PromotionLists::PromotionLists(jobs::JobRunner& runner, const std::vector<std::s
 }
 
 Sources PromotionLists::sources(std::int64_t now_us) {
-  return {.runner = runner_, .now_us = now_us, .contracts = &contracts_, .blackouts = blackouts_};
+  return {.runner = &runner_, .now_us = now_us, .contracts = &contracts_, .blackouts = blackouts_};
 }
 
 schema::Result<PromotionFacts> PromotionLists::facts_of(store::Reader& reader, const std::string& id,
