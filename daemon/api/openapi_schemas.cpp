@@ -79,6 +79,13 @@ constexpr std::string_view kSchemas = R"json({
   "desired": {"type": ["object", "null"]}, "observed": {"type": ["object", "null"]}, "agree": {"type": "boolean"}}},
 "ReasonRequest": {"type": "object", "required": ["reason"], "additionalProperties": false, "properties": {
   "reason": {"type": "string", "minLength": 1, "maxLength": 1000}}},
+"InterventionRequest": {"type": "object", "required": ["reason"], "additionalProperties": false, "properties": {
+  "reason": {"type": "string", "minLength": 1, "maxLength": 1000},
+  "evidence_digest": {"type": "string",
+    "description": "`evidence_shown` of the promotion that was read: a 409 when it is another now. Absent: whatever it is like now"}}},
+"Need": {"type": "object", "required": ["action", "scope", "text"], "description": "what a person can do so that it goes on",
+  "properties": {"action": {"type": "string", "description": "approve, waive, resume or lift_hold"},
+    "scope": {"$ref": "#/components/schemas/Scope"}, "text": {"type": "string"}}},
 
 "Block": {"type": "object", "required": ["id", "checkpoint", "kernel", "contract", "promotion", "reason", "by",
     "since_us", "lifted"],
@@ -123,7 +130,7 @@ constexpr std::string_view kSchemas = R"json({
 "Plan": {"type": "object", "description": "stages, clauses, windows, locks and needed samples"},
 "Promotion": {"type": "object",
   "required": ["id", "model", "engine", "contract", "requester", "state", "stage", "traffic", "reason", "created_us",
-    "updated_us", "stages"],
+    "updated_us", "stages", "why", "next", "needs", "share_bp", "evidence_shown"],
   "properties": {"id": {"type": "string"}, "model": {"type": "string"}, "engine": {"type": "string"},
     "contract": {"$ref": "#/components/schemas/Digest"}, "contract_name": {"type": "string"},
     "requester": {"type": "string"},
@@ -131,7 +138,12 @@ constexpr std::string_view kSchemas = R"json({
       "rolling_back", "finalizing", "succeeded", "rejected", "errored", "aborted", "expired", "superseded"]},
     "stage": {"type": ["string", "null"]}, "attempt": {"type": "integer"},
     "traffic": {"type": "string", "enum": ["never_exposed", "reverted", "live"]}, "reason": {"type": "string"},
-    "created_us": {"type": "integer"}, "updated_us": {"type": "integer"},
+    "created_us": {"type": "integer"}, "updated_us": {"type": "integer"}, "ended_us": {"type": ["integer", "null"]},
+    "why": {"type": "string", "description": "one sentence: why it stands where it stands"},
+    "next": {"type": "string", "description": "one sentence: what comes next, and when as far as known; may be empty"},
+    "needs": {"type": "array", "items": {"$ref": "#/components/schemas/Need"}},
+    "share_bp": {"type": "integer", "description": "the candidate's share of the traffic as it was applied last, in basis points"},
+    "evidence_shown": {"$ref": "#/components/schemas/Digest"},
     "stages": {"type": "array", "items": {"$ref": "#/components/schemas/StageRun"}},
     "canary": {"type": ["object", "null"], "description": "the ramp: `step` of `steps`, `phase`, `share_bp`, exposure, and `waits_for`: why the share does not grow, in sentences"},
     "approval": {"anyOf": [{"type": "null"}, {"$ref": "#/components/schemas/Approval"}]},
@@ -139,6 +151,8 @@ constexpr std::string_view kSchemas = R"json({
 "StageRun": {"type": "object", "required": ["stage", "attempt", "state"], "properties": {
   "stage": {"type": "string", "enum": ["offline-numeric", "statistical-slice", "shadow-runtime", "canary"]},
   "attempt": {"type": "integer"}, "state": {"type": "string"}, "verdict": {"type": ["string", "null"]},
+  "counts": {"type": "object", "description": "verdicts by kind", "properties": {"pass": {"type": "integer"},
+    "violated": {"type": "integer"}, "inconclusive": {"type": "integer"}, "error": {"type": "integer"}}},
   "summary": {"type": ["string", "object", "null"]}, "progress": {"type": ["object", "null"]}}},
 "Approval": {"type": "object", "required": ["evidence_digest"], "properties": {
   "evidence_digest": {"type": "string", "description": "an approval must name it"},
@@ -253,6 +267,27 @@ constexpr std::string_view kSchemas = R"json({
       "where": {"type": "string"}, "text": {"type": "string"}, "before": {"type": ["string", "null"]},
       "after": {"type": ["string", "null"]}}}},
   "text": {"type": "string", "description": "what `driftgate contract diff` prints"}}},
+"Status": {"type": "object", "required": ["items", "next", "counts", "tree_size"], "properties": {
+  "items": {"type": "array", "items": {"$ref": "#/components/schemas/ModelStatus"}},
+  "next": {"$ref": "#/components/schemas/Cursor"}, "tree_size": {"type": "integer"},
+  "counts": {"type": "object", "description": "of the whole daemon",
+    "required": ["models", "open", "need_people", "holds", "alarms"], "properties": {"models": {"type": "integer"},
+    "open": {"type": "integer"}, "need_people": {"type": "integer"}, "holds": {"type": "integer"},
+    "alarms": {"type": "integer", "description": "armed guards that have raised an alarm"}}}}},
+"ModelStatus": {"type": "object",
+  "required": ["model", "incumbent", "hold", "guard", "route_agrees", "promotion", "last", "schedules"], "properties": {
+  "model": {"type": "string"}, "incumbent": {"type": ["object", "null"]}, "hold": {"type": ["object", "null"]},
+  "guard": {"type": ["object", "null"], "description": "the newest guard", "properties": {"armed": {"type": "boolean"},
+    "alarms": {"type": "integer", "description": "raised so far"}}},
+  "route_agrees": {"type": "boolean", "description": "the route was read back as desired"},
+  "promotion": {"description": "the one that holds the model, else the one that is queued",
+    "anyOf": [{"type": "null"}, {"$ref": "#/components/schemas/Promotion"}]},
+  "last": {"type": ["object", "null"], "description": "the promotion that ended last", "properties": {
+    "id": {"type": "string"}, "state": {"type": "string"}, "ended_us": {"type": ["integer", "null"]},
+    "why": {"type": "string"}}},
+  "schedules": {"type": "array", "items": {"type": "object", "required": ["name", "next_us", "paused", "last"],
+    "properties": {"name": {"type": "string"}, "next_us": {"type": ["integer", "null"]}, "paused": {"type": "boolean"},
+      "last": {"type": ["object", "null"], "description": "the newest fire time and what came of it"}}}}}},
 
 "ScheduleRequest": {"type": "object", "required": ["cron", "promotion"], "additionalProperties": false, "properties": {
   "name": {"type": "string"}, "cron": {"type": "string", "description": "minute hour day-of-month month day-of-week"},
