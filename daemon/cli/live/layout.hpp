@@ -10,7 +10,7 @@ namespace driftgate::cli::live {
 /// A part of a screen. Blocks stand below one another in the order of the list; where there is not room for
 /// all of their lines, those of a lower rank get theirs first.
 struct Block {
-  std::vector<Line> lines;
+  std::vector<Line> lines{};
   int rank = 0;
   std::size_t least = 1;     ///< lines that it gets before others get more than theirs
   bool keeps_last = false;   ///< of what does not fit, the first lines are left out, not the last
