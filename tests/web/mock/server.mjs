@@ -140,7 +140,7 @@ export class Mock {
       response.setHeader('Set-Cookie', 'driftgate_session=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0');
       return { status: 204 };
     }
-    return this.sessionView(principal);
+    return { status: 200, value: this.sessionView(principal) };
   }
 
   stream(request, response, url, who) {
