@@ -2,7 +2,7 @@
 // would have written is no value at all, so that a changed character is never read as if nothing had happened.
 
 const encoder = new TextEncoder();
-const strictDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const strictDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 export function utf8(text: string): Uint8Array {
   return encoder.encode(text);
@@ -36,8 +36,8 @@ export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 export function toHex(bytes: Uint8Array): string {
-  let text = "";
-  for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
+  let text = '';
+  for (const byte of bytes) text += byte.toString(16).padStart(2, '0');
   return text;
 }
 
@@ -50,7 +50,7 @@ export function fromHex(text: string): Uint8Array | undefined {
 }
 
 export function toBase64(bytes: Uint8Array): string {
-  let binary = "";
+  let binary = '';
   for (const byte of bytes) binary += String.fromCharCode(byte);
   return btoa(binary);
 }

@@ -8,22 +8,9 @@ import { type LogEntry, readEntry } from './entry';
 import { type Continuity, judgeContinuity, type KeptHead, readPath } from './heads';
 import { NoHead, readHead, type SignedHead } from './note';
 import { checkRule, type RuleMaterial } from './rule_step';
-import type { Comparison } from './rules';
+import { step, type Step } from './steps';
 import { emptyRoot, isSize, leafHash, rootFromPath } from './tree';
 import { judgeSignature, type Rotation, type Signed, type TrustedKey, withRotations } from './trust';
-
-export type StepName = 'entry' | 'leaf' | 'path' | 'head' | 'signature' | 'kept' | 'rule';
-
-/** good: it holds; broken: it does not; open: what it takes to check it is missing; none: there is nothing to check. */
-export type StepState = 'good' | 'broken' | 'open' | 'none';
-
-export interface Step {
-  name: StepName;
-  title: string;
-  state: StepState;
-  text: string;
-  comparisons?: Comparison[];
-}
 
 export interface Checked {
   steps: Step[];
@@ -63,20 +50,6 @@ export interface InclusionProof {
   root: string;
   path: Uint8Array[];
   note: string;
-}
-
-const TITLES: Record<StepName, string> = {
-  entry: 'Bytes of the entry',
-  leaf: 'Leaf of the tree',
-  path: 'Path to the root',
-  head: 'Head of the log',
-  signature: 'Signature of the head',
-  kept: 'Same log as before',
-  rule: 'Verdict from its numbers',
-};
-
-export function step(name: StepName, state: StepState, text: string, comparisons?: Comparison[]): Step {
-  return { name, title: TITLES[name], state, text, ...(comparisons ? { comparisons } : {}) };
 }
 
 /** The members of a proof as the API gives it; undefined when it has another form. */

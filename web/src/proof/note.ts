@@ -80,7 +80,7 @@ export function readHead(note: string): SignedHead {
   const signatures: SignatureLine[] = [];
   for (const line of note.slice(blank + 2, -1).split('\n')) {
     const signature = readSignature(line);
-    if (!signature) throw new NoHead('a signature line is not "— name base64"');
+    if (!signature) throw new NoHead('a signature line is not “— name base64”');
     const isTwice = signatures.some(({ name, id }) => name === signature.name && id === signature.id);
     if (isTwice) throw new NoHead('it has two signatures by one key');
     if (signatures.length === MAX_SIGNATURES) throw new NoHead('it has more than 100 signatures');

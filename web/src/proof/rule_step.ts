@@ -1,15 +1,14 @@
 // The last check of an entry that decides something: whether the verdict follows from what is recorded.
 
-import type { Members } from './canonical';
-import { NotCanonical } from './canonical';
-import { type Step, step } from './check';
+import { sameBytes } from './bytes';
+import { type Members, NotCanonical } from './canonical';
 import { type ClauseVerdict, NoVerdict, readClause, sliceText, VERDICTS } from './clause';
 import { documentDigest, faultUnder, readTerms } from './contract';
 import { type LogEntry, readEntry } from './entry';
 import { readPath } from './heads';
 import type { SignedHead } from './note';
 import { CannotDerive, knowsRules, rederive, stageVerdict } from './rules';
-import { sameBytes } from './bytes';
+import { step, type Step } from './steps';
 import { leafHash, rootFromRange } from './tree';
 
 /** What the check of a rule takes beside the entry. */
@@ -127,7 +126,7 @@ function rangeFault(entry: LogEntry, first: number, material: RuleMaterial, head
   const verdicts = material.verdicts ?? [];
   if (verdicts.length === 0) return '';
   const left = readPath((material.proofs?.first as { path?: unknown } | undefined)?.path);
-  const right = readPath((material.proofs?.last as { path?: unknown; } | undefined)?.path);
+  const right = readPath((material.proofs?.last as { path?: unknown } | undefined)?.path);
   const own = (material.proofs?.last as { leaf_hash?: unknown } | undefined)?.leaf_hash;
   if (!head || !left || !right || typeof own !== 'string') return 'There is no proof that its verdicts are in the log.';
   const leaf = readPath([own])?.[0];

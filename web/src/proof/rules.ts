@@ -98,7 +98,7 @@ function margin(v: Reading): Outcome {
   const edge: [string, number] = ['−threshold', -v.member('threshold')];
   const kept = v.compare(v.m('lower'), '>', edge);
   const broken = v.compare(v.m('upper'), '<', edge);
-  return { passes: proven && kept, isViolated: harmed && !proven && broken };
+  return { passes: proven && kept, isViolated: harmed && broken };
 }
 
 function limits(v: Reading): Outcome {

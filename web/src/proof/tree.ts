@@ -1,8 +1,8 @@
 // The Merkle tree of RFC 6962 and the proofs of RFC 9162, section 2.1. Sizes and indexes are integers up to 2^53 − 1,
 // so nothing here uses the 32-bit operators of the language.
 
-import { sha256 } from "@noble/hashes/sha2.js";
-import { concat, sameBytes } from "./bytes";
+import { sha256 } from '@noble/hashes/sha2.js';
+import { concat, sameBytes } from './bytes';
 
 const HASH_BYTES = 32;
 const LEAF = Uint8Array.of(0);
@@ -31,7 +31,7 @@ function split(size: number): number {
 }
 
 export function isSize(value: unknown): value is number {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 }
 
 function areHashes(path: readonly Hash[]): boolean {
