@@ -2,7 +2,7 @@
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import type { Entry, PromotionItem } from './types';
+import type { Entry, PromotionItem, Server } from './types';
 
 export type LiveEvent =
   /** An entry of the log, or what may be shown of it. */
@@ -10,7 +10,7 @@ export type LiveEvent =
   /** An open promotion as it is now. */
   | { type: 'progress'; item: PromotionItem }
   /** Events may have been missed: read everything again. */
-  | { type: 'reset'; why: string };
+  | { type: 'reset'; why: string; /** By performance.now(): what was asked for later is not concerned. */ at: number };
 
 export type Connection = 'connecting' | 'live' | 'away';
 
@@ -19,6 +19,12 @@ export const connection = signal<Connection>('connecting');
 export const awaySince = signal<number | null>(null);
 /** How often the connection came back after it was lost. Resources read again when it changes. */
 export const comebacks = signal(0);
+/** Why there are no live events although the daemon answers; '' otherwise. */
+export const liveFault = signal('');
+/** The daemon that the stream comes from. */
+export const daemon = signal<Server | null>(null);
+/** Set when another daemon process answers than before. */
+export const restarted = signal<{ at: number; version: string; before: string } | null>(null);
 /** Size of the evidence log as far as this browser has heard. */
 export const treeSize = signal<number | null>(null);
 

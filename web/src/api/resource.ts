@@ -75,7 +75,7 @@ export function useResource<T>(path: string | null, options: ResourceOptions = {
     control.current?.abort();
     const mine = new AbortController();
     control.current = mine;
-    lastRead.current = Date.now();
+    lastRead.current = performance.now();
     setState((old) => ({ ...(old.path === path ? old : initial<T>(path)), loading: true }));
     const read = newest.current.read ?? ((at: string, signal: AbortSignal) => request<unknown>(at, { signal }));
     read(path, mine.signal).then(
@@ -92,7 +92,7 @@ export function useResource<T>(path: string | null, options: ResourceOptions = {
 
   const soon = useCallback(() => {
     if (timer.current !== undefined) return;
-    const wait = Math.max(0, lastRead.current + CALM_MS - Date.now());
+    const wait = Math.max(0, lastRead.current + CALM_MS - performance.now());
     timer.current = setTimeout(() => {
       timer.current = undefined;
       load();
@@ -111,7 +111,7 @@ export function useResource<T>(path: string | null, options: ResourceOptions = {
   }, [load, soon]);
 
   useEvents((event) => {
-    if (event.type === 'reset' || newest.current.live?.(event)) soon();
+    if (event.type === 'reset' ? lastRead.current <= event.at : newest.current.live?.(event)) soon();
   });
 
   const patch = useCallback((change: (data: T) => T) => {

@@ -1,17 +1,26 @@
 // What happens once when the page is opened.
 
+import { startLive } from '../api/live';
 import { loadSession, signIn, signedOutWhy, signedState, takeTokenOfFragment } from '../api/session';
+import { startKeys } from './keys';
 import { startRouter } from './router';
 
 export async function start(): Promise<void> {
   const token = takeTokenOfFragment();
   startRouter();
-  if (token) {
-    const fault = await signIn(token);
-    if (!fault) return;
-    await loadSession();
-    if (signedState.value !== 'in') signedOutWhy.value = `The link's token was not accepted. ${fault}`;
-    return;
-  }
+  startKeys();
+  // A link with a token that is pasted over the address of an open page changes only the fragment.
+  addEventListener('hashchange', () => {
+    const pasted = takeTokenOfFragment();
+    if (pasted) void enter(pasted);
+  });
+  await (token ? enter(token) : loadSession());
+  startLive();
+}
+
+async function enter(token: string): Promise<void> {
+  const fault = await signIn(token);
+  if (!fault) return;
   await loadSession();
+  if (signedState.value !== 'in') signedOutWhy.value = `The link's token was not accepted. ${fault}`;
 }

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId } from 'preact/hooks';
 import type { Problem } from '../api/client';
+import { awaySince, connection } from '../api/events';
 import type { List, Resource } from '../api/resource';
 import { Button } from './button';
 import { ago } from './format';
@@ -73,20 +74,23 @@ export function Loaded<T>({ of, children, what = 'Loading…' }: { of: Resource<
     if (of.error) return <ErrorBox problem={of.error} retry={of.reload} />;
     return <p class="muted loading" aria-busy="true">{what}</p>;
   }
+  const old = of.stale || connection.value === 'away';
   return (
     <>
-      {of.stale && <Stale of={of} />}
-      <div class={of.stale ? 'stale' : undefined}>{children(of.data)}</div>
+      {old && <Stale of={of} />}
+      <div class={old ? 'stale' : undefined}>{children(of.data)}</div>
     </>
   );
 }
 
 function Stale({ of }: { of: Pick<Resource<never>, 'error' | 'readAt' | 'reload'> }) {
-  const problem = of.error as Problem;
+  const problem = of.error;
+  // Events kept it up to date for as long as they came.
+  const asOf = Math.max(of.readAt ?? 0, awaySince.value ?? 0);
+  const fault = problem && !problem.away ? <bdi>{visible(problem.detail)}</bdi> : 'The daemon does not answer.';
   return (
     <p class="stale-note" role="note">
-      <Icon name="waiting" /> As of {ago((of.readAt ?? 0) * 1000, now.value)}. {problem.away ? 'The daemon does not answer.' : <bdi>{visible(problem.detail)}</bdi>}{' '}
-      <Button kind="link" onClick={of.reload}>Read again</Button>
+      <Icon name="waiting" /> As of {ago(asOf * 1000, now.value)}. {fault} <Button kind="link" onClick={of.reload}>Read again</Button>
     </p>
   );
 }

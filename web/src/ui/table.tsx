@@ -19,7 +19,7 @@ export interface TableProps<T> {
   rows: T[];
   id: (row: T) => string;
   class?: string;
-  /** Marks rows that `j`, `k` and Enter move over; Enter follows the row's first link. */
+  /** `j` and `k` move the focus over the first links of the rows. */
   keys?: boolean;
 }
 
