@@ -33,8 +33,8 @@ function toMark(mark: SeriesMark): Mark {
 /** The steps that still come, each as early as its predecessors' least durations allow. */
 export function plannedPoints(last: SeriesPoint, planned: readonly PlannedStep[], pace: number): { time: number; share: number }[] {
   const current = last.step ?? -1;
-  const here = planned.find((step) => step.step === current && !step.bake);
-  const ahead = planned.filter((step) => (step.bake ? current < planned.length : step.step > current));
+  const here = planned.find((step) => step.step === current);
+  const ahead = planned.filter((step) => step.step > current);
   if (ahead.length === 0) return [];
   const lasts = (step: PlannedStep | undefined) => (step?.minDurationMs ? step.minDurationMs / 1000 : pace);
   const points = [{ time: last.time, share: last.share }];
@@ -81,7 +81,7 @@ function summaryOf(series: Series, open: boolean): string {
       ? `The candidate has ${shareText(last.share)} of the traffic${most > last.share ? ` and has had ${shareText(most)}` : ''}.`
       : `The candidate reached ${shareText(most)} of the traffic and ended at ${shareText(last.share)}.`,
   ];
-  const next = series.planned.find((step) => step.step > (last.step ?? -1) && !step.bake);
+  const next = series.planned.find((step) => step.step > (last.step ?? -1) && step.share > last.share);
   if (open && next) said.push(`The next step is ${shareText(next.share)}${next.approval ? ', after an approval' : ''}.`);
   if (orders + rollbacks > 0) {
     said.push(`${orders} order${orders === 1 ? '' : 's'}, ${rollbacks} rollback${rollbacks === 1 ? '' : 's'}.`);
