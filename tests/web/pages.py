@@ -93,8 +93,8 @@ def prepare():
 
 
 def node(file, environment, arguments=()):
-    """Runs a file of tests in a process group of its own, which is ended with it: a browser that hangs does not stay."""
-    child = subprocess.Popen(["node", *arguments, str(file)], env=environment, start_new_session=True)
+    """Runs a program in a process group of its own, which is ended with it: a browser that hangs does not stay."""
+    child = subprocess.Popen(["node", str(file), *arguments], env=environment, start_new_session=True)
     try:
         return child.wait(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:

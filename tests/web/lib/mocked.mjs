@@ -4,14 +4,15 @@ import { browserTest } from './browser.mjs';
 
 const fixtures = fixturesPath();
 
-/** A test against a mock of its own; change(world) makes it other than the stored one. */
-export function mockTest(name, body, { change, ...options } = {}) {
+/** A test against a mock of its own; change(world) makes it other than the stored one; host is a name for the loopback. */
+export function mockTest(name, body, { change, host = '127.0.0.1', ...options } = {}) {
   browserTest(name, async () => {
     const mock = new Mock({ dist: process.env.DRIFTGATE_WEB_DIST, fixtures });
     change?.(mock.world);
     await mock.start();
-    return { mock, world: mock.world, url: () => mock.url, close: () => mock.stop() };
-  }, (made) => body({ ...made, url: made.mock.url }), options);
+    const url = mock.url.replace('127.0.0.1', host);
+    return { mock, world: mock.world, url: () => url, close: () => mock.stop() };
+  }, (made) => body({ ...made, url: made.url() }), options);
 }
 
 /** Every view by a name, with data of all kinds of promotion. */

@@ -56,9 +56,10 @@ export class Mock {
 
   /** Ends it; open connections are cut, as when a daemon is killed. */
   async stop() {
+    const closed = new Promise((done) => this.server.close(done)); // first: no browser connects anew in between
     this.server.closeAllConnections();
     this.streams.clear();
-    await new Promise((done) => this.server.close(done));
+    await closed;
   }
 
   async restart() {
@@ -68,6 +69,13 @@ export class Mock {
   }
 
   tick() { this.world.now_us += 1_000_000; return this.world.now_us; }
+
+  /** Waits until `count` requests match. */
+  async asked(method, where, count = 1) {
+    const matches = () => this.requests.filter((one) => one.method === method && (where instanceof RegExp ? where.test(one.path) : one.path === where) && one.status);
+    while (matches().length < count) await new Promise((done) => { this.server.once('answered', done); });
+    return matches();
+  }
 
   /** Appends an entry to the log and sends it to all streams, with its body only to auditors. */
   emit(entry) {
@@ -210,15 +218,16 @@ export class Mock {
       const raw = answer.raw ?? (answer.value === undefined ? '' : JSON.stringify(answer.value));
       const type = answer.type ?? (note.status >= 400 ? 'application/problem+json' : 'application/json');
       response.writeHead(note.status, { 'Content-Type': type, 'Cache-Control': 'no-store' });
-      return response.end(raw);
+      response.end(raw);
     } catch (error) {
       const problem = error instanceof Problem ? error : new Problem(500, 'internal', String(error?.stack ?? error));
       note.status = problem.status;
       note.body = request.readBody;
       if (problem.status === 500) process.stderr.write(`${problem.message}\n`);
       response.writeHead(problem.status, { 'Content-Type': 'application/problem+json' });
-      return response.end(JSON.stringify({ type: 'about:blank', title: problem.code, status: problem.status, code: problem.code, detail: problem.message, errors: [] }));
+      response.end(JSON.stringify({ type: 'about:blank', title: problem.code, status: problem.status, code: problem.code, detail: problem.message, errors: [] }));
     }
+    return this.server.emit('answered');
   }
 }
 
