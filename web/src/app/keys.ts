@@ -50,13 +50,13 @@ export function startKeys(): void {
   });
 }
 
-/** Moves the focus to the first link or button of the next or previous row; Enter then opens it as any link. */
+/** Moves the focus to the marked link, or else the first, of the next or previous row; Enter then opens it as any link. */
 export function moveRow(step: 1 | -1): void {
   const rows = [...document.querySelectorAll<HTMLElement>('[data-row]')].filter((row) => row.querySelector('a, button'));
   if (!rows.length) return;
   const at = rows.findIndex((row) => row.contains(document.activeElement));
   const next = at < 0 ? (step > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + step));
-  const target = rows[next]?.querySelector<HTMLElement>('a, button');
+  const target = rows[next]?.querySelector<HTMLElement>('[data-open]') ?? rows[next]?.querySelector<HTMLElement>('a, button');
   target?.focus();
   rows[next]?.scrollIntoView({ block: 'nearest' });
 }

@@ -92,6 +92,8 @@ export interface LinkProps {
   title?: string;
   'aria-label'?: string;
   'aria-current'?: 'page' | 'true';
+  /** Of several links in a row, the one that `j`, `k` and Enter are for. */
+  'data-open'?: boolean;
 }
 
 /** A link to an address of the page. A click with a modifier, or the middle button, does what the browser does. */

@@ -1,6 +1,6 @@
 // Which view stands at which address. A view is loaded when it is first shown; to add one, see web/README.md.
 
-import type { View } from './router';
+import { match, type View } from './router';
 
 export interface Route {
   pattern: string;
@@ -24,3 +24,12 @@ export const routes: Route[] = [
   { pattern: '/settings', title: 'Settings', nav: '/settings', load: () => import('../views/settings/view') },
   { pattern: '/health', title: 'Health', nav: '/health', load: () => import('../views/health/view') },
 ];
+
+/** The view that stands at a path. */
+export function routeOf(path: string): { route: Route; params: Record<string, string> } | null {
+  for (const route of routes) {
+    const params = match(route.pattern, path);
+    if (params) return { route, params };
+  }
+  return null;
+}

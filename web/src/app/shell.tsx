@@ -13,8 +13,8 @@ import { ActionHost } from './actions';
 import { Banner } from './banner';
 import { Notices, notify } from './notices';
 import { overlay, Overlays } from './overlays';
-import { Link, match, moves, place, type View, type ViewProps } from './router';
-import { routes, type Route } from './routes';
+import { Link, moves, place, type View, type ViewProps } from './router';
+import { routeOf, type Route } from './routes';
 import { SignIn } from './sign_in';
 
 const NAV: [string, string][] = [
@@ -46,16 +46,8 @@ function Unreachable() {
   return <ErrorBox problem={new Problem(0, 'unreachable', 'Trying again every 3 s.')} retry={() => void loadSession()} />;
 }
 
-function found(): { route: Route; params: Record<string, string> } | null {
-  for (const route of routes) {
-    const params = match(route.pattern, place.value.path);
-    if (params) return { route, params };
-  }
-  return null;
-}
-
 function Inside() {
-  const at = found();
+  const at = routeOf(place.value.path);
   useFocusAfterMoves();
   return (
     <>

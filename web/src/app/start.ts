@@ -4,11 +4,14 @@ import { startLive } from '../api/live';
 import { loadSession, signIn, signedOutWhy, signedState, takeTokenOfFragment } from '../api/session';
 import { startKeys } from './keys';
 import { startRouter } from './router';
+import { routeOf } from './routes';
 
 export async function start(): Promise<void> {
   const token = takeTokenOfFragment();
   startRouter();
   startKeys();
+  // The view's code comes while the daemon is asked who is signed in; a failure shows when it is drawn.
+  routeOf(location.pathname)?.route.load().catch(() => undefined);
   // A link with a token that is pasted over the address of an open page changes only the fragment.
   addEventListener('hashchange', () => {
     const pasted = takeTokenOfFragment();
