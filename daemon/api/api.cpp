@@ -67,7 +67,10 @@ struct Api::PageAsked {};
 Api::Api(Context context)
     : context_(std::move(context)),
       limiter_(context_.requests_per_second, context_.burst),
-      failures_(context_.requests_per_second, context_.burst) {}
+      failures_(context_.requests_per_second, context_.burst) {
+  context_.events =
+      std::make_shared<EventBoard>(context_.service, context_.evidence, context_.commits, context_.now_us);
+}
 
 /// What is no operation of the API: the page, or nothing.
 std::optional<net::Response> Api::admit_elsewhere(net::RequestHead& head, const std::string& allowed) {
@@ -181,9 +184,12 @@ net::Response Api::call_once(const Admitted& admitted, const net::Request& reque
   const auto before = context_.idempotency.find(keyed);
   if (!before) return idempotency_problem(before.error());
   if (*before) return replay(**before);
-  scope.keep_answer_of(keyed, admitted.match.route->path, context_.now_us());
+  const Route& route = *admitted.match.route;
+  const bool creates = std::ranges::find(route.answers, 201, &Answer::status) != route.answers.end();
+  scope.keep_answer_of(keyed, creates ? route.path : std::string_view(), context_.now_us());
   net::Response response = call_handler(admitted, request);
   const bool succeeded = response.status >= 200 && response.status < 300;
+  if (scope.kept() && !creates) return settle_kept(keyed, std::move(response), succeeded);
   if (succeeded && scope.kept()) return from_stored(*scope.kept());
   // The same request may have been answered on another connection meanwhile; then this one made nothing.
   const auto meanwhile = context_.idempotency.find(keyed);
@@ -191,6 +197,14 @@ net::Response Api::call_once(const Admitted& admitted, const net::Request& reque
   if (!succeeded) return response;
   const auto kept = context_.idempotency.keep(keyed, to_stored(response));
   return kept ? std::move(response) : problem(kept.error());
+}
+
+/// An action was recorded with an answer. What followed from it, such as the read-back of a route, has changed the
+/// answer since, or was a failure that the client is told.
+net::Response Api::settle_kept(const store::KeyedRequest& keyed, net::Response response, bool succeeded) {
+  // Where the newer answer cannot be kept, the one that is kept is true too.
+  if (succeeded) (void)context_.idempotency.replace(keyed, to_stored(response));
+  return response;
 }
 
 void Api::record(const net::RequestHead& head, const std::string& principal, int status,

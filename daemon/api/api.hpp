@@ -32,6 +32,7 @@ class Api final : public net::Handler {
   net::Response call_once(const Admitted& admitted, const net::Request& request, std::string_view key,
                           RequestScope& scope);
   net::Response replay(const store::StoredResponse& stored);
+  net::Response settle_kept(const store::KeyedRequest& keyed, net::Response response, bool succeeded);
   net::Response wait_for_end(const net::Request& request, net::Response response);
   void record(const net::RequestHead& head, const std::string& principal, int status,
               std::int64_t started_us);

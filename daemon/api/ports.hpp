@@ -105,6 +105,8 @@ class IdempotencyPort {
   /// Keeps an answer whose request made nothing. What made something is kept by its own transaction
   /// (request_scope.hpp).
   virtual Result<void> keep(const store::KeyedRequest& request, const store::StoredResponse& response) = 0;
+  /// Puts a newer answer in the place of the one that is kept.
+  virtual Result<void> replace(const store::KeyedRequest& request, const store::StoredResponse& response) = 0;
 };
 
 }  // namespace driftgate::api

@@ -227,6 +227,10 @@ class StoredIdempotency final : public IdempotencyPort {
       return store::idempotency_keep(tx, request, response, now);
     });
   }
+  Result<void> replace(const store::KeyedRequest& request, const store::StoredResponse& response) override {
+    return store_.write("replace idempotent answer",
+                        [&](Tx& tx) { return store::idempotency_replace(tx, request, response); });
+  }
 
  private:
   Store& store_;

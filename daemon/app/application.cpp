@@ -104,6 +104,7 @@ Result<void> Application::Parts::start_pipeline() {
   for (const auto& endpoint : webhook_settings(settings))
     subscribers.push_back({endpoint.name, endpoint.events});
   schedules = pipeline::stored_schedules(*store, now_us);
+  insight = pipeline::stored_insight(*store);
   pipeline = pipeline::Pipeline::create({.settings = pipeline_settings(settings, kVersion),
                                          .store = *store,
                                          .driver = *driver,

@@ -36,9 +36,11 @@ api::Context Application::Parts::api_context() {
               [this](const std::string& actor, const std::string& promotion, const std::string& reason) {
                 return pipeline::redact_promotion(*store, actor, promotion, reason, now_us());
               },
+          .commits = [this] { return store->stats().commits; },
           .server = {.version = kVersion, .started_us = started_us, .tls = !settings.tls_cert_file.empty()},
           .settings = [this] { return settings_json(settings); },
-          .site = &site};
+          .site = &site,
+          .insight = insight.get()};
 }
 
 std::vector<api::ReadyCheck> Application::Parts::readiness() {

@@ -54,6 +54,7 @@ std::string sample_path(const Route& route) {
   if (route.id == "auditPopulation") path += "?from_us=1&to_us=9";
   if (route.id == "exportEvidence") path += "?from_us=1&to_us=9";
   if (route.id == "auditSample") path += "?seed=dice";
+  if (route.id == "diffContracts") path += "?with=c";
   return path;
 }
 
@@ -66,7 +67,7 @@ std::string sample_body(const Route& route) {
            kDigest + "\"}}";
   if (schema == "ModelRequest") return R"({"name":"m","engine":"e","reason":"first"})";
   if (schema == "PromotionRequest") return R"({"model":"m","engine":"e","contract":"c"})";
-  if (schema == "ReasonRequest") return R"({"reason":"because"})";
+  if (schema == "ReasonRequest" || schema == "InterventionRequest") return R"({"reason":"because"})";
   if (schema == "ApprovalRequest")
     return std::string(R"({"evidence_digest":")") + kDigest + R"(","reason":"read it"})";
   if (schema == "WaiverRequest")
