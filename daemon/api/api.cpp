@@ -8,7 +8,7 @@
 #include <ranges>
 #include <utility>
 
-#include "daemon/api/credentials.hpp"
+#include "daemon/api/access/credentials.hpp"
 #include "daemon/api/problem.hpp"
 #include "daemon/api/promotion_feed.hpp"
 #include "daemon/api/routes.hpp"
