@@ -21,8 +21,9 @@ struct ServerFacts {
   std::int64_t started_us = 0;
 };
 
-/// What streams over all promotions look at: each entry is read and shortened once, and the open promotions are read
-/// once for each group of transactions that is committed, however many streams there are. Thread-safe.
+/// What streams over all promotions look at: each entry is read and shortened once, and the open promotions
+/// are read once for each group of transactions that is committed, however many streams there are.
+/// Thread-safe.
 class EventBoard {
  public:
   using Text = std::shared_ptr<const std::string>;
@@ -38,8 +39,8 @@ class EventBoard {
     std::map<std::string, Text> open{}, ended{};
   };
 
-  /// `commits` counts the transactions that were committed: while it stays the same nothing is read again, but for the
-  /// progress of jobs, once a second. Without it everything is read each time.
+  /// `commits` counts the transactions that were committed: while it stays the same nothing is read again,
+  /// but for the progress of jobs, once a second. Without it everything is read each time.
   EventBoard(pipeline::Service& service, EvidencePort& evidence, std::function<std::uint64_t()> commits,
              std::function<std::int64_t()> now_us);
 

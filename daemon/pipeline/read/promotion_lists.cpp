@@ -126,8 +126,8 @@ schema::Result<Overview> PromotionLists::overview(store::Reader& reader, const s
   return overview_of(read, promotions);
 }
 
-schema::Result<void> PromotionLists::check(store::Reader& reader, const std::string& id, const std::string& shown,
-                                           std::int64_t now_us) {
+schema::Result<void> PromotionLists::check(store::Reader& reader, const std::string& id,
+                                           const std::string& shown, std::int64_t now_us) {
   const auto facts = TRY(facts_of(reader, id, now_us));
   return check_shown(facts, shown, shown_);
 }

@@ -46,7 +46,9 @@ TEST_CASE("every action answers a repetition under its key with the first answer
 TEST_CASE("an action's key with another body is refused, and one that failed may be tried again") {
   Fixture fixture;
   const auto act = [&](const char* reason) {
-    return fixture.call("POST", "/v1/promotions/pr-1/pause", "operator", json{{"reason", reason}}.dump(), kKey).status;
+    return fixture
+        .call("POST", "/v1/promotions/pr-1/pause", "operator", json{{"reason", reason}}.dump(), kKey)
+        .status;
   };
   fixture.service.failure = driftgate::schema::Error{ErrorCode::conflict, "it has ended", {}, nullptr};
   CHECK(act("look") == 409);
@@ -64,21 +66,23 @@ TEST_CASE("orders name what was shown, if they wish") {
     const auto with = json{{"reason", "x"}, {"evidence_digest", shown}}.dump();
     CHECK(fixture.call("POST", path, "operator", with).status == 200);
     CHECK(fixture.call("POST", path, "operator", R"({"reason":"x"})").status == 200);
-    CHECK(fixture.service.calls ==
-          std::vector<std::string>{"operator " + action + " pr-1 x as " + shown, "operator " + action + " pr-1 x"});
+    CHECK(fixture.service.calls == std::vector<std::string>{"operator " + action + " pr-1 x as " + shown,
+                                                            "operator " + action + " pr-1 x"});
     const auto wrong = fixture.call("POST", path, "operator", R"({"reason":"x","evidence_digest":7})");
     CHECK(wrong.status == 422);
     CHECK(json::parse(wrong.body)["errors"][0]["pointer"] == "/evidence_digest");
   }
   Fixture fixture;
-  CHECK(fixture.call("POST", "/v1/models/m/lift-hold", "operator", R"({"reason":"x","evidence_digest":"y"})").status ==
-        422);
+  CHECK(fixture.call("POST", "/v1/models/m/lift-hold", "operator", R"({"reason":"x","evidence_digest":"y"})")
+            .status == 422);
 }
 
 TEST_CASE("the filters of the list reach the pipeline") {
   Fixture fixture;
   const auto listed = fixture.call(
-      "GET", "/v1/promotions?model=m&state=paused&open=true&needs=true&requester=ada&contract=c&q=x%20y&order=updated",
+      "GET",
+      "/v1/"
+      "promotions?model=m&state=paused&open=true&needs=true&requester=ada&contract=c&q=x%20y&order=updated",
       "viewer");
   CHECK(listed.status == 200);
   const auto& filter = fixture.service.filter;

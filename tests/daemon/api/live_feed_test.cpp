@@ -40,7 +40,8 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Streams, "a stream begins at the present, tells who it is, and then what becomes of everything") {
+TEST_CASE_FIXTURE(Streams,
+                  "a stream begins at the present, tells who it is, and then what becomes of everything") {
   const auto feed = open();
   const auto first = feed->next();
   CHECK(names(first) == Names{"hello", "progress"});
@@ -119,7 +120,8 @@ TEST_CASE_FIXTURE(Streams, "however many streams there are, each commit is looke
     ++commits;
     ++evidence.size;
     service.state = commit % 2 == 0 ? "running" : "paused";
-    for (const auto& feed : feeds) CHECK(names(feed->next()) == Names{std::to_string(evidence.size - 1), "progress"});
+    for (const auto& feed : feeds)
+      CHECK(names(feed->next()) == Names{std::to_string(evidence.size - 1), "progress"});
     CHECK(service.looks == 1 + commit);
     CHECK(evidence.pages == pages + commit);
   }
@@ -158,9 +160,11 @@ TEST_CASE_FIXTURE(Streams, "more open promotions than one batch holds are all to
   CHECK(seen.size() == 150);
 }
 
-TEST_CASE("of each kind of entry everybody sees no more than states and shares, and nothing of tokens and reading") {
-  const std::set<std::string> hidden{"token_granted", "token_revoked",  "evidence_read",  "evidence_redacted",
-                                     "clock_stepped", "key_rotated",    "epoch_changed",  "router_replaced"};
+TEST_CASE(
+    "of each kind of entry everybody sees no more than states and shares, and nothing of tokens and "
+    "reading") {
+  const std::set<std::string> hidden{"token_granted", "token_revoked", "evidence_read", "evidence_redacted",
+                                     "clock_stepped", "key_rotated",   "epoch_changed", "router_replaced"};
   const json entry{{"v", 1},
                    {"seq", 3},
                    {"time_us", 5},

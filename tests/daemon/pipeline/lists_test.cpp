@@ -69,7 +69,8 @@ TEST_CASE("an item of the list is the promotion without the sentences of its ver
   }
   REQUIRE(h.state(id) == "rejected");
   const auto item = listed(h, {}).at(0);
-  CHECK(item["why"].get<std::string>().starts_with("It was rejected: statistical-slice: statistical.slice-tv"));
+  CHECK(
+      item["why"].get<std::string>().starts_with("It was rejected: statistical-slice: statistical.slice-tv"));
   CHECK(item["needs"].empty());
   const auto& slice = item["stages"][1];
   CHECK(slice["stage"] == "statistical-slice");
@@ -97,7 +98,8 @@ TEST_CASE("lists are filtered and ordered as asked") {
   CHECK(ids(h, {.text = "NEWER"}) == Ids{second});
   CHECK(h.pipeline->promotions({.state = "gone"}, {}).error().code == ErrorCode::invalid_argument);
   CHECK(h.pipeline->promotions({.order = "best"}, {}).error().code == ErrorCode::invalid_argument);
-  CHECK(h.pipeline->promotions({.text = std::string(300, 'x')}, {}).error().code == ErrorCode::invalid_argument);
+  CHECK(h.pipeline->promotions({.text = std::string(300, 'x')}, {}).error().code ==
+        ErrorCode::invalid_argument);
   const auto open = h.pipeline->open_items();
   REQUIRE(open);
   REQUIRE(open->size() == 1);
@@ -138,13 +140,14 @@ TEST_CASE("an order on what has changed since is refused and says what has chang
   for (int i = 0; i < 2; ++i) h.second();
   const auto before = h.view(id);
   CHECK(before["evidence_shown"] != shown);
-  for (const auto& refused : {h.pipeline->abort("olga", id, {"stop", shown}), h.pipeline->pause("olga", id, {"stop", shown}),
-                              h.pipeline->resume("olga", id, {"go", shown}),
-                              h.pipeline->rollback("olga", id, {"stop", shown})}) {
+  for (const auto& refused :
+       {h.pipeline->abort("olga", id, {"stop", shown}), h.pipeline->pause("olga", id, {"stop", shown}),
+        h.pipeline->resume("olga", id, {"go", shown}), h.pipeline->rollback("olga", id, {"stop", shown})}) {
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == ErrorCode::conflict);
-    CHECK(refused.error().message.find("it was awaiting_approval in canary (attempt 1) at step 2, with 50% of the "
-                                       "traffic, now it is running in canary") != std::string::npos);
+    CHECK(refused.error().message.find(
+              "it was awaiting_approval in canary (attempt 1) at step 2, with 50% of the "
+              "traffic, now it is running in canary") != std::string::npos);
   }
   CHECK(h.view(id) == before);
   CHECK(h.pipeline->abort("olga", "pr-none", {"stop", shown}).error().code == ErrorCode::not_found);
@@ -155,7 +158,9 @@ TEST_CASE("an order on what has changed since is refused and says what has chang
   CHECK(h.state(id) == "aborted");
 }
 
-TEST_CASE("what a person changes is noted as the answer in the transaction of the change, and nothing after it is") {
+TEST_CASE(
+    "what a person changes is noted as the answer in the transaction of the change, and nothing after it "
+    "is") {
   Harness h;
   h.set_up();
   const auto id = h.request();
@@ -190,7 +195,8 @@ TEST_CASE("the rollback of what serves is not answered with the end of its succe
     REQUIRE(h.pipeline->rollback("olga", first, "smells"));
   }
   CHECK(answers.made_json.empty());
-  CHECK(h.view(first)["why"].get<std::string>().starts_with("It succeeded and was rolled back later: smells"));
+  CHECK(
+      h.view(first)["why"].get<std::string>().starts_with("It succeeded and was rolled back later: smells"));
 }
 
 TEST_CASE("the overview has each model with what is open, what ended last and what waits for people") {
@@ -224,6 +230,6 @@ TEST_CASE("the overview has each model with what is open, what ended last and wh
   CHECK(counts(h)["holds"] == 1);
   CHECK(h.pipeline->overview("x", {})->page.items.empty());
   CHECK(h.pipeline->overview("M", {})->page.items.size() == 1);
-  CHECK(h.pipeline->overview("", {.limit = 0}).error().code == ErrorCode::invalid_argument);
+  CHECK(h.pipeline->overview("", {"", 0}).error().code == ErrorCode::invalid_argument);
   CHECK(h.pipeline->overview("", {})->tree_size > 0);
 }

@@ -40,7 +40,8 @@ PromotionFacts facts_in(PromotionState state, const std::string& stage = {}) {
   return facts;
 }
 
-PromotionFacts canary_in(PromotionState state, std::int64_t step, std::uint32_t share_bp, const std::string& waits_for) {
+PromotionFacts canary_in(PromotionState state, std::int64_t step, std::uint32_t share_bp,
+                         const std::string& waits_for) {
   auto facts = facts_in(state, "canary");
   auto& run = facts.runs.back();
   run.row.step = step;
@@ -68,7 +69,8 @@ TEST_CASE("a queued promotion says what it waits for, and who can help") {
   facts.blackout = "0 18 * * fri 62h";
   CHECK(why(facts) == "It is about to begin.");
   facts.row.requester = "schedule/nightly";
-  CHECK(why(facts) == "A schedule asked for it, and it waits for the end of the blackout '0 18 * * fri 62h'.");
+  CHECK(why(facts) ==
+        "A schedule asked for it, and it waits for the end of the blackout '0 18 * * fri 62h'.");
   CHECK(next(facts) == "It begins when the blackout is over.");
   facts.model->hold = "errors after the last release";
   CHECK(why(facts) == "It waits because model m is on hold: errors after the last release.");
@@ -88,7 +90,8 @@ TEST_CASE("a stage of fixed data says how far its job is, and why it is tried ag
   facts.runs.back().job = RunningJob{"drift"};
   CHECK(why(facts) == "Offline-numeric is under way: the job drift runs.");
   facts.runs.back().job->progress = jobs::JobProgress{1'200, 4'000, "sequences", "reading"};
-  CHECK(why(facts) == "Offline-numeric is under way: the job drift runs, 1,200 of 4,000 sequences (reading).");
+  CHECK(why(facts) ==
+        "Offline-numeric is under way: the job drift runs, 1,200 of 4,000 sequences (reading).");
   auto failed = facts.runs.back();
   failed.row.state = store::StageRunState::error;
   failed.job.reset();
@@ -97,21 +100,25 @@ TEST_CASE("a stage of fixed data says how far its job is, and why it is tried ag
   facts.runs.back().job.reset();
   facts.row.reason = "the disk is full";
   CHECK(why(facts) ==
-        "Offline-numeric is under way: its clauses are being decided (attempt 2, since the one before failed: the disk "
+        "Offline-numeric is under way: its clauses are being decided (attempt 2, since the one before "
+        "failed: the disk "
         "is full).");
 }
 
 TEST_CASE("shadow-runtime says how many pairs it has of those that its clauses need") {
   auto facts = facts_in(PromotionState::running, "shadow-runtime");
   auto& run = facts.runs.back();
-  CHECK(why(facts) == "Shadow-runtime begins; the data plane has not confirmed that it mirrors requests yet.");
+  CHECK(why(facts) ==
+        "Shadow-runtime begins; the data plane has not confirmed that it mirrors requests yet.");
   run.progress.phase = "mirroring";
   run.progress.pairs = 57;
   run.row.planned_end_us = kMorning;
   CHECK(why(facts) ==
-        "Shadow-runtime mirrors requests to the candidate, whose answers nobody sees: 57 of at least 100 pairs so far.");
+        "Shadow-runtime mirrors requests to the candidate, whose answers nobody sees: 57 of at least 100 "
+        "pairs so far.");
   CHECK(next(facts) ==
-        "Mirroring lasts until 2026-01-31 12:00:05 UTC at least; when shadow-runtime passes, the canary begins.");
+        "Mirroring lasts until 2026-01-31 12:00:05 UTC at least; when shadow-runtime passes, the canary "
+        "begins.");
   run.progress.phase = "rescoring";
   CHECK(why(facts) == "Shadow-runtime decides on the mirrored answers.");
 }
@@ -138,15 +145,17 @@ TEST_CASE("an approval says how many people are missing, who may not, and until 
   auto facts = canary_in(PromotionState::awaiting_approval, 1, 5'000, "");
   facts.quorum.needed = 2;
   facts.row.deadline_us = kMorning;
-  CHECK(why(facts) == "Every clause holds at step 2 of 3 (50%); to go to 100% it waits for the approval of 2 people "
-                      "other than pia.");
+  CHECK(why(facts) ==
+        "Every clause holds at step 2 of 3 (50%); to go to 100% it waits for the approval of 2 people "
+        "other than pia.");
   facts.approvals.push_back({.who = "anna"});
   CHECK(why(facts).ends_with("other than pia; 1 of them approved: anna."));
   CHECK(next(facts) == "It expires at 2026-01-31 12:00:05 UTC unless it is approved.");
   const auto needs = standing_of(facts).needs;
   REQUIRE(needs.size() == 1);
-  CHECK(needs[0] == Need{"approve", "approver",
-                         "Read the evidence and approve that it may go to 100%: 1 of 2 people have, and pia may not."});
+  CHECK(needs[0] ==
+        Need{"approve", "approver",
+             "Read the evidence and approve that it may go to 100%: 1 of 2 people have, and pia may not."});
 }
 
 TEST_CASE("what is undecided says which clause, its figures and what would decide it") {
@@ -156,14 +165,17 @@ TEST_CASE("what is undecided says which clause, its figures and what would decid
                       "About 300 more sequences would decide."},
                      {"statistical.tv", "", "too few.", ""}};
   facts.to_waive = {{"statistical.kl", {}}, {"statistical.tv", {}}};
-  CHECK(why(facts) == "Statistical-slice could not decide: statistical.kl on language=de: mean kl is 0.1 ± 0.3 and the "
-                      "limit is 0.2. 1 more limit is undecided.");
-  CHECK(next(facts).starts_with("About 300 more sequences would decide. It expires at 2026-01-31 12:00:05 UTC"));
+  CHECK(why(facts) ==
+        "Statistical-slice could not decide: statistical.kl on language=de: mean kl is 0.1 ± 0.3 and the "
+        "limit is 0.2. 1 more limit is undecided.");
+  CHECK(next(facts).starts_with(
+      "About 300 more sequences would decide. It expires at 2026-01-31 12:00:05 UTC"));
   auto needs = standing_of(facts).needs;
   REQUIRE(needs.size() == 2);
   CHECK(needs[0].action == "waive");
   CHECK(needs[0].scope == "approver");
-  CHECK(needs[0].text == "Waive statistical.kl, statistical.tv: it takes 2 people other than pia for each clause.");
+  CHECK(needs[0].text ==
+        "Waive statistical.kl, statistical.tv: it takes 2 people other than pia for each clause.");
   CHECK(needs[1].action == "resume");
   facts.to_waive[0].given = {{.who = "anna"}, {.who = "bob"}};
   CHECK(standing_of(facts).needs[0].text.starts_with("Waive statistical.tv:"));
@@ -227,7 +239,8 @@ TEST_CASE("the digest of what is shown changes with what a person decides on, an
   CHECK(changed([](auto& one) { one.row.traffic = store::Traffic::live; }));
   CHECK(changed([](auto& one) { one.runs.back().row.step = 2; }));
   CHECK(changed([](auto& one) { one.runs.back().counts["pass"] = 1; }));
-  CHECK(changed([](auto& one) { one.not_passed.push_back({.clause = "runtime.errors", .verdict = "violated"}); }));
+  CHECK(changed(
+      [](auto& one) { one.not_passed.push_back({.clause = "runtime.errors", .verdict = "violated"}); }));
   CHECK(changed([](auto& one) { one.runs.back().progress.approval_digest = "sha256:other"; }));
 }
 
@@ -244,11 +257,13 @@ TEST_CASE("a decision on something older is refused with what has changed, as fa
   const auto unknown = check_shown(later, shown, book);
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().code == schema::ErrorCode::conflict);
-  CHECK(unknown.error().message.find(": now it is running in canary (attempt 1) at step 3, with 100% of the traffic") !=
+  CHECK(unknown.error().message.find(
+            ": now it is running in canary (attempt 1) at step 3, with 100% of the traffic") !=
         std::string::npos);
   facts.share_bp = 5'000;
   book.note(facts);
-  CHECK(check_shown(later, shown, book).error().message.find(
-            "it was awaiting_approval in canary (attempt 1) at step 2, with 50% of the traffic, now it is running") !=
-        std::string::npos);
+  CHECK(check_shown(later, shown, book)
+            .error()
+            .message.find("it was awaiting_approval in canary (attempt 1) at step 2, with 50% of the "
+                          "traffic, now it is running") != std::string::npos);
 }

@@ -20,12 +20,20 @@ PromotionRow ended(const std::string& id, std::int64_t at_us) {
 
 VerdictRow verdict(const StageKey& key, const std::string& clause, const std::string& slice,
                    const std::string& found) {
-  return {.stage = key, .clause = clause, .slice = slice, .verdict = found, .detail = "{}", .evidence_seq = 1};
+  return {
+      .stage = key, .clause = clause, .slice = slice, .verdict = found, .detail = "{}", .evidence_seq = 1};
 }
 
 ScheduleRow schedule(const std::string& name, const std::string& model) {
-  return {.name = name, .cron = "0 2 * * *", .zone = "UTC", .model = model, .request = "{}", .misfire = "skip",
-          .if_running = "skip", .owner = "ada", .next_us = 99};
+  return {.name = name,
+          .cron = "0 2 * * *",
+          .zone = "UTC",
+          .model = model,
+          .request = "{}",
+          .misfire = "skip",
+          .if_running = "skip",
+          .owner = "ada",
+          .next_us = 99};
 }
 
 ScheduleFireRow fire(const std::string& name, std::int64_t at_us) {
@@ -38,7 +46,8 @@ const std::vector<std::string> kTiny{"tiny"};
 
 TEST_CASE("keys are one parameter, whatever characters they have") {
   CHECK(key_list({}) == "[]");
-  CHECK(key_list(std::vector<std::string>{"pr-1", "a\"b\\c", "line\n"}) == R"(["pr-1","a\"b\\c","line\u000a"])");
+  CHECK(key_list(std::vector<std::string>{"pr-1", "a\"b\\c", "line\n"}) ==
+        R"(["pr-1","a\"b\\c","line\u000a"])");
 }
 
 TEST_CASE_FIXTURE(StoreFixture, "what belongs to promotions is found for many at once") {
@@ -59,7 +68,8 @@ TEST_CASE_FIXTURE(StoreFixture, "what belongs to promotions is found for many at
     CHECK(runs[0].key == key);
     CHECK(runs[1].key == second);
     const auto counts = must(verdict_counts_of(reader, both));
-    CHECK(counts == std::vector<VerdictCount>{{key, "pass", 2}, {second, "inconclusive", 1}, {second, "violated", 1}});
+    CHECK(counts ==
+          std::vector<VerdictCount>{{key, "pass", 2}, {second, "inconclusive", 1}, {second, "violated", 1}});
     const auto open = must(open_verdicts_of(reader, both));
     CHECK(open == std::vector<OpenVerdict>{{second, "statistical.a", "language=de", "inconclusive"},
                                            {second, "statistical.b", "", "violated"}});
@@ -86,7 +96,8 @@ TEST_CASE_FIXTURE(StoreFixture, "a verdict that passes later is no open one any 
   }
 }
 
-TEST_CASE_FIXTURE(StoreFixture, "of a model the overview has what is open, what ended last and its schedules") {
+TEST_CASE_FIXTURE(StoreFixture,
+                  "of a model the overview has what is open, what ended last and its schedules") {
   insert_running_stage(*store);
   write(*store, [&](Tx& tx) -> Result<void> {
     must(insert_model(tx, {.name = "large", .incumbent = "ve-a"}));
@@ -98,11 +109,17 @@ TEST_CASE_FIXTURE(StoreFixture, "of a model the overview has what is open, what 
     must(insert_schedule(tx, schedule("weekly", "large")));
     must(insert_schedule_fire(tx, fire("nightly", 10)));
     must(insert_schedule_fire(tx, fire("nightly", 20)));
-    return insert_guard(tx, {.id = "gd-1", .model = "tiny", .promotion = "pr-2", .version = "ve-b",
-                             .contract = "sha256:contract", .armed_us = 51, .alarms = 2});
+    return insert_guard(tx, {.id = "gd-1",
+                             .model = "tiny",
+                             .promotion = "pr-2",
+                             .version = "ve-b",
+                             .contract = "sha256:contract",
+                             .armed_us = 51,
+                             .alarms = 2});
   });
   read(*store, [&](Reader& reader) -> Result<void> {
-    const auto names = [&](const std::string& after, const std::optional<std::string>& text, std::int64_t limit) {
+    const auto names = [&](const std::string& after, const std::optional<std::string>& text,
+                           std::int64_t limit) {
       std::vector<std::string> found;
       for (const auto& model : must(models_by_name(reader, after, text, limit))) found.push_back(model.name);
       return found;

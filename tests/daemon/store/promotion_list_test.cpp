@@ -39,9 +39,8 @@ PromotionRow row_of(int i) {
 }
 
 /// Three models have a promotion that waits for people.
-constexpr std::pair<int, PromotionState> kWaiting[] = {{1, PromotionState::awaiting_approval},
-                                                       {2, PromotionState::inconclusive},
-                                                       {3, PromotionState::paused}};
+constexpr std::pair<int, PromotionState> kWaiting[] = {
+    {1, PromotionState::awaiting_approval}, {2, PromotionState::inconclusive}, {3, PromotionState::paused}};
 
 struct Thousands : StoreFixture {
   std::vector<PromotionRow> all;
@@ -79,7 +78,8 @@ struct Thousands : StoreFixture {
     return found;
   }
 
-  std::vector<std::string> expected(PromotionOrder order, const std::function<bool(const PromotionRow&)>& wanted) {
+  std::vector<std::string> expected(PromotionOrder order,
+                                    const std::function<bool(const PromotionRow&)>& wanted) {
     std::vector<PromotionRow> rows;
     std::ranges::copy_if(all, std::back_inserter(rows), wanted);
     std::ranges::sort(rows, [order](const auto& a, const auto& b) {
@@ -95,7 +95,8 @@ struct Thousands : StoreFixture {
   /// What SQLite does for a query.
   std::string plan(const PromotionQuery& query) {
     sqlite3* raw = nullptr;
-    REQUIRE(sqlite3_open_v2((dir.path() / "driftgate.db").c_str(), &raw, SQLITE_OPEN_READONLY, nullptr) == SQLITE_OK);
+    REQUIRE(sqlite3_open_v2((dir.path() / "driftgate.db").c_str(), &raw, SQLITE_OPEN_READONLY, nullptr) ==
+            SQLITE_OK);
     const std::string text = std::string("EXPLAIN QUERY PLAN ") + statement_of(query).text;
     sqlite3_stmt* statement = nullptr;
     REQUIRE(sqlite3_prepare_v2(raw, text.c_str(), -1, &statement, nullptr) == SQLITE_OK);
@@ -122,25 +123,26 @@ const std::vector<Filter>& filters() {
        {.state = PromotionState::rejected},
        [](const auto& row) { return row.state == PromotionState::rejected; }},
       {"open", {.open = true}, [](const auto& row) { return !is_terminal(row.state); }},
-      {"needing",
-       {.needing = true},
-       [](const auto& row) { return holds_model(row.state); }},
+      {"needing", {.needing = true}, [](const auto& row) { return holds_model(row.state); }},
       {"requester", {.requester = "person-3"}, [](const auto& row) { return row.requester == "person-3"; }},
       {"digest",
        {.contract = "sha256:contract-1"},
        [](const auto& row) { return row.contract == "sha256:contract-1"; }},
-      {"contract's name", {.contract = "loose"}, [](const auto& row) { return row.contract != "sha256:contract-2"; }},
-      {"text in the contract's name", {.text = "tric"}, [](const auto& row) { return row.contract == "sha256:contract-2"; }},
+      {"contract's name",
+       {.contract = "loose"},
+       [](const auto& row) { return row.contract != "sha256:contract-2"; }},
+      {"text in the contract's name",
+       {.text = "tric"},
+       [](const auto& row) { return row.contract == "sha256:contract-2"; }},
       {"text in the id", {.text = "r-00777"}, [](const auto& row) { return row.id.starts_with("pr-00777"); }},
-      {"several",
-       {.model = "model-000", .requester = "person-2", .open = true},
-       [](const auto& row) {
+      {"several", {.model = "model-000", .requester = "person-2", .open = true}, [](const auto& row) {
          return row.model == "model-000" && row.requester == "person-2" && !is_terminal(row.state);
        }}};
   return list;
 }
 
-constexpr PromotionOrder kOrders[] = {PromotionOrder::newest, PromotionOrder::oldest, PromotionOrder::updated};
+constexpr PromotionOrder kOrders[] = {PromotionOrder::newest, PromotionOrder::oldest,
+                                      PromotionOrder::updated};
 
 }  // namespace
 
