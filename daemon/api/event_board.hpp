@@ -32,8 +32,8 @@ class EventBoard {
     std::map<std::string, Text> open{}, ended{};
   };
 
-  /// `commits` counts the transactions that were committed: while it stays the same nothing is read again, but for the
-  /// progress of jobs, once a second. Without it everything is read each time.
+  /// `commits` counts the transactions that were committed: while it stays the same nothing is read again,
+  /// but for the progress of jobs, once a second. Without it everything is read each time.
   EventBoard(pipeline::Service& service, EvidencePort& evidence, std::function<std::uint64_t()> commits,
              std::function<std::int64_t()> now_us);
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <string>
 
@@ -43,6 +44,16 @@ class CountingFeed : public EventFeed {
 
  private:
   int sent_ = 0;
+};
+
+/// No events, and at each look a wake for the next one.
+class RestlessFeed : public EventFeed {
+ public:
+  std::function<void()> again;
+  Batch next() override {
+    again();
+    return {};
+  }
 };
 
 /// Pieces "0;", "1;", … and then the end, or a failure.
@@ -231,6 +242,21 @@ TEST_CASE("a silent event stream carries heartbeats") {
   const std::string bytes =
       test::exchange(server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", ": heartbeat\n\n");
   CHECK(bytes.find(": heartbeat\n\n") != std::string::npos);
+}
+
+TEST_CASE("wakes that bring a stream nothing do not take its heartbeats away") {
+  auto feed = std::make_shared<RestlessFeed>();
+  test::TestServer server(
+      [&](const Request&) {
+        Response response;
+        response.feed = feed;
+        return response;
+      },
+      {.heartbeat = std::chrono::milliseconds(20)});
+  feed->again = [&server] { server->wake_streams(); };
+  const std::string bytes =
+      test::exchange(server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n", ": heartbeat\n\n: heartbeat\n\n");
+  CHECK(bytes.find(": heartbeat\n\n: heartbeat\n\n") != std::string::npos);
 }
 
 TEST_CASE("a deferred answer waits for a wake-up without holding a worker") {
