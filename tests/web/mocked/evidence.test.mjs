@@ -5,8 +5,7 @@ import { Log, measured } from '../mock/log.mjs';
 import { mockTest } from '../lib/mocked.mjs';
 import { pin } from '../lib/evidence.mjs';
 
-const CHECK = /^Check entry [\d,]+ here$/;
-const result = (page) => page.getByRole('dialog').getByRole('status').first();
+const CHECK = /^Check (here: )?entry [\d,]+/;
 const entryOf = (world, test) => world.log.entries.map((source) => JSON.parse(source)).find(test);
 
 async function checkEntry(page, url, seq) {
@@ -19,7 +18,7 @@ async function checkEntry(page, url, seq) {
 async function said(page) {
   const sentence = page.locator('.check-sentence');
   await sentence.waitFor();
-  return sentence.innerText();
+  return (await sentence.innerText()).trim();
 }
 
 async function ready(page, url, world) {
