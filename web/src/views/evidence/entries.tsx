@@ -31,7 +31,7 @@ function columns(query: URLSearchParams): Column<Entry>[] {
     { head: 'By', cell: (entry) => <Name>{entry.actor}</Name> },
     { head: 'About', cell: (entry) => <About of={entry} /> },
     { head: 'Says', class: 'says', cell: (entry) => <Says of={entry} /> },
-    { head: 'Proof', cell: (entry) => <Button quiet label={`Check entry ${entry.seq} here`} onClick={() => setQuery({ seq: String(entry.seq), check: '1' })}>Check here</Button> },
+    { head: 'Proof', cell: (entry) => <Button quiet label={`Check here: entry ${entry.seq}`} onClick={() => setQuery({ seq: String(entry.seq), check: '1' })}>Check here</Button> },
   ];
 }
 
