@@ -46,20 +46,20 @@ function Said() {
   if (state === 'away') return <Away />;
   if (version && session.value && version !== session.value.server.version) {
     return (
-      <div class="banner warn" role="region" aria-label="Connection"><Icon name="info" /> <span>The daemon has been updated from <bdi>{session.value.server.version}</bdi> to <bdi>{version}</bdi>. This page is the older one's.</span>
+      <div class="banner warn"><Icon name="info" /> <span>The daemon has been updated from <bdi>{session.value.server.version}</bdi> to <bdi>{version}</bdi>. This page is the older one's.</span>
         <Button onClick={() => location.reload()}>Load the page again</Button></div>
     );
   }
   const said = back.value;
   if (!said || now.value - said.at > SHOWN_MS) return null;
-  return <div class="banner good" role="region" aria-label="Connection" data-banner="back"><Icon name="pass" /> <span>{said.text}</span><Button kind="link" onClick={() => { back.value = null; }}>Dismiss</Button></div>;
+  return <div class="banner good" data-banner="back"><Icon name="pass" /> <span>{said.text}</span><Button kind="link" onClick={() => { back.value = null; }}>Dismiss</Button></div>;
 }
 
 function Away() {
   const since = awaySince.value;
   if (liveFault.value) {
-    return <div class="banner warn" role="region" aria-label="Connection" data-banner="no-live"><Icon name="offline" /> <span>There are no live updates: <Sentence>{liveFault.value}</Sentence> Trying again.</span></div>;
+    return <div class="banner warn" data-banner="no-live"><Icon name="offline" /> <span>There are no live updates: <Sentence>{liveFault.value}</Sentence> Trying again.</span></div>;
   }
   const text = since === null ? '' : ` since ${clock(since * 1000).slice(11)} (${duration((now.value - since) / 1000)})`;
-  return <div class="banner bad" role="region" aria-label="Connection" data-banner="away"><Icon name="offline" /> <span>The daemon does not answer{text}. What you see is as of then; trying again.</span></div>;
+  return <div class="banner bad" data-banner="away"><Icon name="offline" /> <span>The daemon does not answer{text}. What you see is as of then; trying again.</span></div>;
 }
