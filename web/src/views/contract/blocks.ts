@@ -1,4 +1,4 @@
-// A contract's text cut where its clauses begin, so that each can stand beside what is said of it.
+// A contract's text cut where something is said of it, so that each saying can stand beside its lines.
 
 export interface Warning {
   /** Not a warning but a fault by the rules for contracts that are registered now. */
@@ -35,7 +35,7 @@ export interface Block {
 export function blocksOf(yaml: string, clauses: readonly ExplainedClause[], warnings: readonly Warning[]): Block[] {
   const lines = yaml.replace(/\n$/, '').split('\n');
   const isIn = (line: number | null | undefined): line is number => typeof line === 'number' && line >= 1 && line <= lines.length;
-  const starts = [...new Set([1, ...clauses.map(({ line }) => line).filter(isIn)])].sort((a, b) => a - b);
+  const starts = [...new Set([1, ...[...clauses, ...warnings].map(({ line }) => line).filter(isIn)])].sort((a, b) => a - b);
   return starts.map((first, at) => {
     const end = starts[at + 1] ?? lines.length + 1;
     const holds = (line: number | null | undefined) => (isIn(line) ? line >= first && line < end : at === 0);
