@@ -39,6 +39,7 @@ try {
     jsx: 'automatic',
     jsxImportSource: 'preact',
     define: { __TEST_DIR__: JSON.stringify(here) },
+    banner: { js: "import { webcrypto as webCrypto } from 'node:crypto'; globalThis.crypto ??= webCrypto; // node 18 has no global one" },
     sourcemap: 'inline',
     logLevel: 'warning',
   });

@@ -1,5 +1,6 @@
 // The confidence sequence and the e-values of one live clause, over the number of observations.
 import { decades, extent, increasing, padded, type ChartModel, type Level } from './model';
+import { isRate, withIntervals } from './mixture';
 import { count, figure } from './numbers';
 import type { ClausePoint, ClauseSeries } from './series';
 
@@ -49,10 +50,12 @@ function clamp(values: (number | null)[], [low, high]: [number, number]): (numbe
 }
 
 export function confidenceModel(series: ClauseSeries): ChartModel {
-  const points = byCount(series);
+  const fromCounts = isRate(series);
+  const points = fromCounts ? withIntervals(byCount(series), series.alpha as number) : byCount(series);
   const limit = limitAt(series.limitKind, series.threshold);
   const lists = [points.map((point) => point.estimate), points.map((point) => point.upper), points.map((point) => point.lower)];
   const range = padded(extent(lists, limit === null ? [] : [limit]) ?? [0, 1]);
+  const banded = points.some((point) => point.lower !== null || point.upper !== null);
   const last = points[points.length - 1];
   const levels: Level[] =
     limit === null
@@ -62,20 +65,25 @@ export function confidenceModel(series: ClauseSeries): ChartModel {
     name: `Confidence sequence of ${clauseTitle(series)}`,
     summary: last
       ? `After ${count(last.n)} observations the estimate is ${figure(last.estimate)}${intervalText(last)}` +
-        `${limit === null ? '' : `; the limit is ${figure(limit)}`}. Verdict: ${last.verdict || 'none yet'}.`
+        `${limit === null ? '' : `; the limit is ${figure(limit)}`}. Verdict: ${last.verdict || 'none yet'}.` +
+        (fromCounts ? ' The band is made from the counts (beta-binomial mixture); the verdict follows from the e-values.' : '')
       : 'Nothing has been observed yet.',
     x: nAxis(points),
     y: { kind: 'linear', label: 'Figure', range, format: figure },
     lines: [
       { label: 'Estimate', role: 'estimate', shape: 'line' },
-      { label: 'Upper limit', role: 'estimate', shape: 'line', faint: true },
-      { label: 'Lower limit', role: 'estimate', shape: 'line', faint: true },
+      ...(banded
+        ? [
+            { label: 'Upper limit', role: 'estimate' as const, shape: 'line' as const, faint: true },
+            { label: 'Lower limit', role: 'estimate' as const, shape: 'line' as const, faint: true },
+          ]
+        : []),
     ],
-    bands: [{ upper: 1, lower: 2, role: 'estimate' }],
+    bands: banded ? [{ upper: 1, lower: 2, role: 'estimate' }] : [],
     levels,
     marks: [],
     xs: points.map((point) => point.n),
-    ys: lists.map((values) => clamp(values, range)),
+    ys: (banded ? lists : lists.slice(0, 1)).map((values) => clamp(values, range)),
   };
 }
 

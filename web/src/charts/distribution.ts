@@ -7,6 +7,8 @@ export interface Ecdf {
   cdf: number[];
   mean: number | null;
   quantiles: Record<string, number>;
+  /** What is counted: rows, or sequences by their means where a slice has no histogram. */
+  unit: string;
 }
 
 export interface Bucket {
@@ -24,6 +26,8 @@ export interface WorstRow {
   token: number | null;
   tokenText: string | null;
   slice: string;
+  /** The sequence's id in the corpus. */
+  id: string;
 }
 
 export interface Distribution {
@@ -33,6 +37,8 @@ export interface Distribution {
   candidate: Ecdf | null;
   floors: { train: Ecdf | null; inf: Ecdf | null };
   by: Record<string, Bucket[]>;
+  /** The slice that `by` is of: '' for the whole corpus. */
+  bySlice: string;
   worst: WorstRow[];
 }
 
@@ -55,6 +61,7 @@ function readEcdf(value: unknown): Ecdf | null {
     cdf: of.cdf.map((share) => num(share) ?? NaN),
     mean: num(of.mean),
     quantiles,
+    unit: typeof of.unit === 'string' ? of.unit : 'rows',
   };
 }
 
@@ -68,6 +75,7 @@ function readWorst(value: unknown): WorstRow {
     position: num(row.position) ?? 0,
     token: num(row.token),
     tokenText: typeof row.token_text === 'string' ? row.token_text : null,
+    id: typeof row.id === 'string' ? row.id : '',
     slice:
       typeof slices === 'string'
         ? slices
@@ -80,6 +88,7 @@ export function readDistribution(value: unknown): Distribution {
   const floors = object(answer.floors);
   const by: Record<string, Bucket[]> = {};
   for (const [name, buckets] of Object.entries(object(answer.by))) {
+    if (!Array.isArray(buckets)) continue;
     by[name] = list(buckets)
       .map(object)
       .map((bucket) => ({
@@ -96,6 +105,7 @@ export function readDistribution(value: unknown): Distribution {
     candidate: readEcdf(answer.candidate),
     floors: { train: readEcdf(floors.train), inf: readEcdf(floors.inf) },
     by,
+    bySlice: typeof object(answer.by).slice === 'string' ? String(object(answer.by).slice) : '',
     worst: list(answer.worst).map(readWorst),
   };
 }
@@ -137,7 +147,7 @@ export function ecdfModel(of: Distribution): ChartModel | null {
   if (xs.length === 0) return null;
   const floors = drawn.length > 1 ? '' : ' No noise floor was measured.';
   return {
-    name: `Distribution of ${of.metric}`,
+    name: of.candidate?.unit === 'sequences' ? `Distribution of ${of.metric} over sequences, each by its mean` : `Distribution of ${of.metric}`,
     summary:
       drawn.map(({ line, ecdf }) => `${line.label}: ${quantilesText(ecdf)}.`).join(' ') + floors,
     x: {
@@ -146,7 +156,7 @@ export function ecdfModel(of: Distribution): ChartModel | null {
       format: figure,
       ...(log ? { range: tight(xs) } : {}),
     },
-    y: { kind: 'linear', label: 'Share of rows', range: [0, 1.02], format: shareOf },
+    y: { kind: 'linear', label: `Share of ${of.candidate?.unit === 'sequences' ? 'sequences' : 'rows'}`, range: [0, 1.02], format: shareOf },
     lines: drawn.map(({ line }) => line),
     bands: [],
     levels: [],

@@ -16,13 +16,14 @@ export interface DialogProps {
 export function Dialog({ title, onClose, children, busy, wide }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
+  // Taken before the dialog is there, since a field in it may take the focus as soon as it is.
+  const from = useRef(document.activeElement as HTMLElement | null);
   useEffect(() => {
     const dialog = box.current;
-    const from = document.activeElement as HTMLElement | null;
     if (dialog && !dialog.open) dialog.showModal();
     return () => {
       if (dialog?.open) dialog.close();
-      if (from?.isConnected) from.focus();
+      if (from.current?.isConnected) from.current.focus();
     };
   }, []);
   return (

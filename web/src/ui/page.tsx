@@ -95,6 +95,11 @@ function Stale({ of }: { of: Pick<Resource<never>, 'error' | 'readAt' | 'reload'
   );
 }
 
+/** Greys what stands in it while the daemon does not answer, for what is shown outside of Loaded. */
+export function Aged({ children }: { children: ComponentChildren }) {
+  return <div class={connection.value === 'away' ? 'stale' : undefined}>{children}</div>;
+}
+
 /** The button for the next page of a list. */
 export function More<T>({ of }: { of: List<T> }) {
   if (of.moreError) return <ErrorBox problem={of.moreError} retry={of.more} />;

@@ -1,6 +1,7 @@
 // A table that turns into a list of cards where there is no room for columns.
 
 import { Component, type ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
 
 export interface Column<T> {
   head: string;
@@ -25,8 +26,9 @@ export interface TableProps<T> {
 }
 
 export function Table<T>({ caption, columns, rows, id, class: name, keys }: TableProps<T>) {
+  const room = useScrollable();
   return (
-    <div class="table-room">
+    <div class="table-room" ref={room}>
       <table class={name ? `table ${name}` : 'table'} role="table">
         <caption class="offscreen">{caption}</caption>
         <thead role="rowgroup"><tr role="row">{columns.map((column) => <th key={column.head} scope="col" role="columnheader" class={column.numeric ? 'numeric' : undefined}>{column.head}</th>)}</tr></thead>
@@ -36,6 +38,24 @@ export function Table<T>({ caption, columns, rows, id, class: name, keys }: Tabl
       </table>
     </div>
   );
+}
+
+/** Makes a box a stop of the Tab key while its content is wider than itself, so that the arrow keys can scroll it. */
+function useScrollable() {
+  const room = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const box = room.current;
+    if (!box || typeof ResizeObserver === 'undefined') return;
+    const look = () => {
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      else box.removeAttribute('tabindex');
+    };
+    const observer = new ResizeObserver(look);
+    observer.observe(box);
+    if (box.firstElementChild) observer.observe(box.firstElementChild);
+    return () => observer.disconnect();
+  }, []);
+  return room;
 }
 
 interface RowProps<T> {

@@ -115,11 +115,31 @@ test('a value of zero leaves the log axis possible', () => {
   const model = ecdfModel(readDistribution({ metric: 'tv', candidate: { ...ecdf, edges: [0, 0.01, 0.1] } }));
   assert.equal(model?.x.kind, 'log');
   assert.deepEqual(model?.xs, [0.01, 0.1]);
-  assert.equal(cdfAt({ edges: [], cdf: [], mean: null, quantiles: {} }, 1), null);
+  assert.equal(cdfAt({ edges: [], cdf: [], mean: null, quantiles: {}, unit: 'rows' }, 1), null);
 });
 
 test('buckets are named by their ends', () => {
   const bucket = (from: number | null, to: number | null) => ({ from, to, rows: 1, mean: 0 });
   assert.deepEqual([bucket(0, 1), bucket(4, 8), bucket(8, null)].map((one) => bucketText(one, true)), ['0', '4 to 7', 'from 8']);
   assert.deepEqual([bucket(0.1, 0.5), bucket(null, 0.1), bucket(6, Infinity)].map((one) => bucketText(one, false)), ['0.1 to 0.5', 'under 0.1', 'from 6']);
+});
+
+test('a distribution says what it counts, and whose drift by position it has', () => {
+  const of = readDistribution({ metric: 'tv', slice: 'a=b', candidate: { ...ecdf, unit: 'sequences' }, by: { slice: '', position: [{ from: 0, to: 1, rows: 2, mean: 0.1 }] },
+    worst: [{ row: 1, value: 0.9, sequence: 3, position: 4, token: 5, token_text: null, id: 'doc-3', slice: '' }] });
+  assert.equal(ecdfModel(of)?.y.label, 'Share of sequences');
+  assert.deepEqual([of.bySlice, Object.keys(of.by)], ['', ['position']]);
+  assert.deepEqual([of.worst[0]?.id, of.worst[0]?.tokenText], ['doc-3', null]);
+});
+
+test('a rate without limits gets those of its counts, which hold the estimate and shrink', () => {
+  const points = [10, 100, 1000].map((n) => ({ time_us: n, n, clusters: n, estimate: 0.1, e_value: 1, e_proof: 1, verdict: 'inconclusive' }));
+  const rate = readSeries({ clauses: [{ ...answer.clauses[0], points }] }).clauses[0]!;
+  const model = confidenceModel(rate);
+  const widths = [0, 1, 2].map((at) => (model.ys[1]?.[at] as number) - (model.ys[2]?.[at] as number));
+  assert.ok(widths[0]! > widths[1]! && widths[1]! > widths[2]!, String(widths));
+  assert.ok((model.ys[2]?.[2] as number) < 0.1 && (model.ys[1]?.[2] as number) > 0.1);
+  assert.match(model.summary, /made from the counts/);
+  const ratio = readSeries({ clauses: [{ ...answer.clauses[0], limit_kind: 'max_ratio', points }] }).clauses[0]!;
+  assert.equal(confidenceModel(ratio).bands.length, 0);
 });

@@ -7,7 +7,7 @@ import { session } from '../../api/session';
 import type { PromotionItem, StatusItem, StatusPage } from '../../api/types';
 import type { ViewProps } from '../../app/router';
 import { Command } from '../../ui/name';
-import { Empty, Loaded, More, PageHead, Section } from '../../ui/page';
+import { Aged, Empty, Loaded, More, PageHead, Section } from '../../ui/page';
 import { plural } from '../../ui/format';
 import { Table } from '../../ui/table';
 import { HoldsAndBlocks } from '../holds/tables';
@@ -58,15 +58,19 @@ export default function View({ query }: ViewProps) {
       <Tabs tabs={ordered} shown={shown} />
       {!shown && mine && mine.length > 0 && (
         <Section title={`Needs you: ${plural(mine.length, 'promotion')}`}>
-          <Table caption="Promotions that wait for you" columns={promotionColumns} rows={mine} id={idOf} class="overview-table roomy" keys />
+          <Aged><Table caption="Promotions that wait for you" columns={promotionColumns} rows={mine} id={idOf} class="overview-table roomy" keys /></Aged>
         </Section>
       )}
       <Section title={titleOf(shown)}>
         <Filters query={query} shown={shown} />
         {shown ? <Promotions list={listed} shown={shown} filtered={isFiltered(query)} /> : <Models list={status} filtered={isFiltered(query)} />}
       </Section>
-      {!shown && status.data && <SchedulesOfModels models={status.data} />}
-      {!shown && status.data && <HoldsAndBlocks models={status.data} onDone={status.reload} brief />}
+      {!shown && status.data && (
+        <Aged>
+          <SchedulesOfModels models={status.data} />
+          <HoldsAndBlocks models={status.data} onDone={status.reload} brief />
+        </Aged>
+      )}
     </>
   );
 }

@@ -14,6 +14,11 @@ import { Stages } from './stages';
 import { Standing } from './standing';
 import { createStore, promotionPath, slicesPath, withProgress, type PromotionStore } from './store';
 
+/** Points of a series: more could not be told apart at the width of a chart. */
+const POINTS = 256;
+/** Least time between two readings of the series that progress asks for. */
+const SERIES_MS = 1500;
+
 export default function View({ params }: ViewProps) {
   const id = params['id'] ?? '';
   return <PromotionPage key={id} id={id} />;
@@ -22,7 +27,15 @@ export default function View({ params }: ViewProps) {
 function PromotionPage({ id }: { id: string }) {
   const path = promotionPath(id);
   const promotion = useResource<Promotion>(path, { live: (event) => event.type === 'entry' && concerns(event, id) });
-  const series = useResource<unknown>(`${path}/series`, { live: (event) => concerns(event, id) });
+  const looked = useRef(0);
+  const series = useResource<unknown>(`${path}/series?points=${POINTS}`, {
+    live: (event) => {
+      // Entries say that something was decided; progress comes all the time and is followed at a calm pace.
+      if (!concerns(event, id) || (event.type === 'progress' && Date.now() - looked.current < SERIES_MS)) return false;
+      looked.current = Date.now();
+      return true;
+    },
+  });
   useEvents((event) => {
     if (event.type === 'progress' && event.item.id === id) promotion.patch((known) => withProgress(known, event.item));
   });

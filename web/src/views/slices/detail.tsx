@@ -26,6 +26,9 @@ function Shown({ data }: { data: unknown }) {
   return (
     <div class="slice-detail">
       <EcdfChart of={of} />
+      {buckets.length > 0 && of.bySlice !== of.slice && (
+        <p class="muted">Where it drifts, over {of.bySlice ? <Name>{of.bySlice}</Name> : 'the whole corpus'}:</p>
+      )}
       {buckets.length > 0 && (
         <div class="chart-grid">
           {buckets.map(([name, list]) => <Drift key={name} name={name} metric={of.metric} buckets={list} />)}
@@ -84,7 +87,7 @@ function Worst({ rows, metric }: { rows: WorstRow[]; metric: string }) {
   const columns: Column<WorstRow>[] = [
     { head: metric, numeric: true, cell: (row) => figure(row.value) },
     { head: 'Token', header: true, cell: (row) => <Token row={row} /> },
-    { head: 'Sequence', numeric: true, cell: (row) => count(row.sequence) },
+    { head: 'Sequence', numeric: true, cell: (row) => <>{count(row.sequence)}{row.id && <> <Name>{row.id}</Name></>}</> },
     { head: 'Position', numeric: true, cell: (row) => count(row.position) },
     { head: 'Row', numeric: true, cell: (row) => count(row.row) },
     ...(sliced ? [{ head: 'Slice', cell: (row: WorstRow) => <Name>{row.slice}</Name> }] : []),
