@@ -17,8 +17,9 @@ namespace driftgate::api {
 
 /// The program and the start of its process, as clients tell one server from another.
 struct ServerFacts {
-  std::string version;
+  std::string version{};
   std::int64_t started_us = 0;
+  bool tls = false;  ///< the API's port speaks TLS
 };
 
 /// What streams over all promotions look at: each entry is read and shortened once, and the open promotions are read
