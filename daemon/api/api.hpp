@@ -1,18 +1,19 @@
 #pragma once
 
+#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "daemon/api/access/rate_limiter.hpp"
 #include "daemon/api/call.hpp"
-#include "daemon/api/rate_limiter.hpp"
 #include "daemon/api/request_scope.hpp"
 #include "daemon/net/server.hpp"
 
 namespace driftgate::api {
 
-/// The HTTP API: finds the route, checks token, scope and rate before the body is read, replays answers by
-/// idempotency key, calls the handler. Thread-safe.
+/// The HTTP API: finds the route, checks token or session, scope and rate before the body is read, replays
+/// answers by idempotency key, calls the handler. Thread-safe.
 class Api final : public net::Handler {
  public:
   explicit Api(Context context);
@@ -21,7 +22,10 @@ class Api final : public net::Handler {
 
  private:
   struct Admitted;
+  struct PageAsked;
   std::optional<net::Response> admit(net::RequestHead& head);
+  std::optional<net::Response> admit_elsewhere(net::RequestHead& head, const std::string& allowed);
+  std::expected<auth::Principal, net::Response> identify(const net::RequestHead& head, auth::Scope scope);
   net::Response dispatch(const net::Request& request);
   net::Response answer(const Admitted& admitted, const net::Request& request);
   net::Response call_handler(const Admitted& admitted, const net::Request& request);
@@ -34,7 +38,8 @@ class Api final : public net::Handler {
               std::int64_t started_us);
 
   Context context_;
-  RateLimiter limiter_;
+  RateLimiter limiter_;   ///< by token
+  RateLimiter failures_;  ///< requests without a token that works, by address
 };
 
 }  // namespace driftgate::api

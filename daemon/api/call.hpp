@@ -16,8 +16,10 @@
 #include "daemon/net/request.hpp"
 #include "daemon/net/response.hpp"
 #include "daemon/notify/desk.hpp"
+#include "daemon/pipeline/read/insight.hpp"
 #include "daemon/pipeline/requests/schedule_admin.hpp"
 #include "daemon/pipeline/service.hpp"
+#include "daemon/web/site.hpp"
 #include "schema/error.hpp"
 
 namespace driftgate::api {
@@ -58,6 +60,10 @@ struct Context {
       redact{};
   std::function<std::uint64_t()> commits{};  ///< transactions committed so far; empty: not known
   ServerFacts server{};
+  /// The settings in force, as the JSON that GET /v1/settings answers. Empty: nobody knows them.
+  std::function<std::string()> settings{};
+  const web::Site* site = nullptr;  ///< the page; null: there is none
+  pipeline::Insight* insight = nullptr;  ///< never null when requests are answered
   std::shared_ptr<EventBoard> events{};  ///< made by the API
 };
 

@@ -15,15 +15,8 @@
 
 namespace driftgate::api {
 
-/// The program and the start of its process, as clients tell one server from another.
-struct ServerFacts {
-  std::string version;
-  std::int64_t started_us = 0;
-};
-
-/// What streams over all promotions look at: each entry is read and shortened once, and the open promotions
-/// are read once for each group of transactions that is committed, however many streams there are.
-/// Thread-safe.
+/// What streams over all promotions look at: each entry is read and shortened once, and the open promotions are read
+/// once for each group of transactions that is committed, however many streams there are. Thread-safe.
 class EventBoard {
  public:
   using Text = std::shared_ptr<const std::string>;

@@ -43,8 +43,8 @@ class RequestScope final : public store::WriteScope {
 [[nodiscard]] store::StoredResponse to_stored(const net::Response& response);
 [[nodiscard]] net::Response from_stored(const store::StoredResponse& stored);
 
-/// Ends what the answer goes on to send when the token of `principal` has ended: an event stream, a wait, a body
-/// that is made as it is sent.
+/// Ends what the answer goes on to send when the token or session of `principal` has ended: an event stream,
+/// a wait, a body that is made as it is sent.
 void end_with_token(net::Response& response, TokenPort& tokens, const auth::Principal& principal);
 
 }  // namespace driftgate::api

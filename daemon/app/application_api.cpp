@@ -37,7 +37,10 @@ api::Context Application::Parts::api_context() {
                 return pipeline::redact_promotion(*store, actor, promotion, reason, now_us());
               },
           .commits = [this] { return store->stats().commits; },
-          .server = {kVersion, started_us}};
+          .server = {.version = kVersion, .started_us = started_us, .tls = !settings.tls_cert_file.empty()},
+          .settings = [this] { return settings_json(settings); },
+          .site = &site,
+          .insight = insight.get()};
 }
 
 std::vector<api::ReadyCheck> Application::Parts::readiness() {

@@ -221,6 +221,19 @@ Result<auth::Principal> FakeTokens::authenticate(std::string_view bearer) {
   if (!scopes) return fail(ErrorCode::unauthenticated, "unknown token");
   return auth::Principal{"tok-1", std::string(bearer.substr(3)), *scopes};
 }
+Result<auth::Principal> FakeTokens::authenticate_session(std::string_view cookie) {
+  const auto scopes = auth::parse_scopes(cookie);
+  if (ended || !scopes) return fail(ErrorCode::unauthenticated, "unknown session");
+  return auth::Principal{"tok-1", std::string(cookie), *scopes, "se-1", 50'000'000};
+}
+Result<auth::OpenedSession> FakeTokens::open_session(const auth::Principal& principal) {
+  if (!principal.session_id.empty()) return fail(ErrorCode::forbidden, "a session needs a token");
+  return auth::OpenedSession{principal.name, 50'000'000};
+}
+Result<void> FakeTokens::end_session(const auth::Principal& principal) {
+  ended = principal.session_id == "se-1";
+  return {};
+}
 Result<void> FakeTokens::check(const auth::Principal&) {
   if (ended) return fail(ErrorCode::unauthenticated, "the token was revoked");
   return {};

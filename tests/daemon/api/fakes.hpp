@@ -85,13 +85,17 @@ class FakeService final : public pipeline::Service {
   Result<View> changed(const std::string& actor, const std::string& what, View view);
 };
 
-/// Tokens named by their scopes: the bearer "dg_viewer,promoter" has both.
+/// Tokens named by their scopes: the bearer "dg_viewer,promoter" has both, and its session's cookie is
+/// "viewer,promoter".
 class FakeTokens final : public TokenPort {
  public:
   bool ended = false;  ///< every token was revoked after it came in
   schema::Result<void> check(const auth::Principal& principal) override;
   schema::Result<void> check_in(store::Reader& reader, const auth::Principal& principal) override;
   schema::Result<auth::Principal> authenticate(std::string_view bearer) override;
+  schema::Result<auth::Principal> authenticate_session(std::string_view cookie) override;
+  schema::Result<auth::OpenedSession> open_session(const auth::Principal& principal) override;
+  schema::Result<void> end_session(const auth::Principal& principal) override;
   schema::Result<auth::IssuedToken> issue(const auth::TokenRequest& request) override;
   schema::Result<std::vector<auth::TokenInfo>> list() override;
   schema::Result<void> revoke(std::string_view id, std::string_view revoked_by) override;

@@ -344,3 +344,18 @@ TEST_CASE("an answer to HEAD has the head of the answer and no body, so that the
     if (path == "/") CHECK(both.find("Content-Length: 12\r\n") < end);
   }
 }
+
+TEST_CASE("a 304 has no length and no body, and the connection serves the next request") {
+  test::TestServer server([](const Request& request) {
+    Response response = text(request.path == "/next" ? "twelve bytes" : "");
+    if (request.path != "/next") response.status = 304;
+    return response;
+  });
+  const auto both = driftgate::net::test::exchange(
+      server.port(), "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n", "twelve bytes");
+  CHECK(both.starts_with("HTTP/1.1 304 Not Modified\r\n"));
+  const auto end = both.find("\r\n\r\n");
+  REQUIRE(end != std::string::npos);
+  CHECK(both.substr(0, end).find("Content-Length") == std::string::npos);
+  CHECK(both.substr(end + 4).starts_with("HTTP/1.1 200 OK\r\n"));
+}

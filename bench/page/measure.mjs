@@ -1,0 +1,164 @@
+// The measurements of scripts/page_budget that look into a page.
+const VIEW = { viewport: { width: 1350, height: 940 }, reducedMotion: 'reduce' };
+const PATIENCE_MS = 60_000;
+
+const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
+
+async function shown(page) {
+  await page.locator('main h1').first().waitFor();
+  await page.waitForFunction(() => !document.querySelector('main [aria-busy="true"]') && !/^Loading/m.test(document.querySelector('main').innerText));
+}
+
+/** A page that is signed in by a link, in a context of its own. */
+async function signedIn(browser, base, token, where = '/') {
+  const context = await browser.newContext(VIEW);
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
+  await page.goto(`${base}${where}#token=${token}`);
+  await shown(page);
+  return { page, context };
+}
+
+/** First content and data of nine cold loads by somebody who is signed in, and what one of them transferred. */
+export async function first(browser, base, token) {
+  const { context, page } = await signedIn(browser, base, token);
+  const storageState = await context.storageState();
+  const link = await page.locator('main a[href^="/p/"]').first().getAttribute('href', { timeout: 2000 }).catch(() => null);
+  await context.close();
+  const firstContents = [], data = [];
+  let urls = [];
+  for (let i = 0; i < 9; i += 1) {
+    const cold = await browser.newContext({ ...VIEW, storageState });
+    const one = await cold.newPage();
+    await one.goto(`${base}/`);
+    await shown(one);
+    const seen = await one.evaluate(() => ({ now: performance.now(), paint: performance.getEntriesByName('first-contentful-paint')[0]?.startTime,
+      urls: performance.getEntriesByType('resource').map((entry) => entry.name) }));
+    data.push(seen.now);
+    firstContents.push(seen.paint);
+    urls = [`${base}/`, ...new Set(seen.urls.filter((url) => new URL(url).pathname.startsWith('/assets/')))];
+    await cold.close();
+  }
+  return { firstContent: median(firstContents), dataShown: median(data), urls, promotion: link?.split('/')[2] };
+}
+
+/** From the end of the report's last byte until a frame has all rows. */
+export async function forest(browser, base, token, id) {
+  const { page, context } = await signedIn(browser, base, token, '/settings');
+  const times = [];
+  for (let i = 0; i < 9; i += 1) {
+    await page.goto(`${base}/p/${id}/slices`, { waitUntil: 'commit' });
+    times.push(await page.evaluate(() => new Promise((done) => {
+      const look = () => {
+        if (document.querySelectorAll('main tbody tr').length < 200) return false;
+        requestAnimationFrame(() => setTimeout(() => {
+          const report = performance.getEntriesByType('resource').filter((entry) => /\/report$/.test(new URL(entry.name).pathname)).at(-1);
+          done(performance.now() - report.responseEnd);
+        }));
+        return true;
+      };
+      if (look()) return;
+      const observer = new MutationObserver(() => { if (look()) observer.disconnect(); });
+      observer.observe(document, { childList: true, subtree: true });
+    })));
+  }
+  await context.close();
+  return median(times);
+}
+
+/** Milliseconds of the page's main thread (scripts, style, layout) for each of 100 events, sent one by one. */
+async function perUpdate(page, send, seen) {
+  const client = await page.context().newCDPSession(page);
+  await client.send('Performance.enable');
+  const busy = async () => {
+    const { metrics } = await client.send('Performance.getMetrics');
+    const of = (name) => metrics.find((one) => one.name === name).value;
+    return (of('ScriptDuration') + of('LayoutDuration') + of('RecalcStyleDuration')) * 1000;
+  };
+  await send(0);
+  await seen(0);
+  const before = await busy();
+  for (let i = 1; i <= 100; i += 1) {
+    const drawn = seen(i);
+    await send(i);
+    await drawn;
+  }
+  return (await busy() - before) / 100;
+}
+
+const containsText = (page, text) => page.waitForFunction((wanted) => document.querySelector('main').innerText.includes(wanted), text, { polling: 'raf' });
+
+async function updates(browser, base, token, mock, where) {
+  const { page, context } = await signedIn(browser, base, token, where);
+  const view = mock.world.waiting();
+  const before = { ...view };
+  const value = await perUpdate(page, (i) => { view.why = view.reason = `Update number ${i}.`; mock.progress(view); }, (i) => containsText(page, `Update number ${i}.`));
+  Object.assign(view, before);
+  await context.close();
+  return value;
+}
+
+export const live = (browser, base, token, mock) => updates(browser, base, token, mock, '/');
+export const ramp = (browser, base, token, mock) => updates(browser, base, token, mock, `/p/${mock.world.waiting().id}`);
+
+/** From the last answer that the check needs until its result stands there. */
+export async function proof(browser, base, token, mock) {
+  const times = [];
+  const { page, context } = await signedIn(browser, base, token, '/evidence');
+  await pinKey(page, mock);
+  for (let i = 0; i < 9; i += 1) {
+    await page.goto(`${base}/evidence?kind=verdict_reached`);
+    await shown(page);
+    await page.evaluate(() => performance.clearResourceTimings());
+    await checkButton(page).nth(i).click();
+    times.push(await page.evaluate(() => new Promise((done) => {
+      const look = () => {
+        if (!/verified|holds/i.test(document.querySelector('[data-check-result]')?.textContent ?? '')) return false;
+        const now = performance.now();
+        const last = Math.max(...performance.getEntriesByType('resource').filter((entry) => /\/v1\/(log|evidence)/.test(entry.name)).map((entry) => entry.responseEnd));
+        done(now - last);
+        return true;
+      };
+      if (look()) return;
+      const observer = new MutationObserver(() => { if (look()) observer.disconnect(); });
+      observer.observe(document, { childList: true, subtree: true, characterData: true, attributes: true });
+    })));
+  }
+  await context.close();
+  return median(times);
+}
+
+export const checkButton = (page) => page.getByRole('button', { name: /check here/i });
+
+/** Pins the log's key as a person does who got it by another channel. */
+export async function pinKey(page, mock) {
+  await page.getByRole('textbox', { name: /key/i }).fill(mock.world.log.verifierKey);
+  await page.getByRole('button', { name: /pin|keep/i }).click();
+}
+
+/** Clicks that three tasks take. */
+export async function clicks(browser, base, token, mock) {
+  const counted = {};
+  let count = 0;
+  const click = async (target) => { await target.click(); count += 1; };
+  const { page, context } = await signedIn(browser, base, token, `/p/${mock.world.promotions[1].id}`);
+  await click(page.getByRole('link', { name: /slices|worst/i }).first());
+  await page.locator('main tbody tr').first().waitFor();
+  counted.slice = count;
+  count = 0;
+  await page.goto(`${base}/evidence?kind=verdict_reached`);
+  await click(checkButton(page).first());
+  await page.locator('[data-check-result]').first().waitFor();
+  counted.check = count;
+  count = 0;
+  await page.goto(`${base}/p/${mock.world.waiting().id}`);
+  await click(page.getByRole('button', { name: /^approve/i }).first());
+  const dialog = page.getByRole('dialog');
+  const reason = dialog.getByRole('textbox');
+  if (await reason.count()) await reason.first().fill('figures read');
+  await click(dialog.getByRole('button', { name: /^approve/i }));
+  await page.waitForFunction(() => !document.querySelector('dialog[open]'));
+  counted.approve = count;
+  await context.close();
+  return counted;
+}

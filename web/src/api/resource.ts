@@ -1,0 +1,188 @@
+// What a view shows of the API: the newest answer, kept while a newer one is awaited or cannot be had, with its age.
+
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { asProblem, request, withQuery, type Problem } from './client';
+import { comebacks, useEvents, type LiveEvent } from './events';
+import { onSessionChange } from './session';
+import type { Page } from './types';
+
+export interface Resource<T> {
+  data: T | undefined;
+  /** Why the newest attempt failed; `data` is then what was last read. */
+  error: Problem | null;
+  loading: boolean;
+  /** When `data` was read, in ms since the epoch. */
+  readAt: number | null;
+  /** Whether `data` is known to be out of date: the newest attempt failed. */
+  stale: boolean;
+  reload: () => void;
+  /** Replaces `data` by what an event or an action's answer has brought. */
+  patch: (change: (data: T) => T) => void;
+}
+
+export interface ResourceOptions {
+  /** Which events make it read again; none by default. It always reads again after `reset` and after a comeback. */
+  live?: (event: LiveEvent) => boolean;
+  /** How to read; JSON by request() by default. */
+  read?: (path: string, signal: AbortSignal) => Promise<unknown>;
+}
+
+/** Least time between two readings that events ask for. */
+const CALM_MS = 400;
+const KEPT = 40;
+
+interface Kept {
+  data: unknown;
+  readAt: number;
+}
+
+const kept = new Map<string, Kept>();
+onSessionChange(() => kept.clear());
+
+function keep(path: string, data: unknown): number {
+  const readAt = Date.now();
+  kept.delete(path);
+  kept.set(path, { data, readAt });
+  if (kept.size > KEPT) kept.delete(kept.keys().next().value as string);
+  return readAt;
+}
+
+interface State<T> {
+  path: string | null;
+  data: T | undefined;
+  error: Problem | null;
+  loading: boolean;
+  readAt: number | null;
+}
+
+function initial<T>(path: string | null): State<T> {
+  const known = path === null ? undefined : kept.get(path);
+  return { path, data: known?.data as T | undefined, error: null, loading: path !== null, readAt: known?.readAt ?? null };
+}
+
+/** Reads `path` (null: nothing yet) and again when something says so. */
+export function useResource<T>(path: string | null, options: ResourceOptions = {}): Resource<T> {
+  const [stored, setState] = useState<State<T>>(() => initial<T>(path));
+  const state = stored.path === path ? stored : initial<T>(path);
+  const control = useRef<AbortController | null>(null);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const lastRead = useRef(0);
+  const newest = useRef(options);
+  newest.current = options;
+
+  const load = useCallback(() => {
+    if (path === null) return;
+    control.current?.abort();
+    const mine = new AbortController();
+    control.current = mine;
+    lastRead.current = performance.now();
+    setState((old) => ({ ...(old.path === path ? old : initial<T>(path)), loading: true }));
+    const read = newest.current.read ?? ((at: string, signal: AbortSignal) => request<unknown>(at, { signal }));
+    read(path, mine.signal).then(
+      (data) => {
+        if (mine.signal.aborted) return;
+        setState({ path, data: data as T, error: null, loading: false, readAt: keep(path, data) });
+      },
+      (error: unknown) => {
+        if (mine.signal.aborted) return;
+        setState((old) => ({ ...(old.path === path ? old : initial<T>(path)), error: asProblem(error), loading: false }));
+      },
+    );
+  }, [path]);
+
+  const soon = useCallback(() => {
+    if (timer.current !== undefined) return;
+    const wait = Math.max(0, lastRead.current + CALM_MS - performance.now());
+    timer.current = setTimeout(() => {
+      timer.current = undefined;
+      load();
+    }, wait);
+  }, [load]);
+
+  useEffect(() => {
+    load();
+    const stop = comebacks.subscribe(skipFirst(soon));
+    return () => {
+      stop();
+      control.current?.abort();
+      clearTimeout(timer.current);
+      timer.current = undefined;
+    };
+  }, [load, soon]);
+
+  useEvents((event) => {
+    if (event.type === 'reset' ? lastRead.current <= event.at : newest.current.live?.(event)) soon();
+  });
+
+  const patch = useCallback((change: (data: T) => T) => {
+    setState((old) => {
+      if (old.path !== path || old.data === undefined) return old;
+      const data = change(old.data);
+      return data === old.data ? old : { ...old, data, readAt: keep(path as string, data) };
+    });
+  }, [path]);
+
+  return {
+    data: state.data, error: state.error, loading: state.loading, readAt: state.readAt,
+    stale: !!state.error && state.data !== undefined, reload: load, patch,
+  };
+}
+
+function skipFirst(then: () => void): () => void {
+  let first = true;
+  return () => {
+    if (first) first = false;
+    else then();
+  };
+}
+
+export interface List<T> extends Resource<T[]> {
+  /** Whether there is another page. */
+  hasMore: boolean;
+  loadingMore: boolean;
+  moreError: Problem | null;
+  more: () => void;
+  /** The newest answer of the first page, for members beside `items`. */
+  first: (Page<T> & Record<string, unknown>) | undefined;
+}
+
+/** A list by cursor pages. `path` has the filters; `after` and `limit` are added here. */
+export function useList<T>(path: string | null, options: ResourceOptions & { limit?: number } = {}): List<T> {
+  const limit = options.limit ?? 50;
+  const firstPath = path === null ? null : page(path, limit, null);
+  const first = useResource<Page<T> & Record<string, unknown>>(firstPath, options);
+  const [rest, setRest] = useState<{ path: string | null; items: T[]; next: string | null; loading: boolean; error: Problem | null }>(
+    { path: null, items: [], next: null, loading: false, error: null });
+  const mine = rest.path === firstPath ? rest : null;
+  const next = mine ? mine.next : first.data?.next ?? null;
+
+  const more = () => {
+    if (path === null || next === null || mine?.loading) return;
+    const before = mine ?? { path: firstPath, items: [], next, loading: false, error: null };
+    setRest({ ...before, loading: true, error: null });
+    request<Page<T>>(page(path, limit, next)).then(
+      (answer) => setRest((old) => old.path === firstPath
+        ? { path: firstPath, items: [...old.items, ...answer.items], next: answer.next, loading: false, error: null } : old),
+      (error: unknown) => setRest((old) => (old.path === firstPath ? { ...old, loading: false, error: asProblem(error) } : old)),
+    );
+  };
+
+  return {
+    data: first.data ? [...first.data.items, ...(mine?.items ?? [])] : undefined,
+    error: first.error, loading: first.loading, readAt: first.readAt, stale: first.stale,
+    reload: () => {
+      setRest({ path: null, items: [], next: null, loading: false, error: null });
+      first.reload();
+    },
+    patch: (change) => {
+      first.patch((old) => ({ ...old, items: change(old.items) }));
+      setRest((old) => (old.items.length ? { ...old, items: change(old.items) } : old));
+    },
+    hasMore: next !== null, loadingMore: mine?.loading ?? false, moreError: mine?.error ?? null, more, first: first.data,
+  };
+}
+
+function page(path: string, limit: number, after: string | null): string {
+  const [base, query] = path.split('?') as [string, string | undefined];
+  return withQuery(base, { ...Object.fromEntries(new URLSearchParams(query)), limit, after });
+}

@@ -1,0 +1,112 @@
+// The candidate's share of traffic over time, with what was ordered and the steps that are planned.
+import { increasing, type ChartModel, type Mark } from './model';
+import { clockText, shareText } from './numbers';
+import type { PlannedStep, Series, SeriesMark, SeriesPoint } from './series';
+
+interface At {
+  time: number;
+  share: number | null;
+  planned: number | null;
+}
+
+const KINDS: Record<string, Mark['kind']> = {
+  approval: 'approval',
+  approval_given: 'approval',
+  waiver_given: 'approval',
+  rollback: 'rollback',
+  rolling_back: 'rollback',
+  route_ordered: 'order',
+  order: 'order',
+  route_applied: 'share',
+  share: 'share',
+};
+
+export function markKind(kind: string): Mark['kind'] {
+  return KINDS[kind] ?? (kind.includes('rollback') ? 'rollback' : kind.startsWith('route') ? 'order' : 'state');
+}
+
+function toMark(mark: SeriesMark): Mark {
+  const text = mark.text || mark.kind;
+  return { x: mark.time, kind: markKind(mark.kind), text: mark.actor ? `${text} (${mark.actor})` : text };
+}
+
+/** The steps that still come, each as early as its predecessors' least durations allow. */
+export function plannedPoints(last: SeriesPoint, planned: readonly PlannedStep[], pace: number): { time: number; share: number }[] {
+  const current = last.step ?? -1;
+  const here = planned.find((step) => step.step === current);
+  const ahead = planned.filter((step) => step.step > current);
+  if (ahead.length === 0) return [];
+  const lasts = (step: PlannedStep | undefined) => (step?.minDurationMs ? step.minDurationMs / 1000 : pace);
+  const points = [{ time: last.time, share: last.share }];
+  let time = last.time + lasts(here);
+  let share = last.share;
+  for (const step of ahead) {
+    share = step.share;
+    points.push({ time, share });
+    time += lasts(step);
+  }
+  points.push({ time, share });
+  return points;
+}
+
+/** How long a step has taken on average so far, in seconds; at least a second. */
+function paceOf(points: readonly SeriesPoint[]): number {
+  const first = points[0];
+  const last = points[points.length - 1];
+  if (!first || !last) return 60;
+  const steps = new Set(points.map((point) => point.step)).size;
+  return Math.max(1, (last.time - first.time) / Math.max(1, steps));
+}
+
+function pointsOf(series: Series, open: boolean, now: number): At[] {
+  const at: At[] = series.points.map((point) => ({ time: point.time, share: point.share, planned: null }));
+  const last = series.points[series.points.length - 1];
+  if (!last || !open) return at;
+  const present = { ...last, time: Math.max(now, last.time) };
+  at.push({ time: present.time, share: present.share, planned: null });
+  for (const point of plannedPoints(present, series.planned, paceOf(series.points))) {
+    at.push({ time: point.time, share: point.time === present.time ? present.share : null, planned: point.share });
+  }
+  return at;
+}
+
+function summaryOf(series: Series, open: boolean): string {
+  const last = series.points[series.points.length - 1];
+  if (!last) return 'The candidate has had no traffic yet.';
+  const most = Math.max(...series.points.map((point) => point.share));
+  const orders = series.marks.filter((mark) => markKind(mark.kind) === 'order').length;
+  const rollbacks = series.marks.filter((mark) => markKind(mark.kind) === 'rollback').length;
+  const said = [
+    open
+      ? `The candidate has ${shareText(last.share)} of the traffic${most > last.share ? ` and has had ${shareText(most)}` : ''}.`
+      : `The candidate reached ${shareText(most)} of the traffic and ended at ${shareText(last.share)}.`,
+  ];
+  const next = series.planned.find((step) => step.step > (last.step ?? -1) && step.share > last.share);
+  if (open && next) said.push(`The next step is ${shareText(next.share)}${next.approval ? ', after an approval' : ''}.`);
+  if (orders + rollbacks > 0) {
+    said.push(`${orders} order${orders === 1 ? '' : 's'}, ${rollbacks} rollback${rollbacks === 1 ? '' : 's'}.`);
+  }
+  return said.join(' ');
+}
+
+/** `open`: the promotion still runs, so that the share lasts until `now` (seconds) and planned steps follow. */
+export function rampModel(series: Series, open: boolean, now: number): ChartModel {
+  const points = increasing(pointsOf(series, open, now), (point) => point.time);
+  const times = points.map((point) => point.time);
+  const long = times.length > 0 && (times[times.length - 1] as number) - (times[0] as number) > 86_400;
+  return {
+    name: 'Ramp: the candidate’s share of traffic',
+    summary: summaryOf(series, open),
+    x: { kind: 'time', label: 'Time', format: (value) => clockText(value, long) },
+    y: { kind: 'linear', label: 'Share', range: [0, 10_500], format: shareText },
+    lines: [
+      { label: 'Candidate', role: 'candidate', shape: 'step' },
+      { label: 'Planned, at the earliest', role: 'planned', shape: 'step', dashed: true },
+    ],
+    bands: [],
+    levels: [],
+    marks: series.marks.filter((mark) => times.length > 0 && mark.time <= (times[times.length - 1] as number)).map(toMark),
+    xs: times,
+    ys: [points.map((point) => point.share), points.map((point) => point.planned)],
+  };
+}

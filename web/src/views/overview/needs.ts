@@ -1,0 +1,53 @@
+// What waits for whom, and how live events change the lists.
+
+import type { LiveEvent } from '../../api/events';
+import { may } from '../../api/session';
+import type { Need, PromotionItem, Session, StatusItem } from '../../api/types';
+
+/** What this person can do so that the promotion goes on. Nobody approves or waives what they asked for. */
+export function needsOf(item: Pick<PromotionItem, 'needs' | 'requester'>, who: Session | null): Need[] {
+  if (!who) return [];
+  const own = item.requester.toLowerCase() === who.name.toLowerCase();
+  return (item.needs ?? []).filter((need) => may(need.scope, who) && !(own && (need.action === 'approve' || need.action === 'waive')));
+}
+
+/** The same needs, those of this person first, each with whether it is theirs. */
+export function sortedNeeds(item: Pick<PromotionItem, 'needs' | 'requester'>, who: Session | null): { need: Need; mine: boolean }[] {
+  const mine = needsOf(item, who);
+  const rest = (item.needs ?? []).filter((need) => !mine.includes(need));
+  return [...mine.map((need) => ({ need, mine: true })), ...rest.map((need) => ({ need, mine: false }))];
+}
+
+const KINDS = new Set([
+  'promotion_requested', 'state_changed', 'verdict_reached', 'approval_given', 'waiver_given', 'hold_set', 'hold_lifted', 'block_set',
+  'block_lifted', 'schedule_set', 'schedule_deleted', 'schedule_fired', 'schedule_skipped', 'model_bootstrapped', 'guard_armed',
+  'guard_alarmed', 'guard_ended', 'route_applied',
+]);
+
+/** Whether an event changes what the overview shows in another way than by a promotion's new state in place. */
+export function changesOverview(event: LiveEvent): boolean {
+  return event.type === 'entry' && KINDS.has(event.entry.kind);
+}
+
+/** Whether an event changes which promotions are listed, or those that are not open any more. */
+export function changesPromotions(event: LiveEvent): boolean {
+  return event.type === 'entry' && (event.entry.kind === 'promotion_requested' || event.entry.kind === 'state_changed');
+}
+
+/** The list with the promotion as it is now; the same list when it is not in it. */
+export function withPromotion(list: PromotionItem[], item: PromotionItem): PromotionItem[] {
+  const at = list.findIndex((one) => one.id === item.id);
+  return at < 0 ? list : replaced(list, at, item);
+}
+
+/** The same for models, whose open promotion it is. */
+export function withModelPromotion(list: StatusItem[], item: PromotionItem): StatusItem[] {
+  const at = list.findIndex((one) => one.model === item.model && (one.promotion?.id === item.id || one.promotion === null));
+  return at < 0 ? list : replaced(list, at, { ...(list[at] as StatusItem), promotion: item });
+}
+
+function replaced<T>(list: T[], at: number, item: T): T[] {
+  const copy = [...list];
+  copy[at] = item;
+  return copy;
+}
