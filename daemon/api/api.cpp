@@ -10,7 +10,7 @@
 
 #include "daemon/api/access/credentials.hpp"
 #include "daemon/api/problem.hpp"
-#include "daemon/api/promotion_feed.hpp"
+#include "daemon/api/streams/promotion_feed.hpp"
 #include "daemon/api/routes.hpp"
 #include "daemon/base/json_members.hpp"
 #include "schema/sha256.hpp"

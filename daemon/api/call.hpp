@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/api/event_board.hpp"
+#include "daemon/api/streams/event_board.hpp"
 #include "daemon/api/ports.hpp"
 #include "daemon/auth/principal.hpp"
 #include "daemon/evidence/backup.hpp"

@@ -41,7 +41,7 @@ def once(stamp, sources, make):
 
 
 def npm_ci(source, target):
-    """Installs what the lock file of `source` names into `target`; tests of one build folder take turns."""
+    """Installs what the lock file of `source` names into `target`, unless it is there."""
     target.mkdir(parents=True, exist_ok=True)
     files = [source / name for name in ("package.json", "package-lock.json", ".npmrc")]
 
@@ -75,12 +75,27 @@ def build_page(out):
     once(BUILD / "page.stamp", sources, make)
 
 
-def prepare():
-    """The environment of the tests: packages, fixtures and the built page."""
+def installed():
+    """The environment of programs that drive the browser, once their packages are installed."""
     BUILD.mkdir(parents=True, exist_ok=True)
+    with taking_turns():
+        npm_ci(HERE, BUILD)
+    return {**os.environ, "DRIFTGATE_WEB_MODULES": str(BUILD),
+            "DRIFTGATE_CHROMIUM": os.environ.get("DRIFTGATE_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"}
+
+
+@contextlib.contextmanager
+def taking_turns():
+    """Tests run in parallel and prepare one folder."""
     with open(BUILD / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        npm_ci(HERE, BUILD)
+        yield
+
+
+def prepare():
+    """The environment of the tests: packages, fixtures and the built page."""
+    environment = installed()
+    with taking_turns():
         fixtures = BUILD / "fixtures.json"
         sources = [HERE / "fixtures.py", ROOT / "tests" / "vectors" / "folder_44abce1.tar.xz"]
         once(BUILD / "fixtures.stamp", sources, lambda: subprocess.run([sys.executable, HERE / "fixtures.py", fixtures], check=True))
@@ -88,8 +103,7 @@ def prepare():
         if not dist:
             dist = BUILD / "dist"
             build_page(dist)
-    return {**os.environ, "DRIFTGATE_WEB_MODULES": str(BUILD), "DRIFTGATE_WEB_FIXTURES": str(fixtures), "DRIFTGATE_WEB_DIST": str(dist),
-            "DRIFTGATE_CHROMIUM": os.environ.get("DRIFTGATE_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"}
+    return {**environment, "DRIFTGATE_WEB_FIXTURES": str(fixtures), "DRIFTGATE_WEB_DIST": str(dist)}
 
 
 def node(file, environment, arguments=()):

@@ -3,7 +3,7 @@
 #include <ranges>
 
 #include "daemon/api/handlers/handlers.hpp"
-#include "daemon/api/live_feed.hpp"
+#include "daemon/api/streams/live_feed.hpp"
 #include "daemon/api/route_builder.hpp"
 
 namespace driftgate::api {

@@ -1,6 +1,6 @@
 #include "daemon/api/handlers/handlers.hpp"
 #include "daemon/api/handlers/service_handlers.hpp"
-#include "daemon/api/promotion_feed.hpp"
+#include "daemon/api/streams/promotion_feed.hpp"
 #include "daemon/api/route_builder.hpp"
 
 namespace driftgate::api {

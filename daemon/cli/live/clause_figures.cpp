@@ -84,9 +84,14 @@ void add_open(const json& run, bool has_figures, std::vector<ClauseFigure>& figu
   if (!open.is_array()) return;
   for (const json& item : open) {
     const std::string clause = shown(item, "clause"), slice = shown(item, "slice");
-    auto known = std::ranges::find_if(figures, [&](const ClauseFigure& figure) {
-      return has_figures && figure.clause == clause && figure.slice == slice;
-    });
+    const auto known_as = [&](bool any_verdict) {
+      return std::ranges::find_if(figures, [&](const ClauseFigure& figure) {
+        return has_figures && figure.clause == clause && figure.slice == slice &&
+               (any_verdict || figure.word == shown(item, "verdict"));
+      });
+    };
+    auto known = known_as(false);  // a clause with several limits has a figure for each
+    if (known == figures.end()) known = known_as(true);
     if (known == figures.end()) known = figures.insert(figures.end(), ClauseFigure{});
     known->clause = clause;
     known->slice = slice;

@@ -41,8 +41,10 @@ std::string given_words(const json& asked, std::int64_t needed) {
 Need approval_need(const json& promotion, std::string text) {
   const json approval = member_of(promotion, "approval");
   const auto needed = base::integer_at(approval, "needed");
-  if (text.empty()) text = fmt::format("step {} needs an approval", base::integer_at(approval, "step") + 1);
-  Need need = to_type(text + given_words(approval, needed), promotion, "approve");
+  if (text.empty())
+    text = fmt::format("step {} needs an approval{}", base::integer_at(approval, "step") + 1,
+                       given_words(approval, needed));
+  Need need = to_type(std::move(text), promotion, "approve");
   const std::string digest = shown(approval, "evidence_digest");
   if (!digest.empty()) need.command = {need.brief[0], need.brief[1], "--evidence", word(digest), kWhy};
   return need;
@@ -55,9 +57,10 @@ void add_waivers(const json& promotion, const std::string& text, std::vector<Nee
   const std::string digest = shown(waiver, "evidence_digest");
   for (std::size_t i = 0; i < clauses.size() && i < kMostWaived; ++i) {
     const std::string clause = shown(clauses[i], "clause");
-    const std::string said = i > 0 || text.empty() ? clause + " is inconclusive and can be waived" : text;
-    Need need =
-        to_type(said + given_words(clauses[i], base::integer_at(waiver, "needed")), promotion, "waive");
+    const std::string own = clause + " is inconclusive and can be waived" +
+                            given_words(clauses[i], base::integer_at(waiver, "needed"));
+    // What the daemon says is said once, of all of them.
+    Need need = to_type(text.empty() ? own : i == 0 ? text : "", promotion, "waive");
     need.brief = {need.brief[0], need.brief[1], "--clause", word(clause), kWhy};
     need.command = {need.brief[0], need.brief[1], "--clause", word(clause), "--evidence", word(digest), kWhy};
     needs.push_back(std::move(need));

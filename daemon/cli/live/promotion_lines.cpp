@@ -149,7 +149,7 @@ Block reasons(const PromotionPicture& picture, const News& news, const Shape& sh
     add_sentence(label, wait, picture.ended() ? 6 : 3, style, shape, block.lines);
     label = "";
   }
-  std::string next = picture.ended() ? "" : picture.next;
+  std::string next = picture.next;
   if (!news.remaining.empty() && !picture.ended()) next += (next.empty() ? "" : " ") + news.remaining;
   add_sentence("next", next, 2, Style::plain, shape, block.lines);
   return block;

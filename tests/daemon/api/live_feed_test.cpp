@@ -1,4 +1,4 @@
-#include "daemon/api/live_feed.hpp"
+#include "daemon/api/streams/live_feed.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/api/shown_entry.hpp"
+#include "daemon/api/streams/shown_entry.hpp"
 #include "fixture.hpp"
 #include "schema/evidence/entry_kinds.hpp"
 

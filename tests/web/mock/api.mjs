@@ -29,6 +29,14 @@ function entriesOf(world, query) {
   return query.get('order') === 'newest' ? kept.reverse() : kept;
 }
 
+/** A page of entries; its cursor is the number of the last one, as the daemon's is. */
+function entryPage(kept, query, more) {
+  const limit = Math.min(Number(query.get('limit') || 50), 500);
+  const newest = query.get('order') === 'newest';
+  const left = query.get('after') ? kept.filter(({ seq }) => (newest ? seq < Number(query.get('after')) : seq > Number(query.get('after')))) : kept;
+  return { items: left.slice(0, limit), ...more, next: left.length > limit ? String(left[limit - 1].seq) : null };
+}
+
 /** Moves the promotion, as a person or the daemon did, and tells all streams. */
 export function move(mock, view, state, actor, body = {}) {
   const from = view.state;
@@ -188,7 +196,7 @@ export const OPERATIONS = [
   ['POST', '/v1/schedules/{name}/pause', 'operator', setPaused(true)],
   ['POST', '/v1/schedules/{name}/resume', 'operator', setPaused(false)],
   ['GET', '/v1/webhooks', 'operator', () => ({ items: [], next: null })],
-  ['GET', '/v1/evidence', 'auditor', (mock, { world, query }) => pageOf(entriesOf(world, query), query, { tree_size: world.log.size })],
+  ['GET', '/v1/evidence', 'auditor', (mock, { world, query }) => entryPage(entriesOf(world, query), query, { tree_size: world.log.size })],
   ['GET', '/v1/evidence/export', 'auditor', (mock, { world, query }) => bundle(world, entriesOf(world, query))],
   ['GET', '/v1/promotions/{id}/bundle', 'auditor', (mock, { world, path: [id] }) => bundle(world, entriesOf(world, new URLSearchParams({ promotion: id })))],
   ['GET', '/v1/evidence/{seq}', 'auditor', (mock, { world, path: [seq] }) => text(found(world.log.entries[Number(seq)], `entry ${seq}`), 'application/json')],
@@ -206,7 +214,8 @@ export const OPERATIONS = [
   ['GET', '/v1/audit/at', 'auditor', (mock, call) => servedAt(call)],
   ['GET', '/v1/audit/population', 'auditor', (mock, call) => population(call)],
   ['GET', '/v1/audit/sample', 'auditor', (mock, call) => sample(call)],
-  ['GET', '/v1/audit/exceptions', 'auditor', (mock, { world, query }) => pageOf(entriesOf(world, query).filter((entry) => EXCEPTIONS.includes(entry.kind)), query, { tree_size: world.log.size })],
+  ['GET', '/v1/audit/exceptions', 'auditor', (mock, { world, query }) => entryPage(
+    entriesOf(world, query).filter((entry) => EXCEPTIONS.includes(entry.kind)), query, { tree_size: world.log.size })],
   ['GET', '/v1/tokens', 'admin', (mock, { world }) => ({ items: [...world.tokens].reverse(), next: null })],
   ['POST', '/v1/tokens', 'admin', (mock, { world, body }) => ({ status: 201, value: world.token(body.name, body.scopes) })],
   ['DELETE', '/v1/tokens/{id}', 'admin', (mock, { world, path: [id] }) => {

@@ -77,6 +77,11 @@ export class Mock {
     return matches();
   }
 
+  /** Waits for exactly `count` event streams. */
+  async streaming(count) {
+    while (this.streams.size !== count) await new Promise((done) => { this.server.once('stream', done); });
+  }
+
   /** Appends an entry to the log and sends it to all streams, with its body only to auditors. */
   emit(entry) {
     const whole = this.world.log.append(entry);
@@ -154,7 +159,7 @@ export class Mock {
   stream(request, response, url, who) {
     response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' });
     const send = ({ id, event, data }) => response.write(`${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
-    const stream = { who, send, end: () => response.end() };
+    const stream = { who, send, end: () => { this.streams.delete(stream); response.end(); } };
     const { log } = this.world;
     send({ event: 'hello', data: { tree_size: log.size, server: { version: this.world.version, started_us: this.world.started_us } } });
     const after = request.headers['last-event-id'] ?? url.searchParams.get('after');
@@ -166,7 +171,8 @@ export class Mock {
       }
     }
     this.streams.add(stream);
-    request.on('close', () => this.streams.delete(stream));
+    this.server.emit('stream');
+    response.on('close', () => { this.streams.delete(stream); this.server.emit('stream'); });
   }
 
   page(request, response, url) {

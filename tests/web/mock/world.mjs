@@ -151,7 +151,7 @@ export class World {
     const request = this.fixtures.promotions[0].request;
     return { name, cron, timezone: 'Europe/Berlin', model: 'tinylm', promotion: request, misfire: 'skip', grace_s: 600, if_running: 'skip',
       paused: false, owner: 'promoter', created_us: this.started_us, updated_us: this.started_us, revision: 1,
-      next_us: this.now_us + 3 * 3600e6, fires: [
+      next_us: Math.max(this.now_us, Date.now() * 1000) + 3 * 3600e6, fires: [
         { fire_us: this.now_us - 21 * 3600e6, outcome: 'fired', why: '', promotion: this.promotions[0].id, evidence: 15 },
         { fire_us: this.now_us - 45 * 3600e6, outcome: 'skipped', why: 'A promotion of the model was in progress.', promotion: null, evidence: 12 }] };
   }

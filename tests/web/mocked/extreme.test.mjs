@@ -54,6 +54,7 @@ mockTest('10,000 promotions: pages, filters and a bounded page', async ({ page, 
   assert.ok(limits.length && limits.every((one) => one <= 100), `lists are read by pages: ${limits}`);
   await checkAxe(page, 'the overview of 10,000 promotions');
   await shot(page, '10000 promotions');
+  await page.getByRole('link', { name: /^All promotions/ }).or(page.getByRole('tab', { name: /^All promotions/ })).or(page.getByRole('button', { name: /^All promotions/ })).first().click();
   const more = page.getByRole('button', { name: 'Show more' }).first();
   await more.waitFor();
   const rows = () => page.locator('main a[href^="/p/"]').count();

@@ -35,6 +35,10 @@ function watch(): void {
 }
 
 export function Banner() {
+  return <section class="banners" aria-label="Connection"><Said /></section>;
+}
+
+function Said() {
   const state = connection.value;
   const turn = comebacks.value;
   useEffect(watch, [state, turn]);

@@ -60,7 +60,7 @@ function Inside() {
           </ul>
         </nav>
         <div class="bar-end">
-          <button type="button" class="button small-button" aria-keyshortcuts="/" onClick={() => { overlay.value = 'search'; }}><Icon name="search" /> Search</button>
+          <button type="button" class="button small-button" aria-keyshortcuts="/" aria-label="Search" onClick={() => { overlay.value = 'search'; }}><Icon name="search" /> <span class="bar-word">Search</span></button>
           <button type="button" class="button small-button" aria-keyshortcuts="?" aria-label="Keys" onClick={() => { overlay.value = 'help'; }}>?</button>
           <Who />
         </div>

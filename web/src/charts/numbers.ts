@@ -20,7 +20,8 @@ export function num(value: unknown): number | null {
 
 /** Four significant digits; very large and very small figures in powers of ten. */
 export function figure(value: number | null | undefined): string {
-  return value === null || value === undefined || Number.isNaN(value) ? '–' : format(value as Num);
+  if (value === null || value === undefined || Number.isNaN(value)) return '–';
+  return format(value as Num).replace(/\.?0*e/, 'e');
 }
 
 /** A count with its thousands apart. */

@@ -3,8 +3,8 @@
 // uPlot makes its elements by createElement and sets styles from script only, which the Content-Security-Policy allows;
 // its style rules are in charts.css. All text beside the ticks is HTML around the canvas (Chart.tsx).
 import uPlot from 'uplot';
-import { clockText } from './numbers';
 import type { Axis, ChartModel, Level, Line, Mark, Role } from './model';
+import { logTicks, timeTick } from './ticks';
 
 export interface Plot {
   /** Draws other figures. Cheap where only the figures are new. */
@@ -207,30 +207,6 @@ function formOf(model: ChartModel): string {
 
 function dataOf(model: ChartModel): uPlot.AlignedData {
   return [model.xs, ...model.ys] as uPlot.AlignedData;
-}
-
-/** A tick of a time axis whose ticks are `step` seconds apart. */
-function timeTick(seconds: number, step: number): string {
-  const text = clockText(seconds, true);
-  if (step >= 86_400) return text.slice(5, 10);
-  return step < 60 ? text.slice(11) : text.slice(11, 16);
-}
-
-/** Powers of ten, with 2 and 5 between them where there is room for at least as many ticks. */
-export function logTicks(low: number, high: number, room: number): number[] {
-  if (!(low > 0) || !(high > low)) return [];
-  const first = Math.floor(Math.log10(low) + 1e-9);
-  const last = Math.ceil(Math.log10(high) - 1e-9);
-  const between = (last - first) * 3 <= room ? [1, 2, 5] : [1];
-  const every = Math.max(1, Math.ceil((last - first + 1) / Math.max(2, room)));
-  const ticks: number[] = [];
-  for (let power = first; power <= last; power += every) {
-    for (const factor of between) {
-      const tick = factor * 10 ** power;
-      if (tick >= low * 0.999999 && tick <= high * 1.000001) ticks.push(tick);
-    }
-  }
-  return ticks.length > 0 ? ticks : [low, high];
 }
 
 function clip(ctx: CanvasRenderingContext2D, box: uPlot.BBox): void {

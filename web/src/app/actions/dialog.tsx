@@ -89,7 +89,7 @@ function ActionDialog({ action: first, onDone }: Started) {
 
   return (
     <Dialog title={<Name>{action.title}</Name>} onClose={leave} busy={busy}>
-      <form class="action" data-action={action.name} onSubmit={submit}>
+      <form class="action" data-action={action.name} noValidate onSubmit={submit}>
         {changed ? <Conflict changed={changed} onGoOn={goOn} onLeave={leave} /> : (
           <>
             <p><Sentence>{action.effect}</Sentence></p>

@@ -4,7 +4,8 @@ import { withQuery } from '../../api/client';
 import { treeSize } from '../../api/events';
 import { useList } from '../../api/resource';
 import type { Entry } from '../../api/types';
-import { Link, setQuery } from '../../app/router';
+import { VERDICTS } from '../../proof/clause';
+import { Link, segment, setQuery } from '../../app/router';
 import { Button } from '../../ui/button';
 import { VerdictChip } from '../../ui/chip';
 import { count, plural, words } from '../../ui/format';
@@ -27,22 +28,22 @@ function columns(query: URLSearchParams): Column<Entry>[] {
   return [
     { head: 'Entry', header: true, numeric: true, cell: (entry) => <Link to={entryAddress(query, entry.seq)}>{count(entry.seq)}</Link> },
     { head: 'When', cell: (entry) => <Time us={entry.time_us} /> },
-    { head: 'Kind', cell: (entry) => words(entry.kind) },
+    { head: 'Kind', cell: (entry) => <Name>{words(entry.kind)}</Name> },
     { head: 'By', cell: (entry) => <Name>{entry.actor}</Name> },
     { head: 'About', cell: (entry) => <About of={entry} /> },
     { head: 'Says', class: 'says', cell: (entry) => <Says of={entry} /> },
-    { head: 'Proof', cell: (entry) => <Button quiet label={`Check entry ${entry.seq} here`} onClick={() => setQuery({ seq: String(entry.seq), check: '1' })}>Check here</Button> },
+    { head: 'Proof', cell: (entry) => <Button quiet label={`Check here: entry ${entry.seq}`} onClick={() => setQuery({ seq: String(entry.seq), check: '1' })}>Check here</Button> },
   ];
 }
 
 function About({ of }: { of: Entry }) {
   const { model, promotion, stage } = of.subject as Record<string, string | undefined>;
-  if (promotion) return <><Link to={`/p/${promotion}`}><Name>{promotion}</Name></Link>{stage && <><br /><span class="muted small"><Name>{stage}</Name></span></>}</>;
+  if (promotion) return <><Link to={`/p/${segment(promotion)}`}><Name>{promotion}</Name></Link>{stage && <><br /><span class="muted small"><Name>{stage}</Name></span></>}</>;
   return model ? <Name>{model}</Name> : <span class="muted">–</span>;
 }
 
 function Says({ of }: { of: Entry }) {
-  const verdict = of.kind === 'verdict_reached' && typeof of.body['verdict'] === 'string' ? of.body['verdict'] : '';
+  const verdict = of.kind === 'verdict_reached' ? VERDICTS.find((word) => word === of.body['verdict']) : undefined;
   return <>{verdict && <VerdictChip verdict={verdict} />} <Sentence>{summary(of)}</Sentence></>;
 }
 

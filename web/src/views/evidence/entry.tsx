@@ -5,6 +5,7 @@ import { asProblem, type Problem } from '../../api/client';
 import { Link, segment, setQuery } from '../../app/router';
 import { textOf } from '../../proof/bytes';
 import { NotCanonical } from '../../proof/canonical';
+import { VERDICTS } from '../../proof/clause';
 import { type LogEntry, readEntry } from '../../proof/entry';
 import type { Material } from '../../proof/check';
 import { Button } from '../../ui/button';
@@ -119,7 +120,8 @@ function factsOf({ time_us, actor, kind, subject, body }: LogEntry): [string, pr
     ['Kind', <code>{visible(kind)}</code>],
   ];
   const { model, promotion, stage, attempt, contract, checkpoint, prior } = subject;
-  if (typeof body['verdict'] === 'string') facts.push(['Verdict', <VerdictChip verdict={body['verdict']} />]);
+  const verdict = VERDICTS.find((word) => word === body['verdict']);
+  if (verdict) facts.push(['Verdict', <VerdictChip verdict={verdict} />]);
   if (model !== undefined) facts.push(['Model', <Link to={`/models/${segment(model)}`}><Name>{model}</Name></Link>]);
   if (promotion !== undefined) facts.push(['Promotion', <Link to={`/p/${segment(promotion)}`}><Name>{promotion}</Name></Link>]);
   if (stage !== undefined) facts.push(['Stage', <><Name>{stage}</Name>{attempt !== undefined && attempt > 1 ? `, attempt ${attempt}` : ''}</>]);

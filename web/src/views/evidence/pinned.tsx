@@ -75,10 +75,12 @@ function Standing({ view, onForget }: { view: HeadView; onForget: () => void }) 
         <span>Head of <Name>{head.origin}</Name> with {count(head.size)} entries.</span>
         <Button kind="link" onClick={() => save('head.note', head.note, 'text/plain')}>Save this head</Button>
       </p>
-      <ul class="standing" role={broken ? 'alert' : undefined}>
-        {steps.map((step) => <li key={step.name} class={step.state}><Icon name={iconOf(step.state)} /> <bdi>{visible(step.text)}</bdi></li>)}
-        {unusable && <li class="open"><Icon name="info" /> The head of {count(unusable.head.size)} entries that was kept before is not signed by a key that you pinned, and is not used.</li>}
-      </ul>
+      <div role={broken ? 'alert' : undefined}>
+        <ul class="standing">
+          {steps.map((step) => <li key={step.name} class={step.state}><Icon name={iconOf(step.state)} /> <bdi>{visible(step.text)}</bdi></li>)}
+          {unusable && <li class="open"><Icon name="info" /> The head of {count(unusable.head.size)} entries that was kept before is not signed by a key that you pinned, and is not used.</li>}
+        </ul>
+      </div>
       {alarm && kept && <Alarm view={view} onForget={onForget} />}
     </>
   );

@@ -13,7 +13,7 @@ import { Empty, Facts, Loaded, More, Section } from '../../ui/page';
 import { Table } from '../../ui/table';
 import { Clock } from '../../ui/time';
 import { localTime, microseconds } from './filters';
-import { boxesOf, type Segment, segmentsOf, timeAt } from './timeline';
+import { type Axis, boxesOf, placeOf, type Segment, segmentsOf, timeAt } from './timeline';
 
 const WIDTH = 1000;
 const HEIGHT = 120;
@@ -70,22 +70,24 @@ function Timeline({ model, query }: { model: string; query: URLSearchParams }) {
 const choose = (us: number) => setQuery({ at: localTime(us), seq: null, check: null });
 
 function Picture({ segments, atUs }: { segments: Segment[]; atUs: number | undefined }) {
+  const [axis, setAxis] = useState<Axis>('stretched');
   const [first, last] = [segments[0], segments.at(-1)];
   if (!first || !last) return null;
   const click = (event: MouseEvent & { currentTarget: SVGSVGElement }) => {
     const box = event.currentTarget.getBoundingClientRect();
-    choose(timeAt(segments, (event.clientX - box.left) / Math.max(box.width, 1)));
+    choose(timeAt(segments, axis, (event.clientX - box.left) / Math.max(box.width, 1)));
   };
-  const marked = atUs === undefined ? undefined : ((atUs - first.fromUs) / Math.max(last.untilUs - first.fromUs, 1)) * WIDTH;
+  const marked = atUs === undefined ? undefined : placeOf(segments, axis, atUs);
   return (
     <figure class="served-picture" aria-label={`Shares of traffic from ${clock(first.fromUs)} until now, in ${plural(segments.length, 'applied route')}; the table below has each of them`}>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="presentation" onClick={click}>
-        {boxesOf(segments, WIDTH, HEIGHT).map(({ seq, role, x, y, width, height }) => <rect key={`${seq} ${role}`} class={`served-${role}`} x={x} y={y} width={width} height={height} />)}
-        {marked !== undefined && marked >= 0 && marked <= WIDTH && <line class="served-at" x1={marked} x2={marked} y1={0} y2={HEIGHT} />}
+        {boxesOf(segments, axis, WIDTH, HEIGHT).map(({ seq, role, x, y, width, height }) => <rect key={`${seq} ${role}`} class={`served-${role}`} x={x} y={y} width={width} height={height} />)}
+        {marked !== undefined && <line class="served-at" x1={marked * WIDTH} x2={marked * WIDTH} y1={0} y2={HEIGHT} />}
       </svg>
       <figcaption class="row small muted">
         <span>{clock(first.fromUs)}</span>
         <span class="legend"><span class="swatch served-incumbent" /> incumbent <span class="swatch served-candidate" /> candidate <span class="swatch served-fallback" /> fallback</span>
+        <label class="axis"><input type="checkbox" checked={axis === 'stretched'} onChange={(event) => setAxis(event.currentTarget.checked ? 'stretched' : 'true')} /> short steps stretched</label>
         <span>{clock(last.untilUs)}</span>
       </figcaption>
     </figure>

@@ -113,12 +113,10 @@ interface RotationEntry {
 
 const idOf = (verifierKey: string) => verifierKey.split('+').at(-2) ?? '';
 
-/** The rotations of head keys that the log records; only asked for where they can matter. */
+/** The rotations of head keys that the log records. Where a pinned key signed the head they can change nothing. */
 async function rotationsFor(head: SignedHead): Promise<Rotation[]> {
-  const keys = pinnedKeys.value.filter((key) => key.name === head.origin);
-  if (keys.length === 0) return [];
-  const isPlain = keys.length === 1 && judgeSignature(head, keys, 0).state === 'good' && keys[0]?.fromSize !== undefined;
-  if (isPlain) return [];
+  const isOfLog = pinnedKeys.value.some((key) => key.name === head.origin);
+  if (!isOfLog || judgeSignature(head, pinnedKeys.value, 0).state === 'good') return [];
   const page = await request<Page<RotationEntry>>(withQuery('/v1/evidence', { kind: 'key_rotated', limit: PAGE }));
   return page.items.flatMap(({ time_us: timeUs, body }) => {
     const { use, name, old_key: oldKey, new_key: newKey, from_size: fromSize } = body;

@@ -63,26 +63,54 @@ export interface Box {
   height: number;
 }
 
+/** How wide segments are: true to time, or so that seconds are still seen beside weeks. */
+export type Axis = 'true' | 'stretched';
+
+/** Where each segment begins and ends on an axis from 0 to 1. */
+export function spansOf(segments: readonly Segment[], axis: Axis): [number, number][] {
+  const seconds = segments.map(({ fromUs, untilUs }) => (untilUs - fromUs) / 1e6);
+  const weights = axis === 'true' ? seconds : seconds.map((one) => 1 + Math.log10(1 + one));
+  const sum = weights.reduce((total, one) => total + one, 0) || 1;
+  let at = 0;
+  return weights.map((weight) => {
+    const begin = at;
+    at += weight / sum;
+    return [begin, at];
+  });
+}
+
 /** Rectangles of a picture of `width` × `height`: time to the right, shares stacked, the incumbent at the bottom. */
-export function boxesOf(segments: readonly Segment[], width: number, height: number): Box[] {
-  const [first, last] = [segments[0], segments.at(-1)];
-  if (!first || !last) return [];
-  const span = Math.max(last.untilUs - first.fromUs, 1);
+export function boxesOf(segments: readonly Segment[], axis: Axis, width: number, height: number): Box[] {
+  const spans = spansOf(segments, axis);
   const least = 1; // so that a short step is still seen
-  return segments.flatMap(({ seq, fromUs, untilUs, arms }) => {
-    const x = ((fromUs - first.fromUs) / span) * width;
+  return segments.flatMap(({ seq, arms }, at) => {
+    const [begin, end] = spans[at] ?? [0, 0];
     let below = height;
     return arms.map(({ role, shareBp }) => {
       const tall = (shareBp / 10_000) * height;
       below -= tall;
-      return { seq, role, x, y: below, width: Math.max(((untilUs - fromUs) / span) * width, least), height: tall };
+      return { seq, role, x: begin * width, y: below, width: Math.max((end - begin) * width, least), height: tall };
     });
   });
 }
 
-/** The time at a place of that picture. */
-export function timeAt(segments: readonly Segment[], share01: number): number {
-  const [first, last] = [segments[0], segments.at(-1)];
-  if (!first || !last) return 0;
-  return Math.round(first.fromUs + Math.min(Math.max(share01, 0), 1) * (last.untilUs - first.fromUs));
+/** The time at a place of that picture, from 0 to 1. */
+export function timeAt(segments: readonly Segment[], axis: Axis, place: number): number {
+  const inside = Math.min(Math.max(place, 0), 1);
+  const spans = spansOf(segments, axis);
+  const found = spans.findIndex(([, end]) => inside <= end);
+  const at = found < 0 ? segments.length - 1 : found;
+  const [segment, span] = [segments[at], spans[at]];
+  if (!segment || !span) return 0;
+  const share = span[1] > span[0] ? (inside - span[0]) / (span[1] - span[0]) : 0;
+  return Math.round(segment.fromUs + share * (segment.untilUs - segment.fromUs));
+}
+
+/** The place of a time; undefined when it lies outside. */
+export function placeOf(segments: readonly Segment[], axis: Axis, us: number): number | undefined {
+  const at = segments.findIndex(({ fromUs, untilUs }) => us >= fromUs && us <= untilUs);
+  const [segment, span] = [segments[at], spansOf(segments, axis)[at]];
+  if (!segment || !span) return undefined;
+  const share = segment.untilUs > segment.fromUs ? (us - segment.fromUs) / (segment.untilUs - segment.fromUs) : 0;
+  return span[0] + share * (span[1] - span[0]);
 }

@@ -17,13 +17,13 @@ interface Told {
 
 const text = (value: unknown) => (typeof value === 'string' ? value : '');
 
-/** What an entry says in a few words; '' where its kind says all. */
+/** What an entry says in a few words beside its verdict, if it has one; '' where its kind says all. */
 export function summary({ kind, subject, body }: Told): string {
   switch (kind) {
     case 'verdict_reached': {
-      if (body['scope'] === 'stage') return `${text(subject['stage'])}: ${text(body['verdict'])}${body['action'] ? `, ${text(body['action'])}` : ''}`;
+      if (body['scope'] === 'stage') return `the whole of ${text(subject['stage'])}${body['action'] ? `, ${text(body['action'])}` : ''}`;
       const slice = text(body['slice']);
-      return `${text(body['clause'])}${slice ? ` on ${slice}` : ''}: ${text(body['verdict'])}`;
+      return `${text(body['clause'])}${slice ? ` on ${slice}` : ''}`;
     }
     case 'state_changed':
       return `${text(body['from'])} to ${text(body['to'])}${body['reason'] ? `: ${text(body['reason'])}` : ''}`;

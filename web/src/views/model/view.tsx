@@ -36,7 +36,7 @@ export default function View({ params }: ViewProps) {
       <Loaded of={model}>{(data) => <Serving model={data} onDone={model.reload} />}</Loaded>
       <Section title="Promotions">
         <Loaded of={promotions}>
-          {(items) => items.length ? <><Table caption={'Promotions of this model'} columns={promotionColumns} rows={items} id={(item) => item.id} class="overview-table" keys /><More of={promotions} /></> : (
+          {(items) => items.length ? <><Table caption={'Promotions of this model'} columns={promotionColumns} rows={items} id={(item) => item.id} class="overview-table roomy" keys /><More of={promotions} /></> : (
             <Empty title="No promotion yet"><p>This starts one:</p><Command>{`driftgate promote ${name} --engine ENGINE --contract CONTRACT --wait`}</Command></Empty>
           )}
         </Loaded>

@@ -21,7 +21,11 @@ function Versions({ incumbent, candidate }: { incumbent: StatusItem['incumbent']
 }
 
 function PromotionLink({ item }: { item: Pick<PromotionItem, 'id'> }) {
-  return <Link to={`/p/${segment(item.id)}`} data-open><Name>{item.id}</Name></Link>;
+  return <Link to={`/p/${segment(item.id)}`} class="id" data-open><Name>{item.id}</Name></Link>;
+}
+
+function Progress({ item }: { item: PromotionItem }) {
+  return <><StageChips promotion={item} /><ShareBar bp={item.share_bp ?? item.canary?.share_bp} /></>;
 }
 
 function Why({ item }: { item: PromotionItem }) {
@@ -45,14 +49,13 @@ export const promotionColumns: Column<PromotionItem>[] = [
     head: 'Promotion', header: true, class: 'overview-name',
     cell: (item) => (
       <>
-        <PromotionLink item={item} /> <StateChip state={item.state} />
-        <div class="small"><Link to={`/models/${segment(item.model)}`}><Name>{item.model}</Name></Link></div>
+        <PromotionLink item={item} />
+        <div class="row"><StateChip state={item.state} /> <Link to={`/models/${segment(item.model)}`}><Name>{item.model}</Name></Link></div>
       </>
     ),
   },
-  { head: 'Versions', cell: (item) => <Versions incumbent={item.baseline} candidate={item.candidate} /> },
-  { head: 'Stages', cell: (item) => <StageChips promotion={item} /> },
-  { head: 'Share', cell: (item) => <ShareBar bp={item.share_bp ?? item.canary?.share_bp} /> },
+  { head: 'Versions', class: 'overview-versions-cell', cell: (item) => <Versions incumbent={item.baseline} candidate={item.candidate} /> },
+  { head: 'Stages and share', class: 'overview-stages', cell: (item) => <Progress item={item} /> },
   { head: 'Why it stands there', class: 'overview-why', cell: (item) => <Why item={item} /> },
   { head: 'Age', class: 'overview-time', cell: (item) => <Time us={item.created_us} /> },
   { head: 'Next', class: 'overview-next', cell: (item) => (item.ended_us ? <>ended <Time us={item.ended_us} /></> : <Sentence>{item.next}</Sentence>) },
@@ -88,14 +91,13 @@ export const modelColumns: Column<StatusItem>[] = [
     cell: (item) => (
       <>
         <Link to={`/models/${segment(item.model)}`}><Name>{item.model}</Name></Link>
-        {item.promotion && <div class="small row"><PromotionLink item={item.promotion} /> <StateChip state={item.promotion.state} /></div>}
+        {item.promotion && <div><PromotionLink item={item.promotion} /> <StateChip state={item.promotion.state} /></div>}
         <ModelMarks item={item} />
       </>
     ),
   },
-  { head: 'Versions', cell: (item) => <Versions incumbent={item.incumbent} candidate={item.promotion?.candidate} /> },
-  { head: 'Stages', cell: (item) => (item.promotion ? <StageChips promotion={item.promotion} /> : null) },
-  { head: 'Share', cell: (item) => (item.promotion ? <ShareBar bp={item.promotion.share_bp ?? item.promotion.canary?.share_bp} /> : null) },
+  { head: 'Versions', class: 'overview-versions-cell', cell: (item) => <Versions incumbent={item.incumbent} candidate={item.promotion?.candidate} /> },
+  { head: 'Stages and share', class: 'overview-stages', cell: (item) => (item.promotion ? <Progress item={item.promotion} /> : null) },
   { head: 'Why it stands there', class: 'overview-why', cell: (item) => (item.promotion ? <Why item={item.promotion} /> : <Rest item={item} />) },
   { head: 'Age', class: 'overview-time', cell: (item) => (item.promotion ? <Time us={item.promotion.created_us} /> : null) },
   { head: 'Next', class: 'overview-next', cell: (item) => <NextOfModel item={item} /> },

@@ -58,7 +58,7 @@ export default function View({ query }: ViewProps) {
       <Tabs tabs={ordered} shown={shown} />
       {!shown && mine && mine.length > 0 && (
         <Section title={`Needs you: ${plural(mine.length, 'promotion')}`}>
-          <Table caption="Promotions that wait for you" columns={promotionColumns} rows={mine} id={idOf} class="overview-table" keys />
+          <Table caption="Promotions that wait for you" columns={promotionColumns} rows={mine} id={idOf} class="overview-table roomy" keys />
         </Section>
       )}
       <Section title={titleOf(shown)}>
@@ -90,7 +90,7 @@ function Models({ list, filtered }: { list: List<StatusItem>; filtered: boolean 
     <Loaded of={list}>
       {(items) => items.length ? (
         <>
-          <Table caption="Models and their promotions" columns={modelColumns} rows={items} id={modelOf} class="overview-table" keys />
+          <Table caption="Models and their promotions" columns={modelColumns} rows={items} id={modelOf} class="overview-table roomy" keys />
           <More of={list} />
         </>
       ) : filtered ? <Empty title="No model has this name" /> : (
@@ -110,7 +110,7 @@ function Promotions({ list, shown, filtered }: { list: List<PromotionItem>; show
     <Loaded of={list}>
       {(items) => items.length ? (
         <>
-          <Table caption={titleOf(shown)} columns={promotionColumns} rows={items} id={idOf} class="overview-table" keys />
+          <Table caption={titleOf(shown)} columns={promotionColumns} rows={items} id={idOf} class="overview-table roomy" keys />
           <More of={list} />
         </>
       ) : filtered ? <Empty title="No promotion matches the filters" /> : shown === 'needs' ? (

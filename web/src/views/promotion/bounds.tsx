@@ -85,7 +85,7 @@ function Chain({ chain, title }: { chain: BoundChain; title: string }) {
     <>
       <p class="muted">What the measured drift proves of the distributions that are served, link by link. A link whose assumption is broken proves nothing.</p>
       <Table caption={`Bound chain of ${title}`} columns={COLUMNS} rows={chain.links} class="bounds"
-        id={(link) => `${link.number} ${link.name} ${link.horizon}`} />
+        id={(link) => `${chain.links.indexOf(link)} ${link.name}`} />
     </>
   );
 }

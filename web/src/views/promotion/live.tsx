@@ -9,6 +9,7 @@ import { VerdictChip } from '../../ui/chip';
 import { Name } from '../../ui/name';
 import { Section } from '../../ui/page';
 import { useStable, type PromotionStore } from './store';
+import { byUrgency, keyOf } from './urgency';
 
 /** How many clauses are open at first. */
 const OPEN_AT_FIRST = 2;
@@ -22,18 +23,6 @@ export function Live({ store }: { store: PromotionStore }) {
       {has.value.points && <Traffic store={store} />}
     </>
   );
-}
-
-const keyOf = (series: ClauseSeries) => `${series.clause}\u0000${series.slice}\u0000${series.limitKind}`;
-
-const RANK: Record<string, number> = { violated: 0, error: 1, inconclusive: 2, pass: 3 };
-
-/** Failing first, then by how near the e-value of harm is to its level. */
-export function byUrgency(clauses: readonly ClauseSeries[]): ClauseSeries[] {
-  const last = (series: ClauseSeries) => series.points[series.points.length - 1];
-  const rank = (series: ClauseSeries) => RANK[last(series)?.verdict ?? ''] ?? 2;
-  const near = (series: ClauseSeries) => (last(series)?.eValue ?? 0) / (series.harmNeeded ?? 1);
-  return [...clauses].sort((a, b) => rank(a) - rank(b) || near(b) - near(a) || (keyOf(a) < keyOf(b) ? -1 : 1));
 }
 
 function LiveClauses({ store }: { store: PromotionStore }) {

@@ -85,7 +85,8 @@ export interface SliceSummary {
   role: string;
   rows: number;
   sequences: number;
-  metrics: Record<string, MetricFigures>;
+  /** By name, as they came: figuresOf reads one, since most are never shown. */
+  metrics: Record<string, unknown>;
 }
 
 export interface Report {
@@ -187,27 +188,29 @@ function readRank(value: Json): SliceRank {
 }
 
 function readSlice(value: Json): SliceSummary {
-  const metrics: Record<string, MetricFigures> = {};
-  for (const [name, of] of Object.entries(object(value.metrics))) {
-    const figures = object(of);
-    const floor = object(figures.floor);
-    metrics[name] = {
-      n: num(figures.n) ?? 0,
-      mean: num(figures.mean) ?? num(figures.mean_upper),
-      sequenceMean: num(figures.sequence_mean) ?? num(figures.sequence_mean_upper),
-      max: num(figures.max) ?? num(figures.max_upper),
-      p50: num(figures.p50),
-      p99: num(figures.p99),
-      floorTrain: num(floor.train),
-      floorInf: num(floor.inf),
-    };
-  }
   return {
     where: readWhere(value.where),
     role: text(value.role),
     rows: num(value.rows) ?? 0,
     sequences: num(value.sequences) ?? 0,
-    metrics,
+    metrics: object(value.metrics),
+  };
+}
+
+/** The figures of one metric on a slice; of captures that hold a part of each distribution, the upper bounds. */
+export function figuresOf(slice: SliceSummary, metric: string): MetricFigures | null {
+  if (!Object.hasOwn(slice.metrics, metric)) return null;
+  const figures = object(slice.metrics[metric]);
+  const floor = object(figures.floor);
+  return {
+    n: num(figures.n) ?? 0,
+    mean: num(figures.mean) ?? num(figures.mean_upper),
+    sequenceMean: num(figures.sequence_mean) ?? num(figures.sequence_mean_upper),
+    max: num(figures.max) ?? num(figures.max_upper),
+    p50: num(figures.p50),
+    p99: num(figures.p99),
+    floorTrain: num(floor.train),
+    floorInf: num(floor.inf),
   };
 }
 
@@ -272,30 +275,30 @@ export function intervalText(lower: number | null, upper: number | null): string
 }
 
 const LIMIT_WORDS: Record<string, string> = {
-  max: 'at most',
-  min: 'at least',
-  max_ratio: 'ratio at most',
-  max_delta: 'difference at most',
+  max: '≤',
+  min: '≥',
+  max_ratio: 'ratio ≤',
+  max_delta: 'difference ≤',
   non_inferiority_margin: 'margin',
-  min_count: 'at least',
-  min_coverage: 'at least',
-  max_staleness: 'at most',
-  ratio_to_rest: 'ratio to the rest at most',
-  equal: 'equal',
+  min_count: '≥',
+  min_coverage: '≥',
+  max_staleness: '≤',
+  ratio_to_rest: 'ratio to the rest ≤',
+  equal: 'equal to',
 };
 
-/** "at most 0.02"; for a quantile "≤ 10% of rows over 0.037". */
+/** "≤ 0.02"; for a quantile "≤ 10% of rows beyond 0.037". */
 export function limitText(verdict: ClauseVerdict): string {
-  const tolerated = verdict.details.tolerated_fraction;
+  const tolerated = verdict.details['tolerated_fraction'];
   if (tolerated !== undefined) {
-    return `at most ${figure(Math.round(tolerated * 1e6) / 1e4)}% of rows beyond ${figure(verdict.threshold)}`;
+    return `≤ ${figure(Math.round(tolerated * 1e6) / 1e4)}% of rows beyond ${figure(verdict.threshold)}`;
   }
   if (verdict.threshold === null) return '–';
   const unit = verdict.limitKind === 'max_staleness' ? ' ms' : '';
   return `${LIMIT_WORDS[verdict.limitKind] ?? verdict.limitKind} ${figure(verdict.threshold)}${unit}`;
 }
 
-/** "98.04% confidence" is said by α; this is "n = 16,480 in 1,030 independent units". */
+/** "16 480 in 1 030 units": observations, and the independent units that they fall into. */
 export function sampleText(verdict: Pick<ClauseVerdict, 'n' | 'clusters'>): string {
   const units = verdict.clusters > 0 && verdict.clusters !== verdict.n ? ` in ${count(verdict.clusters)} units` : '';
   return `${count(verdict.n)}${units}`;

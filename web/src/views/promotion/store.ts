@@ -36,12 +36,14 @@ export function withProgress(known: Promotion, item: PromotionItem): Promotion {
   if (item.id !== known.id || item.updated_us < known.updated_us) return known;
   const stages = item.stages.map((stage): StageRun => {
     const before = known.stages.find((run) => run.stage === stage.stage && run.attempt === stage.attempt);
-    return { ...before, ...stage };
+    return { ...before, ...stage, summary: before?.summary ?? (stage as StageRun).summary ?? null };
   });
   // A list item may have the newest run of each stage only; earlier attempts stay as they were.
   const earlier = known.stages.filter((run) => !stages.some((stage) => stage.stage === run.stage && stage.attempt === run.attempt));
   const order = (run: StageRun) => STAGE_ORDER.indexOf(run.stage) * 1000 + run.attempt;
-  return { ...known, ...item, stages: [...earlier, ...stages].sort((a, b) => order(a) - order(b)) };
+  const approval = item.state === 'awaiting_approval' ? (known.approval ?? null) : null;
+  const waiver = item.state === 'inconclusive' ? (known.waiver ?? null) : null;
+  return { ...known, approval, waiver, ...item, stages: [...earlier, ...stages].sort((a, b) => order(a) - order(b)) };
 }
 
 const STAGE_ORDER: readonly StageName[] = ['offline-numeric', 'statistical-slice', 'shadow-runtime', 'canary'];

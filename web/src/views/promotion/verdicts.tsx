@@ -22,7 +22,7 @@ const COLUMNS: Column<ClauseVerdict>[] = [
     },
   },
   { head: 'Estimate', numeric: true, cell: (one) => figure(one.estimate) },
-  { head: 'Interval', numeric: true, cell: (one) => intervalText(one.lower, one.upper) },
+  { head: 'Interval', numeric: true, class: 'verdict-interval', cell: (one) => intervalText(one.lower, one.upper) },
   { head: 'Limit', cell: (one) => <span class="verdict-limit">{limitText(one)}</span> },
   { head: 'e-values', cell: (one) => eText(one) || '–' },
   { head: 'α', numeric: true, cell: (one) => figure(one.alpha) },
@@ -37,6 +37,6 @@ export function VerdictTable({ verdicts, most, title }: { verdicts: ClauseVerdic
   const columns = rows.some((one) => eText(one) !== '') ? COLUMNS : QUIET;
   return (
     <Table caption={`Verdicts of the stage ${title}, failing first`} columns={columns} rows={rows} class="verdicts"
-      id={(one) => `${one.clause} ${whereText(one.where)} ${one.limitKind}`} />
+      id={(one) => `${rows.indexOf(one)} ${one.clause}`} />
   );
 }

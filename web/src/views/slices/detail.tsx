@@ -57,7 +57,7 @@ function Drift({ name, metric, buckets }: { name: string; metric: string; bucket
   const shown = buckets.filter((bucket) => bucket.rows > 0);
   const most = Math.max(...shown.map((bucket) => bucket.mean ?? 0), Number.MIN_VALUE);
   const columns: Column<Bucket>[] = [
-    { head: BY[name] ?? name, header: true, cell: (bucket) => bucketText(bucket, name === 'position') },
+    { head: 'Range', header: true, cell: (bucket) => bucketText(bucket, name === 'position') },
     { head: 'Rows', numeric: true, cell: (bucket) => count(bucket.rows) },
     { head: `Mean ${metric}`, numeric: true, cell: (bucket) => figure(bucket.mean) },
     { head: 'Bar', class: 'drift-cell', cell: (bucket) => <Bar part={(bucket.mean ?? 0) / most} /> },
@@ -65,7 +65,7 @@ function Drift({ name, metric, buckets }: { name: string; metric: string; bucket
   return (
     <div class="drift">
       <h3>By {BY[name] ?? name}</h3>
-      <Table caption={`Mean ${metric} by ${BY[name] ?? name}`} columns={columns} rows={shown} class="keep drift-table" id={(bucket) => String(bucket.from)} />
+      <Table caption={`Mean ${metric} by ${BY[name] ?? name}`} columns={columns} rows={shown} class="keep drift-table" id={(bucket) => `${shown.indexOf(bucket)}`} />
     </div>
   );
 }
@@ -92,7 +92,7 @@ function Worst({ rows, metric }: { rows: WorstRow[]; metric: string }) {
   return (
     <div class="worst-rows">
       <h3>Worst rows</h3>
-      <Table caption="Worst rows with their tokens" columns={columns} rows={rows} id={(row) => String(row.row)} />
+      <Table caption="Worst rows with their tokens" columns={columns} rows={rows} class="keep" id={(row) => `${rows.indexOf(row)}`} />
     </div>
   );
 }

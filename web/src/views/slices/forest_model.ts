@@ -1,5 +1,5 @@
 // Slices of a report as rows of a forest plot and of a heat map.
-import { limitOf, sideOf, whereText, type ClauseVerdict, type Report, type Verdict } from '../promotion/report';
+import { figuresOf, limitOf, sideOf, whereText, type ClauseVerdict, type Report, type Verdict } from '../promotion/report';
 
 export interface ForestRow {
   slice: string;
@@ -114,10 +114,13 @@ function ofVerdicts(report: Report, key: string): Forest {
 }
 
 function ofMetric(report: Report, metric: string): Forest {
-  const mean = (slice: Report['slices'][number]) => slice.metrics[metric]?.sequenceMean ?? slice.metrics[metric]?.mean ?? null;
+  const mean = (slice: Report['slices'][number]) => {
+    const figures = figuresOf(slice, metric);
+    return figures?.sequenceMean ?? figures?.mean ?? null;
+  };
   const whole = report.slices.find((slice) => Object.keys(slice.where).length === 0);
   const rows = report.slices
-    .filter((slice) => Object.keys(slice.where).length > 0 && slice.metrics[metric])
+    .filter((slice) => Object.keys(slice.where).length > 0 && figuresOf(slice, metric))
     .map((slice): ForestRow => ({
       slice: whereText(slice.where), role: slice.role, verdict: null, estimate: mean(slice), lower: null, upper: null,
       rows: slice.rows, sequences: slice.sequences, alpha: null, method: '', hidden: false, message: '',
@@ -202,14 +205,15 @@ export interface HeatRow {
 /** Slice × metric: means of each metric, hottest slices first. The whole corpus comes before them. */
 export function heatMapOf(report: Report, metrics: readonly string[]): HeatRow[] {
   const corpus = report.slices.find((slice) => Object.keys(slice.where).length === 0);
+  const overall = new Map(metrics.map((metric) => [metric, corpus ? (figuresOf(corpus, metric)?.mean ?? null) : null]));
   const rows = report.slices.map((slice): HeatRow & { whole: boolean } => ({
     slice: whereText(slice.where),
     whole: slice === corpus,
     role: slice.role,
     rows: slice.rows,
     cells: metrics.map((metric) => {
-      const value = slice.metrics[metric]?.mean ?? null;
-      return { metric, value, heat: slice === corpus ? 0 : heatOf(metric, value, corpus?.metrics[metric]?.mean ?? null) };
+      const value = figuresOf(slice, metric)?.mean ?? null;
+      return { metric, value, heat: slice === corpus ? 0 : heatOf(metric, value, overall.get(metric) ?? null) };
     }),
   }));
   const warmth = (row: HeatRow) => row.cells.reduce((sum, cell) => sum + cell.heat, 0);

@@ -30,8 +30,8 @@ export function HeatMap({ report }: { report: Report }) {
             <tr><th scope="col">Slice</th><th scope="col" class="numeric">Rows</th>{metrics.map((metric) => <th key={metric} scope="col" class="numeric">{metric}</th>)}</tr>
           </thead>
           <tbody>
-            {rows.slice(0, shown).map((row) => (
-              <tr key={row.slice}>
+            {rows.slice(0, shown).map((row, at) => (
+              <tr key={`${at} ${row.slice}`}>
                 <th scope="row">{row.slice ? <Name>{row.slice}</Name> : 'whole corpus'}</th>
                 <td class="numeric">{count(row.rows)}</td>
                 {row.cells.map((cell) => <td key={cell.metric} class={`numeric heat heat-${cell.heat}`}>{figure(cell.value)}</td>)}

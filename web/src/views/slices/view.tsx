@@ -1,5 +1,5 @@
 // `/p/ID/slices`: where it drifts. A forest plot or a heat map of the slices of one stage; a row opens its distribution.
-import { useMemo, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { concerns } from '../../api/events';
 import { useResource } from '../../api/resource';
 import type { Promotion, StageName } from '../../api/types';
@@ -44,15 +44,32 @@ function Stages({ promotion, query }: { promotion: Promotion; query: URLSearchPa
       </Empty>
     );
   }
-  return <OfStage key={stage} id={promotion.id} stage={stage} stages={stages} query={query} />;
+  const digest = runsOf(promotion, stage).newest?.report_digest ?? '';
+  return <OfStage key={stage} id={promotion.id} stage={stage} digest={digest} stages={stages} query={query} />;
 }
 
-function OfStage({ id, stage, stages, query }: { id: string; stage: StageName; stages: StageName[]; query: URLSearchParams }) {
-  const resource = useResource<unknown>(`${promotionPath(id)}/stages/${stage}/report`, { live: (event) => event.type === 'entry' && event.entry.kind === 'verdict_reached' && concerns(event, id) });
-  const parsed = useRef<{ data: unknown; report: Report } | null>(null);
-  if (resource.data !== undefined && parsed.current?.data !== resource.data) {
-    parsed.current = { data: resource.data, report: readReport(resource.data) };
+interface StageProps {
+  id: string;
+  stage: StageName;
+  digest: string;
+  stages: StageName[];
+  query: URLSearchParams;
+}
+
+function OfStage({ id, stage, digest, stages, query }: StageProps) {
+  const resource = useResource<unknown>(`${promotionPath(id)}/stages/${stage}/report`);
+  const read = useRef<{ digest: string; data: unknown } | null>(null);
+  const parsed = useRef<{ digest: string; report: Report } | null>(null);
+  // A report never changes under its digest: what is read again is the same and is not drawn again.
+  if (resource.data !== undefined && (parsed.current?.digest !== digest || !parsed.current) && read.current?.data !== resource.data) {
+    read.current = { digest, data: resource.data };
+    parsed.current = { digest, report: readReport(resource.data) };
   }
+  const begun = useRef(digest);
+  useEffect(() => {
+    if (begun.current !== digest) resource.reload();
+    begun.current = digest;
+  }, [digest]);
   return (
     <Loaded of={resource} what="Reading the report…">
       {() => parsed.current && <Slices id={id} stage={stage} stages={stages} report={parsed.current.report} query={query} />}

@@ -1,4 +1,4 @@
-#include "daemon/api/live_feed.hpp"
+#include "daemon/api/streams/live_feed.hpp"
 
 #include <map>
 #include <nlohmann/json.hpp>

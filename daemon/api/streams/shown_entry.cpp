@@ -1,4 +1,4 @@
-#include "daemon/api/shown_entry.hpp"
+#include "daemon/api/streams/shown_entry.hpp"
 
 #include <algorithm>
 #include <array>

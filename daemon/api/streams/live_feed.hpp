@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "daemon/api/event_board.hpp"
-#include "daemon/api/promotion_feed.hpp"
+#include "daemon/api/streams/event_board.hpp"
+#include "daemon/api/streams/promotion_feed.hpp"
 #include "daemon/net/response.hpp"
 
 namespace driftgate::api {

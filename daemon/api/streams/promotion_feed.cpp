@@ -1,9 +1,9 @@
-#include "daemon/api/promotion_feed.hpp"
+#include "daemon/api/streams/promotion_feed.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include "daemon/api/problem.hpp"
-#include "daemon/api/shown_entry.hpp"
+#include "daemon/api/streams/shown_entry.hpp"
 #include "daemon/base/json_members.hpp"
 
 namespace driftgate::api {

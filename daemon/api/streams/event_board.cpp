@@ -1,9 +1,9 @@
-#include "daemon/api/event_board.hpp"
+#include "daemon/api/streams/event_board.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/api/shown_entry.hpp"
+#include "daemon/api/streams/shown_entry.hpp"
 #include "daemon/base/json_members.hpp"
 
 namespace driftgate::api {

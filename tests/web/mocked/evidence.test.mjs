@@ -1,0 +1,169 @@
+// The browser verifies by itself: under a pinned key everything holds; one changed byte of an entry, a proof or a head is
+// shown as broken, an older head as a rollback, another history as a fork.
+import { assert, checkAxe, checkFits, openAs, PHONE, shot, shown } from '../lib/browser.mjs';
+import { Log, measured } from '../mock/log.mjs';
+import { mockTest } from '../lib/mocked.mjs';
+import { pin } from '../lib/evidence.mjs';
+
+const CHECK = /^Check (here: )?entry [\d,]+/;
+const entryOf = (world, test) => world.log.entries.map((source) => JSON.parse(source)).find(test);
+
+async function checkEntry(page, url, seq) {
+  await page.goto(`${url}/evidence?seq=${seq}`);
+  await shown(page);
+  await page.getByRole('dialog').getByRole('button', { name: 'Check here' }).click();
+  return said(page);
+}
+
+async function said(page) {
+  const sentence = page.locator('.check-sentence');
+  await sentence.waitFor();
+  return (await sentence.innerText()).trim();
+}
+
+async function ready(page, url, world) {
+  await openAs(page, url, 'dg_auditor', '/evidence');
+  await pin(page, world.log.verifierKey);
+}
+
+mockTest('an entry is verified in one click under the pinned key', async ({ page, url, world }) => {
+  await ready(page, url, world);
+  await shot(page, 'evidence pinned');
+  await page.getByRole('button', { name: CHECK }).first().click();
+  assert.match(await said(page), /^Verified in this browser/);
+  await checkAxe(page, 'a verified entry');
+  await shot(page, 'verified', { fullPage: false });
+});
+
+mockTest('every kind of entry is verified', async ({ page, url, world }) => {
+  await ready(page, url, world);
+  const seen = new Map();
+  for (const source of world.log.entries) {
+    const entry = JSON.parse(source);
+    seen.set(`${entry.kind} ${entry.body.rule ?? ''} ${entry.body.verdict && !entry.body.clause ? 'stage' : ''}`, entry.seq);
+  }
+  for (const [kind, seq] of seen) assert.match(await checkEntry(page, url, seq), /^Verified in this browser/, `${kind}, entry ${seq}`);
+});
+
+mockTest('without a pinned key it says that who signed stays open', async ({ page, url }) => {
+  await openAs(page, url, 'dg_auditor', '/evidence');
+  await page.getByRole('button', { name: CHECK }).first().click();
+  assert.match(await said(page), /What could be checked holds; not checked/);
+});
+
+mockTest('a changed byte of an entry is broken', async ({ page, url, mock, world }) => {
+  await ready(page, url, world);
+  const { seq } = entryOf(world, (entry) => entry.kind === 'state_changed');
+  const bytes = world.log.entries[seq].replace('"to":"running"', '"to":"runnind"');
+  assert.notEqual(bytes, world.log.entries[seq]);
+  mock.override('GET', `/v1/evidence/${seq}`, () => ({ raw: bytes, type: 'application/json' }));
+  assert.match(await checkEntry(page, url, seq), /^Broken at:/);
+  await page.getByText(/a byte differs/).first().waitFor();
+  await checkAxe(page, 'a broken entry');
+  await shot(page, 'broken', { fullPage: false });
+});
+
+mockTest('a changed byte of a proof is broken', async ({ page, url, mock, world }) => {
+  await ready(page, url, world);
+  const proof = world.log.proof(40);
+  const flipped = (hex) => (hex[0] === '0' ? '1' : '0') + hex.slice(1);
+  for (const broken of [{ ...proof, path: proof.path.map((hash, i) => (i === 2 ? flipped(hash) : hash)) }, { ...proof, path: proof.path.slice(1) },
+    { ...proof, root_hash: flipped(proof.root_hash) }, { ...proof, leaf_hash: flipped(proof.leaf_hash) }]) {
+    const mend = mock.override('GET', '/v1/log/proof/40', () => ({ json: broken }));
+    assert.match(await checkEntry(page, url, 40), /^Broken/);
+    mend();
+  }
+  assert.match(await checkEntry(page, url, 40), /^Verified/);
+});
+
+mockTest('a changed byte of a head is broken', async ({ page, url, mock, world }) => {
+  await ready(page, url, world);
+  const proof = world.log.proof(40);
+  const lines = proof.checkpoint.split('\n');
+  const swap = (text, at) => text.slice(0, at) + (text[at] === 'A' ? 'B' : 'A') + text.slice(at + 1);
+  for (const [line, at] of [[2, 5], [4, lines[4].length - 20]]) {
+    const changed = lines.map((text, i) => (i === line ? swap(text, at) : text)).join('\n');
+    const mend = mock.override('GET', '/v1/log/proof/40', () => ({ json: { ...proof, checkpoint: changed } }));
+    assert.match(await checkEntry(page, url, 40), /^Broken/, `line ${line}`);
+    mend();
+  }
+});
+
+mockTest('a head by another key than the pinned one is not accepted', async ({ page, url, world }) => {
+  await openAs(page, url, 'dg_auditor', '/evidence');
+  const id = world.log.verifierKey.split('+')[1];
+  await pin(page, world.log.verifierKey);
+  await page.getByRole('button', { name: 'Keys and kept heads' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: `Unpin the key ${id}` }).click();
+  await page.keyboard.press('Escape');
+  const { generateKeyPairSync } = await import('node:crypto');
+  const stranger = new Log([], generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
+  await pin(page, stranger.verifierKey);
+  assert.doesNotMatch(await checkEntry(page, url, 40), /^Verified/);
+});
+
+mockTest('a log shorter than the head that this browser kept is a rollback', async ({ page, url, world }) => {
+  await ready(page, url, world);
+  await page.getByText(/head verified/).first().waitFor();
+  world.log.entries.length -= 10;
+  world.log.leaves.length -= 10;
+  world.log.known.clear();
+  await page.reload();
+  await shown(page);
+  await page.getByText(/rolled back|rollback/i).first().waitFor();
+  await checkAxe(page, 'a rollback');
+  await shot(page, 'rollback');
+  assert.match(await checkEntry(page, url, 40), /Broken: the log was rolled back/);
+});
+
+mockTest('another history of the same length is a fork', async ({ page, url, world }) => {
+  await ready(page, url, world);
+  await page.getByText(/head verified/).first().waitFor();
+  const other = world.log.entries[9].replace('first version', 'first vers1on');
+  assert.notEqual(other, world.log.entries[9]);
+  world.log = new Log(world.log.entries.map((entry, i) => (i === 9 ? other : entry)), world.fixtures.key);
+  await page.reload();
+  await shown(page);
+  await page.getByText(/fork/i).first().waitFor();
+  assert.match(await checkEntry(page, url, 40), /fork/);
+});
+
+mockTest('a longer log that does not continue the kept head is a fork', async ({ page, url, world }) => {
+  await ready(page, url, world);
+  await page.getByText(/head verified/).first().waitFor();
+  const other = world.log.entries[9].replace('first version', 'first vers1on');
+  world.log = new Log(world.log.entries.map((entry, i) => (i === 9 ? other : entry)), world.fixtures.key);
+  world.log.append({ kind: 'daemon_started', time_us: world.now_us });
+  await page.reload();
+  await shown(page);
+  await page.getByText(/fork/i).first().waitFor();
+});
+
+mockTest('a signed verdict that does not follow from its numbers is broken', async ({ page, url, world }) => {
+  await ready(page, url, world);
+  const honest = entryOf(world, (entry) => entry.kind === 'verdict_reached' && entry.body.rule === 'test' && entry.body.verdict === 'violated');
+  const { seq } = world.log.append({ ...honest, body: { ...honest.body, verdict: 'pass' } });
+  assert.match(await checkEntry(page, url, seq), /^Broken at:.*(rule|verdict)/i);
+  const lower = world.log.append({ ...honest, body: { ...honest.body, p_value: measured(0.9) } });
+  assert.match(await checkEntry(page, url, lower.seq), /^Broken at:/);
+});
+
+mockTest('a list that shows something else than the bytes say is broken', async ({ page, url, mock, world }) => {
+  await ready(page, url, world);
+  const newest = JSON.parse(world.log.entries.at(-1));
+  mock.override('GET', /^\/v1\/evidence$/, (request, at) => (at.searchParams.get('kind') ? undefined
+    : { json: { items: [{ ...newest, actor: 'somebody else' }], tree_size: world.log.size, next: null } }));
+  await page.reload();
+  await shown(page);
+  await page.getByRole('button', { name: CHECK }).first().click();
+  assert.match(await said(page), /^Broken/);
+});
+
+mockTest('evidence and its check at a phone', async ({ page, url, world }) => {
+  await ready(page, url, world);
+  await page.getByRole('button', { name: CHECK }).first().click();
+  await said(page);
+  await checkFits(page, 'a check');
+  await checkAxe(page, 'a check at a phone');
+  await shot(page, 'phone check', { fullPage: false });
+}, { viewport: PHONE });
