@@ -123,7 +123,7 @@ TEST_CASE("a promotion says why it stands where it stands on the whole way to it
   REQUIRE(h.state(id) == "succeeded");
   CHECK(said.contains("Shadow-runtime mirrors"));
   CHECK(said.contains("The canary is at step "));
-  CHECK(said.contains("Every clause holds at s"));
+  CHECK(said.contains("Every clause holds at "));
   CHECK(said.contains("The canary is at the b"));
   const auto view = h.view(id);
   CHECK(view["share_bp"] == 10'000);
