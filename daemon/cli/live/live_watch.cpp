@@ -182,7 +182,7 @@ bool draw_until_over(Terminal& terminal, Follower& follower) {
   for (bool over = false;;) {
     follower.take_news();
     over = follower.over();  // before the drawing, which then shows the end
-    terminal.draw(follower.lines(terminal_shape()));
+    terminal.draw(follower.lines(drawable(terminal_shape())));
     if (over || std::ferror(stdout) != 0) return true;
     const auto drawn = Clock::now();
     auto woke = terminal.wait(follower.fd(), kTick);
